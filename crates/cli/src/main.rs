@@ -1,0 +1,2 @@
+//! The `cavy` command.
+fn main() {}

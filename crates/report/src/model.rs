@@ -1,0 +1,213 @@
+//! What can be drawn: documents of claims, figures and tables. No protocol, no world.
+
+use serde::Serialize;
+
+/// A whole report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Document {
+    /// Headline, such as `Perséphone: when idling is ideal`.
+    pub title: String,
+    /// One or two sentences under the headline.
+    pub summary: String,
+    /// The command that makes this document again.
+    pub command: String,
+    /// Version of the program.
+    pub version: String,
+    /// Root seed of all random streams.
+    pub seed: u64,
+    /// Fingerprint of all runs, in hex.
+    pub digest: String,
+    /// Wall time it took, seconds.
+    pub elapsed_s: f64,
+    /// What a reader must know to judge the numbers: name and value.
+    pub facts: Vec<(String, String)>,
+    /// Claims of the source, judged; empty for a user's own plan.
+    pub claims: Vec<Claim>,
+    /// Figures in reading order.
+    pub figures: Vec<Figure>,
+}
+
+/// How a claim fared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Our value lies within the tolerance.
+    Reproduced,
+    /// It does not, or the source is doubtful, and the evidence says why.
+    Explained,
+    /// It does not, and we do not know why.
+    NotReproduced,
+    /// Too few samples to judge; a longer run would.
+    TooShort,
+}
+
+/// One claim of a source beside what we measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Claim {
+    /// Stable name, such as `persephone.fig3.capacity`.
+    pub id: String,
+    /// `persephone`.
+    pub system: String,
+    /// `fig3`.
+    pub figure: String,
+    /// Where the claim stands: paper section, artifact review, spec clause.
+    pub source: String,
+    /// What is claimed, one sentence.
+    pub statement: String,
+    /// The published value as printed, with its unit.
+    pub published: String,
+    /// What the artifact reviewers read, if anybody did.
+    pub reviewers: Option<String>,
+    /// Unit of `value`, `low`, `high` and the tolerance: `x`, `us`, `krps`, or empty.
+    pub unit: String,
+    /// Our value; `None` when it could not be measured.
+    pub value: Option<f64>,
+    /// Smallest value over seeds, or lower end of the interval.
+    pub low: Option<f64>,
+    /// Largest value over seeds, or upper end of the interval.
+    pub high: Option<f64>,
+    /// Accepted range of `value`.
+    pub tolerance: Option<(f64, f64)>,
+    /// Why the tolerance is what it is.
+    pub tolerance_reason: String,
+    /// Samples behind the value.
+    pub samples: u64,
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Why, when the verdict is not plain; evidence for `explained`.
+    pub evidence: String,
+    /// The command that measures this claim again.
+    pub repeat: String,
+}
+
+/// One figure: what it shows, and its panels and tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// Stable name, such as `persephone.fig3`; used as anchor and file name.
+    pub id: String,
+    /// Headline.
+    pub title: String,
+    /// What it shows, two sentences at most.
+    pub shows: String,
+    /// What the source claims; empty for a user's own plan.
+    pub claimed: String,
+    /// What we found.
+    pub found: String,
+    /// The command that makes this figure again.
+    pub command: String,
+    /// Plots, in order.
+    pub panels: Vec<Panel>,
+    /// Tables, in order.
+    pub tables: Vec<Table>,
+}
+
+/// One plot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Panel {
+    /// Stable name within the figure; used in file names.
+    pub id: String,
+    /// Headline.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// Curves.
+    pub series: Vec<Series>,
+    /// Horizontal lines, such as an objective.
+    pub rules: Vec<Rule>,
+}
+
+/// One axis.
+#[derive(Clone, Debug, Serialize)]
+pub struct Axis {
+    /// What it measures, such as `99.9th percentile slowdown`.
+    pub label: String,
+    /// Unit, empty when there is none.
+    pub unit: String,
+    /// Linear or logarithmic.
+    pub scale: Scale,
+    /// Smallest value shown; `None` for "as the data needs".
+    pub min: Option<f64>,
+    /// Largest value shown; curves are clipped there.
+    pub max: Option<f64>,
+}
+
+/// Scale of an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Equal steps are equal distances.
+    Linear,
+    /// Equal factors are equal distances.
+    Log,
+}
+
+/// One curve.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// Name in the legend, such as `DARC`.
+    pub label: String,
+    /// Points by ascending x.
+    pub points: Vec<Point>,
+}
+
+/// One point of a curve.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Point {
+    /// Horizontal position.
+    pub x: f64,
+    /// Median or pooled value; `None` when there is none to print (unstable, or too few samples).
+    pub y: Option<f64>,
+    /// Lower end of the spread.
+    pub low: Option<f64>,
+    /// Upper end of the spread.
+    pub high: Option<f64>,
+    /// Samples behind the point.
+    pub samples: u64,
+    /// False where the system cannot keep up; nothing is drawn there but the fact itself.
+    pub stable: bool,
+}
+
+/// A horizontal line with a name, such as `objective: 20x`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rule {
+    /// Its name.
+    pub label: String,
+    /// Its height.
+    pub y: f64,
+}
+
+/// A table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Table {
+    /// Stable name within the figure; used in file names.
+    pub id: String,
+    /// Headline.
+    pub title: String,
+    /// Column heads with units, such as `p99.9 (us)`.
+    pub columns: Vec<String>,
+    /// Rows of as many cells.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// One cell of a table.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number; printed with three significant digits.
+    Number(f64),
+    /// A number with the ends of its interval.
+    Interval {
+        /// Point estimate.
+        value: f64,
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+    /// No number, and why: `unstable`, `n/a (40 samples)`.
+    Missing(String),
+}

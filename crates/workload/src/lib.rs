@@ -1,0 +1,3 @@
+//! What arrives, when, and how much work it is.
+#![no_std]
+extern crate alloc;
