@@ -1,1 +1,34 @@
-//! cavy-sched
+//! Request scheduling: which worker runs which request, and when a worker is better left idle.
+//!
+//! **Problem.** Servers mix requests of a microsecond with requests a thousand times longer. Under
+//! any work-conserving policy without preemption all workers are now and then busy with long ones,
+//! and a short one then waits a thousand times its own service time.
+//!
+//! **Promise.** DARC (Demoulin et al., SOSP 2021) and every policy it was compared with, each as a
+//! machine of the cpu family: the same code decides in the lab and for real threads. Normative:
+//! the specification of the project, cited as `[persephone 2.8]`.
+//!
+//! **Not here.** No threads, no queues of payloads, no clock; no cost of dispatching either: what a
+//! hand-over, a preemption or a steal costs is the world's affair.
+//!
+//! **Reading order.** [`config`] lists the policies and their parameters. [`machine`] is the part
+//! they share: one request per worker, every request run or dropped once. Then one file a policy:
+//! [`central`], [`priority`], [`distributed`], [`cycle_stealing`], [`slicing`], [`sharing`], and
+//! [`darc`].
+#![no_std]
+extern crate alloc;
+
+pub mod central;
+pub mod config;
+pub mod cycle_stealing;
+pub mod darc;
+pub mod distributed;
+pub mod machine;
+pub mod priority;
+pub mod queue;
+pub mod sharing;
+pub mod slicing;
+pub mod workers;
+
+pub use config::{Policy, PolicyError, TypeHint, build};
+pub use machine::{Inspect, Server};

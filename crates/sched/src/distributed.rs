@@ -1,0 +1,159 @@
+//! d-FCFS: a queue per worker, without or with stealing ([persephone 3.1, 3.7]).
+
+use crate::machine::{Admission, Discipline, Start};
+use crate::queue::{Job, Queue};
+use crate::workers::{Pool, WORKERS_MAX, WorkerSet};
+use alloc::vec::Vec;
+use cavy_core::family::cpu::Worker;
+use cavy_core::{Instant, Stream};
+
+/// Which worker's queue a request joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Steering {
+    /// Request i goes to worker i mod N, as Perséphone's own d-FCFS does.
+    RoundRobin,
+    /// A uniform, independent choice: receive-side scaling with many flows.
+    Random,
+    /// Receive-side scaling with this many flows, each on a worker of its own: only that many
+    /// workers receive. The best case for the baseline; hash collisions would leave it fewer.
+    Flows(u16),
+}
+
+/// Queues per worker.
+#[derive(Clone, Debug)]
+pub struct Distributed {
+    queues: Vec<Queue>,
+    steering: Steering,
+    stealing: bool,
+    /// Next worker of round robin.
+    turn: u16,
+    /// Workers whose queue is not empty.
+    loaded: WorkerSet,
+    waiting: usize,
+}
+
+impl Distributed {
+    /// At most `queue_limit` requests wait at each worker. With `stealing`, an idle worker takes
+    /// half of the first non-empty queue that it finds from a random start.
+    pub fn new(queue_limit: u32, steering: Steering, stealing: bool) -> Self {
+        Distributed {
+            queues: (0..WORKERS_MAX).map(|_| Queue::new(queue_limit)).collect(),
+            steering,
+            stealing,
+            turn: 0,
+            loaded: WorkerSet::EMPTY,
+            waiting: 0,
+        }
+    }
+
+    fn home(&mut self, workers: u16, rng: &mut Stream) -> Worker {
+        match self.steering {
+            Steering::RoundRobin => {
+                // Reset, not wrapped at 256: the artifact's 8-bit counter is defect D9.
+                let worker = if self.turn < workers { self.turn } else { 0 };
+                self.turn = worker + 1;
+                Worker(worker)
+            }
+            Steering::Random => Worker(rng.below(u64::from(workers)) as u16),
+            Steering::Flows(flows) => {
+                let flow = rng.below(u64::from(flows)) as u16;
+                Worker(flow % workers)
+            }
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self, worker: Worker) -> Option<Job> {
+        let queue = &mut self.queues[worker.0 as usize];
+        let job = queue.pop()?;
+        if queue.is_empty() {
+            self.loaded.remove(worker);
+        }
+        self.waiting -= 1;
+        Some(job)
+    }
+
+    /// Moves half of a victim's queue, rounded up, to `thief` and returns the oldest of it.
+    fn steal(&mut self, thief: Worker, workers: u16, rng: &mut Stream) -> Option<Job> {
+        let start = rng.below(u64::from(workers)) as u16;
+        let from_start = WorkerSet::range(start, WORKERS_MAX);
+        let victim = self.loaded.first_common(&from_start).or_else(|| self.loaded.first())?;
+        let take = self.queues[victim.0 as usize].len().div_ceil(2);
+        let first = self.pop(victim)?;
+        for _ in 1..take {
+            let Some(job) = self.queues[victim.0 as usize].pop() else { break };
+            self.queues[thief.0 as usize].push_admitted(job);
+            self.loaded.insert(thief);
+        }
+        if self.queues[victim.0 as usize].is_empty() {
+            self.loaded.remove(victim);
+        }
+        Some(first)
+    }
+}
+
+impl Discipline for Distributed {
+    #[inline]
+    fn admit(&mut self, job: Job, pool: &Pool, rng: &mut Stream) -> Admission {
+        let home = self.home(pool.count(), rng);
+        if pool.free().contains(home) {
+            return Admission::Run { worker: home, stolen: false };
+        }
+        if self.stealing
+            && let Some(worker) = pool.free().first()
+        {
+            return Admission::Run { worker, stolen: true };
+        }
+        match self.queues[home.0 as usize].push(job) {
+            Ok(()) => {
+                self.loaded.insert(home);
+                self.waiting += 1;
+                Admission::Queued
+            }
+            Err(_) => Admission::Full,
+        }
+    }
+
+    #[inline]
+    fn next(&mut self, worker: Worker, pool: &Pool, _: Instant, rng: &mut Stream) -> Option<Start> {
+        if let Some(job) = self.pop(worker) {
+            return Some(Start { job, stolen: false });
+        }
+        if !self.stealing || self.waiting == 0 {
+            return None;
+        }
+        self.steal(worker, pool.count(), rng).map(|job| Start { job, stolen: true })
+    }
+
+    /// Requests at workers that are gone join the others in turn, whatever their limit: they were
+    /// admitted.
+    fn resized(&mut self, pool: &Pool, _: Instant) -> Option<u32> {
+        for gone in pool.count()..WORKERS_MAX {
+            while let Some(job) = self.queues[gone as usize].pop() {
+                let heir = Worker(job.req.0 as u16 % pool.count());
+                self.queues[heir.0 as usize].push_admitted(job);
+                self.loaded.insert(heir);
+            }
+            self.loaded.remove(Worker(gone));
+        }
+        None
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn could_run(&self, worker: Worker, _: &Pool) -> bool {
+        !self.queues[worker.0 as usize].is_empty() || (self.stealing && self.waiting > 0)
+    }
+
+    fn check(&self, pool: &Pool) {
+        let queued: usize = self.queues.iter().map(Queue::len).sum();
+        assert_eq!(queued, self.waiting);
+        for (index, queue) in self.queues.iter().enumerate() {
+            let worker = Worker(index as u16);
+            assert_eq!(self.loaded.contains(worker), !queue.is_empty(), "{worker:?}");
+            assert!(queue.is_empty() || worker.0 < pool.count(), "{worker:?} is gone");
+        }
+    }
+}
