@@ -53,8 +53,7 @@ pub struct Table {
 /// worker would be missing, and never to none.
 pub fn round_demand(demand: f64) -> u16 {
     // Exact demands such as 13 * (1/13 + ...) miss their integer by a rounding error.
-    let demand = demand + 1e-9;
-    let full = libm::floor(demand);
+    let full = libm::floor(demand + 1e-9);
     if full < 1.0 {
         return 1;
     }
