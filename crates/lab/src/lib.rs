@@ -1,1 +1,2 @@
 //! cavy-lab
+pub mod pending;
