@@ -1,3 +1,35 @@
-//! What arrives, when, and how much work it is.
+//! What arrives, when, of which type, and how much work it is.
+//!
+//! **Problem.** Two policies can only be compared if they face the same requests, and a tail can only
+//! be trusted if the requests have the rate, the mix and the service times that they claim.
+//!
+//! **Promise.** A [`Source`] made from the same [`Workload`] and seed yields the same requests on every
+//! target and in every build, to the nanosecond. Arrival times, types, service times and wrong labels
+//! come from four separate streams, and request number n uses the same numbers of the last three
+//! whatever the rest of the workload is: changing a law, a rate or a classifier shifts nothing else
+//! (common random numbers). The mean rate is exact in the long run, because the fraction of a
+//! nanosecond that a whole time cannot hold is carried to the next gap.
+//!
+//! **Not here.** No clock and no sending: worlds decide what an arrival sets off. No closed loop: the
+//! next request never waits for an answer, as the loads this crate describes do not either
+//! (`[persephone 4.2]`). No file formats: whoever reads a trace hands over its requests.
+//!
+//! **Reading order.** [`service`] (how much work), [`mix`] (of which type), [`arrivals`] (when), then
+//! [`source`], which puts them together.
+//!
+//! **Floats.** Distributions are inverted in `f64` with `+ - * /`, which IEEE 754 fixes to the last
+//! bit, and with `libm`, which is the same software on every target; what leaves this crate is whole
+//! nanoseconds.
 #![no_std]
 extern crate alloc;
+
+pub mod arrivals;
+pub mod mix;
+mod normal;
+pub mod service;
+pub mod source;
+
+pub use arrivals::{Arrivals, ArrivalsError};
+pub use mix::{Mix, MixError, Type};
+pub use service::{Sampler, Service, ServiceError};
+pub use source::{Phase, Request, Source, TraceError, Workload, WorkloadError, check_trace};

@@ -1,0 +1,201 @@
+//! When requests arrive: the gaps between them, in nanoseconds with their fractions.
+
+use cavy_core::Stream;
+use core::fmt;
+
+/// The process by which requests arrive, apart from its rate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arrivals {
+    /// Independent exponential gaps: many clients that know nothing of each other
+    /// `[persephone 4.2]`.
+    Poisson,
+    /// Equal gaps; the first request comes one gap after the start.
+    Constant,
+    /// A Poisson process whose rate switches between two levels, each held for an exponential time
+    /// (a Markov-modulated Poisson process of two states). Starts in a burst with probability
+    /// `burst_share`, so that the process is stationary from the first request on.
+    Bursty {
+        /// Rate in bursts divided by the mean rate, above 1.
+        peak_ratio: f64,
+        /// Fraction of the time spent in bursts, between 0 and 1 exclusive. `peak_ratio` times
+        /// `burst_share` is at most 1: at 1 all requests come in bursts and nothing in between.
+        burst_share: f64,
+        /// Mean length of a burst in nanoseconds, above 0.
+        mean_burst_ns: f64,
+    },
+}
+
+/// How many level switches a bursty process may make per request, on average.
+///
+/// Far more switches than requests average out to a plain Poisson process and only cost time.
+pub const SWITCHES_MAX: f64 = 1000.0;
+
+impl Arrivals {
+    /// Whether the parameters are in the ranges that the fields document.
+    pub fn check(&self) -> Result<(), ArrivalsError> {
+        let Arrivals::Bursty { peak_ratio, burst_share, mean_burst_ns } = *self else {
+            return Ok(());
+        };
+        let outside = |field, value, rule| Err(ArrivalsError::OutOfRange { field, value, rule });
+        if !(peak_ratio > 1.0 && peak_ratio < f64::INFINITY) {
+            return outside("peak_ratio", peak_ratio, "finite and above 1");
+        }
+        if !(burst_share > 0.0 && burst_share < 1.0) {
+            return outside("burst_share", burst_share, "above 0 and below 1");
+        }
+        if !(mean_burst_ns > 0.0 && mean_burst_ns < f64::INFINITY) {
+            return outside("mean_burst_ns", mean_burst_ns, "finite and above 0");
+        }
+        // 3 x 0.3333333333333334 is meant to be legal.
+        if peak_ratio * burst_share > 1.0 + 1e-9 {
+            return Err(ArrivalsError::OverMean { peak_ratio, burst_share });
+        }
+        Ok(())
+    }
+
+    /// Whether the process can run at `rate_per_s` (above 0) without switching levels more than
+    /// [`SWITCHES_MAX`] times per request.
+    pub(crate) fn check_rate(&self, rate_per_s: f64) -> Result<(), ArrivalsError> {
+        let Arrivals::Bursty { burst_share, mean_burst_ns, .. } = *self else {
+            return Ok(());
+        };
+        // Two switches per cycle, which is one burst and one calm.
+        let least_ns = 2e9 / rate_per_s * burst_share / SWITCHES_MAX;
+        if mean_burst_ns < least_ns {
+            return Err(ArrivalsError::TooBrief { mean_burst_ns, least_ns });
+        }
+        Ok(())
+    }
+}
+
+/// Draws the gaps of one process at one rate.
+#[derive(Clone, Debug)]
+pub(crate) enum Gaps {
+    Poisson { mean_ns: f64 },
+    Constant { gap_ns: f64 },
+    Bursty(Bursts),
+}
+
+impl Gaps {
+    /// Gaps of `arrivals` at `rate_per_s`, as they are when a phase starts. Bursts draw two numbers.
+    pub(crate) fn new(arrivals: Arrivals, rate_per_s: f64, stream: &mut Stream) -> Gaps {
+        let mean_ns = 1e9 / rate_per_s;
+        match arrivals {
+            Arrivals::Poisson => Gaps::Poisson { mean_ns },
+            Arrivals::Constant => Gaps::Constant { gap_ns: mean_ns },
+            Arrivals::Bursty { peak_ratio, burst_share, mean_burst_ns } => {
+                let calm_share = 1.0 - burst_share;
+                let calm_ratio = ((1.0 - peak_ratio * burst_share) / calm_share).max(0.0);
+                let mut bursts = Bursts {
+                    per_ns: [calm_ratio / mean_ns, peak_ratio / mean_ns],
+                    stay_ns: [mean_burst_ns * calm_share / burst_share, mean_burst_ns],
+                    level: usize::from(stream.unit() <= burst_share),
+                    left_ns: 0.0,
+                };
+                bursts.left_ns = exponential(stream) * bursts.stay_ns[bursts.level];
+                Gaps::Bursty(bursts)
+            }
+        }
+    }
+
+    /// The time to the next request in nanoseconds, not negative.
+    #[inline]
+    pub(crate) fn draw_ns(&mut self, stream: &mut Stream) -> f64 {
+        match self {
+            Gaps::Poisson { mean_ns } => *mean_ns * exponential(stream),
+            Gaps::Constant { gap_ns } => *gap_ns,
+            Gaps::Bursty(bursts) => bursts.draw_ns(stream),
+        }
+    }
+}
+
+/// State of the two-level process. Level 0 is calm, level 1 is a burst.
+#[derive(Clone, Debug)]
+pub(crate) struct Bursts {
+    /// Requests per nanosecond at each level; 0 is possible when calm.
+    per_ns: [f64; 2],
+    /// Mean time at each level in nanoseconds.
+    stay_ns: [f64; 2],
+    level: usize,
+    /// Time until the level switches, in nanoseconds.
+    left_ns: f64,
+}
+
+impl Bursts {
+    /// Spends one exponential amount of expected requests at the rates that come along.
+    fn draw_ns(&mut self, stream: &mut Stream) -> f64 {
+        let mut due = exponential(stream);
+        let mut passed_ns = 0.0;
+        loop {
+            let ahead = self.left_ns * self.per_ns[self.level];
+            // Strictly less, so that a level without requests is always left.
+            if due < ahead {
+                let gap_ns = due / self.per_ns[self.level];
+                self.left_ns = (self.left_ns - gap_ns).max(0.0);
+                return passed_ns + gap_ns;
+            }
+            due -= ahead;
+            passed_ns += self.left_ns;
+            self.level ^= 1;
+            self.left_ns = exponential(stream) * self.stay_ns[self.level];
+        }
+    }
+}
+
+/// An exponential number of mean 1, from 0 to 36.7.
+#[inline]
+fn exponential(stream: &mut Stream) -> f64 {
+    -libm::log(stream.unit())
+}
+
+/// Why [`Arrivals`] is no arrival process.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum ArrivalsError {
+    /// A parameter is outside its range, infinite, or not a number.
+    OutOfRange {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// Bursts alone would bring more than the mean rate.
+    OverMean {
+        /// Rate in bursts divided by the mean rate.
+        peak_ratio: f64,
+        /// Fraction of the time spent in bursts.
+        burst_share: f64,
+    },
+    /// Bursts are so short against the gaps between requests that they cannot be seen.
+    TooBrief {
+        /// Mean length of a burst.
+        mean_burst_ns: f64,
+        /// The least mean length at this rate.
+        least_ns: f64,
+    },
+}
+
+impl fmt::Display for ArrivalsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ArrivalsError::OutOfRange { field, value, rule } => {
+                write!(f, "{field} is {value}, must be {rule}")
+            }
+            ArrivalsError::OverMean { peak_ratio, burst_share } => write!(
+                f,
+                "peak_ratio {peak_ratio} times burst_share {burst_share} is {}, must be at most 1",
+                peak_ratio * burst_share
+            ),
+            ArrivalsError::TooBrief { mean_burst_ns, least_ns } => {
+                write!(
+                    f,
+                    "mean_burst_ns is {mean_burst_ns}, must be at least {least_ns} at this rate"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for ArrivalsError {}
