@@ -1,2 +1,3 @@
 //! cavy-lab
 pub mod pending;
+pub mod statistics;

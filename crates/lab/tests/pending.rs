@@ -35,7 +35,7 @@ fn popped(set: &mut impl Pending, steps: &[Step], mut ties: Ties) -> Vec<Key> {
     let mut out = Vec::new();
     let mut pushed = 0u32;
     let pop = |set: &mut dyn Pending, out: &mut Vec<Key>, now: &mut Instant| {
-        assert_eq!(set.is_empty(), set.len() == 0);
+        assert_eq!(set.len().checked_sub(1).is_none(), set.is_empty());
         let peeked = set.peek();
         let key = set.pop();
         assert_eq!(peeked, key);
