@@ -1,0 +1,124 @@
+//! The record of one replication: a histogram of latency per type after warm-up.
+//!
+//! How long the warm-up lasts is known only at the end of a run, so latencies are kept in six slices
+//! by request number, and the slices after the warm-up are merged: memory does not depend on the
+//! length of the run.
+
+use super::observer::{Done, Observer};
+use super::{Outcome, Setup};
+use crate::statistics::histogram::Histogram;
+use crate::statistics::warmup::Series;
+use cavy_core::Instant;
+
+/// Where slices begin, in tenths of the run. The first is never counted: the source discards the
+/// first 10 % of requests in the order of sending ([persephone 4.2]). MSER-5 may discard more, up to
+/// half.
+const SLICES: usize = 6;
+
+/// Records one replication.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    requests: u64,
+    kinds: usize,
+    /// `slices[slice * kinds + kind]`.
+    slices: Vec<Histogram>,
+    dropped: Vec<u64>,
+    sojourn: Series,
+    in_system: Series,
+    /// Sum of latency in ns and count, per third of the run.
+    thirds: [(u128, u64); 3],
+}
+
+/// What one type experienced after warm-up.
+#[derive(Clone, Debug)]
+pub struct TypeRecord {
+    /// Latency in ns.
+    pub latency: Histogram,
+    /// Requests dropped, over the whole run.
+    pub dropped: u64,
+}
+
+/// One replication, warm-up removed.
+#[derive(Clone, Debug)]
+pub struct Replication {
+    /// Per type, in the order of the mix.
+    pub types: Vec<TypeRecord>,
+    /// Mean latency of all requests in the order of completion, in batches; for the error of means.
+    pub sojourn: Series,
+    /// Part of the run that was discarded.
+    pub warmup_ratio: f64,
+    /// MSER-5 found no end of the warm-up in the first half.
+    pub too_short: bool,
+    /// Mean latency in ns over each third of the requests.
+    pub thirds_ns: [f64; 3],
+    /// Share of worker time in use while requests arrived.
+    pub utilization: f64,
+    /// What the run came to.
+    pub outcome: Outcome,
+}
+
+impl Recorder {
+    /// A recorder for a run of `requests` requests of `kinds` types.
+    pub fn new(requests: u64, kinds: usize) -> Self {
+        Recorder {
+            requests: requests.max(1),
+            kinds,
+            slices: (0..SLICES * kinds).map(|_| Histogram::new()).collect(),
+            dropped: vec![0; kinds],
+            sojourn: Series::new(),
+            in_system: Series::new(),
+            thirds: [(0, 0); 3],
+        }
+    }
+
+    /// The record, once the run is over.
+    pub fn finish(self, setup: &Setup, outcome: Outcome) -> Replication {
+        let cut = self.sojourn.truncation().later(self.in_system.truncation());
+        let first = ((cut.ratio * 10.0).ceil() as usize).clamp(1, SLICES - 1);
+        let types = (0..self.kinds)
+            .map(|kind| {
+                let mut latency = Histogram::new();
+                for slice in first..SLICES {
+                    latency.merge(&self.slices[slice * self.kinds + kind]);
+                }
+                TypeRecord { latency, dropped: self.dropped[kind] }
+            })
+            .collect();
+        let cores = match setup.cores {
+            super::Cores::Own => setup.workers,
+            super::Cores::Shared(cores) => cores,
+        };
+        let offered_ns = outcome.last_arrival.as_ns() as f64 * f64::from(cores);
+        Replication {
+            types,
+            sojourn: self.sojourn,
+            warmup_ratio: first as f64 / 10.0,
+            too_short: cut.too_short,
+            thirds_ns: self.thirds.map(|(sum, count)| sum as f64 / count.max(1) as f64),
+            utilization: if offered_ns > 0.0 { outcome.busy_ns as f64 / offered_ns } else { 0.0 },
+            outcome,
+        }
+    }
+}
+
+impl<M: ?Sized> Observer<M> for Recorder {
+    #[inline]
+    fn arrived(&mut self, _: u64, in_system: u64) {
+        self.in_system.record(in_system as f64);
+    }
+
+    #[inline]
+    fn finished(&mut self, done: &Done) {
+        let ns = done.latency.as_ns();
+        let slice = ((done.number * 10 / self.requests) as usize).min(SLICES - 1);
+        self.slices[slice * self.kinds + done.kind as usize].record(ns);
+        self.sojourn.record(ns as f64);
+        let third = ((done.number * 3 / self.requests) as usize).min(2);
+        self.thirds[third].0 += u128::from(ns);
+        self.thirds[third].1 += 1;
+    }
+
+    fn dropped(&mut self, _: u64, kind: u16, _: Instant) {
+        self.dropped[kind as usize] += 1;
+    }
+}
