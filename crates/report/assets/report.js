@@ -1,0 +1,395 @@
+// Draws the plots of the page with uPlot. All rounding, ticks and words come with the data.
+(() => {
+  "use strict";
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
+  const LANE = 17; // Height of one "unstable" line above the plot.
+  const MARKED = 40; // Curves with more points get a mark on every n-th only.
+  const HIDDEN = new Map(); // Plot index to the set of series a reader switched off.
+
+  const node = (name, className, text) => {
+    const made = document.createElement(name);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+
+  const style = (index) => ({
+    dash: data.dashes[index % data.dashes.length],
+    shape: data.shapes[index % data.shapes.length],
+  });
+
+  // Traces a mark around (x, y); the shapes are those of the SVG drawings.
+  function trace(shape, x, y, r) {
+    const path = new Path2D();
+    const corners = {
+      square: [[-1, -1], [1, -1], [1, 1], [-1, 1]],
+      triangle: [[0, -1.25], [1.15, 0.9], [-1.15, 0.9]],
+      diamond: [[0, -1.35], [1.35, 0], [0, 1.35], [-1.35, 0]],
+      wedge: [[0, 1.25], [1.15, -0.9], [-1.15, -0.9]],
+    }[shape];
+    if (!corners) {
+      path.arc(x, y, r, 0, 2 * Math.PI);
+    } else {
+      corners.forEach(([dx, dy], i) => path[i ? "lineTo" : "moveTo"](x + dx * r, y + dy * r));
+      path.closePath();
+    }
+    return path;
+  }
+
+  // Series may stand on different grids. On the union of all x, `undefined` is "not my x" and is
+  // drawn across; `null` is "no value here" and breaks the curve.
+  function align(series) {
+    const xs = [...new Set(series.flatMap((s) => s.x))].sort((a, b) => a - b);
+    const place = new Map(xs.map((x, i) => [x, i]));
+    const columns = series.map((s) => {
+      const column = new Array(xs.length).fill(undefined);
+      s.x.forEach((x, i) => { column[place.get(x)] = s.y[i]; });
+      return column;
+    });
+    return { xs, place, columns };
+  }
+
+  // Index of the point of a series that is nearest to x.
+  function nearest(xs, x) {
+    let low = 0, high = xs.length - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (xs[middle] <= x) low = middle; else high = middle;
+    }
+    return Math.abs(xs[high] - x) < Math.abs(xs[low] - x) ? high : low;
+  }
+
+  function draw(box, index, printing) {
+    const plot = data.panels[index];
+    const colors = printing || !dark.matches ? data.light : data.dark;
+    const color = (i) => colors.curves[i % colors.curves.length];
+    const hidden = HIDDEN.get(index) || new Set();
+    if (box.uplot) { box.uplot.destroy(); box.uplot = null; }
+    box.replaceChildren();
+    const { xs, place, columns } = align(plot.series);
+    if (xs.length === 0) {
+      box.append(node("p", "empty", "No points to draw."));
+      return;
+    }
+
+    // Paper has more dots than a screen: printed plots are drawn larger and shrunk.
+    const zoom = printing ? 3 : 1;
+    const width = (printing ? 620 : box.clientWidth) * zoom;
+    const height = Math.max(230, Math.min(360, (width / zoom) * 0.6)) * zoom;
+    const lanes = plot.series.map((s, i) => [s, i]).filter(([s, i]) => s.unstable.length && !hidden.has(i));
+    const px = () => uPlot.pxRatio * zoom;
+    const font = `${12 * zoom}px ${FONT}`;
+
+    function clipped(u, paint) {
+      const { ctx, bbox } = u;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+      ctx.clip();
+      paint(ctx);
+      ctx.restore();
+    }
+
+    const X = (u, v) => u.valToPos(v, "x", true);
+    const Y = (u, v) => u.valToPos(plot.y.log && v <= 0 ? plot.y.min : v, "y", true);
+
+    // Under the curves: where a system cannot keep up, the spreads, the rules.
+    function under(u) {
+      const k = px();
+      clipped(u, (ctx) => {
+        const { left, top, width: w, height: h } = u.bbox;
+        for (const [s, i] of lanes) {
+          for (const [from, until] of s.unstable) {
+            const a = Math.max(left, X(u, from));
+            const b = until === null ? left + w : X(u, until);
+            ctx.save();
+            ctx.beginPath();
+            ctx.rect(a, top, b - a, h);
+            ctx.clip();
+            ctx.fillStyle = color(i);
+            ctx.globalAlpha = 0.05;
+            ctx.fillRect(a, top, b - a, h);
+            ctx.globalAlpha = 0.16;
+            ctx.strokeStyle = color(i);
+            ctx.lineWidth = k;
+            ctx.beginPath();
+            // Hatches of two series lean to different sides.
+            const lean = i % 2 ? -1 : 1;
+            for (let at = a - h; at < b + h; at += 9 * k) {
+              ctx.moveTo(at, lean > 0 ? top + h : top);
+              ctx.lineTo(at + h, lean > 0 ? top : top + h);
+            }
+            ctx.stroke();
+            ctx.restore();
+          }
+        }
+        plot.series.forEach((s, i) => { if (!hidden.has(i)) spread(u, ctx, s, color(i), k); });
+        ctx.font = `${12 * k}px ${FONT}`;
+        for (const [label, y] of plot.rules) {
+          const at = Math.round(Y(u, y));
+          ctx.strokeStyle = colors.rule;
+          ctx.lineWidth = k;
+          ctx.setLineDash([6 * k, 4 * k]);
+          ctx.beginPath();
+          ctx.moveTo(left, at);
+          ctx.lineTo(left + w, at);
+          ctx.stroke();
+        }
+      });
+    }
+
+    function spread(u, ctx, s, stroke, k) {
+      let run = [];
+      const flush = () => {
+        if (run.length === 1) {
+          const [x, low, high] = run[0];
+          ctx.globalAlpha = 0.5;
+          ctx.strokeStyle = stroke;
+          ctx.lineWidth = 2 * k;
+          ctx.setLineDash([]);
+          ctx.beginPath();
+          ctx.moveTo(x, low);
+          ctx.lineTo(x, high);
+          ctx.stroke();
+        } else if (run.length > 1) {
+          ctx.globalAlpha = colors === data.dark ? 0.22 : 0.16;
+          ctx.fillStyle = stroke;
+          ctx.beginPath();
+          run.forEach(([x, low], i) => ctx[i ? "lineTo" : "moveTo"](x, low));
+          for (let i = run.length - 1; i >= 0; i--) ctx.lineTo(run[i][0], run[i][2]);
+          ctx.fill();
+        }
+        ctx.globalAlpha = 1;
+        run = [];
+      };
+      s.x.forEach((x, i) => {
+        if (s.y[i] === null || s.low[i] === null || s.high[i] === null) flush();
+        else run.push([X(u, x), Y(u, s.low[i]), Y(u, s.high[i])]);
+      });
+      flush();
+    }
+
+    // Over the curves: marks, names of rules, and a line per unstable series above the plot.
+    function over(u) {
+      const { ctx, bbox } = u;
+      const k = px();
+      const right = bbox.left + bbox.width, bottom = bbox.top + bbox.height;
+      ctx.save();
+      plot.series.forEach((s, i) => {
+        if (hidden.has(i)) return;
+        const every = s.x.length <= MARKED ? 1 : Math.ceil(s.x.length / 12);
+        ctx.fillStyle = color(i);
+        s.x.forEach((x, j) => {
+          if (s.y[j] === null || (j + i) % every) return;
+          const at = [X(u, x), Y(u, s.y[j])];
+          const slack = 2 * k;
+          if (at[0] < bbox.left - slack || at[0] > right + slack || at[1] < bbox.top - slack || at[1] > bottom + slack) return;
+          ctx.fill(trace(style(i).shape, at[0], at[1], 3.2 * k));
+        });
+      });
+      ctx.font = `${12 * k}px ${FONT}`;
+      ctx.textBaseline = "bottom";
+      for (const [label, y] of plot.rules) {
+        const at = Y(u, y);
+        if (at < bbox.top - 1 || at > bottom + 1) continue;
+        // A halo of paper keeps the words readable where a curve passes behind them.
+        const below = at < bbox.top + 18 * k;
+        ctx.textBaseline = below ? "top" : "bottom";
+        ctx.textAlign = "left";
+        ctx.lineWidth = 4 * k;
+        ctx.lineJoin = "round";
+        ctx.strokeStyle = colors.paper;
+        ctx.fillStyle = colors.rule;
+        const spot = [bbox.left + 6 * k, at + (below ? 3 : -2) * k];
+        ctx.strokeText(label, ...spot);
+        ctx.fillText(label, ...spot);
+      }
+      lanes.forEach(([s, i], lane) => {
+        const y = bbox.top - (lanes.length - lane - 0.5) * LANE * k;
+        ctx.strokeStyle = ctx.fillStyle = color(i);
+        ctx.textBaseline = "middle";
+        s.unstable.forEach(([from, until, words], run) => {
+          const x = Math.max(bbox.left, X(u, from));
+          if (x > right) return;
+          const end = until === null ? right : X(u, until);
+          const r = 4 * k;
+          ctx.lineWidth = 2 * k;
+          ctx.setLineDash([]);
+          ctx.beginPath();
+          ctx.moveTo(x - r, y - r); ctx.lineTo(x + r, y + r);
+          ctx.moveTo(x - r, y + r); ctx.lineTo(x + r, y - r);
+          ctx.stroke();
+          ctx.lineWidth = k;
+          ctx.globalAlpha = 0.7;
+          ctx.beginPath();
+          ctx.moveTo(x, y + r); ctx.lineTo(x, bottom);
+          ctx.setLineDash([k, 3 * k]);
+          ctx.stroke();
+          ctx.setLineDash([]);
+          ctx.globalAlpha = 1;
+          const text = `${s.label} unstable from ${words}`;
+          const room = ctx.measureText(text).width + 10 * k;
+          const before = x - room > 0;
+          ctx.textAlign = before ? "right" : "left";
+          if (run === 0) ctx.fillText(text, before ? x - 9 * k : x + 9 * k, y);
+          ctx.beginPath();
+          const start = run === 0 && !before ? x + room + 2 * k : x + 7 * k;
+          if (end > start) { ctx.moveTo(start, y); ctx.lineTo(end, y); }
+          ctx.stroke();
+        });
+      });
+      ctx.restore();
+    }
+
+    const axis = (extent, extra) => ({
+      stroke: colors.muted, font, gap: 6 * zoom,
+      grid: { stroke: colors.grid, width: zoom },
+      ticks: { stroke: colors.muted, width: zoom, size: 4 * zoom },
+      border: { show: true, stroke: colors.muted, width: zoom },
+      splits: () => extent.ticks, values: () => extent.texts, filter: (u, splits) => splits,
+      ...extra,
+    });
+    const widest = Math.max(...plot.y.texts.map((t) => t.length));
+    const scale = (extent) => ({ time: false, auto: false, distr: extent.log ? 3 : 1, log: 10, range: () => [extent.min, extent.max] });
+    const legend = legendOf(plot, index, box, color, hidden);
+    const wrap = node("div");
+    box.append(wrap, legend.list);
+    box.uplot = new uPlot({
+      width, height,
+      padding: [(8 + lanes.length * LANE) * zoom, 14 * zoom, 0, 0],
+      legend: { show: false },
+      scales: { x: scale(plot.x), y: scale(plot.y) },
+      axes: [
+        axis(plot.x, { label: plot.x_caption, labelFont: font, labelSize: 20 * zoom, labelGap: 2 * zoom, size: 28 * zoom }),
+        axis(plot.y, { size: (widest * 7 + 16) * zoom }),
+      ],
+      series: [{}, ...plot.series.map((s, i) => ({
+        show: !hidden.has(i), stroke: color(i), width: 2 * zoom,
+        dash: style(i).dash.map((d) => d * zoom), points: { show: false }, spanGaps: false,
+      }))],
+      cursor: {
+        y: false, drag: { x: false, y: false, setScale: false },
+        points: { size: 9, fill: colors.paper, width: 2, stroke: (u, i) => color(i - 1) },
+        dataIdx: (u, i, hovered) => {
+          const s = plot.series[i - 1];
+          if (!s || !s.x.length || hovered == null) return hovered;
+          return place.get(s.x[nearest(s.x, xs[hovered])]);
+        },
+      },
+      hooks: {
+        drawAxes: [under],
+        draw: [over],
+        setCursor: [(u) => legend.say(u.cursor.left < 0 || u.cursor.idx == null ? null : xs[u.cursor.idx])],
+      },
+    }, [xs, ...columns], wrap);
+    if (printing) { wrap.style.zoom = 1 / zoom; }
+  }
+
+  // The legend names each curve and, under the pointer, says its value with unit and spread.
+  function legendOf(plot, index, box, color, hidden) {
+    const list = node("div", "legend");
+    const rows = plot.series.map((s, i) => {
+      const row = node("button");
+      row.type = "button";
+      row.title = "Show or hide this series";
+      row.setAttribute("aria-pressed", String(!hidden.has(i)));
+      row.addEventListener("click", () => {
+        const set = HIDDEN.get(index) || new Set();
+        if (!set.delete(i)) set.add(i);
+        HIDDEN.set(index, set);
+        draw(box, index, false);
+        box.querySelectorAll(".legend button")[i].focus();
+      });
+      const value = node("span", "value"), spread = node("span", "spread");
+      row.append(sample(i, color(i)), node("span", "label", s.label), value, spread);
+      list.append(row);
+      return { s, value, spread };
+    });
+    const at = node("p", "at"), where = node("span");
+    at.append(where);
+    list.append(at);
+    const unit = plot.x_unit ? ` ${plot.x_unit}` : "";
+    const say = (x) => {
+      where.textContent = "";
+      let named = "";
+      for (const { s, value, spread } of rows) {
+        value.textContent = spread.textContent = "";
+        if (x === null || !s.x.length) continue;
+        const i = nearest(s.x, x);
+        if (s.x[i] === x) named = s.x_text[i];
+        value.textContent = s.text[i][0];
+        spread.textContent = s.x[i] === x ? s.text[i][1] : `at ${s.x_text[i]}${unit}`;
+      }
+      if (x !== null) where.textContent = `at ${plot.x_name} ${named}${unit}`;
+    };
+    return { list, say };
+  }
+
+  // A piece of the curve, as in the plot.
+  function sample(index, stroke) {
+    const k = window.devicePixelRatio || 1;
+    const canvas = node("canvas");
+    canvas.width = 34 * k;
+    canvas.height = 12 * k;
+    canvas.style.cssText = "width:34px;height:12px";
+    const ctx = canvas.getContext("2d");
+    ctx.scale(k, k);
+    ctx.strokeStyle = ctx.fillStyle = stroke;
+    ctx.lineWidth = 2;
+    ctx.setLineDash(style(index).dash);
+    ctx.beginPath();
+    ctx.moveTo(0, 6);
+    ctx.lineTo(34, 6);
+    ctx.stroke();
+    ctx.fill(trace(style(index).shape, 17, 6, 3.6));
+    return canvas;
+  }
+
+  const boxes = [...document.querySelectorAll("[data-plot]")];
+  const drawAll = (printing) => boxes.forEach((box) => draw(box, Number(box.dataset.plot), printing));
+  drawAll(false);
+  dark.addEventListener("change", () => drawAll(false));
+
+  let waiting = 0, printing = false;
+  const widths = new Map();
+  const observer = new ResizeObserver((entries) => {
+    const moved = entries.some(({ target }) => widths.get(target) !== target.clientWidth);
+    for (const { target } of entries) widths.set(target, target.clientWidth);
+    if (!moved || printing) return;
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => drawAll(false));
+  });
+  boxes.forEach((box) => { widths.set(box, box.clientWidth); observer.observe(box); });
+
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    printing = true;
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((details) => { details.open = true; });
+    drawAll(true);
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    opened.forEach((details) => { details.open = false; });
+    drawAll(false);
+  });
+
+  for (const command of document.querySelectorAll(".command")) {
+    const button = node("button", "", "copy");
+    button.type = "button";
+    button.addEventListener("click", async () => {
+      const code = command.querySelector("code");
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = "copied";
+        setTimeout(() => { button.textContent = "copy"; }, 1500);
+      } catch {
+        getSelection().selectAllChildren(code);
+        button.textContent = "selected";
+      }
+    });
+    command.append(button);
+  }
+})();

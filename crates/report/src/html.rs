@@ -1,0 +1,462 @@
+//! One self-contained HTML file: no network, no other file, readable without scripts but for the plots.
+//!
+//! Text and tables are written here; plots are drawn in the page by `assets/report.js` from data
+//! embedded as JSON. Every string of the document is escaped on its way in.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::frame::{self, Extent};
+use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table};
+use crate::number::{coordinate, count, significant};
+use crate::palette::{DASHES, Palette, Shape, Theme};
+use crate::words::{self, by_figure, slug, tally};
+
+const PAGE: &str = include_str!("../assets/report.html");
+const STYLE: &str = include_str!("../assets/report.css");
+const SCRIPT: &str = include_str!("../assets/report.js");
+const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
+const UPLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+
+/// The page of a document.
+pub fn render(document: &Document) -> String {
+    let mut data = Data {
+        light: Theme::Light.palette(),
+        dark: Theme::Dark.palette(),
+        dashes: DASHES,
+        shapes: Shape::NAMES,
+        panels: Vec::new(),
+    };
+    let mut figures = String::new();
+    for (index, figure) in document.figures.iter().enumerate() {
+        push_figure(&mut figures, figure, index + 1, &mut data.panels);
+    }
+    fill(
+        PAGE,
+        &[
+            ("title", &escape(&document.title)),
+            ("summary", &escape(&document.summary)),
+            (
+                "palette",
+                &format!(
+                    "{}\n@media screen and (prefers-color-scheme: dark) {{ {} }}",
+                    variables(&data.light),
+                    variables(&data.dark)
+                ),
+            ),
+            ("style", STYLE),
+            ("uplot_style", UPLOT_STYLE),
+            ("contents", &contents(document)),
+            ("claims", &claims(document)),
+            ("facts", &facts(document)),
+            ("figures", &figures),
+            ("colophon", &colophon(document)),
+            ("data", &embed(&data)),
+            ("uplot_script", UPLOT_SCRIPT),
+            ("script", SCRIPT),
+        ],
+    )
+}
+
+/// What the script needs.
+#[derive(Serialize)]
+struct Data {
+    light: Palette,
+    dark: Palette,
+    dashes: [&'static [u32]; 5],
+    shapes: [&'static str; 5],
+    panels: Vec<Plot>,
+}
+
+/// One plot, framed and worded; the script neither rounds nor chooses ticks.
+#[derive(Serialize)]
+struct Plot {
+    title: String,
+    x: Extent,
+    x_name: String,
+    x_unit: String,
+    x_caption: String,
+    y: Extent,
+    y_unit: String,
+    rules: Vec<(String, f64)>,
+    series: Vec<Curve>,
+}
+
+#[derive(Serialize)]
+struct Curve {
+    label: String,
+    x: Vec<f64>,
+    x_text: Vec<String>,
+    y: Vec<Option<f64>>,
+    low: Vec<Option<f64>>,
+    high: Vec<Option<f64>>,
+    /// What the legend says at this point: value and spread.
+    text: Vec<(String, String)>,
+    /// From, until, and from in words.
+    unstable: Vec<(f64, Option<f64>, String)>,
+}
+
+impl Plot {
+    fn new(panel: &Panel) -> Self {
+        let frame = frame::frame(panel);
+        let rules = panel.rules.iter().filter(|rule| rule.y.is_finite());
+        Self {
+            title: panel.title.clone(),
+            x_name: panel.x.label.clone(),
+            x_unit: panel.x.unit.clone(),
+            x_caption: frame::caption(&panel.x),
+            y_unit: panel.y.unit.clone(),
+            rules: rules.map(|rule| (rule.label.clone(), rule.y)).collect(),
+            series: panel.series.iter().map(|series| Curve::new(series, panel, &frame.y)).collect(),
+            x: frame.x,
+            y: frame.y,
+        }
+    }
+}
+
+impl Curve {
+    fn new(series: &Series, panel: &Panel, y: &Extent) -> Self {
+        // A logarithmic axis has no place for zero and below; the table of values still has them.
+        let drawn = |value: Option<f64>| value.filter(|v| v.is_finite() && (!y.log || *v > 0.0));
+        let mut curve = Self {
+            label: series.label.clone(),
+            x: Vec::new(),
+            x_text: Vec::new(),
+            y: Vec::new(),
+            low: Vec::new(),
+            high: Vec::new(),
+            text: Vec::new(),
+            unstable: frame::unstable(series)
+                .into_iter()
+                .map(|(from, until)| (from, until, coordinate(from)))
+                .collect(),
+        };
+        for point in series.points.iter().filter(|point| point.x.is_finite()) {
+            let value = if point.stable { drawn(point.y) } else { None };
+            curve.x.push(point.x);
+            curve.x_text.push(coordinate(point.x));
+            curve.y.push(value);
+            curve.low.push(value.and(point.low.filter(|low| low.is_finite())));
+            curve.high.push(value.and(drawn(point.high)));
+            curve.text.push(match (point.stable, point.y) {
+                (false, _) => ("unstable".into(), String::new()),
+                (true, None) => ("too few samples".into(), String::new()),
+                (true, Some(value)) => (
+                    words::with_unit(value, &panel.y.unit),
+                    match (point.low, point.high) {
+                        (Some(low), Some(high)) if low != high => words::range(low, high),
+                        _ => String::new(),
+                    },
+                ),
+            });
+        }
+        curve
+    }
+}
+
+/// JSON that cannot end the script element it stands in: every `<` is written as an escape.
+fn embed(data: &Data) -> String {
+    serde_json::to_string(data).expect("plain fields").replace('<', "\\u003c")
+}
+
+/// Replaces `{{name}}` in one pass, so that a document may contain such words itself.
+fn fill(template: &str, parts: &[(&str, &str)]) -> String {
+    let mut out = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let (name, after) = after.split_once("}}").expect("the template closes its braces");
+        let (_, part) = parts.iter().find(|(known, _)| *known == name).expect("a known part");
+        out.push_str(before);
+        out.push_str(part);
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+fn variables(palette: &Palette) -> String {
+    let mut out = format!(
+        ":root {{ --paper: {}; --ink: {}; --muted: {}; --grid: {}; }}",
+        palette.paper, palette.ink, palette.muted, palette.grid
+    );
+    out.truncate(out.len() - 2);
+    for (index, color) in palette.curves.iter().enumerate() {
+        let _ = write!(out, " --curve-{index}: {color};");
+    }
+    out.push_str(" }");
+    out
+}
+
+fn anchor(figure: &Figure) -> String {
+    format!("figure-{}", slug(&figure.id))
+}
+
+fn contents(document: &Document) -> String {
+    if document.figures.len() < 2 {
+        return String::new();
+    }
+    let mut out = String::from("<nav aria-label=\"Figures\"><h2>Figures</h2><ol>");
+    for figure in &document.figures {
+        let _ =
+            write!(out, "<li><a href=\"#{}\">{}</a></li>", anchor(figure), escape(&figure.title));
+    }
+    out.push_str("</ol></nav>");
+    out
+}
+
+fn claims(document: &Document) -> String {
+    if document.claims.is_empty() {
+        return String::new();
+    }
+    let reviewed = document.claims.iter().any(|claim| claim.reviewers.is_some());
+    let mut out = format!(
+        "<section id=\"claims\"><h2>Claims</h2><p class=\"tally\">{}.</p>\
+         <div class=\"scroll\"><table class=\"claims\"><thead><tr><th scope=\"col\">Claim</th>\
+         <th scope=\"col\">Published</th>",
+        escape(&tally(&document.claims))
+    );
+    if reviewed {
+        out.push_str("<th scope=\"col\">Reviewers</th>");
+    }
+    out.push_str(
+        "<th scope=\"col\">Ours</th><th scope=\"col\">Accepted</th>\
+         <th scope=\"col\">Verdict</th></tr></thead>",
+    );
+    let columns = if reviewed { 6 } else { 5 };
+    for (heading, group) in by_figure(&document.claims) {
+        let figure = document.figures.iter().find(|figure| group[0].is_about(figure));
+        let heading = match figure {
+            Some(figure) => format!(
+                "<a href=\"#{}\">{}</a> <span>{}</span>",
+                anchor(figure),
+                escape(&figure.title),
+                escape(&heading)
+            ),
+            None => escape(&heading),
+        };
+        let _ = write!(
+            out,
+            "<tbody><tr class=\"group\"><th colspan=\"{columns}\" scope=\"rowgroup\">{heading}</th></tr>"
+        );
+        for claim in group {
+            push_claim(&mut out, claim, reviewed, columns);
+        }
+        out.push_str("</tbody>");
+    }
+    out.push_str("</table></div></section>");
+    out
+}
+
+fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
+    let _ = write!(
+        out,
+        "<tr class=\"claim\" id=\"claim-{}\"><td class=\"statement\">{}</td>\
+         <td data-name=\"Published\">{}</td>",
+        slug(&claim.id),
+        escape(&claim.statement),
+        escape(&claim.published)
+    );
+    if reviewed {
+        let reviewers = claim.reviewers.as_deref().map_or("–".into(), escape);
+        let _ = write!(out, "<td data-name=\"Reviewers\">{reviewers}</td>");
+    }
+    let spread = claim.spread();
+    let spread =
+        if spread.is_empty() { spread } else { format!("<small>{}</small>", escape(&spread)) };
+    let accepted = match claim.accepted() {
+        none if none.is_empty() => "–".into(),
+        some => escape(&some),
+    };
+    let _ = write!(
+        out,
+        "<td data-name=\"Ours\"><b>{}</b>{spread}</td><td data-name=\"Accepted\">{accepted}</td>\
+         <td data-name=\"Verdict\"><span class=\"verdict {}\">{}</span></td></tr>\
+         <tr class=\"evidence\"><td colspan=\"{columns}\">",
+        escape(&claim.ours()),
+        claim.verdict.slug(),
+        claim.verdict.words(),
+    );
+    if !claim.evidence.is_empty() {
+        let _ = write!(out, "<p>{}</p>", escape(&claim.evidence));
+    }
+    let _ = write!(out, "<details><summary>{}</summary><dl>", escape(&claim.id));
+    for (name, value) in [
+        ("Source", escape(&claim.source)),
+        ("Tolerance", escape(&claim.tolerance_reason)),
+        ("Samples", count(claim.samples)),
+    ] {
+        if !value.is_empty() {
+            let _ = write!(out, "<dt>{name}</dt><dd>{value}</dd>");
+        }
+    }
+    if !claim.repeat.is_empty() {
+        let _ = write!(out, "<dt>Repeat</dt><dd>{}</dd>", command(&claim.repeat));
+    }
+    out.push_str("</dl></details></td></tr>");
+}
+
+fn command(text: &str) -> String {
+    format!("<span class=\"command\"><code>{}</code></span>", escape(text))
+}
+
+fn facts(document: &Document) -> String {
+    if document.facts.is_empty() {
+        return String::new();
+    }
+    let mut out = String::from("<section id=\"facts\"><h2>How it was measured</h2><dl>");
+    for (name, value) in &document.facts {
+        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+    }
+    out.push_str("</dl></section>");
+    out
+}
+
+fn push_figure(out: &mut String, figure: &Figure, number: usize, plots: &mut Vec<Plot>) {
+    let _ = write!(
+        out,
+        "<section class=\"figure\" id=\"{}\"><h2><span class=\"number\">{number}</span> {}</h2>",
+        anchor(figure),
+        escape(&figure.title)
+    );
+    if !figure.shows.is_empty() {
+        let _ = write!(out, "<p class=\"shows\">{}</p>", escape(&figure.shows));
+    }
+    if !figure.claimed.is_empty() || !figure.found.is_empty() {
+        out.push_str("<dl class=\"findings\">");
+        for (name, text) in [("The source", &figure.claimed), ("We found", &figure.found)] {
+            if !text.is_empty() {
+                let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(text));
+            }
+        }
+        out.push_str("</dl>");
+    }
+    if !figure.panels.is_empty() {
+        let only = if figure.panels.len() == 1 { " only" } else { "" };
+        let _ = write!(out, "<div class=\"panels{only}\">");
+        for panel in &figure.panels {
+            push_panel(out, panel, plots.len());
+            plots.push(Plot::new(panel));
+        }
+        out.push_str("</div>");
+    }
+    for table in &figure.tables {
+        push_table(out, table);
+    }
+    if !figure.command.is_empty() {
+        let _ = write!(out, "<p class=\"repeat\">Repeat: {}</p>", command(&figure.command));
+    }
+    out.push_str("</section>");
+}
+
+fn push_panel(out: &mut String, panel: &Panel, index: usize) {
+    let _ = write!(
+        out,
+        "<figure class=\"panel\"><figcaption><b>{}</b><span class=\"y\">{}</span></figcaption>\
+         <div class=\"plot\" data-plot=\"{index}\"></div>\
+         <details class=\"values\"><summary>Values</summary><div class=\"scroll\">\
+         <table class=\"data\"><thead><tr><th scope=\"col\">Series</th>",
+        escape(&panel.title),
+        escape(&frame::caption(&panel.y)),
+    );
+    let x = if panel.x.unit.is_empty() {
+        panel.x.label.clone()
+    } else {
+        format!("{} ({})", panel.x.label, panel.x.unit)
+    };
+    let unit = if panel.y.unit.is_empty() { String::new() } else { format!(" ({})", panel.y.unit) };
+    let unit = escape(&unit);
+    let _ = write!(
+        out,
+        "<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">Value{unit}</th>\
+         <th scope=\"col\" class=\"n\">Low</th><th scope=\"col\" class=\"n\">High</th>\
+         <th scope=\"col\" class=\"n\">Samples</th><th scope=\"col\">State</th></tr></thead>",
+        escape(&x),
+    );
+    for series in &panel.series {
+        out.push_str("<tbody>");
+        for point in &series.points {
+            let number = |value: Option<f64>| value.map(significant).unwrap_or_default();
+            let state = match (point.stable, point.y) {
+                (false, _) => "unstable",
+                (true, None) => "too few samples",
+                (true, Some(_)) => "stable",
+            };
+            let _ = write!(
+                out,
+                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{state}</td></tr>",
+                escape(&series.label),
+                coordinate(point.x),
+                number(point.y),
+                number(point.low),
+                number(point.high),
+                count(point.samples),
+            );
+        }
+        out.push_str("</tbody>");
+    }
+    out.push_str("</table></div></details></figure>");
+}
+
+fn push_table(out: &mut String, table: &Table) {
+    let class: Vec<&str> = (0..table.columns.len())
+        .map(|column| if words::is_numeric(&table.rows, column) { " class=\"n\"" } else { "" })
+        .collect();
+    let class = |column: usize| class.get(column).copied().unwrap_or("");
+    out.push_str("<div class=\"scroll\"><table class=\"data\">");
+    if !table.title.is_empty() {
+        let _ = write!(out, "<caption>{}</caption>", escape(&table.title));
+    }
+    out.push_str("<thead><tr>");
+    for (column, head) in table.columns.iter().enumerate() {
+        let _ = write!(out, "<th scope=\"col\"{}>{}</th>", class(column), escape(head));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let content = match cell {
+                Cell::Text(text) => escape(text),
+                Cell::Number(value) => significant(*value),
+                Cell::Interval { value, low, high } => {
+                    format!("{}<small>{}</small>", significant(*value), words::range(*low, *high))
+                }
+                Cell::Missing(why) => format!("<i>{}</i>", escape(why)),
+            };
+            let _ = write!(out, "<td{}>{content}</td>", class(column));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+}
+
+fn colophon(document: &Document) -> String {
+    let mut out = String::from("<dl>");
+    for (name, value) in [
+        ("Command", command(&document.command)),
+        ("Version", escape(&document.version)),
+        ("Seed", format!("{:#x}", document.seed)),
+        ("Digest", format!("<code>{}</code>", escape(&document.digest))),
+        ("Elapsed", words::duration(document.elapsed_s)),
+    ] {
+        let _ = write!(out, "<dt>{name}</dt><dd>{value}</dd>");
+    }
+    out.push_str("</dl>");
+    out
+}

@@ -1,0 +1,174 @@
+//! Tables for a terminal, readable at 80 columns and without color.
+//!
+//! The caller knows the width and whether color is wanted; nothing here asks the terminal.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{
+    Attribute, Cell as Box, CellAlignment, Color, ColumnConstraint, ContentArrangement,
+    Table as Grid, Width,
+};
+
+use crate::model::{Cell, Claim, Table, Verdict};
+use crate::words::{self, tally};
+
+/// From this width on the statement of a claim has room beside its numbers.
+const WIDE: usize = 110;
+
+/// The claims as a table, then why each that is not plainly reproduced is not, then the tally.
+///
+/// Ends with a line feed. `width` is in columns; below 40 it is taken as 40.
+pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
+    if claims.is_empty() {
+        return "no claims\n".into();
+    }
+    let width = width.max(40);
+    let wide = width >= WIDE;
+    let reviewed = wide && claims.iter().any(|claim| claim.reviewers.is_some());
+
+    let mut heads = vec!["claim"];
+    if wide {
+        heads.push("what it says");
+    }
+    heads.push("published");
+    if reviewed {
+        heads.push("reviewers");
+    }
+    heads.extend(["ours", "accepted", "verdict"]);
+
+    let mut grid = grid(width, color);
+    grid.set_header(heads.iter().map(|head| head_cell(head, color)));
+    for claim in claims {
+        let mut row = vec![Box::new(&claim.id)];
+        if wide {
+            row.push(Box::new(&claim.statement));
+        }
+        row.push(Box::new(&claim.published));
+        if reviewed {
+            row.push(Box::new(claim.reviewers.as_deref().unwrap_or("")));
+        }
+        let spread = claim.spread();
+        let ours = if spread.is_empty() {
+            claim.ours()
+        } else {
+            format!("{}\n{}", claim.ours(), spread.replace(' ', "\u{a0}"))
+        };
+        row.push(Box::new(ours));
+        row.push(Box::new(claim.accepted()));
+        row.push(verdict(claim.verdict, color));
+        grid.add_row(row);
+    }
+    // Names are for `cavy explain`, so they stay whole unless they would leave no room.
+    let longest = claims.iter().map(|claim| claim.id.chars().count()).max().unwrap_or(0);
+    if longest <= width / 3
+        && let Some(column) = grid.column_mut(0)
+    {
+        column.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    if let Some(column) = grid.column_mut(heads.len() - 1) {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+    }
+
+    let mut out = lines(&grid);
+    let noted: Vec<&Claim> = claims
+        .iter()
+        .filter(|claim| claim.verdict != Verdict::Reproduced && !claim.evidence.is_empty())
+        .collect();
+    if !noted.is_empty() {
+        out.push('\n');
+    }
+    for claim in noted {
+        let note = format!("{}, {}: {}", claim.id, claim.verdict.words(), claim.evidence);
+        wrap(&note, width, &mut out);
+    }
+    out.push('\n');
+    out.push_str(&tally(claims));
+    out.push('\n');
+    out
+}
+
+/// One table under its headline. Ends with a line feed; `width` as in [`claims`].
+pub fn table(table: &Table, width: usize, color: bool) -> String {
+    let mut grid = grid(width.max(40), color);
+    grid.set_header(table.columns.iter().map(|head| head_cell(head, color)));
+    for row in &table.rows {
+        grid.add_row(row.iter().map(|cell| match cell {
+            Cell::Missing(why) if color => Box::new(why).add_attribute(Attribute::Dim),
+            cell => Box::new(words::cell(cell)),
+        }));
+    }
+    for index in 0..table.columns.len() {
+        if words::is_numeric(&table.rows, index)
+            && let Some(column) = grid.column_mut(index)
+        {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut out = String::new();
+    if !table.title.is_empty() {
+        out.push_str(&table.title);
+        out.push('\n');
+    }
+    out.push_str(&lines(&grid));
+    if table.rows.is_empty() {
+        out.push_str(" no rows\n");
+    }
+    out
+}
+
+fn grid(width: usize, color: bool) -> Grid {
+    let mut grid = Grid::new();
+    grid.load_style(UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+        .force_no_tty();
+    if color {
+        grid.enforce_styling();
+    }
+    grid
+}
+
+fn head_cell(text: &str, color: bool) -> Box {
+    let cell = Box::new(text);
+    if color { cell.add_attribute(Attribute::Bold) } else { cell }
+}
+
+fn verdict(verdict: Verdict, color: bool) -> Box {
+    let cell = Box::new(verdict.words());
+    if !color {
+        return cell;
+    }
+    match verdict {
+        Verdict::Reproduced => cell.fg(Color::Green),
+        Verdict::Explained => cell.fg(Color::Cyan),
+        Verdict::NotReproduced => cell.fg(Color::Red).add_attribute(Attribute::Bold),
+        Verdict::TooShort => cell.fg(Color::Yellow),
+    }
+}
+
+/// Lines without the blanks that fill the last column.
+fn lines(grid: &Grid) -> String {
+    let mut out = String::new();
+    for line in grid.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Breaks at blanks; lines after the first are indented by two. A longer word stays whole.
+fn wrap(text: &str, width: usize, out: &mut String) {
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if used > 0 && used + 1 + length > width {
+            out.push_str("\n  ");
+            used = 2;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out.push('\n');
+}

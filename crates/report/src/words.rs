@@ -1,0 +1,147 @@
+//! The words that all drawings share, so that terminal, page and Markdown say the same.
+
+use crate::model::{Cell, Claim, Figure, Verdict};
+use crate::number::significant;
+
+impl Verdict {
+    /// All verdicts, in the order in which they are counted.
+    pub const ALL: [Self; 4] =
+        [Self::Reproduced, Self::Explained, Self::NotReproduced, Self::TooShort];
+
+    /// The verdict as a reader sees it.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Explained => "explained",
+            Self::NotReproduced => "not reproduced",
+            Self::TooShort => "too short to judge",
+        }
+    }
+
+    /// One word for style sheets and file names.
+    pub(crate) const fn slug(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Explained => "explained",
+            Self::NotReproduced => "missed",
+            Self::TooShort => "short",
+        }
+    }
+}
+
+/// How many claims got which verdict: `31 reproduced, 3 explained, 0 not reproduced, 1 too short to
+/// judge`. Zeros are said, except for `too short to judge`.
+pub fn tally(claims: &[Claim]) -> String {
+    let mut parts = Vec::new();
+    for verdict in Verdict::ALL {
+        let count = claims.iter().filter(|claim| claim.verdict == verdict).count();
+        if count > 0 || verdict != Verdict::TooShort {
+            parts.push(format!("{count} {}", verdict.words()));
+        }
+    }
+    parts.join(", ")
+}
+
+impl Claim {
+    /// Our value with its unit; `not measured` when there is none.
+    pub fn ours(&self) -> String {
+        self.value.map_or_else(|| "not measured".into(), |value| with_unit(value, &self.unit))
+    }
+
+    /// The ends of our value, `11.9 to 12.8`; empty when they are unknown or equal.
+    pub fn spread(&self) -> String {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) if low != high => range(low, high),
+            _ => String::new(),
+        }
+    }
+
+    /// The accepted range with its unit; empty when the claim has none.
+    pub fn accepted(&self) -> String {
+        let Some((low, high)) = self.tolerance else { return String::new() };
+        match (low.is_finite(), high.is_finite()) {
+            (true, true) if low == high => with_unit(low, &self.unit),
+            (true, true) => format!("{} to {}", significant(low), with_unit(high, &self.unit)),
+            (true, false) => format!("≥ {}", with_unit(low, &self.unit)),
+            (false, true) => format!("≤ {}", with_unit(high, &self.unit)),
+            (false, false) => "any".into(),
+        }
+    }
+
+    /// Whether this claim is about that figure.
+    pub(crate) fn is_about(&self, figure: &Figure) -> bool {
+        figure.id == self.figure
+            || figure
+                .id
+                .strip_prefix(&self.system)
+                .and_then(|rest| rest.strip_prefix('.'))
+                .is_some_and(|rest| rest == self.figure)
+    }
+
+    /// `persephone fig3`: claims with the same heading are drawn together.
+    pub(crate) fn heading(&self) -> String {
+        format!("{} {}", self.system, self.figure).trim().to_owned()
+    }
+}
+
+/// Claims that share a figure, in order of first appearance.
+pub(crate) fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
+    let mut groups: Vec<(String, Vec<&Claim>)> = Vec::new();
+    for claim in claims {
+        let heading = claim.heading();
+        match groups.iter_mut().find(|(known, _)| *known == heading) {
+            Some((_, group)) => group.push(claim),
+            None => groups.push((heading, vec![claim])),
+        }
+    }
+    groups
+}
+
+/// `12.3 us`, but `12.3x` and `12.3%`.
+pub(crate) fn with_unit(value: f64, unit: &str) -> String {
+    let number = significant(value);
+    match unit {
+        "" => number,
+        "x" | "%" => format!("{number}{unit}"),
+        _ => format!("{number}\u{a0}{unit}"),
+    }
+}
+
+/// `11.9 to 12.8`.
+pub(crate) fn range(low: f64, high: f64) -> String {
+    format!("{} to {}", significant(low), significant(high))
+}
+
+/// A cell as one line of text.
+pub(crate) fn cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Number(value) => significant(*value),
+        Cell::Interval { value, low, high } => {
+            format!("{} ({})", significant(*value), range(*low, *high))
+        }
+        Cell::Missing(why) => why.clone(),
+    }
+}
+
+/// Whether a column holds numbers, and is therefore set flush right.
+pub(crate) fn is_numeric(rows: &[Vec<Cell>], column: usize) -> bool {
+    rows.iter()
+        .filter_map(|row| row.get(column))
+        .any(|cell| matches!(cell, Cell::Number(_) | Cell::Interval { .. }))
+}
+
+/// `12.3 s`, `3 min 20 s`.
+pub(crate) fn duration(seconds: f64) -> String {
+    if seconds.is_finite() && seconds >= 120.0 {
+        let whole = seconds.round() as u64;
+        format!("{} min {} s", whole / 60, whole % 60)
+    } else {
+        format!("{} s", significant(seconds))
+    }
+}
+
+/// A name as part of an anchor or file name.
+pub(crate) fn slug(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
+}
