@@ -65,7 +65,7 @@
     const plot = data.panels[index];
     const colors = printing || !dark.matches ? data.light : data.dark;
     const color = (i) => colors.curves[i % colors.curves.length];
-    const hidden = HIDDEN.get(index) || new Set();
+    const hidden = (!printing && HIDDEN.get(index)) || new Set();
     if (box.uplot) { box.uplot.destroy(); box.uplot = null; }
     box.replaceChildren();
     const { xs, place, columns } = align(plot.series);
@@ -229,13 +229,18 @@
           ctx.stroke();
           ctx.setLineDash([]);
           ctx.globalAlpha = 1;
-          const text = `${s.label} unstable from ${words}`;
-          const room = ctx.measureText(text).width + 10 * k;
-          const before = x - room > 0;
-          ctx.textAlign = before ? "right" : "left";
-          if (run === 0) ctx.fillText(text, before ? x - 9 * k : x + 9 * k, y);
+          // Before the cross if there is room, else after it; with the name if it fits.
+          let start = x + 7 * k;
+          for (const text of run ? [] : [`${s.label} unstable from ${words}`, `unstable from ${words}`, "unstable"]) {
+            const room = ctx.measureText(text).width + 10 * k;
+            const before = x - room > 0;
+            if (!before && x + room > ctx.canvas.width) continue;
+            ctx.textAlign = before ? "right" : "left";
+            ctx.fillText(text, before ? x - 9 * k : x + 9 * k, y);
+            if (!before) start = x + room + 2 * k;
+            break;
+          }
           ctx.beginPath();
-          const start = run === 0 && !before ? x + room + 2 * k : x + 7 * k;
           if (end > start) { ctx.moveTo(start, y); ctx.lineTo(end, y); }
           ctx.stroke();
         });

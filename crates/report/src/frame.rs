@@ -21,12 +21,15 @@ impl Extent {
             if value <= 0.0 {
                 return -1.0;
             }
-            (value / self.min).ln() / (self.max / self.min).ln()
+            (value.ln() - self.min.ln()) / (self.max.ln() - self.min.ln())
         } else {
             (value - self.min) / (self.max - self.min)
         }
     }
 }
+
+/// Parts between the ticks of a linear axis: few enough for a phone.
+const PARTS: f64 = 5.0;
 
 /// Both axes of a panel.
 #[derive(Clone, Debug)]
@@ -61,7 +64,7 @@ fn extent(axis: &Axis, values: impl Iterator<Item = f64>, height: bool) -> Exten
         (min, max) = if height {
             (floor_125(min), ceil_125(max))
         } else {
-            let pad = (max / min).powf(0.03).max(1.02);
+            let pad = (0.03 * (max.ln() - min.ln())).exp().max(1.02);
             (min / pad, max * pad)
         };
         // An axis needs room: at least a factor of two.
@@ -76,7 +79,7 @@ fn extent(axis: &Axis, values: impl Iterator<Item = f64>, height: bool) -> Exten
             let pad = if min == 0.0 { 1.0 } else { min.abs() * 0.1 };
             (min, max) = (min - pad, max + pad);
         }
-        let step = step(max - min);
+        let step = step(max - min, PARTS);
         (min, max) = ((min / step).floor() * step, (max / step).ceil() * step);
     } else {
         let pad = match max - min {
@@ -86,12 +89,18 @@ fn extent(axis: &Axis, values: impl Iterator<Item = f64>, height: bool) -> Exten
         };
         (min, max) = (min - pad, max + pad);
     }
-    let min = fixed_min.unwrap_or(min);
-    let mut max = fixed_max.unwrap_or(max);
+    // No wider than arithmetic on the ends allows.
+    let smallest = if log { 1e-290 } else { -1e300 };
+    let min = fixed_min.unwrap_or(min).clamp(smallest, 1e299);
+    let mut max = fixed_max.unwrap_or(max).min(1e300);
     if max <= min {
         max = if log { min * 10.0 } else { min + 1.0 };
     }
-    let (ticks, step) = if log { log_ticks(min, max) } else { linear_ticks(min, max) };
+    let (ticks, step) = if log {
+        log_ticks(min, max, if height { 3.2 } else { 2.2 })
+    } else {
+        linear_ticks(min, max, PARTS)
+    };
     let largest = ticks.iter().fold(0.0_f64, |most, tick| most.max(tick.abs()));
     let texts = ticks
         .iter()
@@ -103,9 +112,9 @@ fn extent(axis: &Axis, values: impl Iterator<Item = f64>, height: bool) -> Exten
     Extent { min, max, log, ticks, texts }
 }
 
-/// A step of 1, 2 or 5 times a power of ten that parts `width` about five times.
-fn step(width: f64) -> f64 {
-    let raw = width / 5.0;
+/// A step of 1, 2 or 5 times a power of ten that makes about that many parts of `width`.
+fn step(width: f64, parts: f64) -> f64 {
+    let raw = width / parts;
     let power = 10f64.powf(raw.log10().floor());
     match raw / power {
         r if r < 1.5 => power,
@@ -115,8 +124,8 @@ fn step(width: f64) -> f64 {
     }
 }
 
-fn linear_ticks(min: f64, max: f64) -> (Vec<f64>, Option<f64>) {
-    let step = step(max - min);
+fn linear_ticks(min: f64, max: f64, parts: f64) -> (Vec<f64>, Option<f64>) {
+    let step = step(max - min, parts);
     let first = (min / step - 1e-9).ceil() as i64;
     let last = (max / step + 1e-9).floor() as i64;
     // Through integers and a final rounding, so that 3 * 0.1 prints as 0.3 everywhere.
@@ -128,13 +137,13 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.9e}").parse().expect("printed by us")
 }
 
-/// Powers of ten; with 2 and 5 between when there are few; plain steps when there are none.
-fn log_ticks(min: f64, max: f64) -> (Vec<f64>, Option<f64>) {
+/// Powers of ten; with 2 and 5 between up to `short` decades; plain steps when there are none.
+fn log_ticks(min: f64, max: f64, short: f64) -> (Vec<f64>, Option<f64>) {
     let first = min.log10().floor() as i32;
     let last = max.log10().ceil() as i32;
     let inside = |tick: &f64| *tick >= min * (1.0 - 1e-9) && *tick <= max * (1.0 + 1e-9);
-    let decades = (max / min).log10();
-    let mantissas: &[f64] = if decades <= 2.6 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let decades = max.log10() - min.log10();
+    let mantissas: &[f64] = if decades <= short { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let every = ((decades / 7.0).ceil() as i32).max(1);
     let ticks: Vec<f64> = (first..=last)
         .filter(|exponent| exponent.rem_euclid(every) == 0)
@@ -144,7 +153,7 @@ fn log_ticks(min: f64, max: f64) -> (Vec<f64>, Option<f64>) {
     if ticks.len() >= 3 {
         return (ticks, None);
     }
-    linear_ticks(min, max)
+    linear_ticks(min, max, 3.0)
 }
 
 fn floor_125(value: f64) -> f64 {
@@ -215,7 +224,7 @@ mod tests {
     fn extent__log_ticks_suit_the_range() {
         assert_eq!(ticks(Scale::Log, 1.0, 90.0), ["1", "2", "5", "10", "20", "50", "100"]);
         assert_eq!(ticks(Scale::Log, 1.3, 9_000.0), ["1", "10", "100", "1k", "10k"]);
-        assert_eq!(ticks(Scale::Log, 15.0, 19.0).len(), 5);
+        assert_eq!(ticks(Scale::Log, 15.0, 19.0), ["10", "12", "14", "16", "18", "20"]);
         assert!(ticks(Scale::Log, 1e-9, 1e12).len() <= 9);
     }
 

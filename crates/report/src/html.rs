@@ -273,8 +273,12 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
         escape(&claim.published)
     );
     if reviewed {
-        let reviewers = claim.reviewers.as_deref().map_or("–".into(), escape);
-        let _ = write!(out, "<td data-name=\"Reviewers\">{reviewers}</td>");
+        let _ = match &claim.reviewers {
+            Some(reviewers) => {
+                write!(out, "<td data-name=\"Reviewers\">{}</td>", escape(reviewers))
+            }
+            None => write!(out, "<td data-name=\"Reviewers\" class=\"none\">–</td>"),
+        };
     }
     let spread = claim.spread();
     let spread =
@@ -370,7 +374,7 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         "<figure class=\"panel\"><figcaption><b>{}</b><span class=\"y\">{}</span></figcaption>\
          <div class=\"plot\" data-plot=\"{index}\"></div>\
          <details class=\"values\"><summary>Values</summary><div class=\"scroll\">\
-         <table class=\"data\"><thead><tr><th scope=\"col\">Series</th>",
+         <table class=\"data\"><thead><tr>",
         escape(&panel.title),
         escape(&frame::caption(&panel.y)),
     );
@@ -389,7 +393,11 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         escape(&x),
     );
     for series in &panel.series {
-        out.push_str("<tbody>");
+        let _ = write!(
+            out,
+            "<tbody><tr><th colspan=\"6\" scope=\"rowgroup\">{}</th></tr>",
+            escape(&series.label)
+        );
         for point in &series.points {
             let number = |value: Option<f64>| value.map(significant).unwrap_or_default();
             let state = match (point.stable, point.y) {
@@ -399,9 +407,8 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
             };
             let _ = write!(
                 out,
-                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
                  <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{state}</td></tr>",
-                escape(&series.label),
                 coordinate(point.x),
                 number(point.y),
                 number(point.low),

@@ -7,6 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::frame::{self, Frame};
 use crate::model::{Panel, Series};
+use crate::number::coordinate;
 use crate::palette::{self, Palette, Shape, Theme};
 
 const WIDTH: i32 = 720;
@@ -279,18 +280,21 @@ impl Sheet {
             area.draw(&PathElement::new(vec![(x - 4, y + 4), (x + 4, y - 4)], style))?;
             let drop = [(f64::from(x), f64::from(y + 5)), (f64::from(x), f64::from(self.bottom))];
             self.dashed(area, &drop, &[1, 3], rgb(color).mix(0.7).stroke_width(1))?;
-            let text =
-                format!("{} unstable from {}", series.label, crate::number::coordinate(from));
-            let room = 7 * text.chars().count() as i32;
-            let before = x - room > 16;
+            // Before the cross if there is room, else after it; with the name if it fits.
             let mut start = x + 7;
-            if number == 0 {
-                if before {
+            let short = format!("unstable from {}", coordinate(from));
+            let long = format!("{} {short}", series.label);
+            for text in [long, short].into_iter().filter(|_| number == 0) {
+                let room = 7 * text.chars().count() as i32;
+                if x - room > 16 {
                     self.text(area, &text, (x - 9, y), 12, color, HPos::Right)?;
-                } else {
+                } else if x + room < WIDTH {
                     self.text(area, &text, (x + 9, y), 12, color, HPos::Left)?;
                     start += room;
+                } else {
+                    continue;
                 }
+                break;
             }
             let end = until.map_or(RIGHT, |x| self.x(x).round() as i32).min(RIGHT);
             if end > start {
@@ -414,6 +418,8 @@ impl Sheet {
         anchor: HPos,
     ) -> Drawn<'a> {
         let color = rgb(color);
+        // Plotters writes 1/1.24 of the size it is given.
+        let size = f64::from(size) * 1.24;
         let style = TextStyle::from((FAMILY, size).into_font())
             .color(&color)
             .pos(Pos::new(anchor, VPos::Center));

@@ -2,10 +2,9 @@
 //!
 //! The caller knows the width and whether color is wanted; nothing here asks the terminal.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{
-    Attribute, Cell as Box, CellAlignment, Color, ColumnConstraint, ContentArrangement,
-    Table as Grid, Width,
+    Attribute, Cell as Box, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle,
+    Table as Grid, TableStyle, Width,
 };
 
 use crate::model::{Cell, Claim, Table, Verdict};
@@ -13,6 +12,14 @@ use crate::words::{self, tally};
 
 /// From this width on the statement of a claim has room beside its numbers.
 const WIDE: usize = 110;
+/// From this width on, what the reviewers read has room as well.
+const WIDER: usize = 140;
+
+/// Three lines and no boxes: a table prints on paper and survives a copy into a message.
+const RULED: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// The claims as a table, then why each that is not plainly reproduced is not, then the tally.
 ///
@@ -23,7 +30,7 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
     }
     let width = width.max(40);
     let wide = width >= WIDE;
-    let reviewed = wide && claims.iter().any(|claim| claim.reviewers.is_some());
+    let reviewed = width >= WIDER && claims.iter().any(|claim| claim.reviewers.is_some());
 
     let mut heads = vec!["claim"];
     if wide {
@@ -47,28 +54,35 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
             row.push(Box::new(claim.reviewers.as_deref().unwrap_or("")));
         }
         let spread = claim.spread();
-        let ours = if spread.is_empty() {
-            claim.ours()
-        } else {
-            format!("{}\n{}", claim.ours(), spread.replace(' ', "\u{a0}"))
-        };
+        let ours =
+            if spread.is_empty() { claim.ours() } else { format!("{}\n{spread}", claim.ours()) };
         row.push(Box::new(ours));
         row.push(Box::new(claim.accepted()));
         row.push(verdict(claim.verdict, color));
         grid.add_row(row);
     }
-    // Names are for `cavy explain`, so they stay whole unless they would leave no room.
-    let longest = claims.iter().map(|claim| claim.id.chars().count()).max().unwrap_or(0);
-    if longest <= width / 3
-        && let Some(column) = grid.column_mut(0)
-    {
-        column.set_constraint(ColumnConstraint::ContentWidth);
+    // Names are for `cavy explain` and numbers must not break, unless they would leave no room.
+    let ours = heads.len() - 3;
+    let widths = grid.column_max_content_widths();
+    let mut whole = vec![0, ours];
+    if wide {
+        whole.extend([ours + 1, ours + 2]);
+    }
+    for index in whole {
+        if usize::from(widths[index]) <= width / 3
+            && let Some(column) = grid.column_mut(index)
+        {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     if let Some(column) = grid.column_mut(heads.len() - 1) {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(12)));
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(11)));
+    }
+    if let Some(column) = grid.column_mut(if wide { 2 } else { 1 }) {
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(10)));
     }
 
-    let mut out = lines(&grid);
+    let mut out = lines(&mut grid);
     let noted: Vec<&Claim> = claims
         .iter()
         .filter(|claim| claim.verdict != Verdict::Reproduced && !claim.evidence.is_empty())
@@ -108,16 +122,16 @@ pub fn table(table: &Table, width: usize, color: bool) -> String {
         out.push_str(&table.title);
         out.push('\n');
     }
-    out.push_str(&lines(&grid));
+    out.push_str(&lines(&mut grid));
     if table.rows.is_empty() {
-        out.push_str(" no rows\n");
+        out.push_str("no rows\n");
     }
     out
 }
 
 fn grid(width: usize, color: bool) -> Grid {
     let mut grid = Grid::new();
-    grid.load_style(UTF8_HORIZONTAL_ONLY)
+    grid.load_style(RULED)
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(width).unwrap_or(u16::MAX))
         .force_no_tty();
@@ -146,7 +160,10 @@ fn verdict(verdict: Verdict, color: bool) -> Box {
 }
 
 /// Lines without the blanks that fill the last column.
-fn lines(grid: &Grid) -> String {
+fn lines(grid: &mut Grid) -> String {
+    for column in grid.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
     let mut out = String::new();
     for line in grid.lines() {
         out.push_str(line.trim_end());

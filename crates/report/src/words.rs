@@ -62,8 +62,8 @@ impl Claim {
         match (low.is_finite(), high.is_finite()) {
             (true, true) if low == high => with_unit(low, &self.unit),
             (true, true) => format!("{} to {}", significant(low), with_unit(high, &self.unit)),
-            (true, false) => format!("≥ {}", with_unit(low, &self.unit)),
-            (false, true) => format!("≤ {}", with_unit(high, &self.unit)),
+            (true, false) => format!("≥\u{a0}{}", with_unit(low, &self.unit)),
+            (false, true) => format!("≤\u{a0}{}", with_unit(high, &self.unit)),
             (false, false) => "any".into(),
         }
     }
@@ -107,9 +107,9 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// `11.9 to 12.8`.
+/// `11.9 to 12.8`, which no table may break.
 pub(crate) fn range(low: f64, high: f64) -> String {
-    format!("{} to {}", significant(low), significant(high))
+    format!("{}\u{a0}to\u{a0}{}", significant(low), significant(high))
 }
 
 /// A cell as one line of text.
