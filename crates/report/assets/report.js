@@ -289,6 +289,9 @@
         setCursor: [(u) => legend.say(u.cursor.left < 0 || u.cursor.idx == null ? null : xs[u.cursor.idx])],
       },
     }, [xs, ...columns], wrap);
+    const canvas = wrap.querySelector("canvas");
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `Plot: ${plot.title}. The table of values below holds its numbers.`);
     if (printing) { wrap.style.zoom = 1 / zoom; }
   }
 

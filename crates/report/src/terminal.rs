@@ -10,6 +10,8 @@ use comfy_table::{
 use crate::model::{Cell, Claim, Table, Verdict};
 use crate::words::{self, tally};
 
+/// Below this width every column shrinks as it must.
+const ROOMY: usize = 76;
 /// From this width on the statement of a claim has room beside its numbers.
 const WIDE: usize = 110;
 /// From this width on, what the reviewers read has room as well.
@@ -61,25 +63,8 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
         row.push(verdict(claim.verdict, color));
         grid.add_row(row);
     }
-    // Names are for `cavy explain` and numbers must not break, unless they would leave no room.
-    let ours = heads.len() - 3;
-    let widths = grid.column_max_content_widths();
-    let mut whole = vec![0, ours];
-    if wide {
-        whole.extend([ours + 1, ours + 2]);
-    }
-    for index in whole {
-        if usize::from(widths[index]) <= width / 3
-            && let Some(column) = grid.column_mut(index)
-        {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    if let Some(column) = grid.column_mut(heads.len() - 1) {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(11)));
-    }
-    if let Some(column) = grid.column_mut(if wide { 2 } else { 1 }) {
-        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(10)));
+    if width >= ROOMY {
+        hold(&mut grid, heads.len(), width);
     }
 
     let mut out = lines(&mut grid);
@@ -95,9 +80,31 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
         wrap(&note, width, &mut out);
     }
     out.push('\n');
-    out.push_str(&tally(claims));
-    out.push('\n');
+    wrap(&tally(claims), width, &mut out);
     out
+}
+
+/// Keeps names whole, which are for `cavy explain`, and numbers, unless they would leave no room.
+fn hold(grid: &mut Grid, columns: usize, width: usize) {
+    let [ours, accepted, verdict] = [columns - 3, columns - 2, columns - 1];
+    let published = if width >= WIDE { 2 } else { 1 };
+    let widths = grid.column_max_content_widths();
+    let mut whole = vec![0, ours];
+    if width >= WIDE {
+        whole.extend([accepted, verdict]);
+    }
+    let mut constrain = |index: usize, constraint| {
+        if let Some(column) = grid.column_mut(index) {
+            column.set_constraint(constraint);
+        }
+    };
+    constrain(published, ColumnConstraint::LowerBoundary(Width::Fixed(10)));
+    constrain(verdict, ColumnConstraint::LowerBoundary(Width::Fixed(11)));
+    for index in whole {
+        if usize::from(widths[index]) <= width / 3 {
+            constrain(index, ColumnConstraint::ContentWidth);
+        }
+    }
 }
 
 /// One table under its headline. Ends with a line feed; `width` as in [`claims`].
@@ -152,10 +159,10 @@ fn verdict(verdict: Verdict, color: bool) -> Box {
         return cell;
     }
     match verdict {
-        Verdict::Reproduced => cell.fg(Color::Green),
-        Verdict::Explained => cell.fg(Color::Cyan),
-        Verdict::NotReproduced => cell.fg(Color::Red).add_attribute(Attribute::Bold),
-        Verdict::TooShort => cell.fg(Color::Yellow),
+        Verdict::Reproduced => cell.fg(Color::DarkGreen),
+        Verdict::Explained => cell.fg(Color::DarkCyan),
+        Verdict::NotReproduced => cell.fg(Color::DarkRed).add_attribute(Attribute::Bold),
+        Verdict::TooShort => cell.fg(Color::DarkYellow),
     }
 }
 

@@ -103,7 +103,7 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "" => number,
         "x" | "%" => format!("{number}{unit}"),
-        _ => format!("{number}\u{a0}{unit}"),
+        _ => format!("{number} {unit}"),
     }
 }
 
