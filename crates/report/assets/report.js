@@ -5,6 +5,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
   const LANE = 17; // Height of one "unstable" line above the plot.
+  const CLEAR = 5; // Between these lines and the topmost tick's text.
   const MARKED = 40; // Curves with more points get a mark on every n-th only.
   const HIDDEN = new Map(); // Plot index to the set of series a reader switched off.
 
@@ -207,7 +208,7 @@
         ctx.fillText(label, ...spot);
       }
       lanes.forEach(([s, i], lane) => {
-        const y = bbox.top - (lanes.length - lane - 0.5) * LANE * k;
+        const y = bbox.top - ((lanes.length - lane - 0.5) * LANE + CLEAR) * k;
         ctx.strokeStyle = ctx.fillStyle = color(i);
         ctx.textBaseline = "middle";
         s.unstable.forEach(([from, until, words], run) => {
@@ -263,7 +264,7 @@
     box.append(wrap, legend.list);
     box.uplot = new uPlot({
       width, height,
-      padding: [(8 + lanes.length * LANE) * zoom, 14 * zoom, 0, 0],
+      padding: [(lanes.length ? CLEAR + lanes.length * LANE : 8) * zoom, 14 * zoom, 0, 0],
       legend: { show: false },
       scales: { x: scale(plot.x), y: scale(plot.y) },
       axes: [

@@ -34,7 +34,7 @@ pub fn panel(panel: &Panel, theme: Theme) -> String {
         .collect();
     let widest = frame.y.texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
     let left = 34 + 7 * widest as i32;
-    let top = 62 + LINE * unstable.len() as i32;
+    let top = 64 + LINE * unstable.len() as i32;
     let legend = Legend::arrange(panel, left);
     let sheet =
         Sheet { palette: theme.palette(), theme, frame, left, top, bottom: top + PLOT_HEIGHT };
@@ -136,7 +136,8 @@ impl Sheet {
             self.curve(area, index, series)?;
         }
         for (lane, &(index, series)) in unstable.iter().enumerate() {
-            let y = self.top - LINE * (unstable.len() - lane) as i32 + LINE / 2;
+            // A little higher than the topmost tick's text.
+            let y = self.top - 4 - LINE * (unstable.len() - lane) as i32 + LINE / 2;
             self.lane(area, index, series, y)?;
         }
         for (index, (series, &(x, row))) in panel.series.iter().zip(&legend.spots).enumerate() {
@@ -420,7 +421,8 @@ impl Sheet {
         let color = rgb(color);
         // Plotters writes 1/1.24 of the size it is given.
         let size = f64::from(size) * 1.24;
-        let style = TextStyle::from((FAMILY, size).into_font())
+        let weight = if size > 18.0 { FontStyle::Bold } else { FontStyle::Normal };
+        let style = TextStyle::from((FAMILY, size, weight).into_font())
             .color(&color)
             .pos(Pos::new(anchor, VPos::Center));
         area.draw(&Text::new(text.to_owned(), at, style))
