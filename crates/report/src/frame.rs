@@ -1,5 +1,5 @@
-//! The frame of a plot: ranges, ticks, and where curves are unstable. Page and SVG draw from the same
-//! frame, so they cannot disagree.
+//! The frame of a plot: ranges, ticks, and where curves are unstable. Page and SVG draw from
+//! the same frame, so they cannot disagree.
 
 use crate::model::{Axis, Panel, Scale, Series};
 use crate::number;

@@ -1,4 +1,5 @@
-//! One self-contained HTML file: no network, no other file, readable without scripts but for the plots.
+//! One self-contained HTML file: no network, no other file, readable without scripts but for
+//! the plots.
 //!
 //! Text and tables are written here; plots are drawn in the page by `assets/report.js` from data
 //! embedded as JSON. Every string of the document is escaped on its way in.

@@ -1,20 +1,20 @@
 //! Drawing: a document of claims, figures and tables becomes terminal text, one HTML file, SVG,
 //! Markdown, CSV or JSON.
 //!
-//! **Problem.** A reader must be able to judge a reproduced figure at a glance, on a phone, on paper
-//! and in a terminal, and get at every number behind it.
+//! **Problem.** A reader must be able to judge a reproduced figure at a glance, on a phone, on
+//! paper and in a terminal, and get at every number behind it.
 //!
-//! **Promise.** All drawings of a [`Document`](model::Document) say the same: they share the wording,
-//! the rounding and the frame of each plot. What cannot be a number (an unstable system, too few
-//! samples) is shown as that fact and never as a point. The same document gives the same bytes. Labels may
-//! come from a user's file: they are escaped everywhere.
+//! **Promise.** All drawings of a [`Document`](model::Document) say the same: they share the
+//! wording, the rounding and the frame of each plot. What cannot be a number (an unstable
+//! system, too few samples) is shown as that fact and never as a point. The same document gives
+//! the same bytes. Labels may come from a user's file: they are escaped everywhere.
 //!
-//! **Not here.** No protocol, no simulation, no statistics; no clock, environment, file or argument;
-//! nothing is printed. The caller writes the strings where they belong.
+//! **Not here.** No protocol, no simulation, no statistics; no clock, environment, file or
+//! argument; nothing is printed. The caller writes the strings where they belong.
 //!
-//! **Reading order.** [`model`] is what can be drawn; [`words`] and [`number`] are how it is said;
-//! [`terminal`], [`markdown`] and [`series`] are plain text; [`svg`] and [`html`] are plots, both from
-//! one private frame (ranges, ticks, unstable stretches) and one palette.
+//! **Reading order.** [`model`] is what can be drawn; [`words`] and [`number`] are how it is
+//! said; [`terminal`], [`markdown`] and [`series`] are plain text; [`svg`] and [`html`] are
+//! plots, both from one private frame (ranges, ticks, unstable stretches) and one palette.
 #![cfg_attr(test, allow(non_snake_case))]
 
 mod frame;

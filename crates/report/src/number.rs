@@ -6,8 +6,9 @@
 /// Three significant digits, for what was measured.
 ///
 /// A value that three digits give exactly is printed as short as it is (`14`, `0.8`), so that a
-/// setting looks as it was set; any other value keeps its trailing zeros (`20.04` is `20.0`), because
-/// they are information. From ten million up and below a thousandth the form is `1.23e-5`.
+/// setting looks as it was set; any other value keeps its trailing zeros (`20.04` is `20.0`),
+/// because they are information. From ten million up and below a thousandth the form is
+/// `1.23e-5`.
 ///
 /// ```
 /// use cavy_report::number::significant;
@@ -20,7 +21,8 @@ pub fn significant(value: f64) -> String {
     digits(value, 3)
 }
 
-/// Six significant digits, for what was set: the x of a point, where `10.25` must not become `10.3`.
+/// Six significant digits, for what was set: the x of a point, where `10.25` must not become
+/// `10.3`.
 pub fn coordinate(value: f64) -> String {
     digits(value, 6)
 }

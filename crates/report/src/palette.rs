@@ -1,8 +1,8 @@
 //! Colors, dashes and shapes: a curve differs from its neighbors in all three, so that it can be
 //! told apart in gray, by color-blind readers and on both backgrounds.
 //!
-//! The hues follow Okabe and Ito's set; lightness is adapted to each background for a contrast of at
-//! least 3:1.
+//! The hues follow Okabe and Ito's set; lightness is adapted to each background for a contrast
+//! of at least 3:1.
 
 /// Light or dark background.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

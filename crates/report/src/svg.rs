@@ -1,5 +1,5 @@
-//! One plot as a stand-alone SVG, for the README and the docs. It brings its own background, so it is
-//! readable wherever it is put.
+//! One plot as a stand-alone SVG, for the README and the docs. It brings its own background, so
+//! it is readable wherever it is put.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
