@@ -69,6 +69,10 @@ pub struct Plan {
     /// How much to simulate.
     #[serde(default)]
     pub run: RunPlan,
+    /// The same plan with other values: for each variant the keys that differ. All are run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, BTreeMap<String, serde_json::Value>>")]
+    pub variants: BTreeMap<String, toml::Table>,
     /// Values that replace others under `--quick`, by key.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
