@@ -1,4 +1,8 @@
-//! When requests arrive: the gaps between them, in nanoseconds with their fractions.
+//! When requests arrive: the gaps between them.
+//!
+//! Gaps are fixed-point: whole nanoseconds in the upper 64 of 128 bits and the fraction in the lower.
+//! Adding them up is exact and takes two instructions, where a sum in floats would round, and would
+//! make each request wait for the conversions of the one before.
 
 use cavy_core::Stream;
 use core::fmt;
@@ -17,10 +21,11 @@ pub enum Arrivals {
     Bursty {
         /// Rate in bursts divided by the mean rate, above 1.
         peak_ratio: f64,
-        /// Fraction of the time spent in bursts, between 0 and 1 exclusive. `peak_ratio` times
+        /// Fraction of the time spent in bursts, at least 10^-6 and below 1. `peak_ratio` times
         /// `burst_share` is at most 1: at 1 all requests come in bursts and nothing in between.
         burst_share: f64,
-        /// Mean length of a burst in nanoseconds, above 0.
+        /// Mean length of a burst in nanoseconds, above 0 and at most 10^15; long enough that there
+        /// are at most [`SWITCHES_MAX`] level switches per request.
         mean_burst_ns: f64,
     },
 }
@@ -40,11 +45,11 @@ impl Arrivals {
         if !(peak_ratio > 1.0 && peak_ratio < f64::INFINITY) {
             return outside("peak_ratio", peak_ratio, "finite and above 1");
         }
-        if !(burst_share > 0.0 && burst_share < 1.0) {
-            return outside("burst_share", burst_share, "above 0 and below 1");
+        if !(1e-6..1.0).contains(&burst_share) {
+            return outside("burst_share", burst_share, "at least 1e-6 and below 1");
         }
-        if !(mean_burst_ns > 0.0 && mean_burst_ns < f64::INFINITY) {
-            return outside("mean_burst_ns", mean_burst_ns, "finite and above 0");
+        if !(mean_burst_ns > 0.0 && mean_burst_ns <= 1e15) {
+            return outside("mean_burst_ns", mean_burst_ns, "above 0 and at most 1e15");
         }
         // 3 x 0.3333333333333334 is meant to be legal.
         if peak_ratio * burst_share > 1.0 + 1e-9 {
@@ -72,7 +77,7 @@ impl Arrivals {
 #[derive(Clone, Debug)]
 pub(crate) enum Gaps {
     Poisson { mean_ns: f64 },
-    Constant { gap_ns: f64 },
+    Constant { gap: u128 },
     Bursty(Bursts),
 }
 
@@ -82,7 +87,7 @@ impl Gaps {
         let mean_ns = 1e9 / rate_per_s;
         match arrivals {
             Arrivals::Poisson => Gaps::Poisson { mean_ns },
-            Arrivals::Constant => Gaps::Constant { gap_ns: mean_ns },
+            Arrivals::Constant => Gaps::Constant { gap: fixed(mean_ns) },
             Arrivals::Bursty { peak_ratio, burst_share, mean_burst_ns } => {
                 let calm_share = 1.0 - burst_share;
                 let calm_ratio = ((1.0 - peak_ratio * burst_share) / calm_share).max(0.0);
@@ -98,13 +103,13 @@ impl Gaps {
         }
     }
 
-    /// The time to the next request in nanoseconds, not negative.
+    /// The time to the next request in units of 2^-64 ns.
     #[inline]
-    pub(crate) fn draw_ns(&mut self, stream: &mut Stream) -> f64 {
+    pub(crate) fn draw(&mut self, stream: &mut Stream) -> u128 {
         match self {
-            Gaps::Poisson { mean_ns } => *mean_ns * exponential(stream),
-            Gaps::Constant { gap_ns } => *gap_ns,
-            Gaps::Bursty(bursts) => bursts.draw_ns(stream),
+            Gaps::Poisson { mean_ns } => fixed(*mean_ns * exponential(stream)),
+            Gaps::Constant { gap } => *gap,
+            Gaps::Bursty(bursts) => fixed(bursts.draw_ns(stream)),
         }
     }
 }
@@ -139,6 +144,22 @@ impl Bursts {
             self.level ^= 1;
             self.left_ns = exponential(stream) * self.stay_ns[self.level];
         }
+    }
+}
+
+/// `ns`, not negative, in units of 2^-64 ns. Exact from 2^-12 ns on, where 53 bits end above the unit.
+///
+/// Shifts the mantissa into place: conversions with their checks for NaN and overflow take longer than
+/// everything else about a gap but the logarithm.
+#[inline]
+fn fixed(ns: f64) -> u128 {
+    let bits = ns.to_bits();
+    let mantissa = u128::from(bits & ((1 << 52) - 1) | 1 << 52);
+    // The mantissa counts units of 2^-64 ns when the biased exponent is 1023 + 52 - 64.
+    match (bits >> 52 & 0x7FF) as u32 {
+        exponent @ 1011..=1085 => mantissa << (exponent - 1011),
+        exponent @ 0..=1010 => mantissa >> (1011 - exponent).min(127),
+        _ => u128::MAX,
     }
 }
 
@@ -199,3 +220,70 @@ impl fmt::Display for ArrivalsError {
 }
 
 impl core::error::Error for ArrivalsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cavy_core::Purpose;
+
+    /// Fractions of the time at which the process is in a burst, at its very start (over seeds) and in
+    /// the long run (of one seed).
+    #[test]
+    fn bursts_take_their_share_of_the_time_from_the_start_on() {
+        let arrivals =
+            Arrivals::Bursty { peak_ratio: 4.0, burst_share: 0.1, mean_burst_ns: 10_000.0 };
+        let started = (0..20_000).filter(|&seed| {
+            let mut stream = Stream::keyed(seed, 0, Purpose::Test);
+            matches!(Gaps::new(arrivals, 1e6, &mut stream), Gaps::Bursty(Bursts { level: 1, .. }))
+        });
+        // 4.5 standard deviations of a binomial count.
+        let started = started.count() as f64;
+        assert!((started - 2_000.0).abs() < 4.5 * 42.4, "{started}");
+
+        let mut stream = Stream::keyed(1, 0, Purpose::Test);
+        let Gaps::Bursty(mut bursts) = Gaps::new(arrivals, 1e6, &mut stream) else {
+            panic!("not bursts");
+        };
+        // Requests in bursts are 4 x 0.1 of all, whatever the gaps before them were.
+        let count = 2_000_000;
+        let mut in_bursts = 0.0;
+        for _ in 0..count {
+            bursts.draw_ns(&mut stream);
+            in_bursts += bursts.level as f64;
+        }
+        let share = in_bursts / f64::from(count);
+        assert!((share / 0.4 - 1.0).abs() < 0.02, "{share}");
+    }
+
+    #[test]
+    fn all_requests_come_in_bursts_when_these_use_up_the_mean_rate() {
+        let arrivals =
+            Arrivals::Bursty { peak_ratio: 4.0, burst_share: 0.25, mean_burst_ns: 10_000.0 };
+        let mut stream = Stream::keyed(1, 0, Purpose::Test);
+        let Gaps::Bursty(mut bursts) = Gaps::new(arrivals, 1e6, &mut stream) else {
+            panic!("not bursts");
+        };
+        for _ in 0..100_000 {
+            let gap_ns = bursts.draw_ns(&mut stream);
+            assert!(gap_ns >= 0.0 && bursts.level == 1);
+        }
+    }
+
+    #[test]
+    fn fixed_point_keeps_every_bit_of_a_gap() {
+        assert_eq!(fixed(0.0), 0);
+        assert_eq!(fixed(-0.0), 0);
+        assert_eq!(fixed(f64::MIN_POSITIVE / 8.0), 0);
+        assert_eq!(fixed(f64::INFINITY), u128::MAX);
+        assert_eq!(fixed(1.0), 1 << 64);
+        for exponent in 1..=20 {
+            // On both sides of 2^-12 ns.
+            assert_eq!(fixed(1.0 / f64::from(1u32 << exponent)), 1 << (64 - exponent));
+        }
+        assert_eq!(fixed(0.5), 1 << 63);
+        assert_eq!(fixed(214.25), 857 << 62);
+        assert_eq!(fixed(1e18), 1_000_000_000_000_000_000 << 64);
+        let ns = 214.130_620_985_010_7;
+        assert_eq!(fixed(ns) as f64 / (1u128 << 64) as f64, ns);
+    }
+}

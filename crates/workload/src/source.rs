@@ -155,10 +155,10 @@ struct Drawn {
     kinds: Stream,
     services: Stream,
     labels: Stream,
-    /// The latest arrival, or the start of the phase, is at `at_ns + fraction_ns`; the fraction, below
-    /// 1, is what keeps the rate exact: dropping it would cost 0.2 % at 4.67 million requests a second.
-    at_ns: u64,
-    fraction_ns: f64,
+    /// The latest arrival, or the start of the phase, in units of 2^-64 ns. The fraction of a
+    /// nanosecond is what keeps the rate exact: dropping it at each request would cost 0.2 % at 4.67
+    /// million requests a second.
+    clock: u128,
     /// End of the current phase; the end of time for an endless one.
     end_ns: u64,
     gaps: Gaps,
@@ -186,8 +186,7 @@ impl Drawn {
             kinds: stream(Purpose::Kinds),
             services: stream(Purpose::Services),
             labels: stream(Purpose::Labels),
-            at_ns: 0,
-            fraction_ns: 0.0,
+            clock: 0,
             end_ns: first.duration.map_or(u64::MAX, Span::as_ns),
             gaps,
             mix: first.mix,
@@ -199,38 +198,32 @@ impl Drawn {
 
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        self.advance();
-        while self.at_ns >= self.end_ns {
+        let mut at_ns = self.advance();
+        while at_ns >= self.end_ns {
             self.enter_next_phase()?;
-            self.advance();
+            at_ns = self.advance();
         }
         let kind = self.mix.draw_kind(&mut self.kinds);
         let sampler = &self.mix.samplers()[usize::from(kind)];
         let bits = if self.services_vary { self.services.bits() } else { 0 };
         let service = sampler.at(bits);
         let label = if self.mislabel_below == 0 { kind } else { self.draw_label(kind) };
-        Some(Request { at: Instant::from_ns(self.at_ns), kind, label, service })
+        Some(Request { at: Instant::from_ns(at_ns), kind, label, service })
     }
 
-    /// Moves on by one gap.
+    /// Moves on by one gap and tells the time, in whole nanoseconds.
     #[inline]
-    fn advance(&mut self) {
-        let ahead_ns = self.fraction_ns + self.gaps.draw_ns(&mut self.arrivals);
-        let whole_ns = ahead_ns as u64;
-        self.fraction_ns = ahead_ns - whole_ns as f64;
-        self.at_ns = self.at_ns.saturating_add(whole_ns);
+    fn advance(&mut self) -> u64 {
+        self.clock = self.clock.saturating_add(self.gaps.draw(&mut self.arrivals));
+        (self.clock >> 64) as u64
     }
 
     /// Starts the phase after this one at its boundary, or stays beyond the end for good.
     #[cold]
     fn enter_next_phase(&mut self) -> Option<()> {
-        let Some(phase) = self.later.pop() else {
-            // So that asking again gives `None` again.
-            self.at_ns = self.end_ns;
-            return None;
-        };
-        self.at_ns = self.end_ns;
-        self.fraction_ns = 0.0;
+        // Also without a next phase, so that asking again gives `None` again.
+        self.clock = u128::from(self.end_ns) << 64;
+        let phase = self.later.pop()?;
         let duration_ns = phase.duration.map_or(u64::MAX, Span::as_ns);
         self.end_ns = self.end_ns.saturating_add(duration_ns);
         self.gaps = Gaps::new(phase.arrivals, phase.rate_per_s, &mut self.arrivals);
