@@ -1,9 +1,10 @@
 //! When requests arrive: the gaps between them.
 //!
-//! Gaps are fixed-point: whole nanoseconds in the upper 64 of 128 bits and the fraction in the lower.
-//! Adding them up is exact and takes two instructions, where a sum in floats would round, and would
-//! make each request wait for the conversions of the one before.
+//! Gaps are fixed-point: whole nanoseconds in the upper 64 of 128 bits and the fraction in the
+//! lower. Adding them up is exact and takes two instructions, where a sum in floats would round,
+//! and would make each request wait for the conversions of the one before.
 
+use crate::bits::unit;
 use cavy_core::Stream;
 use core::fmt;
 
@@ -82,7 +83,8 @@ pub(crate) enum Gaps {
 }
 
 impl Gaps {
-    /// Gaps of `arrivals` at `rate_per_s`, as they are when a phase starts. Bursts draw two numbers.
+    /// Gaps of `arrivals` at `rate_per_s`, as they are when a phase starts. Bursts draw two
+    /// numbers.
     pub(crate) fn new(arrivals: Arrivals, rate_per_s: f64, stream: &mut Stream) -> Gaps {
         let mean_ns = 1e9 / rate_per_s;
         match arrivals {
@@ -94,7 +96,7 @@ impl Gaps {
                 let mut bursts = Bursts {
                     per_ns: [calm_ratio / mean_ns, peak_ratio / mean_ns],
                     stay_ns: [mean_burst_ns * calm_share / burst_share, mean_burst_ns],
-                    level: usize::from(stream.unit() <= burst_share),
+                    level: usize::from(unit(stream.bits()) < burst_share),
                     left_ns: 0.0,
                 };
                 bursts.left_ns = exponential(stream) * bursts.stay_ns[bursts.level];
@@ -147,10 +149,11 @@ impl Bursts {
     }
 }
 
-/// `ns`, not negative, in units of 2^-64 ns. Exact from 2^-12 ns on, where 53 bits end above the unit.
+/// `ns`, not negative, in units of 2^-64 ns. Exact from 2^-12 ns on, where 53 bits end above the
+/// unit.
 ///
-/// Shifts the mantissa into place: conversions with their checks for NaN and overflow take longer than
-/// everything else about a gap but the logarithm.
+/// Shifts the mantissa into place: conversions with their checks for NaN and overflow take longer
+/// than everything else about a gap but the logarithm.
 #[inline]
 fn fixed(ns: f64) -> u128 {
     let bits = ns.to_bits();
@@ -163,10 +166,10 @@ fn fixed(ns: f64) -> u128 {
     }
 }
 
-/// An exponential number of mean 1, from 0 to 36.7.
+/// An exponential number of mean 1, above 0 and at most 36.8.
 #[inline]
 fn exponential(stream: &mut Stream) -> f64 {
-    -libm::log(stream.unit())
+    -libm::log(unit(stream.bits()))
 }
 
 /// Why [`Arrivals`] is no arrival process.
@@ -226,8 +229,8 @@ mod tests {
     use super::*;
     use cavy_core::Purpose;
 
-    /// Fractions of the time at which the process is in a burst, at its very start (over seeds) and in
-    /// the long run (of one seed).
+    /// Fractions of the time at which the process is in a burst, at its very start (over seeds) and
+    /// in the long run (of one seed).
     #[test]
     fn bursts_take_their_share_of_the_time_from_the_start_on() {
         let arrivals =

@@ -1,6 +1,7 @@
 //! Of which type a request is: shares, and the service time of each type.
 
-use crate::service::{Sampler, Service, ServiceError, threshold};
+use crate::bits::threshold;
+use crate::service::{Sampler, Service, ServiceError};
 use alloc::vec::Vec;
 use cavy_core::Stream;
 use core::fmt;
@@ -21,8 +22,8 @@ pub struct Type {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mix {
     types: Vec<Type>,
-    /// For each type but the last, the number that `bits >> 1` lies below when the request is of that
-    /// type or of one before it. Never falls.
+    /// For each type but the last, the number that `bits >> 1` lies below when the request is of
+    /// that type or of one before it. Never falls.
     thresholds: Vec<u64>,
     samplers: Vec<Sampler>,
     /// What the shares add up to: 1 but for rounding.
@@ -86,8 +87,9 @@ impl Mix {
         self.average(Service::second_moment_ns2)
     }
 
-    /// Variance of the service time over all types, divided by the squared mean: 0 when all requests
-    /// take equally long, 1 for the exponential law, 138 for Extreme Bimodal `[persephone 4.1]`.
+    /// Variance of the service time over all types, divided by the squared mean: 0 when all
+    /// requests take equally long, 1 for the exponential law, 138 for Extreme Bimodal `[persephone
+    /// 4.1]`.
     pub fn squared_cv(&self) -> f64 {
         let mean_ns = self.mean_ns();
         self.second_moment_ns2() / (mean_ns * mean_ns) - 1.0

@@ -1,7 +1,7 @@
 //! The quantile function of the standard normal distribution.
 //!
-//! Log-normal service times are drawn by inversion and not by Box-Muller or a ziggurat, so that a draw
-//! costs exactly one random number, like that of every other law.
+//! Log-normal service times are drawn by inversion and not by Box-Muller or a ziggurat, so that a
+//! draw costs exactly one random number, like that of every other law.
 
 /// Wichura's algorithm AS 241, PPND16 (Applied Statistics 37, 1988, 477-484): about 16 digits.
 ///

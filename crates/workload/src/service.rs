@@ -1,14 +1,15 @@
 //! How much work one request is: the distribution of the service time of one type.
 //!
-//! Every law is drawn by inversion: one random number, one service time. So the n-th request uses the
-//! n-th number of its stream under every law, a change of parameters moves each service time a little
-//! instead of replacing it, and two laws can be compared pair by pair.
+//! Every law is drawn by inversion: one random number, one service time. So the n-th request uses
+//! the n-th number of its stream under every law, a change of parameters moves each service time a
+//! little instead of replacing it, and two laws can be compared pair by pair.
 //!
-//! Draws are whole nanoseconds, rounded to the nearest and never below 1 ns, since a request of no work
-//! has no slowdown. Rounding moves the mean of a smooth law by far less than half a nanosecond; the
-//! floor of 1 ns raises the mean of laws that often fall below half a nanosecond, which only laws with
-//! a mean of a few nanoseconds do.
+//! Draws are whole nanoseconds, rounded to the nearest and never below 1 ns, since a request of no
+//! work has no slowdown. Rounding moves the mean of a smooth law by far less than half a
+//! nanosecond; the floor of 1 ns raises the mean of laws that often fall below half a nanosecond,
+//! which only laws with a mean of a few nanoseconds do.
 
+use crate::bits::{place, threshold, unit};
 use crate::normal;
 use alloc::sync::Arc;
 use cavy_core::{Span, Stream};
@@ -16,8 +17,8 @@ use core::fmt;
 
 /// The distribution of the service time of one type.
 ///
-/// The fields say what the user asked for; [`Service::check`] says whether that is a distribution, and
-/// a [`Sampler`] is the form that draws fast.
+/// The fields say what the user asked for; [`Service::check`] says whether that is a distribution,
+/// and a [`Sampler`] is the form that draws fast.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Service {
     /// Always the same, as the synthetic loads of `[persephone 4.1]`.
@@ -34,12 +35,12 @@ pub enum Service {
     LogNormal {
         /// Mean in nanoseconds, from 1 to [`MEAN_NS_MAX`].
         mean_ns: f64,
-        /// Standard deviation of the natural logarithm, from 0 to 8. Beyond that the mean is carried
-        /// by draws rarer than one in 10^15, which no run ever makes.
+        /// Standard deviation of the natural logarithm, from 0 to 8. Beyond that the mean is
+        /// carried by draws rarer than one in 10^15, which no run ever makes.
         sigma: f64,
     },
-    /// One of two service times. For two *types* with constant times, which a policy can tell apart,
-    /// use two entries of a [`crate::Mix`] instead.
+    /// One of two service times. For two *types* with constant times, which a policy can tell
+    /// apart, use two entries of a [`crate::Mix`] instead.
     Bimodal {
         /// The shorter time in nanoseconds, at least 1.
         short_ns: u64,
@@ -55,9 +56,9 @@ pub enum Service {
         /// Tail exponent, above 1 (or the mean is infinite). At most 2: infinite second moment.
         shape: f64,
         /// Truncation in nanoseconds, above the least time m: the law *given* that S <= `max_ns`
-        /// (the bounded Pareto law). It keeps m and `shape` and cuts the tail, so that the mean falls
-        /// below `mean_ns`; [`Service::mean_ns`] and [`Service::second_moment_ns2`] are exact for the
-        /// truncated law.
+        /// (the bounded Pareto law). It keeps m and `shape` and cuts the tail, so that the mean
+        /// falls below `mean_ns`; [`Service::mean_ns`] and [`Service::second_moment_ns2`] are exact
+        /// for the truncated law.
         max_ns: Option<u64>,
     },
     /// Each whole number of nanoseconds from `low_ns` to `high_ns`, both included, equally likely.
@@ -164,8 +165,8 @@ impl Service {
 
     /// Draws one service time, at least 1 ns, from exactly one number of `stream` under every law.
     ///
-    /// Prepares the law anew each time; who draws often keeps a [`Service::sampler`]. A service that
-    /// fails [`Service::check`] draws nonsense of at least 1 ns and does not panic.
+    /// Prepares the law anew each time; who draws often keeps a [`Service::sampler`]. A service
+    /// that fails [`Service::check`] draws nonsense of at least 1 ns and does not panic.
     pub fn draw(&self, stream: &mut Stream) -> Span {
         self.sampler().draw(stream)
     }
@@ -231,8 +232,8 @@ impl Service {
         }
     }
 
-    /// The exact mean of the squared service time, in nanoseconds squared; infinite for a Pareto law
-    /// of shape 2 or less without truncation.
+    /// The exact mean of the squared service time, in nanoseconds squared; infinite for a Pareto
+    /// law of shape 2 or less without truncation.
     pub fn second_moment_ns2(&self) -> f64 {
         match *self {
             Service::Constant { ns } => square(ns as f64),
@@ -322,8 +323,8 @@ impl Sampler {
         self.at(stream.bits())
     }
 
-    /// The service time that 64 random bits stand for, at least 1 ns: the inverse of the distribution
-    /// at the probability that the bits spell.
+    /// The service time that 64 random bits stand for, at least 1 ns: the inverse of the
+    /// distribution at the probability that the bits spell.
     #[inline]
     pub fn at(&self, bits: u64) -> Span {
         // Constant service times are the common case of this crate and must not pay for the others.
@@ -361,12 +362,12 @@ impl Law {
                 // The last bit of exp may step over the truncation.
                 nearest(ns).min(max_ns)
             }
-            Law::Uniform { low_ns, count } => low_ns.saturating_add(share_of(bits, count)),
+            Law::Uniform { low_ns, count } => low_ns.saturating_add(place(bits, count)),
             Law::Weibull { scale_ns, inverse_shape } => {
                 nearest(scale_ns * libm::pow(-libm::log(unit(bits)), inverse_shape))
             }
             Law::Empirical(ref times) => {
-                let index = share_of(bits, times.len() as u64);
+                let index = place(bits, times.len() as u64);
                 times.get(index as usize).map_or(1, |&ns| ns.max(1))
             }
         }
@@ -386,27 +387,6 @@ fn square(x: f64) -> f64 {
 #[inline]
 fn nearest(ns: f64) -> u64 {
     ((ns + 0.5) as u64).max(1)
-}
-
-/// A number strictly between 0 and 1 from the upper 52 bits. Neither end occurs, so that both tails of
-/// every law stay finite; 52 bits, because half a step more must still be exact.
-#[inline]
-fn unit(bits: u64) -> f64 {
-    ((bits >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64)
-}
-
-/// A whole number in `0..count`; 0 when `count` is 0. Rejecting nothing costs a bias below
-/// `count` / 2^64 and keeps the promise of one random number a draw.
-#[inline]
-pub(crate) fn share_of(bits: u64, count: u64) -> u64 {
-    ((u128::from(bits) * u128::from(count)) >> 64) as u64
-}
-
-/// The integer that `bits >> 1` lies below with probability `ratio`. One bit is given up so that both
-/// never (0) and always (2^63) exist. NaN and negative ratios mean never.
-pub(crate) fn threshold(ratio: f64) -> u64 {
-    const ALWAYS: u64 = 1 << 63;
-    ((ratio * ALWAYS as f64) as u64).min(ALWAYS)
 }
 
 /// Why a [`Service`] is no distribution of service times.

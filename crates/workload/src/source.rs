@@ -2,8 +2,8 @@
 //! another.
 
 use crate::arrivals::{Arrivals, ArrivalsError, Gaps};
+use crate::bits::{place, threshold};
 use crate::mix::Mix;
-use crate::service::{share_of, threshold};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::{Instant, Purpose, Span, Stream};
@@ -24,11 +24,11 @@ pub struct Request {
 
 /// A time during which mix, process and rate stay the same, as in `[persephone 5.11]`.
 ///
-/// A phase holds the requests from its start, included, to its end, excluded. The end is absolute: the
-/// sum of the durations so far, whatever has arrived. The gap that crosses the end is dropped, and the
-/// next phase draws its first gap from the boundary on: for [`Arrivals::Poisson`] that is the same law
-/// (memoryless); [`Arrivals::Constant`] starts a full gap of the new rate at the boundary, and
-/// [`Arrivals::Bursty`] starts anew, in a burst with probability `burst_share`.
+/// A phase holds the requests from its start, included, to its end, excluded. The end is absolute:
+/// the sum of the durations so far, whatever has arrived. The gap that crosses the end is dropped,
+/// and the next phase draws its first gap from the boundary on: for [`Arrivals::Poisson`] that is
+/// the same law (memoryless); [`Arrivals::Constant`] starts a full gap of the new rate at the
+/// boundary, and [`Arrivals::Bursty`] starts anew, in a burst with probability `burst_share`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Phase {
     /// The types that arrive.
@@ -57,11 +57,13 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// One phase after the other, all with equally many types, of which only the last may be endless.
+    /// One phase after the other, all with equally many types, of which only the last may be
+    /// endless.
     ///
     /// With probability `mislabel`, from 0 to 1, the label of a request is replaced by a type drawn
-    /// uniformly from all types of the mix, its own included `[persephone 5.12]`: at 1 the classifier
-    /// knows nothing, and still hits the true type once in as many times as there are types.
+    /// uniformly from all types of the mix, its own included `[persephone 5.12]`: at 1 the
+    /// classifier knows nothing, and still hits the true type once in as many times as there are
+    /// types.
     pub fn new(phases: Vec<Phase>, mislabel: f64) -> Result<Workload, WorkloadError> {
         if !(0.0..=1.0).contains(&mislabel) {
             return Err(WorkloadError::Mislabel { mislabel });
@@ -103,11 +105,11 @@ impl Workload {
 
 /// Yields the requests of a workload in order of arrival.
 ///
-/// Draws per request: from `Purpose::Arrivals` one for Poisson, none for constant gaps, one or more for
-/// bursts; from `Purpose::Kinds` one; from `Purpose::Services` one (left out when all service times of
-/// the workload are constant, where nobody can tell); from `Purpose::Labels` two (left out when
-/// `mislabel` is 0). All streams are those of node 0. Since gaps are scaled and not redrawn, two rates
-/// under one seed bring the same requests at proportional times.
+/// Draws per request: from `Purpose::Arrivals` one for Poisson, none for constant gaps, one or more
+/// for bursts; from `Purpose::Kinds` one; from `Purpose::Services` one (left out when all service
+/// times of the workload are constant, where nobody can tell); from `Purpose::Labels` two (left out
+/// when `mislabel` is 0). All streams are those of node 0. Since gaps are scaled and not redrawn,
+/// two rates under one seed bring the same requests at proportional times.
 ///
 /// Ends (`None`) when the last phase does, or the trace, or time itself, 584 years after the start.
 #[derive(Clone, Debug)]
@@ -156,8 +158,8 @@ struct Drawn {
     services: Stream,
     labels: Stream,
     /// The latest arrival, or the start of the phase, in units of 2^-64 ns. The fraction of a
-    /// nanosecond is what keeps the rate exact: dropping it at each request would cost 0.2 % at 4.67
-    /// million requests a second.
+    /// nanosecond is what keeps the rate exact: dropping it at each request would cost 0.2 % at
+    /// 4.67 million requests a second.
     clock: u128,
     /// End of the current phase; the end of time for an endless one.
     end_ns: u64,
@@ -237,7 +239,7 @@ impl Drawn {
     /// are, with the same wrong labels, among those mislabeled at any greater one.
     fn draw_label(&mut self, kind: u16) -> u16 {
         let replaced = self.labels.bits() >> 1 < self.mislabel_below;
-        let other = share_of(self.labels.bits(), self.mix.types().len() as u64) as u16;
+        let other = place(self.labels.bits(), self.mix.types().len() as u64) as u16;
         if replaced { other } else { kind }
     }
 }

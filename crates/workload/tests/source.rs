@@ -38,7 +38,8 @@ fn requests(workload: &Workload, seed: u64, count: usize) -> Vec<Request> {
 
 #[test]
 fn mixes_have_the_moments_and_peaks_of_the_specification() {
-    // [persephone 4.1]: mean us, E[S^2] us^2, squared coefficient of variation, peak krps at N = 14.
+    // [persephone 4.1]: mean us, E[S^2] us^2, squared coefficient of variation, peak krps at N =
+    // 14.
     for (mix, mean, second, scv, peak) in [
         (mix(&[(0.5, 1_000), (0.5, 100_000)]), 50.5, 5000.5, 0.961, 277.2),
         (extreme_bimodal(), 2.9975, 1250.249, 138.1, 4670.6),
@@ -77,7 +78,8 @@ fn poisson_times_scale_with_the_rate_to_the_last_nanosecond() {
 
 #[test]
 fn rates_are_exact_in_the_long_run() {
-    // Four standard errors: sqrt(dispersion / count), where the bursts' dispersion is 19 at this rate.
+    // Four standard errors: sqrt(dispersion / count), where the bursts' dispersion is 19 at this
+    // rate.
     let count = 4_000_000;
     for (arrivals, rate_per_s, tolerance) in [
         (Arrivals::Poisson, 4.67e6, 0.002),
@@ -109,10 +111,10 @@ fn dispersion(arrivals: Arrivals, windows: usize) -> f64 {
 
 #[test]
 fn dispersion_is_one_for_poisson_and_that_of_the_closed_form_for_bursts() {
-    // Two-state MMPP: 1 + 2 p q (a - b)^2 / (rate r) (1 - (1 - exp(-r w)) / (r w)), where p and q are
-    // the shares of the levels, a and b their rates, r the sum of the switching rates, w the window.
-    // 4000 windows: the variance is known within 2.2 % (one standard deviation), and a little worse
-    // for bursts, whose counts have a longer tail than the normal law.
+    // Two-state MMPP: 1 + 2 p q (a - b)^2 / (rate r) (1 - (1 - exp(-r w)) / (r w)), where p and q
+    // are the shares of the levels, a and b their rates, r the sum of the switching rates, w the
+    // window. 4000 windows: the variance is known within 2.2 % (one standard deviation), and a
+    // little worse for bursts, whose counts have a longer tail than the normal law.
     let poisson = dispersion(Arrivals::Poisson, 4_000);
     assert!((poisson - 1.0).abs() < 0.09, "{poisson}");
     let (burst_rate, calm_rate, switching): (f64, f64, f64) = (4e-3, 2e-3 / 3.0, 1e-4 / 0.9);
