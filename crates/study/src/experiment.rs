@@ -172,7 +172,11 @@ impl Experiment {
 
     /// The result of a policy at a load (to a millionth), in one variant.
     pub fn at(&self, variant: &str, policy: &str, load: f64) -> Option<&PointResult> {
-        self.of(variant, policy).find(|result| (result.load - load).abs() < 1e-6)
+        self.results.iter().find(|result| {
+            result.variant == variant
+                && result.policy == policy
+                && (result.load - load).abs() < 1e-6
+        })
     }
 
     /// The capacity of a policy in one variant for the objective numbered `objective`.

@@ -10,7 +10,7 @@ use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::statistics::histogram::{Histogram, scaled_quantile};
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::statistics::quantile;
-use cavy_sched::Inspect;
+use cavy_lab::statistics::sequential::{Precision, Target};
 use cavy_sched::config::AnyPolicy;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -189,6 +189,8 @@ pub struct PointResult {
     pub overall: Summary,
     /// Per type, in the order of the plan.
     pub types: Vec<TypeSummary>,
+    /// Under `precision_ratio`, the percentile that needed the most replications.
+    pub last_to_converge: Option<String>,
     /// The reservation at the end of the first replication.
     pub reservation: Option<String>,
     /// What happened over time, when the plan asks for it.
@@ -370,20 +372,28 @@ pub fn run(point: &Point, folder: &Path, manner: &Manner) -> Result<PointResult,
     let plan = &point.plan.run;
     let root = plan.seed;
     let mut runs = replications(&scenario, root, 0..plan.replications, manner, point)?;
-    if let Some(precision) = plan.precision_ratio {
+    let mut result = summarize(point, &scenario, &runs);
+    if let Some(relative_max) = plan.precision_ratio {
         // Rounds of a fixed size, so that results do not depend on the number of cores.
         const ROUND: u32 = 4;
-        loop {
-            let result = summarize(point, &scenario, &runs);
+        let metrics = metrics(&result);
+        let target = |(metric, _): &(String, _)| Target { metric: metric.clone(), relative_max };
+        let mut precision = Precision::new(metrics.iter().map(target).collect());
+        let intervals = |result: &PointResult| {
+            self::metrics(result).into_iter().map(|(_, interval)| interval).collect::<Vec<_>>()
+        };
+        while !precision.round(&intervals(&result)) {
             let spent = result.requests + u64::from(ROUND) * scenario.requests;
-            if !result.stable || spent > plan.requests_max || precise(&result, precision) {
+            if !result.stable || spent > plan.requests_max {
                 break;
             }
             let from = runs.len() as u32;
             runs.extend(replications(&scenario, root, from..from + ROUND, manner, point)?);
+            result = summarize(point, &scenario, &runs);
         }
+        result.last_to_converge = precision.slowest().map(|target| target.metric.clone());
     }
-    Ok(summarize(point, &scenario, &runs))
+    Ok(result)
 }
 
 fn replications(
@@ -413,13 +423,24 @@ fn replications(
         .collect()
 }
 
-fn precise(result: &PointResult, precision: f64) -> bool {
-    let summaries = std::iter::once(&result.overall).chain(result.types.iter().map(|t| &t.summary));
-    summaries
-        .flat_map(|summary| {
-            Percentile::ALL.into_iter().filter_map(|p| summary.get(p, Quantity::Us))
+/// Every percentile of latency that the plan's sizes support, by name.
+fn metrics(result: &PointResult) -> Vec<(String, Option<Interval>)> {
+    let types = result.types.iter().map(|t| (t.name.as_str(), &t.summary));
+    std::iter::once(("all", &result.overall))
+        .chain(types)
+        .flat_map(|(name, summary)| {
+            Percentile::ALL.into_iter().map(move |p| (name, p, summary.get(p, Quantity::Us)))
         })
-        .all(|estimate| (estimate.high - estimate.low) / 2.0 <= precision * estimate.value)
+        .map(|(name, p, estimate)| {
+            // A percentile without support cannot converge, and must not keep the others waiting.
+            let interval = estimate.map_or(Interval::around(1.0, 0.0), |e| Interval {
+                estimate: e.value,
+                low: e.low,
+                high: e.high,
+            });
+            (format!("{} of {name}", p.title()), Some(interval))
+        })
+        .collect()
 }
 
 fn summarize(point: &Point, scenario: &Scenario, runs: &[Run]) -> PointResult {
@@ -470,6 +491,7 @@ fn summarize(point: &Point, scenario: &Scenario, runs: &[Run]) -> PointResult {
                 summary: of_kind(kind).summary(),
             })
             .collect(),
+        last_to_converge: None,
         reservation: runs.first().and_then(|run| run.reservation.clone()),
         timeline: runs.first().and_then(|run| run.timeline.clone()),
         digest: format!("{:016x}", digest.value()),

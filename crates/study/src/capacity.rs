@@ -1,0 +1,186 @@
+//! How much load a policy sustains under an objective, by bisection.
+
+use crate::experiment::Point;
+use crate::plan::{Loaded, Objective};
+use crate::point::{PointResult, RunError};
+use crate::runner::Runner;
+use cavy_core::Digest;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// The highest load at which an objective holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capacity {
+    /// The variant of the plan.
+    pub variant: String,
+    /// Label of the policy.
+    pub policy: String,
+    /// Swept keys other than the load, with their values.
+    pub settings: std::collections::BTreeMap<String, serde_json::Value>,
+    /// The objective, in words.
+    pub objective: String,
+    /// Its place in the plan.
+    pub objective_index: usize,
+    /// The highest load found to meet it; `None` when not even the lowest load tried does.
+    pub load: Option<f64>,
+    /// That load as a rate, requests per second.
+    pub rate_per_s: Option<f64>,
+    /// The lowest load found to miss it; `None` when it holds up to the highest load tried.
+    pub missed_at: Option<f64>,
+    /// What gave way there: the objective, or stability.
+    pub limit: String,
+    /// The bounded value at the capacity.
+    pub value: Option<f64>,
+    /// Requests simulated for the search alone.
+    pub requests: u64,
+    /// Fingerprint of the search's runs.
+    #[serde(skip)]
+    pub digest: u64,
+}
+
+/// The lowest and highest loads tried when the plan does not sweep the load.
+const LOADS: (f64, f64) = (0.05, 0.99);
+
+/// Finds the capacity of every policy for every objective of the plan.
+///
+/// Loads that the plan sweeps bracket the capacity: it lies above the highest load below which all
+/// meet the objective, which is what "sustains" means, and is then bisected.
+pub fn search(
+    runner: &Runner<'_>,
+    loaded: &Loaded,
+    points: &[Point],
+    results: &[PointResult],
+) -> Result<Vec<Capacity>, RunError> {
+    let mut objectives = Vec::new();
+    for text in &loaded.plan.objectives {
+        objectives.push(Objective::parse(text)?);
+    }
+    // One search for each policy in each setting that is not the load.
+    let mut templates: Vec<&Point> = Vec::new();
+    for point in points {
+        let same = |other: &&Point| {
+            other.variant == point.variant
+                && other.policy == point.policy
+                && other.facet() == point.facet()
+        };
+        if point.plan.trace.is_none() && point.plan.phases.is_empty() && !templates.iter().any(same) {
+            templates.push(point);
+        }
+    }
+    let searches: Vec<(&Point, usize, &Objective)> = templates
+        .iter()
+        .flat_map(|point| objectives.iter().enumerate().map(|(index, o)| (*point, index, o)))
+        .collect();
+    runner.progress.doing("searching capacities");
+    searches
+        .into_par_iter()
+        .map(|(template, index, objective)| {
+            let known = points
+                .iter()
+                .zip(results)
+                .filter(|(point, _)| {
+                    point.variant == template.variant
+                        && point.policy == template.policy
+                        && point.facet() == template.facet()
+                })
+                .map(|(_, result)| result);
+            bisect(runner, loaded, template, index, objective, known)
+        })
+        .collect()
+}
+
+/// Does `result` meet `objective`? `None` when it has too few samples to tell.
+fn meets(result: &PointResult, objective: &Objective) -> Option<bool> {
+    if !result.stable {
+        return Some(false);
+    }
+    result.metric(objective).map(|estimate| estimate.value <= objective.limit)
+}
+
+fn bisect<'r>(
+    runner: &Runner<'_>,
+    loaded: &Loaded,
+    template: &Point,
+    objective_index: usize,
+    objective: &Objective,
+    known: impl Iterator<Item = &'r PointResult>,
+) -> Result<Capacity, RunError> {
+    let mut swept: Vec<&PointResult> = known.collect();
+    swept.sort_by(|a, b| a.load.total_cmp(&b.load));
+    let mut digest = Digest::new();
+    let mut requests = 0;
+    let mut try_at = |load: f64| -> Result<PointResult, RunError> {
+        let result = runner.point(&template.at_load(load), &loaded.folder)?;
+        digest.fold(result.digest_value());
+        requests += result.requests;
+        Ok(result)
+    };
+
+    let mut met: Option<PointResult> = None;
+    let mut missed: Option<PointResult> = None;
+    for result in swept {
+        match meets(result, objective) {
+            Some(true) => met = Some(result.clone()),
+            // Too few samples count as a miss: nothing is promised that was not seen.
+            Some(false) | None => {
+                missed = Some(result.clone());
+                break;
+            }
+        }
+    }
+    if met.is_none() && missed.as_ref().is_none_or(|m| m.load > LOADS.0) {
+        let lowest = try_at(LOADS.0)?;
+        match meets(&lowest, objective) {
+            Some(true) => met = Some(lowest),
+            _ => missed = Some(lowest),
+        }
+    }
+    if met.is_some() && missed.is_none() {
+        let highest = try_at(LOADS.1)?;
+        match meets(&highest, objective) {
+            Some(true) => met = Some(highest),
+            _ => missed = Some(highest),
+        }
+    }
+    let step = template.plan.run.capacity_step;
+    while let (Some(low), Some(high)) = (&met, &missed)
+        && high.load - low.load > step * 1.0001
+    {
+        // On a grid of the step, so that searches for several objectives share points.
+        let middle = ((low.load + high.load) / 2.0 / step).round() * step;
+        let middle = (middle * 1e9).round() / 1e9;
+        if middle <= low.load || middle >= high.load {
+            break;
+        }
+        let result = try_at(middle)?;
+        match meets(&result, objective) {
+            Some(true) => met = Some(result),
+            _ => missed = Some(result),
+        }
+    }
+    let limit = match &missed {
+        None => format!("holds up to load {}", LOADS.1),
+        Some(result) if !result.stable => format!("unstable: {}", result.note),
+        Some(result) if meets(result, objective).is_none() => "too few samples to judge".to_string(),
+        Some(_) => "objective".to_string(),
+    };
+    let value = met.as_ref().and_then(|result| result.metric(objective)).map(|e| e.value);
+    Ok(Capacity {
+        variant: template.variant.clone(),
+        policy: template.policy.clone(),
+        settings: template
+            .facet()
+            .into_iter()
+            .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))
+            .collect(),
+        objective: objective.to_string(),
+        objective_index,
+        load: met.as_ref().map(|result| result.load),
+        rate_per_s: met.as_ref().map(|result| result.rate_per_s),
+        missed_at: missed.as_ref().map(|result| result.load),
+        limit,
+        value,
+        requests,
+        digest: digest.value(),
+    })
+}
