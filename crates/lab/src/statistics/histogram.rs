@@ -42,7 +42,9 @@ impl Histogram {
     pub fn record(&mut self, ns: u64) {
         self.sum += u128::from(ns);
         self.max = self.max.max(ns);
-        self.clipped += u64::from(ns > HIGHEST_NS);
+        if ns > HIGHEST_NS {
+            self.clipped += 1;
+        }
         self.buckets.saturating_record(ns.min(HIGHEST_NS));
     }
 
