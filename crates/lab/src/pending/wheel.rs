@@ -12,7 +12,7 @@ const NIL: u32 = u32::MAX;
 
 /// The pending set for many events: cost hardly depends on how many.
 ///
-/// Invariants, `now` being the time of the last key popped:
+/// Invariants between calls, `now` being the time of the last key popped:
 /// * A later event lies at the level of the highest base-64 digit in which its time differs from
 ///   `now`, in the slot of its own digit there. Every event of a lower level is therefore earlier
 ///   than every event of a higher one, and within a level slots are in order of time.
@@ -20,10 +20,10 @@ const NIL: u32 = u32::MAX;
 /// * `filled` has a bit per level and `slots_filled` a bit per slot, set exactly where a list is not
 ///   empty.
 ///
-/// Lists are in no particular order. Opening a slot looks for its smallest key, moves `now` there at
-/// once, and deals the others out again; each of them comes to lie at a lower level than before, so
-/// an event moves at most once per level. Events of one nanosecond meet in `front`, a heap, so that a
-/// thousand simultaneous events do not cost a thousand scans of a list.
+/// Lists are in no particular order. Opening one moves `now` to where its slot starts and deals its
+/// events out again, each to a lower level than before, so an event moves at most once per level. A
+/// list of one event needs no dealing: that event is the smallest. Events of one nanosecond meet in
+/// `front`, a heap, so that a thousand simultaneous events do not cost a thousand scans of a list.
 #[derive(Clone, Debug)]
 pub struct Wheel {
     now: u64,
@@ -94,20 +94,47 @@ impl Wheel {
         Some((level, self.slots_filled[level].trailing_zeros() as usize))
     }
 
-    /// The node of the smallest key in the list from `head` on.
+    /// The nodes of the list from `head` on.
+    fn list(&self, head: u32) -> impl Iterator<Item = Node> + '_ {
+        let first = self.nodes.get(head as usize).copied();
+        std::iter::successors(first, |node| self.nodes.get(node.next as usize).copied())
+    }
+
+    /// Takes the smallest key when `front` is empty, opening the earliest list of each level on the
+    /// way down to it.
     #[inline]
-    fn least(&self, head: u32) -> u32 {
-        let mut least = head;
-        let mut best = self.nodes[head as usize];
-        let mut at = best.next;
-        while at != NIL {
-            let node = self.nodes[at as usize];
-            if (node.time, node.rest) < (best.time, best.rest) {
-                (least, best) = (at, node);
+    fn open(&mut self) -> Option<Key> {
+        loop {
+            let (level, slot) = self.earliest()?;
+            let head = std::mem::replace(&mut self.heads[level][slot], NIL);
+            self.slots_filled[level] &= !(1 << slot);
+            self.filled &= !(u32::from(self.slots_filled[level] == 0) << level);
+            let first = self.nodes[head as usize];
+            if first.next == NIL {
+                self.now = first.time;
+                self.len -= 1;
+                self.release(head);
+                return Some(Key::joined(first.time, first.rest));
             }
-            at = node.next;
+            // The slot's start: its digit and those above, then zeros.
+            let below = level as u32 * DIGIT_BITS;
+            self.now = first.time >> below << below;
+            let mut at = head;
+            while at != NIL {
+                let node = self.nodes[at as usize];
+                if node.time == self.now {
+                    self.front.push(node.rest);
+                    self.release(at);
+                } else {
+                    self.link(at);
+                }
+                at = node.next;
+            }
+            if let Some(rest) = self.front.pop() {
+                self.len -= 1;
+                return Some(Key::joined(self.now, rest));
+            }
         }
-        least
     }
 
     #[inline]
@@ -148,28 +175,7 @@ impl Pending for Wheel {
             self.len -= 1;
             return Some(Key::joined(self.now, rest));
         }
-        let (level, slot) = self.earliest()?;
-        self.len -= 1;
-        let mut at = std::mem::replace(&mut self.heads[level][slot], NIL);
-        self.slots_filled[level] &= !(1 << slot);
-        self.filled &= !(u32::from(self.slots_filled[level] == 0) << level);
-
-        let least = self.least(at);
-        let Node { time, rest, .. } = self.nodes[least as usize];
-        self.now = time;
-        while at != NIL {
-            let node = self.nodes[at as usize];
-            if node.time != time {
-                self.link(at);
-            } else {
-                if at != least {
-                    self.front.push(node.rest);
-                }
-                self.release(at);
-            }
-            at = node.next;
-        }
-        Some(Key::joined(time, rest))
+        self.open()
     }
 
     /// Looks through the whole earliest list, so it is for the occasional question and not for every
@@ -179,8 +185,8 @@ impl Pending for Wheel {
             return Some(Key::joined(self.now, rest));
         }
         let (level, slot) = self.earliest()?;
-        let node = self.nodes[self.least(self.heads[level][slot]) as usize];
-        Some(Key::joined(node.time, node.rest))
+        let list = self.list(self.heads[level][slot]);
+        list.map(|node| Key::joined(node.time, node.rest)).min()
     }
 
     #[inline]
