@@ -63,7 +63,8 @@ pub fn search(
                 && other.policy == point.policy
                 && other.facet() == point.facet()
         };
-        if point.plan.trace.is_none() && point.plan.phases.is_empty() && !templates.iter().any(same) {
+        if point.plan.trace.is_none() && point.plan.phases.is_empty() && !templates.iter().any(same)
+        {
             templates.push(point);
         }
     }
@@ -161,7 +162,9 @@ fn bisect<'r>(
     let limit = match &missed {
         None => format!("holds up to load {}", LOADS.1),
         Some(result) if !result.stable => format!("unstable: {}", result.note),
-        Some(result) if meets(result, objective).is_none() => "too few samples to judge".to_string(),
+        Some(result) if meets(result, objective).is_none() => {
+            "too few samples to judge".to_string()
+        }
         Some(_) => "objective".to_string(),
     };
     let value = met.as_ref().and_then(|result| result.metric(objective)).map(|e| e.value);

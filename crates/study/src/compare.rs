@@ -1,1 +1,1 @@
-//! compare
+//! Policies against each other: what each would buy, and what it costs whom.

@@ -49,7 +49,8 @@ impl Point {
 
     /// Policy and swept values, for messages.
     pub fn policy_and_axis(&self) -> String {
-        let axes: Vec<String> = self.axes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let axes: Vec<String> =
+            self.axes.iter().map(|(key, value)| format!("{key}={value}")).collect();
         format!("{} {} {}", self.variant, self.policy, axes.join(" "))
     }
 
@@ -84,7 +85,8 @@ pub fn points(loaded: &Loaded) -> Result<Vec<Point>, PlanError> {
             set(&mut table, key, value.clone())
                 .map_err(|error| error.hint(format!("in `variants.{name}`")))?;
         }
-        let plan = from_table(&table).map_err(|error| error.hint(format!("in `variants.{name}`")))?;
+        let plan =
+            from_table(&table).map_err(|error| error.hint(format!("in `variants.{name}`")))?;
         points_of(name, &table, &plan, &mut all)?;
     }
     Ok(all)

@@ -1,9 +1,9 @@
 //! Running one point: replications, their record, and what they say together.
 
 use crate::experiment::Point;
+use crate::plan::PlanError;
 use crate::plan::build::{self, Scenario};
 use crate::plan::objective::{Objective, Percentile, Quantity};
-use crate::plan::PlanError;
 use cavy_core::{Digest, Instant};
 use cavy_lab::cpu::{Recorder, Replication, Setup, Timeline};
 use cavy_lab::pending::{Heap4, Wheel};
@@ -559,4 +559,3 @@ impl Sample<'_> {
         }
     }
 }
-

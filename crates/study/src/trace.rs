@@ -38,11 +38,12 @@ struct Table {
 
 fn open(file: &Path) -> Result<Table, PlanError> {
     let name = file.display().to_string();
-    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(file).map_err(|error| {
-        PlanError::text(format!("cannot read the trace: {error}"))
-            .in_file(&name)
-            .hint("the path is relative to the plan")
-    })?;
+    let mut rows =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(file).map_err(|error| {
+            PlanError::text(format!("cannot read the trace: {error}"))
+                .in_file(&name)
+                .hint("the path is relative to the plan")
+        })?;
     let head = rows.headers().map_err(|error| malformed(&name, &error))?;
     let columns: Vec<String> = head.iter().map(str::to_string).collect();
     if columns.iter().all(String::is_empty) {

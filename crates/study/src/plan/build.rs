@@ -239,11 +239,8 @@ pub fn scenario(plan: &Plan, folder: &Path) -> Result<Scenario, PlanError> {
             (Feed::Drawn(Box::new(workload)), plan.run.requests)
         }
     };
-    let timeline = plan
-        .run
-        .timeline_ms
-        .map(|ms| time_above_zero("run.timeline_ms", ms * 1e3))
-        .transpose()?;
+    let timeline =
+        plan.run.timeline_ms.map(|ms| time_above_zero("run.timeline_ms", ms * 1e3)).transpose()?;
     let policy = policy(policy_plan, &names, &hints)?;
     let label = policy_plan.label();
     cavy_sched::build(&policy, plan.workers, &hints, 1)
@@ -442,7 +439,8 @@ fn workload(
             }
             let total: f64 = types.iter().map(|t| t.share).sum();
             if (total - 1.0).abs() > 1e-6 {
-                let message = format!("the shares of `{}` add up to {total}, not 1", field("share"));
+                let message =
+                    format!("the shares of `{}` add up to {total}, not 1", field("share"));
                 return Err(PlanError::text(message));
             }
             let mix = mix(types)?;
@@ -462,7 +460,12 @@ fn foreign(plan: &PolicyPlan) -> Option<(&'static str, &'static str)> {
     use PolicyName as P;
     let darc = plan.policy == P::Darc;
     let given = [
-        ("preemption_us", plan.preemption_us.is_some(), plan.policy == P::TimeSharing, "time_sharing"),
+        (
+            "preemption_us",
+            plan.preemption_us.is_some(),
+            plan.policy == P::TimeSharing,
+            "time_sharing",
+        ),
         ("slice_us", plan.slice_us.is_some(), plan.policy == P::TimeSharing, "time_sharing"),
         ("queues", plan.queues.is_some(), plan.policy == P::TimeSharing, "time_sharing"),
         ("steal_us", plan.steal_us.is_some(), plan.policy == P::Stealing, "stealing"),
@@ -497,14 +500,13 @@ fn foreign(plan: &PolicyPlan) -> Option<(&'static str, &'static str)> {
         ("guard_z", plan.guard_z.is_some(), darc, "darc"),
         ("sizing", plan.sizing.is_some(), darc, "darc"),
     ];
-    given.iter().find(|(_, given, fits, _)| *given && !fits).map(|(name, _, _, whose)| (*name, *whose))
+    given
+        .iter()
+        .find(|(_, given, fits, _)| *given && !fits)
+        .map(|(name, _, _, whose)| (*name, *whose))
 }
 
-fn policy(
-    plan: &PolicyPlan,
-    names: &[String],
-    hints: &[TypeHint],
-) -> Result<Policy, PlanError> {
+fn policy(plan: &PolicyPlan, names: &[String], hints: &[TypeHint]) -> Result<Policy, PlanError> {
     let label = plan.label();
     if let Some((name, whose)) = foreign(plan) {
         return Err(PlanError::text(format!(
@@ -550,7 +552,9 @@ fn policy(
             })?;
             Policy::EarliestDeadline { deadlines: per_type(deadlines, "deadlines_us")? }
         }
-        PolicyName::Cscq => Policy::CycleStealing { short_workers: plan.short_workers.unwrap_or(1) },
+        PolicyName::Cscq => {
+            Policy::CycleStealing { short_workers: plan.short_workers.unwrap_or(1) }
+        }
         PolicyName::TimeSharing => {
             let slice = time_above_zero(&of(&label, "slice_us"), plan.slice_us.unwrap_or(5.0))?;
             match plan.queues.unwrap_or(QueuesPlan::Single) {
@@ -626,7 +630,9 @@ fn groups(
     match (&plan.groups, plan.reserved) {
         (Some(groups), None) => groups
             .iter()
-            .map(|group| Ok((group.types.iter().map(kind).collect::<Result<_, _>>()?, group.workers)))
+            .map(|group| {
+                Ok((group.types.iter().map(kind).collect::<Result<_, _>>()?, group.workers))
+            })
             .collect(),
         (None, Some(reserved)) => {
             let rest = (2..=names.len() as u16).map(Kind).collect();

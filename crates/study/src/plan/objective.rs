@@ -104,8 +104,10 @@ impl Objective {
             None => (rest, None),
             Some((limit, kind)) => (limit, Some(kind.trim().trim_matches('"').to_string())),
         };
-        let limit: f64 =
-            limit.trim().parse().map_err(|_| wrong(&format!("has no number but `{}`", limit.trim())))?;
+        let limit: f64 = limit
+            .trim()
+            .parse()
+            .map_err(|_| wrong(&format!("has no number but `{}`", limit.trim())))?;
         if !limit.is_finite() || limit <= 0.0 {
             return Err(wrong("must have a limit above 0"));
         }

@@ -119,7 +119,12 @@ pub fn set(table: &mut Table, path: &str, value: Value) -> Result<(), PlanError>
     Ok(())
 }
 
-fn set_in_list(items: &mut [Value], list: &str, which: &str, value: Value) -> Result<(), PlanError> {
+fn set_in_list(
+    items: &mut [Value],
+    list: &str,
+    which: &str,
+    value: Value,
+) -> Result<(), PlanError> {
     *element(items, list, which)? = value;
     Ok(())
 }
