@@ -468,7 +468,9 @@ impl Discipline for Darc {
                 }
                 self.fresh = false;
                 self.profile.demands(self.config.by_occupancy, &mut self.demands);
-                let changed = self.changed(pool.count());
+                // Other sizings than by demand may find a better table for the same mix.
+                let by_demand = self.config.sizing == Sizing::Demand;
+                let changed = self.changed(pool.count()) || !by_demand;
                 if changed {
                     self.apply(pool.count(), now.since(self.window_started).as_ns() as f64 / 1e9);
                 }

@@ -1,7 +1,7 @@
 //! Reading a plan: TOML, overrides, and errors that name the nearest known key.
 
 use super::error::PlanError;
-use super::{Plan, SweepPlan};
+use super::{Plan, PolicyName, PolicyPlan, SweepPlan};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -92,41 +92,33 @@ fn value_of(text: &str) -> Value {
 /// Puts `value` at `path`, such as `load`, `run.requests`, `types.get.share` or `policies.1.window`.
 /// Elements of a list are addressed by number from 0, or by their `name`, `label` or `policy`.
 pub fn set(table: &mut Table, path: &str, value: Value) -> Result<(), PlanError> {
-    let steps: Vec<&str> = path.split('.').collect();
-    let (last, way) = steps.split_last().ok_or_else(|| PlanError::text("an empty key"))?;
     if path.split('.').any(str::is_empty) {
         return Err(PlanError::text(format!("`{path}` is no key of a plan")));
     }
-    let mut here = table;
-    let mut rest = way.iter();
-    while let Some(&step) = rest.next() {
-        let entry = here.entry(step).or_insert_with(|| Value::Table(Table::new()));
-        match entry {
-            Value::Table(inner) => here = inner,
-            Value::Array(items) => {
-                let Some(&which) = rest.next() else {
-                    return set_in_list(items, step, last, value);
-                };
-                match element(items, step, which)? {
-                    Value::Table(inner) => here = inner,
-                    _ => return Err(PlanError::text(format!("`{path}` leads into a plain value"))),
-                }
-            }
-            _ => return Err(PlanError::text(format!("`{path}` leads into a plain value"))),
-        }
+    // A key may hold dots itself, as in `sweep` and `variants`, whose keys are paths.
+    if table.contains_key(path) {
+        table.insert(path.to_string(), value);
+        return Ok(());
     }
-    here.insert((*last).to_string(), value);
-    Ok(())
-}
-
-fn set_in_list(
-    items: &mut [Value],
-    list: &str,
-    which: &str,
-    value: Value,
-) -> Result<(), PlanError> {
-    *element(items, list, which)? = value;
-    Ok(())
+    let Some((step, rest)) = path.split_once('.') else {
+        table.insert(path.to_string(), value);
+        return Ok(());
+    };
+    let plain = || PlanError::text(format!("`{path}` leads into a plain value"));
+    match table.entry(step).or_insert_with(|| Value::Table(Table::new())) {
+        Value::Table(inner) => set(inner, rest, value),
+        Value::Array(items) => match rest.split_once('.') {
+            None => {
+                *element(items, step, rest)? = value;
+                Ok(())
+            }
+            Some((which, rest)) => match element(items, step, which)? {
+                Value::Table(inner) => set(inner, rest, value),
+                _ => Err(plain()),
+            },
+        },
+        _ => Err(plain()),
+    }
 }
 
 fn element<'a>(
@@ -134,16 +126,8 @@ fn element<'a>(
     list: &str,
     which: &str,
 ) -> Result<&'a mut Value, PlanError> {
-    let named = |item: &Value| {
-        ["label", "name", "policy"]
-            .iter()
-            .find_map(|key| item.get(key).and_then(Value::as_str).map(str::to_string))
-    };
-    let answers_to = |item: &Value| {
-        ["label", "name", "policy"]
-            .iter()
-            .any(|key| item.get(key).and_then(Value::as_str) == Some(which))
-    };
+    let named = |item: &Value| names(item).into_iter().next();
+    let answers_to = |item: &Value| names(item).iter().any(|name| name == which);
     let index = match which.parse::<usize>() {
         Ok(index) if index < items.len() => Some(index),
         _ => items.iter().position(answers_to),
@@ -156,6 +140,15 @@ fn element<'a>(
                 .hint(format!("there are: {}", known.join(", "))))
         }
     }
+}
+
+/// What an element of a list is called: its `label` or `name`, a policy also by the label it has by
+/// default and by its keyword.
+fn names(item: &Value) -> Vec<String> {
+    let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_string);
+    let policy: Option<PolicyName> = item.get("policy").and_then(|name| name.clone().try_into().ok());
+    let default = policy.map(|policy| PolicyPlan::plain(policy).label());
+    [text("label"), text("name"), default, text("policy")].into_iter().flatten().collect()
 }
 
 /// A TOML error with the nearest known key as a hint.

@@ -1,0 +1,208 @@
+//! Figures 3 and 4: what a reservation buys, and how many workers it should hold
+//! ([persephone 5.5, 5.6]).
+
+use super::measure::{capacity_ratio, id, missing, ratio, slowdown, tail, value};
+use crate::claim::Measured;
+use crate::draw::{self, Spread};
+use crate::experiment::{BASE, Experiment};
+use crate::figure::Study;
+use crate::point::PointResult;
+use cavy_report::model::{Panel, Table};
+
+/// Figure 3.
+pub const FIG3: Study = Study {
+    id: "fig3",
+    title: "Figure 3: DARC against c-FCFS and d-FCFS on High Bimodal",
+    plan: include_str!("../../../../plans/persephone/fig3.toml"),
+    shows: "Tail slowdown, and the tail latency of short and of long requests, against load, with 150 ns \
+            of cost for each request and 10 us of network; the variant has no cost.",
+    claimed: "DARC improves slowdown over c-FCFS by up to 15.7x, sustains 2.3x more load under an \
+              objective of 20 us for short requests, and costs long requests up to 4.2x in tail latency.",
+    measure: measure_fig3,
+    found: found_fig3,
+    panels,
+    tables,
+};
+
+/// Figure 4a.
+pub const FIG4A: Study = Study {
+    id: "fig4a",
+    title: "Figure 4a: how many workers to reserve, High Bimodal",
+    plan: include_str!("../../../../plans/persephone/fig4a.toml"),
+    shows: "Tail slowdown at 90 % load when 0 to 13 of 14 workers are reserved for short requests; the \
+            variants show 80 and 95 %. Zero reserved workers are fixed priority, not c-FCFS, which is \
+            drawn beside it.",
+    claimed: "Reserving one worker of 14 cuts slowdown 4.4x.",
+    measure: |experiment| measure_fig4(experiment, "fig4a"),
+    found: |experiment| found_fig4(experiment),
+    panels: panels_fig4,
+    tables,
+};
+
+/// Figure 4b.
+pub const FIG4B: Study = Study {
+    id: "fig4b",
+    title: "Figure 4b: how many workers to reserve, Extreme Bimodal",
+    plan: include_str!("../../../../plans/persephone/fig4b.toml"),
+    shows: "The same for Extreme Bimodal. Each further worker helps short requests until long ones no \
+            longer fit on the rest.",
+    claimed: "DARC's own choice is two workers.",
+    measure: |experiment| measure_fig4(experiment, "fig4b"),
+    found: |experiment| found_fig4(experiment),
+    panels: panels_fig4,
+    tables,
+};
+
+fn measure_fig3(experiment: &Experiment) -> Vec<Measured> {
+    let at = |policy, load| experiment.at(BASE, policy, load);
+    vec![
+        ratio(id("fig3", "improvement"), slowdown(at("c-FCFS", 0.9)), slowdown(at("DARC", 0.9))),
+        capacity_ratio(id("fig3", "capacity"), experiment, BASE, 0, "DARC", "c-FCFS"),
+        ratio(
+            id("fig3", "long_penalty"),
+            tail(at("DARC", 0.9), "long"),
+            tail(at("c-FCFS", 0.9), "long"),
+        ),
+        worst_long_penalty(experiment),
+    ]
+}
+
+/// The largest ratio of long tails over all loads at which both are stable.
+fn worst_long_penalty(experiment: &Experiment) -> Measured {
+    let name = || id("fig3", "long_penalty_worst");
+    experiment
+        .of(BASE, "DARC")
+        .map(|darc| {
+            let central = experiment.at(BASE, "c-FCFS", darc.load);
+            let mut found = ratio(name(), tail(Some(darc), "long"), tail(central, "long"));
+            found.note = format!("At load {}: {}", darc.load, found.note);
+            found
+        })
+        .filter(|found| found.value.is_some())
+        .max_by(|a, b| a.value.unwrap_or(0.0).total_cmp(&b.value.unwrap_or(0.0)))
+        .unwrap_or_else(|| missing(name(), "no load at which both are stable"))
+}
+
+fn found_fig3(experiment: &Experiment) -> String {
+    let last_stable = experiment
+        .of(BASE, "DARC")
+        .filter(|result| result.stable)
+        .map(|result| result.load)
+        .fold(0.0, f64::max);
+    let long = |policy| {
+        let result = experiment.at(BASE, policy, 0.9);
+        tail(result, "long").map_or("n/a".to_string(), |(_, e)| format!("{:.0}", e.median))
+    };
+    format!(
+        "The price stands beside the gain: at 90 % load the long tail is {} us under DARC against {} us \
+         under c-FCFS, and DARC is stable only up to load {last_stable} on this grid, where c-FCFS goes on \
+         to 1: one worker in 14 refuses long requests, so their demand of 13.86 workers has 13 \
+         (limit 0.938, [persephone 2.12]).",
+        long("DARC"),
+        long("c-FCFS"),
+    )
+}
+
+/// Results of DARC-static by the number of reserved workers.
+fn by_reserved<'a>(experiment: &'a Experiment, variant: &'a str) -> Vec<(u64, &'a PointResult)> {
+    experiment
+        .of(variant, "DARC-static")
+        .filter_map(|result| {
+            let reserved = result.settings.values().next()?.as_u64()?;
+            Some((reserved, result))
+        })
+        .collect()
+}
+
+fn measure_fig4(experiment: &Experiment, figure: &str) -> Vec<Measured> {
+    let rows = by_reserved(experiment, BASE);
+    let at = |reserved| rows.iter().find(|(r, _)| *r == reserved).map(|(_, result)| *result);
+    let n = super::measure::samples(rows.iter().map(|(_, result)| *result));
+    let best = rows
+        .iter()
+        .filter_map(|(reserved, result)| {
+            slowdown(Some(*result)).map(|(_, e)| (e.median, *reserved))
+        })
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let unstable = rows.iter().find(|(_, result)| !result.stable).map(|(reserved, _)| *reserved);
+    let chosen = experiment
+        .of(BASE, "DARC")
+        .find_map(|result| result.reservation.as_ref()?.split(['/', '+']).next()?.parse().ok());
+    let whole = |name: &str, found: Option<u64>, note: &str| {
+        let name = id(figure, name);
+        match found {
+            Some(count) => value(name, count as f64, n, note.to_string()),
+            None => missing(name, "none found"),
+        }
+    };
+    let mut all = vec![
+        whole("choice", chosen, "Workers DARC reserves for short requests by itself."),
+        whole(
+            "unstable_from",
+            unstable,
+            "Fewest reserved workers with which long requests no longer fit.",
+        ),
+    ];
+    if figure == "fig4a" {
+        all.push(ratio(id(figure, "gain"), slowdown(at(0)), slowdown(at(1))));
+        all.push(whole(
+            "best",
+            best.map(|(_, reserved)| reserved),
+            "Reserved workers with the least slowdown.",
+        ));
+    } else {
+        // Above 1: DARC's two workers serve shorts worse than three would.
+        all.push(ratio(id(figure, "third_worker"), slowdown(at(2)), slowdown(at(3))));
+        all.push(ratio(id(figure, "third_worker_price"), tail99(at(3)), tail99(at(2))));
+    }
+    all
+}
+
+/// 99th percentile of long requests: the 99.9th would need twenty million requests.
+fn tail99(result: Option<&PointResult>) -> Option<(&PointResult, &crate::point::Estimate)> {
+    let result = result.filter(|result| result.stable)?;
+    Some((result, result.summary(Some("long"))?.p99_us.as_ref()?))
+}
+
+fn found_fig4(experiment: &Experiment) -> String {
+    let words: Vec<String> = by_reserved(experiment, BASE)
+        .iter()
+        .take(5)
+        .map(|(reserved, result)| match slowdown(Some(*result)) {
+            Some((_, e)) => format!("{reserved} reserved: {:.3}", e.median),
+            None => format!("{reserved} reserved: unstable"),
+        })
+        .collect();
+    let central = slowdown(experiment.of(BASE, "c-FCFS").next());
+    let central = central.map_or("n/a".to_string(), |(_, e)| format!("{:.3}", e.median));
+    let chosen = experiment.of(BASE, "DARC").find_map(|result| result.reservation.clone());
+    format!(
+        "Slowdown at 90 % load: {}; c-FCFS {central}. DARC by itself reserves {}.",
+        words.join(", "),
+        chosen.unwrap_or_default()
+    )
+}
+
+fn panels_fig4(experiment: &Experiment) -> Vec<Panel> {
+    let mut all = Vec::new();
+    for variant in experiment.variants() {
+        all.push(draw::panel(experiment, variant, draw::Curve::SLOWDOWN, Spread::Replications));
+    }
+    let long = draw::Curve {
+        percentile: crate::plan::objective::Percentile::P99,
+        quantity: crate::plan::objective::Quantity::Us,
+        kind: Some("long"),
+    };
+    all.push(draw::panel(experiment, BASE, long, Spread::Replications));
+    all
+}
+
+fn panels(experiment: &Experiment) -> Vec<Panel> {
+    draw::panels(experiment, Spread::Replications)
+}
+
+fn tables(experiment: &Experiment) -> Vec<Table> {
+    let mut all = draw::rankings(experiment);
+    all.push(draw::points_table(experiment));
+    all
+}
