@@ -260,7 +260,8 @@ impl Darc {
             let now = demand.hold_ns * demand.ratio / work * f64::from(workers);
             let mut band = self.config.change_threshold * before;
             if let Some(z) = self.config.guard_z {
-                band = band.max(z * self.profile.demand_error(demand.kind, now, workers));
+                let error = self.profile.demand_error(demand.kind, &self.demands, workers);
+                band = band.max(z * error);
             }
             changed |= (now - before).abs() > band;
         }

@@ -139,18 +139,29 @@ impl Profile {
         }
     }
 
-    /// Standard error of the demand, in workers, of each type in `demands`' order by kind: from the
-    /// number of completions and the spread of their occupancy.
-    pub fn demand_error(&self, kind: Kind, demand: f64, workers: u16) -> f64 {
-        let tally = &self.tallies[kind.0 as usize - 1];
-        if tally.count == 0 {
-            return 0.0;
-        }
-        let count = tally.count as f64;
-        let mean = tally.occupied_ns as f64 / count;
-        let spread = (tally.occupied_ns2 as f64 / count - mean * mean).max(0.0) / (mean * mean);
-        // A type's work is a random count of random times; its share moves less the larger it is.
-        let share = demand / f64::from(workers);
-        demand * (1.0 - share).max(0.0) * libm::sqrt((1.0 + spread) / count)
+    /// Standard error, in workers, of the demand of `kind` among `demands`, from the number of
+    /// completions and the spread of occupancy of every type: a share moves with its own work and
+    /// against everybody else's.
+    pub fn demand_error(&self, kind: Kind, demands: &[Demand], workers: u16) -> f64 {
+        let work: f64 = demands.iter().map(|d| d.hold_ns * d.ratio).sum();
+        let share = |demand: &Demand| demand.hold_ns * demand.ratio / work;
+        // A type's work is a random count of random times.
+        let relative2 = |demand: &Demand| {
+            let tally = &self.tallies[demand.kind.0 as usize - 1];
+            if tally.count == 0 {
+                return 0.0;
+            }
+            let count = tally.count as f64;
+            let mean = tally.occupied_ns as f64 / count;
+            let spread = (tally.occupied_ns2 as f64 / count - mean * mean).max(0.0) / (mean * mean);
+            (1.0 + spread) / count
+        };
+        let own: f64 = demands.iter().filter(|d| d.kind == kind).map(share).sum();
+        let moves = |demand: &Demand| {
+            let by = if demand.kind == kind { 1.0 - own } else { share(demand) };
+            by * by * relative2(demand)
+        };
+        let relative = libm::sqrt(demands.iter().map(moves).sum());
+        f64::from(workers) * own * relative
     }
 }

@@ -236,7 +236,8 @@ pub fn scenario(plan: &Plan, folder: &Path) -> Result<Scenario, PlanError> {
         }
         None => {
             let workload = workload(plan, &names, &services, mean_ns)?;
-            (Feed::Drawn(Box::new(workload)), plan.run.requests)
+            let requests = plan.run.requests.min(expected_requests(&workload));
+            (Feed::Drawn(Box::new(workload)), requests)
         }
     };
     let timeline =
@@ -453,6 +454,18 @@ fn workload(
     };
     Workload::new(phases, plan.mislabel_ratio)
         .map_err(|error| PlanError::text(format!("the workload: {error}")))
+}
+
+/// Requests of a workload that ends, with room for five standard deviations of a Poisson count.
+fn expected_requests(workload: &Workload) -> u64 {
+    let mut total = 0.0;
+    for phase in workload.phases() {
+        match phase.duration {
+            Some(duration) => total += phase.rate_per_s * duration.as_ns() as f64 / 1e9,
+            None => return u64::MAX,
+        }
+    }
+    (total + 5.0 * total.sqrt() + 100.0) as u64
 }
 
 /// Parameters and the policies they belong to.
