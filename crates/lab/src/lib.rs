@@ -11,9 +11,11 @@
 //! speaks them. No parallelism: independent runs are spread over cores by `study`.
 //!
 //! **Reading order.** [`cpu`] is the world of schedulers; [`pending`] holds its events; [`trail`] is
-//! its fingerprint; [`statistics`] says what a number is worth.
+//! its fingerprint; [`statistics`] says what a number is worth; [`theory`] has the closed forms that
+//! all of it is held to.
 
 pub mod cpu;
 pub mod pending;
 pub mod statistics;
+pub mod theory;
 pub mod trail;
