@@ -29,7 +29,8 @@ const ONE_TYPE: &[(f64, f64)] = &[(3.5, 1.0)];
 
 #[test]
 fn clause_2_14_vectors() {
-    let expected: &[(&[(f64, f64)], [&str; 5])] = &[
+    type Row<'a> = (&'a [(f64, f64)], [&'a str; 5]);
+    let expected: &[Row<'_>] = &[
         (HIGH_BIMODAL, ["1/13+S", "1/15+S", "1/7+S", "1/3+S", "1/1+S"]),
         (EXTREME_BIMODAL, ["2/12", "3/13", "1/7", "1/3", "1/1+S"]),
         (TPC_C, ["2/6/6", "2/7/6, 1 free", "1/4/3", "1/2/1+S", "1/1/0+S"]),
