@@ -51,10 +51,6 @@ pub fn search(
     points: &[Point],
     results: &[PointResult],
 ) -> Result<Vec<Capacity>, RunError> {
-    let mut objectives = Vec::new();
-    for text in &loaded.plan.objectives {
-        objectives.push(Objective::parse(text)?);
-    }
     // One search for each policy in each setting that is not the load.
     let mut templates: Vec<&Point> = Vec::new();
     for point in points {
@@ -68,10 +64,12 @@ pub fn search(
             templates.push(point);
         }
     }
-    let searches: Vec<(&Point, usize, &Objective)> = templates
-        .iter()
-        .flat_map(|point| objectives.iter().enumerate().map(|(index, o)| (*point, index, o)))
-        .collect();
+    let mut searches: Vec<(&Point, usize, Objective)> = Vec::new();
+    for point in templates {
+        for (index, text) in point.objectives.iter().enumerate() {
+            searches.push((point, index, Objective::parse(text)?));
+        }
+    }
     runner.progress.doing("searching capacities");
     searches
         .into_par_iter()
@@ -85,7 +83,7 @@ pub fn search(
                         && point.facet() == template.facet()
                 })
                 .map(|(_, result)| result);
-            bisect(runner, loaded, template, index, objective, known)
+            bisect(runner, loaded, template, index, &objective, known)
         })
         .collect()
 }

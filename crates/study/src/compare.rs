@@ -1,7 +1,7 @@
 //! Policies against each other: what each would buy, and what it costs whom.
 
 use crate::experiment::Experiment;
-use crate::plan::objective::{Objective, Percentile, Quantity};
+use crate::plan::objective::{Percentile, Quantity};
 use crate::point::{Estimate, PointResult};
 use cavy_lab::statistics::paired::{self, Verdict};
 use serde::Serialize;
@@ -90,10 +90,9 @@ pub fn effects(policy: &PointResult, baseline: &PointResult) -> Vec<Effect> {
 pub fn rankings(experiment: &Experiment) -> Vec<Ranking> {
     let mut all = Vec::new();
     for variant in experiment.variants() {
-        for (index, text) in experiment.plan.objectives.iter().enumerate() {
-            if Objective::parse(text).is_ok() {
-                all.extend(ranking(experiment, variant, index));
-            }
+        let most = experiment.capacities.iter().filter(|c| c.variant == variant);
+        for index in 0..most.map(|c| c.objective_index + 1).max().unwrap_or(0) {
+            all.extend(ranking(experiment, variant, index));
         }
     }
     all
@@ -134,7 +133,7 @@ fn ranking(experiment: &Experiment, variant: &str, objective: usize) -> Option<R
         })
         .collect();
     rows.sort_by(|a, b| b.load.unwrap_or(0.0).total_cmp(&a.load.unwrap_or(0.0)));
-    let objective = experiment.plan.objectives[objective].clone();
+    let objective = capacities.first()?.objective.clone();
     Some(Ranking { variant: variant.to_string(), objective, baseline: baseline.to_string(), rows })
 }
 

@@ -22,6 +22,8 @@ pub struct Point {
     pub axes: Vec<(String, Value)>,
     /// The plan.
     pub plan: Plan,
+    /// Objectives of the variant.
+    pub objectives: Vec<String>,
 }
 
 impl Point {
@@ -128,12 +130,13 @@ fn points_of(
             let mut plan = swept_plan.clone();
             plan.policies = vec![policy.clone()];
             plan.sweep.clear();
-            plan.objectives.clear();
+            let objectives = core::mem::take(&mut plan.objectives);
             all.push(Point {
                 variant: variant.to_string(),
                 policy: policy.label(),
                 axes: chosen.clone(),
                 plan,
+                objectives,
             });
         }
     }

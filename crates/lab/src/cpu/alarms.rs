@@ -7,15 +7,17 @@
 use crate::pending::{Class, Key, Pending, Ties};
 use cavy_core::Instant;
 
+/// What rings when: times before classes, as in the queue of events.
+type Due = (Instant, Class);
+
+const OFF: Due = (Instant::NEVER, Class::Timer);
+
 #[derive(Clone, Copy, Debug)]
 struct Alarm {
-    /// When to ring; never when off.
-    deadline: Instant,
-    /// Time of the live entry in the queue; never when there is none.
-    queued: Instant,
+    deadline: Due,
+    /// The live entry in the queue; [`OFF`] when there is none.
+    queued: Due,
 }
-
-const OFF: Alarm = Alarm { deadline: Instant::NEVER, queued: Instant::NEVER };
 
 /// Alarms numbered from 0; the number is the slot of its keys.
 #[derive(Clone, Debug)]
@@ -26,10 +28,10 @@ pub struct Alarms {
 impl Alarms {
     /// `count` alarms, all off.
     pub fn new(count: u32) -> Self {
-        Alarms { alarms: vec![OFF; count as usize] }
+        Alarms { alarms: vec![Alarm { deadline: OFF, queued: OFF }; count as usize] }
     }
 
-    /// Rings `slot` at `at` instead of whenever it was to ring.
+    /// Rings `slot` at `at`, as an event of `class`, instead of whenever it was to ring.
     #[inline]
     pub fn set(
         &mut self,
@@ -40,9 +42,9 @@ impl Alarms {
         ties: &mut Ties,
     ) {
         let alarm = &mut self.alarms[slot as usize];
-        alarm.deadline = at;
-        if at < alarm.queued {
-            alarm.queued = at;
+        alarm.deadline = (at, class);
+        if alarm.deadline < alarm.queued {
+            alarm.queued = alarm.deadline;
             pending.push(Key::new(at, class, ties.next(), slot));
         }
     }
@@ -50,24 +52,26 @@ impl Alarms {
     /// `slot` does not ring.
     #[inline]
     pub fn stop(&mut self, slot: u32) {
-        self.alarms[slot as usize].deadline = Instant::NEVER;
+        self.alarms[slot as usize].deadline = OFF;
     }
 
     /// Does `key`, just popped, mean that its alarm rings? If so the alarm is off now.
     #[inline]
     pub fn rings(&mut self, key: Key, pending: &mut impl Pending, ties: &mut Ties) -> bool {
         let alarm = &mut self.alarms[key.slot() as usize];
-        if alarm.queued != key.at() {
+        let due = (key.at(), key.class());
+        if alarm.queued != due {
             return false; // overtaken by an earlier entry
         }
-        alarm.queued = Instant::NEVER;
-        if alarm.deadline == key.at() {
-            alarm.deadline = Instant::NEVER;
+        alarm.queued = OFF;
+        if alarm.deadline == due {
+            alarm.deadline = OFF;
             return true;
         }
-        if alarm.deadline != Instant::NEVER {
+        if alarm.deadline != OFF {
             alarm.queued = alarm.deadline;
-            pending.push(Key::new(alarm.deadline, key.class(), ties.next(), key.slot()));
+            let (at, class) = alarm.deadline;
+            pending.push(Key::new(at, class, ties.next(), key.slot()));
         }
         false
     }

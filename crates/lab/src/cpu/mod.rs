@@ -86,7 +86,18 @@ enum Doing {
 struct Slot {
     doing: Doing,
     since: Instant,
+    /// When what it does ends.
+    end: Instant,
+    /// When its slice is over.
+    slice: Instant,
 }
+
+const IDLE: Slot = Slot {
+    doing: Doing::Nothing,
+    since: Instant::ZERO,
+    end: Instant::NEVER,
+    slice: Instant::NEVER,
+};
 
 /// Runs `machine` on `requests` until `setup.requests` have arrived and the system is empty.
 pub fn run<M, P, O>(
@@ -117,6 +128,8 @@ struct World<'a, M: Scheduler + ?Sized, P, O> {
     alarms: Alarms,
     shared: Option<SharedCores>,
     slots: Vec<Slot>,
+    /// Workers whose next event changed in this step.
+    moved: Vec<Worker>,
     jobs: Vec<Job>,
     free_jobs: Vec<u32>,
     outbox: Outbox<Effect, Timer>,
@@ -172,10 +185,11 @@ where
         };
         World {
             ties,
-            // Slots 0..workers: the end of what a worker does. Then its slice.
-            alarms: Alarms::new(2 * workers.max(1)),
+            // One for each worker: the end of what it does or of its slice, whichever is first.
+            alarms: Alarms::new(workers.max(1)),
             shared,
-            slots: vec![Slot { doing: Doing::Nothing, since: Instant::ZERO }; workers as usize],
+            slots: vec![IDLE; workers as usize],
+            moved: Vec::with_capacity(workers as usize),
             jobs: Vec::new(),
             free_jobs: Vec::new(),
             outbox,
@@ -264,23 +278,31 @@ where
             return;
         }
         match key.class() {
-            Class::Timer => {
-                let worker = Worker((key.slot() - u32::from(self.setup.workers)) as u16);
-                self.fold(Mark::Expired, 0, worker.0);
-                self.steps += 1;
-                let mut cx = Cx::new(self.now, &mut self.rng, &mut self.outbox);
-                self.machine.expire(Timer::Slice(worker), &mut cx);
-                self.settle();
-            }
+            Class::Timer => self.slice_ends(Worker(key.slot() as u16)),
             _ if self.shared.is_some() => self.shared_ends(),
             _ => self.worker_ends(Worker(key.slot() as u16)),
         }
+    }
+
+    fn slice_ends(&mut self, worker: Worker) {
+        self.slots[worker.0 as usize].slice = Instant::NEVER;
+        self.moved.push(worker);
+        self.fold(Mark::Expired, 0, worker.0);
+        self.steps += 1;
+        let mut cx = Cx::new(self.now, &mut self.rng, &mut self.outbox);
+        self.machine.expire(Timer::Slice(worker), &mut cx);
+        self.settle();
     }
 
     #[inline]
     fn worker_ends(&mut self, worker: Worker) {
         let slot = &mut self.slots[worker.0 as usize];
         let doing = core::mem::replace(&mut slot.doing, Doing::Nothing);
+        slot.end = Instant::NEVER;
+        if slot.slice != Instant::NEVER {
+            // Its slice may still ring if the machine does not take it back.
+            self.moved.push(worker);
+        }
         self.busy_ns +=
             self.now.min(self.busy_until()).since(self.slots[worker.0 as usize].since).as_ns();
         match doing {
@@ -354,18 +376,38 @@ where
             match out {
                 Out::Effect(effect) => self.apply(effect),
                 Out::Arm(Timer::Slice(worker), at) => {
-                    let slot = u32::from(self.setup.workers) + u32::from(worker.0);
-                    let at = at.max(self.now);
-                    self.alarms.set(slot, Class::Timer, at, self.pending, &mut self.ties);
+                    self.slots[worker.0 as usize].slice = at.max(self.now);
+                    self.moved.push(worker);
                 }
                 Out::Disarm(Timer::Slice(worker)) => {
-                    self.alarms.stop(u32::from(self.setup.workers) + u32::from(worker.0));
+                    self.slots[worker.0 as usize].slice = Instant::NEVER;
+                    self.moved.push(worker);
                 }
             }
         }
         self.outbox = outbox;
+        while let Some(worker) = self.moved.pop() {
+            self.schedule(worker);
+        }
         if self.setup.check {
             self.machine.check();
+        }
+    }
+
+    /// Sets the alarm of `worker` to what happens next to it. Once a step, so that a request that
+    /// starts with a slice costs one entry in the queue of events and not two.
+    #[inline]
+    fn schedule(&mut self, worker: Worker) {
+        let Slot { end, slice, .. } = self.slots[worker.0 as usize];
+        let slot = u32::from(worker.0);
+        if end <= slice {
+            if end != Instant::NEVER {
+                self.alarms.set(slot, Class::Completion, end, self.pending, &mut self.ties);
+            } else {
+                self.alarms.stop(slot);
+            }
+        } else {
+            self.alarms.set(slot, Class::Timer, slice, self.pending, &mut self.ties);
         }
     }
 
@@ -397,16 +439,16 @@ where
         let (left, number) = (job.left, job.number);
         let slot = &mut self.slots[worker.0 as usize];
         assert!(slot.doing == Doing::Nothing, "{worker:?} is busy and should run {req:?}");
-        *slot = Slot { doing: Doing::Running(req), since: self.now };
-        self.fold(Mark::Started, number, worker.0);
+        slot.doing = Doing::Running(req);
+        slot.since = self.now;
         if let Some(shared) = &mut self.shared {
             shared.start(worker.0, left, self.now);
             self.set_shared_alarm();
         } else {
-            let end = self.now + left;
-            let slot = u32::from(worker.0);
-            self.alarms.set(slot, Class::Completion, end, self.pending, &mut self.ties);
+            slot.end = self.now + left;
+            self.moved.push(worker);
         }
+        self.fold(Mark::Started, number, worker.0);
     }
 
     fn preempt(&mut self, worker: Worker) {
@@ -415,12 +457,12 @@ where
         let Doing::Running(req) = slot.doing else { return };
         let ran = self.now.since(slot.since);
         self.busy_ns += self.now.min(busy_until).since(slot.since).as_ns();
-        *slot = Slot { doing: Doing::Yielding(req), since: self.now };
+        slot.doing = Doing::Yielding(req);
+        slot.since = self.now;
+        slot.end = self.now + self.setup.costs.preemption;
+        self.moved.push(worker);
         let job = &mut self.jobs[req.0 as usize];
         job.left = job.left.saturating_sub(ran);
-        let back = self.now + self.setup.costs.preemption;
-        let slot = u32::from(worker.0);
-        self.alarms.set(slot, Class::Completion, back, self.pending, &mut self.ties);
     }
 
     #[inline]

@@ -31,7 +31,7 @@ fn grid_capacity(experiment: &Experiment, policy: &str) -> Option<f64> {
     experiment
         .of(BASE, policy)
         .take_while(|result| {
-            result.stable && result.slowdown().is_some_and(|s| s.median <= OBJECTIVE)
+            result.stable && result.slowdown().is_some_and(|s| s.value <= OBJECTIVE)
         })
         .last()
         .map(|result| result.rate_per_s / 1e6)

@@ -56,8 +56,8 @@ pub const FIG5B: Study = Study {
             ),
             ratio(
                 id("fig5b", "long_tail"),
-                long_tail(at("Shinjuku", 0.25)),
-                long_tail(at("DARC", 0.25)),
+                long_tail(experiment.at("long", "Shinjuku", 0.25)),
+                long_tail(experiment.at("long", "DARC", 0.25)),
             ),
         ]
     },
@@ -185,7 +185,7 @@ fn found_fig6(experiment: &Experiment) -> String {
 fn panels(experiment: &Experiment) -> Vec<Panel> {
     let mut all = draw::panels_of(experiment, BASE, Spread::Replications);
     for variant in experiment.variants() {
-        if variant != BASE && variant != "load85" {
+        if ![BASE, "load85", "long"].contains(&variant) {
             all.push(draw::panel(experiment, variant, draw::Curve::SLOWDOWN, Spread::Replications));
         }
     }

@@ -146,7 +146,8 @@ fn element<'a>(
 /// default and by its keyword.
 fn names(item: &Value) -> Vec<String> {
     let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_string);
-    let policy: Option<PolicyName> = item.get("policy").and_then(|name| name.clone().try_into().ok());
+    let policy: Option<PolicyName> =
+        item.get("policy").and_then(|name| name.clone().try_into().ok());
     let default = policy.map(|policy| PolicyPlan::plain(policy).label());
     [text("label"), text("name"), default, text("policy")].into_iter().flatten().collect()
 }
