@@ -1,0 +1,237 @@
+//! What can be typed.
+
+use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Tail latency: the published remedies, made again on this machine, and tried on your own workload.
+#[derive(Parser, Debug)]
+#[command(
+    name = "cavy",
+    version,
+    after_help = "Examples:
+  cavy reproduce                 make all figures again, in a minute or two, and judge the claims
+  cavy explain persephone.fig3   what a figure's claims say and where they come from
+  cavy plan new                  write a commented plan for your own workload
+  cavy run plan.toml             which policy would help it, and whom it would cost
+
+Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage or input, 130 interrupted.
+Data goes to stdout, talk to stderr; NO_COLOR is respected."
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make published figures again and judge what their sources claim.
+    Reproduce(Reproduce),
+    /// Run your own experiment: a workload, the policies to compare, what is good enough.
+    Run(Run),
+    /// List systems, figures and templates.
+    List(List),
+    /// Say what a claim claims, where it stands, and how it is judged.
+    Explain(Explain),
+    /// Write, check and describe plan files.
+    Plan(Plan),
+    /// Print the completions of a shell.
+    Completions(Completions),
+    /// Print the manual page.
+    Man,
+}
+
+/// How to run, for all commands that simulate.
+#[derive(Arguments, Debug)]
+pub struct Manner {
+    /// Cores to use; all when absent. Results do not depend on it.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Root of all random streams.
+    // A plan is TOML, whose integers end here.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Folder for the report and the results.
+    #[arg(long, short, value_name = "DIR", default_value = "cavy-out")]
+    pub out: PathBuf,
+    /// Go on with an interrupted run in the same folder.
+    #[arg(long)]
+    pub resume: bool,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Run everything twice and fail at the first event that differs.
+    #[arg(long)]
+    pub twice: bool,
+    /// Where pending events wait. Results do not depend on it.
+    #[arg(long, value_name = "QUEUE", default_value = "heap")]
+    pub queue: Queue,
+    /// Shuffle simultaneous events by this seed; results must not depend on it.
+    #[arg(long, value_name = "SEED")]
+    pub shuffle_ties: Option<u64>,
+}
+
+/// Where pending events wait.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// A heap of four children a node.
+    Heap,
+    /// A hierarchical timing wheel.
+    Wheel,
+}
+
+/// `cavy reproduce`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy reproduce                         everything, quick
+  cavy reproduce persephone --full       one system with the sample sizes of its specification
+  cavy reproduce persephone.fig3         one figure; `cavy list` names them
+  cavy reproduce --json > claims.json    for a program
+  cavy reproduce --full --resume         go on after Ctrl-C
+
+Ends with the table of claims. Writes report.html, report.json, claims.json, series.csv, tables.csv,
+points.jsonl and svg/ into the folder given by --out. Exit code 1 when a claim is not reproduced.")]
+pub struct Reproduce {
+    /// Systems or figures, such as `persephone` or `persephone.fig3`; all when absent.
+    #[arg(value_name = "SYSTEM|FIGURE")]
+    pub names: Vec<String>,
+    /// Sizes that take a minute or two; the default.
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+    /// The sample sizes of the specification.
+    #[arg(long)]
+    pub full: bool,
+    /// How to run.
+    #[command(flatten)]
+    pub manner: Manner,
+}
+
+/// `cavy run`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy run plan.toml
+  cavy run plan.toml --set load=0.9 --set policies.darc.window=5000
+  cavy run plan.toml --precision 5%      replicate until every percentile is that certain
+  cavy run plan.toml --quick             with the values under [quick] in the plan
+  cavy run plan.toml --json | jq .ranking
+
+Elements of a list are named by their name, label or policy, or by number from 0:
+  --set types.get.share=0.7 --set policies.0.label=ours
+
+Prints an estimate first, and refuses what would take more than half an hour or half of the free
+memory unless --accept-cost is given. Writes the same files as `cavy reproduce`.")]
+pub struct Run {
+    /// The plan.
+    #[arg(value_name = "PLAN.toml")]
+    pub plan: PathBuf,
+    /// Replace a value of the plan; may be given often, the last one counts.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Use the plan's `[quick]` values.
+    #[arg(long)]
+    pub quick: bool,
+    /// Replicate until every 95 % interval is within this of its value, such as `5%`.
+    #[arg(long, value_name = "RATIO", value_parser = precision)]
+    pub precision: Option<f64>,
+    /// Run although the estimate is large.
+    #[arg(long)]
+    pub accept_cost: bool,
+    /// How to run.
+    #[command(flatten)]
+    pub manner: Manner,
+}
+
+/// Reads `5%` or `0.05`.
+fn precision(text: &str) -> Result<f64, String> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(number) => (number.trim_end(), 0.01),
+        None => (text.trim(), 1.0),
+    };
+    let wrong = || "write it as `5%` or `0.05`".to_string();
+    let ratio = number.parse::<f64>().map_err(|_| wrong())? * scale;
+    if ratio > 0.0 && ratio < 1.0 { Ok(ratio) } else { Err("it must be between 0 and 100%".into()) }
+}
+
+/// `cavy list`.
+#[derive(Arguments, Debug)]
+pub struct List {
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy explain`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy explain persephone.fig3            all claims of a figure
+  cavy explain persephone.fig3.capacity   one claim")]
+pub struct Explain {
+    /// A claim, or a figure or system for all of theirs.
+    #[arg(value_name = "CLAIM")]
+    pub name: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy plan`.
+#[derive(Arguments, Debug)]
+pub struct Plan {
+    /// What to do with plans.
+    #[command(subcommand)]
+    pub command: PlanCommand,
+}
+
+/// The commands about plans.
+#[derive(Subcommand, Debug)]
+pub enum PlanCommand {
+    /// Write a commented plan to start from.
+    New(New),
+    /// Check plans and say what they would cost.
+    Check(Check),
+    /// Print the JSON schema of plans, for editors.
+    Schema,
+}
+
+/// `cavy plan new`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy plan new                                       writes plan.toml
+  cavy plan new mine.toml --template measured         starts from service times in a CSV file
+  cavy plan new fig3.toml --template persephone.fig3  the plan of a published figure
+  cavy plan new -                                     prints it")]
+pub struct New {
+    /// The file to write; `-` prints it.
+    #[arg(value_name = "FILE", default_value = "plan.toml")]
+    pub file: PathBuf,
+    /// minimal, measured, phases, or the name of a figure.
+    #[arg(long, value_name = "NAME", default_value = "minimal")]
+    pub template: String,
+    /// Overwrite files that are there.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `cavy plan check`.
+#[derive(Arguments, Debug)]
+pub struct Check {
+    /// The plans.
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Replace a value, as for `cavy run`.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Check the plan with its `[quick]` values.
+    #[arg(long)]
+    pub quick: bool,
+}
+
+/// `cavy completions`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Example:
+  cavy completions bash > ~/.local/share/bash-completion/completions/cavy")]
+pub struct Completions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}

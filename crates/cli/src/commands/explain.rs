@@ -1,0 +1,118 @@
+//! `cavy explain`: what a claim says, where it comes from, how it is judged.
+
+use crate::args::Explain;
+use crate::faults::Fault;
+use crate::{Outcome, terminal};
+use cavy_report::number::significant;
+use cavy_study::claim::Statement;
+use cavy_study::figure::{self, System};
+use cavy_study::plan::read::nearest;
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Explains one claim, or all of a figure or system.
+pub fn explain(args: &Explain) -> Result<Outcome, Fault> {
+    let systems = figure::systems();
+    let all: Vec<Statement> = systems.iter().flat_map(System::statements).collect();
+    let figure_of = |s: &Statement| format!("{}.{}", s.system(), s.figure());
+    let name = args.name.as_str();
+    let wanted: Vec<&Statement> = all
+        .iter()
+        .filter(|s| {
+            s.id == name || figure_of(s) == name || s.figure() == name || s.system() == name
+        })
+        .collect();
+    if wanted.is_empty() {
+        return Err(unknown(name, &all));
+    }
+    if args.json {
+        let claims: Vec<_> = wanted.iter().map(|statement| as_json(statement)).collect();
+        terminal::print_json(&json!({ "claims": claims }))?;
+    } else {
+        let width = terminal::width().min(100);
+        let texts: Vec<String> = wanted.iter().map(|s| as_text(s, &systems, width)).collect();
+        terminal::print(&texts.join("\n"))?;
+    }
+    Ok(Outcome::Success)
+}
+
+fn unknown(name: &str, all: &[Statement]) -> Fault {
+    let mut fault = Fault::new(format!("there is no claim `{name}`"));
+    let figures: Vec<String> =
+        all.iter().map(|s| format!("{}.{}", s.system(), s.figure())).collect();
+    let known = all.iter().map(|s| s.id.as_str()).chain(figures.iter().map(String::as_str));
+    if let Some(near) = nearest(name, known) {
+        fault = fault.hint(format!("did you mean `{near}`?"));
+    }
+    fault.hint("`cavy list` shows the figures, `cavy explain FIGURE` their claims")
+}
+
+/// The command that measures a claim.
+fn repeat(statement: &Statement) -> String {
+    format!("cavy reproduce {}.{}", statement.system(), statement.figure())
+}
+
+/// `0.9 to 1.1 x`, `at least 3 x`.
+fn accepted(statement: &Statement) -> String {
+    let (low, high) = statement.tolerance;
+    let range = match (low.is_finite(), high.is_finite()) {
+        (true, true) if low == high => significant(low),
+        (true, true) => format!("{} to {}", significant(low), significant(high)),
+        (true, false) => format!("at least {}", significant(low)),
+        (false, true) => format!("at most {}", significant(high)),
+        (false, false) => "any value".to_string(),
+    };
+    format!("{range} {}", statement.unit).trim_end().to_string()
+}
+
+fn as_text(statement: &Statement, systems: &[System], width: usize) -> String {
+    let figure = systems
+        .iter()
+        .filter(|system| system.id == statement.system())
+        .flat_map(|system| &system.figures)
+        .find(|figure| figure.id == statement.figure());
+    let accepted = format!("{}: {}", accepted(statement), statement.reason);
+    let explained_by = statement.explained_by.as_ref().map(|id| {
+        format!("a miss counts as explained only while `{id}` holds; see `cavy explain {id}`")
+    });
+    let lines = [
+        ("figure", figure.map(|figure| figure.title)),
+        ("source", Some(statement.source.as_str())),
+        ("published", Some(statement.published.as_str())),
+        ("reviewers", statement.reviewers.as_deref()),
+        ("accepted", Some(accepted.as_str())),
+        ("doubt", statement.doubt.as_deref()),
+        ("evidence", explained_by.as_deref()),
+    ];
+    let mut out = format!("{}\n", statement.id);
+    let _ = writeln!(out, "  {}", terminal::wrap(&statement.statement, width - 2, "  "));
+    let indent = " ".repeat(14);
+    for (name, text) in lines {
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            let text = terminal::wrap(&format!("{name:11} {text}"), width - 2, &indent);
+            // Wrapping takes blanks together; the name keeps its column.
+            let rest = text.strip_prefix(name).map_or(text.as_str(), str::trim_start);
+            let _ = writeln!(out, "  {name:11} {rest}");
+        }
+    }
+    let _ = writeln!(out, "  {:11} {}", "measured by", repeat(statement));
+    out
+}
+
+fn as_json(statement: &Statement) -> serde_json::Value {
+    json!({
+        "id": statement.id,
+        "system": statement.system(),
+        "figure": statement.figure(),
+        "source": statement.source,
+        "statement": statement.statement,
+        "published": statement.published,
+        "reviewers": statement.reviewers,
+        "unit": statement.unit,
+        "tolerance": statement.tolerance,
+        "tolerance_reason": statement.reason,
+        "doubt": statement.doubt,
+        "explained_by": statement.explained_by,
+        "repeat": repeat(statement),
+    })
+}

@@ -1,0 +1,147 @@
+//! Progress on stderr: a line that is redrawn on a terminal, a line now and then elsewhere.
+
+use crate::Clock;
+use crate::estimate::{Estimate, duration};
+use crate::terminal;
+use cavy_study::point::PointResult;
+use cavy_study::runner::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Redraws a second, at most.
+const REDRAWS_HZ: u8 = 5;
+/// Seconds between lines where nothing can be redrawn.
+const LINE_EVERY_S: f64 = 15.0;
+
+/// Hears how work goes on, and tells.
+pub struct Meter {
+    clock: Clock,
+    jobs: usize,
+    bar: Option<ProgressBar>,
+    tally: Mutex<Tally>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    /// Seconds on the clock when work began.
+    began_s: f64,
+    /// Runs expected, those kept from an earlier run included.
+    runs: usize,
+    /// Runs finished, likewise.
+    done: usize,
+    /// Seconds of one core still expected at the beginning.
+    core_s: f64,
+    /// Seconds of one core that finished runs were expected to take.
+    done_core_s: f64,
+    /// Seconds on the clock when the last run finished.
+    last_done_s: f64,
+    /// Seconds on the clock when the last line was printed.
+    last_line_s: f64,
+    doing: String,
+}
+
+impl Tally {
+    /// Seconds left, from the estimate and from how fast work went so far.
+    fn left_s(&self, now_s: f64, jobs: usize) -> f64 {
+        // The estimate counts like this many seconds of experience.
+        const PRIOR_S: f64 = 2.0;
+        let jobs = jobs.max(1) as f64;
+        let spent_s = self.last_done_s - self.began_s;
+        let speed = (self.done_core_s + PRIOR_S * jobs) / (spent_s + PRIOR_S);
+        let ahead = (self.core_s - self.done_core_s).max(0.0) / speed;
+        (ahead - (now_s - self.last_done_s)).max(1.0)
+    }
+
+    fn words(&self, now_s: f64, jobs: usize) -> String {
+        let runs = self.runs.max(self.done);
+        let left = duration(self.left_s(now_s, jobs));
+        format!("{} of {runs} runs, about {left} left", self.done)
+    }
+}
+
+impl Meter {
+    /// A meter for work on `jobs` cores.
+    pub fn new(clock: Clock, jobs: usize) -> Self {
+        let bar = terminal::can_redraw().then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
+            let bar = ProgressBar::with_draw_target(Some(1), target);
+            let style = ProgressStyle::with_template("{bar:24} {prefix} {wide_msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("━╸ ");
+            bar.set_style(style);
+            bar
+        });
+        Meter { clock, jobs, bar, tally: Mutex::default() }
+    }
+
+    /// Work begins that will cost about `estimate`.
+    pub fn begin(&self, estimate: &Estimate) {
+        let now_s = self.clock.elapsed_s();
+        self.change(|tally| {
+            *tally = Tally {
+                began_s: now_s,
+                runs: estimate.runs() + estimate.kept,
+                done: estimate.kept,
+                core_s: estimate.core_s(),
+                last_done_s: now_s,
+                last_line_s: now_s,
+                ..Tally::default()
+            };
+        });
+        if let Some(bar) = &self.bar {
+            bar.enable_steady_tick(Duration::from_millis(1000 / u64::from(REDRAWS_HZ)));
+        }
+    }
+
+    /// Work is over; leaves the terminal clean.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Runs finished, and runs expected.
+    pub fn done(&self) -> (usize, usize) {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        (tally.done, tally.runs.max(tally.done))
+    }
+
+    /// Changes the tally and shows it.
+    fn change(&self, how: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        how(&mut tally);
+        let now_s = self.clock.elapsed_s();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length((tally.core_s * 1e3).max(1.0) as u64);
+                bar.set_position((tally.done_core_s.min(tally.core_s) * 1e3) as u64);
+                bar.set_prefix(tally.words(now_s, self.jobs));
+                bar.set_message(tally.doing.clone());
+            }
+            None if now_s - tally.last_line_s >= LINE_EVERY_S => {
+                tally.last_line_s = now_s;
+                terminal::talk(&format!("progress: {}", tally.words(now_s, self.jobs)));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Progress for Meter {
+    // The command knows what is ahead from its estimate, over all figures at once.
+    fn ahead(&self, _: usize, _: f64) {}
+
+    fn done(&self, _: &PointResult, core_s: f64) {
+        let now_s = self.clock.elapsed_s();
+        self.change(|tally| {
+            tally.done += 1;
+            tally.done_core_s += core_s;
+            tally.last_done_s = now_s;
+        });
+    }
+
+    fn doing(&self, what: &str) {
+        self.change(|tally| what.clone_into(&mut tally.doing));
+    }
+}
