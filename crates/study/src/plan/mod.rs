@@ -101,7 +101,12 @@ pub struct TypePlan {
 
 /// A distribution of service times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "dist", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(
+    tag = "dist",
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    expecting = "a distribution such as { dist = \"exponential\", mean_us = 10 }"
+)]
 pub enum ServicePlan {
     /// Always the same.
     Constant {
@@ -192,7 +197,12 @@ impl Unit {
 
 /// How requests arrive.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "process", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(
+    tag = "process",
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    expecting = "a process such as { process = \"poisson\" }"
+)]
 pub enum ArrivalsPlan {
     /// Independently of each other, as from many users.
     #[default]
@@ -432,7 +442,7 @@ pub enum SizingPlan {
 
 /// Values of a swept key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a list of values or { from = 0.1, to = 0.9, step = 0.1 }")]
 pub enum SweepPlan {
     /// These.
     Values(#[schemars(with = "Vec<serde_json::Value>")] Vec<toml::Value>),

@@ -43,6 +43,10 @@ pub fn load_text(
     let mut table: Table = toml::from_str(text).map_err(|error| from_toml(error).in_file(name))?;
     // Checked against the text first, so that a mistake in the file is shown in the file.
     let plain: Plan = toml::from_str(text).map_err(|error| from_toml(error).in_file(name))?;
+    let keys = plain.sweep.keys().chain(plain.quick.keys());
+    for key in keys.chain(plain.variants.values().flat_map(Table::keys)) {
+        check_depth(key).map_err(|error| error.in_file(name))?;
+    }
     if quick {
         for (key, value) in &plain.quick {
             set(&mut table, key, value.clone()).map_err(|e| e.in_file(name))?;
@@ -78,14 +82,33 @@ fn parse_override(text: &str) -> Result<(String, Value), PlanError> {
         PlanError::text(format!("`--set {text}` has no `=`"))
             .hint("write it as `--set load=0.9` or `--set policies.darc.window=5000`")
     })?;
+    check_depth(key)?;
     Ok((key.trim().to_string(), value_of(value.trim())))
+}
+
+/// No key of a plan is that deep, and tables within tables without end would not fit the stack.
+fn check_depth(key: &str) -> Result<(), PlanError> {
+    const DEPTH_MAX: usize = 16;
+    if key.trim().is_empty() || key.split('.').nth(DEPTH_MAX).is_some() {
+        let shown: String = key.chars().take(60).collect();
+        return Err(PlanError::text(format!("`{shown}` is no key of a plan"))
+            .hint("write it as `load`, `run.requests` or `types.get.share`"));
+    }
+    Ok(())
 }
 
 fn value_of(text: &str) -> Value {
     let wrapped = format!("value = {text}");
+    let text = || Value::String(text.to_string());
     match toml::from_str::<Table>(&wrapped) {
-        Ok(mut table) => table.remove("value").unwrap_or_else(|| Value::String(text.to_string())),
-        Err(_) => Value::String(text.to_string()),
+        Ok(mut table) => match table.remove("value").unwrap_or_else(text) {
+            // `1e9` is a count to whoever types it; a real number may be written as a whole one.
+            Value::Float(value) if value.fract() == 0.0 && value.abs() < 9e15 => {
+                Value::Integer(value as i64)
+            }
+            value => value,
+        },
+        Err(_) => text(),
     }
 }
 
@@ -153,9 +176,25 @@ fn names(item: &Value) -> Vec<String> {
 }
 
 /// A TOML error with the nearest known key as a hint.
-fn from_toml(error: toml::de::Error) -> PlanError {
+fn from_toml(mut error: toml::de::Error) -> PlanError {
     let message = error.message().trim().to_string();
     let span = error.span();
+    error.set_input(None);
+    // Without the text, the error's last line is the key's path, when it knows one.
+    let path = error.to_string();
+    let path = path.lines().last().and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
+    let message = [
+        ("expected f64", "expected a number"),
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number from 0"),
+    ]
+    .iter()
+    .fold(message, |message, (rust, words)| message.replace(rust, words));
+    let message = match path {
+        Some(path) if message.starts_with("invalid") => format!("`{path}`: {message}"),
+        _ => message,
+    };
     let mut wrong = PlanError { file: None, message, hints: Vec::new(), span };
     let quoted: Vec<String> =
         wrong.message.split('`').skip(1).step_by(2).map(str::to_string).collect();
@@ -197,11 +236,13 @@ impl SweepPlan {
                     let must = "a rising range with a step above 0";
                     return Err(PlanError::field(format!("sweep.{key}"), value, must));
                 }
-                let count = ((to - from) / step + 1e-9).floor() as usize + 1;
-                if count > MOST {
+                let steps = ((to - from) / step + 1e-9).floor();
+                if steps >= MOST as f64 {
                     let must = "a range of at most 10000 values";
-                    return Err(PlanError::field(format!("sweep.{key}"), count, must));
+                    let value = format!("a range of {steps} steps");
+                    return Err(PlanError::field(format!("sweep.{key}"), value, must));
                 }
+                let count = steps as usize + 1;
                 // Rounded, so that 0.05 * 3 reads 0.15.
                 let value = |i: usize| ((from + step * i as f64) * 1e9).round() / 1e9;
                 Ok((0..count).map(|i| Value::Float(value(i))).collect())
