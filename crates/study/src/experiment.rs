@@ -105,8 +105,9 @@ fn points_of(
         axes.push((key.clone(), sweep.values(key)?));
     }
     axes.sort_by_key(|(key, _)| key != "load");
-    let count: usize = axes.iter().map(|(_, values)| values.len()).product();
-    if count * plan.policies.len() > 100_000 {
+    let lengths = axes.iter().map(|(_, values)| values.len());
+    let count = lengths.fold(1, usize::saturating_mul);
+    if count.saturating_mul(plan.policies.len()) > 100_000 {
         let message = format!("the sweep has {count} combinations; at most 100000 points are run");
         return Err(PlanError::text(message));
     }
