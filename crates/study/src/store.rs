@@ -43,8 +43,9 @@ impl Store {
         let wrong = |error| RunError::Store { path: path.clone(), error };
         let mut results = BTreeMap::new();
         if resume && file.exists() {
-            let text = std::fs::read_to_string(file).map_err(wrong)?;
-            for line in text.lines() {
+            // A crash may have cut a line within a character.
+            let bytes = std::fs::read(file).map_err(wrong)?;
+            for line in String::from_utf8_lossy(&bytes).lines() {
                 if let Ok(line) = serde_json::from_str::<Line>(line)
                     && line.version == version
                 {
