@@ -152,6 +152,7 @@ impl Runner<'_> {
         }
         let result = point::run(point, folder, &self.manner)?;
         self.store.put(&result, self.version)?;
+        self.progress.done(&result, core_s(point));
         Ok(result)
     }
 
