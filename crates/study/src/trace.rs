@@ -60,6 +60,7 @@ fn malformed(name: &str, error: &csv::Error) -> PlanError {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!("line {line} has {len} columns, the first line has {expected_len}")
         }
+        csv::ErrorKind::Io(error) => format!("cannot read the trace: {error}"),
         csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8 text"),
         _ => format!("line {line}: {error}"),
     };
@@ -91,7 +92,7 @@ impl Table {
             PlanError::text(format!("{at}: `{cell}` is no number")).in_file(&self.name)
         })?;
         let ns = value * unit.ns();
-        let is_time = ns.is_finite() && ns >= 0.0 && ns < 9e18;
+        let is_time = (0.0..9e18).contains(&ns);
         if !is_time || (ns.round() as u64) < least_ns {
             let must = if least_ns > 0 { "a time above 0" } else { "a time, not negative" };
             let message = format!("{at}: {cell} must be {must}");
