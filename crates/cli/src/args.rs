@@ -46,11 +46,11 @@ pub enum Command {
 #[derive(Arguments, Debug)]
 pub struct Manner {
     /// Cores to use; all when absent. Results do not depend on it.
-    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Root of all random streams.
     // A plan is TOML, whose integers end here.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Folder for the report and the results.
     #[arg(long, short, value_name = "DIR", default_value = "cavy-out")]
@@ -132,7 +132,7 @@ pub struct Run {
     #[arg(long)]
     pub quick: bool,
     /// Replicate until every 95 % interval is within this of its value, such as `5%`.
-    #[arg(long, value_name = "RATIO", value_parser = precision)]
+    #[arg(long, value_name = "RATIO", allow_negative_numbers = true, value_parser = precision)]
     pub precision: Option<f64>,
     /// Run although the estimate is large.
     #[arg(long)]

@@ -29,7 +29,7 @@ impl Fault {
     /// Wrong usage or input.
     pub fn new(message: impl Into<String>) -> Self {
         Fault {
-            message: message.into(),
+            message: printable(&message.into()),
             excerpt: String::new(),
             hints: Vec::new(),
             code: WRONG_INPUT,
@@ -38,7 +38,7 @@ impl Fault {
 
     /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
+        self.hints.push(printable(&hint.into()));
         self
     }
 
@@ -60,13 +60,13 @@ impl Fault {
 
 impl From<PlanError> for Fault {
     fn from(error: PlanError) -> Self {
-        let mut fault = Fault::new(error.to_string().replace('\n', " "));
+        let mut fault = Fault::new(error.to_string());
         if let (Some(file), Some(span)) = (&error.file, &error.span)
             && let Ok(text) = std::fs::read_to_string(file)
         {
             fault.excerpt = excerpt(file, &text, span.clone());
         }
-        fault.hints = error.hints;
+        fault = error.hints.into_iter().fold(fault, Fault::hint);
         if fault.hints.is_empty() {
             fault =
                 fault.hint("`cavy plan schema` describes every key; `cavy plan new` shows them");
@@ -89,6 +89,17 @@ impl From<RunError> for Fault {
     }
 }
 
+/// One line that moves no cursor and floods no screen, whatever file or argument it quotes.
+fn printable(text: &str) -> String {
+    const MOST: usize = 600;
+    let mut out: String =
+        text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(MOST).is_some() {
+        out.push('…');
+    }
+    out
+}
+
 /// The line of `text` in which `span` begins, with the span underlined.
 fn excerpt(file: &str, text: &str, span: std::ops::Range<usize>) -> String {
     let Some(before) = text.get(..span.start) else { return String::new() };
@@ -105,7 +116,7 @@ fn excerpt(file: &str, text: &str, span: std::ops::Range<usize>) -> String {
     let marks = "^".repeat(marked.min(room).max(1));
     let number = line.to_string();
     let margin = " ".repeat(number.len());
-    let shown: String = shown.chars().map(|c| if c == '\t' { ' ' } else { c }).collect();
+    let shown: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!(
         "{margin}--> {}:{line}:{column}\n{margin} |\n{number} | {shown}\n{margin} | {}{marks}\n",
         Path::new(file).display(),

@@ -2,6 +2,7 @@
 //!
 //! stdout is data, stderr is talk. Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage or
 //! input, 130 interrupted.
+#![cfg_attr(test, allow(non_snake_case))]
 
 mod args;
 mod commands;

@@ -1,0 +1,238 @@
+//! Every mistake gives one sentence and a hint, exit code 2, no panic, and nothing half-written.
+
+mod cavy;
+
+use cavy::{Cavy, PLAN};
+
+/// Snapshots what the calls print; all must fail with 2, say `error:` once, and not panic.
+fn check(name: &str, cavy: &Cavy, calls: &[&[&str]]) {
+    for args in calls {
+        let output = cavy.call(args);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {talk}");
+        assert_eq!(talk.matches("error:").count(), 1, "{args:?}: {talk}");
+        assert!(!talk.contains("panicked"), "{args:?}: {talk}");
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter(r"requests, about .* of memory", "requests, about [COST]");
+    settings.add_filter(r"about \S+ \S+ on 1 cores", "about [TIME] on 1 cores");
+    settings.add_filter(r"about \S+ GB of \S+ GB memory", "about [SIZE] of [SIZE] memory");
+    settings.bind(|| insta::assert_snapshot!(name, cavy.transcript(calls)));
+}
+
+/// As [`check`], for plans: the small plan with one text replaced by another.
+fn check_plans(name: &str, edits: &[(&str, &str)]) {
+    let cavy = Cavy::new();
+    let mut files = Vec::new();
+    for (index, (from, to)) in edits.iter().enumerate() {
+        assert!(PLAN.contains(from), "{from}");
+        let file = format!("plan{index}.toml");
+        cavy.write(&file, PLAN.replacen(from, to, 1));
+        files.push(file);
+    }
+    let calls: Vec<Vec<&str>> = files.iter().map(|file| vec!["run", file.as_str()]).collect();
+    let calls: Vec<&[&str]> = calls.iter().map(Vec::as_slice).collect();
+    check(name, &cavy, &calls);
+    assert_eq!(cavy.files("cavy-out"), [""; 0], "a plan that is wrong writes nothing");
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let cavy = Cavy::new();
+    cavy.write("binary.toml", [0xff, 0xfe, 0x00]);
+    cavy.write("empty.toml", "");
+    std::fs::create_dir(cavy.path("folder")).expect("a folder");
+    check(
+        "files",
+        &cavy,
+        &[
+            &["run", "nothing.toml"],
+            &["run", "folder"],
+            &["run", "binary.toml"],
+            &["run", "empty.toml"],
+            &["plan", "check", "nothing.toml"],
+        ],
+    );
+}
+
+#[test]
+fn keys_and_values_that_do_not_fit() {
+    check_plans(
+        "keys",
+        &[
+            ("workers = 4", "wrokers = 4"),
+            ("workers = 4", "workers ="),
+            ("workers = 4", "workers = 4\nworkers = 5"),
+            ("workers = 4", "workers = 0"),
+            ("workers = 4", "workers = 70000"),
+            ("workers = 4", "workers = \"four\""),
+            ("workers = 4", "workers = 4\nload = nan"),
+            ("workers = 4", "workers = 4\nload = -0.5"),
+            ("window = 1000", "windwo = 1000"),
+            ("window = 1000", "slice_us = 5"),
+            ("\"c_fcfs\"", "\"c_fsfs\""),
+            ("\"exponential\"", "\"exponental\""),
+            ("mean_us = 10", "mean_us = nan"),
+            ("mean_us = 10", "mean_us = -10"),
+            ("mean_us = 10", "mean_us = 0"),
+            ("mean_us = 10", "mean_us = 1e300"),
+            ("us = 100", "us = \"100\""),
+            ("share = 0.9", "share = 0.8"),
+            ("share = 0.9", "share = nan"),
+            ("name = \"get\"", "name = \"scan\""),
+            ("p99_slowdown <= 10", "p98_slowdown <= 10"),
+            ("p99_slowdown <= 10", "p99_us <= 10 for \"gte\""),
+            ("[0.2, 0.4, 0.6, 0.8]", "[]"),
+            ("[0.2, 0.4, 0.6, 0.8]", "{ from = 0, to = 1, step = 1e-300 }"),
+            ("load = [0.2, 0.4, 0.6, 0.8]", "laod = [0.2]"),
+            ("requests = 20_000", "requests = 10"),
+            ("replications = 2", "replications = 0"),
+        ],
+    );
+}
+
+#[test]
+fn overrides_that_do_not_fit() {
+    let cavy = Cavy::with_plan();
+    let deep = format!("{}=1", ["a"; 50_000].join("."));
+    let output = cavy.call(&["run", "plan.toml", "--set", &deep]);
+    assert_eq!(output.status.code(), Some(2), "a path without end is refused");
+    let long = format!("load={}", "[".repeat(50_000));
+    let output = cavy.call(&["run", "plan.toml", "--set", &long]);
+    assert_eq!(output.status.code(), Some(2), "a value without end is refused");
+    let with = |text| ["run", "plan.toml", "--set", text];
+    check(
+        "overrides",
+        &cavy,
+        &[
+            &with("load"),
+            &with("=1"),
+            &with("load="),
+            &with("load=many"),
+            &with("a.b.c=1"),
+            &with("plicies=1"),
+            &with("types.gte.share=1"),
+            &with("workers.x=1"),
+            &with("…=…"),
+            &with("workers=1e9"),
+        ],
+    );
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let cavy = Cavy::with_plan();
+    check(
+        "arguments",
+        &cavy,
+        &[
+            &["reproduce", "fig99"],
+            &["reproduce", "persephnoe"],
+            &["reproduce", "--quick", "--full"],
+            &["run"],
+            &["run", ""],
+            &["run", "plan.toml", "--jobs", "0"],
+            &["run", "plan.toml", "--jobs", "many"],
+            &["run", "plan.toml", "--seed", "-1"],
+            &["run", "plan.toml", "--seed", "18446744073709551615"],
+            &["run", "plan.toml", "--precision", "0"],
+            &["run", "plan.toml", "--precision", "200%"],
+            &["run", "plan.toml", "--precision", "fine"],
+            &["run", "plan.toml", "--queue", "pile"],
+            &["explain", "persephone.nothing.at.all"],
+            &["plan", "new", "--template", "mesured"],
+            &["plan", "new", "plan.toml"],
+            &["plan", "new", "."],
+            &["plan", "new", "nowhere/plan.toml"],
+            &["completions", "tcsh"],
+        ],
+    );
+}
+
+#[test]
+fn traces_that_cannot_be_used() {
+    let cavy = Cavy::new();
+    let good: String = (0..200).map(|i| format!("{i},get,1\n")).collect();
+    let rows = |head: &str, rest: &str| format!("{head}\n{rest}");
+    for (name, text) in [
+        ("empty.csv", String::new()),
+        ("head.csv", rows("at,kind,busy", "")),
+        ("short.csv", rows("at,kind,busy", "1,get,1\n")),
+        ("ragged.csv", rows("at,kind,busy", "1,get,1\n2,get\n")),
+        ("word.csv", rows("at,kind,busy", "1,get,1\n2,get,soon\n")),
+        ("negative.csv", rows("at,kind,busy", "1,get,1\n2,get,-3\n")),
+        ("nan.csv", rows("at,kind,busy", "1,get,1\n2,get,NaN\n")),
+        ("huge.csv", rows("at,kind,busy", "1,get,1\n2,get,1e300\n")),
+        ("unsorted.csv", rows("at,kind,busy", "1,get,1\n3,get,1\n2,get,1\n")),
+        ("column.csv", rows("at,type,busy", &good)),
+        ("good.csv", rows("at,kind,busy", &good)),
+    ] {
+        cavy.write(name, text);
+        let plan = format!(
+            "title = \"Trace\"\nworkers = 2\n[[policies]]\npolicy = \"c_fcfs\"\n[trace]\nfile = \
+             \"{name}\"\ntime = \"at\"\ntype = \"kind\"\nservice = \"busy\"\nunit = \"us\"\n"
+        );
+        cavy.write(&name.replace("csv", "toml"), plan);
+    }
+    cavy.write("latin.csv", b"at,kind,busy\n1,caf\xe9,1\n");
+    let plan = std::fs::read_to_string(cavy.path("good.toml")).expect("written above");
+    cavy.write("latin.toml", plan.replace("good.csv", "latin.csv"));
+    cavy.write("missing.toml", plan.replace("good.csv", "missing.csv"));
+    let names = [
+        "missing", "empty", "head", "short", "ragged", "word", "negative", "nan", "huge",
+        "unsorted", "column", "latin",
+    ];
+    let files: Vec<String> = names.iter().map(|name| format!("{name}.toml")).collect();
+    let calls: Vec<[&str; 2]> = files.iter().map(|file| ["run", file.as_str()]).collect();
+    let calls: Vec<&[&str]> = calls.iter().map(<[&str; 2]>::as_slice).collect();
+    check("traces", &cavy, &calls);
+    let output = cavy.call(&["run", "good.toml"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn runs_that_would_take_too_long_or_too_much() {
+    let cavy = Cavy::with_plan();
+    check(
+        "cost",
+        &cavy,
+        &[
+            &["run", "plan.toml", "--jobs", "1", "--set", "run.requests=1_000_000_000"],
+            &["run", "plan.toml", "--jobs", "1", "--set", "run.timeline_ms=0.000001"],
+        ],
+    );
+    assert_eq!(cavy.files("cavy-out"), [""; 0], "a run that is refused writes nothing");
+}
+
+#[test]
+fn folders_that_cannot_be_written() {
+    let cavy = Cavy::with_plan();
+    std::fs::create_dir_all(cavy.path("taken/report.html")).expect("a folder");
+    check(
+        "folders",
+        &cavy,
+        &[
+            &["run", "plan.toml", "--jobs", "1", "--out", "plan.toml"],
+            &["run", "plan.toml", "--jobs", "1", "--out", "plan.toml/deeper"],
+            &["run", "plan.toml", "--jobs", "1", "--out", "taken"],
+            &["reproduce", "--out", "plan.toml"],
+        ],
+    );
+    let plan = std::fs::read_to_string(cavy.path("plan.toml")).expect("the plan is still there");
+    assert_eq!(plan, PLAN);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_mistake() {
+    let cavy = Cavy::new();
+    let mut child = cavy
+        .command(&["plan", "schema"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+    assert!(output.status.success());
+}
