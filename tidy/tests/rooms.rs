@@ -1,0 +1,104 @@
+//! Rooms and arrows: who may depend on whom, and what every room promises.
+
+use cavy_tidy::{none, rooms, root};
+use std::fs;
+use toml::Table;
+
+/// What each room may depend on. Arrows point down: no protocol knows another, a world or a face;
+/// worlds know no protocol; `report` knows nobody.
+const ARROWS: [(&str, &[&str]); 7] = [
+    ("core", &[]),
+    ("sched", &["core"]),
+    ("workload", &["core"]),
+    ("lab", &["core", "workload"]),
+    ("report", &[]),
+    ("study", &["core", "lab", "report", "sched", "workload"]),
+    ("cli", &["report", "study"]),
+];
+
+/// Protocol rooms, whose tests know no world either.
+const PROTOCOLS: [&str; 1] = ["sched"];
+/// Worlds.
+const WORLDS: [&str; 1] = ["lab"];
+/// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
+const NO_STD: [&str; 3] = ["core", "sched", "workload"];
+
+fn manifest(room: &str) -> Table {
+    let file = root().join("crates").join(room).join("Cargo.toml");
+    let text = fs::read_to_string(file).expect("a room has a manifest");
+    toml::from_str(&text).expect("a manifest is TOML")
+}
+
+/// Rooms named in one table of dependencies.
+fn dependencies(manifest: &Table, table: &str) -> Vec<String> {
+    let of = |table: &Table| {
+        let keys = table.keys().filter_map(|key| key.strip_prefix("cavy-"));
+        keys.map(str::to_string).collect::<Vec<_>>()
+    };
+    let plain = manifest.get(table).and_then(|t| t.as_table()).map(of).unwrap_or_default();
+    let targets = manifest.get("target").and_then(|t| t.as_table());
+    let of_targets = targets.into_iter().flat_map(|targets| targets.values()).flat_map(|target| {
+        target.get(table).and_then(|t| t.as_table()).map(of).unwrap_or_default()
+    });
+    plain.into_iter().chain(of_targets).collect()
+}
+
+#[test]
+fn arrows_only_point_down() {
+    let mut faults = Vec::new();
+    for room in rooms() {
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| *name == room) else {
+            faults.push(format!("{room} has no row in ARROWS of this test"));
+            continue;
+        };
+        let manifest = manifest(&room);
+        for table in ["dependencies", "build-dependencies"] {
+            for other in dependencies(&manifest, table) {
+                if !allowed.contains(&other.as_str()) {
+                    faults.push(format!("{room} must not depend on {other}"));
+                }
+            }
+        }
+        for other in dependencies(&manifest, "dev-dependencies") {
+            if PROTOCOLS.contains(&room.as_str()) && WORLDS.contains(&other.as_str()) {
+                faults.push(format!("the tests of {room} must not depend on {other}, a world"));
+            }
+        }
+    }
+    none("only the arrows of ARCHITECTURE are allowed", &faults);
+}
+
+#[test]
+fn every_room_takes_the_lints_of_the_workspace() {
+    let takes = |room: &String| {
+        let lints = manifest(room).get("lints").and_then(|l| l.get("workspace")?.as_bool());
+        (lints != Some(true)).then(|| format!("crates/{room}/Cargo.toml"))
+    };
+    let faults: Vec<String> = rooms().iter().filter_map(takes).collect();
+    none("`[lints] workspace = true` is missing", &faults);
+}
+
+#[test]
+fn no_room_has_a_clippy_file_of_its_own() {
+    // It would replace the one at the root, with its bans of clocks and random order.
+    let has = |room: &String| {
+        let folder = root().join("crates").join(room);
+        let mut names = ["clippy.toml", ".clippy.toml"].iter();
+        names.any(|name| folder.join(name).exists()).then(|| format!("crates/{room}"))
+    };
+    let faults: Vec<String> = rooms().iter().filter_map(has).collect();
+    none("a clippy.toml in a room replaces the shared bans", &faults);
+}
+
+#[test]
+fn core_protocols_and_workload_are_no_std() {
+    let mut faults = Vec::new();
+    for room in NO_STD {
+        let file = root().join("crates").join(room).join("src/lib.rs");
+        let text = fs::read_to_string(file).expect("a room has a lib.rs");
+        if !text.lines().any(|line| line.trim() == "#![no_std]") {
+            faults.push(format!("crates/{room}/src/lib.rs"));
+        }
+    }
+    none("`#![no_std]` is missing", &faults);
+}
