@@ -1,0 +1,66 @@
+# `make` builds the command and reproduces the figures; `make test` runs all tests; `make help`.
+
+CARGO ?= cargo
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+CAVY := $(TARGET)/release/cavy
+# The lock file decides what is built.
+LOCKED ?= --locked
+
+.DEFAULT_GOAL := reproduce
+.PHONY: reproduce build test check fmt fmt-check lint tidy wasm deny unit doc bench clean help
+
+reproduce: build ## build, make all figures again, print where the report is (the default)
+	$(CAVY) reproduce
+
+build: ## build the command
+	$(CARGO) build --release $(LOCKED)
+
+# Fast to slow, so that the first mistake is seen early; the last step is what users do.
+test: fmt-check lint tidy wasm deny unit doc build ## run all tests, then reproduce the figures
+	$(CAVY) reproduce --out $(TARGET)/cavy-out
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+fmt-check:
+	@if $(CARGO) fmt --version >/dev/null 2>&1; then \
+	  echo "$(CARGO) fmt --all --check"; $(CARGO) fmt --all --check; \
+	else echo "SKIPPED: rustfmt is not installed (rustup component add rustfmt)"; fi
+
+lint: ## clippy, warnings denied
+	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
+	  echo "$(CARGO) clippy --workspace --all-targets"; \
+	  $(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings; \
+	else echo "SKIPPED: clippy is not installed (rustup component add clippy)"; fi
+
+tidy: ## the repository's tests of itself
+	$(CARGO) test $(LOCKED) -p cavy-tidy -- --nocapture
+
+# The protocols must run in a browser and give the same numbers there.
+wasm: ## what must build for wasm32, if that target is installed
+	@if [ -d "$$($(CARGO:cargo=rustc) --print sysroot)/lib/rustlib/wasm32-unknown-unknown/lib" ]; then \
+	  echo "$(CARGO) check -p cavy-core -p cavy-sched -p cavy-workload --target wasm32-unknown-unknown"; \
+	  $(CARGO) check $(LOCKED) -p cavy-core -p cavy-sched -p cavy-workload \
+	    --target wasm32-unknown-unknown && \
+	  if [ -x tests/wasm/run.sh ]; then tests/wasm/run.sh; fi; \
+	else echo "SKIPPED: target wasm32-unknown-unknown is not installed (rustup target add it)"; fi
+
+deny:
+	@if $(CARGO) deny --version >/dev/null 2>&1; then \
+	  echo "$(CARGO) deny check"; $(CARGO) deny check licenses bans sources; \
+	else echo "SKIPPED: cargo-deny is not installed (cargo install cargo-deny)"; fi
+
+unit: ## the tests of all rooms
+	$(CARGO) test $(LOCKED) --workspace
+
+doc: ## the documentation of the code, warnings denied
+	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+
+bench: ## the benchmarks
+	cd benches && $(CARGO) bench
+
+clean: ## remove what was built
+	$(CARGO) clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
