@@ -84,7 +84,7 @@ pub fn check(loaded: &Loaded) -> Result<(), PlanError> {
         let objective = Objective::parse(text).map_err(named)?;
         check_type_name(plan, objective.kind.as_deref(), "objectives").map_err(named)?;
     }
-    let points = crate::experiment::points(loaded)?;
+    let points = crate::experiment::points(loaded).map_err(named)?;
     let mut built = std::collections::BTreeSet::new();
     for point in &points {
         // Replications and loads of one setting build alike; one of each kind is enough.

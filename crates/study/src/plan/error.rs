@@ -19,6 +19,13 @@ pub struct PlanError {
 impl PlanError {
     /// `field` has `value`, which must be something else.
     pub fn field(field: impl fmt::Display, value: impl fmt::Display, must: &str) -> Self {
+        let mut value = value.to_string();
+        // Three hundred digits say less than an exponent.
+        if value.len() > 20
+            && let Ok(number) = value.parse::<f64>()
+        {
+            value = format!("{number:e}");
+        }
         PlanError::text(format!("`{field}` is {value}; it must be {must}"))
     }
 

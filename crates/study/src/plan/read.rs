@@ -239,7 +239,7 @@ impl SweepPlan {
                 let steps = ((to - from) / step + 1e-9).floor();
                 if steps >= MOST as f64 {
                     let must = "a range of at most 10000 values";
-                    let value = format!("a range of {steps} steps");
+                    let value = format!("a range of {steps:e} steps");
                     return Err(PlanError::field(format!("sweep.{key}"), value, must));
                 }
                 let count = steps as usize + 1;
