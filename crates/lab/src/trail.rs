@@ -11,7 +11,10 @@ const MARKS: usize = 1024;
 pub struct Trail {
     digest: Digest,
     events: u64,
+    /// Events between marks.
     every: u64,
+    /// Number of the event at which the next mark is due.
+    next_mark: u64,
     marks: Vec<Waypoint>,
 }
 
@@ -35,7 +38,7 @@ impl Default for Trail {
 impl Trail {
     /// The trail of nothing.
     pub fn new() -> Self {
-        Trail { digest: Digest::new(), events: 0, every: 1024, marks: Vec::new() }
+        Trail { digest: Digest::new(), events: 0, every: 1024, next_mark: 1024, marks: Vec::new() }
     }
 
     /// Adds an event.
@@ -43,7 +46,7 @@ impl Trail {
     pub fn fold(&mut self, at: Instant, what: u64) {
         self.digest.fold(at.as_ns().rotate_left(20) ^ what);
         self.events += 1;
-        if self.events.is_multiple_of(self.every) {
+        if self.events == self.next_mark {
             self.mark(at);
         }
     }
@@ -54,9 +57,10 @@ impl Trail {
             self.every *= 2;
             let every = self.every;
             self.marks.retain(|mark| mark.events.is_multiple_of(every));
-            if !self.events.is_multiple_of(every) {
-                return;
-            }
+        }
+        self.next_mark = (self.events / self.every + 1) * self.every;
+        if !self.events.is_multiple_of(self.every) {
+            return;
         }
         self.marks.push(Waypoint { events: self.events, at, digest: self.digest.value() });
     }

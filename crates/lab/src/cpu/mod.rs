@@ -372,8 +372,8 @@ where
     #[inline]
     fn settle(&mut self) {
         let mut outbox = core::mem::replace(&mut self.outbox, Outbox::with_capacity(0));
-        for out in outbox.drain() {
-            match out {
+        for out in outbox.entries() {
+            match *out {
                 Out::Effect(effect) => self.apply(effect),
                 Out::Arm(Timer::Slice(worker), at) => {
                     self.slots[worker.0 as usize].slice = at.max(self.now);
@@ -385,6 +385,7 @@ where
                 }
             }
         }
+        outbox.clear();
         self.outbox = outbox;
         while let Some(worker) = self.moved.pop() {
             self.schedule(worker);

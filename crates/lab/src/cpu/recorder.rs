@@ -25,8 +25,20 @@ pub struct Recorder {
     dropped: Vec<u64>,
     sojourn: Series,
     in_system: Series,
-    /// Sum of latency in ns and count, per third of the run.
-    thirds: [(u128, u64); 3],
+    /// Sum of latency in ns and count, per third of the run and type.
+    thirds: Vec<(u128, u64)>,
+    /// Where the slices and thirds that `current` names begin and end, so that a request costs a
+    /// comparison and not two divisions.
+    current: Current,
+}
+
+/// The part of the run that the last request belonged to.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    from: u64,
+    to: u64,
+    slice: usize,
+    third: usize,
 }
 
 /// What one type experienced after warm-up.
@@ -51,6 +63,8 @@ pub struct Replication {
     pub too_short: bool,
     /// Mean latency in ns over each third of the requests.
     pub thirds_ns: [f64; 3],
+    /// The same for each type; zero where it has no requests.
+    pub thirds_by_type_ns: Vec<[f64; 3]>,
     /// Share of worker time in use while requests arrived.
     pub utilization: f64,
     /// What the run came to.
@@ -67,8 +81,26 @@ impl Recorder {
             dropped: vec![0; kinds],
             sojourn: Series::new(),
             in_system: Series::new(),
-            thirds: [(0, 0); 3],
+            thirds: vec![(0, 0); 3 * kinds],
+            current: Current { from: 0, to: 0, slice: 0, third: 0 },
         }
+    }
+
+    /// The part of the run that request `number` belongs to.
+    #[cold]
+    fn find(&self, number: u64) -> Current {
+        let requests = self.requests;
+        // Parts end where number * 10 / requests or number * 3 / requests steps up.
+        let part = |parts: u64, last: u64| {
+            let index = (number * parts / requests).min(last);
+            let from = (index * requests).div_ceil(parts);
+            let to =
+                if index == last { u64::MAX } else { ((index + 1) * requests).div_ceil(parts) };
+            (index as usize, from, to)
+        };
+        let (slice, slice_from, slice_to) = part(10, SLICES as u64 - 1);
+        let (third, third_from, third_to) = part(3, 2);
+        Current { from: slice_from.max(third_from), to: slice_to.min(third_to), slice, third }
     }
 
     /// The record, once the run is over.
@@ -94,28 +126,50 @@ impl Recorder {
             sojourn: self.sojourn,
             warmup_ratio: first as f64 / 10.0,
             too_short: cut.too_short,
-            thirds_ns: self.thirds.map(|(sum, count)| sum as f64 / count.max(1) as f64),
+            thirds_ns: core::array::from_fn(|third| {
+                let from = third * self.kinds;
+                mean(self.thirds[from..from + self.kinds].iter())
+            }),
+            thirds_by_type_ns: (0..self.kinds)
+                .map(|kind| {
+                    core::array::from_fn(|third| {
+                        mean(core::iter::once(&self.thirds[third * self.kinds + kind]))
+                    })
+                })
+                .collect(),
             utilization: if offered_ns > 0.0 { outcome.busy_ns as f64 / offered_ns } else { 0.0 },
             outcome,
         }
     }
 }
 
+/// Mean of sums with counts; zero for none.
+fn mean<'a>(sums: impl Iterator<Item = &'a (u128, u64)>) -> f64 {
+    let (sum, count) = sums.fold((0, 0), |(s, n), &(sum, count)| (s + sum, n + count));
+    sum as f64 / (count as f64).max(1.0)
+}
+
 impl<M: ?Sized> Observer<M> for Recorder {
     #[inline]
-    fn arrived(&mut self, _: u64, in_system: u64) {
-        self.in_system.record(in_system as f64);
+    fn arrived(&mut self, number: u64, in_system: u64) {
+        // Neighbors see nearly the same system; one in four tells as much of the warm-up.
+        if number.is_multiple_of(4) {
+            self.in_system.record(in_system as f64);
+        }
     }
 
     #[inline]
     fn finished(&mut self, done: &Done) {
         let ns = done.latency.as_ns();
-        let slice = ((done.number * 10 / self.requests) as usize).min(SLICES - 1);
+        if !(self.current.from..self.current.to).contains(&done.number) {
+            self.current = self.find(done.number);
+        }
+        let Current { slice, third, .. } = self.current;
         self.slices[slice * self.kinds + done.kind as usize].record(ns);
         self.sojourn.record(ns as f64);
-        let third = ((done.number * 3 / self.requests) as usize).min(2);
-        self.thirds[third].0 += u128::from(ns);
-        self.thirds[third].1 += 1;
+        let sum = &mut self.thirds[third * self.kinds + done.kind as usize];
+        sum.0 += u128::from(ns);
+        sum.1 += 1;
     }
 
     fn dropped(&mut self, _: u64, kind: u16, _: Instant) {

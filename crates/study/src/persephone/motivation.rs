@@ -31,6 +31,8 @@ fn grid_capacity(experiment: &Experiment, policy: &str) -> Option<f64> {
     experiment
         .of(BASE, policy)
         .take_while(|result| {
+            // Where the knee was run at length, that run decides.
+            let result = experiment.at("knee", policy, result.load).unwrap_or(result);
             result.stable && result.slowdown().is_some_and(|s| s.value <= OBJECTIVE)
         })
         .last()
@@ -73,7 +75,7 @@ fn found(experiment: &Experiment) -> String {
 }
 
 fn panels(experiment: &Experiment) -> Vec<Panel> {
-    draw::panels(experiment, Spread::Replications)
+    draw::panels_of(experiment, BASE, Spread::Replications)
 }
 
 fn tables(experiment: &Experiment) -> Vec<Table> {

@@ -12,8 +12,8 @@ pub const O1: Study = Study {
     id: "o1",
     title: "O1: an estimator that does not decay",
     plan: include_str!("../../../../plans/persephone/o1.toml"),
-    shows: "DARC with three estimators of mean service time when service times are exponential: sums over \
-            the window, an exponentially weighted mean, and the artifact's integer mean, which truncates at \
+    shows: "DARC with three estimators of mean service time on Extreme Bimodal means with \
+            exponential service times: sums over the window, an exponentially weighted mean, and the artifact's integer mean, which truncates at \
             every step.",
     claimed: "The artifact's mean can only fall once it has seen many samples (defect D1).",
     measure: |experiment| {
