@@ -46,11 +46,10 @@ pub enum Command {
 #[derive(Arguments, Debug)]
 pub struct Manner {
     /// Cores to use; all when absent. Results do not depend on it.
-    #[arg(long, short, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", allow_negative_numbers = true, value_parser = jobs)]
     pub jobs: Option<u16>,
     /// Root of all random streams.
-    // A plan is TOML, whose integers end here.
-    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = seed)]
     pub seed: Option<u64>,
     /// Folder for the report and the results.
     #[arg(long, short, value_name = "DIR", default_value = "cavy-out")]
@@ -68,8 +67,26 @@ pub struct Manner {
     #[arg(long, value_name = "QUEUE", default_value = "heap")]
     pub queue: Queue,
     /// Shuffle simultaneous events by this seed; results must not depend on it.
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", value_parser = seed)]
     pub shuffle_ties: Option<u64>,
+}
+
+/// Reads a number of cores.
+fn jobs(text: &str) -> Result<u16, String> {
+    let jobs = text.trim().parse().ok().filter(|jobs| (1..=1024).contains(jobs));
+    jobs.ok_or_else(|| "it must be a whole number from 1 to 1024".to_string())
+}
+
+/// Reads a seed, as `7` or `0x7`.
+fn seed(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let seed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    // A plan is TOML, whose integers end there.
+    let seed = seed.ok().filter(|seed| i64::try_from(*seed).is_ok());
+    seed.ok_or_else(|| "it must be a whole number from 0 to 9223372036854775807".to_string())
 }
 
 /// Where pending events wait.

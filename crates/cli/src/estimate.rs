@@ -96,11 +96,11 @@ impl Estimate {
         };
         let points = self.planned.points;
         format!(
-            "{points} point{}{searches}, {} requests, about {} on {jobs} core{} and {} of memory",
+            "{points} point{}{searches}, {} requests, about {} on {} and {} of memory",
             if points == 1 { "" } else { "s" },
             requests(self.planned.requests + self.searched_requests),
             duration(self.wall_s(jobs)),
-            if jobs == 1 { "" } else { "s" },
+            cores(jobs),
             bytes(self.memory_bytes(jobs)),
         )
     }
@@ -117,9 +117,10 @@ impl Estimate {
         }
         let run = &loaded.plan.run;
         let why = match (too_long, free) {
-            (true, _) => format!("about {} on {jobs} cores", duration(wall_s)),
+            (true, _) => format!("about {} on {}", duration(wall_s), cores(jobs)),
             (false, free) => {
-                format!("about {} of {} memory", bytes(memory), bytes(free.unwrap_or(0.0)))
+                let free = bytes(free.unwrap_or(0.0));
+                format!("about {} of memory; {free} are free", bytes(memory))
             }
         };
         let what = match (too_long, run.timeline_ms) {
@@ -195,6 +196,10 @@ pub fn duration(seconds: f64) -> String {
         s if s < 48.0 * 3600.0 => format!("{:.1} h", s / 3600.0),
         s => format!("{} days", significant((s / 86_400.0).round())),
     }
+}
+
+fn cores(jobs: usize) -> String {
+    format!("{jobs} core{}", if jobs == 1 { "" } else { "s" })
 }
 
 fn bytes(value: f64) -> String {

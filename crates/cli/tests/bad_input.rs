@@ -15,8 +15,8 @@ fn check(name: &str, cavy: &Cavy, calls: &[&[&str]]) {
     }
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"requests, about .* of memory", "requests, about [COST]");
-    settings.add_filter(r"about \S+ \S+ on 1 cores", "about [TIME] on 1 cores");
-    settings.add_filter(r"about \S+ GB of \S+ GB memory", "about [SIZE] of [SIZE] memory");
+    settings.add_filter(r"about \S+ \S+ on 1 core", "about [TIME] on 1 core");
+    settings.add_filter(r"about \S+ GB of memory; \S+ GB", "about [SIZE] of memory; [SIZE]");
     settings.bind(|| insta::assert_snapshot!(name, cavy.transcript(calls)));
 }
 
@@ -81,7 +81,7 @@ fn keys_and_values_that_do_not_fit() {
             ("share = 0.9", "share = nan"),
             ("name = \"get\"", "name = \"scan\""),
             ("p99_slowdown <= 10", "p98_slowdown <= 10"),
-            ("p99_slowdown <= 10", "p99_us <= 10 for \"gte\""),
+            ("\"p99_slowdown <= 10\"", "'p99_us <= 10 for \"gte\"'"),
             ("[0.2, 0.4, 0.6, 0.8]", "[]"),
             ("[0.2, 0.4, 0.6, 0.8]", "{ from = 0, to = 1, step = 1e-300 }"),
             ("load = [0.2, 0.4, 0.6, 0.8]", "laod = [0.2]"),
