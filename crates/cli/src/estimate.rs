@@ -9,8 +9,9 @@ use cavy_study::store::Store;
 
 /// Estimated wall time beyond which a run must be asked for twice.
 const WALL_S_MAX: f64 = 30.0 * 60.0;
-/// Bytes of a timeline's histogram, of which there is one for each type and bin.
-const HISTOGRAM_BYTES: f64 = 262_144.0;
+/// Bytes of a timeline's histogram, of which there is one for each type and bin: the pages that the
+/// latencies of one bin touch, out of 256 KB that are set aside.
+const HISTOGRAM_BYTES: f64 = 16_384.0;
 
 /// What a run will cost.
 #[derive(Clone, Copy, Debug)]

@@ -107,6 +107,33 @@ fn a_run_prints_the_fields_it_promises_and_writes_its_files() {
 }
 
 #[test]
+fn a_reproduction_judges_its_claims_and_its_exit_code_says_so() {
+    let cavy = Cavy::new();
+    let output = cavy.call(&["reproduce", "persephone.o1", "--json", "--out", "made"]);
+    let made: Value = serde_json::from_slice(&output.stdout).expect("one JSON object on stdout");
+    let claims = made["claims"].as_array().expect("a list");
+    assert!(!claims.is_empty());
+    for claim in claims {
+        for field in ["id", "system", "figure", "source", "statement", "published", "repeat"] {
+            assert!(claim[field].is_string(), "{field}");
+        }
+        for field in ["value", "low", "high", "tolerance", "samples"] {
+            assert!(claim.get(field).is_some(), "{field}");
+        }
+        assert!(claim["repeat"].as_str().is_some_and(|r| r == "cavy reproduce persephone.o1"));
+    }
+    for field in ["digest", "seed", "version", "elapsed_s", "requests", "report"] {
+        assert!(!made[field].is_null(), "{field}");
+    }
+    let missed = claims.iter().any(|claim| claim["verdict"] == "not_reproduced");
+    assert_eq!(output.status.code(), Some(i32::from(missed)));
+    assert_eq!(made["report"], "made/report.html");
+    assert!(cavy.path("made/report.html").is_file());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.ends_with("report: made/report.html\n"), "{told}");
+}
+
+#[test]
 fn results_do_not_depend_on_how_they_were_made() {
     let cavy = Cavy::with_plan();
     let digest = |how: &[&str]| {
