@@ -15,8 +15,11 @@ fn check(name: &str, cavy: &Cavy, calls: &[&[&str]]) {
     }
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"requests, about .* of memory", "requests, about [COST]");
-    settings.add_filter(r"about \S+ \S+ on 1 core", "about [TIME] on 1 core");
-    settings.add_filter(r"about \S+ GB of memory; \S+ GB", "about [SIZE] of memory; [SIZE]");
+    settings.add_filter(r"about [^;,\n]* on 1 core", "about [TIME] on 1 core");
+    settings.add_filter(
+        r"about [^;\n]* of memory; .* are free",
+        "about [SIZE] of memory; [SIZE] are free",
+    );
     settings.bind(|| insta::assert_snapshot!(name, cavy.transcript(calls)));
 }
 
