@@ -54,7 +54,7 @@ unit: ## the tests of all rooms
 	$(CARGO) test $(LOCKED) --workspace
 
 doc: ## the documentation of the code, warnings denied
-	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --no-deps
+	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --all-features --no-deps
 
 bench: ## the benchmarks
 	cd benches && $(CARGO) bench
