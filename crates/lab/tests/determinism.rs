@@ -314,7 +314,7 @@ fn all_policies_meet_the_same_requests() {
 struct Crowd(u64);
 
 impl<M: ?Sized> Observer<M> for Crowd {
-    fn arrived(&mut self, _: u64, in_system: u64) {
+    fn arrived(&mut self, _: u64, _: u16, in_system: u64) {
         self.0 = self.0.max(in_system + 1);
     }
 }

@@ -101,7 +101,7 @@ impl Machine for Scripted {
 struct Latencies(Vec<Option<u64>>);
 
 impl<M: ?Sized> Observer<M> for Latencies {
-    fn arrived(&mut self, _: u64, _: u64) {
+    fn arrived(&mut self, _: u64, _: u16, _: u64) {
         self.0.push(None);
     }
     fn finished(&mut self, done: &Done) {

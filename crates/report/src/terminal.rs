@@ -101,7 +101,7 @@ fn hold(grid: &mut Grid, columns: usize, width: usize) {
     constrain(published, ColumnConstraint::LowerBoundary(Width::Fixed(10)));
     constrain(verdict, ColumnConstraint::LowerBoundary(Width::Fixed(11)));
     for index in whole {
-        if usize::from(widths[index]) <= width / 3 {
+        if usize::from(widths[index]) <= width * 2 / 5 {
             constrain(index, ColumnConstraint::ContentWidth);
         }
     }

@@ -13,7 +13,7 @@ mod timeline;
 
 pub use costs::{Cores, Costs};
 pub use observer::{Done, Observer, Unobserved};
-pub use recorder::{Recorder, Replication, TypeRecord};
+pub use recorder::{Backlog, Recorder, Replication, TypeRecord};
 pub use timeline::{Bin, Timeline};
 
 use crate::pending::{Class, Pending, Ties};
@@ -263,7 +263,8 @@ where
             }
         };
         self.last_arrival = at;
-        self.observer.arrived(self.arrived, self.arrived - self.finished - self.dropped);
+        let in_system = self.arrived - self.finished - self.dropped;
+        self.observer.arrived(self.arrived, request.kind, in_system);
         self.arrived += 1;
         self.fold(Mark::Arrived, job.number, 0);
         self.handle(Input::Arrive { req: Req(index), kind: Kind(request.label + 1) });

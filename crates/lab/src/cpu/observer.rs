@@ -17,8 +17,8 @@ pub struct Done {
 
 /// Watches a run of machine `M`.
 pub trait Observer<M: ?Sized> {
-    /// Request `number` arrived; so many others were in the system.
-    fn arrived(&mut self, _number: u64, _in_system: u64) {}
+    /// Request `number` of type `kind` arrived; so many others were in the system.
+    fn arrived(&mut self, _number: u64, _kind: u16, _in_system: u64) {}
     /// A request ended.
     fn finished(&mut self, _done: &Done) {}
     /// A request was dropped.
@@ -36,9 +36,9 @@ impl<M: ?Sized> Observer<M> for Unobserved {}
 /// Two observers of the same run.
 impl<M: ?Sized, A: Observer<M>, B: Observer<M>> Observer<M> for (&mut A, &mut B) {
     #[inline]
-    fn arrived(&mut self, number: u64, in_system: u64) {
-        self.0.arrived(number, in_system);
-        self.1.arrived(number, in_system);
+    fn arrived(&mut self, number: u64, kind: u16, in_system: u64) {
+        self.0.arrived(number, kind, in_system);
+        self.1.arrived(number, kind, in_system);
     }
     #[inline]
     fn finished(&mut self, done: &Done) {

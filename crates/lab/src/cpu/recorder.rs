@@ -27,9 +27,22 @@ pub struct Recorder {
     in_system: Series,
     /// Sum of latency in ns and count, per third of the run and type.
     thirds: Vec<(u128, u64)>,
+    /// Requests of each type, so far and now in the system.
+    open: Vec<Backlog>,
+    /// The same when the last request arrived.
+    at_last_arrival: Vec<Backlog>,
     /// Where the slices and thirds that `current` names begin and end, so that a request costs a
     /// comparison and not two divisions.
     current: Current,
+}
+
+/// Requests of one type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// That arrived.
+    pub arrived: u64,
+    /// Of these, that neither finished nor were dropped yet.
+    pub present: u64,
 }
 
 /// The part of the run that the last request belonged to.
@@ -65,6 +78,9 @@ pub struct Replication {
     pub thirds_ns: [f64; 3],
     /// The same for each type; zero where it has no requests.
     pub thirds_by_type_ns: Vec<[f64; 3]>,
+    /// Per type, what was in the system when the last request arrived; zero if the run ended before
+    /// the requests it was to send.
+    pub backlog: Vec<Backlog>,
     /// Share of worker time in use while requests arrived.
     pub utilization: f64,
     /// What the run came to.
@@ -82,6 +98,8 @@ impl Recorder {
             sojourn: Series::new(),
             in_system: Series::new(),
             thirds: vec![(0, 0); 3 * kinds],
+            open: vec![Backlog::default(); kinds],
+            at_last_arrival: vec![Backlog::default(); kinds],
             current: Current { from: 0, to: 0, slice: 0, third: 0 },
         }
     }
@@ -124,6 +142,7 @@ impl Recorder {
         Replication {
             types,
             sojourn: self.sojourn,
+            backlog: self.at_last_arrival,
             warmup_ratio: first as f64 / 10.0,
             too_short: cut.too_short,
             thirds_ns: core::array::from_fn(|third| {
@@ -151,7 +170,12 @@ fn mean<'a>(sums: impl Iterator<Item = &'a (u128, u64)>) -> f64 {
 
 impl<M: ?Sized> Observer<M> for Recorder {
     #[inline]
-    fn arrived(&mut self, number: u64, in_system: u64) {
+    fn arrived(&mut self, number: u64, kind: u16, in_system: u64) {
+        self.open[kind as usize].arrived += 1;
+        self.open[kind as usize].present += 1;
+        if number + 1 == self.requests {
+            self.at_last_arrival.clone_from(&self.open);
+        }
         // Neighbors see nearly the same system; one in four tells as much of the warm-up.
         if number.is_multiple_of(4) {
             self.in_system.record(in_system as f64);
@@ -161,6 +185,7 @@ impl<M: ?Sized> Observer<M> for Recorder {
     #[inline]
     fn finished(&mut self, done: &Done) {
         let ns = done.latency.as_ns();
+        self.open[done.kind as usize].present -= 1;
         if !(self.current.from..self.current.to).contains(&done.number) {
             self.current = self.find(done.number);
         }
@@ -174,5 +199,6 @@ impl<M: ?Sized> Observer<M> for Recorder {
 
     fn dropped(&mut self, _: u64, kind: u16, _: Instant) {
         self.dropped[kind as usize] += 1;
+        self.open[kind as usize].present -= 1;
     }
 }

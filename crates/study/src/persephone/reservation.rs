@@ -72,8 +72,10 @@ fn worst_long_penalty(experiment: &Experiment) -> Measured {
     let name = || id("fig3", "long_penalty_worst");
     experiment
         .of(BASE, "DARC")
+        .chain(experiment.of("edge", "DARC"))
+        .filter(|darc| darc.variant == "edge" || experiment.at("edge", "DARC", darc.load).is_none())
         .map(|darc| {
-            let central = experiment.at(BASE, "c-FCFS", darc.load);
+            let central = experiment.at(&darc.variant, "c-FCFS", darc.load);
             let mut found = ratio(name(), tail(Some(darc), "long"), tail(central, "long"));
             found.note = format!("At load {}: {}", darc.load, found.note);
             found
@@ -200,7 +202,9 @@ fn panels_fig4(experiment: &Experiment) -> Vec<Panel> {
 }
 
 fn panels(experiment: &Experiment) -> Vec<Panel> {
-    draw::panels(experiment, Spread::Replications)
+    let mut all = draw::panels_of(experiment, BASE, Spread::Replications);
+    all.extend(draw::panels_of(experiment, "ideal", Spread::Replications));
+    all
 }
 
 fn tables(experiment: &Experiment) -> Vec<Table> {

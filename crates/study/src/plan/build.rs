@@ -84,11 +84,13 @@ pub fn check(loaded: &Loaded) -> Result<(), PlanError> {
         let objective = Objective::parse(text).map_err(named)?;
         check_type_name(plan, objective.kind.as_deref(), "objectives").map_err(named)?;
     }
-    let points = crate::experiment::points(loaded).map_err(named)?;
+    // Points that differ in nothing but the load build alike; building one of each variant, policy and
+    // other swept setting finds every mistake, and does not read a trace once for every load.
     let mut built = std::collections::BTreeSet::new();
-    for point in &points {
-        // Replications and loads of one setting build alike; one of each kind is enough.
-        if built.insert(point.policy_and_axis()) || built.len() < 64 {
+    for point in crate::experiment::points(loaded).map_err(named)? {
+        check_numbers(&point.plan).map_err(named)?;
+        let facet: Vec<String> = point.facet().iter().map(|(k, v)| format!("{k}={v}")).collect();
+        if built.insert((point.variant.clone(), point.policy.clone(), facet)) {
             scenario(&point.plan, &loaded.folder).map_err(named)?;
         }
     }

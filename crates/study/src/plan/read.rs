@@ -118,9 +118,23 @@ pub fn set(table: &mut Table, path: &str, value: Value) -> Result<(), PlanError>
     if path.split('.').any(str::is_empty) {
         return Err(PlanError::text(format!("`{path}` is no key of a plan")));
     }
-    // A key may hold dots itself, as in `sweep` and `variants`, whose keys are paths.
-    if table.contains_key(path) {
-        table.insert(path.to_string(), value);
+    // Keys under `sweep`, `quick` and each of `variants` are paths themselves.
+    let holds_paths = ["sweep.", "quick."].iter().find_map(|table| path.strip_prefix(table));
+    let of_variant = path.strip_prefix("variants.").and_then(|rest| rest.split_once('.'));
+    let inner = match (holds_paths, of_variant) {
+        (Some(key), _) => Some((vec![&path[..path.len() - key.len() - 1]], key)),
+        (None, Some((name, key))) => Some((vec!["variants", name], key)),
+        (None, None) => None,
+    };
+    if let Some((way, key)) = inner {
+        let mut here = table;
+        for step in way {
+            let entry = here.entry(step).or_insert_with(|| Value::Table(Table::new()));
+            here = entry
+                .as_table_mut()
+                .ok_or_else(|| PlanError::text(format!("`{path}` leads into a plain value")))?;
+        }
+        here.insert(key.to_string(), value);
         return Ok(());
     }
     let Some((step, rest)) = path.split_once('.') else {
