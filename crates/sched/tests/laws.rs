@@ -2,7 +2,7 @@
 //! ([persephone 2.15] I1, I2, I5 by `check`, I4 below).
 
 use cavy_core::Span;
-use cavy_core::family::cpu::Kind;
+use cavy_core::family::cpu::{Kind, Req};
 use cavy_core::laws::cpu::{Cpu, Offer};
 use cavy_core::laws::{Punctuality, Rig, hold};
 use cavy_sched::config::AnyPolicy;
@@ -128,4 +128,45 @@ fn full_queues_drop_and_say_so() {
         while rig.step().is_some() {}
         assert!(rig.environment().dropped > 100, "{name}: {}", rig.environment().dropped);
     }
+}
+
+/// [persephone I3]: requests of one type start in the order of arrival, where there is one queue for
+/// them and nobody is preempted.
+#[test]
+fn requests_of_a_type_start_in_the_order_of_arrival() {
+    let one_queue_a_type = |name: &str| {
+        !name.starts_with("d-FCFS") && !name.starts_with("sliced") && name != "stealing"
+    };
+    for (name, policy) in policies().into_iter().filter(|(name, _)| one_queue_a_type(name)) {
+        let world = Cpu::new(offer(false), 21, || machine(&policy));
+        let mut rig = Rig::new(world, 21, Punctuality::Exact);
+        while rig.step().is_some() {}
+        let world = rig.environment();
+        for kind in (0..=3).map(Kind) {
+            let of_kind = |req: &Req| world.kinds[req.0 as usize] == kind;
+            let starts: Vec<Req> =
+                world.starts.iter().map(|&(_, _, req)| req).filter(of_kind).collect();
+            assert!(starts.is_sorted(), "{name}: {kind:?} out of order");
+        }
+    }
+}
+
+/// [persephone I4]: no request starts on a worker below its group's first reserved one.
+#[test]
+fn long_requests_never_start_on_a_short_types_worker() {
+    let policy = Policy::DarcStatic {
+        groups: vec![(vec![Kind(1)], 1), (vec![Kind(2)], 2), (vec![Kind(3)], 2)],
+    };
+    let known = Offer { unknown: false, ..offer(false) };
+    let world = Cpu::new(known, 22, || machine(&policy));
+    let mut rig = Rig::new(world, 22, Punctuality::Exact);
+    while rig.step().is_some() {}
+    let world = rig.environment();
+    let mut stolen = 0;
+    for &(_, worker, req) in &world.starts {
+        let first = [0, 0, 1, 3][world.kinds[req.0 as usize].0 as usize];
+        assert!(worker.0 >= first, "{req:?} of a group that begins at {first} runs on {worker:?}");
+        stolen += u32::from(first == 0 && worker.0 > 0);
+    }
+    assert!(stolen > 100, "short requests should have borrowed workers: {stolen}");
 }

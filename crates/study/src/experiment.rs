@@ -2,10 +2,11 @@
 
 use crate::capacity::Capacity;
 use crate::plan::read::{from_table, set};
-use crate::plan::{Loaded, Plan, PlanError};
+use crate::plan::{Loaded, Plan, PlanError, ServicePlan};
 use crate::point::PointResult;
 use cavy_core::Digest;
 use std::collections::BTreeMap;
+use std::path::Path;
 use toml::Value;
 
 /// Name of the plan as written, beside its variants.
@@ -24,6 +25,8 @@ pub struct Point {
     pub plan: Plan,
     /// Objectives of the variant.
     pub objectives: Vec<String>,
+    /// Fingerprint of the contents of the files the plan names; zero when it names none.
+    pub measured: u64,
 }
 
 impl Point {
@@ -39,11 +42,8 @@ impl Point {
         }
         let text = serde_json::to_string(&plan).unwrap_or_default();
         let mut digest = Digest::new();
-        for chunk in text.as_bytes().chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            digest.fold(u64::from_le_bytes(word));
-        }
+        digest.fold(self.measured);
+        fold_bytes(&mut digest, text.as_bytes());
         let mut second = digest;
         second.fold(text.len() as u64);
         format!("{:016x}{:016x}", digest.value(), second.value())
@@ -74,13 +74,40 @@ impl Point {
     }
 }
 
+fn fold_bytes(digest: &mut Digest, bytes: &[u8]) {
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        digest.fold(u64::from_le_bytes(word));
+    }
+    digest.fold(bytes.len() as u64);
+}
+
+/// Fingerprint of the measured data a plan names, so that changed data are not taken for the old.
+/// A file that cannot be read counts as empty here; building the scenario says what is wrong with it.
+fn measured(plan: &Plan, folder: &Path) -> u64 {
+    let of_types = plan.types.iter().filter_map(|kind| match &kind.service {
+        ServicePlan::Trace { file, .. } => Some(file),
+        _ => None,
+    });
+    let files: Vec<&String> = plan.trace.iter().map(|trace| &trace.file).chain(of_types).collect();
+    if files.is_empty() {
+        return 0;
+    }
+    let mut digest = Digest::new();
+    for file in files {
+        fold_bytes(&mut digest, &std::fs::read(folder.join(file)).unwrap_or_default());
+    }
+    digest.value()
+}
+
 /// All points of a plan: variants, then swept values, then policies.
 pub fn points(loaded: &Loaded) -> Result<Vec<Point>, PlanError> {
     let mut all = Vec::new();
     let mut base = loaded.table.clone();
     base.remove("variants");
     base.remove("quick");
-    points_of(BASE, &base, &loaded.plan, &mut all)?;
+    points_of(BASE, &base, &loaded.plan, &loaded.folder, &mut all)?;
     for (name, overrides) in &loaded.plan.variants {
         let mut table = base.clone();
         for (key, value) in overrides {
@@ -89,7 +116,7 @@ pub fn points(loaded: &Loaded) -> Result<Vec<Point>, PlanError> {
         }
         let plan =
             from_table(&table).map_err(|error| error.hint(format!("in `variants.{name}`")))?;
-        points_of(name, &table, &plan, &mut all)?;
+        points_of(name, &table, &plan, &loaded.folder, &mut all)?;
     }
     Ok(all)
 }
@@ -98,8 +125,10 @@ fn points_of(
     variant: &str,
     table: &toml::Table,
     plan: &Plan,
+    folder: &Path,
     all: &mut Vec<Point>,
 ) -> Result<(), PlanError> {
+    let measured = measured(plan, folder);
     let mut axes = Vec::new();
     for (key, sweep) in &plan.sweep {
         axes.push((key.clone(), sweep.values(key)?));
@@ -138,6 +167,7 @@ fn points_of(
                 axes: chosen.clone(),
                 plan,
                 objectives,
+                measured,
             });
         }
     }

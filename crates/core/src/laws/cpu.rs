@@ -53,6 +53,8 @@ pub struct Cpu<M, F> {
     pub dropped: u32,
     /// Starts, in order: time, worker, request.
     pub starts: alloc::vec::Vec<(Instant, Worker, Req)>,
+    /// The type each request was sent as, by its number.
+    pub kinds: alloc::vec::Vec<Kind>,
     machine: PhantomData<M>,
 }
 
@@ -74,6 +76,7 @@ impl<M: Scheduler, F: Fn() -> M> Cpu<M, F> {
             finished: 0,
             dropped: 0,
             starts: alloc::vec::Vec::new(),
+            kinds: alloc::vec::Vec::new(),
             machine: PhantomData,
         }
     }
@@ -138,6 +141,7 @@ impl<M: Scheduler, F: Fn() -> M> Environment for Cpu<M, F> {
         let (_, kind) = self.next_arrival.take().expect("next_at promised an input");
         let req = Req(self.sent);
         self.sent += 1;
+        self.kinds.push(kind);
         self.held.insert(req, Held { since: now, left: self.service_of(kind), kind });
         self.waiting.insert(req);
         Input::Arrive { req, kind }

@@ -106,6 +106,7 @@ impl Objective {
         };
         let limit: f64 = limit
             .trim()
+            .replace('_', "")
             .parse()
             .map_err(|_| wrong(&format!("has no number but `{}`", limit.trim())))?;
         if !limit.is_finite() || limit <= 0.0 {
