@@ -5,7 +5,7 @@ use crate::plan::PlanError;
 use crate::plan::build::{self, Scenario};
 use crate::plan::objective::{Objective, Percentile, Quantity};
 use cavy_core::{Digest, Instant};
-use cavy_lab::cpu::{Backlog, Recorder, Replication, Setup, Timeline};
+use cavy_lab::cpu::{Recorder, Replication, Setup, Timeline};
 use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::statistics::histogram::{Histogram, scaled_quantile};
 use cavy_lab::statistics::interval::Interval;
@@ -502,32 +502,34 @@ fn json(value: &toml::Value) -> serde_json::Value {
     serde_json::to_value(value).unwrap_or(serde_json::Value::Null)
 }
 
-/// Share of a type left over at the last arrival that means overload: the share by which demand
-/// exceeds what the type's workers can do.
+/// Share of a type's arrivals that may add to its backlog over the second half of a run: what is
+/// above is demand that its workers cannot serve.
 const BACKLOG_RATIO: f64 = 0.02;
-/// Fewer requests left over mean nothing, however few there were.
-const BACKLOG_MIN: u64 = 200;
+/// And beyond chance: so many standard deviations of the number of arrivals.
+const BACKLOG_SIGMAS: f64 = 4.0;
 
 /// [persephone 5.3]: drops above 0.1 %, or a last third slower than 1.5 times the middle third, over
 /// all requests or over those of one type: a starving type of few requests hides in the mean of all.
-/// And, which sees an overload of a few percent in a short run: too large a share of a type still in
-/// the system when the last request arrives. With three replications and more the excess must also be significant: near saturation one short
+/// And, which sees an overload of a few percent in a short run: a backlog that grows with the
+/// arrivals. With three replications and more the excess must also be significant: near saturation one short
 /// run's thirds differ by more than that for no reason.
 fn instability(replications: &[&Replication], names: &[String], drop_ratio: f64) -> Option<String> {
     if drop_ratio > 0.001 {
         return Some(format!("{:.2} % of requests dropped", drop_ratio * 100.0));
     }
     let backlog = |kind: usize| {
-        let sum = |of: fn(&Backlog) -> u64| {
-            replications.iter().map(|r| of(&r.backlog[kind])).sum::<u64>()
-        };
-        let (arrived, present) = (sum(|b| b.arrived), sum(|b| b.present));
-        let share = present as f64 / arrived.max(1) as f64;
-        (present > BACKLOG_MIN && share > BACKLOG_RATIO).then_some((kind, share))
+        let arrived: u64 = replications.iter().map(|r| r.backlog[kind].arrived).sum();
+        let more: i64 = replications.iter().map(|r| r.backlog[kind].more_present).sum();
+        let share = more as f64 / arrived.max(1) as f64;
+        let chance = BACKLOG_SIGMAS * (arrived as f64).sqrt();
+        (share > BACKLOG_RATIO && more as f64 > chance).then_some((kind, share))
     };
     if let Some((kind, share)) = (0..names.len()).find_map(backlog) {
         let share = share * 100.0;
-        return Some(format!("{share:.1} % of {} still wait at the end", names[kind]));
+        return Some(format!(
+            "the backlog of {} grows by {share:.1} % of its arrivals",
+            names[kind]
+        ));
     }
     let of_type = |kind: usize| {
         let thirds = replications.iter().map(|r| r.thirds_by_type_ns[kind]).collect();

@@ -28,9 +28,11 @@ pub struct Recorder {
     /// Sum of latency in ns and count, per third of the run and type.
     thirds: Vec<(u128, u64)>,
     /// Requests of each type, so far and now in the system.
-    open: Vec<Backlog>,
-    /// The same when the last request arrived.
-    at_last_arrival: Vec<Backlog>,
+    open: Vec<Open>,
+    /// The same when half of the requests had arrived.
+    halfway: Vec<Open>,
+    /// What changed from then to the last arrival.
+    growth: Vec<Backlog>,
     /// Where the slices and thirds that `current` names begin and end, so that a request costs a
     /// comparison and not two divisions.
     current: Current,
@@ -38,11 +40,19 @@ pub struct Recorder {
 
 /// Requests of one type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Backlog {
-    /// That arrived.
-    pub arrived: u64,
+struct Open {
+    arrived: u64,
     /// Of these, that neither finished nor were dropped yet.
-    pub present: u64,
+    present: u64,
+}
+
+/// How the requests of one type in the system grew over the second half of the arrivals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Requests that arrived in that half.
+    pub arrived: u64,
+    /// How many more were in the system at its end than at its beginning.
+    pub more_present: i64,
 }
 
 /// The part of the run that the last request belonged to.
@@ -78,8 +88,8 @@ pub struct Replication {
     pub thirds_ns: [f64; 3],
     /// The same for each type; zero where it has no requests.
     pub thirds_by_type_ns: Vec<[f64; 3]>,
-    /// Per type, what was in the system when the last request arrived; zero if the run ended before
-    /// the requests it was to send.
+    /// Per type, how its backlog grew over the second half of the arrivals; zero if the run ended
+    /// before the requests it was to send.
     pub backlog: Vec<Backlog>,
     /// Share of worker time in use while requests arrived.
     pub utilization: f64,
@@ -98,8 +108,9 @@ impl Recorder {
             sojourn: Series::new(),
             in_system: Series::new(),
             thirds: vec![(0, 0); 3 * kinds],
-            open: vec![Backlog::default(); kinds],
-            at_last_arrival: vec![Backlog::default(); kinds],
+            open: vec![Open::default(); kinds],
+            halfway: vec![Open::default(); kinds],
+            growth: vec![Backlog::default(); kinds],
             current: Current { from: 0, to: 0, slice: 0, third: 0 },
         }
     }
@@ -142,7 +153,7 @@ impl Recorder {
         Replication {
             types,
             sojourn: self.sojourn,
-            backlog: self.at_last_arrival,
+            backlog: self.growth,
             warmup_ratio: first as f64 / 10.0,
             too_short: cut.too_short,
             thirds_ns: core::array::from_fn(|third| {
@@ -173,8 +184,15 @@ impl<M: ?Sized> Observer<M> for Recorder {
     fn arrived(&mut self, number: u64, kind: u16, in_system: u64) {
         self.open[kind as usize].arrived += 1;
         self.open[kind as usize].present += 1;
-        if number + 1 == self.requests {
-            self.at_last_arrival.clone_from(&self.open);
+        if number + 1 == self.requests / 2 {
+            self.halfway.clone_from(&self.open);
+        } else if number + 1 == self.requests {
+            for (growth, (before, now)) in
+                self.growth.iter_mut().zip(self.halfway.iter().zip(&self.open))
+            {
+                growth.arrived = now.arrived - before.arrived;
+                growth.more_present = now.present as i64 - before.present as i64;
+            }
         }
         // Neighbors see nearly the same system; one in four tells as much of the warm-up.
         if number.is_multiple_of(4) {
