@@ -1,12 +1,14 @@
-//! The event loops that a patient person writes by hand: what the lab is measured against.
+//! The event loops that a patient person writes by hand, and the lab beside them in the same run.
 //!
 //! No components, no policy interface, no digest: the standard heap, two events a request, Poisson
 //! arrivals at load 0.8, first come first served, an exact histogram. Mean sojourn times are printed
 //! because a fast wrong answer is no floor.
 
 use cavy_bench::log_linear::LogLinear;
+use cavy_bench::queueing::{Model, mean_and_p99_us};
 use cavy_bench::{in_turns, ns_per, print_machine};
 use cavy_core::{Purpose, Stream};
+use cavy_sched::{Policy, darc};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -113,23 +115,41 @@ fn measure(outcome: &mut Option<Outcome>, model: impl FnOnce() -> Outcome) -> f6
     ns_per(REQUESTS, || *outcome = Some(model()))
 }
 
+/// The lab on `model` under `policy`, as an outcome like the others.
+fn lab(model: &Model, policy: &Policy) -> Outcome {
+    let (mean_us, p99_us) = mean_and_p99_us(&model.run(policy, REQUESTS, 1));
+    Outcome { mean_us, p99_us }
+}
+
 fn main() {
     print_machine();
     let (mut recursion, mut single, mut pool) = (None, None, None);
+    let (mut lab_single, mut lab_pool, mut lab_darc) = (None, None, None);
+    let darc = Policy::Darc { config: darc::Config::default(), hinted: true };
     let ns = in_turns(&mut [
         &mut || measure(&mut recursion, || lindley(1)),
         &mut || measure(&mut single, || run::<1>(1, 1e3, |s| exponential(s, 1e3))),
+        &mut || measure(&mut lab_single, || lab(&Model::single(LOAD), &Policy::CentralFcfs)),
         &mut || measure(&mut pool, || run::<14>(1, 50_500.0, bimodal)),
+        &mut || measure(&mut lab_pool, || lab(&Model::bimodal(LOAD), &Policy::CentralFcfs)),
+        &mut || measure(&mut lab_darc, || lab(&Model::bimodal(0.9), &darc)),
     ]);
-    println!("| model | by hand | ns/request | mean sojourn us | p99 us |");
-    println!("|---|---|---|---|---|");
+    println!("| model | how | ns/request | over the loop by hand | mean sojourn us | p99 us |");
+    println!("|---|---|---|---|---|---|");
     let rows = [
-        ("M/M/1, service 1 us", "recursion, no events", recursion),
-        ("M/M/1, service 1 us", "event loop", single),
-        ("M/G/14, service 1 or 100 us", "event loop", pool),
+        ("M/M/1, service 1 us", "recursion, no events", recursion, 1),
+        ("M/M/1, service 1 us", "event loop by hand", single, 1),
+        ("M/M/1, service 1 us", "lab, c-FCFS", lab_single, 1),
+        ("M/G/14, service 1 or 100 us", "event loop by hand", pool, 3),
+        ("M/G/14, service 1 or 100 us", "lab, c-FCFS", lab_pool, 3),
+        ("M/G/14 at load 0.9", "lab, DARC", lab_darc, 3),
     ];
-    for ((model, how, outcome), ns) in rows.into_iter().zip(ns) {
+    for (index, (model, how, outcome, floor)) in rows.into_iter().enumerate() {
         let Outcome { mean_us, p99_us } = outcome.expect("every model has run");
-        println!("| {model} | {how} | {ns:.1} | {mean_us:.2} | {p99_us:.1} |");
+        let ratio = ns[index] / ns[floor];
+        println!(
+            "| {model} | {how} | {:.1} | {ratio:.2} | {mean_us:.2} | {p99_us:.1} |",
+            ns[index]
+        );
     }
 }

@@ -5,6 +5,7 @@
 //! ratios hold when the absolute numbers do not.
 
 pub mod log_linear;
+pub mod queueing;
 
 use cpu_time::ThreadTime;
 
