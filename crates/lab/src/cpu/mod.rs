@@ -388,9 +388,13 @@ where
         }
         outbox.clear();
         self.outbox = outbox;
-        while let Some(worker) = self.moved.pop() {
+        // In the order of emission, which decides between events of the same nanosecond (law 5).
+        let mut moved = core::mem::take(&mut self.moved);
+        for &worker in &moved {
             self.schedule(worker);
         }
+        moved.clear();
+        self.moved = moved;
         if self.setup.check {
             self.machine.check();
         }
