@@ -497,7 +497,15 @@ fn findings(experiment: &Experiment) -> String {
     for ranking in compare::rankings(experiment) {
         let Some(best) = ranking.rows.first() else { continue };
         let Some(load) = best.load else {
-            sentences.push(format!("No policy meets {} at any load tried.", ranking.objective));
+            let short = ranking.rows.iter().any(|row| row.limit.starts_with("too few samples"));
+            sentences.push(if short {
+                format!(
+                    "The runs are too short to judge {}; raise run.requests.",
+                    ranking.objective
+                )
+            } else {
+                format!("No policy meets {} at any load tried.", ranking.objective)
+            });
             continue;
         };
         let gain = match best.gain_ratio {
