@@ -93,7 +93,8 @@ pub fn judge(
             let found = value_of(&statement.id)?;
             let explained = || match &statement.explained_by {
                 Some(id) => holds(id) == Some(true),
-                None => true,
+                // A doubt alone is an opinion: without evidence a miss stays a miss.
+                None => false,
             };
             let (verdict, evidence) = match (found.value, &statement.doubt) {
                 (None, _) => (Verdict::TooShort, found.note.clone()),
