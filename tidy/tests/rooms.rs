@@ -6,22 +6,25 @@ use toml::Table;
 
 /// What each room may depend on. Arrows point down: no protocol knows another, a world or a face;
 /// worlds know no protocol; `report` knows nobody.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("core", &[]),
     ("sched", &["core"]),
+    ("homa", &["core"]),
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
     ("report", &[]),
-    ("study", &["core", "lab", "report", "sched", "workload"]),
+    ("live", &["core", "homa", "sched", "workload"]),
+    ("study", &["core", "homa", "lab", "report", "sched", "workload"]),
     ("cli", &["report", "study"]),
+    ("live-cli", &["core", "homa", "lab", "live", "report", "sched", "study", "workload"]),
 ];
 
 /// Protocol rooms, whose tests know no world either.
-const PROTOCOLS: [&str; 1] = ["sched"];
+const PROTOCOLS: [&str; 2] = ["sched", "homa"];
 /// Worlds.
-const WORLDS: [&str; 1] = ["lab"];
+const WORLDS: [&str; 2] = ["lab", "live"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
-const NO_STD: [&str; 3] = ["core", "sched", "workload"];
+const NO_STD: [&str; 4] = ["core", "homa", "sched", "workload"];
 
 fn manifest(room: &str) -> Table {
     let file = root().join("crates").join(room).join("Cargo.toml");

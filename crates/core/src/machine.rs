@@ -152,12 +152,14 @@ pub struct Packet<H> {
     pub payload: crate::family::packet::Extent,
     /// Priority level in the network, 0 lowest.
     pub priority: u8,
+    /// For networks that sort by more than a level: the smaller goes first. pFabric's remaining bytes.
+    pub rank: u32,
 }
 
 /// The pull side of transports: asked for a packet when the port has room, never before.
 pub trait Transmit: Machine {
     /// The protocol's packet header.
-    type Header: Copy;
+    type Header: crate::family::packet::Header;
 
     /// The packet to send now, or `None` when nothing is eligible *now*. The world asks again after
     /// each step and whenever room returns.

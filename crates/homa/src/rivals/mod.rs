@@ -1,0 +1,1 @@
+//! The transports Homa is compared with, each from its own specification.

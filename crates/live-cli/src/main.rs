@@ -1,0 +1,3 @@
+//! The command `cavy-live`, which `cavy live` and `cavy load` run.
+
+fn main() {}

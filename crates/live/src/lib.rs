@@ -1,0 +1,1 @@
+//! The world of real threads, sockets and clocks, on Linux.
