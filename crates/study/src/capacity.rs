@@ -7,6 +7,7 @@ use crate::runner::Runner;
 use cavy_core::Digest;
 use rayon::prelude::*;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The highest load at which an objective holds.
 #[derive(Clone, Debug, Serialize)]
@@ -16,7 +17,7 @@ pub struct Capacity {
     /// Label of the policy.
     pub policy: String,
     /// Swept keys other than the load, with their values.
-    pub settings: std::collections::BTreeMap<String, serde_json::Value>,
+    pub settings: BTreeMap<String, serde_json::Value>,
     /// The objective, in words.
     pub objective: String,
     /// Its place in the plan.
@@ -41,51 +42,74 @@ pub struct Capacity {
 /// The lowest and highest loads tried when the plan does not sweep the load.
 const LOADS: (f64, f64) = (0.05, 0.99);
 
+/// One policy in one setting: what its capacity depends on is its key at a fixed load.
+struct Wanted<'p> {
+    template: &'p Point,
+    system: String,
+    objective_index: usize,
+    objective: String,
+}
+
 /// Finds the capacity of every policy for every objective of the plan.
 ///
 /// Loads that the plan sweeps bracket the capacity: it lies above the highest load below which all
-/// meet the objective, which is what "sustains" means, and is then bisected.
+/// meet the objective, which is what "sustains" means, and is then bisected. Variants that leave a
+/// policy as it was share one search, and the swept loads of all of them bracket it.
 pub fn search(
     runner: &Runner<'_>,
     loaded: &Loaded,
     points: &[Point],
     results: &[PointResult],
 ) -> Result<Vec<Capacity>, RunError> {
-    // One search for each policy in each setting that is not the load.
-    let mut templates: Vec<&Point> = Vec::new();
-    for point in points {
-        let same = |other: &&Point| {
-            other.variant == point.variant
-                && other.policy == point.policy
-                && other.facet() == point.facet()
+    let system = |point: &Point| point.at_load(LOADS.0).key();
+    let of_points: Vec<String> = points.iter().map(system).collect();
+    // One capacity for each policy in each setting that is not the load.
+    let mut wanted: Vec<Wanted<'_>> = Vec::new();
+    for (point, system) in points.iter().zip(&of_points) {
+        if point.plan.trace.is_some() || !point.plan.phases.is_empty() {
+            continue;
+        }
+        let same = |other: &Wanted<'_>| {
+            other.template.variant == point.variant
+                && other.template.policy == point.policy
+                && other.template.facet() == point.facet()
         };
-        if point.plan.trace.is_none() && point.plan.phases.is_empty() && !templates.iter().any(same)
-        {
-            templates.push(point);
+        if wanted.iter().any(same) {
+            continue;
         }
+        wanted.extend(point.objectives.iter().enumerate().map(|(objective_index, objective)| {
+            let (system, objective) = (system.clone(), objective.clone());
+            Wanted { template: point, system, objective_index, objective }
+        }));
     }
-    let mut searches: Vec<(&Point, usize, Objective)> = Vec::new();
-    for point in templates {
-        for (index, text) in point.objectives.iter().enumerate() {
-            searches.push((point, index, Objective::parse(text)?));
-        }
+    let mut searches: BTreeMap<(&str, &str), &Wanted<'_>> = BTreeMap::new();
+    for one in &wanted {
+        searches.entry((&one.system, &one.objective)).or_insert(one);
     }
     runner.progress.doing("searching capacities");
-    searches
+    let found: BTreeMap<(&str, &str), Capacity> = searches
         .into_par_iter()
-        .map(|(template, index, objective)| {
-            let known = points
-                .iter()
-                .zip(results)
-                .filter(|(point, _)| {
-                    point.variant == template.variant
-                        && point.policy == template.policy
-                        && point.facet() == template.facet()
-                })
-                .map(|(_, result)| result);
-            bisect(runner, loaded, template, index, &objective, known)
+        .map(|(key, one)| {
+            let of_system = of_points.iter().zip(results).filter(|(system, _)| *system == key.0);
+            let known = of_system.map(|(_, result)| result);
+            let objective = Objective::parse(&one.objective)?;
+            Ok((key, bisect(runner, loaded, one.template, &objective, known)?))
         })
-        .collect()
+        .collect::<Result<_, RunError>>()?;
+    Ok(wanted.iter().map(|one| named(one, &found[&(&*one.system, &*one.objective)])).collect())
+}
+
+/// `found` under the names by which `wanted` goes.
+fn named(wanted: &Wanted<'_>, found: &Capacity) -> Capacity {
+    let settings = wanted.template.facet().into_iter();
+    let json = |value: toml::Value| serde_json::to_value(value).unwrap_or_default();
+    Capacity {
+        variant: wanted.template.variant.clone(),
+        policy: wanted.template.policy.clone(),
+        settings: settings.map(|(key, value)| (key, json(value))).collect(),
+        objective_index: wanted.objective_index,
+        ..found.clone()
+    }
 }
 
 /// Does `result` meet `objective`? `None` when it has too few samples to tell.
@@ -100,7 +124,6 @@ fn bisect<'r>(
     runner: &Runner<'_>,
     loaded: &Loaded,
     template: &Point,
-    objective_index: usize,
     objective: &Objective,
     known: impl Iterator<Item = &'r PointResult>,
 ) -> Result<Capacity, RunError> {
@@ -169,13 +192,9 @@ fn bisect<'r>(
     Ok(Capacity {
         variant: template.variant.clone(),
         policy: template.policy.clone(),
-        settings: template
-            .facet()
-            .into_iter()
-            .map(|(key, value)| (key, serde_json::to_value(value).unwrap_or_default()))
-            .collect(),
+        settings: BTreeMap::new(),
         objective: objective.to_string(),
-        objective_index,
+        objective_index: 0,
         load: met.as_ref().map(|result| result.load),
         rate_per_s: met.as_ref().map(|result| result.rate_per_s),
         missed_at: missed.as_ref().map(|result| result.load),

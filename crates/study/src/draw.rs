@@ -221,9 +221,13 @@ pub fn timeline_panels(experiment: &Experiment) -> Vec<Panel> {
     for result in &experiment.results {
         let Some(timeline) = &result.timeline else { continue };
         let names: Vec<&str> = result.types.iter().map(|t| t.name.as_str()).collect();
+        let policy = match result.variant.as_str() {
+            BASE => result.policy.clone(),
+            variant => format!("{}, {variant}", result.policy),
+        };
         all.push(Panel {
             id: format!("{}-{}-latency", result.variant, slug(&result.policy)),
-            title: format!("{}: tail latency over time", result.policy),
+            title: format!("{policy}: tail latency over time"),
             x: time(),
             y: axis("p99.9 latency in each bin", "us", Scale::Log),
             series: latency_series(timeline, &names),
@@ -232,7 +236,7 @@ pub fn timeline_panels(experiment: &Experiment) -> Vec<Panel> {
         if !timeline.changes.is_empty() {
             all.push(Panel {
                 id: format!("{}-{}-reserved", result.variant, slug(&result.policy)),
-                title: format!("{}: reserved workers over time", result.policy),
+                title: format!("{policy}: reserved workers over time"),
                 x: time(),
                 y: axis("reserved workers", "", Scale::Linear),
                 series: reserved_series(timeline, &names),

@@ -75,7 +75,8 @@ fn found(experiment: &Experiment) -> String {
 }
 
 fn panels(experiment: &Experiment) -> Vec<Panel> {
-    draw::panels_of(experiment, BASE, Spread::Replications)
+    let of = |variant| draw::panels_of(experiment, variant, Spread::Replications);
+    [BASE, "calibrated"].into_iter().flat_map(of).collect()
 }
 
 fn tables(experiment: &Experiment) -> Vec<Table> {
