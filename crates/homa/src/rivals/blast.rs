@@ -176,9 +176,9 @@ impl Blast {
     }
 
     fn data(&mut self, from: Node, about: About, payload: Extent, cx: &mut EndCx<'_>) {
+        let Some(number) = self.end.number(about, payload) else { return };
         match self.end.meet(from, payload.message, about, cx) {
             Met::Open(slot) => {
-                let Some(number) = self.end.number(slot, payload) else { return };
                 let new = self.end.place(slot, number, cx);
                 if self.end.deliver(slot, cx) {
                     self.end.control(from, payload.message, Header::Done, LEVEL);

@@ -16,7 +16,7 @@ use super::endpoint::{
 use super::flows::Reuse;
 use super::scoreboard::Scoreboard;
 use super::selective::{self, Header};
-use alloc::collections::VecDeque;
+use super::turns::Turns;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message};
 use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
@@ -162,14 +162,17 @@ impl Window {
         }
     }
 
-    /// Loss was proved: halves, once a window (RFC 8257, section 3.4, and RFC 6675).
-    pub fn lost(&mut self, at: Position) {
-        if at.first >= self.recovered_below {
-            self.threshold = (self.cwnd / 2.0).max(2.0 * SEGMENT);
-            self.cwnd = self.threshold;
-            self.recovered_below = at.next;
-            self.cut_below = at.next;
+    /// Loss was proved: halves, once a window (RFC 8257, section 3.4, and RFC 6675). True when it
+    /// did.
+    pub fn lost(&mut self, at: Position) -> bool {
+        if at.first < self.recovered_below {
+            return false;
         }
+        self.threshold = (self.cwnd / 2.0).max(2.0 * SEGMENT);
+        self.cwnd = self.threshold;
+        self.recovered_below = at.next;
+        self.cut_below = at.next;
+        true
     }
 
     /// Nothing came for a whole timeout: starts over with one segment. `again` when this follows
@@ -228,20 +231,20 @@ pub struct Connection {
     board: Scoreboard,
     window: Window,
     round_trip: RoundTrip,
+    /// The first retransmission of a recovery goes out whatever the window says (RFC 6675, 5).
+    urgent: bool,
     timeouts: u32,
     heard: Instant,
     alarm: Alarm,
-    /// Has it a turn coming?
-    queued: bool,
 }
 
 impl Reuse for Connection {
     fn reuse(&mut self) {
         self.board.restart(0, true);
         self.round_trip = RoundTrip::default();
+        self.urgent = false;
         self.timeouts = 0;
         self.alarm.clear();
-        self.queued = false;
     }
 }
 
@@ -252,7 +255,8 @@ impl Connection {
     }
 
     fn may_send(&self) -> bool {
-        self.board.has_work() && self.window.admits(self.board.flying())
+        let admitted = self.window.admits(self.board.flying());
+        self.board.has_work() && (admitted || self.urgent && self.board.lost() > 0)
     }
 }
 
@@ -262,14 +266,14 @@ pub struct Dctcp {
     config: Config,
     end: Endpoint<Header, Connection, ()>,
     /// Connections that may send, in turn.
-    turns: VecDeque<u32>,
+    turns: Turns,
 }
 
 impl Dctcp {
     /// A node without messages.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
-        Ok(Dctcp { config, end: Endpoint::new(config.patience), turns: VecDeque::new() })
+        Ok(Dctcp { config, end: Endpoint::new(config.patience), turns: Turns::default() })
     }
 
     /// Messages under way and what is remembered of others.
@@ -291,17 +295,8 @@ impl Dctcp {
     }
 
     fn give_turn(&mut self, slot: u32) {
-        let connection = &mut self.end.outgoing[slot].state;
-        if !connection.queued && connection.may_send() {
-            connection.queued = true;
-            self.turns.push_back(slot);
-        }
-    }
-
-    /// Before a slot is freed.
-    fn forget_turn(&mut self, slot: u32) {
-        if self.end.outgoing[slot].state.queued {
-            self.turns.retain(|&other| other != slot);
+        if self.end.outgoing[slot].state.may_send() {
+            self.turns.join(slot);
         }
     }
 
@@ -322,14 +317,14 @@ impl Dctcp {
             connection.round_trip.timed = None;
         }
         if connection.board.is_complete() {
-            self.forget_turn(slot);
+            self.turns.leave(slot);
             self.end.release(slot, cx);
             return;
         }
         let at = Position { flying, ..connection.position() };
         connection.window.acknowledged(number, news, marked, at);
         if connection.board.judge() > 0 {
-            connection.window.lost(at);
+            connection.urgent |= connection.window.lost(at);
             // Karn: what may have been sent twice is not timed.
             connection.round_trip.timed = None;
         }
@@ -348,7 +343,7 @@ impl Dctcp {
         connection.timeouts += 1;
         let silence = now.since(connection.heard);
         if connection.timeouts >= ATTEMPTS_MIN && silence >= self.config.patience {
-            self.forget_turn(slot);
+            self.turns.leave(slot);
             self.end.fail(slot, Why::Silent, cx);
             return;
         }
@@ -369,6 +364,7 @@ impl Dctcp {
             connection.round_trip.timed = Some((number, now));
         }
         connection.board.sent(number);
+        connection.urgent = false;
         if !connection.alarm.is_set() {
             let timeout = connection.round_trip.timeout(&self.config, connection.timeouts);
             connection.alarm.set(now + timeout, Timer::Outgoing(slot), cx);
@@ -394,7 +390,7 @@ impl Dctcp {
             Header::Cancel => selective::cancelled(&mut self.end, from, payload.message, cx),
             Header::Refuse => {
                 if let Some(slot) = self.end.outgoing.find(key) {
-                    self.forget_turn(slot);
+                    self.turns.leave(slot);
                     self.end.fail(slot, Why::Refused, cx);
                 }
             }
@@ -428,7 +424,7 @@ impl Machine for Dctcp {
             }
             Input::Cancel { message } => {
                 if let Some(slot) = self.end.named(message) {
-                    self.forget_turn(slot);
+                    self.turns.leave(slot);
                     let cancel = (Header::Cancel, self.config.level);
                     selective::take_back(&mut self.end, slot, cancel, cx);
                 }
@@ -449,18 +445,17 @@ impl Machine for Dctcp {
     }
 
     fn check(&self) {
+        let mut turns = 0;
         for (slot, _) in self.end.outgoing.iter() {
             let connection = &self.end.outgoing[slot].state;
             connection.board.check();
             assert!(!connection.board.is_complete(), "a finished message was kept");
-            assert!(connection.queued || !connection.may_send(), "no turn for a message");
+            assert!(self.turns.contains(slot) || !connection.may_send(), "no turn for a message");
+            turns += usize::from(self.turns.contains(slot));
             let waits = connection.board.flying() > 0;
             assert!(!waits || connection.alarm.is_set(), "packets fly without a timeout");
-            assert_eq!(connection.queued, self.turns.contains(&slot));
         }
-        for slot in &self.turns {
-            assert!(self.end.outgoing.key(*slot).is_some(), "a turn of nobody");
-        }
+        assert_eq!(turns, self.turns.len(), "a turn of nobody");
     }
 }
 
@@ -471,7 +466,7 @@ impl Transmit for Dctcp {
         if let Some(packet) = self.end.next_control() {
             return Some(packet);
         }
-        while let Some(&slot) = self.turns.front() {
+        while let Some(slot) = self.turns.front() {
             let connection = &mut self.end.outgoing[slot].state;
             if connection.may_send()
                 && let Some(number) = connection.board.to_send()
@@ -480,13 +475,11 @@ impl Transmit for Dctcp {
                     return None;
                 }
                 let packet = self.send(slot, number, cx);
-                self.turns.pop_front();
-                self.end.outgoing[slot].state.queued = false;
+                self.turns.pass();
                 self.give_turn(slot);
                 return Some(packet);
             }
-            self.turns.pop_front();
-            self.end.outgoing[slot].state.queued = false;
+            self.turns.pass();
         }
         None
     }

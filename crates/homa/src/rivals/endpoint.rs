@@ -26,6 +26,9 @@ pub const FRAME_BYTES: u32 = 38 + 28 + HEADER_BYTES + PAYLOAD_BYTES;
 /// The highest priority level.
 pub const LEVEL_TOP: u8 = 7;
 
+/// The longest message: offsets up to the end of its last packet fit 32 bits.
+const LENGTH_MAX_BYTES: u32 = u32::MAX - PAYLOAD_BYTES;
+
 /// Messages to one peer between the oldest alive and the newest. Bounds what a peer can make a
 /// receiver remember.
 const SERIALS_MAX: u32 = 1 << 24;
@@ -67,8 +70,8 @@ pub enum Why {
     Cancelled,
     /// The receiver had given the message up.
     Refused,
-    /// More messages to one peer than can be told apart, or one of this name is under way.
-    Refusal,
+    /// It cannot be sent: too long, too many to one peer under way, or one of this name is.
+    Impossible,
 }
 
 /// Timers of all rivals.
@@ -269,9 +272,9 @@ impl<H: Copy, S: Reuse, R: Reuse> Endpoint<H, S, R> {
         let numbers = &mut self.peers[peer];
         let crowded = numbers.next - numbers.released.next() >= SERIALS_MAX
             || numbers.next == u32::MAX
-            || length_bytes > u32::MAX - PAYLOAD_BYTES;
+            || length_bytes > LENGTH_MAX_BYTES;
         if crowded || self.outgoing.find((to, message)).is_some() {
-            cx.emit(Effect::Failed { peer: to, message, why: Why::Refusal });
+            cx.emit(Effect::Failed { peer: to, message, why: Why::Impossible });
             return None;
         }
         let serial = numbers.next;
@@ -346,7 +349,7 @@ impl<H: Copy, S: Reuse, R: Reuse> Endpoint<H, S, R> {
         }
         let About { serial, floor, length_bytes } = about;
         let sane = floor <= serial && serial - floor < SERIALS_MAX && serial < u32::MAX;
-        if !sane || length_bytes > u32::MAX - PAYLOAD_BYTES {
+        if !sane || length_bytes > LENGTH_MAX_BYTES {
             return self.nonsense();
         }
         let peer = self.peer(from);
@@ -378,12 +381,12 @@ impl<H: Copy, S: Reuse, R: Reuse> Endpoint<H, S, R> {
         Met::Nonsense
     }
 
-    /// The packet's number and payload, if the payload is one a sender of this message makes.
-    pub fn number(&mut self, slot: u32, payload: Extent) -> Option<u32> {
-        let flow = &self.incoming[slot];
+    /// The number of the packet that carries `payload`, if a sender of this message makes such a one.
+    pub fn number(&mut self, about: About, payload: Extent) -> Option<u32> {
         let number = payload.offset_bytes / PAYLOAD_BYTES;
-        let legal =
-            number < flow.packets && extent(payload.message, flow.length_bytes, number) == payload;
+        let legal = about.length_bytes <= LENGTH_MAX_BYTES
+            && number < packets(about.length_bytes)
+            && extent(payload.message, about.length_bytes, number) == payload;
         if !legal {
             self.malformed += 1;
         }

@@ -24,11 +24,14 @@ pub mod dctcp;
 pub mod endpoint;
 pub mod flows;
 pub mod least;
+pub mod ndp;
 pub mod pfabric;
+pub mod phost;
 pub mod pias;
 pub mod received;
 pub mod scoreboard;
 pub mod selective;
+pub mod turns;
 
 pub use endpoint::{
     About, ConfigError, FRAME_BYTES, HEADER_BYTES, PAYLOAD_BYTES, Timer, Why, extent, packets,

@@ -45,13 +45,13 @@ pub(super) fn receive<S: Reuse, R: Reuse>(
         return;
     }
     let message = payload.message;
+    let Some(number) = end.number(about, payload) else { return };
     let ack = |end: &mut Endpoint<_, _, _>, number, next, bits| {
         let header = Header::Ack { next, bits, marked: seen.marked };
         end.control_at(from, message, number, header, level);
     };
     match end.meet(from, message, about, cx) {
         Met::Open(slot) => {
-            let Some(number) = end.number(slot, payload) else { return };
             end.place(slot, number, cx);
             let received = &end.incoming[slot].received;
             let (next, bits) = (received.next(), received.bits_down_from(number));

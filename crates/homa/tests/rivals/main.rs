@@ -1,5 +1,10 @@
 //! The rivals of Homa, by the clauses of their sources and over a small network.
 
+mod allocation;
+mod clauses;
 mod exactly_once;
+mod laws;
 mod network;
+mod sharing;
+mod stage;
 mod transports;

@@ -2,7 +2,7 @@
 
 use crate::network::{Queue, Rival};
 use cavy_core::Span;
-use cavy_homa::rivals::{blast, dctcp, pfabric, pias};
+use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
 
 macro_rules! rivals {
     ($($rival:ty),*) => {
@@ -14,7 +14,7 @@ macro_rules! rivals {
     };
 }
 
-rivals!(blast::Blast, dctcp::Dctcp, pfabric::PFabric, pias::Pias);
+rivals!(blast::Blast, dctcp::Dctcp, ndp::Ndp, pfabric::PFabric, phost::PHost, pias::Pias);
 
 pub const FIFO: Queue = Queue::Levels { limit: 240, mark: 65 };
 pub const UNLIMITED: Queue = Queue::Levels { limit: usize::MAX, mark: usize::MAX };
@@ -50,31 +50,40 @@ pub fn pias() -> pias::Pias {
     pias::Pias::new(pias::Config { dctcp, ..pias::Config::default() }).expect("legal")
 }
 
+pub fn phost() -> phost::PHost {
+    let config = phost::Config { patience: PATIENCE, ..phost::Config::default() };
+    phost::PHost::new(config).expect("a legal configuration")
+}
+
+pub fn ndp() -> ndp::Ndp {
+    let timeout = Span::from_ms(1);
+    let config = ndp::Config { timeout, patience: PATIENCE, ..ndp::Config::default() };
+    ndp::Ndp::new(config).expect("a legal configuration")
+}
+
 /// Runs `$body` for each transport: `$make` makes one, `$queue` is its queue, `$name` its name.
 #[macro_export]
 macro_rules! each_transport {
     (|$name:ident, $queue:ident, $make:ident| $body:block) => {{
-        use cavy_homa::rivals::blast::Order;
         use $crate::transports as t;
-        {
-            let ($name, $queue, $make) = ("blast", t::UNLIMITED, || t::blast(Order::Submission));
-            $body
-        }
-        {
-            let ($name, $queue, $make) = ("SRPT blast", t::UNLIMITED, || t::blast(Order::Shortest));
-            $body
-        }
-        {
-            let ($name, $queue, $make) = ("pFabric", t::RANK, t::pfabric);
-            $body
-        }
-        {
-            let ($name, $queue, $make) = ("DCTCP", t::FIFO, t::dctcp);
-            $body
-        }
-        {
-            let ($name, $queue, $make) = ("PIAS", t::FIFO, t::pias);
-            $body
-        }
+        use cavy_homa::rivals::blast::Order;
+        $crate::each_transport!(@ $name $queue $make $body
+            "blast" (t::UNLIMITED) (|| t::blast(Order::Submission)),
+            "SRPT blast" (t::UNLIMITED) (|| t::blast(Order::Shortest)),
+            "pFabric" (t::RANK) (t::pfabric),
+            "DCTCP" (t::FIFO) (t::dctcp),
+            "PIAS" (t::FIFO) (t::pias),
+            "pHost" (t::SHORT) (t::phost),
+            "NDP" (t::TRIM) (t::ndp),
+        );
     }};
+    (@ $name:ident $queue:ident $make:ident $body:block) => {};
+    (@ $name:ident $queue:ident $make:ident $body:block
+        $text:literal ($its:expr) ($new:expr), $($rest:tt)*) => {
+        {
+            let ($name, $queue, $make) = ($text, $its, $new);
+            $body
+        }
+        $crate::each_transport!(@ $name $queue $make $body $($rest)*);
+    };
 }
