@@ -31,6 +31,11 @@ impl<K: Copy + Ord> Least<K> {
         self.heap.len()
     }
 
+    /// Is no slot in?
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// Is `slot` in?
     pub fn contains(&self, slot: u32) -> bool {
         self.at.get(slot as usize).is_some_and(|&at| at != ABSENT)

@@ -302,7 +302,7 @@ impl Ndp {
         if cx.now() >= self.next_pull {
             self.pull_one(cx);
         }
-        if self.pulls.front().is_some() {
+        if !self.pulls.is_empty() {
             self.pace.set(self.next_pull, Timer::Pace, cx);
         }
     }

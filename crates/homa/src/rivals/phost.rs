@@ -366,13 +366,13 @@ impl PHost {
 
     /// Sees to it that the next token goes out in time.
     fn schedule(&mut self, cx: &mut EndCx<'_>) {
-        if self.hungry.peek().is_none() || self.pace.is_set() {
+        if self.hungry.is_empty() || self.pace.is_set() {
             return;
         }
         if cx.now() >= self.next_token {
             self.issue(cx);
         }
-        if self.hungry.peek().is_some() {
+        if !self.hungry.is_empty() {
             self.pace.set(self.next_token, Timer::Pace, cx);
         }
     }

@@ -142,8 +142,11 @@ impl Scoreboard {
         while self.first < next.min(self.next()) {
             news += u32::from(self.acknowledge(self.first));
         }
-        for k in (0..64).filter(|k| bits >> k & 1 == 1) {
-            let Some(number) = last.checked_sub(k) else { break };
+        let Some(reach) = last.checked_sub(self.first) else { return news };
+        let mut left = if reach < 63 { bits & ((2 << reach) - 1) } else { bits };
+        while left != 0 {
+            let number = last - left.trailing_zeros();
+            left &= left - 1;
             news += u32::from(self.acknowledge(number));
         }
         news

@@ -27,6 +27,11 @@ impl Turns {
         self.queue.len()
     }
 
+    /// Is no slot in?
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
     /// Gives `slot` a turn after all others, unless it has one coming.
     pub fn join(&mut self, slot: u32) {
         if self.waits.len() <= slot as usize {

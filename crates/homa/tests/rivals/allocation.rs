@@ -93,7 +93,7 @@ impl<M: Rival> Loop<M> {
         let mut cx = Cx::new(self.now, &mut self.rng, &mut self.outbox);
         if let Some(packet) = self.machine.pull(room, &mut cx) {
             self.sent += 1;
-            if self.sent % 61 > 0 {
+            if !self.sent.is_multiple_of(61) {
                 self.line.push_back((self.now + Span::from_us(5), packet));
             }
         }
