@@ -14,9 +14,13 @@
 //! control packets have 64 bytes on the wire in its source; what they have here is up to the world,
 //! which adds Ethernet to the same 40 bytes.
 //!
-//! **Reading order.** [`endpoint`], what all share; [`received`], [`flows`], [`least`], [`alarm`],
-//! [`scoreboard`], its parts; then the rivals: [`blast`], [`pfabric`], [`phost`], [`dctcp`],
-//! [`pias`], [`ndp`].
+//! **Not here.** Queues of switches: each rival's file says what network it is made for, and the
+//! world provides it. Homa itself, and Basic, which is Homa with other parameters ([homa 3.1]).
+//!
+//! **Reading order.** [`endpoint`], what all share, and its parts [`received`] and [`flows`]; then
+//! [`blast`], the smallest rival; what senders choose by, [`least`] and [`turns`]; [`scoreboard`] and
+//! [`selective`], for those that acknowledge each packet: [`pfabric`], [`dctcp`], [`pias`]; last
+//! those that ask the receiver, [`phost`] and [`ndp`].
 
 pub mod alarm;
 pub mod blast;

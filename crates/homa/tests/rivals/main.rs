@@ -4,6 +4,7 @@ mod allocation;
 mod clauses;
 mod exactly_once;
 mod laws;
+mod load;
 mod network;
 mod sharing;
 mod stage;

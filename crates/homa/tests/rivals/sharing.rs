@@ -25,7 +25,7 @@ fn delivered<M: Rival>(network: &Network<M>) -> Vec<Instant> {
 fn two_senders_fill_one_downlink() {
     each_transport!(|name, queue, make| {
         for senders in [1, 2, 5] {
-            let length = 6_000_000;
+            let length = 3_000_000;
             let mut network = Network::new(Topology::ten_gigabit(6, queue), 1, false, make);
             for from in 1..=senders {
                 network.submit(Instant::ZERO, from, 0, u64::from(from) * 2, length);
