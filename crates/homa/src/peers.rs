@@ -1,0 +1,135 @@
+//! What a host knows of each other host ([homa 2.13]).
+
+use crate::cutoffs::Cutoffs;
+use crate::heap::Heap;
+use alloc::vec::Vec;
+use cavy_core::Instant;
+use cavy_core::family::Node;
+use hashbrown::HashTable;
+
+/// Acknowledgements that wait for a packet to ride on ([homa 2.12]).
+pub(crate) const ACKS: usize = 5;
+
+/// One peer.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) live: bool,
+    pub(crate) node: Node,
+    /// Exchanges with it; it is not forgotten while there are any.
+    pub(crate) exchanges: u32,
+    /// Tick of its last use.
+    pub(crate) used_tick: u64,
+    /// How it wants unscheduled bytes sorted, and since which version.
+    pub(crate) cutoffs: Cutoffs,
+    pub(crate) cutoffs_version: u16,
+    /// When it was last told this machine's.
+    pub(crate) told_at: Option<Instant>,
+    /// Answers that are here and of which it does not know yet.
+    pub(crate) acks: [u64; ACKS],
+    pub(crate) acks_len: usize,
+    /// Its messages that wait for grants.
+    pub(crate) waiting: Heap,
+    /// Its messages that are granted.
+    pub(crate) active: u32,
+    /// The simulator's grants to it are spaced.
+    pub(crate) next_grant_at: Instant,
+    pub(crate) last_level: u8,
+}
+
+/// All peers, in slots that are used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peers {
+    slots: Vec<Peer>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
+}
+
+#[inline]
+fn hash(node: Node) -> u64 {
+    let mixed = u64::from(node.0).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 31)
+}
+
+impl Peers {
+    #[inline]
+    pub(crate) fn find(&self, node: Node) -> Option<u32> {
+        self.index.find(hash(node), |&slot| self.slots[slot as usize].node == node).copied()
+    }
+
+    /// Adds `node`, which is not known; it starts with `cutoffs` of `version`.
+    pub(crate) fn insert(&mut self, node: Node, cutoffs: Cutoffs, version: u16) -> u32 {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                let peer = &mut self.slots[slot as usize];
+                let waiting = core::mem::take(&mut peer.waiting);
+                *peer = Peer { waiting, ..Peer::new(node, cutoffs, version) };
+                slot
+            }
+            None => {
+                self.slots.push(Peer::new(node, cutoffs, version));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        let slots = &self.slots;
+        self.index.insert_unique(hash(node), slot, |&slot| hash(slots[slot as usize].node));
+        slot
+    }
+
+    /// Forgets the peer that was not used for longest and has no exchanges; false if all have.
+    pub(crate) fn evict(&mut self) -> bool {
+        let idle = self.slots.iter().enumerate();
+        let idle = idle.filter(|(_, peer)| peer.live && peer.exchanges == 0);
+        let Some((slot, _)) = idle.min_by_key(|(_, peer)| peer.used_tick) else { return false };
+        let peer = &mut self.slots[slot];
+        peer.live = false;
+        let key = hash(peer.node);
+        if let Ok(entry) = self.index.find_entry(key, |&other| other as usize == slot) {
+            entry.remove();
+        }
+        self.free.push(slot as u32);
+        true
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> + '_ {
+        self.slots.iter().enumerate().filter(|(_, p)| p.live).map(|(at, p)| (at as u32, p))
+    }
+}
+
+impl Peer {
+    fn new(node: Node, cutoffs: Cutoffs, version: u16) -> Peer {
+        Peer {
+            live: true,
+            node,
+            exchanges: 0,
+            used_tick: 0,
+            cutoffs,
+            cutoffs_version: version,
+            told_at: None,
+            acks: [0; ACKS],
+            acks_len: 0,
+            waiting: Heap::default(),
+            active: 0,
+            next_grant_at: Instant::ZERO,
+            last_level: 0,
+        }
+    }
+}
+
+impl core::ops::Index<u32> for Peers {
+    type Output = Peer;
+    #[inline]
+    fn index(&self, slot: u32) -> &Peer {
+        &self.slots[slot as usize]
+    }
+}
+
+impl core::ops::IndexMut<u32> for Peers {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut Peer {
+        &mut self.slots[slot as usize]
+    }
+}

@@ -1,0 +1,329 @@
+//! Losses and endings: silence, RESEND, BUSY, UNKNOWN, acknowledgements, giving up ([homa 2.11],
+//! [homa 2.12]).
+//!
+//! Ticks are counted as they are handled, not by the clock: after a stall of the host every exchange
+//! is one tick older, not two hundred ([homa 2.14] case 14).
+
+use crate::exchange::{Exchange, Owner};
+use crate::machine::{ABORTS_MAX, Homa, HomaCx, Timer, Why};
+use crate::packet::{ALL_SENT, Acks, Kind};
+use crate::receiver::OwedList;
+use cavy_core::family::Node;
+use cavy_core::family::packet::{Effect, Message};
+
+/// Whom an exchange waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Waits {
+    /// For nobody, or for this host itself.
+    No,
+    /// For bytes that the peer may send.
+    Data,
+    /// For the first byte of an answer.
+    Answer,
+    /// For a grant.
+    Grant,
+    /// For an acknowledgement.
+    Ack,
+}
+
+impl Exchange {
+    /// Whom it waits for: the conditions under which silence is not counted ([homa 2.11]).
+    pub(crate) fn waits(&self) -> Waits {
+        if self.inb.live {
+            let granted_all_here = self.inb.received.bytes == self.inb.granted;
+            return if self.inb.no_buffer || granted_all_here { Waits::No } else { Waits::Data };
+        }
+        if self.serving || !self.out.live || self.out.eligible() || self.out.resends > 0 {
+            return Waits::No;
+        }
+        match (self.mine() && self.asks, self.out.all_sent()) {
+            (true, _) => Waits::Answer,
+            (false, false) => Waits::Grant,
+            (false, true) => Waits::Ack,
+        }
+    }
+}
+
+impl Homa {
+    /// Makes sure that somebody looks for silence while there is anything to watch.
+    pub(crate) fn watch(&mut self, cx: &mut HomaCx<'_>) {
+        if let Some(recovery) = self.config.recovery
+            && !self.tick_armed
+        {
+            self.tick_armed = true;
+            cx.arm(Timer::Tick, cx.now() + recovery.tick);
+        }
+    }
+
+    pub(crate) fn on_tick(&mut self, cx: &mut HomaCx<'_>) {
+        let Some(recovery) = self.config.recovery else { return };
+        self.tick_armed = false;
+        self.ticks += 1;
+        self.finished.expire(self.ticks.saturating_sub(recovery.remember_ticks.into()));
+        let mut aborts = 0;
+        for slot in 0..self.exchanges.slots() {
+            if self.exchanges[slot].live {
+                self.age(slot, &mut aborts, cx);
+            }
+        }
+        if self.exchanges.count() > 0 || self.finished.len() > 0 {
+            self.watch(cx);
+        }
+    }
+
+    fn age(&mut self, slot: u32, aborts: &mut u32, cx: &mut HomaCx<'_>) {
+        let Some(recovery) = self.config.recovery else { return };
+        let exchange = &mut self.exchanges[slot];
+        let waits = exchange.waits();
+        if waits == Waits::No {
+            exchange.silent_ticks = 0;
+            return;
+        }
+        exchange.silent_ticks = exchange.silent_ticks.saturating_add(1);
+        let silent = exchange.silent_ticks;
+        if silent >= recovery.timeout_ticks {
+            if *aborts < ABORTS_MAX {
+                *aborts += 1;
+                self.counters.timeouts += 1;
+                self.abort(slot, Why::Timeout, cx);
+            }
+            return;
+        }
+        let complain = silent >= recovery.resend_ticks
+            && (silent - recovery.resend_ticks).is_multiple_of(recovery.resend_interval_ticks);
+        match waits {
+            Waits::Ack => {
+                let out = &mut exchange.out;
+                out.sent_ticks = out.sent_ticks.saturating_add(1);
+                if out.sent_ticks >= recovery.ack_ticks {
+                    self.send_need_ack(slot);
+                }
+            }
+            // The receiver says that it has us on its list, or what it misses.
+            Waits::Grant if complain => self.send_need_ack(slot),
+            Waits::Answer if complain => self.send_resend(slot, 0, ALL_SENT),
+            Waits::Data if complain => {
+                let granted = exchange.inb.granted;
+                self.send_resends(slot, granted);
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends an exchange that will not come to its end, and says so.
+    pub(crate) fn abort(&mut self, slot: u32, why: Why, cx: &mut HomaCx<'_>) {
+        let exchange = &self.exchanges[slot];
+        let peer = exchange.node;
+        let (own, arriving) = (exchange.own_name(), exchange.inb.live);
+        if exchange.mine() {
+            cx.emit(Effect::Failed { peer, message: own, why });
+            cx.emit(Effect::Released { message: own });
+        } else if exchange.out.live {
+            let why = if exchange.out.all_sent() { Why::Unacknowledged } else { why };
+            cx.emit(Effect::Failed { peer, message: own, why });
+            cx.emit(Effect::Released { message: own });
+            self.remember(slot);
+        } else if arriving {
+            cx.emit(Effect::Failed { peer, message: exchange.peer_name(), why });
+        }
+        self.end(slot, cx);
+    }
+
+    pub(crate) fn on_cancel(&mut self, message: Message, cx: &mut HomaCx<'_>) {
+        // Only whoever named an exchange can take it back.
+        let found = self.exchanges.find(Owner::Me, message.0);
+        if let Some(slot) = found.filter(|_| !message.is_answer()) {
+            cx.emit(Effect::Released { message });
+            self.end(slot, cx);
+        }
+    }
+
+    /// Keeps the name of an exchange that is over, so that it is not carried out again.
+    pub(crate) fn remember(&mut self, slot: u32) {
+        if self.config.recovery.is_none_or(|recovery| recovery.remember_ticks == 0) {
+            return;
+        }
+        let exchange = &self.exchanges[slot];
+        let (owner, id, asks) = (exchange.owner, exchange.id, exchange.asks);
+        self.finished.add(owner, id, !asks, self.ticks, self.config.limits.remembered);
+    }
+
+    pub(crate) fn on_busy(&mut self, from: Node, name: Message) {
+        match self.named(from, name) {
+            Some(slot) => self.exchanges[slot].silent_ticks = 0,
+            None => self.counters.stale += 1,
+        }
+    }
+
+    /// [homa 2.11], UNKNOWN received. Silence is not reset: a peer that knows nothing time and again
+    /// is no better than one that says nothing.
+    pub(crate) fn on_unknown(&mut self, from: Node, name: Message, cx: &mut HomaCx<'_>) {
+        self.counters.unknown_received += 1;
+        let Some(slot) = self.named(from, name) else {
+            self.counters.stale += 1;
+            return;
+        };
+        let exchange = &self.exchanges[slot];
+        if exchange.mine() {
+            let always = self.config.recovery.is_some_and(|r| r.restart_always);
+            if exchange.inb.live && !always {
+                // Sent before the answer began; it has begun, so somebody knows.
+                self.counters.stale += 1;
+            } else {
+                self.restart(slot, cx);
+            }
+        } else if exchange.out.live && exchange.out.all_sent() {
+            // Whoever asked has no use for the answer, most likely because it has it.
+            let message = exchange.own_name();
+            cx.emit(Effect::Released { message });
+            self.remember(slot);
+            self.end(slot, cx);
+        } else if !exchange.serving {
+            self.abort(slot, Why::Forgotten, cx);
+        }
+    }
+
+    /// Sends a message again from its start, because the peer knows nothing of it.
+    ///
+    /// Deviation: the source sends again all that was sent before, at once. A peer without state has
+    /// granted nothing, so this begins as any message does: with the unscheduled bytes.
+    fn restart(&mut self, slot: u32, cx: &mut HomaCx<'_>) {
+        if !self.exchanges[slot].out.live {
+            return;
+        }
+        self.counters.restarts += 1;
+        self.stop_receiving(slot, cx);
+        let exchange = &mut self.exchanges[slot];
+        let out = &mut exchange.out;
+        self.backlog_bytes -= u64::from(out.granted - out.next);
+        out.resent_below = out.resent_below.max(out.next);
+        out.next = 0;
+        out.granted = out.unscheduled;
+        out.empty_unsent = out.length == 0;
+        out.sent_ticks = 0;
+        out.resends = 0;
+        exchange.generation = exchange.generation.wrapping_add(1);
+        self.backlog_bytes += u64::from(exchange.out.granted);
+        self.rank_outbound(slot);
+    }
+
+    /// [homa 2.12]: the sender of a message wants to know whether all of it is here.
+    pub(crate) fn on_need_ack(&mut self, from: Node, name: Message) {
+        let Some(slot) = self.named(from, name) else {
+            if name.is_answer() {
+                self.ack_with_others(from, name.question().0);
+            } else if self.finished.get(from, name.0) == Some(true) {
+                self.send_ack(from, name.answer().0, Acks::default());
+            } else {
+                self.send_unknown(from, name);
+            }
+            return;
+        };
+        self.exchanges[slot].silent_ticks = 0;
+        let exchange = &self.exchanges[slot];
+        let inb = &exchange.inb;
+        if inb.live {
+            let granted = inb.granted;
+            if inb.no_buffer || inb.received.bytes == granted {
+                self.send_busy(slot);
+            } else {
+                self.send_resends(slot, granted);
+            }
+        } else if exchange.mine() && exchange.asks {
+            self.send_resend(slot, 0, ALL_SENT);
+        } else {
+            self.counters.malformed += 1;
+        }
+    }
+
+    /// Acknowledges `id` and what else waits to be acknowledged to this peer.
+    fn ack_with_others(&mut self, to: Node, id: u64) {
+        let mut names = OwedList::default();
+        if let Some(peer) = self.peers.find(to) {
+            let peer = &mut self.peers[peer];
+            let owed = core::mem::replace(&mut peer.acks_len, 0);
+            let others = peer.acks[..owed].iter().copied().filter(|&other| other != id);
+            names = core::iter::once(id).chain(others).collect();
+        }
+        if names.names().is_empty() {
+            names = core::iter::once(id).collect();
+        }
+        self.send_owed(to, &names);
+    }
+
+    pub(crate) fn on_ack(&mut self, from: Node, name: Message, acks: Acks, cx: &mut HomaCx<'_>) {
+        if name.is_answer() {
+            // A message without answer has arrived.
+            let slot = self.named(from, name);
+            match slot.filter(|&slot| !self.exchanges[slot].asks) {
+                Some(slot) => {
+                    cx.emit(Effect::Released { message: name.question() });
+                    self.end(slot, cx);
+                }
+                None => self.counters.stale += 1,
+            }
+            return;
+        }
+        self.acknowledged(from, name.0, cx);
+        for difference in acks.0 {
+            if difference != 0 {
+                self.acknowledged(from, name.0.wrapping_add_signed(difference.into()), cx);
+            }
+        }
+    }
+
+    /// The peer has the whole answer to its question `id`.
+    pub(crate) fn acknowledged(&mut self, from: Node, id: u64, cx: &mut HomaCx<'_>) {
+        let found = self.exchanges.find(Owner::Peer(from), id);
+        let Some(slot) = found.filter(|&slot| self.exchanges[slot].out.live) else {
+            self.counters.stale += 1;
+            return;
+        };
+        cx.emit(Effect::Released { message: self.exchanges[slot].own_name() });
+        self.remember(slot);
+        self.end(slot, cx);
+    }
+
+    /// Asks for all that is missing below `end`.
+    pub(crate) fn send_resends(&mut self, slot: u32, end: u32) {
+        let received = self.exchanges[slot].inb.received;
+        let mut at = received.first;
+        while let Some((start, stop, next)) = self.gaps.at(at) {
+            self.send_resend(slot, start, stop - start);
+            at = next;
+        }
+        if end > received.end {
+            self.send_resend(slot, received.end, end - received.end);
+        }
+    }
+
+    fn send_resend(&mut self, slot: u32, offset_bytes: u32, length_bytes: u32) {
+        let priority = self.top_level();
+        let (to, name) = self.addressed(slot);
+        self.counters.resends_sent += 1;
+        self.send(to, name, Kind::Resend { offset_bytes, length_bytes, priority });
+    }
+
+    fn send_need_ack(&mut self, slot: u32) {
+        let (to, name) = self.addressed(slot);
+        self.counters.need_acks_sent += 1;
+        self.send(to, name, Kind::NeedAck);
+    }
+
+    pub(crate) fn send_busy(&mut self, slot: u32) {
+        let (to, name) = self.addressed(slot);
+        self.counters.busy_sent += 1;
+        self.send(to, name, Kind::Busy);
+    }
+
+    /// Says to `to` that its `name` means nothing here.
+    pub(crate) fn send_unknown(&mut self, to: Node, name: Message) {
+        self.counters.unknown_sent += 1;
+        self.send(to, Message(name.0 ^ 1), Kind::Unknown);
+    }
+
+    fn addressed(&self, slot: u32) -> (Node, Message) {
+        let exchange = &self.exchanges[slot];
+        (exchange.node, exchange.own_name())
+    }
+}
