@@ -220,6 +220,26 @@ impl Homa {
         }
     }
 
+    /// Grants come with arrivals, and a message of which nothing is on its way has none: it is given
+    /// an increment at each tick.
+    pub(crate) fn grant_idle(&mut self, slot: u32) {
+        let exchange = &self.exchanges[slot];
+        let inb = &exchange.inb;
+        if !inb.grantable() || inb.outstanding() > 0 {
+            return;
+        }
+        let (increment, level) = match self.config.granting {
+            Granting::Independent { increment_bytes, .. } => (increment_bytes, 0),
+            _ => {
+                let rank = self.grants.active.iter().position(|active| active.slot == slot);
+                let Some(rank) = rank else { return };
+                (self.config.scheduled_packet_bytes, self.boosted(slot, self.ranked_level(rank)))
+            }
+        };
+        self.grant(slot, inb.granted.saturating_add(increment).min(inb.length), level);
+        self.leave_if_granted(slot);
+    }
+
     fn grant(&mut self, slot: u32, to: u32, level: u8) {
         let exchange = &mut self.exchanges[slot];
         let generation = exchange.generation;

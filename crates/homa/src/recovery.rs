@@ -77,6 +77,7 @@ impl Homa {
         let waits = exchange.waits();
         if waits == Waits::No {
             exchange.silent_ticks = 0;
+            self.grant_idle(slot);
             return;
         }
         exchange.silent_ticks = exchange.silent_ticks.saturating_add(1);

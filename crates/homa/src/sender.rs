@@ -394,13 +394,14 @@ impl Homa {
             return;
         };
         let exchange = &mut self.exchanges[slot];
-        exchange.silent_ticks = 0;
         let out = &mut exchange.out;
         if !out.live {
-            // The answer does not exist yet, or the question has not arrived.
+            // The answer does not exist yet, or the question has not arrived. For the question's
+            // sake this counts as silence: two who only complain would wait for each other for ever.
             self.send_busy(slot);
             return;
         }
+        exchange.silent_ticks = 0;
         let everything = length == ALL_SENT;
         let asked_end = if everything { out.next } else { offset.saturating_add(length) };
         if asked_end > out.length || offset > out.length {
