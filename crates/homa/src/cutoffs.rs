@@ -1,5 +1,7 @@
 //! Cut-offs: which level an unscheduled byte gets, by the size of its message ([homa 2.6]).
 
+use alloc::collections::BTreeMap;
+
 /// Most levels a network has.
 pub const LEVELS_MAX: u8 = 8;
 
@@ -31,6 +33,17 @@ impl Cutoffs {
         Cutoffs { levels, count: 0, bounds: [0; LEVELS_MAX as usize - 1] }
     }
 
+    /// The same for a network of `levels` levels of which `unscheduled` are for unscheduled bytes: the
+    /// first bounds, as the source's cluster runs with fewer levels had them. `None` when they do not
+    /// fit.
+    pub fn fewer(&self, levels: u8, unscheduled: u8) -> Option<Cutoffs> {
+        let kept = usize::from(unscheduled.checked_sub(1)?).min(self.bounds().len());
+        if unscheduled > levels {
+            return None;
+        }
+        Cutoffs::new(levels, &self.bounds()[..kept])
+    }
+
     /// The level of a message of `size_bytes`: sizes up to and including a cut-off belong to it.
     #[inline]
     pub fn level(&self, size_bytes: u32) -> u8 {
@@ -52,4 +65,116 @@ impl Cutoffs {
     pub fn levels(&self) -> u8 {
         self.levels
     }
+}
+
+/// How a simulated or real network packs messages: what the static algorithm counts ([homa 2.6]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packing {
+    /// Payload of a full unscheduled packet.
+    pub unscheduled_packet_bytes: u32,
+    /// What an unscheduled packet costs beside.
+    pub unscheduled_overhead_bytes: u32,
+    /// Payload of a full scheduled packet.
+    pub scheduled_packet_bytes: u32,
+    /// What a scheduled packet costs beside.
+    pub scheduled_overhead_bytes: u32,
+    /// Payload that is sent unscheduled.
+    pub unscheduled_bytes: u32,
+    /// Bytes on the link that count as unscheduled, at the head and at the tail.
+    pub rtt_wire_bytes: u32,
+    /// Shortest frame, which is also the cost of a grant.
+    pub frame_min_bytes: u32,
+}
+
+impl Packing {
+    /// The simulator's, at 10 Gb/s.
+    pub const SIMULATOR: Packing = Packing {
+        unscheduled_packet_bytes: 1442,
+        unscheduled_overhead_bytes: 96,
+        scheduled_packet_bytes: 1456,
+        scheduled_overhead_bytes: 82,
+        unscheduled_bytes: 9328,
+        rtt_wire_bytes: 10_000,
+        frame_min_bytes: 84,
+    };
+
+    /// Calls `each(payload before, wire bytes, is scheduled)` for the packets of a message.
+    fn packets(&self, size_bytes: u32, mut each: impl FnMut(u32, u32, bool)) {
+        let mut before = 0;
+        while before < size_bytes {
+            let scheduled = before >= self.unscheduled_bytes;
+            let (piece, wire) = if scheduled {
+                let piece = (size_bytes - before).min(self.scheduled_packet_bytes);
+                (piece, (piece + self.scheduled_overhead_bytes).max(self.frame_min_bytes))
+            } else {
+                let end = size_bytes.min(self.unscheduled_bytes);
+                let piece = (end - before).min(self.unscheduled_packet_bytes);
+                (piece, piece + self.unscheduled_overhead_bytes)
+            };
+            each(before, wire, scheduled);
+            before += piece;
+        }
+    }
+
+    fn wire_bytes(&self, size_bytes: u32) -> u64 {
+        let mut total = 0;
+        self.packets(size_bytes, |_, wire, _| total += u64::from(wire));
+        total
+    }
+}
+
+/// The static algorithm: cut-offs that give each of `unscheduled_levels` levels the same share of the
+/// unscheduled bytes on the link, for messages of known sizes ([homa 2.6]).
+///
+/// `sizes` are (length in bytes, probability), ascending by length. The head of a message is
+/// unscheduled, and its tail is treated as such ([homa 2.8]). With [`ClassedBy::Remaining`], the
+/// graduated mode, each packet counts where the rest of its message puts it.
+///
+/// `None` when `sizes` is empty or the levels do not fit a network of `levels`.
+///
+/// [`ClassedBy::Remaining`]: crate::config::ClassedBy::Remaining
+pub fn static_cutoffs(
+    sizes: &[(u32, f64)],
+    levels: u8,
+    unscheduled_levels: u8,
+    classed_by: crate::config::ClassedBy,
+    packing: &Packing,
+) -> Option<Cutoffs> {
+    if sizes.is_empty() || unscheduled_levels == 0 || unscheduled_levels > levels {
+        return None;
+    }
+    let mut weights: BTreeMap<u32, f64> = BTreeMap::new();
+    let mut grants = 0.0;
+    let rtt = u64::from(packing.rtt_wire_bytes);
+    for &(size, probability) in sizes {
+        let (mut before, mut left) = (0, packing.wire_bytes(size));
+        packing.packets(size, |offset, wire, scheduled| {
+            if before < rtt || left < rtt {
+                let class = match classed_by {
+                    crate::config::ClassedBy::Length => size,
+                    crate::config::ClassedBy::Remaining => size - offset,
+                };
+                *weights.entry(class).or_default() += probability * f64::from(wire);
+            }
+            before += u64::from(wire);
+            left -= u64::from(wire);
+            if scheduled {
+                grants += probability * f64::from(packing.frame_min_bytes);
+            }
+        });
+    }
+    let total: f64 = weights.values().sum();
+    let step = (grants + total) / f64::from(unscheduled_levels);
+    let mut bounds = [0; LEVELS_MAX as usize];
+    let mut count = 0;
+    let (mut sum, mut next) = (grants, step);
+    for (&size, &weight) in &weights {
+        sum += weight;
+        while sum >= next && count + 1 < unscheduled_levels.into() {
+            bounds[count] = size;
+            count += 1;
+            next += step;
+        }
+    }
+    Cutoffs::new(levels, &bounds[..count])
 }
