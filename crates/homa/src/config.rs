@@ -67,6 +67,13 @@ pub struct Config {
     pub forget_answers: bool,
     /// Incast control ([homa 2.10]).
     pub incast: Option<Incast>,
+    /// Beyond the source: repair after round trips ([homa 8.2] point 3). Needs `recovery`.
+    pub quick: Option<Quick>,
+    /// Beyond the source: windows follow what senders say ([homa 8.2] point 5). For
+    /// [`Granting::Arrivals`].
+    pub informed: Option<Informed>,
+    /// Cut-offs from what arrives ([homa 2.6] dynamic, [homa 8.2] point 6).
+    pub learning: Option<Learning>,
     /// Bounds on memory.
     pub limits: Limits,
 }
@@ -212,6 +219,49 @@ pub struct Incast {
     pub automatic: bool,
 }
 
+/// Quick repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quick {
+    /// What a round trip takes before one was measured, and the shortest time between two looks.
+    pub rtt: Span,
+    /// Silent round trips before the first RESEND; 5 in the source's proposal.
+    pub round_trips: u32,
+}
+
+/// Sender-informed overcommitment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Informed {
+    /// Grant nothing while more than this is on its way to this host.
+    pub budget_bytes: u32,
+    /// A sender is congested from this much on, in unscheduled limits that wait at it.
+    pub backlog_min: u8,
+}
+
+/// Learning of cut-offs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Learning {
+    /// Shortest time between two looks; 1 s in the source.
+    pub interval: Span,
+    /// Fewest messages between two looks; 10,000 in the source.
+    pub messages_min: u64,
+    /// What is left of the counts after a look, per mille: 0 forgets all, as the source does.
+    pub keep_per_mille: u32,
+    /// When new cut-offs are published.
+    pub publish: Publish,
+}
+
+/// When new cut-offs are published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Publish {
+    /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon.
+    Deciles,
+    /// When the fullest level would have this much less, per mille of an equal share.
+    Imbalance {
+        /// The difference.
+        per_mille: u32,
+    },
+}
+
 /// Bounds on memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -273,6 +323,9 @@ impl Config {
             recovery: None,
             forget_answers: true,
             incast: None,
+            quick: None,
+            informed: None,
+            learning: None,
             limits: Limits::default(),
         }
     }
@@ -478,6 +531,21 @@ impl Config {
                 1,
                 self.unscheduled_bytes.into(),
             )?;
+        }
+        if let Some(quick) = self.quick {
+            field("recovery, which quick needs, (1 if set)", self.recovery.is_some().into(), 1, 1)?;
+            field("quick.rtt (ns)", quick.rtt.as_ns(), 1, 1_000_000_000)?;
+            field("quick.round_trips", quick.round_trips.into(), 1, 1_000)?;
+        }
+        if let Some(informed) = self.informed {
+            let packet = self.scheduled_packet_bytes.into();
+            field("informed.budget_bytes", informed.budget_bytes.into(), packet, BYTES)?;
+            field("informed.backlog_min", informed.backlog_min.into(), 1, u8::MAX.into())?;
+        }
+        if let Some(learning) = self.learning {
+            field("learning.interval (ns)", learning.interval.as_ns(), 1, u64::MAX)?;
+            field("learning.messages_min", learning.messages_min, 1, u64::MAX)?;
+            field("learning.keep_per_mille", learning.keep_per_mille.into(), 0, 1_000)?;
         }
         field("limits.exchanges", self.limits.exchanges.into(), 1, 1 << 28)?;
         field("limits.peers", self.limits.peers.into(), 1, 1 << 28)?;

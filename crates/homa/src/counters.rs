@@ -45,6 +45,10 @@ pub struct Counters {
     pub delivered: u64,
     /// Bytes of messages delivered.
     pub delivered_bytes: u64,
+    /// Of the RESEND and NEED_ACK packets, those of quick repair: complaints.
+    pub quick_resends: u64,
+    /// Times new cut-offs were learned.
+    pub cutoffs_learned: u64,
     /// Questions marked against incast.
     pub incast_marks: u64,
     /// Packets for exchanges that are over.

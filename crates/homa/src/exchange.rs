@@ -1,6 +1,7 @@
 //! The exchanges a host takes part in: a question and its answer, or one message ([homa 2.1]).
 
 use crate::gaps::Received;
+use crate::quick::Pulse;
 use alloc::vec::Vec;
 use cavy_core::Instant;
 use cavy_core::family::Node;
@@ -134,6 +135,7 @@ pub(crate) struct Exchange {
     pub(crate) incast: bool,
     /// Ticks in which the peer should have sent something and did not.
     pub(crate) silent_ticks: u32,
+    pub(crate) pulse: Pulse,
     pub(crate) out: Outbound,
     pub(crate) inb: Inbound,
 }

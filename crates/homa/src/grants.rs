@@ -103,9 +103,13 @@ impl Homa {
 
     /// The RAMCloud rules: one increment, to the best message with room in its window.
     fn grant_one(&mut self, window: u32, increment: u32) {
+        if self.config.informed.is_some_and(|i| self.incoming_bytes >= i.budget_bytes.into()) {
+            return;
+        }
         for rank in 0..self.grants.active.len() {
             let slot = self.grants.active[rank].slot;
             let inb = &self.exchanges[slot].inb;
+            let window = window.min(self.peers[self.exchanges[slot].peer].window_bytes);
             if inb.outstanding() < window {
                 let to = inb.granted.saturating_add(increment).min(inb.length);
                 let level = self.boosted(slot, self.ranked_level(rank));
@@ -496,6 +500,21 @@ impl Homa {
 
     fn link_time(&self, wire_bytes: u32) -> Span {
         Span::from_ns(u64::from(wire_bytes) * 8_000_000_000 / self.config.link_bits_per_s)
+    }
+
+    /// A sender says how much it has to send already ([homa 8.2] point 5): the window of one that
+    /// is behind shrinks by 1/16 a packet and grows back by 1/8 of a packet a packet.
+    #[inline]
+    pub(crate) fn note_backlog(&mut self, slot: u32, backlog: u8) {
+        let Some(informed) = self.config.informed else { return };
+        let packet = self.config.scheduled_packet_bytes;
+        let peer = &mut self.peers[self.exchanges[slot].peer];
+        let window = peer.window_bytes.min(self.config.unscheduled_bytes.max(packet));
+        peer.window_bytes = if backlog >= informed.backlog_min {
+            (window - window / 16).max(packet)
+        } else {
+            window.saturating_add((packet / 8).max(1))
+        };
     }
 
     /// Watches the downlink for idle time that more overcommitment would fill ([homa 2.7]).

@@ -12,9 +12,12 @@ use crate::finished::Finished;
 use crate::gaps::Pool;
 use crate::grants::Grants;
 use crate::heap::{Heap, Key, Places};
+use crate::learning::Sizes;
 use crate::packet::{Header, Kind, Published};
 use crate::peers::Peers;
+use crate::quick::Pulse;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message};
 use cavy_core::{Cx, Instant, Machine, Packet, Room, Transmit};
@@ -60,6 +63,16 @@ pub struct Homa {
     pub(crate) open_questions: u32,
     pub(crate) ticks: u64,
     pub(crate) tick_armed: bool,
+    /// Deadline of the timer for quick repair.
+    pub(crate) quick_at: Option<Instant>,
+    /// Sizes of messages that arrived.
+    pub(crate) sizes: Sizes,
+    /// Questions are marked when more than this many are open.
+    pub(crate) incast_threshold: u32,
+    /// Answers since the threshold last moved.
+    pub(crate) incast_answers: u32,
+    /// The tick in which it was last lowered.
+    pub(crate) incast_lowered: u64,
 }
 
 /// A control packet that waits.
@@ -109,6 +122,8 @@ pub enum Timer {
     Pace,
     /// The next spaced grant is due ([homa 2.7], SIM).
     Grant,
+    /// Look for silence in round trips ([homa 8.2] point 3).
+    Quick,
 }
 
 pub(crate) type HomaCx<'a> = Cx<'a, Effect<Why>, Timer>;
@@ -144,12 +159,23 @@ impl Homa {
             open_questions: 0,
             ticks: 0,
             tick_armed: false,
+            quick_at: None,
+            sizes: Sizes::new(),
+            incast_threshold: config.incast.map_or(u32::MAX, |incast| incast.threshold),
+            incast_answers: 0,
+            incast_lowered: 0,
         })
     }
 
     /// What it does.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Questions are marked against incast when more than this many are open ([homa 2.10]);
+    /// `u32::MAX` without incast control.
+    pub fn incast_threshold(&self) -> u32 {
+        self.incast_threshold
     }
 
     /// What it has counted.
@@ -167,6 +193,14 @@ impl Homa {
     /// messages included.
     pub fn incoming_bytes(&self) -> u64 {
         self.incoming_bytes
+    }
+
+    /// Bytes granted to active messages that have not arrived. With honest peers at most overcommitment
+    /// times (window + increment) ([homa 2.15]), or the unscheduled limit where that is more, beside
+    /// the oldest message's share.
+    pub fn active_incoming_bytes(&self) -> u64 {
+        let active = self.grants.active.iter();
+        active.map(|a| u64::from(self.exchanges[a.slot].inb.outstanding())).sum()
     }
 
     /// Bytes that this host may send and has not sent.
@@ -187,6 +221,41 @@ impl Homa {
     /// The cut-offs this host wants to be used by those who send to it, and their version.
     pub fn own_cutoffs(&self) -> (Cutoffs, u16) {
         (self.own_cutoffs, self.own_version)
+    }
+
+    /// A digest of what decides about the future, which counters, for one, do not. For tests that
+    /// search states.
+    pub fn fingerprint(&self) -> u64 {
+        use core::fmt::Write as _;
+        struct Sink(cavy_core::Digest);
+        impl core::fmt::Write for Sink {
+            fn write_str(&mut self, text: &str) -> core::fmt::Result {
+                self.0.fold_value(&text);
+                Ok(())
+            }
+        }
+        let mut sink = Sink(cavy_core::Digest::new());
+        for (slot, exchange) in self.exchanges.iter() {
+            let _ = write!(sink, "{slot}{exchange:?}");
+            let _ =
+                write!(sink, "{:?};", self.gaps.iter(&exchange.inb.received).collect::<Vec<_>>());
+        }
+        for (slot, peer) in self.peers.iter() {
+            let _ = write!(sink, "{slot}{peer:?}");
+        }
+        let _ = write!(
+            sink,
+            "{:?}{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
+            self.finished,
+            if self.finished.len() > 0 { self.ticks } else { 0 },
+            self.control,
+            self.resends,
+            self.grants.active,
+            self.tick_armed,
+            self.own_version,
+            self.incast_threshold
+        );
+        sink.0.value()
     }
 
     /// The level of control packets.
@@ -247,6 +316,7 @@ impl Homa {
         self.peers[peer].exchanges += 1;
         self.births += 1;
         self.watch(cx);
+        self.pulse_watch(cx);
         Some(self.exchanges.insert(Exchange {
             live: true,
             generation: 0,
@@ -260,6 +330,7 @@ impl Homa {
             serving: false,
             incast: false,
             silent_ticks: 0,
+            pulse: Pulse::NONE,
             out: Outbound::NONE,
             inb: Inbound::NONE,
         }))
@@ -336,7 +407,7 @@ impl Homa {
             Kind::Resend { offset_bytes, length_bytes, priority } => {
                 self.on_resend(from, name, offset_bytes, length_bytes, priority, cx);
             }
-            Kind::Busy => self.on_busy(from, name),
+            Kind::Busy => self.on_busy(from, name, cx.now()),
             Kind::Unknown => self.on_unknown(from, name, cx),
             Kind::Cutoffs(published) => self.on_cutoffs(from, published),
             Kind::NeedAck => self.on_need_ack(from, name),
@@ -383,6 +454,7 @@ impl Machine for Homa {
     fn expire(&mut self, timer: Timer, cx: &mut HomaCx<'_>) {
         match timer {
             Timer::Tick => self.on_tick(cx),
+            Timer::Quick => self.on_quick(cx),
             // The world asks for packets after each step, which is all that this is for.
             Timer::Pace => {}
             Timer::Grant => {

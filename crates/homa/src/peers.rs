@@ -3,8 +3,8 @@
 use crate::cutoffs::Cutoffs;
 use crate::heap::Heap;
 use alloc::vec::Vec;
-use cavy_core::Instant;
 use cavy_core::family::Node;
+use cavy_core::{Instant, Span};
 use hashbrown::HashTable;
 
 /// Acknowledgements that wait for a packet to ride on ([homa 2.12]).
@@ -34,6 +34,12 @@ pub(crate) struct Peer {
     /// The simulator's grants to it are spaced.
     pub(crate) next_grant_at: Instant,
     pub(crate) last_level: u8,
+    /// Smoothed round trip, once measured.
+    pub(crate) rtt: Option<Span>,
+    /// How many times the ordinary silence is borne.
+    pub(crate) patience: u32,
+    /// Window of its messages, as far as it is congested itself.
+    pub(crate) window_bytes: u32,
 }
 
 /// All peers, in slots that are used again.
@@ -115,6 +121,9 @@ impl Peer {
             active: 0,
             next_grant_at: Instant::ZERO,
             last_level: 0,
+            rtt: None,
+            patience: 1,
+            window_bytes: u32::MAX,
         }
     }
 }

@@ -170,6 +170,10 @@ impl Homa {
             self.count_duplicate(data);
         }
         self.note_arrival(extent, cx);
+        if self.config.quick.is_some() {
+            self.pulse_data(slot, data, extent, new, cx);
+        }
+        self.note_backlog(slot, data.backlog);
         if whole {
             self.deliver(slot, cx);
             self.grant_after_arrival(None, cx);
@@ -185,6 +189,7 @@ impl Homa {
         let length_bytes = exchange.inb.length;
         self.counters.delivered += 1;
         self.counters.delivered_bytes += u64::from(length_bytes);
+        self.learn(length_bytes, cx.now());
         cx.emit(Effect::Delivered { from, message, length_bytes });
         self.stop_receiving(slot, cx);
         let exchange = &mut self.exchanges[slot];
@@ -192,6 +197,7 @@ impl Homa {
             let (id, peer) = (exchange.id, exchange.peer);
             cx.emit(Effect::Released { message: Message(id) });
             self.end(slot, cx);
+            self.raise_incast_threshold();
             if self.config.recovery.is_some() && !self.config.forget_answers {
                 self.owe_ack(peer, id);
             }

@@ -8,6 +8,7 @@ use crate::exchange::{Exchange, Owner};
 use crate::machine::{ABORTS_MAX, Homa, HomaCx, Timer, Why};
 use crate::packet::{ALL_SENT, Acks, Kind};
 use crate::receiver::OwedList;
+use cavy_core::Instant;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Message};
 
@@ -149,9 +150,12 @@ impl Homa {
         self.finished.add(owner, id, !asks, self.ticks, self.config.limits.remembered);
     }
 
-    pub(crate) fn on_busy(&mut self, from: Node, name: Message) {
+    pub(crate) fn on_busy(&mut self, from: Node, name: Message, now: Instant) {
         match self.named(from, name) {
-            Some(slot) => self.exchanges[slot].silent_ticks = 0,
+            Some(slot) => {
+                self.exchanges[slot].silent_ticks = 0;
+                self.pulse_busy(slot, now);
+            }
             None => self.counters.stale += 1,
         }
     }
@@ -298,14 +302,17 @@ impl Homa {
         }
     }
 
-    fn send_resend(&mut self, slot: u32, offset_bytes: u32, length_bytes: u32) {
+    pub(crate) fn send_resend(&mut self, slot: u32, offset_bytes: u32, length_bytes: u32) {
         let priority = self.top_level();
         let (to, name) = self.addressed(slot);
         self.counters.resends_sent += 1;
+        if self.exchanges[slot].mine() {
+            self.lower_incast_threshold();
+        }
         self.send(to, name, Kind::Resend { offset_bytes, length_bytes, priority });
     }
 
-    fn send_need_ack(&mut self, slot: u32) {
+    pub(crate) fn send_need_ack(&mut self, slot: u32) {
         let (to, name) = self.addressed(slot);
         self.counters.need_acks_sent += 1;
         self.send(to, name, Kind::NeedAck);

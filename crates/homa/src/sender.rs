@@ -33,7 +33,7 @@ impl Homa {
                 let mut incast = false;
                 if asks {
                     self.open_questions += 1;
-                    incast = self.config.incast.is_some_and(|i| self.open_questions > i.threshold);
+                    incast = self.open_questions > self.incast_threshold;
                     self.counters.incast_marks += u64::from(incast);
                 }
                 self.begin_sending(slot, length, incast, self.config.unscheduled_bytes);
@@ -125,7 +125,7 @@ impl Homa {
         room: Room,
         cx: &mut HomaCx<'_>,
     ) -> Option<Packet<Header>> {
-        if let Some(packet) = self.next_control() {
+        if let Some(packet) = self.next_control(cx) {
             return Some(self.paced(packet, cx));
         }
         if !self.resends.is_empty()
@@ -148,7 +148,7 @@ impl Homa {
         }
     }
 
-    fn next_control(&mut self) -> Option<Packet<Header>> {
+    fn next_control(&mut self, cx: &mut HomaCx<'_>) -> Option<Packet<Header>> {
         loop {
             match self.control.pop_front()? {
                 Pending::Packet { to, name, kind } => {
@@ -166,6 +166,9 @@ impl Homa {
                     };
                     let (to, name) = (exchange.node, exchange.own_name());
                     self.counters.grants_sent += 1;
+                    if self.config.quick.is_some() {
+                        self.pulse_granted(slot, cx.now());
+                    }
                     return Some(self.control_packet(to, name, kind));
                 }
             }
@@ -337,6 +340,7 @@ impl Homa {
 
     /// A message has been sent to its end. What nobody will ask for again is forgotten.
     fn on_all_sent(&mut self, slot: u32, cx: &mut HomaCx<'_>) {
+        self.pulse_watch(cx);
         let exchange = &self.exchanges[slot];
         let answer = !exchange.mine();
         let forget = if answer {

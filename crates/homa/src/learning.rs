@@ -1,0 +1,184 @@
+//! Cut-offs from what arrives: the module's daemon, and an online variant ([homa 2.6], [homa 8.2]
+//! point 6).
+//!
+//! Sizes are counted in logarithmic buckets of 1/8 octave. All sums have 64 bits. There is no timer:
+//! a new look is taken when a message arrives and the last look is old.
+
+use crate::config::{Learning, Publish};
+use crate::cutoffs::{Cutoffs, LEVELS_MAX};
+use crate::machine::Homa;
+use alloc::vec;
+use alloc::vec::Vec;
+use cavy_core::Instant;
+
+const BUCKETS: usize = 256;
+/// One message; a fraction is left of it after decay.
+const ONE: u64 = 1 << 10;
+
+/// What has arrived, and when it was last looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Sizes {
+    weights: Vec<u64>,
+    /// Messages since the last look.
+    fresh: u64,
+    next_look_at: Option<Instant>,
+    deciles: [u32; 9],
+}
+
+/// What the sizes say.
+struct Proposal {
+    cutoffs: Cutoffs,
+    unscheduled_levels: u8,
+}
+
+/// The bucket of a size; sizes below 8 have their own.
+fn bucket(size: u32) -> usize {
+    if size < 8 {
+        return size as usize;
+    }
+    let octave = size.ilog2();
+    let eighth = (size >> (octave - 3)) & 7;
+    ((octave - 2) * 8 + eighth) as usize
+}
+
+/// The largest size in `bucket`.
+fn largest(bucket: usize) -> u32 {
+    if bucket < 8 {
+        return bucket as u32;
+    }
+    let (octave, eighth) = (bucket as u32 / 8 + 2, bucket as u64 % 8);
+    let end = (8 + eighth + 1) << (octave - 3);
+    (end - 1).min(u32::MAX.into()) as u32
+}
+
+impl Sizes {
+    pub(crate) fn new() -> Sizes {
+        Sizes { weights: vec![0; BUCKETS], fresh: 0, next_look_at: None, deciles: [0; 9] }
+    }
+
+    fn add(&mut self, size: u32) {
+        self.weights[bucket(size)] += ONE;
+        self.fresh += 1;
+    }
+
+    fn decay(&mut self, keep_per_mille: u32) {
+        for weight in &mut self.weights {
+            *weight = *weight / 1_000 * u64::from(keep_per_mille)
+                + *weight % 1_000 * u64::from(keep_per_mille) / 1_000;
+        }
+    }
+
+    /// (largest size, number, unscheduled bytes, bytes) of each bucket in use.
+    fn rows(&self, limit: u32) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ {
+        self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0).map(
+            move |(index, &weight)| {
+                let size = largest(index);
+                let unscheduled = u64::from(size.min(limit)).saturating_mul(weight);
+                (size, weight, unscheduled, u64::from(size).saturating_mul(weight))
+            },
+        )
+    }
+
+    /// Equal shares of the unscheduled bytes for as many levels as their fraction of all bytes
+    /// entitles them to.
+    fn propose(&self, levels: u8, limit: u32) -> Option<Proposal> {
+        let (mut unscheduled, mut all) = (0u64, 0u64);
+        for (_, _, head, bytes) in self.rows(limit) {
+            unscheduled = unscheduled.saturating_add(head);
+            all = all.saturating_add(bytes);
+        }
+        if all == 0 {
+            return None;
+        }
+        let share = u128::from(unscheduled) * u128::from(levels) * 2 + u128::from(all);
+        let share = (share / (2 * u128::from(all))) as u8;
+        let count = share.clamp(1, (levels - 1).max(1));
+        let target = 1 + unscheduled / u64::from(count);
+        let mut bounds = [0; LEVELS_MAX as usize];
+        let (mut found, mut sum, mut next) = (0usize, 0u64, target);
+        for (size, _, head, _) in self.rows(limit) {
+            sum = sum.saturating_add(head);
+            while sum >= next && found + 1 < usize::from(count) {
+                bounds[found] = size;
+                found += 1;
+                next = next.saturating_add(target);
+            }
+        }
+        let cutoffs = Cutoffs::new(levels, &bounds[..found])?;
+        Some(Proposal { cutoffs, unscheduled_levels: count })
+    }
+
+    /// The largest share of unscheduled bytes that one level has, per mille of an equal share.
+    fn imbalance(&self, cutoffs: &Cutoffs, count: u8, limit: u32) -> u64 {
+        let mut shares = [0u64; LEVELS_MAX as usize];
+        for (size, _, head, _) in self.rows(limit) {
+            let share = &mut shares[usize::from(cutoffs.level(size))];
+            *share = share.saturating_add(head);
+        }
+        let most = shares.iter().copied().max().unwrap_or(0);
+        let all: u128 = shares.iter().map(|&share| u128::from(share)).sum();
+        (u128::from(most) * u128::from(count) * 1_000 / all.max(1)) as u64
+    }
+
+    fn deciles(&self) -> [u32; 9] {
+        let all: u128 = self.weights.iter().map(|&weight| u128::from(weight)).sum();
+        let mut deciles = [0; 9];
+        let (mut found, mut sum) = (0, 0u128);
+        for (index, &weight) in self.weights.iter().enumerate() {
+            sum += u128::from(weight);
+            while found < 9 && sum * 10 >= all * (found as u128 + 1) && all > 0 {
+                deciles[found] = largest(index);
+                found += 1;
+            }
+        }
+        deciles
+    }
+}
+
+impl Homa {
+    /// A message of `size` bytes has arrived: count it, and take a look when one is due.
+    pub(crate) fn learn(&mut self, size: u32, now: Instant) {
+        let Some(learning) = self.config.learning else { return };
+        self.sizes.add(size);
+        let due = *self.sizes.next_look_at.get_or_insert(now + learning.interval);
+        if now < due || self.sizes.fresh < learning.messages_min {
+            return;
+        }
+        self.sizes.next_look_at = Some(now + learning.interval);
+        self.sizes.fresh = 0;
+        self.look(&learning);
+        self.sizes.decay(learning.keep_per_mille);
+    }
+
+    fn look(&mut self, learning: &Learning) {
+        let limit = self.config.unscheduled_bytes;
+        let Some(proposal) = self.sizes.propose(self.config.levels, limit) else { return };
+        let publish = match learning.publish {
+            Publish::Deciles => {
+                let deciles = self.sizes.deciles();
+                let moved = |(&new, &old): (&u32, &u32)| {
+                    u64::from(new.abs_diff(old)) * 1_000 / u64::from(old.max(1))
+                };
+                let moves = deciles.iter().zip(&self.sizes.deciles).map(moved).sum::<u64>();
+                let far = moves >= 1_000;
+                if far {
+                    self.sizes.deciles = deciles;
+                }
+                far
+            }
+            Publish::Imbalance { per_mille } => {
+                let count = proposal.unscheduled_levels;
+                let now = self.sizes.imbalance(&self.own_cutoffs, count, limit);
+                let then = self.sizes.imbalance(&proposal.cutoffs, count, limit);
+                now > then + u64::from(per_mille)
+            }
+        };
+        if publish && proposal.cutoffs != self.own_cutoffs {
+            self.own_cutoffs = proposal.cutoffs;
+            self.own_version = self.own_version.checked_add(1).unwrap_or(1);
+            self.config.scheduled_levels =
+                (self.config.levels - proposal.unscheduled_levels).max(1);
+            self.counters.cutoffs_learned += 1;
+        }
+    }
+}
