@@ -31,6 +31,12 @@ pub enum Purpose {
     Ties = 7,
     /// Inputs made up by tests.
     Test = 8,
+    /// Which of several equal paths a packet takes, and the coins switches toss.
+    Routing = 9,
+    /// To whom messages go.
+    Destinations = 10,
+    /// How long messages are.
+    Sizes = 11,
 }
 
 /// One deterministic stream of random integers.
