@@ -15,6 +15,7 @@
 //! all of it is held to.
 
 pub mod cpu;
+pub mod net;
 pub mod pending;
 pub mod statistics;
 pub mod theory;

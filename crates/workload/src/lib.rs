@@ -15,7 +15,7 @@
 //! (`[persephone 4.2]`). No file formats: whoever reads a trace hands over its requests.
 //!
 //! **Reading order.** [`service`] (how much work), [`mix`] (of which type), [`arrivals`] (when),
-//! then [`source`], which puts them together.
+//! then [`source`], which puts them together. Messages on a network have [`sizes`] instead.
 //!
 //! **Floats.** Distributions are inverted in `f64` with `+ - * /`, which IEEE 754 fixes to the last
 //! bit, and with `libm`, which is the same software on every target; what leaves this crate is
@@ -43,9 +43,11 @@ mod bits;
 pub mod mix;
 mod normal;
 pub mod service;
+pub mod sizes;
 pub mod source;
 
 pub use arrivals::{Arrivals, ArrivalsError};
 pub use mix::{Mix, MixError, Type};
 pub use service::{Sampler, Service, ServiceError};
+pub use sizes::{Sizes, SizesError};
 pub use source::{Phase, Request, Source, TraceError, Workload, WorkloadError, check_trace};

@@ -1,0 +1,255 @@
+//! The sending end of a link: what is on the wire, what waits, and in which order it goes.
+
+use super::clock::{Ps, Rate};
+use super::network::Order;
+use super::packets::{NIL, Packets};
+use super::topology::PortClass;
+
+/// Headers sent for one packet of data when both wait `[homa 3.8]`.
+const HEADERS_PER_DATA: u32 = 10;
+
+/// A packet waiting where order is more than a level.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    index: u32,
+    rank: u32,
+    flow: u64,
+}
+
+/// What a port saw since its record began; bytes are those of waiting frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct QueueRecord {
+    /// Sum of bytes times picoseconds.
+    pub integral: u128,
+    pub max_bytes: u64,
+    pub sent_packets: u64,
+    pub sent_bytes: u64,
+    since: Ps,
+}
+
+#[derive(Debug)]
+pub(super) struct Port {
+    pub rate: Rate,
+    /// From the end of sending to the arrival at the next place's queue or transport.
+    pub delay: Ps,
+    /// Where it leads, as [`super::packets::InFlight`] counts.
+    pub to: u16,
+    pub class: PortClass,
+    /// Rules about faults may concern it.
+    pub faulty: bool,
+    /// An event at `busy_until` is pending.
+    pub armed: bool,
+    /// When the packet on the wire has left.
+    pub busy_until: Ps,
+    /// Level and rank of that packet.
+    serving: (u8, u32),
+    order: Order,
+    heads: [u32; 8],
+    tails: [u32; 8],
+    /// Bit n: level n is not empty.
+    filled: u8,
+    /// In order of arrival: all of pFabric's packets, or the data of a trimming port.
+    line: Vec<Waiting>,
+    line_bytes: u64,
+    headers_in_row: u32,
+    pub waiting_bytes: u64,
+    pub waiting_packets: u32,
+    pub record: QueueRecord,
+}
+
+impl Port {
+    pub(super) fn new(rate: Rate, delay: Ps, to: u16, class: PortClass, order: Order) -> Port {
+        Port {
+            rate,
+            delay,
+            to,
+            class,
+            faulty: false,
+            armed: false,
+            busy_until: 0,
+            serving: (0, 0),
+            order,
+            heads: [NIL; 8],
+            tails: [NIL; 8],
+            filled: 0,
+            line: Vec::new(),
+            line_bytes: 0,
+            headers_in_row: 0,
+            waiting_bytes: 0,
+            waiting_packets: 0,
+            record: QueueRecord::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_idle(&self, now: Ps) -> bool {
+        self.busy_until <= now && self.waiting_packets == 0
+    }
+
+    /// Begins the record anew at `now`.
+    pub(super) fn restart_record(&mut self, now: Ps) {
+        self.record =
+            QueueRecord { since: now, max_bytes: self.waiting_bytes, ..QueueRecord::default() };
+    }
+
+    /// Brings the integral of the record up to `now`.
+    #[inline]
+    pub(super) fn account(&mut self, now: Ps) {
+        let passed = now - self.record.since;
+        self.record.integral += u128::from(self.waiting_bytes) * u128::from(passed);
+        self.record.since = now;
+    }
+
+    /// Puts a packet on the wire; when it has left.
+    #[inline]
+    pub(super) fn begin<H: Copy>(&mut self, packets: &Packets<H>, index: u32, now: Ps) -> Ps {
+        let packet = packets.get(index);
+        self.serving = (packet.priority, packet.rank);
+        self.record.sent_packets += 1;
+        self.record.sent_bytes += u64::from(packet.wire_bytes);
+        self.busy_until = now + self.rate.time(u32::from(packet.wire_bytes));
+        self.busy_until
+    }
+
+    /// Puts a packet in its queue. The port is busy or has a queue.
+    #[inline]
+    pub(super) fn push<H: Copy>(&mut self, packets: &mut Packets<H>, index: u32, now: Ps) {
+        self.account(now);
+        let residual = self.busy_until.saturating_sub(now);
+        let packet = packets.get_mut(index);
+        packet.queued_at = now;
+        let bytes = u64::from(packet.frame_bytes());
+        let lower_on_wire = match self.order {
+            Order::Levels => self.serving.0 < packet.priority,
+            Order::SmallestRank => self.serving.1 > packet.rank,
+            Order::Fifo | Order::Trim { .. } => false,
+        };
+        if lower_on_wire {
+            let lag = u32::try_from(residual).unwrap_or(u32::MAX);
+            packet.lag = packet.lag.saturating_add(lag);
+            // From then on it waits behind its equals and betters only.
+            packet.queued_at += residual;
+        }
+        let lane = match self.order {
+            Order::Fifo => Some(0),
+            Order::Levels => Some(usize::from(packet.priority)),
+            Order::SmallestRank => None,
+            Order::Trim { .. } => packet.is_bare().then_some(1),
+        };
+        let waiting = Waiting { index, rank: packet.rank, flow: packet.flow() };
+        packet.next = NIL;
+        self.waiting_bytes += bytes;
+        self.waiting_packets += 1;
+        self.record.max_bytes = self.record.max_bytes.max(self.waiting_bytes);
+        let Some(lane) = lane else {
+            self.line.push(waiting);
+            self.line_bytes += bytes;
+            return;
+        };
+        if self.filled & (1 << lane) == 0 {
+            self.filled |= 1 << lane;
+            self.heads[lane] = index;
+        } else {
+            packets.get_mut(self.tails[lane]).next = index;
+        }
+        self.tails[lane] = index;
+    }
+
+    /// Takes the packet that goes next out of the queue and notes how long it waited.
+    #[inline]
+    pub(super) fn pop<H: Copy>(&mut self, packets: &mut Packets<H>, now: Ps) -> Option<u32> {
+        let index = match self.order {
+            Order::Fifo | Order::Levels => self.pop_lane(packets)?,
+            Order::SmallestRank => {
+                let place = self.next_by_rank()?;
+                self.take_line(packets, place)
+            }
+            Order::Trim { .. } => {
+                let data_turn = self.headers_in_row >= HEADERS_PER_DATA || self.filled == 0;
+                if data_turn && !self.line.is_empty() {
+                    self.headers_in_row = 0;
+                    self.take_line(packets, 0)
+                } else {
+                    // Only headers that data waits for count against them.
+                    let row = if self.line.is_empty() { 0 } else { self.headers_in_row + 1 };
+                    self.headers_in_row = row;
+                    self.pop_lane(packets)?
+                }
+            }
+        };
+        self.account(now);
+        let packet = packets.get_mut(index);
+        self.waiting_bytes -= u64::from(packet.frame_bytes());
+        self.waiting_packets -= 1;
+        let waited = u32::try_from(now.saturating_sub(packet.queued_at)).unwrap_or(u32::MAX);
+        packet.queueing = packet.queueing.saturating_add(waited);
+        Some(index)
+    }
+
+    #[inline]
+    fn pop_lane<H: Copy>(&mut self, packets: &Packets<H>) -> Option<u32> {
+        if self.filled == 0 {
+            return None;
+        }
+        let lane = 7 - self.filled.leading_zeros() as usize;
+        let index = self.heads[lane];
+        self.heads[lane] = packets.get(index).next;
+        if self.heads[lane] == NIL {
+            self.filled &= !(1 << lane);
+        }
+        Some(index)
+    }
+
+    fn take_line<H: Copy>(&mut self, packets: &Packets<H>, place: usize) -> u32 {
+        let index = self.line.remove(place).index;
+        self.line_bytes -= u64::from(packets.get(index).frame_bytes());
+        index
+    }
+
+    /// The earliest packet of the flow that has the smallest rank.
+    fn next_by_rank(&self) -> Option<usize> {
+        let mut best = self.line.first()?;
+        for waiting in &self.line {
+            if waiting.rank < best.rank {
+                best = waiting;
+            }
+        }
+        let flow = best.flow;
+        self.line.iter().position(|waiting| waiting.flow == flow)
+    }
+
+    /// Takes out the waiting packet of the largest rank, the latest of equals, if that rank is above
+    /// `rank`: an arriving packet is the latest of its equals.
+    pub(super) fn evict_above<H: Copy>(
+        &mut self,
+        packets: &Packets<H>,
+        rank: u32,
+        now: Ps,
+    ) -> Option<u32> {
+        let (place, worst) =
+            self.line.iter().enumerate().max_by_key(|(place, waiting)| (waiting.rank, *place))?;
+        if worst.rank <= rank {
+            return None;
+        }
+        Some(self.evict(packets, place, now))
+    }
+
+    /// Takes out the data packet that arrived last.
+    pub(super) fn evict_newest<H: Copy>(&mut self, packets: &Packets<H>, now: Ps) -> Option<u32> {
+        let last = self.line.len().checked_sub(1)?;
+        Some(self.evict(packets, last, now))
+    }
+
+    fn evict<H: Copy>(&mut self, packets: &Packets<H>, place: usize, now: Ps) -> u32 {
+        self.account(now);
+        let index = self.take_line(packets, place);
+        self.waiting_bytes -= u64::from(packets.get(index).frame_bytes());
+        self.waiting_packets -= 1;
+        index
+    }
+
+    /// Bytes of data waiting at a trimming port.
+    pub(super) fn data_bytes(&self) -> u64 {
+        self.line_bytes
+    }
+}
