@@ -2,6 +2,16 @@
 
 #[path = "../examples/blast/transport.rs"]
 mod blast;
+#[path = "net/conservation.rs"]
+mod conservation;
+#[path = "net/faults.rs"]
+mod faults;
+#[path = "net/ports.rs"]
+mod ports;
+#[path = "net/script.rs"]
+mod script;
+#[path = "net/theory.rs"]
+mod theory;
 
 use blast::Blast;
 use cavy_core::Span;

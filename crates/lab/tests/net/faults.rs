@@ -1,0 +1,176 @@
+//! Faults by rule, crashes, freezes.
+
+use crate::blast::Blast;
+use crate::script::{Log, Script, arrive_apart};
+use cavy_core::family::Node;
+use cavy_core::{Instant, Ratio, Span};
+use cavy_lab::net::traffic::{Listed, OpenLoop};
+use cavy_lab::net::{
+    Bins, Ended, Faults, Network, Outage, OutageKind, Place, Rate, Report, Rule, Setup, SetupError,
+    Submission, Topology, Unobserved, What, Which, run, run_to_machines,
+};
+use cavy_lab::pending::Wheel;
+use cavy_workload::Sizes;
+
+fn star(faults: Faults) -> Setup {
+    let topology = Topology::star(16, Rate::gbps(10), Span::ZERO).unwrap();
+    let network = Network::new(topology);
+    Setup { faults, ..Setup::new(network, 1, Span::from_ms(10), Bins::up_to(vec![])) }
+}
+
+fn choose(length: u32) -> (u8, u32) {
+    (0, length)
+}
+
+fn play(setup: &Setup, lengths: &[u32]) -> (Report, Log, Vec<Script>) {
+    let mut log = Log::default();
+    let traffic = Listed::at_times(16, arrive_apart(lengths, 3_000_000));
+    let make = |_| Script::new(choose);
+    let (report, machines) = run_to_machines(setup, make, traffic, &mut Wheel::new(), &mut log);
+    (report, log, machines)
+}
+
+fn rules(rules: Vec<Rule>) -> Faults {
+    Faults { rules, outages: Vec::new() }
+}
+
+#[test]
+fn the_nth_match_is_lost_and_the_first_rule_decides() {
+    let from_three = Which { from: Some(Node(3)), ..Which::any() };
+    let faults = rules(vec![
+        Rule { which: from_three, what: What::LoseNth(2) },
+        Rule { which: Which::any(), what: What::LoseNth(2) },
+    ]);
+    let (report, log, _) = play(&star(faults), &[100, 200, 300, 400]);
+    // Host 3 sends 300, its first: the first rule lets it pass and the second is not asked, so the
+    // second match of that is 200.
+    assert_eq!(log.lost, [200]);
+    assert_eq!((report.packets.lost_fault, report.messages.finished), (1, 3));
+    assert_eq!((report.ended, report.messages.unfinished), (Ended::Time, 1));
+}
+
+#[test]
+fn a_ratio_of_packets_is_lost() {
+    let setup = star(Faults::loss(Ratio::new(1, 20).unwrap()));
+    let sizes = Sizes::constant(1000).unwrap();
+    let traffic = OpenLoop::all_to_all(16, sizes, 100_000.0).start(16, 1).unwrap();
+    let report = run(&setup, |_| Blast::default(), traffic, &mut Wheel::new(), &mut Unobserved);
+    let (sent, lost) = (report.packets.sent as f64, report.packets.lost_fault as f64);
+    // Four standard deviations.
+    assert!((lost - sent / 20.0).abs() < 4.0 * (sent * 0.05 * 0.95).sqrt(), "{lost} of {sent}");
+    assert_eq!(report.messages.unfinished, report.packets.lost_fault);
+}
+
+#[test]
+fn a_link_is_down_for_a_while() {
+    let (since, until) = (Instant::from_ns(5_000), Instant::from_ns(12_000));
+    let which = Which::link(Place::Switch(0), Place::Host(0), since, until);
+    let faults = rules(vec![Rule { which, what: What::Down }]);
+    // They begin to leave the switch 3.25 us, 6.25, 9.25, 12.25 after the start.
+    let (_, log, _) = play(&star(faults), &[100, 200, 300, 400]);
+    assert_eq!(log.lost, [200, 300]);
+}
+
+#[test]
+fn packets_are_copied_and_late() {
+    let always = Ratio::new(1, 1).unwrap();
+    let only = |host| Which { from: Some(Node(host)), ..Which::any() };
+    let copied = What::Duplicate { ratio: always, after: Span::from_us(10) };
+    let late = What::Delay { ratio: always, by: Span::from_us(5) };
+    let faults =
+        rules(vec![Rule { which: only(1), what: copied }, Rule { which: only(2), what: late }]);
+    let setup = Setup { linger: Span::from_us(20), ..star(faults) };
+    let (report, log, _) = play(&setup, &[100, 200, 300]);
+    let order: Vec<u32> = log.received_at.iter().map(|r| r.0).collect();
+    assert_eq!(order, [100, 300, 200, 100]);
+    assert_eq!(log.received_at[3].1 - log.received_at[0].1, 10_000_000);
+    // The copy is delivered as well by a transport that does not look.
+    assert_eq!((report.messages.finished, report.messages.unexpected), (3, 1));
+    assert_eq!(report.packets.sent, report.packets.received);
+}
+
+#[test]
+fn rules_may_ask_for_payload_only() {
+    let with_payload = |with| Which { with_payload: Some(with), ..Which::any() };
+    for (with, lost) in [(true, 2), (false, 0)] {
+        let faults = rules(vec![Rule { which: with_payload(with), what: What::Down }]);
+        let (report, _, _) = play(&star(faults), &[100, 200]);
+        assert_eq!(report.packets.lost_fault, lost);
+    }
+}
+
+#[test]
+fn a_crash_loses_what_comes_and_a_new_machine_starts() {
+    let (from, until) = (Instant::from_ns(5_000), Instant::from_ns(12_000));
+    let outage = Outage { host: Node(0), from, until, kind: OutageKind::Crash };
+    let setup = star(Faults { rules: vec![], outages: vec![outage] });
+    let mut made = 0;
+    let make = |node| {
+        made += u32::from(node == Node(0));
+        Script { ring_every_ns: Some(4_000), ..Script::new(choose) }
+    };
+    let setup = Setup { duration: Span::from_us(30), drain: Span::from_us(10), ..setup };
+    let traffic = Listed::at_times(16, arrive_apart(&[100, 200, 300, 400], 3_000_000));
+    let mut log = Log::default();
+    let (report, machines) = run_to_machines(&setup, make, traffic, &mut Wheel::new(), &mut log);
+    assert_eq!(made, 2);
+    assert_eq!(log.lost, [200, 300]);
+    assert_eq!((report.packets.lost_down, report.messages.finished), (2, 2));
+    // The timers of the old machine are gone; those of the new one count from its start.
+    assert_eq!(machines[0].rings.first(), Some(&16_000));
+    assert_eq!(machines[1].rings.first(), Some(&4_000));
+}
+
+#[test]
+fn a_crash_orphans_the_messages_of_its_host() {
+    let (from, until) = (Instant::from_ns(3_000), Instant::from_ns(50_000));
+    let outage = Outage { host: Node(1), from, until, kind: OutageKind::Crash };
+    let setup = star(Faults { rules: vec![], outages: vec![outage] });
+    let one = |from, at, length_bytes| {
+        (Node(from), Submission { at, to: Node(0), length_bytes, asks: false })
+    };
+    // A long message that is half sent, one submitted while down, one after.
+    let list =
+        [one(1, 0, 100_000), one(1, 20_000_000, 100), one(1, 60_000_000, 100), one(2, 0, 100)];
+    let traffic = Listed::at_times(16, list);
+    let report = run(&setup, |_| Blast::default(), traffic, &mut Wheel::new(), &mut Unobserved);
+    let messages = report.messages;
+    assert_eq!((messages.orphaned, messages.refused, messages.finished), (1, 1, 2));
+    assert_eq!((messages.unfinished, report.ended), (0, Ended::Finished));
+}
+
+#[test]
+fn homa_2_14_a_frozen_host_does_everything_later_and_once() {
+    let (from, until) = (Instant::from_ns(5_000), Instant::from_ns(12_000));
+    let outage = Outage { host: Node(0), from, until, kind: OutageKind::Freeze };
+    let setup = star(Faults { rules: vec![], outages: vec![outage] });
+    let setup = Setup { duration: Span::from_us(30), linger: Span::from_us(5), ..setup };
+    let make = |_| Script { ring_every_ns: Some(4_000), ..Script::new(choose) };
+    let mut list = arrive_apart(&[100, 200, 300, 400], 3_000_000);
+    list.push((Node(0), Submission { at: 6_000_000, to: Node(5), length_bytes: 50, asks: false }));
+    let mut log = Log::default();
+    let traffic = Listed::at_times(16, list);
+    let (report, machines) = run_to_machines(&setup, make, traffic, &mut Wheel::new(), &mut log);
+    assert_eq!((report.messages.finished, report.packets.received), (5, 5));
+    // The ring of 8 us comes at the thaw, and the next one four later.
+    assert_eq!(machines[0].rings, [4_000, 12_000, 16_000]);
+    let to_host_zero = log.received_at.iter().filter(|r| r.0 >= 100);
+    assert!(
+        to_host_zero.clone().all(|r| !(5_000_000..12_000_000).contains(&r.1)),
+        "{:?}",
+        log.received_at
+    );
+}
+
+#[test]
+fn wrong_faults_are_refused() {
+    let nth = rules(vec![Rule { which: Which::any(), what: What::LoseNth(0) }]);
+    assert_eq!(star(nth).check(), Err(SetupError::NthZero { rule: 0 }));
+    let which = Which { link: Some((Place::Host(0), Place::Host(1))), ..Which::any() };
+    let link = rules(vec![Rule { which, what: What::Down }]);
+    assert_eq!(star(link).check(), Err(SetupError::NoLink { rule: 0 }));
+    let at = Instant::from_ns(5);
+    let outage = Outage { host: Node(3), from: at, until: at, kind: OutageKind::Crash };
+    let outage = Faults { rules: vec![], outages: vec![outage] };
+    assert_eq!(star(outage).check(), Err(SetupError::Outage { host: 3, hosts: 16 }));
+}
