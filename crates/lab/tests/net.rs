@@ -6,6 +6,8 @@ mod blast;
 mod conservation;
 #[path = "net/faults.rs"]
 mod faults;
+#[path = "net/oracle.rs"]
+mod oracle;
 #[path = "net/ports.rs"]
 mod ports;
 #[path = "net/script.rs"]

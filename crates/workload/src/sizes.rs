@@ -311,7 +311,8 @@ impl Strata {
                 break;
             }
         }
-        let within = (place(jitter, 1 << 52) + 1) as f64 / (1u64 << 52) as f64;
+        // The middle of one of 2^20 parts, so that rounding never reaches the next stratum.
+        let within = (place(jitter, 1 << 20) as f64 + 0.5) / (1u64 << 20) as f64;
         (stratum as f64 + within) / count as f64
     }
 

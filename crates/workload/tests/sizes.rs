@@ -113,7 +113,7 @@ fn homa_4_4_strata_bring_short_runs_to_their_load() {
         let mut sum = 0.0;
         for host in 0..48 {
             let mut stream = Stream::keyed(1, host, Purpose::Sizes);
-            for number in 0..500 {
+            for number in 0..10_000 {
                 let unit = match &strata {
                     None => stream.unit(),
                     Some(strata) => strata.unit(host, number, stream.bits()),
@@ -121,10 +121,10 @@ fn homa_4_4_strata_bring_short_runs_to_their_load() {
                 sum += f64::from(sizes.at(unit));
             }
         }
-        sum / 24_000.0 / sizes.mean_bytes()
+        sum / 480_000.0 / sizes.mean_bytes()
     };
-    let stratified = mean(Some(Strata::new(1, 48, 500)));
-    assert!((stratified - 1.0).abs() < 0.02, "{stratified}");
+    let stratified = mean(Some(Strata::new(1, 48, 10_000)));
+    assert!((stratified - 1.0).abs() < 0.01, "{stratified}");
     assert!((mean(None) - 1.0).abs() > (stratified - 1.0).abs());
 }
 

@@ -22,6 +22,7 @@ mod ideal;
 mod messages;
 mod network;
 mod observer;
+pub mod oracle;
 mod packets;
 mod port;
 mod report;
