@@ -14,6 +14,8 @@ mod ports;
 mod script;
 #[path = "net/theory.rs"]
 mod theory;
+#[path = "net/watch.rs"]
+mod watch;
 
 use blast::Blast;
 use cavy_core::Span;

@@ -72,6 +72,11 @@ impl Machine for Blast {
 }
 
 impl Blast {
+    /// Is there a message of which a part has come?
+    pub fn is_receiving(&self) -> bool {
+        !self.inbound.is_empty()
+    }
+
     fn receive(
         &mut self,
         from: Node,

@@ -29,7 +29,9 @@ mod report;
 mod setup;
 mod timers;
 mod topology;
+pub mod trace;
 pub mod traffic;
+mod waste;
 mod world;
 
 pub use baseline::own_best;
@@ -47,6 +49,7 @@ pub use report::{
 pub use setup::{Setup, SetupError};
 pub use topology::{Egress, Link, NODES_MAX, Place, PortClass, Topology, TopologyError};
 pub use traffic::{Submission, Traffic};
+pub use waste::Waste;
 
 use crate::pending::Pending;
 use cavy_core::family::Node;
