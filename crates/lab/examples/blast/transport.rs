@@ -37,8 +37,8 @@ struct Outbound {
 pub struct Blast {
     /// In the order of submission.
     outbound: VecDeque<Outbound>,
-    /// (sender, message, bytes missing), sorted.
-    inbound: Vec<(Node, Message, u32)>,
+    /// (sender, message, bytes missing) of messages of which a part has come, sorted.
+    pub inbound: Vec<(Node, Message, u32)>,
 }
 
 impl Machine for Blast {
@@ -72,11 +72,6 @@ impl Machine for Blast {
 }
 
 impl Blast {
-    /// Is there a message of which a part has come?
-    pub fn is_receiving(&self) -> bool {
-        !self.inbound.is_empty()
-    }
-
     fn receive(
         &mut self,
         from: Node,

@@ -61,7 +61,7 @@ fn homa_5_5_what_counts_is_the_answer_of_the_receiver_at_the_time() {
     };
     let topology = Topology::new(3, 1, &[link(0, 1), link(1, 10), link(2, 10)]).unwrap();
     let setup = Setup::new(Network::new(topology), 1, Span::from_us(100), Bins::up_to(vec![]));
-    let mut waste = Waste::new(&setup, Blast::is_receiving);
+    let mut waste = Waste::new(&setup, |blast: &Blast| !blast.inbound.is_empty());
     let traffic = Listed::at_times(3, [one(0, 2, 0, 2_920)]);
     run(&setup, |_| Blast::default(), traffic, &mut Wheel::new(), &mut waste);
     // From the first packet's delivery (0.5 us after its end on the downlink) to the second's: 12,304

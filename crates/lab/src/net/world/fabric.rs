@@ -41,7 +41,7 @@ where
                 let mut digest = cavy_core::Digest::new();
                 digest.fold(packet.flow());
                 digest.fold(u64::from(packet.to().0) << 32 | u64::from(switch));
-                (u128::from(digest.value().rotate_left(32)) * u128::from(count) >> 64) as u64
+                ((u128::from(digest.value().rotate_left(32)) * u128::from(count)) >> 64) as u64
             }
         };
         choices[choice as usize]
@@ -141,8 +141,10 @@ where
             let Place::Switch(switch) = self.egress[port as usize].from else { return Some(index) };
             let newest = self.switch_rngs[switch as usize].below(2) == 0;
             let evicted = if newest { state.evict_newest(&self.packets, self.now) } else { None };
+            if let Some(victim) = evicted {
+                self.uncount_shared(port, victim);
+            }
             let victim = evicted.unwrap_or(index);
-            self.uncount_shared_if(evicted.is_some(), port, victim);
             self.trim(port, victim);
             if victim != index {
                 // The arriving packet takes the place of a newest one that may have been shorter.
@@ -173,12 +175,6 @@ where
         self.packets.get_mut(index).trim(wire);
         self.counts.trimmed += 1;
         self.observer.trimmed(&self.egress[port as usize], self.packets.get(index), self.now);
-    }
-
-    fn uncount_shared_if(&mut self, evicted: bool, port: u32, index: u32) {
-        if evicted {
-            self.uncount_shared(port, index);
-        }
     }
 
     fn uncount_shared(&mut self, port: u32, index: u32) {

@@ -412,7 +412,7 @@ where
 
     fn outage(&mut self, number: usize) {
         let outage = self.setup.faults.outages[number / 2];
-        let begins = number % 2 == 0;
+        let begins = number.is_multiple_of(2);
         let Some(host) = self.hosts.get_mut(outage.host.0 as usize) else { return };
         match (outage.kind, begins) {
             (OutageKind::Freeze, true) => {
