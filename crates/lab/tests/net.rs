@@ -14,6 +14,8 @@ mod ports;
 mod script;
 #[path = "net/theory.rs"]
 mod theory;
+#[path = "net/traffic.rs"]
+mod traffic;
 #[path = "net/watch.rs"]
 mod watch;
 
