@@ -286,7 +286,7 @@ impl Default for Limits {
             peers: 10_000,
             gaps: 128,
             waiting: 1 << 16,
-            remembered: 1 << 14,
+            remembered: 1 << 12,
             buffer_bytes: u64::MAX,
         }
     }

@@ -191,7 +191,9 @@ impl Exchanges {
 
     /// Puts `exchange` in a slot; its generation is set here.
     pub(crate) fn insert(&mut self, exchange: Exchange) -> u32 {
-        let slot = match self.free.pop() {
+        let reused = self.free.pop();
+        let fresh = reused.is_none();
+        let slot = match reused {
             Some(slot) => slot,
             None => {
                 self.slots.push(Exchange { generation: 0, ..exchange });
@@ -200,11 +202,17 @@ impl Exchanges {
         };
         let generation = self.slots[slot as usize].generation.wrapping_add(1);
         self.slots[slot as usize] = Exchange { generation, live: true, ..exchange };
+        // With room for twice as many, a table full of traces of removed entries is cleaned in place
+        // and never grows.
+        let room = (2 * self.slots.len()).saturating_sub(self.index.len());
         let slots = &self.slots;
         let rehash = |&slot: &u32| {
             let exchange = &slots[slot as usize];
             hash(exchange.owner, exchange.id)
         };
+        if fresh {
+            self.index.reserve(room, rehash);
+        }
         self.index.insert_unique(hash(exchange.owner, exchange.id), slot, rehash);
         slot
     }

@@ -47,6 +47,11 @@ impl Finished {
         let sequence = self.front + self.ring.len() as u64;
         self.ring.push_back(Name { node, id, tick, one_way });
         let (ring, front) = (&self.ring, self.front);
+        if self.index.is_empty() && self.index.capacity() < 2 * most as usize {
+            // Room for twice as many, once: a table full of traces of removed entries is then cleaned
+            // in place and never grows.
+            self.index.reserve(2 * most as usize + 1, |_| 0);
+        }
         self.index.insert_unique(hash(node, id), sequence, |&sequence| {
             let name = &ring[(sequence - front) as usize];
             hash(name.node, name.id)

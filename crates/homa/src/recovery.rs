@@ -62,12 +62,15 @@ impl Homa {
         self.ticks += 1;
         self.finished.expire(self.ticks.saturating_sub(recovery.remember_ticks.into()));
         let mut aborts = 0;
+        let mut watched = false;
         for slot in 0..self.exchanges.slots() {
             if self.exchanges[slot].live {
+                // While the application makes an answer there is nothing to watch.
+                watched |= !self.exchanges[slot].serving;
                 self.age(slot, &mut aborts, cx);
             }
         }
-        if self.exchanges.count() > 0 || self.finished.len() > 0 {
+        if watched || self.finished.len() > 0 {
             self.watch(cx);
         }
     }

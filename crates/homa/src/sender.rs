@@ -61,6 +61,8 @@ impl Homa {
                     _ => self.config.unscheduled_bytes,
                 };
                 self.begin_sending(slot, length, false, unscheduled);
+                self.watch(cx);
+                self.pulse_watch(cx);
             }
             (_, wrong) => {
                 let why = wrong.unwrap_or(Why::Name);
