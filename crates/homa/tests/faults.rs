@@ -56,8 +56,27 @@ fn variants() -> Vec<(&'static str, Config)> {
     if let cavy_homa::config::Granting::Spaced { window_wire_bytes, .. } = &mut spaced.granting {
         *window_wire_bytes = 800;
     }
+    let plain = quick(Config::cavy(cutoffs, 2, 8_000_000_000, 10_000));
+    let beyond = Config {
+        quick: Some(cavy_homa::config::Quick { rtt: Span::from_us(6), round_trips: 5 }),
+        informed: Some(cavy_homa::config::Informed { budget_bytes: 1_500, backlog_min: 1 }),
+        learning: Some(cavy_homa::config::Learning {
+            interval: Span::from_us(50),
+            messages_min: 2,
+            keep_per_mille: 500,
+            publish: cavy_homa::config::Publish::Imbalance { per_mille: 100 },
+        }),
+        order: cavy_homa::config::Order::Aged { credit_per_mille: 50, floor_bytes: 500 },
+        incast: Some(cavy_homa::config::Incast {
+            threshold: 2,
+            marked_bytes: 100,
+            automatic: true,
+        }),
+        ..plain
+    };
     vec![
         ("LX", quick(Config::linux())),
+        ("beyond the source", beyond),
         ("cavy", quick(Config::cavy(cutoffs, 2, 8_000_000_000, 10_000))),
         ("RC", quick(Config::ramcloud(cutoffs, 2))),
         ("SIM grants with recovery", spaced),
@@ -240,7 +259,7 @@ fn every_message_is_delivered_once_or_reported_failed() {
 
 #[test]
 fn the_oracles_catch_planted_bugs() {
-    let config = variants()[1].1;
+    let config = variants()[2].1;
     let caught = |bug: Bug| {
         std::panic::set_hook(Box::new(|_| {}));
         let caught = (0..60).filter(|&seed| {
