@@ -422,7 +422,7 @@ impl Machine for Homa {
     type Timer = Timer;
 
     /// One packet fills at most all gaps of a message and acknowledges a few; a tick ends at most
-    /// [`ABORTS_MAX`] exchanges.
+    /// 32 exchanges.
     fn effects_max(&self) -> usize {
         let packet = self.config.limits.gaps as usize + 2 + 16;
         packet.max(2 * ABORTS_MAX as usize + 8)

@@ -424,7 +424,8 @@ impl Homa {
         let guard = self.config.recovery.map_or(Span::ZERO, |r| r.resend_guard);
         let recent = !guard.is_zero() && cx.now() < out.last_sent + guard;
         let end = asked_end.min(out.next);
-        let nothing = offset >= end && !(out.length == 0 && !out.empty_unsent);
+        let empty_again = out.length == 0 && !out.empty_unsent;
+        let nothing = offset >= end && !empty_again;
         if recent || nothing {
             self.send_busy(slot);
             return;

@@ -156,13 +156,13 @@ fn case_10_overcommitment_changes_while_grants_are_out() {
         talk.rx(peer, 2, data(9_000, 0, 100, 500, Flags::default()));
     }
     assert_eq!(talk.homa.active_count(), 1);
-    talk.now = talk.now + Span::from_ms(1);
+    talk.now += Span::from_ms(1);
     talk.rx(1, 2, data(9_000, 100, 100, 500, Flags::default()));
     assert_eq!(talk.homa.active_count(), 2, "the downlink was idle while others waited");
     // The first completes: back to one, and grants given stay valid.
     for offset in (200..9_000).step_by(100) {
         talk.rx(1, 2, data(9_000, offset, 100, 9_000, Flags::default()));
-        talk.now = talk.now + Span::from_us(1);
+        talk.now += Span::from_us(1);
     }
     assert_eq!(talk.delivered(), [(1, 2)]);
     assert!(talk.homa.active_count() <= 2);
@@ -229,7 +229,7 @@ fn case_14_a_stall_counts_as_one_tick() {
     talk.pull_all();
     talk.tick();
     // The host stood still for 200 ms, far longer than the timeout: one late tick.
-    talk.now = talk.now + Span::from_ms(200);
+    talk.now += Span::from_ms(200);
     talk.tick();
     assert_eq!(talk.homa.exchange_count(), 1);
     assert_eq!(talk.homa.counters().timeouts, 0);

@@ -248,7 +248,7 @@ fn seeds(name: &str, config: &Config, lost: u64, count: u64) -> Outcome {
 #[test]
 fn every_message_is_delivered_once_or_reported_failed() {
     for (name, config) in variants() {
-        for (lost, count) in [(0, 300), (50, 500), (300, 500)] {
+        for (lost, count) in [(0, 150), (50, 250), (300, 250)] {
             let total = seeds(name, &config, lost, count);
             println!("{name}, {lost} of 1000 lost: {count} seeds, {total:?}");
             assert_eq!(total.failed, 0, "{name}: losses stopped long before the timeout");
