@@ -93,10 +93,12 @@ struct Outcome {
     restarts: u64,
 }
 
-fn run<M: Host>(config: &Config, seed: u64, lost: u64, make: impl Fn() -> M) -> Outcome
-where
-    M: AsRef<Homa>,
-{
+fn run<M: Host + AsRef<Homa>>(
+    config: &Config,
+    seed: u64,
+    lost: u64,
+    make: impl Fn() -> M,
+) -> Outcome {
     let mut toy = Toy::new((0..HOSTS).map(|_| make()).collect(), seed);
     toy.byte_ns = 2;
     toy.repeats = config.forget_answers;
