@@ -12,12 +12,14 @@
 //! microsecond claims either: on an ordinary kernel, waking a thread costs more than that.
 //!
 //! **Reading order.** [`setup`] (policy and what is refused), [`pool`], [`slots`], [`metrics`],
-//! [`record`]. Beneath them: `dispatch` drives the machine, [`handoff`] wakes workers.
+//! [`record`]. Beneath them: `dispatch` drives the machine, [`handoff`] wakes workers. Beside them:
+//! [`load`], which drives servers from outside.
 
 mod clock;
 mod dispatch;
 #[doc(hidden)]
 pub mod handoff;
+pub mod load;
 pub mod metrics;
 pub mod pool;
 pub mod record;

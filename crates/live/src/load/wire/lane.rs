@@ -1,0 +1,176 @@
+//! One connection and what is under way on it.
+
+use crate::load::clock;
+use crate::load::target::{Outcome, Ticket};
+use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply};
+use cavy_core::{Instant, Span};
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Memory for answers that a connection keeps between requests.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// One connection. Without a stream it connects when it is next used.
+#[derive(Default)]
+pub(super) struct Lane {
+    stream: Option<TcpStream>,
+    /// What could not be written yet.
+    out: VecDeque<u8>,
+    input: Vec<u8>,
+    flight: VecDeque<Flight>,
+}
+
+struct Flight {
+    ticket: Ticket,
+    sent: Instant,
+}
+
+impl Lane {
+    /// Takes a connection that stands.
+    pub fn adopt(
+        &mut self,
+        mut stream: TcpStream,
+        registry: &Registry,
+        token: Token,
+    ) -> std::io::Result<()> {
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        self.stream = Some(stream);
+        Ok(())
+    }
+
+    /// Sends the request of `ticket`; gives back the number of requests that ended because the
+    /// connection broke.
+    pub fn send(
+        &mut self,
+        ticket: Ticket,
+        protocol: &dyn Protocol,
+        (address, registry, token): (SocketAddr, &Registry, Token),
+    ) -> usize {
+        let request = protocol.request(ticket.kind());
+        // Before writing: the answer may be there before writing returns.
+        let sent = clock::now();
+        self.flight.push_back(Flight { ticket, sent });
+        if self.stream.is_none() {
+            let connected = TcpStream::connect(address).and_then(|stream| {
+                let _ = stream.set_nodelay(true);
+                self.adopt(stream, registry, token)
+            });
+            if connected.is_err() {
+                return self.fail(Outcome::ConnectionError);
+            }
+            // A connection that is being made tells when it can be written to.
+            self.out.extend(request);
+            return 0;
+        }
+        if !self.out.is_empty() {
+            self.out.extend(request);
+            return 0;
+        }
+        let Some(stream) = &mut self.stream else { return 0 };
+        match stream.write(request) {
+            Ok(written) => self.out.extend(&request[written..]),
+            Err(error) if waits(error.kind()) => self.out.extend(request),
+            Err(_) => return self.fail(Outcome::ConnectionError),
+        }
+        0
+    }
+
+    /// Writes what is left to write.
+    pub fn flush(&mut self) -> usize {
+        while !self.out.is_empty() {
+            let Some(stream) = &mut self.stream else { return 0 };
+            match stream.write(self.out.make_contiguous()) {
+                Ok(0) => return self.fail(Outcome::ConnectionError),
+                Ok(written) => drop(self.out.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if waits(error.kind()) => return 0,
+                Err(_) => return self.fail(Outcome::ConnectionError),
+            }
+        }
+        0
+    }
+
+    /// Reads what is there and finishes what it answers; gives back how many requests ended.
+    pub fn receive(&mut self, protocol: &dyn Protocol) -> usize {
+        let mut ended = 0;
+        loop {
+            let Some(stream) = &mut self.stream else { return ended };
+            let before = self.input.len();
+            self.input.resize(before + READ_BYTES, 0);
+            let read = stream.read(&mut self.input[before..]);
+            let time = clock::now();
+            self.input.truncate(before + read.as_ref().map_or(0, |read| *read));
+            match read {
+                Ok(0) => return ended + self.fail(Outcome::ConnectionError),
+                Ok(_) => ended += self.answers(protocol, time),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if waits(error.kind()) => return ended,
+                Err(_) => return ended + self.fail(Outcome::ConnectionError),
+            }
+        }
+    }
+
+    fn answers(&mut self, protocol: &dyn Protocol, time: Instant) -> usize {
+        let mut ended = 0;
+        let mut at = 0;
+        while let Some(first) = self.flight.front() {
+            match protocol.reply(first.ticket.kind(), &self.input[at..]) {
+                Reply::Partial if self.input.len() - at > REPLY_BYTES_MAX => {
+                    return ended + self.fail(Outcome::ServerError);
+                }
+                Reply::Partial => break,
+                Reply::Broken => return ended + self.fail(Outcome::ServerError),
+                Reply::Whole { length, outcome, close } => {
+                    at += length;
+                    ended += 1;
+                    if let Some(first) = self.flight.pop_front() {
+                        first.ticket.finish_at(time, outcome);
+                    }
+                    if close {
+                        return ended + self.fail(Outcome::ConnectionError);
+                    }
+                }
+            }
+        }
+        self.input.drain(..at);
+        if self.flight.is_empty() && !self.input.is_empty() {
+            // An answer to nothing: the next one could not be told from it.
+            return ended + self.fail(Outcome::ServerError);
+        }
+        if self.input.is_empty() && self.input.capacity() > KEPT_BYTES {
+            self.input = Vec::new();
+        }
+        ended
+    }
+
+    /// Closes the connection if its first request was sent longer than `timeout` ago.
+    pub fn expire(&mut self, now: Instant, timeout: Span) -> usize {
+        match self.flight.front() {
+            Some(first) if now.since(first.sent) > timeout => self.fail(Outcome::TimedOut),
+            _ => 0,
+        }
+    }
+
+    /// Closes the connection and ends all that is under way on it.
+    pub fn fail(&mut self, outcome: Outcome) -> usize {
+        self.stream = None;
+        self.out.clear();
+        self.input = Vec::new();
+        let ended = self.flight.len();
+        for flight in self.flight.drain(..) {
+            flight.ticket.finish(outcome);
+        }
+        ended
+    }
+}
+
+/// Not now, but later.
+fn waits(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::NotConnected)
+}
