@@ -7,13 +7,16 @@ CAVY := $(TARGET)/release/cavy
 LOCKED ?= --locked
 
 .DEFAULT_GOAL := reproduce
-.PHONY: reproduce build test check fmt fmt-check lint tidy wasm deny unit doc bench clean help
+.PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit doc bench clean help
 
 reproduce: build ## build, make all figures again, print where the report is (the default)
 	$(CAVY) reproduce
 
 build: ## build the command
 	$(CARGO) build --release $(LOCKED)
+
+live: build ## build cavy-live as well: servers, load generator, live studies
+	$(CARGO) build --release $(LOCKED) -p cavy-live-cli
 
 # Fast to slow, so that the first mistake is seen early; the last step is what users do.
 test: fmt-check lint tidy wasm deny unit doc build ## run all tests, then reproduce the figures
@@ -54,7 +57,10 @@ unit: ## the tests of all rooms
 	$(CARGO) test $(LOCKED) --workspace
 
 doc: ## the documentation of the code, warnings denied
-	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --all-features --no-deps
+	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --exclude cavy-live-cli \
+	  --all-features --no-deps
+	@# Not with its feature rocksdb, which compiles a large C++ library.
+	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) -p cavy-live-cli --no-deps
 
 bench: ## the benchmarks
 	cd benches && $(CARGO) bench

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Tail latency: the published remedies, made again on this machine, and tried on your own workload.
@@ -36,6 +37,12 @@ pub enum Command {
     Explain(Explain),
     /// Write, check and describe plan files.
     Plan(Plan),
+    /// Servers on real threads and sockets; runs the program `cavy-live`.
+    #[command(disable_help_flag = true)]
+    Live(Live),
+    /// Send requests on a schedule and measure latency; runs `cavy-live load`.
+    #[command(disable_help_flag = true)]
+    Load(Live),
     /// Print the completions of a shell.
     Completions(Completions),
     /// Print the manual page.
@@ -242,6 +249,14 @@ pub struct Check {
     /// Check the plan with its `[quick]` values.
     #[arg(long)]
     pub quick: bool,
+}
+
+/// `cavy live` and `cavy load`, whose arguments another program reads.
+#[derive(Arguments, Debug)]
+pub struct Live {
+    /// Arguments of `cavy-live`; `--help` lists them.
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub args: Vec<OsString>,
 }
 
 /// `cavy completions`.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 /// Exit code of wrong usage or input.
 const WRONG_INPUT: u8 = 2;
-/// Exit code of a failed check.
-const CHECK_FAILED: u8 = 1;
+/// Exit code of a check that failed, or of something that could not be done.
+pub const FAILED: u8 = 1;
 /// Exit code of an interrupted run, as shells have it.
 pub const INTERRUPTED: u8 = 130;
 
@@ -81,7 +81,7 @@ impl From<RunError> for Fault {
             RunError::Plan(error) => error.into(),
             RunError::Diverged(_) => Fault::new(error.to_string())
                 .hint("one seed must give one result: this is a defect of cavy, please report it")
-                .code(CHECK_FAILED),
+                .code(FAILED),
             RunError::Interrupted { .. } => Fault::new(error.to_string()).code(INTERRUPTED),
             RunError::Store { .. } => Fault::new(error.to_string())
                 .hint("finished points are kept; free some space and go on with `--resume`"),

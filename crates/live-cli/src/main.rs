@@ -1,3 +1,32 @@
-//! The command `cavy-live`, which `cavy live` and `cavy load` run.
+//! The command `cavy-live`: what runs on real threads and sockets, which `cavy live` and
+//! `cavy load` start.
+//!
+//! It is a program of its own so that `cavy`, which only computes, compiles none of what a server
+//! needs. stdout is data, stderr is talk. Exit codes: 0 success, 1 what was asked for failed, 2
+//! wrong usage or input, 3 percentiles were measured and must not be published, 130 interrupted.
+#![cfg_attr(test, allow(non_snake_case))]
 
-fn main() {}
+mod args;
+mod faults;
+mod load;
+mod quantity;
+mod sched;
+mod terminal;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    let done = match &args.command {
+        args::Command::Sched(args) => sched::sched(args),
+        args::Command::Load(args) => load::load(args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(fault) => {
+            terminal::talk(&fault.render());
+            ExitCode::from(fault.code)
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod completions;
 mod explain;
 mod list;
+mod live;
 mod man;
 mod plan;
 mod reproduce;
@@ -20,6 +21,8 @@ pub fn dispatch(command: &Command, clock: Clock) -> Result<Outcome, Fault> {
         Command::List(args) => list::list(args),
         Command::Explain(args) => explain::explain(args),
         Command::Plan(args) => plan::plan(args),
+        Command::Live(args) => live::live(None, args),
+        Command::Load(args) => live::live(Some("load"), args),
         Command::Completions(args) => completions::completions(args),
         Command::Man => man::man(),
     }

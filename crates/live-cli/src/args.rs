@@ -1,0 +1,306 @@
+//! What can be typed.
+
+use crate::quantity;
+use cavy_core::Span;
+use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Real servers and real load: the policies of the lab on threads and sockets.
+#[derive(Parser, Debug)]
+#[command(
+    name = "cavy-live",
+    version,
+    after_help = "Examples:
+  cavy-live sched --policy darc --workers 14         a server whose short requests stay short
+  cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
+      --type get@0.9='/get/key1' --type scan@0.1='/scan'
+
+`cavy live sched` and `cavy load` are the same commands.
+Exit codes: 0 success, 1 what was asked for failed, 2 wrong usage or input, 3 percentiles were
+measured and must not be published, 130 interrupted. Data goes to stdout, talk to stderr."
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and it is read once")]
+pub enum Command {
+    /// Serve an embedded store over HTTP and RESP, scheduled by a policy of your choice.
+    Sched(Sched),
+    /// Send requests on a schedule, and measure latency from the time they were due.
+    Load(Load),
+}
+
+/// A policy of the server.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyName {
+    /// Workers reserved for types by their measured share of the work.
+    Darc,
+    /// Workers reserved by hand: `--reserved` of them for the first type.
+    DarcStatic,
+    /// One queue for all, first come first served.
+    CFcfs,
+    /// The first type first, then the second and so on.
+    FixedPriority,
+    /// A queue for each worker; requests join one at random.
+    DFcfs,
+}
+
+/// `cavy-live sched`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live sched                                    darc, one worker for each core
+  cavy-live sched --policy c-fcfs --workers 2        what most thread pools do
+  cavy-live sched --workers 14 --sleep-service short=1ms --sleep-service long=100ms
+                                                     timed slots: service emulated by waiting
+
+Then, from another terminal:
+  redis-cli -p 6380 GET key1
+  redis-benchmark -p 6380 -t get -n 100000
+  curl http://127.0.0.1:8080/scan
+  curl http://127.0.0.1:8080/metrics
+
+The store has 5000 small keys, key0 to key4999. HTTP: GET /get/KEY, GET /scan, PUT /set/KEY,
+GET /work/TYPE (timed slots), /stats, /metrics, /health. RESP: GET, SET, SCAN, KEYS *, WORK TYPE.
+A full queue answers at once: 503, or `-ERR overloaded`. Ctrl-C finishes what is under way.")]
+pub struct Sched {
+    /// Who goes first.
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "darc")]
+    pub policy: PolicyName,
+    /// Worker threads; one for each core when absent.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: Option<u16>,
+    /// Requests that wait in one queue; more are refused.
+    #[arg(long, value_name = "N", default_value = "4096",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub queue_limit: u32,
+    /// Pin workers to these cores in turn, such as `0,1`.
+    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    pub pin: Vec<usize>,
+    /// Completions between two looks at the reservation, for darc.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub window: Option<u64>,
+    /// Workers kept for the first type, for darc-static.
+    #[arg(long, value_name = "K", default_value = "1")]
+    pub reserved: u16,
+    /// Serve a type of this name by waiting so long instead of the store; may be given often.
+    #[arg(long, value_name = "TYPE=SPAN", value_parser = sleep_service)]
+    pub sleep_service: Vec<(String, Span)>,
+    /// Address for HTTP, or `off`.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080", value_parser = door)]
+    pub http: Door,
+    /// Address for RESP, or `off`.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6380", value_parser = door)]
+    pub resp: Door,
+    /// File of the store; a temporary one when absent.
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Write every input of the policy to this file, for `cavy replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Connections at once, HTTP and RESP together; more are closed at once.
+    #[arg(long, value_name = "N", default_value = "1024",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub connections: u32,
+    /// Requests under way on one RESP connection; more wait in its socket.
+    #[arg(long, value_name = "N", default_value = "64",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub pipeline: u16,
+    /// Longest value that can be set, in bytes.
+    #[arg(long, value_name = "BYTES", default_value = "65536",
+        value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
+    pub value_bytes: u32,
+    /// Most keys in the store.
+    #[arg(long, value_name = "N", default_value = "1000000",
+        value_parser = clap::value_parser!(u64).range(5_000..=100_000_000))]
+    pub keys: u64,
+    /// How long a client may take over a request or its answer, or say nothing, before its
+    /// connection is closed.
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = quantity::positive_span)]
+    pub patience: Span,
+    /// How long Ctrl-C waits for requests under way.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = quantity::positive_span)]
+    pub drain: Span,
+    /// Say where the server listens as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Nowhere.
+    Off,
+    /// Here.
+    At(SocketAddr),
+}
+
+fn door(text: &str) -> Result<Door, String> {
+    if text == "off" {
+        return Ok(Door::Off);
+    }
+    let address = text.parse().map(Door::At);
+    address.map_err(|_| "it must be an address and a port such as 127.0.0.1:8080, or `off`".into())
+}
+
+fn sleep_service(text: &str) -> Result<(String, Span), String> {
+    let Some((name, span)) = quantity::named(text) else {
+        return Err("write it as TYPE=SPAN, such as short=1ms".to_string());
+    };
+    let span = quantity::positive_span(span)?;
+    if span > Span::from_ms(60_000) {
+        return Err("a service time is at most 60s".to_string());
+    }
+    Ok((name.to_string(), span))
+}
+
+/// `cavy-live load`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
+      --type get@0.9='/get/key1' --type scan@0.1='/scan'
+  cavy-live load redis://127.0.0.1:6380 --rate 5000 --duration 10s --type get='GET key1'
+  cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
+      --type short='/work/short' --type long='/work/long' --save-schedule l1.schedule
+  cavy-live load http://127.0.0.1:8081 --schedule l1.schedule \\
+      --type short='/work/short' --type long='/work/long'
+
+Open model: requests are sent when they are due, whether or not earlier ones were answered, and
+latency counts from that time. Nothing is skipped and nothing corrected afterwards. When the
+generator itself was late by more than a tenth of the shortest service time (p99), no percentiles
+are given and the exit code is 3. `--closed N` sends like N clients that wait for their answers;
+such results are labelled, because they hide queueing.")]
+pub struct Load {
+    /// The server: http://HOST:PORT or redis://HOST:PORT.
+    #[arg(value_name = "URL")]
+    pub url: String,
+    /// A type of request: its name, its share (1 when absent; shares need not add up to 1), and
+    /// what to send: `METHOD PATH BODY`, `/PATH`, or the words of a command. May be given often.
+    #[arg(long = "type", value_name = "NAME[@SHARE]=REQUEST", required = true, value_parser = request)]
+    pub types: Vec<Request>,
+    /// Requests per second, all types together.
+    #[arg(long, value_name = "PER_S", allow_negative_numbers = true,
+        value_parser = quantity::rate, required_unless_present = "schedule")]
+    pub rate: Option<f64>,
+    /// How long to send.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = quantity::positive_span,
+        conflicts_with = "schedule")]
+    pub duration: Span,
+    /// The arrival process.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "PROCESS",
+        default_value = "poisson",
+        conflicts_with = "schedule"
+    )]
+    pub arrivals: Arrivals,
+    /// Root of all random streams of the schedule.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = quantity::seed,
+        conflicts_with = "schedule")]
+    pub seed: u64,
+    /// Send a stored schedule.
+    #[arg(long, value_name = "FILE", conflicts_with = "rate")]
+    pub schedule: Option<PathBuf>,
+    /// Store the schedule before it is sent.
+    #[arg(long, value_name = "FILE")]
+    pub save_schedule: Option<PathBuf>,
+    /// Leave requests before this time out of all figures.
+    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = quantity::span)]
+    pub warmup: Span,
+    /// Connections, made before the first request.
+    #[arg(long, short, value_name = "N", default_value = "64",
+        value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    pub connections: u16,
+    /// Requests under way on one connection (RESP only).
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub pipeline: u16,
+    /// Sender threads, each with its part of the connections.
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub senders: u16,
+    /// How senders wait for the next request.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "hybrid")]
+    pub wait: Wait,
+    /// How long to wait for an answer.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = quantity::positive_span)]
+    pub timeout: Span,
+    /// Closed model: this many clients that wait for their answers. The rate only sizes the
+    /// schedule, from which types are taken in turn.
+    #[arg(long, value_name = "CLIENTS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub closed: Option<u32>,
+    /// The shortest service time, against which lateness is held; measured when absent.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
+    pub shortest_service: Option<Span>,
+    /// Give percentiles even when they should not be published; they are labelled.
+    #[arg(long)]
+    pub force_publish: bool,
+    /// Length of the jitter probes before and after the run; 0s leaves out probes and floors.
+    #[arg(long, value_name = "SPAN", default_value = "200ms", value_parser = quantity::span)]
+    pub probe: Span,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Write the interval log of HdrHistogram's tools, one interval a second.
+    #[arg(long, value_name = "FILE")]
+    pub hlog: Option<PathBuf>,
+    /// Write a percentile distribution for each type: FILE.TYPE.txt.
+    #[arg(long, value_name = "FILE")]
+    pub percentiles: Option<PathBuf>,
+    /// Write every request with its intended, actual and completed time, as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub lines: Option<PathBuf>,
+}
+
+/// An arrival process.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independent users.
+    Poisson,
+    /// Equal gaps.
+    Constant,
+}
+
+/// How senders wait.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Read the clock until it is time: takes a core.
+    Spin,
+    /// Sleep until 80 us before, then spin.
+    Hybrid,
+    /// Sleep: gentle, and some microseconds late.
+    Sleep,
+}
+
+/// A type of request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its name.
+    pub name: String,
+    /// Its share, where one was given.
+    pub share: Option<f64>,
+    /// What to send.
+    pub text: String,
+}
+
+fn request(text: &str) -> Result<Request, String> {
+    let wrong = || "write it as NAME=REQUEST or NAME@SHARE=REQUEST, such as get@0.9=/get/key1";
+    let (label, rest) = text.split_once('=').ok_or_else(wrong)?;
+    let (name, share) = match label.split_once('@') {
+        Some((name, share)) => {
+            let number = share.parse::<f64>().ok().filter(|s| *s > 0.0 && s.is_finite());
+            (name, Some(number.ok_or("the share must be a number above 0")?))
+        }
+        None => (label, None),
+    };
+    let (name, _) = quantity::named(&format!("{name}="))
+        .map(|_| (name.to_string(), ()))
+        .ok_or("the name of a type has letters, digits, `_`, `-` and `.`")?;
+    Ok(Request { name, share, text: rest.to_string() })
+}

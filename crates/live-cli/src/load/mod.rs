@@ -1,0 +1,288 @@
+//! `cavy-live load`.
+
+mod table;
+
+use crate::args::{self, Load};
+use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::terminal;
+use cavy_core::Span;
+use cavy_live::load::ledger::Keep;
+use cavy_live::load::schedule::ENTRIES_MAX;
+use cavy_live::load::wire::{Client, ClientOptions, Http, Protocol, Resp};
+use cavy_live::load::{Model, Options, Report, Schedule, Target, Verdict, Wait, export, run};
+use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit code of a run whose percentiles must not be published.
+const REFUSED: u8 = 3;
+
+/// Length of an interval of the interval log.
+const INTERVAL: Span = Span::from_ms(1_000);
+
+/// Runs the command.
+pub fn load(args: &Load) -> Result<ExitCode, Fault> {
+    let server = Server::read(&args.url)?;
+    let (schedule, texts) = prepare(args)?;
+    let protocol = server.protocol(&texts)?;
+    // What can be said beforehand is said before anything is sent.
+    if schedule.entries().is_empty() {
+        return Err(Fault::new("the schedule is empty: no request falls into --duration")
+            .hint("raise --rate or --duration"));
+    }
+    if args.warmup >= schedule.length() {
+        let (warmup, length) = (args.warmup, schedule.length());
+        return Err(Fault::new(format!("--warmup {warmup} leaves nothing of {length} to measure")));
+    }
+    if let Some(file) = &args.save_schedule {
+        write(file, schedule.to_text().as_bytes())?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    stop_on_signal(&stop)?;
+    let targets = connect(args, &server, &protocol)?;
+    terminal::talk(&format!(
+        "sending {} requests in {:.1} s to {} (schedule {:016x}); Ctrl-C ends early",
+        schedule.entries().len(),
+        schedule.length().as_us() / 1e6,
+        args.url,
+        schedule.digest()
+    ));
+    let options = options(args, stop);
+    let report = run(&schedule, targets, &options)
+        .map_err(|error| Fault::new(error.to_string()).code(FAILED))?;
+    store(args, &report)?;
+    if args.json {
+        terminal::print_json(&report)?;
+    } else {
+        terminal::print(&table::render(&report))?;
+    }
+    Ok(ExitCode::from(exit_code(&report)))
+}
+
+fn exit_code(report: &Report) -> u8 {
+    let answered: u64 = report.types.iter().map(|kind| kind.answered).sum();
+    match &report.verdict {
+        _ if report.interrupted => INTERRUPTED,
+        _ if answered == 0 => FAILED,
+        Verdict::Refused(_) => REFUSED,
+        _ => 0,
+    }
+}
+
+fn options(args: &Load, stop: Arc<AtomicBool>) -> Options {
+    Options {
+        model: args.closed.map_or(Model::Open, |clients| Model::Closed { clients }),
+        wait: match args.wait {
+            args::Wait::Spin => Wait::Spin,
+            args::Wait::Hybrid => Wait::Hybrid,
+            args::Wait::Sleep => Wait::Sleep,
+        },
+        warmup: args.warmup,
+        patience: args.timeout,
+        shortest_service: args.shortest_service,
+        force: args.force_publish,
+        keep: Keep { interval: args.hlog.as_ref().map(|_| INTERVAL), lines: args.lines.is_some() },
+        probe: args.probe,
+        stop,
+    }
+}
+
+/// The first signal ends the run, a second one the program.
+fn stop_on_signal(stop: &Arc<AtomicBool>) -> Result<(), Fault> {
+    let stop = Arc::clone(stop);
+    let handler = move || {
+        if stop.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    let set = ctrlc::set_handler(handler);
+    set.map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))
+}
+
+/// The schedule, and what to send for each of its types.
+fn prepare(args: &Load) -> Result<(Schedule, Vec<String>), Fault> {
+    let schedule = match &args.schedule {
+        Some(file) => stored(file)?,
+        None => draw(args)?,
+    };
+    for one in &args.types {
+        if args.schedule.is_some() && one.share.is_some() {
+            return Err(Fault::new(format!(
+                "--type {} has a share, but --schedule says how often each type comes",
+                one.name
+            ))
+            .hint(format!("write it as {}={}", one.name, one.text)));
+        }
+        if !schedule.types().contains(&one.name) {
+            return Err(Fault::new(format!("--type {} is not in the schedule", one.name))
+                .hint(format!("it has the types {}", schedule.types().join(", "))));
+        }
+    }
+    let text = |name: &String| {
+        let found = args.types.iter().find(|one| one.name == *name);
+        found.map(|one| one.text.clone()).ok_or_else(|| {
+            Fault::new(format!("nothing says what to send for type {name} of the schedule"))
+                .hint(format!("add --type {name}=REQUEST"))
+        })
+    };
+    let texts = schedule.types().iter().map(text).collect::<Result<_, _>>()?;
+    Ok((schedule, texts))
+}
+
+fn stored(file: &Path) -> Result<Schedule, Fault> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Fault::new(format!("cannot read {}: {error}", file.display())))?;
+    Schedule::from_text(&text).map_err(|error| {
+        Fault::new(format!("{}: {error}", file.display()))
+            .hint("`cavy load --save-schedule FILE` writes such files")
+    })
+}
+
+fn draw(args: &Load) -> Result<Schedule, Fault> {
+    // clap asks for a rate when there is no schedule.
+    let rate_per_s = args.rate.unwrap_or(1.0);
+    let count = rate_per_s * args.duration.as_us() / 1e6;
+    if count > 0.95 * ENTRIES_MAX as f64 {
+        return Err(Fault::new(format!(
+            "--rate {rate_per_s} for --duration {} makes {count:.0} requests, and a schedule has \
+             at most {ENTRIES_MAX}",
+            args.duration
+        ))
+        .hint("lower the rate or shorten the duration"));
+    }
+    let sum: f64 = args.types.iter().map(|one| one.share.unwrap_or(1.0)).sum();
+    let types = args.types.iter().map(|one| Type {
+        share: one.share.unwrap_or(1.0) / sum,
+        service: Service::Constant { ns: 1 },
+    });
+    let wrong = |error: String| Fault::new(format!("--type: {error}"));
+    let mix = Mix::new(types.collect()).map_err(|error| wrong(error.to_string()))?;
+    let (arrivals, name) = match args.arrivals {
+        args::Arrivals::Poisson => (Arrivals::Poisson, "poisson"),
+        args::Arrivals::Constant => (Arrivals::Constant, "constant"),
+    };
+    let phase = Phase { mix, arrivals, rate_per_s, duration: None };
+    let workload = Workload::new(vec![phase], 0.0)
+        .map_err(|error| Fault::new(format!("--rate {rate_per_s}: {error}")))?;
+    let names: Vec<String> = args.types.iter().map(|one| one.name.clone()).collect();
+    let origin = format!("{name} {rate_per_s} per s for {} with seed {}", args.duration, args.seed);
+    Schedule::draw(&workload, args.seed, args.duration, names, false, &origin)
+        .map_err(|error| wrong(error.to_string()))
+}
+
+/// A server as its URL names it.
+struct Server {
+    http: bool,
+    host: String,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn read(url: &str) -> Result<Server, Fault> {
+        let wrong = |what: &str| {
+            Fault::new(format!("URL `{url}`: {what}"))
+                .hint("write http://127.0.0.1:8080 or redis://127.0.0.1:6379")
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
+        let (http, port) = match scheme {
+            "http" => (true, 80),
+            "redis" | "resp" => (false, 6379),
+            "https" | "rediss" => return Err(wrong("encrypted connections are not supported")),
+            _ => return Err(wrong("its scheme is not http or redis")),
+        };
+        let host = rest.trim_end_matches('/');
+        if host.is_empty() || host.contains(['/', '@', '?', ' ']) {
+            return Err(wrong("it must be a host and a port; paths are given with --type"));
+        }
+        let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
+            port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
+        });
+        let full = if has_port { host.to_string() } else { format!("{host}:{port}") };
+        let address = full.to_socket_addrs().ok().and_then(|mut all| all.next());
+        let address = address.ok_or_else(|| wrong("this host and port cannot be resolved"))?;
+        Ok(Server { http, host: host.to_string(), address })
+    }
+
+    fn protocol(&self, texts: &[String]) -> Result<Arc<dyn Protocol>, Fault> {
+        let protocol: Result<Arc<dyn Protocol>, String> = if self.http {
+            Http::new(&self.host, texts).map(|http| Arc::new(http) as _)
+        } else {
+            Resp::new(texts).map(|resp| Arc::new(resp) as _)
+        };
+        protocol.map_err(|error| Fault::new(format!("--type: {error}")))
+    }
+}
+
+fn connect(
+    args: &Load,
+    server: &Server,
+    protocol: &Arc<dyn Protocol>,
+) -> Result<Vec<Box<dyn Target>>, Fault> {
+    if server.http && args.pipeline > 1 {
+        return Err(Fault::new(format!("--pipeline {} is for RESP only", args.pipeline))
+            .hint("raise --connections instead"));
+    }
+    if args.closed.is_some() && args.senders > 1 {
+        return Err(Fault::new(format!("--closed has one sender, not --senders {}", args.senders)));
+    }
+    if args.senders > args.connections {
+        return Err(Fault::new(format!(
+            "--senders {} need a connection each, and there are --connections {}",
+            args.senders, args.connections
+        )));
+    }
+    let (senders, connections) = (usize::from(args.senders), usize::from(args.connections));
+    let client = |place: usize| {
+        let share = connections / senders + usize::from(place < connections % senders);
+        let options = ClientOptions {
+            address: server.address,
+            connections: share,
+            depth: usize::from(args.pipeline),
+            timeout: args.timeout,
+        };
+        Client::connect(Arc::clone(protocol), options)
+            .map(|client| Box::new(client) as Box<dyn Target>)
+            .map_err(|error| {
+                Fault::new(error.to_string())
+                    .hint("is the server running, and does it allow so many connections?")
+                    .code(FAILED)
+            })
+    };
+    (0..senders).map(client).collect()
+}
+
+/// Writes the files that were asked for. Distributions that must not be published are not written.
+fn store(args: &Load, report: &Report) -> Result<(), Fault> {
+    if let Some(file) = &args.lines {
+        write(file, export::lines(report).as_bytes())?;
+    }
+    let refused = matches!(report.verdict, Verdict::Refused(_));
+    if refused && (args.hlog.is_some() || args.percentiles.is_some()) {
+        terminal::talk("no distributions are written, for the reasons below");
+        return Ok(());
+    }
+    if let Some(file) = &args.hlog {
+        let log = export::interval_log(report, INTERVAL);
+        let log = log.map_err(|error| {
+            Fault::new(format!("cannot encode the interval log: {error}")).code(FAILED)
+        })?;
+        write(file, &log)?;
+    }
+    if let Some(file) = &args.percentiles {
+        for (kind, account) in report.types.iter().zip(&report.accounts) {
+            let mut name = file.clone().into_os_string();
+            name.push(format!(".{}.txt", kind.name));
+            write(Path::new(&name), export::percentile_text(&account.response).as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Fault> {
+    std::fs::write(file, bytes).map_err(|error| {
+        Fault::new(format!("cannot write {}: {error}", file.display())).code(FAILED)
+    })
+}

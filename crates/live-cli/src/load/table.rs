@@ -1,0 +1,198 @@
+//! The result of a run for a terminal.
+
+use cavy_live::load::machine::{Machine, Moment};
+use cavy_live::load::report::{Percentiles, TypeReport};
+use cavy_live::load::{Model, Report, Verdict};
+use comfy_table::{CellAlignment, Table, TableStyle};
+use std::fmt::Write as _;
+
+/// The whole result.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    let model = match report.model {
+        Model::Open => "open model: latency from the time a request was due".to_string(),
+        Model::Closed { clients } => {
+            format!("CLOSED model, {clients} clients: latency from sending")
+        }
+    };
+    let _ = writeln!(out, "{model}");
+    let _ = writeln!(out, "schedule {}: {}", report.schedule_digest, report.schedule);
+    let warmup = match report.warmup {
+        0 => String::new(),
+        count => format!(", {count} before them as warm-up"),
+    };
+    let rate = match report.model {
+        Model::Open => {
+            format!("{:.1}/s planned, {:.1}/s sent", report.planned_per_s, report.sent_per_s)
+        }
+        Model::Closed { .. } => format!("{:.1}/s sent", report.sent_per_s),
+    };
+    let _ = writeln!(out, "{} requests counted{warmup}; {rate}\n", report.sent);
+    out.push_str(&counts(&report.types));
+    out.push('\n');
+    match &report.verdict {
+        Verdict::Refused(reasons) => {
+            out.push_str("\nNO PERCENTILES: they would not be the server's.\n");
+            for reason in reasons {
+                let _ = writeln!(out, "- {reason}");
+            }
+            out.push_str(
+                "Lower the rate, free the machine, use --wait hybrid or spin, or go before ",
+            );
+            out.push_str("others (`chrt -f 10 cavy load ...`);\n");
+            out.push_str("--force-publish gives them all the same, labelled.\n");
+        }
+        Verdict::Forced(reasons) => {
+            out.push_str("\nNOT FOR PUBLICATION, given because of --force-publish:\n");
+            for reason in reasons {
+                let _ = writeln!(out, "- {reason}");
+            }
+            out.push_str(&latencies(report));
+        }
+        Verdict::Published => out.push_str(&latencies(report)),
+    }
+    if report.model == Model::Open {
+        let late = &report.lateness_us;
+        let _ = writeln!(
+            out,
+            "\nlateness of the generator ({:?}, us): p50 {}, p99 {}, p99.9 {}, max {}",
+            report.wait,
+            figure(late.p50),
+            figure(late.p99),
+            figure(late.p999),
+            figure(late.max)
+        );
+        if let Some(shortest) = &report.shortest_service {
+            let _ = writeln!(
+                out,
+                "held against a tenth of {} us ({})",
+                figure(Some(shortest.us)),
+                shortest.source
+            );
+        }
+    }
+    out.push_str(&machine(&report.machine));
+    for note in &report.notes {
+        let _ = writeln!(out, "note: {note}");
+    }
+    out
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_header(header).force_no_tty();
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn lines(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn counts(types: &[TypeReport]) -> String {
+    let mut table = table(&[
+        "type",
+        "sent",
+        "answered",
+        "overloaded",
+        "server errors",
+        "connection errors",
+        "timed out",
+    ]);
+    for kind in types {
+        table.add_row([
+            kind.name.clone(),
+            kind.sent.to_string(),
+            kind.answered.to_string(),
+            kind.overloaded.to_string(),
+            kind.server_errors.to_string(),
+            kind.connection_errors.to_string(),
+            kind.timed_out.to_string(),
+        ]);
+    }
+    lines(&table)
+}
+
+fn latencies(report: &Report) -> String {
+    let mut table = table(&["us", "mean", "p50", "p90", "p99", "p99.9", "max"]);
+    let mut few = false;
+    let mut row = |label: String, times: Option<Percentiles>| {
+        let Some(times) = times else { return };
+        let cells = [times.mean, times.p50, times.p90, times.p99, times.p999, times.max];
+        few |= cells.contains(&None);
+        let mut row = vec![label];
+        row.extend(cells.map(figure));
+        table.add_row(row);
+    };
+    for kind in &report.types {
+        row(format!("{} since due", kind.name), kind.response_us);
+        row(format!("{} since sent", kind.name), kind.since_sent_us);
+    }
+    let mut out = lines(&table);
+    if few {
+        out.push_str("n/a: fewer than 100 requests beyond it, or no answers that far down\n");
+    }
+    out
+}
+
+/// Three digits or more, without an exponent.
+fn figure(value: Option<f64>) -> String {
+    match value {
+        None => "n/a".to_string(),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) if value >= 10.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.2}"),
+    }
+}
+
+fn machine(machine: &Machine) -> String {
+    let mut out = format!(
+        "machine: Linux {}, {}, {} cores, scheduling {}, timer slack {} ns\n",
+        machine.kernel,
+        machine.processor,
+        machine.cores,
+        machine.scheduling,
+        machine.timer_slack_ns.map_or("?".to_string(), |ns| ns.to_string())
+    );
+    for (name, moment) in [("before", &machine.before), ("after", &machine.after)] {
+        out.push_str(&look(name, moment));
+    }
+    if let Some(steal) = machine.steal_ratio {
+        let _ = writeln!(out, "  steal during the run: {:.2} %", steal * 100.0);
+    }
+    if let Some(floors) = &machine.floors {
+        let _ = writeln!(
+            out,
+            "  floors (us): clock read {:.3}, sleep ends late p50 {} p99 {}, TCP echo p50 {} p99 {}",
+            floors.clock_read_ns / 1e3,
+            figure(Some(floors.sleep_late_p50_us)),
+            figure(Some(floors.sleep_late_p99_us)),
+            figure(floors.tcp_echo_p50_us),
+            figure(floors.tcp_echo_p99_us)
+        );
+    }
+    out
+}
+
+fn look(name: &str, moment: &Moment) -> String {
+    let mut out = format!("  {name}:");
+    if let Some([one, five, fifteen]) = moment.load_average {
+        let _ = write!(out, " load average {one:.2} {five:.2} {fifteen:.2}");
+    }
+    if let Some(jitter) = &moment.jitter {
+        let _ = write!(
+            out,
+            "; jitter probe {:.0} ms: {} stalls, {:.2} % of the time, p50 {} p99 {} max {} us",
+            jitter.span_ms,
+            jitter.stalls,
+            jitter.stalled_ratio * 100.0,
+            figure(Some(jitter.stall_p50_us)),
+            figure(Some(jitter.stall_p99_us)),
+            figure(Some(jitter.stall_max_us))
+        );
+    }
+    out.push('\n');
+    out
+}

@@ -1,0 +1,32 @@
+//! All printing.
+
+use crate::faults::Fault;
+use std::io::{self, Write as _};
+
+/// Prints data to stdout. A reader that has seen enough is no fault.
+pub fn print(text: &str) -> Result<(), Fault> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Fault::new(format!("cannot write to stdout: {error}"))
+                .hint("is the disk full, or stdout closed?"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON value to stdout.
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), Fault> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Fault::new(format!("cannot write JSON: {error}")))?;
+    print(&format!("{text}\n"))
+}
+
+/// Says something on stderr. If nobody can hear it, so be it.
+pub fn talk(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes());
+    if !text.ends_with('\n') {
+        let _ = err.write_all(b"\n");
+    }
+}

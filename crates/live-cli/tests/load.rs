@@ -1,0 +1,237 @@
+//! The load generator as a command: against our own server, and against no server.
+
+mod cavy_live;
+
+use cavy_live::{Server, call, command};
+use serde_json::Value;
+use std::net::TcpListener;
+use std::process::{Output, Stdio};
+
+/// Calls `load` with more arguments, on a machine that may be busy.
+fn load(url: &str, args: &[&str]) -> Output {
+    let fixed = ["load", url, "--probe", "0s", "--wait", "sleep", "--timeout", "5s"];
+    call(&[&fixed[..], args].concat())
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn both_protocols_are_driven_and_counted() {
+    let server = Server::start(&["--workers", "2"]);
+    let kinds: [(String, [&str; 4]); 2] = [
+        (
+            format!("http://{}", server.http),
+            ["--type", "get@0.9=/get/key1", "--type", "scan@0.1=GET /scan"],
+        ),
+        (
+            format!("redis://{}", server.resp),
+            ["--type", "get@0.9=GET key1", "--type", "scan@0.1=SCAN 0"],
+        ),
+    ];
+    let mut digests = Vec::new();
+    for (url, types) in kinds {
+        let rest =
+            ["--rate", "400", "--duration", "1s", "--seed", "7", "--json", "--force-publish"];
+        let output = load(&url, &[&types[..], &rest].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let report = json(&output);
+        for kind in report["types"].as_array().expect("a list") {
+            assert_eq!(kind["sent"], kind["answered"], "{url}: {kind}");
+        }
+        let sent = report["sent"].as_u64().expect("a number");
+        assert!((320..=480).contains(&sent), "{sent}");
+        assert_eq!(report["model"]["name"], "open");
+        assert!(report["lateness_us"]["max"].as_f64() > Some(0.0));
+        digests.push(report["schedule_digest"].clone());
+    }
+    assert_eq!(digests[0], digests[1], "both met the same arrivals");
+}
+
+#[test]
+fn a_stored_schedule_is_met_again() {
+    let server = Server::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("a name").to_string();
+    let url = format!("redis://{}", server.resp);
+    let (schedule, lines, hlog) = (path("one.schedule"), path("lines.csv"), path("one.hlog"));
+    let first = load(
+        &url,
+        &[
+            "--rate",
+            "500",
+            "--duration",
+            "1s",
+            "--type",
+            "get@3=GET key1",
+            "--type",
+            "ping=PING",
+            "--save-schedule",
+            &schedule,
+            "--lines",
+            &lines,
+            "--hlog",
+            &hlog,
+            "--percentiles",
+            &path("p"),
+            "--json",
+            "--force-publish",
+        ],
+    );
+    let again = load(
+        &url,
+        &[
+            "--schedule",
+            &schedule,
+            "--type",
+            "get=GET key2",
+            "--type",
+            "ping=PING",
+            "--json",
+            "--force-publish",
+        ],
+    );
+    let (first, again) = (json(&first), json(&again));
+    assert_eq!(first["schedule_digest"], again["schedule_digest"]);
+    assert_eq!(first["sent"], again["sent"]);
+    let read = |name: &str| std::fs::read_to_string(name).expect("a file");
+    assert_eq!(read(&lines).lines().count() as u64, first["sent"].as_u64().expect("a number") + 1);
+    assert!(read(&hlog).contains("Tag=get,"));
+    assert!(read(&path("p.ping.txt")).contains("#[Mean"));
+}
+
+#[test]
+fn a_generator_that_was_late_publishes_nothing() {
+    let server = Server::start(&[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let hlog = folder.path().join("one.hlog");
+    let url = format!("redis://{}", server.resp);
+    let fixed = ["--rate", "500", "--duration", "1s", "--type", "get=GET key1"];
+    // No sleeper wakes within a tenth of 10 ns.
+    let strict = ["--shortest-service", "10ns", "--hlog", hlog.to_str().expect("a name")];
+    let output = load(&url, &[&fixed[..], &strict].concat());
+    assert_eq!(output.status.code(), Some(3));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("NO PERCENTILES") && text.contains("the generator was late"), "{text}");
+    assert!(!text.contains("since due") && !hlog.exists(), "{text}");
+    let output = load(&url, &[&fixed[..], &strict, &["--force-publish"]].concat());
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("NOT FOR PUBLICATION") && text.contains("get since due"), "{text}");
+    let output = load(&url, &[&fixed[..], &strict, &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(3));
+    let report = json(&output);
+    assert_eq!(report["verdict"], "refused");
+    assert_eq!(report["types"][0]["response_us"], Value::Null);
+}
+
+#[test]
+fn the_closed_model_is_labelled() {
+    let server = Server::start(&["--workers", "2", "--sleep-service", "only=5ms"]);
+    let url = format!("http://{}", server.http);
+    let args = ["--closed", "2", "--rate", "100", "--duration", "1s", "--type", "only=/work/only"];
+    let output = load(&url, &args);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("CLOSED model, 2 clients"), "{text}");
+    let report = json(&load(&url, &[&args[..], &["--json"]].concat()));
+    assert_eq!(report["model"]["name"], "closed");
+    // Two clients of at least 5 ms each.
+    let sent = report["sent"].as_u64().expect("a number");
+    assert!((50..=420).contains(&sent), "{sent}");
+}
+
+#[test]
+fn refusals_of_the_server_are_counted_apart() {
+    let server = Server::start(&[
+        "--workers",
+        "1",
+        "--queue-limit",
+        "1",
+        "--policy",
+        "c-fcfs",
+        "--sleep-service",
+        "only=50ms",
+    ]);
+    let url = format!("redis://{}", server.resp);
+    let args = ["--rate", "200", "--duration", "1s", "--type", "only=WORK only", "--json"];
+    let report = json(&load(&url, &[&args[..], &["--force-publish"]].concat()));
+    let only = &report["types"][0];
+    let number = |field: &str| only[field].as_u64().expect("a number");
+    assert!((5..=40).contains(&number("answered")), "{only}");
+    assert_eq!(number("answered") + number("overloaded"), number("sent"), "{only}");
+}
+
+#[test]
+fn an_interrupted_run_says_what_it_has() {
+    let server = Server::start(&[]);
+    let url = format!("redis://{}", server.resp);
+    let mut child = command(&[
+        "load",
+        &url,
+        "--rate",
+        "100",
+        "--duration",
+        "60s",
+        "--probe",
+        "0s",
+        "--type",
+        "p=PING",
+        "--json",
+        "--force-publish",
+    ]);
+    let child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    cavy_live::until("it sends", || {
+        (server.stats()["connections"]["connections"].as_u64() >= Some(60)).then_some(())
+    });
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-s", "INT", &id]).status().is_ok());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    let report = json(&output);
+    assert_eq!(report["interrupted"], true);
+    assert!(report["sent"].as_u64() < Some(6_000));
+}
+
+#[test]
+fn nobody_there_is_said_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let at = listener.local_addr().expect("an address");
+    drop(listener);
+    let output = load(&format!("http://{at}"), &["--rate", "10", "--type", "a=/"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot connect to") && said.contains("hint: is the server"), "{said}");
+}
+
+/// Clients of others, where they are installed; their absence is said and fails nothing.
+#[test]
+fn foreign_clients_work_unmodified() {
+    let server = Server::start(&["--workers", "2"]);
+    let port = server.resp.port().to_string();
+    let http = format!("http://{}/get/key1", server.http);
+    let calls: [(&str, &[&str], &str); 6] = [
+        ("redis-cli", &["-p", &port, "GET", "key1"], "value"),
+        ("redis-cli", &["-p", &port, "--scan"], "key4999"),
+        ("redis-cli", &["-p", &port, "INFO"], "cavy_version"),
+        (
+            "redis-benchmark",
+            &["-p", &port, "-t", "ping,get,set", "-n", "2000", "-c", "8", "-q"],
+            "requests per second",
+        ),
+        ("ab", &["-n", "500", "-c", "4", "-k", &http], "Failed requests:        0"),
+        ("wrk", &["-d", "1s", "-c", "4", "-t", "1", &http], "Requests/sec"),
+    ];
+    for (program, args, expected) in calls {
+        let Ok(output) = std::process::Command::new(program).args(args).output() else {
+            println!("SKIPPED: {program} is not installed");
+            continue;
+        };
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains(expected), "{program} {args:?}: {said}");
+        assert!(!said.contains("Non-2xx"), "{program}: {said}");
+    }
+}
