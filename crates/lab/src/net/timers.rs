@@ -84,12 +84,13 @@ impl<T: Copy + Ord> Timers<T> {
         Some(timer)
     }
 
-    /// When the queue needs an entry, if it has none.
+    /// When the queue needs an entry, if it has none, or only one that is too late for a timer that
+    /// was armed before the last one came.
     pub(super) fn requeue(&mut self) -> Option<Ps> {
-        if self.queued != OFF {
+        let at = self.entries.iter().map(|entry| entry.1).min()?;
+        if at >= self.queued {
             return None;
         }
-        let at = self.entries.iter().map(|entry| entry.1).min().filter(|&at| at != OFF)?;
         self.queued = at;
         Some(at)
     }
@@ -125,6 +126,18 @@ mod tests {
         assert_eq!((timers.take_due(10), timers.requeue()), (None, Some(30)));
         timers.disarm(1);
         assert_eq!((timers.take_due(30), timers.requeue()), (None, None));
+    }
+
+    #[test]
+    fn a_timer_armed_while_another_comes_does_not_delay_a_third() {
+        let mut timers = Timers::new();
+        assert!(timers.arm(1, 10));
+        assert!(!timers.arm(2, 20));
+        assert_eq!(timers.take_due(10), Some(1));
+        assert!(timers.arm(1, 500));
+        assert_eq!(timers.requeue(), Some(20));
+        assert_eq!(timers.take_due(20), Some(2));
+        assert_eq!(timers.requeue(), Some(500));
     }
 
     #[test]
