@@ -5,9 +5,11 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 CAVY := $(TARGET)/release/cavy
 # The lock file decides what is built.
 LOCKED ?= --locked
+# Options of rooms that are off by default and tested all the same.
+FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := reproduce
-.PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit doc bench clean help
+.PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit loom doc bench clean help
 
 reproduce: build ## build, make all figures again, print where the report is (the default)
 	$(CAVY) reproduce
@@ -19,7 +21,7 @@ live: build ## build cavy-live as well: servers, load generator, live studies
 	$(CARGO) build --release $(LOCKED) -p cavy-live-cli
 
 # Fast to slow, so that the first mistake is seen early; the last step is what users do.
-test: fmt-check lint tidy wasm deny unit doc build ## run all tests, then reproduce the figures
+test: fmt-check lint tidy wasm deny unit loom doc build ## run all tests, then reproduce the figures
 	$(CAVY) reproduce --out $(TARGET)/cavy-out
 
 fmt: ## format the code
@@ -33,7 +35,7 @@ fmt-check:
 lint: ## clippy, warnings denied
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 	  echo "$(CARGO) clippy --workspace --all-targets"; \
-	  $(CARGO) clippy $(LOCKED) --workspace --all-targets -- -D warnings; \
+	  $(CARGO) clippy $(LOCKED) --workspace --all-targets $(FEATURES) -- -D warnings; \
 	else echo "SKIPPED: clippy is not installed (rustup component add clippy)"; fi
 
 tidy: ## the repository's tests of itself
@@ -42,8 +44,8 @@ tidy: ## the repository's tests of itself
 # The protocols must run in a browser and give the same numbers there.
 wasm: ## what must build for wasm32, if that target is installed
 	@if [ -d "$$($(CARGO:cargo=rustc) --print sysroot)/lib/rustlib/wasm32-unknown-unknown/lib" ]; then \
-	  echo "$(CARGO) check -p cavy-core -p cavy-sched -p cavy-workload --target wasm32-unknown-unknown"; \
-	  $(CARGO) check $(LOCKED) -p cavy-core -p cavy-sched -p cavy-workload \
+	  echo "$(CARGO) check -p cavy-core -p cavy-homa -p cavy-sched -p cavy-workload --target wasm32-unknown-unknown"; \
+	  $(CARGO) check $(LOCKED) -p cavy-core -p cavy-homa -p cavy-sched -p cavy-workload \
 	    --target wasm32-unknown-unknown && \
 	  if [ -x tests/wasm/run.sh ]; then tests/wasm/run.sh; fi; \
 	else echo "SKIPPED: target wasm32-unknown-unknown is not installed (rustup target add it)"; fi
@@ -54,7 +56,13 @@ deny:
 	else echo "SKIPPED: cargo-deny is not installed (cargo install cargo-deny)"; fi
 
 unit: ## the tests of all rooms
-	$(CARGO) test $(LOCKED) --workspace
+	$(CARGO) test $(LOCKED) --workspace $(FEATURES)
+
+# Every interleaving of the hand-offs between threads. Loom replaces the standard library's locks, so
+# this is a build of its own.
+loom: ## model checking of live's hand-offs
+	RUSTFLAGS="$$RUSTFLAGS --cfg loom" $(CARGO) test $(LOCKED) -p cavy-live --release --test loom \
+	  --target-dir $(TARGET)/loom
 
 doc: ## the documentation of the code, warnings denied
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --exclude cavy-live-cli \
