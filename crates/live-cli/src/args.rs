@@ -66,7 +66,7 @@ Then, from another terminal:
   curl http://127.0.0.1:8080/metrics
 
 The store has 5000 small keys, key0 to key4999. HTTP: GET /get/KEY, GET /scan, PUT /set/KEY,
-GET /work/TYPE (timed slots), /stats, /metrics, /health. RESP: GET, SET, SCAN, KEYS *, WORK TYPE.
+GET /timed/TYPE (timed slots), /stats, /metrics, /health. RESP: GET, SET, SCAN, KEYS *, TIMED TYPE.
 A full queue answers at once: 503, or `-ERR overloaded`. Ctrl-C finishes what is under way.")]
 pub struct Sched {
     /// Who goes first.
@@ -166,9 +166,9 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
   cavy-live load redis://127.0.0.1:6380 --rate 5000 --duration 10s --type get='GET key1'
   cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
-      --type short='/work/short' --type long='/work/long' --save-schedule l1.schedule
+      --type short='/timed/short' --type long='/timed/long' --save-schedule l1.schedule
   cavy-live load http://127.0.0.1:8081 --schedule l1.schedule \\
-      --type short='/work/short' --type long='/work/long'
+      --type short='/timed/short' --type long='/timed/long'
 
 Open model: requests are sent when they are due, whether or not earlier ones were answered, and
 latency counts from that time. Nothing is skipped and nothing corrected afterwards. When the

@@ -131,7 +131,7 @@ fn a_generator_that_was_late_publishes_nothing() {
 fn the_closed_model_is_labelled() {
     let server = Server::start(&["--workers", "2", "--sleep-service", "only=5ms"]);
     let url = format!("http://{}", server.http);
-    let args = ["--closed", "2", "--rate", "100", "--duration", "1s", "--type", "only=/work/only"];
+    let args = ["--closed", "2", "--rate", "100", "--duration", "1s", "--type", "only=/timed/only"];
     let output = load(&url, &args);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -156,7 +156,7 @@ fn refusals_of_the_server_are_counted_apart() {
         "only=50ms",
     ]);
     let url = format!("redis://{}", server.resp);
-    let args = ["--rate", "200", "--duration", "1s", "--type", "only=WORK only", "--json"];
+    let args = ["--rate", "200", "--duration", "1s", "--type", "only=TIMED only", "--json"];
     let report = json(&load(&url, &[&args[..], &["--force-publish"]].concat()));
     let only = &report["types"][0];
     let number = |field: &str| only[field].as_u64().expect("a number");

@@ -43,7 +43,7 @@ fn http_serves_the_store() {
     assert_eq!((status, &found["keys"]), (200, &Value::from(5_001)));
     assert_eq!(server.ask("GET /elsewhere", "").0, 404);
     assert_eq!(server.ask("DELETE /scan", "").0, 405);
-    assert_eq!(server.ask("GET /work/short", "").0, 400);
+    assert_eq!(server.ask("GET /timed/short", "").0, 400);
     let stats = server.quiet();
     for (name, count) in [("get", 3), ("set", 1), ("scan", 1)] {
         assert_eq!(kind(&stats, name)["finished"], count, "{name}");
@@ -111,12 +111,12 @@ fn short_requests_pass_long_ones_under_darc_and_not_under_fcfs() {
         let mut longs = Vec::new();
         for _ in 0..4 {
             let mut stream = server.resp();
-            stream.write_all(b"WORK long\r\n").expect("the server reads");
+            stream.write_all(b"TIMED long\r\n").expect("the server reads");
             longs.push(stream);
         }
         until("the long ones are there", || (server.stats()["in_system"] == 4).then_some(()));
         let start = now();
-        resp(&server, "WORK short\r\n", "+OK\r\n");
+        resp(&server, "TIMED short\r\n", "+OK\r\n");
         start.elapsed()
     };
     // Static, so that no window must pass: one of two workers is kept for the short ones.
@@ -140,14 +140,14 @@ fn a_full_queue_refuses_at_once() {
     ]);
     let mut first: Vec<_> = (0..3).map(|_| server.resp()).collect();
     for (count, stream) in first.iter_mut().enumerate() {
-        stream.write_all(b"WORK only\r\n").expect("the server reads");
+        stream.write_all(b"TIMED only\r\n").expect("the server reads");
         until("it is there", || (server.stats()["in_system"] == count + 1).then_some(()));
     }
     let start = now();
-    let (status, body) = server.ask("GET /work/only", "");
+    let (status, body) = server.ask("GET /timed/only", "");
     assert_eq!(status, 503, "{body}");
     assert!(body.contains("overloaded"), "{body}");
-    resp(&server, "WORK only\r\n", "-ERR overloaded: the queue of its type is full\r\n");
+    resp(&server, "TIMED only\r\n", "-ERR overloaded: the queue of its type is full\r\n");
     assert!(start.elapsed() < Duration::from_millis(300), "{:?}", start.elapsed());
     for stream in &mut first {
         let mut answer = [0; 5];
@@ -277,10 +277,10 @@ fn clients_that_vanish_cost_no_slot() {
         Server::start(&["--workers", "2", "--policy", "c-fcfs", "--sleep-service", "only=20ms"]);
     for round in 0..40 {
         let begun: &[u8] = match round % 4 {
-            0 => b"WORK only\r\n",
-            1 => b"WORK only\r\nWORK only\r\nWORK on",
-            2 => b"*2\r\n$4\r\nWORK\r\n$4\r\non",
-            _ => b"GET /work/only HTTP/1.1\r\nHost: x\r\n\r\n",
+            0 => b"TIMED only\r\n",
+            1 => b"TIMED only\r\nTIMED only\r\nTIMED on",
+            2 => b"*2\r\n$5\r\nTIMED\r\n$4\r\non",
+            _ => b"GET /timed/only HTTP/1.1\r\nHost: x\r\n\r\n",
         };
         let mut stream = if round % 4 == 3 { server.http() } else { server.resp() };
         stream.write_all(begun).expect("the server reads");
@@ -296,7 +296,7 @@ fn clients_that_vanish_cost_no_slot() {
     let start = now();
     let mut both: Vec<_> = (0..2).map(|_| server.resp()).collect();
     for stream in &mut both {
-        stream.write_all(b"WORK only\r\n").expect("the server reads");
+        stream.write_all(b"TIMED only\r\n").expect("the server reads");
     }
     for stream in &mut both {
         stream.read_exact(&mut [0; 5]).expect("an answer");
@@ -351,8 +351,8 @@ fn signals_finish_what_is_under_way() {
     for name in ["INT", "TERM"] {
         let server = Server::start(&["--workers", "1", "--sleep-service", "only=300ms"]);
         let (mut one, mut two) = (server.resp(), server.http());
-        one.write_all(b"WORK only\r\n").expect("the server reads");
-        two.write_all(b"GET /work/only HTTP/1.1\r\nHost: x\r\n\r\n").expect("the server reads");
+        one.write_all(b"TIMED only\r\n").expect("the server reads");
+        two.write_all(b"GET /timed/only HTTP/1.1\r\nHost: x\r\n\r\n").expect("the server reads");
         let idle = server.resp();
         until("both are there", || (server.stats()["in_system"] == 2).then_some(()));
         server.signal(name);

@@ -36,7 +36,7 @@ pub fn router(service: Arc<Service>, patience: Duration) -> Router {
         .route("/get/{key}", get(get_key))
         .route("/scan", get(scan))
         .route("/set/{key}", put(set_key).post(set_key))
-        .route("/work/{type}", get(work).post(work))
+        .route("/timed/{type}", get(work).post(work))
         .route("/stats", get(stats))
         .route("/metrics", get(metrics))
         .route("/health", get(|| async { "ok\n" }))

@@ -154,7 +154,7 @@ impl Service {
         match &self.work {
             Work::Store { store, get, scan, set } => Ok((store, [*get, *scan, *set])),
             Work::Timed(_) => Err(Refusal::Wrong(
-                "this server emulates service by waiting and has no store; use WORK TYPE".into(),
+                "this server emulates service by waiting and has no store; use TIMED TYPE".into(),
             )),
         }
     }

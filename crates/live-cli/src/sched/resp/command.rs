@@ -116,10 +116,10 @@ pub async fn execute(service: &Service, words: Vec<Vec<u8>>) -> Answer {
         ("KEYS", [_]) => return Answer::error("KEYS knows the pattern * only"),
         ("DBSIZE", []) => service.len().map(|keys| Answer::Bytes(format!(":{keys}\r\n").into())),
         ("INFO", _) => return Answer::bulk(figures::info(service).as_bytes()),
-        ("WORK", [kind]) => {
+        ("TIMED", [kind]) => {
             service.work(&String::from_utf8_lossy(kind)).await.map(|_| Answer::ok())
         }
-        ("GET" | "SET" | "SCAN" | "KEYS" | "DBSIZE" | "WORK" | "PING" | "ECHO" | "SELECT", _) => {
+        ("GET" | "SET" | "SCAN" | "KEYS" | "DBSIZE" | "TIMED" | "PING" | "ECHO" | "SELECT", _) => {
             return Answer::error(&format!("wrong number of arguments for '{name}' command"));
         }
         _ => {
