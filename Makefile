@@ -64,11 +64,10 @@ loom: ## model checking of live's hand-offs
 	RUSTFLAGS="$$RUSTFLAGS --cfg loom" $(CARGO) test $(LOCKED) -p cavy-live --release --test loom \
 	  --target-dir $(TARGET)/loom
 
+# cavy-live-cli has nothing to document, and its feature rocksdb compiles a large C++ library.
 doc: ## the documentation of the code, warnings denied
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --exclude cavy-live-cli \
 	  --all-features --no-deps
-	@# Not with its feature rocksdb, which compiles a large C++ library.
-	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) -p cavy-live-cli --no-deps
 
 bench: ## the benchmarks
 	cd benches && $(CARGO) bench

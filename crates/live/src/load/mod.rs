@@ -15,7 +15,7 @@
 //! HTTP/2: this drives services on this machine and next to it.
 //!
 //! **Reading order.** [`schedule`] (what is sent when), [`clock`] (waiting for that moment),
-//! [`target`] (what is driven, and the ticket that accounts for one request), [`run`] (the
+//! [`target`] (what is driven, and the ticket that accounts for one request), [`mod@run`] (the
 //! senders), [`ledger`] and [`report`] (the books, and what may be concluded), [`machine`] (what
 //! the machine was like meanwhile), [`wire`] (HTTP and RESP).
 
