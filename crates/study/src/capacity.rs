@@ -1,9 +1,10 @@
 //! How much load a policy sustains under an objective, by bisection.
 
 use crate::experiment::Point;
-use crate::plan::{Loaded, Objective};
-use crate::point::{PointResult, RunError};
+use crate::plan::Loaded;
+use crate::point::RunError;
 use crate::runner::Runner;
+use crate::subject::{self, Outcome, Subject};
 use cavy_core::Digest;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 pub struct Capacity {
     /// The variant of the plan.
     pub variant: String,
-    /// Label of the policy.
+    /// Label of the policy or transport.
     pub policy: String,
     /// Swept keys other than the load, with their values.
     pub settings: BTreeMap<String, serde_json::Value>,
@@ -24,7 +25,7 @@ pub struct Capacity {
     pub objective_index: usize,
     /// The highest load found to meet it; `None` when not even the lowest load tried does.
     pub load: Option<f64>,
-    /// That load as a rate, requests per second.
+    /// That load as a rate, requests or messages per second.
     pub rate_per_s: Option<f64>,
     /// The lowest load found to miss it; `None` when it holds up to the highest load tried.
     pub missed_at: Option<f64>,
@@ -32,7 +33,7 @@ pub struct Capacity {
     pub limit: String,
     /// The bounded value at the capacity.
     pub value: Option<f64>,
-    /// Requests simulated for the search alone.
+    /// Requests or messages simulated for the search alone.
     pub requests: u64,
     /// Fingerprint of the search's runs.
     #[serde(skip)]
@@ -43,8 +44,8 @@ pub struct Capacity {
 const LOADS: (f64, f64) = (0.05, 0.99);
 
 /// One policy in one setting: what its capacity depends on is its key at a fixed load.
-struct Wanted<'p> {
-    template: &'p Point,
+struct Wanted<'p, P> {
+    template: &'p Point<P>,
     system: String,
     objective_index: usize,
     objective: String,
@@ -55,21 +56,21 @@ struct Wanted<'p> {
 /// Loads that the plan sweeps bracket the capacity: it lies above the highest load below which all
 /// meet the objective, which is what "sustains" means, and is then bisected. Variants that leave a
 /// policy as it was share one search, and the swept loads of all of them bracket it.
-pub fn search(
+pub fn search<P: Subject>(
     runner: &Runner<'_>,
-    loaded: &Loaded,
-    points: &[Point],
-    results: &[PointResult],
+    loaded: &Loaded<P>,
+    points: &[Point<P>],
+    results: &[P::Outcome],
 ) -> Result<Vec<Capacity>, RunError> {
-    let system = |point: &Point| point.at_load(LOADS.0).key();
+    let system = |point: &Point<P>| point.at_load(LOADS.0).key();
     let of_points: Vec<String> = points.iter().map(system).collect();
     // One capacity for each policy in each setting that is not the load.
-    let mut wanted: Vec<Wanted<'_>> = Vec::new();
+    let mut wanted: Vec<Wanted<'_, P>> = Vec::new();
     for (point, system) in points.iter().zip(&of_points) {
-        if point.plan.trace.is_some() || !point.plan.phases.is_empty() {
+        if !point.plan.has_capacity() {
             continue;
         }
-        let same = |other: &Wanted<'_>| {
+        let same = |other: &Wanted<'_, P>| {
             other.template.variant == point.variant
                 && other.template.policy == point.policy
                 && other.template.facet() == point.facet()
@@ -82,7 +83,7 @@ pub fn search(
             Wanted { template: point, system, objective_index, objective }
         }));
     }
-    let mut searches: BTreeMap<(&str, &str), &Wanted<'_>> = BTreeMap::new();
+    let mut searches: BTreeMap<(&str, &str), &Wanted<'_, P>> = BTreeMap::new();
     for one in &wanted {
         searches.entry((&one.system, &one.objective)).or_insert(one);
     }
@@ -92,7 +93,7 @@ pub fn search(
         .map(|(key, one)| {
             let of_system = of_points.iter().zip(results).filter(|(system, _)| *system == key.0);
             let known = of_system.map(|(_, result)| result);
-            let objective = Objective::parse(&one.objective)?;
+            let objective = P::objective(&one.objective)?;
             Ok((key, bisect(runner, loaded, one.template, &objective, known)?))
         })
         .collect::<Result<_, RunError>>()?;
@@ -100,48 +101,46 @@ pub fn search(
 }
 
 /// `found` under the names by which `wanted` goes.
-fn named(wanted: &Wanted<'_>, found: &Capacity) -> Capacity {
-    let settings = wanted.template.facet().into_iter();
-    let json = |value: toml::Value| serde_json::to_value(value).unwrap_or_default();
+fn named<P: Subject>(wanted: &Wanted<'_, P>, found: &Capacity) -> Capacity {
     Capacity {
         variant: wanted.template.variant.clone(),
         policy: wanted.template.policy.clone(),
-        settings: settings.map(|(key, value)| (key, json(value))).collect(),
+        settings: subject::settings(&wanted.template.facet()),
         objective_index: wanted.objective_index,
         ..found.clone()
     }
 }
 
 /// Does `result` meet `objective`? `None` when it has too few samples to tell.
-fn meets(result: &PointResult, objective: &Objective) -> Option<bool> {
-    if !result.stable {
+fn meets<P: Subject>(result: &P::Outcome, objective: &P::Objective) -> Option<bool> {
+    if !result.stable() {
         return Some(false);
     }
-    result.metric(objective).map(|estimate| estimate.value <= objective.limit)
+    P::bounded(result, objective).map(|(value, limit)| value <= limit)
 }
 
-fn bisect<'r>(
+fn bisect<'r, P: Subject>(
     runner: &Runner<'_>,
-    loaded: &Loaded,
-    template: &Point,
-    objective: &Objective,
-    known: impl Iterator<Item = &'r PointResult>,
+    loaded: &Loaded<P>,
+    template: &Point<P>,
+    objective: &P::Objective,
+    known: impl Iterator<Item = &'r P::Outcome>,
 ) -> Result<Capacity, RunError> {
-    let mut swept: Vec<&PointResult> = known.collect();
-    swept.sort_by(|a, b| a.load.total_cmp(&b.load));
+    let mut swept: Vec<&P::Outcome> = known.collect();
+    swept.sort_by(|a, b| a.load().total_cmp(&b.load()));
     let mut digest = Digest::new();
     let mut requests = 0;
-    let mut try_at = |load: f64| -> Result<PointResult, RunError> {
+    let mut try_at = |load: f64| -> Result<P::Outcome, RunError> {
         let result = runner.point(&template.at_load(load), &loaded.folder)?;
         digest.fold(result.digest_value());
-        requests += result.requests;
+        requests += result.requests();
         Ok(result)
     };
 
-    let mut met: Option<PointResult> = None;
-    let mut missed: Option<PointResult> = None;
+    let mut met: Option<P::Outcome> = None;
+    let mut missed: Option<P::Outcome> = None;
     for result in swept {
-        match meets(result, objective) {
+        match meets::<P>(result, objective) {
             Some(true) => met = Some(result.clone()),
             // Too few samples count as a miss: nothing is promised that was not seen.
             Some(false) | None => {
@@ -150,54 +149,54 @@ fn bisect<'r>(
             }
         }
     }
-    if met.is_none() && missed.as_ref().is_none_or(|m| m.load > LOADS.0) {
+    if met.is_none() && missed.as_ref().is_none_or(|m| m.load() > LOADS.0) {
         let lowest = try_at(LOADS.0)?;
-        match meets(&lowest, objective) {
+        match meets::<P>(&lowest, objective) {
             Some(true) => met = Some(lowest),
             _ => missed = Some(lowest),
         }
     }
     if met.is_some() && missed.is_none() {
         let highest = try_at(LOADS.1)?;
-        match meets(&highest, objective) {
+        match meets::<P>(&highest, objective) {
             Some(true) => met = Some(highest),
             _ => missed = Some(highest),
         }
     }
-    let step = template.plan.run.capacity_step;
+    let step = template.plan.capacity_step();
     while let (Some(low), Some(high)) = (&met, &missed)
-        && high.load - low.load > step * 1.0001
+        && high.load() - low.load() > step * 1.0001
     {
         // On a grid of the step, so that searches for several objectives share points.
-        let middle = ((low.load + high.load) / 2.0 / step).round() * step;
+        let middle = ((low.load() + high.load()) / 2.0 / step).round() * step;
         let middle = (middle * 1e9).round() / 1e9;
-        if middle <= low.load || middle >= high.load {
+        if middle <= low.load() || middle >= high.load() {
             break;
         }
         let result = try_at(middle)?;
-        match meets(&result, objective) {
+        match meets::<P>(&result, objective) {
             Some(true) => met = Some(result),
             _ => missed = Some(result),
         }
     }
     let limit = match &missed {
         None => format!("holds up to load {}", LOADS.1),
-        Some(result) if !result.stable => format!("unstable: {}", result.note),
-        Some(result) if meets(result, objective).is_none() => {
+        Some(result) if !result.stable() => format!("unstable: {}", result.note()),
+        Some(result) if meets::<P>(result, objective).is_none() => {
             "too few samples to judge".to_string()
         }
         Some(_) => "objective".to_string(),
     };
-    let value = met.as_ref().and_then(|result| result.metric(objective)).map(|e| e.value);
+    let value = met.as_ref().and_then(|result| P::bounded(result, objective)).map(|(value, _)| value);
     Ok(Capacity {
         variant: template.variant.clone(),
         policy: template.policy.clone(),
         settings: BTreeMap::new(),
         objective: objective.to_string(),
         objective_index: 0,
-        load: met.as_ref().map(|result| result.load),
-        rate_per_s: met.as_ref().map(|result| result.rate_per_s),
-        missed_at: missed.as_ref().map(|result| result.load),
+        load: met.as_ref().map(|result| result.load()),
+        rate_per_s: met.as_ref().map(|result| result.rate_per_s()),
+        missed_at: missed.as_ref().map(|result| result.load()),
         limit,
         value,
         requests,

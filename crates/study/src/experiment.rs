@@ -2,8 +2,8 @@
 
 use crate::capacity::Capacity;
 use crate::plan::read::{from_table, set};
-use crate::plan::{Loaded, Plan, PlanError, ServicePlan};
-use crate::point::PointResult;
+use crate::plan::{Loaded, Plan, PlanError};
+use crate::subject::{Outcome, Subject};
 use cavy_core::Digest;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,34 +12,30 @@ use toml::Value;
 /// Name of the plan as written, beside its variants.
 pub const BASE: &str = "base";
 
-/// One setting of one policy: a plan with exactly one policy and nothing left to vary.
+/// One setting of one policy, or of one transport: a plan with exactly one of them and nothing left
+/// to vary.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct Point<P = Plan> {
     /// The variant of the plan.
     pub variant: String,
-    /// Label of the policy.
+    /// Label of the policy or transport.
     pub policy: String,
     /// Swept keys and their values, the horizontal axis first.
     pub axes: Vec<(String, Value)>,
     /// The plan.
-    pub plan: Plan,
+    pub plan: P,
     /// Objectives of the variant.
     pub objectives: Vec<String>,
     /// Fingerprint of the contents of the files the plan names; zero when it names none.
     pub measured: u64,
 }
 
-impl Point {
+impl<P: Subject> Point<P> {
     /// Names everything that decides the result: equal keys, equal results.
     pub fn key(&self) -> String {
         let mut plan = self.plan.clone();
         // Names and texts do not change results; neither does what was swept to get here.
-        plan.title.clear();
-        plan.summary.clear();
-        plan.baseline = None;
-        for policy in &mut plan.policies {
-            policy.label = None;
-        }
+        plan.forget_names();
         let text = serde_json::to_string(&plan).unwrap_or_default();
         let mut digest = Digest::new();
         digest.fold(self.measured);
@@ -57,9 +53,9 @@ impl Point {
     }
 
     /// The same point at another load.
-    pub fn at_load(&self, load: f64) -> Point {
+    pub fn at_load(&self, load: f64) -> Point<P> {
         let mut point = self.clone();
-        point.plan.load = load;
+        point.plan.set_load(load);
         for (key, value) in &mut point.axes {
             if key == "load" {
                 *value = Value::Float(load);
@@ -85,12 +81,8 @@ fn fold_bytes(digest: &mut Digest, bytes: &[u8]) {
 
 /// Fingerprint of the measured data a plan names, so that changed data are not taken for the old.
 /// A file that cannot be read counts as empty here; building the scenario says what is wrong with it.
-fn measured(plan: &Plan, folder: &Path) -> u64 {
-    let of_types = plan.types.iter().filter_map(|kind| match &kind.service {
-        ServicePlan::Trace { file, .. } => Some(file),
-        _ => None,
-    });
-    let files: Vec<&String> = plan.trace.iter().map(|trace| &trace.file).chain(of_types).collect();
+fn measured<P: Subject>(plan: &P, folder: &Path) -> u64 {
+    let files = plan.files();
     if files.is_empty() {
         return 0;
     }
@@ -102,41 +94,41 @@ fn measured(plan: &Plan, folder: &Path) -> u64 {
 }
 
 /// All points of a plan: variants, then swept values, then policies.
-pub fn points(loaded: &Loaded) -> Result<Vec<Point>, PlanError> {
+pub fn points<P: Subject>(loaded: &Loaded<P>) -> Result<Vec<Point<P>>, PlanError> {
     let mut all = Vec::new();
     let mut base = loaded.table.clone();
     base.remove("variants");
     base.remove("quick");
     points_of(BASE, &base, &loaded.plan, &loaded.folder, &mut all)?;
-    for (name, overrides) in &loaded.plan.variants {
+    for (name, overrides) in loaded.plan.variants() {
         let mut table = base.clone();
         for (key, value) in overrides {
             set(&mut table, key, value.clone())
                 .map_err(|error| error.hint(format!("in `variants.{name}`")))?;
         }
-        let plan =
+        let plan: P =
             from_table(&table).map_err(|error| error.hint(format!("in `variants.{name}`")))?;
         points_of(name, &table, &plan, &loaded.folder, &mut all)?;
     }
     Ok(all)
 }
 
-fn points_of(
+fn points_of<P: Subject>(
     variant: &str,
     table: &toml::Table,
-    plan: &Plan,
+    plan: &P,
     folder: &Path,
-    all: &mut Vec<Point>,
+    all: &mut Vec<Point<P>>,
 ) -> Result<(), PlanError> {
     let measured = measured(plan, folder);
     let mut axes = Vec::new();
-    for (key, sweep) in &plan.sweep {
+    for (key, sweep) in plan.sweep() {
         axes.push((key.clone(), sweep.values(key)?));
     }
     axes.sort_by_key(|(key, _)| key != "load");
     let lengths = axes.iter().map(|(_, values)| values.len());
     let count = lengths.fold(1, usize::saturating_mul);
-    if count.saturating_mul(plan.policies.len()) > 100_000 {
+    if count.saturating_mul(plan.contestants()) > 100_000 {
         let message = format!("the sweep has {count} combinations; at most 100000 points are run");
         return Err(PlanError::text(message));
     }
@@ -151,22 +143,18 @@ fn points_of(
                 .map_err(|error| error.hint(format!("in `sweep.{key}`")))?;
             chosen.insert(0, (key.clone(), value));
         }
-        let swept_plan = from_table(&swept).map_err(|error| {
+        let swept_plan: P = from_table(&swept).map_err(|error| {
             let keys: Vec<String> =
                 chosen.iter().map(|(key, value)| format!("{key} = {value}")).collect();
             error.hint(format!("with swept {}", keys.join(", ")))
         })?;
-        for policy in &swept_plan.policies {
-            let mut plan = swept_plan.clone();
-            plan.policies = vec![policy.clone()];
-            plan.sweep.clear();
-            let objectives = core::mem::take(&mut plan.objectives);
+        for (policy, plan) in swept_plan.split() {
             all.push(Point {
                 variant: variant.to_string(),
-                policy: policy.label(),
+                policy,
                 axes: chosen.clone(),
                 plan,
-                objectives,
+                objectives: swept_plan.objectives().to_vec(),
                 measured,
             });
         }
@@ -176,16 +164,16 @@ fn points_of(
 
 /// A plan and everything that came of it.
 #[derive(Clone, Debug)]
-pub struct Experiment {
+pub struct Experiment<P: Subject = Plan> {
     /// The plan.
-    pub plan: Plan,
+    pub plan: P,
     /// Results in the order of [`points`].
-    pub results: Vec<PointResult>,
+    pub results: Vec<P::Outcome>,
     /// Highest sustainable loads, per variant, policy and objective.
     pub capacities: Vec<Capacity>,
 }
 
-impl Experiment {
+impl<P: Subject> Experiment<P> {
     /// Fingerprint of all runs.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new();
@@ -202,16 +190,16 @@ impl Experiment {
         &'a self,
         variant: &'a str,
         policy: &'a str,
-    ) -> impl Iterator<Item = &'a PointResult> + 'a {
-        self.results.iter().filter(move |r| r.variant == variant && r.policy == policy)
+    ) -> impl Iterator<Item = &'a P::Outcome> + 'a {
+        self.results.iter().filter(move |r| r.variant() == variant && r.label() == policy)
     }
 
     /// The result of a policy at a load (to a millionth), in one variant.
-    pub fn at(&self, variant: &str, policy: &str, load: f64) -> Option<&PointResult> {
+    pub fn at(&self, variant: &str, policy: &str, load: f64) -> Option<&P::Outcome> {
         self.results.iter().find(|result| {
-            result.variant == variant
-                && result.policy == policy
-                && (result.load - load).abs() < 1e-6
+            result.variant() == variant
+                && result.label() == policy
+                && (result.load() - load).abs() < 1e-6
         })
     }
 
@@ -228,8 +216,8 @@ impl Experiment {
     pub fn variants(&self) -> Vec<&str> {
         let mut seen: Vec<&str> = Vec::new();
         for result in &self.results {
-            if !seen.contains(&result.variant.as_str()) {
-                seen.push(&result.variant);
+            if !seen.contains(&result.variant()) {
+                seen.push(result.variant());
             }
         }
         seen
@@ -238,9 +226,9 @@ impl Experiment {
     /// Labels of the policies in one variant, in order.
     pub fn policies(&self, variant: &str) -> Vec<&str> {
         let mut seen: Vec<&str> = Vec::new();
-        for result in self.results.iter().filter(|result| result.variant == variant) {
-            if !seen.contains(&result.policy.as_str()) {
-                seen.push(&result.policy);
+        for result in self.results.iter().filter(|result| result.variant() == variant) {
+            if !seen.contains(&result.label()) {
+                seen.push(result.label());
             }
         }
         seen
@@ -249,7 +237,7 @@ impl Experiment {
     /// All requests simulated.
     pub fn requests(&self) -> u64 {
         let of_points: BTreeMap<&str, u64> =
-            self.results.iter().map(|result| (result.key.as_str(), result.requests)).collect();
+            self.results.iter().map(|result| (result.key(), result.requests())).collect();
         of_points.values().sum::<u64>() + self.capacities.iter().map(|c| c.requests).sum::<u64>()
     }
 }

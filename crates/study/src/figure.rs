@@ -4,9 +4,11 @@ use crate::claim::{self, Measured, Statement};
 use crate::draw;
 use crate::experiment::Experiment;
 use crate::persephone;
-use crate::plan::{Loaded, PlanError, load_text};
+use crate::network::{self, NetExperiment, NetworkPlan};
+use crate::plan::{AnyPlan, Plan, PlanError, load_text};
 use crate::point::RunError;
 use crate::runner::Runner;
+use crate::subject::Subject;
 use cavy_core::Digest;
 use cavy_report::model::{Claim, Figure, Panel, Table};
 use std::path::Path;
@@ -20,8 +22,8 @@ pub enum Scale {
     Full,
 }
 
-/// One figure of a source.
-pub struct Study {
+/// One figure of a source, about a server or, as `Study<NetworkPlan>`, about a network.
+pub struct Study<P: Subject = Plan> {
     /// Name within the system, such as `fig3`.
     pub id: &'static str,
     /// Headline.
@@ -33,13 +35,110 @@ pub struct Study {
     /// What the source claims.
     pub claimed: &'static str,
     /// What its claims measure.
-    pub measure: fn(&Experiment) -> Vec<Measured>,
+    pub measure: fn(&Experiment<P>) -> Vec<Measured>,
     /// What we found, in words made from the results.
-    pub found: fn(&Experiment) -> String,
+    pub found: fn(&Experiment<P>) -> String,
     /// Its plots.
-    pub panels: fn(&Experiment) -> Vec<Panel>,
+    pub panels: fn(&Experiment<P>) -> Vec<Panel>,
     /// Its tables.
-    pub tables: fn(&Experiment) -> Vec<Table>,
+    pub tables: fn(&Experiment<P>) -> Vec<Table>,
+}
+
+/// A figure of either kind.
+pub enum AnyStudy {
+    /// About a server.
+    Server(Study),
+    /// About a network.
+    Network(Study<NetworkPlan>),
+}
+
+impl From<Study> for AnyStudy {
+    fn from(study: Study) -> Self {
+        AnyStudy::Server(study)
+    }
+}
+
+impl From<Study<NetworkPlan>> for AnyStudy {
+    fn from(study: Study<NetworkPlan>) -> Self {
+        AnyStudy::Network(study)
+    }
+}
+
+/// What all figures have, whatever they are about.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Name within the system, such as `fig3`.
+    pub id: &'static str,
+    /// Headline.
+    pub title: &'static str,
+    /// The plan, as text.
+    pub plan: &'static str,
+    /// What it shows.
+    pub shows: &'static str,
+    /// What the source claims.
+    pub claimed: &'static str,
+}
+
+impl AnyStudy {
+    /// Names and texts.
+    pub fn about(&self) -> About {
+        match self {
+            AnyStudy::Server(study) => study.about(),
+            AnyStudy::Network(study) => study.about(),
+        }
+    }
+}
+
+impl<P: Subject> Study<P> {
+    fn about(&self) -> About {
+        let Study { id, title, plan, shows, claimed, .. } = *self;
+        About { id, title, plan, shows, claimed }
+    }
+
+    /// What its results say. `capacities` draws the table of capacities.
+    fn made(
+        &self,
+        experiment: &Experiment<P>,
+        capacities: fn(&Experiment<P>) -> Option<Table>,
+    ) -> Made {
+        let mut tables = (self.tables)(experiment);
+        tables.extend(capacities(experiment));
+        Made {
+            measured: (self.measure)(experiment),
+            found: (self.found)(experiment),
+            panels: (self.panels)(experiment),
+            tables,
+            digest: experiment.digest(),
+            requests: experiment.requests(),
+        }
+    }
+}
+
+/// What a figure's plan came to.
+struct Made {
+    measured: Vec<Measured>,
+    found: String,
+    panels: Vec<Panel>,
+    tables: Vec<Table>,
+    digest: u64,
+    requests: u64,
+}
+
+/// Runs the plan of a figure.
+fn make(study: &AnyStudy, plan: &AnyPlan, runner: &Runner<'_>) -> Result<Made, RunError> {
+    match (study, plan) {
+        (AnyStudy::Server(study), AnyPlan::Server(loaded)) => {
+            Ok(study.made(&runner.experiment(loaded)?, draw::capacities))
+        }
+        (AnyStudy::Network(study), AnyPlan::Network(loaded)) => {
+            let experiment: NetExperiment = runner.experiment(loaded)?;
+            Ok(study.made(&experiment, network::draw::capacities))
+        }
+        _ => {
+            let kind = "the figure and its plan are of two kinds";
+            Err(PlanError::text(kind).in_file(plan.name()).into())
+        }
+    }
 }
 
 /// One system of the literature.
@@ -53,7 +152,7 @@ pub struct System {
     /// Its claims, as TOML.
     pub claims: &'static str,
     /// Its figures, in order.
-    pub figures: Vec<Study>,
+    pub figures: Vec<AnyStudy>,
 }
 
 impl System {
@@ -85,12 +184,13 @@ pub fn choose(names: &[String]) -> Result<Vec<Chosen>, PlanError> {
     for (s, system) in systems.iter().enumerate() {
         known.push(system.id.to_string());
         for (f, figure) in system.figures.iter().enumerate() {
-            known.push(format!("{}.{}", system.id, figure.id));
+            let id = figure.about().id;
+            known.push(format!("{}.{id}", system.id));
             let chosen = names.is_empty()
                 || names.iter().any(|name| {
                     name == system.id
-                        || name == figure.id
-                        || *name == format!("{}.{}", system.id, figure.id)
+                        || name == id
+                        || *name == format!("{}.{id}", system.id)
                 });
             if chosen {
                 all.push(Chosen { system: s, figure: f });
@@ -112,9 +212,10 @@ pub fn choose(names: &[String]) -> Result<Vec<Chosen>, PlanError> {
 }
 
 /// The plan of a figure, at a scale, with a seed.
-pub fn plan(study: &Study, scale: Scale, seed: u64) -> Result<Loaded, PlanError> {
+pub fn plan(study: &AnyStudy, scale: Scale, seed: u64) -> Result<AnyPlan, PlanError> {
+    let About { id, plan, .. } = study.about();
     let overrides = [format!("run.seed={seed}")];
-    load_text(study.plan, study.id, Path::new("."), &overrides, scale == Scale::Quick)
+    load_text(plan, id, Path::new("."), &overrides, scale == Scale::Quick)
 }
 
 /// Figures made again, with their claims judged.
@@ -149,25 +250,21 @@ pub fn reproduce(
         let mut measured = Vec::new();
         for one in chosen.iter().filter(|one| one.system == index) {
             let study = &system.figures[one.figure];
-            runner.progress.doing(&format!("{} {}", system.id, study.id));
-            let loaded = plan(study, scale, seed)?;
-            let experiment = runner.experiment(&loaded)?;
-            digest.fold(experiment.digest());
-            all.requests += experiment.requests();
-            measured.extend((study.measure)(&experiment));
+            let about = study.about();
+            runner.progress.doing(&format!("{} {}", system.id, about.id));
+            let made = make(study, &plan(study, scale, seed)?, runner)?;
+            digest.fold(made.digest);
+            all.requests += made.requests;
+            measured.extend(made.measured);
             all.figures.push(Figure {
-                id: format!("{}.{}", system.id, study.id),
-                title: study.title.to_string(),
-                shows: study.shows.to_string(),
-                claimed: study.claimed.to_string(),
-                found: (study.found)(&experiment),
-                command: repeat(system.id, study.id),
-                panels: (study.panels)(&experiment),
-                tables: {
-                    let mut tables = (study.tables)(&experiment);
-                    tables.extend(draw::capacities(&experiment));
-                    tables
-                },
+                id: format!("{}.{}", system.id, about.id),
+                title: about.title.to_string(),
+                shows: about.shows.to_string(),
+                claimed: about.claimed.to_string(),
+                found: made.found,
+                command: repeat(system.id, about.id),
+                panels: made.panels,
+                tables: made.tables,
             });
         }
         all.claims.extend(claim::judge(&system.statements(), &measured, &|statement| {

@@ -45,7 +45,8 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    fn new(pooled: f64, replications: Vec<f64>) -> Self {
+    /// From the pooled value and each replication's own.
+    pub fn new(pooled: f64, replications: Vec<f64>) -> Self {
         let interval = quantile::sectioned(&replications, pooled);
         let (low, high) = interval.map_or((pooled, pooled), |i| (i.low, i.high));
         let mut sorted = replications.clone();
@@ -227,16 +228,11 @@ impl PointResult {
     pub fn krps(&self) -> f64 {
         self.rate_per_s / 1e3
     }
-
-    /// The digest as a number.
-    pub fn digest_value(&self) -> u64 {
-        u64::from_str_radix(&self.digest, 16).unwrap_or(0)
-    }
 }
 
 /// The seed of a replication. It does not depend on the policy, so policies meet the same requests;
 /// nor on the load, so curves are smooth.
-fn seed_of(root: u64, replication: u32) -> u64 {
+pub(crate) fn seed_of(root: u64, replication: u32) -> u64 {
     let mut digest = Digest::new();
     digest.fold(root);
     digest.fold(u64::from(replication));

@@ -4,7 +4,9 @@
 //! when read. Keys name everything that decides a result, so a line is valid wherever its key is
 //! asked for by the same version of the program.
 
+use crate::network::NetResult;
 use crate::point::{PointResult, RunError};
+use crate::subject::Outcome;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,16 +20,35 @@ pub struct Store {
     inner: Mutex<Inner>,
 }
 
+/// A result of any kind.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Kept {
+    /// Of a server.
+    Server(Box<PointResult>),
+    /// Of a network.
+    Network(Box<NetResult>),
+}
+
+impl Kept {
+    fn key(&self) -> &str {
+        match self {
+            Kept::Server(result) => &result.key,
+            Kept::Network(result) => &result.key,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inner {
-    results: BTreeMap<String, PointResult>,
+    results: BTreeMap<String, Kept>,
     file: Option<(String, File)>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Line {
     version: String,
-    result: PointResult,
+    result: Kept,
 }
 
 impl Store {
@@ -49,7 +70,7 @@ impl Store {
                 if let Ok(line) = serde_json::from_str::<Line>(line)
                     && line.version == version
                 {
-                    results.insert(line.result.key.clone(), line.result);
+                    results.insert(line.result.key().to_string(), line.result);
                 }
             }
         }
@@ -74,16 +95,23 @@ impl Store {
     }
 
     /// The result for `key`.
-    pub fn get(&self, key: &str) -> Option<PointResult> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).results.get(key).cloned()
+    pub fn get<R: Outcome>(&self, key: &str) -> Option<R> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        R::recall(inner.results.get(key)?).cloned()
+    }
+
+    /// Is there a result for `key`?
+    pub fn has(&self, key: &str) -> bool {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).results.contains_key(key)
     }
 
     /// Keeps a result.
-    pub fn put(&self, result: &PointResult, version: &str) -> Result<(), RunError> {
+    pub fn put<R: Outcome>(&self, result: &R, version: &str) -> Result<(), RunError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.results.insert(result.key.clone(), result.clone());
+        let kept = result.clone().keep();
+        inner.results.insert(result.key().to_string(), kept.clone());
         if let Some((path, file)) = &mut inner.file {
-            let line = Line { version: version.to_string(), result: result.clone() };
+            let line = Line { version: version.to_string(), result: kept };
             let mut text = serde_json::to_string(&line)
                 .map_err(|e| RunError::Store { path: path.clone(), error: e.into() })?;
             text.push('\n');

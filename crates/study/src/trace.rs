@@ -30,13 +30,14 @@ impl Trace {
     }
 }
 
-struct Table {
+pub(crate) struct Table {
     name: String,
     rows: csv::Reader<std::fs::File>,
     columns: Vec<String>,
 }
 
-fn open(file: &Path) -> Result<Table, PlanError> {
+/// Opens a CSV file whose first line names the columns.
+pub(crate) fn open(file: &Path) -> Result<Table, PlanError> {
     let name = file.display().to_string();
     let mut rows =
         csv::ReaderBuilder::new().trim(csv::Trim::All).from_path(file).map_err(|error| {
@@ -68,12 +69,41 @@ fn malformed(name: &str, error: &csv::Error) -> PlanError {
 }
 
 impl Table {
-    fn column(&self, column: &str) -> Result<usize, PlanError> {
+    pub(crate) fn column(&self, column: &str) -> Result<usize, PlanError> {
         self.columns.iter().position(|known| known == column).ok_or_else(|| {
             PlanError::text(format!("there is no column `{column}`"))
                 .in_file(&self.name)
                 .hint(format!("columns are: {}", self.columns.join(", ")))
         })
+    }
+
+    /// Reads the next row; false at the end.
+    pub(crate) fn next(&mut self, row: &mut csv::StringRecord) -> Result<bool, PlanError> {
+        self.rows.read_record(row).map_err(|error| malformed(&self.name, &error))
+    }
+
+    /// Reads a number from a cell.
+    pub(crate) fn number(&self, row: &csv::StringRecord, index: usize) -> Result<f64, PlanError> {
+        let line = row.position().map_or(0, csv::Position::line);
+        let cell = row.get(index).unwrap_or("");
+        cell.parse().map_err(|_| {
+            let column = &self.columns[index];
+            PlanError::text(format!("line {line}, column `{column}`: `{cell}` is no number"))
+                .in_file(&self.name)
+        })
+    }
+
+    /// Reads the size of a message from a cell.
+    pub(crate) fn size(&self, row: &csv::StringRecord, index: usize) -> Result<u32, PlanError> {
+        let bytes = self.number(row, index)?;
+        if bytes.fract() == 0.0 && (1.0..=f64::from(1u32 << 31)).contains(&bytes) {
+            return Ok(bytes as u32);
+        }
+        let line = row.position().map_or(0, csv::Position::line);
+        let column = &self.columns[index];
+        let must = "must be a whole number of bytes from 1 to 2147483648";
+        let message = format!("line {line}, column `{column}`: {bytes} {must}");
+        Err(PlanError::text(message).in_file(&self.name).hint("a message has at least one byte"))
     }
 
     /// Reads a time of at least `least_ns` from a cell.
@@ -108,7 +138,7 @@ pub fn column(file: &Path, column: &str, unit: Unit) -> Result<Vec<u64>, PlanErr
     let index = table.column(column)?;
     let mut times = Vec::new();
     let mut row = csv::StringRecord::new();
-    while table.rows.read_record(&mut row).map_err(|error| malformed(&table.name, &error))? {
+    while table.next(&mut row)? {
         times.push(table.time(&row, index, unit, 1)?);
     }
     if times.is_empty() {
@@ -127,7 +157,7 @@ pub fn requests(plan: &TracePlan, folder: &Path) -> Result<Trace, PlanError> {
     let mut counts: Vec<u64> = Vec::new();
     let mut requests: Vec<Request> = Vec::new();
     let mut row = csv::StringRecord::new();
-    while table.rows.read_record(&mut row).map_err(|error| malformed(&table.name, &error))? {
+    while table.next(&mut row)? {
         let at = Instant::from_ns(table.time(&row, time, plan.unit, 0)?);
         if requests.last().is_some_and(|last| at < last.at) {
             let line = row.position().map_or(0, csv::Position::line);

@@ -11,7 +11,7 @@ pub mod read;
 
 pub use error::PlanError;
 pub use objective::Objective;
-pub use read::{Loaded, load, load_text};
+pub use read::{AnyPlan, Loaded, load, load_text};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,14 +2,16 @@
 
 use super::error::PlanError;
 use super::{Plan, PolicyName, PolicyPlan, SweepPlan};
+use crate::network::{NetworkPlan, TransportName};
+use crate::subject::Subject;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// A plan with where it came from.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct Loaded<P = Plan> {
     /// The plan, overrides applied.
-    pub plan: Plan,
+    pub plan: P,
     /// The plan as a table, for further overrides.
     pub table: Table,
     /// Folder that the plan's files are relative to.
@@ -18,8 +20,27 @@ pub struct Loaded {
     pub name: String,
 }
 
+/// A plan of either kind. What has a `[network]` table is about a network.
+#[derive(Clone, Debug)]
+pub enum AnyPlan {
+    /// About a server.
+    Server(Loaded),
+    /// About a network.
+    Network(Box<Loaded<NetworkPlan>>),
+}
+
+impl AnyPlan {
+    /// Name for messages.
+    pub fn name(&self) -> &str {
+        match self {
+            AnyPlan::Server(loaded) => &loaded.name,
+            AnyPlan::Network(loaded) => &loaded.name,
+        }
+    }
+}
+
 /// Reads the plan in `file`, applies `overrides` (`key=value`) in order, and checks it.
-pub fn load(file: &Path, overrides: &[String], quick: bool) -> Result<Loaded, PlanError> {
+pub fn load(file: &Path, overrides: &[String], quick: bool) -> Result<AnyPlan, PlanError> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {
         let mut wrong = PlanError::text(format!("cannot read the plan: {error}")).in_file(&name);
@@ -39,16 +60,33 @@ pub fn load_text(
     folder: &Path,
     overrides: &[String],
     quick: bool,
-) -> Result<Loaded, PlanError> {
-    let mut table: Table = toml::from_str(text).map_err(|error| from_toml(error).in_file(name))?;
+) -> Result<AnyPlan, PlanError> {
+    let table: Table = toml::from_str(text).map_err(|error| from_toml(error).in_file(name))?;
+    let is_network = table.contains_key("network") || table.contains_key("transports");
+    if is_network {
+        let loaded = loaded(text, table, name, folder, overrides, quick)?;
+        Ok(AnyPlan::Network(Box::new(loaded)))
+    } else {
+        loaded(text, table, name, folder, overrides, quick).map(AnyPlan::Server)
+    }
+}
+
+fn loaded<P: Subject>(
+    text: &str,
+    mut table: Table,
+    name: &str,
+    folder: &Path,
+    overrides: &[String],
+    quick: bool,
+) -> Result<Loaded<P>, PlanError> {
     // Checked against the text first, so that a mistake in the file is shown in the file.
-    let plain: Plan = toml::from_str(text).map_err(|error| from_toml(error).in_file(name))?;
-    let keys = plain.sweep.keys().chain(plain.quick.keys());
-    for key in keys.chain(plain.variants.values().flat_map(Table::keys)) {
+    let plain: P = toml::from_str(text).map_err(|error| from_toml(error).in_file(name))?;
+    let keys = plain.sweep().keys().chain(plain.quick().keys());
+    for key in keys.chain(plain.variants().values().flat_map(Table::keys)) {
         check_depth(key).map_err(|error| error.in_file(name))?;
     }
     if quick {
-        for (key, value) in &plain.quick {
+        for (key, value) in plain.quick() {
             set(&mut table, key, value.clone()).map_err(|e| e.in_file(name))?;
         }
     }
@@ -58,22 +96,16 @@ pub fn load_text(
     }
     let plan = from_table(&table).map_err(|error| error.in_file(name))?;
     let loaded = Loaded { plan, table, folder: folder.to_path_buf(), name: name.to_string() };
-    super::build::check(&loaded)?;
+    P::check(&loaded)?;
     Ok(loaded)
 }
 
 /// The plan a table describes.
-pub fn from_table(table: &Table) -> Result<Plan, PlanError> {
-    Plan::try_from_table(table)
-}
-
-impl Plan {
-    fn try_from_table(table: &Table) -> Result<Plan, PlanError> {
-        Value::Table(table.clone()).try_into().map_err(|mut error: toml::de::Error| {
-            error.set_input(None);
-            from_toml(error)
-        })
-    }
+pub fn from_table<P: Subject>(table: &Table) -> Result<P, PlanError> {
+    Value::Table(table.clone()).try_into().map_err(|mut error: toml::de::Error| {
+        error.set_input(None);
+        from_toml(error)
+    })
 }
 
 /// Splits `key=value`. A value that is no TOML is taken as text.
@@ -179,14 +211,18 @@ fn element<'a>(
     }
 }
 
-/// What an element of a list is called: its `label` or `name`, a policy also by the label it has by
-/// default and by its keyword.
+/// What an element of a list is called: its `label` or `name`, a policy or transport also by the label
+/// it has by default and by its keyword.
 fn names(item: &Value) -> Vec<String> {
     let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_string);
     let policy: Option<PolicyName> =
         item.get("policy").and_then(|name| name.clone().try_into().ok());
     let default = policy.map(|policy| PolicyPlan::plain(policy).label());
-    [text("label"), text("name"), default, text("policy")].into_iter().flatten().collect()
+    let transport: Option<TransportName> =
+        item.get("transport").and_then(|name| name.clone().try_into().ok());
+    let carries = transport.map(|transport| transport.label().to_string());
+    let keyword = text("policy").or(text("transport"));
+    [text("label"), text("name"), default.or(carries), keyword].into_iter().flatten().collect()
 }
 
 /// A TOML error with the nearest known key as a hint.

@@ -1,0 +1,35 @@
+//! Experiments on a network: which transport serves whose messages how well, and what it needs.
+//!
+//! **Problem.** "Would Homa help my network" depends on message sizes, rates, buffers and load; a
+//! published figure answers it for the authors' network only.
+//!
+//! **Promise.** A [`NetworkPlan`] names a network, messages, who sends to whom, and the transports to
+//! compare; each is run from its own specification with the queues its protocol requires, on the same
+//! messages, over the same seeds. The answer has slowdown by size, queues, losses, capacity and a
+//! ranking. Published figures are such plans.
+//!
+//! **Not here.** No protocol and no world: those are `cavy_homa` and `cavy_lab::net`.
+//!
+//! **Reading order.** [`plan`] (what can be written), [`scenario`] (what is run, checked),
+//! [`transport`] (what each transport is), [`run`] and [`result`] (what it came to), [`objective`],
+//! [`rank`] and [`draw`].
+
+pub mod draw;
+pub mod fabric;
+pub mod messages;
+pub mod objective;
+pub mod plan;
+pub mod rank;
+pub mod result;
+pub mod run;
+pub mod scenario;
+mod subject;
+pub mod tail;
+pub mod transport;
+
+pub use objective::NetObjective;
+pub use plan::{NetworkPlan, TransportName, TransportPlan};
+pub use result::{NetResult, NetSummary, Quantile};
+
+/// A network plan and everything that came of it.
+pub type NetExperiment = crate::experiment::Experiment<NetworkPlan>;

@@ -1,0 +1,188 @@
+//! What a point on a network came to.
+
+use super::tail::TailSources;
+use crate::point::Estimate;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Messages that must lie beyond a percentile before it counts as known.
+pub const BEYOND_MIN: u64 = 100;
+
+/// A percentile over all replications together, with the spread over them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// Pooled value, its interval, and each replication's own.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// Messages beyond it, all replications together.
+    pub beyond: u64,
+}
+
+impl Quantile {
+    /// The estimate, if at least [`BEYOND_MIN`] messages lie beyond it.
+    pub fn supported(&self) -> Option<&Estimate> {
+        (self.beyond >= BEYOND_MIN).then_some(&self.estimate)
+    }
+}
+
+/// What some messages experienced. `None` where there are none; ask [`Quantile::supported`] whether
+/// there were enough.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetSummary {
+    /// Messages that count and arrived.
+    pub messages: u64,
+    /// Median latency, microseconds.
+    pub p50_us: Option<Quantile>,
+    /// 99th percentile latency, microseconds.
+    pub p99_us: Option<Quantile>,
+    /// 99.9th percentile latency, microseconds.
+    pub p999_us: Option<Quantile>,
+    /// Median time over the least possible.
+    pub p50_slowdown: Option<Quantile>,
+    /// 99th percentile of it.
+    pub p99_slowdown: Option<Quantile>,
+    /// 99.9th percentile of it.
+    pub p999_slowdown: Option<Quantile>,
+    /// Median time over the transport's own best.
+    pub p50_own: Option<Quantile>,
+    /// 99th percentile of it.
+    pub p99_own: Option<Quantile>,
+}
+
+/// A bin of sizes, or all messages up to or from a size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SizeSlice {
+    /// Cumulative share of messages at the end of the bin; of the slice for "smallest" and "largest".
+    pub share: f64,
+    /// The longest message of a bin or of the smallest; the bound that all of the largest exceed.
+    pub bytes: u32,
+    /// What they experienced.
+    #[serde(flatten)]
+    pub summary: NetSummary,
+}
+
+/// Queues of one class of ports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortResult {
+    /// `nic`, `downlink`, `uplink` or `spine`.
+    pub class: String,
+    /// How many such ports.
+    pub ports: u32,
+    /// Bytes waiting, the mean over time, ports and replications.
+    pub mean_bytes: f64,
+    /// Each replication's own mean.
+    pub mean_bytes_each: Vec<f64>,
+    /// The most bytes at any port at any time.
+    pub max_bytes: u64,
+    /// Share of the time that ports were sending.
+    pub utilization: f64,
+}
+
+/// What became of packets, all replications together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketResult {
+    /// Left a transport.
+    pub sent: u64,
+    /// Links crossed.
+    pub hops: u64,
+    /// Lost for want of room.
+    pub dropped: u64,
+    /// Lost by `loss_ratio`.
+    pub lost: u64,
+    /// Lost their payload.
+    pub trimmed: u64,
+    /// Marked.
+    pub marked: u64,
+}
+
+/// The result of one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NetResult {
+    /// The point's key.
+    pub key: String,
+    /// The variant of the plan.
+    pub variant: String,
+    /// Label of the transport.
+    pub transport: String,
+    /// Swept keys and their values.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// Nominal load; zero for incast and echo.
+    pub load: f64,
+    /// Messages a second, all hosts together: offered, or for closed loops achieved.
+    pub rate_per_s: f64,
+    /// Does the network keep up?
+    pub stable: bool,
+    /// Why it does not.
+    pub note: String,
+    /// Replications.
+    pub replications: u32,
+    /// Messages submitted, warm-up included, all replications together.
+    pub messages: u64,
+    /// Submitted after the warm-up, and neither arrived nor failed when the run ended.
+    pub unfinished: u64,
+    /// Given up by a transport.
+    pub failed: u64,
+    /// Over all messages together.
+    pub overall: NetSummary,
+    /// Over the smallest half of the messages.
+    pub short: NetSummary,
+    /// By size: deciles of the message count, 95, 99 and 100 % [homa 4.3].
+    pub bins: Vec<SizeSlice>,
+    /// All messages up to the end of each bin.
+    pub smallest: Vec<SizeSlice>,
+    /// The largest 50, 10 and 1 % of the messages, as near as sizes allow.
+    pub largest: Vec<SizeSlice>,
+    /// Payload that arrived for the first time, Gb/s for each host.
+    pub goodput_gbps: f64,
+    /// Payload of answers that arrived, Gb/s for each asker; `None` for one-way messages.
+    pub answers_gbps: Option<f64>,
+    /// Queues by class of port.
+    pub ports: Vec<PortResult>,
+    /// Wire bytes that hosts sent at each level, the lowest first, all replications together.
+    pub level_bytes: Vec<u64>,
+    /// Share of the time that downlinks idled while their receiver withheld grants [homa 5.5];
+    /// `None` for transports that grant nothing.
+    pub waste_ratio: Option<f64>,
+    /// What short messages near the 99th percentile wait for.
+    pub tail_sources: Option<TailSources>,
+    /// Packets.
+    pub packets: PacketResult,
+    /// Payload that left hosts, and of it what had left before.
+    pub payload_bytes: u64,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+    /// Mean bytes per host that were submitted and had not arrived, over each half of the time that
+    /// counts [homa 5.4].
+    pub backlog_bytes: [f64; 2],
+    /// Fingerprint of all replications, hex.
+    pub digest: String,
+}
+
+impl NetResult {
+    /// The bin that holds the message at this share of all, the smallest first.
+    pub fn bin_at(&self, share: f64) -> Option<&SizeSlice> {
+        self.bins.iter().find(|bin| bin.share >= share - 1e-9).or(self.bins.last())
+    }
+
+    /// The smallest messages up to a share of all: the largest slice within it.
+    pub fn smallest_to(&self, share: f64) -> Option<&SizeSlice> {
+        let within = self.smallest.iter().rfind(|slice| slice.share <= share + 1e-9);
+        within.or(self.smallest.first())
+    }
+
+    /// The class of ports called `nic`, `downlink`, `uplink` or `spine`.
+    pub fn port(&self, class: &str) -> Option<&PortResult> {
+        self.ports.iter().find(|port| port.class == class)
+    }
+
+    /// The largest queue at any port of a switch, bytes.
+    pub fn queue_max_bytes(&self) -> u64 {
+        let switches = self.ports.iter().filter(|port| port.class != "nic");
+        switches.map(|port| port.max_bytes).max().unwrap_or(0)
+    }
+
+    /// Share of the payload that was sent again.
+    pub fn retransmitted_ratio(&self) -> f64 {
+        self.retransmitted_bytes as f64 / self.payload_bytes.max(1) as f64
+    }
+}

@@ -1,0 +1,392 @@
+//! From a plan to what the packet world runs: network, transport, traffic, spans. Checks everything.
+
+use super::fabric::{self, Fabric};
+use super::messages;
+use super::plan::{ArrivalsName, NetworkPlan, Pattern, TrafficPlan};
+use super::transport::{self, Surroundings, Transport};
+use crate::plan::PlanError;
+use cavy_core::Span;
+use cavy_core::family::Node;
+use cavy_lab::net::traffic::{
+    Gaps, Incast, IncastTraffic, Listed, OpenLoop, OpenTraffic, Receivers,
+};
+use cavy_lab::net::{Bins, Ps, Setup, Submission, Traffic};
+use cavy_workload::sizes::{Framing, Sizes, rate_per_s};
+use std::path::Path;
+
+/// Distinct sizes for which a transport's own best time is measured.
+const OWN_SIZES_MAX: usize = 200;
+
+/// Everything one run needs, apart from its seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Network, spans, bins and faults; the seed is that of the plan.
+    pub setup: Setup,
+    /// What carries the messages.
+    pub transport: Transport,
+    /// What is sent.
+    pub demand: Demand,
+    /// Sizes of messages, or of questions.
+    pub sizes: Sizes,
+    /// Messages a second of each sending host; zero for closed loops.
+    pub rate_per_s: f64,
+    /// Hosts that send of their own accord.
+    pub senders: u32,
+    /// Sizes for which the transport's own best is measured; empty when it is not.
+    pub own_sizes: Vec<u32>,
+    /// Rate of the slowest host's link.
+    pub host_bits_per_s: u64,
+    /// Links from end to end, on the average.
+    pub hops_mean: f64,
+}
+
+/// What is sent.
+#[derive(Clone, Debug)]
+pub enum Demand {
+    /// Messages that come whether or not earlier ones have arrived.
+    Open(Box<OpenLoop>),
+    /// Questions under way at a time.
+    Incast(Incast),
+    /// One question after another: sizes, and how often each.
+    Echo {
+        /// Sizes of questions and answers.
+        sizes: Vec<u32>,
+        /// Questions of each.
+        repeats: u32,
+        /// How many hosts there are.
+        hosts: u32,
+    },
+}
+
+impl Demand {
+    /// Are messages questions?
+    pub fn asks(&self) -> bool {
+        match self {
+            Demand::Open(open) => open.asks,
+            Demand::Incast(_) | Demand::Echo { .. } => true,
+        }
+    }
+
+    /// The traffic under a seed.
+    pub fn start(&self, hosts: u32, seed: u64) -> Result<Flow, PlanError> {
+        match self {
+            Demand::Open(open) => {
+                let open = open.as_ref().clone().start(hosts, seed);
+                open.map(|open| Flow::Open(Box::new(open)))
+                    .map_err(|error| PlanError::text(format!("`traffic`: {error}")))
+            }
+            Demand::Incast(incast) => Ok(Flow::Incast(incast.start())),
+            Demand::Echo { sizes, repeats, hosts } => {
+                // To the farthest host, which is the last.
+                let to = Node(hosts - 1);
+                let ask = |&length_bytes: &u32| {
+                    (Node(0), Submission { at: 0, to, length_bytes, asks: true })
+                };
+                let rounds = (0..*repeats).flat_map(|_| sizes.iter().map(ask));
+                Ok(Flow::Listed(Listed::in_turn(*hosts, rounds)))
+            }
+        }
+    }
+}
+
+/// Traffic of any kind.
+#[derive(Clone, Debug)]
+pub enum Flow {
+    /// An open loop.
+    Open(Box<OpenTraffic>),
+    /// An incast.
+    Incast(IncastTraffic),
+    /// A list.
+    Listed(Listed),
+}
+
+impl Traffic for Flow {
+    #[inline]
+    fn next(&mut self, host: Node, now: Ps) -> Option<Submission> {
+        match self {
+            Flow::Open(open) => open.next(host, now),
+            Flow::Incast(incast) => incast.next(host, now),
+            Flow::Listed(listed) => listed.next(host, now),
+        }
+    }
+    fn answer_bytes(&mut self, question_bytes: u32) -> u32 {
+        match self {
+            Flow::Open(open) => open.answer_bytes(question_bytes),
+            Flow::Incast(incast) => incast.answer_bytes(question_bytes),
+            Flow::Listed(listed) => listed.answer_bytes(question_bytes),
+        }
+    }
+    fn ended(&mut self, host: Node) {
+        match self {
+            Flow::Open(open) => open.ended(host),
+            Flow::Incast(incast) => incast.ended(host),
+            Flow::Listed(listed) => listed.ended(host),
+        }
+    }
+}
+
+/// Spans of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans {
+    /// Before anything counts.
+    pub warmup: Span,
+    /// While messages count.
+    pub counted: Span,
+    /// After the last submission.
+    pub drain: Span,
+}
+
+/// The spans that `plan` asks for.
+pub fn spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
+    let run = &plan.run;
+    let span = |field: &str, ms: f64| {
+        let span = if (0.0..=3.6e6).contains(&ms) { Span::try_from_us(ms * 1e3) } else { None };
+        span.ok_or_else(|| PlanError::field(field, ms, "a time in milliseconds from 0 to 3.6e6"))
+    };
+    let counted = span("run.duration_ms", run.duration_ms)?;
+    if counted < Span::from_us(1) {
+        let must = "at least 0.001 (a microsecond)";
+        return Err(PlanError::field("run.duration_ms", run.duration_ms, must));
+    }
+    let warmup = span("run.warmup_ms", run.warmup_ms.unwrap_or(run.duration_ms / 4.0))?;
+    let both = run.duration_ms + run.warmup_ms.unwrap_or(run.duration_ms / 4.0);
+    let drain = span("run.drain_ms", run.drain_ms.unwrap_or(both))?;
+    Ok(Spans { warmup, counted, drain })
+}
+
+/// Builds what `plan`, which names exactly one transport, asks for. Files are relative to `folder`.
+pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError> {
+    let fabric = fabric::fabric(&plan.network)?;
+    let hosts = fabric.network.topology.hosts();
+    refuse_foreign(&plan.traffic)?;
+    let sizes = sizes(plan, folder)?;
+    let Spans { warmup, counted, drain } = spans(plan)?;
+    let (demand, rate, senders) = demand(plan, &fabric, &sizes, warmup + counted)?;
+    let of_transport = &plan.transports[0];
+    let messages = plan.messages.as_ref();
+    let around = Surroundings {
+        fabric: &fabric,
+        sizes: &sizes,
+        workload: messages.filter(|m| m.max_bytes.is_none() && m.min_bytes.is_none())
+            .and_then(|m| m.workload),
+        pattern: plan.traffic.pattern,
+        lossy: plan.network.loss_ratio > 0.0,
+        buffer_given: of_transport.buffer.is_some() || plan.network.buffer.is_some(),
+        length: warmup + counted + drain,
+    };
+    let transport = transport::transport(of_transport, &around)?;
+    if let Transport::Homa(config) = &transport
+        && sizes.max_bytes() > config.message_max_bytes
+    {
+        let message = format!(
+            "transport `{}` carries messages up to {} bytes; the longest here has {}",
+            of_transport.label(),
+            config.message_max_bytes,
+            sizes.max_bytes()
+        );
+        return Err(PlanError::text(message)
+            .hint(format!("set `messages.max_bytes` to {}", config.message_max_bytes)));
+    }
+    if matches!(transport, Transport::Oracle) && demand.asks() {
+        return Err(PlanError::text(format!(
+            "transport `{}` is for one-way messages, not for questions",
+            of_transport.label()
+        ))
+        .hint("use it with the patterns all_to_all and permutation"));
+    }
+    let network = transport::network(of_transport, &around, &plan.network)?;
+    let packets = plan.run.packets_max_millions * 1e6;
+    if !(1e3..=8e6).contains(&packets) {
+        let value = plan.run.packets_max_millions;
+        return Err(PlanError::field("run.packets_max_millions", value, "from 0.001 to 8"));
+    }
+    let bins = match &demand {
+        Demand::Echo { sizes, .. } => Bins::up_to(sizes.clone()),
+        _ => Bins::deciles(&sizes),
+    };
+    let setup = Setup {
+        warmup,
+        drain,
+        ideal_without_latency_in_rack: plan.run.ideal_without_latency_in_rack,
+        faults: fabric::faults(&plan.network)?,
+        packets_max: packets as u32,
+        ..Setup::new(network, plan.run.seed, warmup + counted, bins)
+    };
+    setup.check().map_err(|error| PlanError::text(format!("`network`: {error}")))?;
+    demand.start(hosts, 1)?;
+    Ok(Scenario {
+        own_sizes: if plan.run.own_best { own_sizes(&sizes) } else { Vec::new() },
+        host_bits_per_s: fabric.host_bits_per_s,
+        hops_mean: fabric.hops_mean,
+        setup,
+        transport,
+        demand,
+        sizes,
+        rate_per_s: rate,
+        senders,
+    })
+}
+
+/// Sizes at equal shares of the messages, all of them if they are few.
+fn own_sizes(sizes: &Sizes) -> Vec<u32> {
+    let rows = sizes.rows();
+    if rows.len() <= OWN_SIZES_MAX {
+        return rows.iter().map(|row| row.0).collect();
+    }
+    let at = |part: usize| sizes.quantile((part + 1) as f64 / OWN_SIZES_MAX as f64);
+    let mut some: Vec<u32> = (0..OWN_SIZES_MAX).map(at).collect();
+    some.dedup();
+    some
+}
+
+/// Sizes of messages, or of the questions of patterns that say them themselves.
+fn sizes(plan: &NetworkPlan, folder: &Path) -> Result<Sizes, PlanError> {
+    let traffic = &plan.traffic;
+    let of_pattern = |list: &[u32]| {
+        let mut list = list.to_vec();
+        list.sort_unstable();
+        list.dedup();
+        let count = list.len() as f64;
+        let rows = list.iter().zip(1..).map(|(&bytes, i)| (bytes, f64::from(i) / count));
+        Sizes::new(&rows.collect::<Vec<_>>())
+            .map_err(|_| zero_length("traffic.sizes_bytes", format!("{list:?}")))
+    };
+    if plan.messages.is_some() && matches!(traffic.pattern, Pattern::Incast | Pattern::Echo) {
+        return Err(PlanError::text("`messages` is set, but this pattern has its own sizes")
+            .hint("incast has `question_bytes` and `answer_bytes`, echo has `sizes_bytes`"));
+    }
+    match traffic.pattern {
+        Pattern::Incast => {
+            let question = traffic.question_bytes.unwrap_or(100);
+            of_pattern(&[question])
+                .map_err(|_| zero_length("traffic.question_bytes", question))
+        }
+        Pattern::Echo => match &traffic.sizes_bytes {
+            Some(list) if !list.is_empty() => of_pattern(list),
+            _ => Err(PlanError::text("`traffic.sizes_bytes` is missing; echo needs sizes")
+                .hint("such as `sizes_bytes = [100, 1_000, 10_000]`")),
+        },
+        _ => match &plan.messages {
+            Some(messages) => messages::sizes(messages, folder),
+            None => Err(PlanError::text("`messages` is missing; it says how long messages are")
+                .hint("add `[messages]` with `workload = \"W3\"`, or a file of your own")),
+        },
+    }
+}
+
+fn zero_length(field: &str, value: impl std::fmt::Display) -> PlanError {
+    PlanError::field(field, value, "from 1 to 2147483648 bytes")
+        .hint("a message has at least one byte")
+}
+
+/// Who sends what, at which rate, and how many do.
+fn demand(
+    plan: &NetworkPlan,
+    fabric: &Fabric,
+    sizes: &Sizes,
+    length: Span,
+) -> Result<(Demand, f64, u32), PlanError> {
+    let traffic = &plan.traffic;
+    let hosts = fabric.network.topology.hosts();
+    if !(plan.load > 0.0 && plan.load <= 2.0) {
+        return Err(PlanError::field("load", plan.load, "above 0, at most 2")
+            .hint("0.8 means that messages, headers and grants fill 80 % of a host's link"));
+    }
+    let (senders, receivers) = match traffic.pattern {
+        Pattern::AllToAll => (0..hosts, Receivers::Others),
+        Pattern::Permutation => (0..hosts, Receivers::Permutation),
+        Pattern::Rpc => {
+            let clients = traffic.clients.unwrap_or((hosts / 2).max(1));
+            let servers = traffic.servers.unwrap_or(hosts.saturating_sub(clients));
+            let all = clients.checked_add(servers).unwrap_or(u32::MAX);
+            if clients == 0 || servers == 0 || all > hosts {
+                let message = format!(
+                    "`traffic` has {clients} clients and {servers} servers; \
+                     at least one of each, and together at most {hosts} hosts"
+                );
+                return Err(PlanError::text(message)
+                    .hint("the first hosts are clients, the next are servers"));
+            }
+            (0..clients, Receivers::Among(clients..all))
+        }
+        Pattern::Incast => return incast(traffic, hosts),
+        Pattern::Echo => {
+            let repeats = traffic.repeats.unwrap_or(100);
+            if repeats == 0 {
+                return Err(PlanError::field("traffic.repeats", 0, "at least 1"));
+            }
+            let list: Vec<u32> = sizes.rows().iter().map(|row| row.0).collect();
+            return Ok((Demand::Echo { sizes: list, repeats, hosts }, 0.0, 1));
+        }
+    };
+    // Of questions the busier side's links are those that carry the load.
+    let share = match &receivers {
+        Receivers::Among(servers) => (servers.len() as f64 / senders.len() as f64).min(1.0),
+        _ => 1.0,
+    };
+    let link = fabric.host_bits_per_s as f64;
+    let rate = share * rate_per_s(sizes, &Framing::default(), plan.load, link);
+    let expected = rate * length.as_ns() as f64 / 1e9;
+    let gaps = match traffic.arrivals {
+        ArrivalsName::Poisson => Gaps::Poisson,
+        ArrivalsName::NearPeriodic => Gaps::NearPeriodic { variation: traffic.variation },
+    };
+    let count = senders.len() as u32;
+    let open = OpenLoop {
+        senders,
+        receivers,
+        sizes: sizes.clone(),
+        // A few blocks a run, so that its sizes are nearly those they should be.
+        block: traffic.stratified.then_some((expected / 4.0).clamp(1.0, 10_000.0) as u32),
+        rate_per_s: rate,
+        gaps,
+        asks: traffic.pattern == Pattern::Rpc,
+    };
+    Ok((Demand::Open(Box::new(open)), rate, count))
+}
+
+fn incast(traffic: &TrafficPlan, hosts: u32) -> Result<(Demand, f64, u32), PlanError> {
+    let concurrent = traffic.concurrent.ok_or_else(|| {
+        PlanError::text("`traffic.concurrent` is missing; incast needs it")
+            .hint("`concurrent = 100` keeps 100 questions under way")
+    })?;
+    if concurrent == 0 || concurrent > 1_000_000 {
+        return Err(PlanError::field("traffic.concurrent", concurrent, "1 to 1000000"));
+    }
+    let answer_bytes = traffic.answer_bytes.unwrap_or(10_000);
+    if answer_bytes == 0 || answer_bytes > 1 << 30 {
+        return Err(zero_length("traffic.answer_bytes", answer_bytes));
+    }
+    let incast = Incast {
+        client: Node(0),
+        hosts,
+        concurrent,
+        question_bytes: traffic.question_bytes.unwrap_or(100),
+        answer_bytes,
+        questions: u64::MAX,
+    };
+    Ok((Demand::Incast(incast), 0.0, 1))
+}
+
+/// Keys that belong to another pattern.
+fn refuse_foreign(plan: &TrafficPlan) -> Result<(), PlanError> {
+    let is = |pattern| plan.pattern == pattern;
+    let open = !is(Pattern::Incast) && !is(Pattern::Echo);
+    let periodic = plan.arrivals == ArrivalsName::NearPeriodic;
+    let keys = [
+        ("arrivals", periodic, open, "all_to_all, permutation and rpc"),
+        ("clients", plan.clients.is_some(), is(Pattern::Rpc), "rpc"),
+        ("servers", plan.servers.is_some(), is(Pattern::Rpc), "rpc"),
+        ("concurrent", plan.concurrent.is_some(), is(Pattern::Incast), "incast"),
+        ("question_bytes", plan.question_bytes.is_some(), is(Pattern::Incast), "incast"),
+        ("answer_bytes", plan.answer_bytes.is_some(), is(Pattern::Incast), "incast"),
+        ("sizes_bytes", plan.sizes_bytes.is_some(), is(Pattern::Echo), "echo"),
+        ("repeats", plan.repeats.is_some(), is(Pattern::Echo), "echo"),
+    ];
+    match keys.iter().find(|(_, set, fits, _)| *set && !*fits) {
+        None => Ok(()),
+        Some((key, _, _, owner)) => Err(PlanError::text(format!(
+            "`traffic.{key}` is set, but belongs to the pattern {owner}"
+        ))),
+    }
+}

@@ -1,0 +1,609 @@
+//! From a plan to a transport with the queues its protocol requires.
+//!
+//! Published constants are for 10 Gb/s and a round trip of 8 us. On a network with a longer round trip
+//! or more bytes in one, windows, buffers and timeouts grow with it; they never shrink below what was
+//! published.
+
+use super::fabric::{self, Fabric};
+use super::plan::{HomaVariant, Pattern, RecoveryPlan, TransportName, TransportPlan, WorkloadName};
+use crate::plan::PlanError;
+use cavy_core::Span;
+use cavy_homa::config::{
+    Adaptive, ClassedBy, Granting, Incast, Informed, Learning, OldestGrants, Order as HomaOrder,
+    Publish, Quick, Recovery, TailBoost,
+};
+use cavy_homa::cutoffs::{Packing, static_cutoffs};
+use cavy_homa::rivals::{FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
+use cavy_homa::{Config, Cutoffs, Homa};
+use cavy_lab::net::{Buffer, Network, Order, Routing};
+use cavy_workload::Sizes;
+use cavy_workload::sizes::Framing;
+
+/// Bytes that a full frame takes in a buffer: without preamble and gap.
+const BUFFERED_FRAME: u32 = FRAME_BYTES - 20;
+/// What the published constants assume a round trip to carry, and to take.
+const RTT_BYTES: f64 = 10_000.0;
+const RTT_NS: f64 = 7_800.0;
+
+/// A transport, ready to be made for each host.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// Homa, or Basic.
+    Homa(Box<Config>),
+    /// FIFO or SRPT blast.
+    Blast(blast::Config),
+    /// pFabric.
+    PFabric(pfabric::Config),
+    /// pHost.
+    PHost(phost::Config),
+    /// DCTCP.
+    Dctcp(dctcp::Config),
+    /// PIAS.
+    Pias(pias::Config),
+    /// NDP.
+    Ndp(ndp::Config),
+    /// The oracle.
+    Oracle,
+}
+
+/// What a transport is built for.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// The network.
+    pub fabric: &'a Fabric,
+    /// Message sizes.
+    pub sizes: &'a Sizes,
+    /// A published workload, as it is.
+    pub workload: Option<WorkloadName>,
+    /// Who sends to whom.
+    pub pattern: Pattern,
+    /// Can packets be lost, beside what full buffers lose?
+    pub lossy: bool,
+    /// Was a buffer given by the plan?
+    pub buffer_given: bool,
+    /// Length of the whole run: nobody may give up before.
+    pub length: Span,
+}
+
+impl Surroundings<'_> {
+    /// Are messages questions?
+    pub fn asks(&self) -> bool {
+        matches!(self.pattern, Pattern::Rpc | Pattern::Incast | Pattern::Echo)
+    }
+
+    /// How many times the published round trip's bytes, at least once.
+    fn growth(&self) -> f64 {
+        (f64::from(self.fabric.rtt_bytes) / RTT_BYTES).max(1.0)
+    }
+
+    /// How many times the published round trip, at least once.
+    fn slowness(&self) -> f64 {
+        (self.fabric.round_trip.as_ns() as f64 / RTT_NS).max(1.0)
+    }
+
+    fn grown(&self, amount: u32) -> u32 {
+        (f64::from(amount) * self.growth()).ceil() as u32
+    }
+
+    fn slowed(&self, us: f64) -> Span {
+        Span::from_ns((us * 1e3 * self.slowness()).round() as u64)
+    }
+
+    fn patience(&self) -> Span {
+        Span::from_ms(1_000).max(self.length.saturating_mul(20))
+    }
+}
+
+/// Builds the transport of `plan`.
+pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Transport, PlanError> {
+    let label = plan.label();
+    if let Some((key, owners)) = foreign(plan) {
+        let message = format!("`transports.{label}.{key}` is set, but `{key}` belongs to {owners}");
+        return Err(PlanError::text(message));
+    }
+    let patience = around.patience();
+    let timeout = plan.timeout_us.map(|us| time(&label, "timeout_us", us)).transpose()?;
+    let built = match plan.transport {
+        TransportName::Homa | TransportName::Basic => {
+            Transport::Homa(Box::new(homa(plan, around)?))
+        }
+        TransportName::Fifo | TransportName::Srpt => {
+            let order = match plan.transport {
+                TransportName::Srpt => blast::Order::Shortest,
+                _ => blast::Order::Submission,
+            };
+            // Long enough that a queue is not taken for a loss, where nothing is lost.
+            let lossless = !around.lossy && !around.buffer_given;
+            let silence = if lossless { patience } else { around.slowed(5_000.0) };
+            Transport::Blast(blast::Config { order, silence, patience })
+        }
+        TransportName::Pfabric => {
+            let most = around.grown(15).min(64);
+            let window = plan.window_packets.unwrap_or(around.grown(12)).min(64);
+            Transport::PFabric(pfabric::Config {
+                window_packets: window,
+                window_max_packets: most.max(window),
+                timeout: timeout.unwrap_or(around.slowed(45.0)),
+                patience,
+            })
+        }
+        TransportName::Phost => Transport::PHost(phost::Config {
+            link_bits_per_s: around.fabric.host_bits_per_s,
+            free_tokens_packets: around.grown(8).min(64),
+            window_packets: plan.window_packets.unwrap_or(around.grown(8)),
+            short_bytes: around.grown(8) * cavy_homa::rivals::PAYLOAD_BYTES,
+            announce: around.slowed(200.0),
+            patience,
+            ..phost::Config::default()
+        }),
+        TransportName::Dctcp => {
+            let plain = dctcp::Config::default();
+            Transport::Dctcp(dctcp(plan, plain, timeout, patience))
+        }
+        TransportName::Pias => {
+            let plain = pias::Config::default().dctcp;
+            Transport::Pias(pias::Config {
+                dctcp: dctcp(plan, plain, timeout, patience),
+                thresholds: thresholds(plan, around)?,
+            })
+        }
+        TransportName::Ndp => Transport::Ndp(ndp::Config {
+            window_packets: plan.window_packets.unwrap_or(around.grown(10)),
+            link_bits_per_s: around.fabric.host_bits_per_s,
+            timeout: timeout.unwrap_or(around.slowed(5_000.0)),
+            patience,
+        }),
+        TransportName::Oracle => Transport::Oracle,
+    };
+    built.check().map_err(|why| PlanError::text(format!("transport `{label}`: {why}")))?;
+    Ok(built)
+}
+
+impl Transport {
+    /// Can it be made?
+    fn check(&self) -> Result<(), String> {
+        let words = |why: &dyn std::fmt::Display| Err(why.to_string());
+        match self {
+            Transport::Homa(config) => Homa::new(config).map(|_| ()).or_else(|e| words(&e)),
+            Transport::Blast(config) => config.check().or_else(|e| words(&e)),
+            Transport::PFabric(config) => config.check().or_else(|e| words(&e)),
+            Transport::PHost(config) => config.check().or_else(|e| words(&e)),
+            Transport::Dctcp(config) => config.check().or_else(|e| words(&e)),
+            Transport::Pias(config) => pias::Pias::new(*config).map(|_| ()).or_else(|e| words(&e)),
+            Transport::Ndp(config) => config.check().or_else(|e| words(&e)),
+            Transport::Oracle => Ok(()),
+        }
+    }
+}
+
+fn time(label: &str, key: &str, us: f64) -> Result<Span, PlanError> {
+    let span = if us > 0.0 && us <= 1e9 { Span::try_from_us(us) } else { None };
+    span.filter(|span| !span.is_zero()).ok_or_else(|| {
+        let field = format!("transports.{label}.{key}");
+        PlanError::field(field, us, "a time in microseconds, above 0 and at most 1e9")
+    })
+}
+
+fn dctcp(
+    plan: &TransportPlan,
+    plain: dctcp::Config,
+    timeout: Option<Span>,
+    patience: Span,
+) -> dctcp::Config {
+    let initial_window_packets = plan.window_packets.unwrap_or(plain.initial_window_packets);
+    let rto_min = timeout.unwrap_or(plain.rto_min);
+    let rto_max = plain.rto_max.max(rto_min);
+    dctcp::Config { initial_window_packets, rto_min, rto_max, patience, ..plain }
+}
+
+/// Where messages sink under PIAS: as given, as published for web search, else of equal bytes.
+fn thresholds(
+    plan: &TransportPlan,
+    around: &Surroundings<'_>,
+) -> Result<pias::Thresholds, PlanError> {
+    let field = format!("transports.{}.thresholds_bytes", plan.label());
+    if let Some(given) = &plan.thresholds_bytes {
+        let list: Option<[u32; 7]> = given.as_slice().try_into().ok();
+        return match list {
+            Some(list) if list.is_sorted() => Ok(pias::Thresholds(list)),
+            _ => Err(PlanError::field(field, format!("{given:?}"), "seven sizes that rise")),
+        };
+    }
+    if around.workload == Some(WorkloadName::W5) {
+        return Ok(pias::Thresholds::WEB_SEARCH_80);
+    }
+    pias::Thresholds::equal_bytes(around.sizes.rows())
+        .map_err(|error| PlanError::text(format!("`{field}` cannot be computed: {error}")))
+}
+
+/// The network as the transport needs it, with what the plan overrides.
+pub fn network(
+    plan: &TransportPlan,
+    around: &Surroundings<'_>,
+    of_plan: &super::plan::FabricPlan,
+) -> Result<Network, PlanError> {
+    let grown = |bytes: u32| u64::from(around.grown(bytes));
+    let packets = |count: u32| u64::from(count) * u64::from(BUFFERED_FRAME);
+    let gbps = around.fabric.host_bits_per_s as f64 / 1e9;
+    let mut network = around.fabric.network.clone();
+    match plan.transport {
+        TransportName::Homa | TransportName::Basic | TransportName::Oracle => {}
+        TransportName::Fifo | TransportName::Srpt => network.order = Order::Fifo,
+        TransportName::Pfabric => {
+            network.order = Order::SmallestRank;
+            network.buffer = Buffer::PerPort { bytes: grown(36_864) };
+        }
+        TransportName::Phost => network.buffer = Buffer::PerPort { bytes: grown(36_864) },
+        TransportName::Dctcp | TransportName::Pias => {
+            // 65 packets at 10 Gb/s, 20 at 1 Gb/s, in proportion above.
+            let usual = (65.0 * gbps / 10.0).max(20.0).ceil() as u32;
+            let mark = plan.mark_packets.unwrap_or(usual);
+            network.mark_at_bytes = Some(mark.saturating_mul(BUFFERED_FRAME));
+            network.buffer = Buffer::PerPort { bytes: packets(240.max(4 * mark)) };
+            if of_plan.routing.is_none() {
+                network.routing = Routing::FlowHash;
+            }
+        }
+        TransportName::Ndp => {
+            let queue_bytes = plan.trim_packets.unwrap_or(8).saturating_mul(BUFFERED_FRAME);
+            network.order = Order::Trim { queue_bytes };
+        }
+    }
+    if let Some(given) = plan.buffer.as_ref().or(of_plan.buffer.as_ref()) {
+        network.buffer = fabric::buffer(given);
+    }
+    network.check().map_err(|error| {
+        PlanError::text(format!("transport `{}`: {error}", plan.label()))
+    })?;
+    Ok(network)
+}
+
+/// Keys that belong to other transports.
+fn foreign(plan: &TransportPlan) -> Option<(&'static str, &'static str)> {
+    use TransportName::{Basic, Dctcp, Homa, Ndp, Oracle, Pfabric, Phost, Pias};
+    let of = |names: &[TransportName]| names.contains(&plan.transport);
+    let homa = of(&[Homa]);
+    let basic = of(&[Homa, Basic]);
+    let timed = of(&[Pfabric, Dctcp, Pias, Ndp]);
+    let windowed = of(&[Pfabric, Phost, Dctcp, Pias, Ndp]);
+    let keys = [
+        ("buffer", plan.buffer.is_some(), !of(&[Oracle]), "transports with packets"),
+        ("variant", plan.variant.is_some(), homa, "homa"),
+        ("levels", plan.levels.is_some(), homa, "homa"),
+        ("unscheduled_levels", plan.unscheduled_levels.is_some(), homa, "homa"),
+        ("cutoffs_bytes", plan.cutoffs_bytes.is_some(), homa, "homa"),
+        ("graduated", plan.graduated.is_some(), homa, "homa"),
+        ("overcommit", plan.overcommit.is_some(), homa, "homa"),
+        ("overcommit_most", plan.overcommit_most.is_some(), homa, "homa"),
+        ("unscheduled_bytes", plan.unscheduled_bytes.is_some(), basic, "homa and basic"),
+        ("tail_boost", plan.tail_boost.is_some(), homa, "homa"),
+        ("incast_threshold", plan.incast_threshold.is_some(), homa, "homa"),
+        ("incast_bytes", plan.incast_bytes.is_some(), homa, "homa"),
+        ("incast_automatic", plan.incast_automatic.is_some(), homa, "homa"),
+        ("recovery", plan.recovery.is_some(), basic, "homa and basic"),
+        ("tick_us", plan.tick_us.is_some(), basic, "homa and basic"),
+        ("oldest_ratio", plan.oldest_ratio.is_some(), homa, "homa"),
+        ("aging_ratio", plan.aging_ratio.is_some(), homa, "homa"),
+        ("aging_floor_bytes", plan.aging_floor_bytes.is_some(), homa, "homa"),
+        ("informed_budget_bytes", plan.informed_budget_bytes.is_some(), homa, "homa"),
+        ("learning_ms", plan.learning_ms.is_some(), homa, "homa"),
+        (
+            "window_packets",
+            plan.window_packets.is_some(),
+            windowed,
+            "pfabric, phost, dctcp, pias and ndp",
+        ),
+        ("timeout_us", plan.timeout_us.is_some(), timed, "pfabric, dctcp, pias and ndp"),
+        ("mark_packets", plan.mark_packets.is_some(), of(&[Dctcp, Pias]), "dctcp and pias"),
+        ("thresholds_bytes", plan.thresholds_bytes.is_some(), of(&[Pias]), "pias"),
+        ("trim_packets", plan.trim_packets.is_some(), of(&[Ndp]), "ndp"),
+    ];
+    keys.iter().find(|(_, set, fits, _)| *set && !*fits).map(|(key, _, _, owner)| (*key, *owner))
+}
+
+fn homa(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Config, PlanError> {
+    HomaBuilder { plan, around, label: plan.label() }.build()
+}
+
+/// Builds a Homa, or Basic.
+struct HomaBuilder<'a> {
+    plan: &'a TransportPlan,
+    around: &'a Surroundings<'a>,
+    label: String,
+}
+
+impl HomaBuilder<'_> {
+    fn wrong(&self, key: &str, value: impl std::fmt::Display, must: &str) -> PlanError {
+        PlanError::field(format!("transports.{}.{key}", self.label), value, must)
+    }
+
+    fn build(&self) -> Result<Config, PlanError> {
+        let asks = self.around.asks();
+        let is_basic = self.plan.transport == TransportName::Basic;
+        let usual = if asks { HomaVariant::Rc } else { HomaVariant::Sim };
+        let variant = if is_basic { HomaVariant::Rc } else { self.plan.variant.unwrap_or(usual) };
+        if asks && variant == HomaVariant::Sim {
+            return Err(self
+                .wrong("variant", "`sim`", "rc, lx or cavy where messages are questions")
+                .hint("the simulator of the source has one-way messages only"));
+        }
+        let levels = self.plan.levels.unwrap_or(8);
+        if !(1..=8).contains(&levels) {
+            return Err(self.wrong("levels", levels, "1 to 8"));
+        }
+        let (unscheduled, overcommit) = self.split(levels)?;
+        let graduated = self.plan.graduated.unwrap_or(variant == HomaVariant::Sim);
+        let rtt = self.rtt_packets();
+        let cutoffs = self.cutoffs(levels, unscheduled, graduated, rtt)?;
+        let host = self.around.fabric.host_bits_per_s;
+        let mut config = match variant {
+            HomaVariant::Sim => Config::simulator(cutoffs, overcommit),
+            HomaVariant::Rc if is_basic => Config::basic(),
+            HomaVariant::Rc => Config::ramcloud(cutoffs, overcommit),
+            HomaVariant::Lx => {
+                let own = Config::linux().with_cutoffs(cutoffs);
+                // Everybody starts one level below the top [homa 2.6].
+                let unknown = Cutoffs::new(levels, &[0]).unwrap_or(Cutoffs::none(levels));
+                Config { cutoffs: unknown, ..own }
+            }
+            HomaVariant::Cavy => {
+                Config::cavy(cutoffs, overcommit, host, self.around.fabric.rtt_bytes)
+            }
+        };
+        config.link_bits_per_s = host;
+        config.answers = asks;
+        if !is_basic {
+            let free = levels.saturating_sub(unscheduled).max(1);
+            config.scheduled_levels = free.min(overcommit.max(1)).max(1);
+            if variant != HomaVariant::Sim {
+                config.scheduled_levels = free;
+            }
+            if graduated {
+                config.classed_by = ClassedBy::Remaining;
+            }
+        }
+        self.windows(&mut config, variant, rtt, overcommit);
+        self.tail_boost(&mut config, graduated, variant);
+        self.sharing(&mut config)?;
+        self.recovery(&mut config)?;
+        self.incast(&mut config);
+        self.beyond(&mut config)?;
+        // The world gives room one packet at a time.
+        config.pacing = None;
+        Ok(config)
+    }
+
+    /// Full packets of a round trip; the published seven where they are enough.
+    fn rtt_packets(&self) -> u32 {
+        self.around.fabric.rtt_bytes.div_ceil(FRAME_BYTES).max(7)
+    }
+
+    /// Levels for unscheduled bytes, and overcommitment.
+    fn split(&self, levels: u8) -> Result<(u8, u8), PlanError> {
+        // Of eight levels: as published, else by bytes that are unscheduled [homa 2.6].
+        let of_eight = match self.around.workload {
+            Some(WorkloadName::W1) => 7,
+            Some(WorkloadName::W2) => 5,
+            Some(WorkloadName::W3) => 4,
+            Some(WorkloadName::W4 | WorkloadName::W5) => 1,
+            None => (8.0 * self.unscheduled_ratio()).round().clamp(1.0, 7.0) as u8,
+        };
+        let most = levels.saturating_sub(1).max(1);
+        let share = f64::from(of_eight) * f64::from(levels) / 8.0;
+        let unscheduled = match self.plan.unscheduled_levels {
+            Some(given) if !(1..=levels).contains(&given) => {
+                return Err(self.wrong("unscheduled_levels", given, &format!("1 to {levels}")));
+            }
+            Some(given) => given,
+            None => match &self.plan.cutoffs_bytes {
+                Some(cutoffs) => (cutoffs.len() as u8).saturating_add(1).min(levels),
+                None => (share.round().max(1.0) as u8).min(most),
+            },
+        };
+        let overcommit = self.plan.overcommit.unwrap_or(8 - of_eight);
+        if !(1..=64).contains(&overcommit) {
+            return Err(self.wrong("overcommit", overcommit, "1 to 64"));
+        }
+        Ok((unscheduled, overcommit))
+    }
+
+    /// Share of wire bytes that need no grant, boosted tails counted in.
+    fn unscheduled_ratio(&self) -> f64 {
+        let framing = Framing::default();
+        let (mut blind, mut all) = (0.0, 0.0);
+        for (bytes, probability) in self.around.sizes.steps() {
+            let wire = framing.wire_bytes(bytes) as f64;
+            blind += probability * wire.min(20_000.0);
+            all += probability * wire;
+        }
+        if all > 0.0 { blind / all } else { 1.0 }
+    }
+
+    fn cutoffs(
+        &self,
+        levels: u8,
+        unscheduled: u8,
+        graduated: bool,
+        rtt: u32,
+    ) -> Result<Cutoffs, PlanError> {
+        if let Some(given) = &self.plan.cutoffs_bytes {
+            return Cutoffs::new(levels, given).ok_or_else(|| {
+                let must = format!("sizes that rise, at most {}", levels - 1);
+                self.wrong("cutoffs_bytes", format!("{given:?}"), &must)
+            });
+        }
+        let published = Packing::SIMULATOR;
+        let packing = if rtt <= 7 {
+            published
+        } else {
+            Packing {
+                unscheduled_bytes: rtt * published.unscheduled_packet_bytes,
+                rtt_wire_bytes: rtt * FRAME_BYTES,
+                ..published
+            }
+        };
+        let classed = if graduated { ClassedBy::Remaining } else { ClassedBy::Length };
+        let steps: Vec<(u32, f64)> = self.around.sizes.steps().collect();
+        let found = static_cutoffs(&steps, levels, unscheduled, classed, &packing);
+        Ok(found.unwrap_or(Cutoffs::none(levels)))
+    }
+
+    /// Unscheduled bytes and windows of a longer round trip than the published.
+    fn windows(&self, config: &mut Config, variant: HomaVariant, rtt: u32, overcommit: u8) {
+        if rtt > 7 && variant != HomaVariant::Cavy {
+            let packet = config.unscheduled_packet_bytes;
+            let bytes = rtt * packet;
+            match &mut config.granting {
+                Granting::Spaced { window_wire_bytes, .. } => {
+                    *window_wire_bytes = rtt * FRAME_BYTES;
+                    config.unscheduled_bytes = bytes;
+                }
+                Granting::Arrivals { window_bytes, .. }
+                | Granting::Independent { window_bytes, .. } => {
+                    *window_bytes = bytes;
+                    config.unscheduled_bytes = bytes;
+                }
+                Granting::Windows { .. } => {
+                    config.unscheduled_bytes = config.unscheduled_bytes.max(bytes);
+                }
+            }
+        }
+        if let Some(most) = self.plan.overcommit_most
+            && let Granting::Spaced { adaptive, .. } = &mut config.granting
+        {
+            *adaptive = Some(Adaptive { idle_bytes: 1600, most });
+        }
+        if let Granting::Windows { overcommit: most, .. } = &mut config.granting
+            && self.plan.overcommit.is_some()
+        {
+            *most = overcommit;
+        }
+        if let Some(bytes) = self.plan.unscheduled_bytes {
+            config.unscheduled_bytes = bytes;
+        }
+    }
+
+    fn tail_boost(&self, config: &mut Config, graduated: bool, variant: HomaVariant) {
+        if graduated && variant == HomaVariant::Sim {
+            config.tail_boost = TailBoost::Remaining;
+        }
+        match self.plan.tail_boost {
+            Some(false) => config.tail_boost = TailBoost::Off,
+            Some(true) if config.tail_boost == TailBoost::Off => {
+                config.tail_boost = TailBoost::Length;
+            }
+            _ => {}
+        }
+    }
+
+    /// What the oldest and the aging messages get.
+    fn sharing(&self, config: &mut Config) -> Result<(), PlanError> {
+        if let Some(ratio) = self.plan.oldest_ratio {
+            if !(0.0..=0.5).contains(&ratio) {
+                return Err(self.wrong("oldest_ratio", ratio, "from 0 to 0.5"));
+            }
+            let share_per_mille = (ratio * 1e3).round() as u32;
+            let increment_bytes = config.unscheduled_bytes;
+            config.oldest_grants =
+                (share_per_mille > 0).then_some(OldestGrants { share_per_mille, increment_bytes });
+            config.oldest_pick = 1000u32.checked_div(share_per_mille).unwrap_or(0);
+        }
+        if let Some(ratio) = self.plan.aging_ratio {
+            if !(0.0..=1.0).contains(&ratio) {
+                return Err(self.wrong("aging_ratio", ratio, "from 0 to 1"));
+            }
+            let credit_per_mille = (ratio * 1e3).round() as u32;
+            let floor_bytes = self.plan.aging_floor_bytes.unwrap_or(10_000);
+            if credit_per_mille > 0 {
+                config.order = HomaOrder::Aged { credit_per_mille, floor_bytes };
+            }
+        }
+        Ok(())
+    }
+
+    /// Repair of losses: none where nothing can be lost, unless the plan asks for it.
+    fn recovery(&self, config: &mut Config) -> Result<(), PlanError> {
+        let can_lose = self.around.lossy || self.around.buffer_given;
+        let usual = if can_lose { RecoveryPlan::Ticks } else { RecoveryPlan::None };
+        let wanted = self.plan.recovery.unwrap_or(usual);
+        if wanted == RecoveryPlan::None {
+            config.recovery = None;
+            return Ok(());
+        }
+        let ours = Config::cavy(
+            config.cutoffs,
+            4,
+            config.link_bits_per_s,
+            self.around.fabric.rtt_bytes.max(1),
+        );
+        let mut recovery: Recovery = match config.recovery.or(ours.recovery) {
+            Some(recovery) => recovery,
+            None => return Ok(()),
+        };
+        if let Some(us) = self.plan.tick_us {
+            recovery.tick = time(&self.label, "tick_us", us)?;
+        }
+        // A simulated peer is there; starved messages are not given up.
+        let ticks = self.around.patience().as_ns() / recovery.tick.as_ns().max(1);
+        let most = u64::from(u32::MAX / 2);
+        recovery.timeout_ticks = recovery.timeout_ticks.max(ticks.min(most) as u32);
+        if !config.answers {
+            // Nobody acknowledges a one-way message to a sender that has forgotten it.
+            config.forget_answers = false;
+            recovery.remember_ticks = recovery.remember_ticks.max(400);
+        }
+        config.recovery = Some(recovery);
+        if wanted == RecoveryPlan::RoundTrips {
+            let rtt = self.around.fabric.round_trip;
+            config.quick = Some(Quick { rtt, round_trips: 5 });
+        }
+        Ok(())
+    }
+
+    fn incast(&self, config: &mut Config) {
+        let plan = self.plan;
+        let plain = Incast { threshold: 25, marked_bytes: 300, automatic: false };
+        if plan.incast_threshold == Some(0) {
+            config.incast = None;
+            return;
+        }
+        let is_set = plan.incast_threshold.is_some()
+            || plan.incast_bytes.is_some()
+            || plan.incast_automatic.is_some();
+        if is_set || config.incast.is_some() {
+            let old = config.incast.unwrap_or(plain);
+            config.incast = Some(Incast {
+                threshold: plan.incast_threshold.unwrap_or(old.threshold),
+                marked_bytes: plan.incast_bytes.unwrap_or(old.marked_bytes),
+                automatic: plan.incast_automatic.unwrap_or(old.automatic),
+            });
+        }
+        // A limit above what is unscheduled anyway marks nothing.
+        if let Some(incast) = &mut config.incast {
+            incast.marked_bytes = incast.marked_bytes.min(config.unscheduled_bytes);
+        }
+    }
+
+    /// Options beyond the source [homa 8.2].
+    fn beyond(&self, config: &mut Config) -> Result<(), PlanError> {
+        if let Some(budget_bytes) = self.plan.informed_budget_bytes {
+            if !matches!(config.granting, Granting::Arrivals { .. }) {
+                return Err(PlanError::text(format!(
+                    "`transports.{}.informed_budget_bytes` is for the variants rc and cavy",
+                    self.label
+                )));
+            }
+            config.informed = Some(Informed { budget_bytes, backlog_min: 1 });
+        }
+        if let Some(ms) = self.plan.learning_ms {
+            let interval = time(&self.label, "learning_ms", ms * 1e3)?;
+            config.learning = Some(Learning {
+                interval,
+                messages_min: 100,
+                keep_per_mille: 500,
+                publish: Publish::Imbalance { per_mille: 100 },
+            });
+        }
+        Ok(())
+    }
+}
