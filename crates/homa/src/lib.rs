@@ -10,8 +10,8 @@
 //! sense is counted and dropped; memory is bounded. A step costs a few heap operations and allocates
 //! nothing after warm-up.
 //!
-//! **Not here.** No socket, no packet bytes, no network: worlds have those. No estimate of the
-//! network's capacity: the link's rate is configured.
+//! **Not here.** No socket and no network: worlds have those, and [`wire`] has the bytes for them.
+//! No estimate of the network's capacity: the link's rate is configured.
 //!
 //! **Reading order.** [`config`] for what can be chosen, [`packet`] for what is said, `machine` for
 //! who does what; then `sender`, `receiver`, `grants` and `recovery`. `exchange`, `peers`, `gaps`,
@@ -38,6 +38,7 @@ mod receiver;
 mod recovery;
 pub mod rivals;
 mod sender;
+pub mod wire;
 
 pub use config::{Config, ConfigError};
 pub use counters::Counters;
