@@ -16,7 +16,10 @@ use std::path::PathBuf;
   cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
 
-`cavy live sched` and `cavy load` are the same commands.
+  cavy-live study l1 --quick                         the live study, in minutes
+  cavy-live replay run.jsonl                         decide a recorded run again
+
+`cavy live sched`, `cavy load` and `cavy replay` are the same commands.
 Exit codes: 0 success, 1 what was asked for failed, 2 wrong usage or input, 3 percentiles were
 measured and must not be published, 130 interrupted. Data goes to stdout, talk to stderr."
 )]
@@ -34,6 +37,10 @@ pub enum Command {
     Sched(Sched),
     /// Send requests on a schedule, and measure latency from the time they were due.
     Load(Load),
+    /// Compare the pool with those a user would take instead, on this machine.
+    Study(Study),
+    /// Let the machine decide a recorded run again, and predict it in the lab.
+    Replay(Replay),
 }
 
 /// A policy of the server.
@@ -303,4 +310,112 @@ fn request(text: &str) -> Result<Request, String> {
         .map(|_| (name.to_string(), ()))
         .ok_or("the name of a type has letters, digits, `_`, `-` and `.`")?;
     Ok(Request { name, share, text: rest.to_string() })
+}
+
+/// A study.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StudyName {
+    /// Timed slots: High Bimodal a thousand times slower, 14 workers, 90 % load.
+    L1,
+    /// An embedded store, bound by processors: 2 workers, where DARC gains and where it loses.
+    L3,
+    /// Work that changes four times: Figure 8 a thousand times slower.
+    L4,
+    /// What handing over a job costs.
+    Costs,
+}
+
+/// Whom the study compares.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PeerName {
+    /// Our pool with DARC.
+    Darc,
+    /// Our pool, first come first served.
+    CFcfs,
+    /// Our pool, types in a fixed order.
+    FixedPriority,
+    /// tokio's `spawn_blocking` with a limit of as many threads.
+    SpawnBlocking,
+    /// A rayon pool.
+    Rayon,
+    /// Threads that share a channel.
+    Channel,
+    /// A pool for each type, sized by its share of the work.
+    TwoPools,
+    /// Threads that share a priority queue.
+    PriorityPool,
+    /// The Go runtime: a goroutine a request, a semaphore of as many slots.
+    Go,
+}
+
+/// `cavy-live study`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live study                                    everything, hours
+  cavy-live study l1 --quick                         three minutes, one repetition
+  cavy-live study l1 --repetitions 5                 as the specification asks: an hour and a half
+  cavy-live study l4 --seconds 30 --peers darc,c-fcfs,spawn-blocking
+  cavy-live study l3 --json > l3.json
+
+All peers meet the same arrivals, in turns, so that a busy minute of the machine hits all of them.
+Every run records load average, stolen time, a jitter probe and the lateness of the generator. A
+claim that the machine was too busy for is called too noisy to publish, whatever its value.
+Writes report.html, report.json, claims.json, series.csv, tables.csv and the recordings of the first
+repetition into the folder given by --out. Exit code 1 when a claim is not reproduced.")]
+pub struct Study {
+    /// Which; all when absent.
+    #[arg(value_enum, value_name = "STUDY")]
+    pub studies: Vec<StudyName>,
+    /// Length of one run, for l4 of each phase; 120 (l1), 20 (l3), 20 (l4) or 10 (costs) when
+    /// absent.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
+    pub seconds: Option<f64>,
+    /// Runs of each peer, each with arrivals of its own; 5 when absent.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub repetitions: Option<u16>,
+    /// Short: 20 s (l1), 10 s (l3), 5 s (l4, each phase) or 5 s (costs), one repetition.
+    #[arg(long)]
+    pub quick: bool,
+    /// Whom to compare, such as `darc,spawn-blocking`; all when absent.
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',')]
+    pub peers: Vec<PeerName>,
+    /// Root of all random streams of the schedules.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = quantity::seed)]
+    pub seed: u64,
+    /// How the generator waits for the next request.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "hybrid")]
+    pub wait: Wait,
+    /// Length of the jitter probes before and after each run; 0s leaves them out, and then nothing
+    /// can be published.
+    #[arg(long, value_name = "SPAN", default_value = "500ms", value_parser = quantity::span)]
+    pub probe: Span,
+    /// Folder for the report and the recordings.
+    #[arg(long, short, value_name = "DIR", default_value = "cavy-out/live")]
+    pub out: PathBuf,
+    /// Print the report as one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy-live replay`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live sched --record run.jsonl                 record a server; Ctrl-C ends it
+  cavy-live replay run.jsonl                         the same decisions? what would the lab say?
+  cavy-live replay run.jsonl --out report            the same as report.html
+
+A recording holds every input of the policy and its time. A fresh machine is fed the same inputs;
+equal digests mean that it decided the same at every step. Then the lab meets the recorded arrivals,
+types and service times, and predicts latencies, which stand beside the measured ones.
+Exit code 1 when the decisions differ.")]
+pub struct Replay {
+    /// The recording.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write a report into this folder.
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
 }

@@ -10,7 +10,9 @@ mod args;
 mod faults;
 mod load;
 mod quantity;
+mod replay;
 mod sched;
+mod study;
 mod terminal;
 
 use clap::Parser as _;
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
     let done = match &args.command {
         args::Command::Sched(args) => sched::sched(args),
         args::Command::Load(args) => load::load(args),
+        args::Command::Study(args) => study::study(args),
+        args::Command::Replay(args) => replay::replay(args),
     };
     match done {
         Ok(code) => code,

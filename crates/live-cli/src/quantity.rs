@@ -36,6 +36,13 @@ pub fn rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate <= 1e6 { Ok(rate) } else { Err(wrong()) }
 }
 
+/// Reads a number of seconds, above 0 and at most a day.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.trim().parse().ok();
+    let good = number.filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    good.ok_or_else(|| "it must be a number of seconds, from 0.001 to 86400".to_string())
+}
+
 /// Reads a seed, as `7` or `0x7`.
 pub fn seed(text: &str) -> Result<u64, String> {
     let text = text.trim();

@@ -30,3 +30,9 @@ pub fn talk(text: &str) {
         let _ = err.write_all(b"\n");
     }
 }
+
+/// Columns to print tables in: those of the terminal, or 120 where there is none.
+pub fn width() -> usize {
+    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
+    width.unwrap_or(120).clamp(40, 240)
+}

@@ -39,6 +39,8 @@ pub enum Verdict {
     NotReproduced,
     /// Too few samples to judge; a longer run would.
     TooShort,
+    /// The machine that measured it was too busy with other things; a quiet one would do.
+    TooNoisy,
 }
 
 /// One claim of a source beside what we measured.

@@ -162,7 +162,7 @@ fn verdict(verdict: Verdict, color: bool) -> Box {
         Verdict::Reproduced => cell.fg(Color::DarkGreen),
         Verdict::Explained => cell.fg(Color::DarkCyan),
         Verdict::NotReproduced => cell.fg(Color::DarkRed).add_attribute(Attribute::Bold),
-        Verdict::TooShort => cell.fg(Color::DarkYellow),
+        Verdict::TooShort | Verdict::TooNoisy => cell.fg(Color::DarkYellow),
     }
 }
 

@@ -5,8 +5,13 @@ use crate::number::significant;
 
 impl Verdict {
     /// All verdicts, in the order in which they are counted.
-    pub const ALL: [Self; 4] =
-        [Self::Reproduced, Self::Explained, Self::NotReproduced, Self::TooShort];
+    pub const ALL: [Self; 5] = [
+        Self::Reproduced,
+        Self::Explained,
+        Self::NotReproduced,
+        Self::TooShort,
+        Self::TooNoisy,
+    ];
 
     /// The verdict as a reader sees it.
     pub const fn words(self) -> &'static str {
@@ -15,6 +20,7 @@ impl Verdict {
             Self::Explained => "explained",
             Self::NotReproduced => "not reproduced",
             Self::TooShort => "too short to judge",
+            Self::TooNoisy => "too noisy to publish",
         }
     }
 
@@ -25,17 +31,18 @@ impl Verdict {
             Self::Explained => "explained",
             Self::NotReproduced => "missed",
             Self::TooShort => "short",
+            Self::TooNoisy => "noisy",
         }
     }
 }
 
 /// How many claims got which verdict: `31 reproduced, 3 explained, 0 not reproduced, 1 too short to
-/// judge`. Zeros are said, except for `too short to judge`.
+/// judge`. Zeros are said, except for `too short to judge` and `too noisy to publish`.
 pub fn tally(claims: &[Claim]) -> String {
     let mut parts = Vec::new();
     for verdict in Verdict::ALL {
         let count = claims.iter().filter(|claim| claim.verdict == verdict).count();
-        if count > 0 || verdict != Verdict::TooShort {
+        if count > 0 || !matches!(verdict, Verdict::TooShort | Verdict::TooNoisy) {
             parts.push(format!("{count} {}", verdict.words()));
         }
     }

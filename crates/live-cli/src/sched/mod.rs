@@ -11,7 +11,7 @@ mod resp;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 mod service;
-mod store;
+pub mod store;
 
 use crate::args::{Door, PolicyName, Sched};
 use crate::faults::{FAILED, Fault};

@@ -342,6 +342,14 @@ impl Replayed {
 /// Inputs that no recorder writes, such as a worker that finishes what it does not run, are errors
 /// and not panics: recordings come from users.
 pub fn replay<R: io::Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayError> {
+    replay_watched(reader, &mut |_, _, _| {})
+}
+
+/// As [`replay`], telling `watch` every input with its time and what the machine answered.
+pub fn replay_watched<R: io::Read>(
+    reader: &mut Reader<R>,
+    watch: &mut dyn FnMut(Instant, Input, &[Out<Effect, Timer>]),
+) -> Result<Replayed, ReplayError> {
     let header = reader.header().clone();
     crate::setup::check_policy(&header.policy)?;
     let mut machine =
@@ -364,6 +372,7 @@ pub fn replay<R: io::Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayErr
         digest.fold(at.as_ns());
         inputs += 1;
         machine.handle(input, &mut Cx::new(at, &mut rng, &mut outbox));
+        watch(at, input, outbox.entries());
         fold(&mut digest, &mut outbox, &mut running);
     }
     let summary = Summary { inputs, digest: digest.value() };

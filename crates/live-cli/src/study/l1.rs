@@ -1,0 +1,207 @@
+//! L1: timed slots `[persephone 7.7]`. High Bimodal a thousand times slower, on 14 workers that
+//! wait instead of computing, so that two cores are enough. Threads, queues and scheduling are real.
+//! Its recordings are what L5 predicts.
+
+use super::finding::{Finding, quantile};
+use super::tables::{find, samples};
+use super::trial::{Round, Sample, Trial};
+use super::work::Work;
+use super::{Part, Settings, tables, windows};
+use crate::args::PeerName;
+use crate::faults::{FAILED, Fault};
+use crate::replay::{self, bridge};
+use cavy_core::Span;
+use cavy_report::model::{Cell, Figure, Table};
+
+/// Length of the runs, and of the quick one.
+pub const SECONDS: (f64, f64) = (120.0, 20.0);
+
+/// Workers `[persephone 2.11]`.
+pub const WORKERS: u16 = 14;
+/// Service times `[persephone 4.1]`, times a thousand.
+const SHORT: Span = Span::from_ms(1);
+const LONG: Span = Span::from_ms(100);
+/// Share of what the workers can do.
+const LOAD: f64 = 0.9;
+
+/// The comparison.
+pub fn trial(settings: &Settings) -> Result<Trial, Fault> {
+    let mix = settings.mix(&[(0.5, SHORT), (0.5, LONG)])?;
+    let rate_per_s = LOAD * mix.peak_rate_per_s(WORKERS.into());
+    let duration = settings.duration(SECONDS);
+    let warmup = Span::from_ns(duration.as_ns() / 10);
+    let types = ["short", "long"].map(str::to_string).to_vec();
+    let schedules = settings.schedules(mix, rate_per_s, duration, &types, true)?;
+    Ok(Trial {
+        id: "l1",
+        bench: super::Bench {
+            workers: WORKERS,
+            types,
+            window: windows(rate_per_s, warmup),
+            work: Work::Timed,
+            // By their shares of the work, 0.14 and 13.86 workers.
+            split: vec![1, WORKERS - 1],
+            driver: cavy_live::pool::Driver::Inline,
+        },
+        schedules,
+        warmup,
+        shortest: None,
+        peers: settings.peers.clone(),
+        lines: false,
+        record: true,
+    })
+}
+
+/// Runs it.
+pub fn run(settings: &Settings) -> Result<Part, Fault> {
+    let trial = trial(settings)?;
+    let rounds = settings.session.run(&trial)?;
+    let samples = samples(&trial, &rounds, true);
+    let mut part = Part::new(&rounds);
+    part.findings = findings(&samples);
+    let mut tables = tables::latencies(&trial, &samples);
+    tables.push(tables::environment(&rounds));
+    let rate = trial.schedules.first().map_or(0.0, |schedule| {
+        schedule.entries().len() as f64 * 1e6 / schedule.length().as_us().max(1.0)
+    });
+    part.figures.push(Figure {
+        id: "live.l1".to_string(),
+        title: "Timed slots: short requests beside long ones".to_string(),
+        shows: format!(
+            "High Bimodal a thousand times slower (1 ms and 100 ms, half each) on {WORKERS} workers \
+             at 90 % load, {rate:.0} requests a second. Service is emulated by waiting; scheduling, \
+             queues and threads are real. Lines `lab` are the ideal lab with the same arrivals."
+        ),
+        claimed: "c-FCFS: short p99 143 ms in the lab; DARC: under 5 ms, 1.9 ms in the lab \
+                  (specification 7.7)."
+            .to_string(),
+        found: found(&samples, trial.bench.window),
+        command: settings.command("l1"),
+        panels: tables::curves(&trial, &samples),
+        tables,
+    });
+    predict(settings, &rounds, &mut part)?;
+    Ok(part)
+}
+
+fn found(samples: &[(String, Vec<Sample>)], window: u64) -> String {
+    let short = |peer| {
+        let us = find(samples, peer, 0).and_then(|sample| sample.us(0.99));
+        us.map_or("n/a".to_string(), |us| format!("{:.3} ms", us / 1e3))
+    };
+    format!(
+        "Short p99: DARC {} (window {window}), c-FCFS {}, spawn_blocking {}, two pools {}.",
+        short(PeerName::Darc),
+        short(PeerName::CFcfs),
+        short(PeerName::SpawnBlocking),
+        short(PeerName::TwoPools),
+    )
+}
+
+fn findings(samples: &[(String, Vec<Sample>)]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for peer in [PeerName::CFcfs, PeerName::Darc, PeerName::TwoPools] {
+        if let Some(sample) = find(samples, peer, 0) {
+            all.push(quantile(&format!("live.l1.{}_short_p99", peer.id()), sample, 0.99));
+        }
+    }
+    for peer in [PeerName::SpawnBlocking, PeerName::Channel] {
+        if let (Some(theirs), Some(ours)) =
+            (find(samples, peer, 0), find(samples, PeerName::CFcfs, 0))
+        {
+            let id = format!("live.l1.{}_is_c_fcfs", peer.id());
+            all.push(Finding::ratio(&id, theirs.us(0.99), ours.us(0.99), ours.times.len()));
+        }
+    }
+    all
+}
+
+/// L5: what was recorded, decided again and predicted `[persephone 7.7]`.
+fn predict(settings: &Settings, rounds: &[Round], part: &mut Part) -> Result<(), Fault> {
+    let (mut tables, mut found, mut same) = (Vec::new(), Vec::new(), Vec::new());
+    let mut requests = 0;
+    for round in rounds {
+        let Some(file) = &round.after.recording else { continue };
+        let bridge = bridge::examine(file).map_err(|error| {
+            Fault::new(format!("{}: {error}", file.display())).code(FAILED)
+        })?;
+        let (id, label) = (round.peer.id(), round.peer.label());
+        same.push(bridge.replayed.agrees());
+        requests += bridge.arrivals;
+        match &bridge.prediction {
+            Ok(types) => {
+                tables.push(replay::table(&format!("agreement-{id}"), label, types));
+                found.push(format!("{label}: {}", replay::found(types)));
+                part.findings.extend(agreement(id, types));
+            }
+            Err(reason) => found.push(format!("{label}: no prediction, {reason}.")),
+        }
+    }
+    if same.is_empty() {
+        return Ok(());
+    }
+    let identical = same.iter().filter(|&&same| same).count();
+    part.findings.push(Finding {
+        value: Some(identical as f64 / same.len() as f64),
+        samples: requests,
+        ..Finding::nothing("live.l5.identical")
+    });
+    found.insert(0, format!("{identical} of {} recordings decided identically.", same.len()));
+    tables.insert(0, recordings(rounds, &same));
+    part.figures.push(Figure {
+        id: "live.l5".to_string(),
+        title: "The lab's prediction of the live run".to_string(),
+        shows: replay::SHOWS.to_string(),
+        claimed: "Identical decisions; agreement within 20 % at p50 and 35 % at p99.".to_string(),
+        found: found.join(" "),
+        command: settings.command("l1"),
+        panels: Vec::new(),
+        tables,
+    });
+    Ok(())
+}
+
+fn recordings(rounds: &[Round], same: &[bool]) -> Table {
+    let recorded = rounds.iter().filter(|round| round.after.recording.is_some());
+    let row = |(round, same): (&Round, &bool)| {
+        let file = round.after.recording.as_ref().map_or(String::new(), |file| {
+            file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        });
+        let decisions = if *same { "identical" } else { "DIFFERENT" };
+        [round.peer.label(), &file, decisions].map(|text| Cell::Text(text.to_string())).to_vec()
+    };
+    Table {
+        id: "recordings".to_string(),
+        title: "Recordings, decided again by a fresh machine".to_string(),
+        columns: ["policy", "file", "decisions"].map(str::to_string).to_vec(),
+        rows: recorded.zip(same).map(row).collect(),
+    }
+}
+
+/// How far the lab is off at its worst over the types.
+fn agreement(id: &str, types: &[bridge::Compared]) -> Vec<Finding> {
+    let worst = |(name, ratio): (&str, f64)| {
+        let pairs: Option<Vec<_>> = types.iter().map(|of| of.at(ratio)).collect();
+        let worst = pairs.and_then(|pairs| {
+            pairs.into_iter().max_by(|a, b| a.error().abs().total_cmp(&b.error().abs()))
+        });
+        let samples = types.iter().map(|of| of.measured.len()).sum();
+        Finding {
+            value: worst.map(|pair| pair.error().abs()),
+            samples,
+            note: worst.map_or(String::new(), |pair| {
+                format!(
+                    "Measured {:.3} ms, predicted {:.3} ms; from the time workers were held instead \
+                     of their service times {:.3} ms.",
+                    pair.measured_us / 1e3,
+                    pair.predicted_us / 1e3,
+                    pair.held_us / 1e3
+                )
+            }),
+            scale_us: worst.map(|pair| pair.measured_us),
+            tail: ratio > 0.5,
+            ..Finding::nothing(&format!("live.l5.{id}_{name}"))
+        }
+    };
+    [("p50", 0.5), ("p99", 0.99)].map(worst).to_vec()
+}

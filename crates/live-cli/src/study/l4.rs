@@ -1,0 +1,359 @@
+//! L4: work that changes `[persephone 5.11, 7.7]`. The phases of Figure 8, a thousand times slower.
+
+use super::finding::Finding;
+use super::trial::{Round, Sample, Trial};
+use super::work::Work;
+use super::{Bench, Part, Settings, tables};
+use crate::args::PeerName;
+use crate::faults::Fault;
+use crate::replay::bridge::{record, times};
+use cavy_core::{Instant, Span};
+use cavy_live::Kind;
+use cavy_live::load::{Outcome, Schedule};
+use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
+use cavy_report::number::count;
+use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
+
+/// Length of a phase, and of the quick one.
+pub const SECONDS: (f64, f64) = (20.0, 5.0);
+
+const WORKERS: u16 = 14;
+const LOAD: f64 = 0.8;
+
+/// Share and service time of both types `[persephone 4.1]`, in microseconds times a thousand.
+const PHASES: [[(f64, u64); 2]; 4] = [
+    [(0.5, 100_000), (0.5, 1_000)],
+    [(0.5, 1_000), (0.5, 100_000)],
+    [(0.95, 1_000), (0.05, 100_000)],
+    [(1.0, 3_500), (0.0, 3_500)],
+];
+
+fn workload(phase: Span) -> Result<Workload, Fault> {
+    let wrong = |error: String| Fault::new(format!("--seconds: {error}"));
+    let mut phases = Vec::new();
+    for types in PHASES {
+        let of = |(share, us)| Type { share, service: Service::Constant { ns: us * 1_000 } };
+        let mix = Mix::new(types.map(of).to_vec()).map_err(|error| wrong(error.to_string()))?;
+        let rate_per_s = LOAD * mix.peak_rate_per_s(WORKERS.into());
+        phases.push(Phase { mix, arrivals: Arrivals::Poisson, rate_per_s, duration: Some(phase) });
+    }
+    Workload::new(phases, 0.0).map_err(|error| wrong(error.to_string()))
+}
+
+/// Completions between two looks at the reservation: a tenth of the first phase, as the
+/// specification's 500 of 5000, and not fewer than 50.
+fn window(phase: Span) -> u64 {
+    let rate_per_s = LOAD * f64::from(WORKERS) / 0.0505;
+    ((rate_per_s * phase.as_us() / 1e7) as u64).clamp(50, 5_000)
+}
+
+fn trial(settings: &Settings) -> Result<Trial, Fault> {
+    let phase = settings.duration(SECONDS);
+    let workload = workload(phase)?;
+    let types = ["a", "b"].map(str::to_string).to_vec();
+    let schedule = |seed| {
+        let length = phase.saturating_mul(PHASES.len() as u64);
+        let origin = format!("four phases of {phase} with seed {seed}");
+        Schedule::draw(&workload, seed, length, types.clone(), true, &origin)
+            .map_err(|error| Fault::new(error.to_string()))
+    };
+    let schedules: Vec<Schedule> = settings.seeds().map(schedule).collect::<Result<_, _>>()?;
+    if schedules.iter().any(|schedule| schedule.entries().is_empty()) {
+        return Err(Settings::too_short());
+    }
+    Ok(Trial {
+        id: "l4",
+        bench: Bench {
+            workers: WORKERS,
+            types,
+            window: window(phase),
+            work: Work::Timed,
+            split: vec![WORKERS / 2, WORKERS / 2],
+            driver: cavy_live::pool::Driver::Inline,
+        },
+        schedules,
+        warmup: Span::ZERO,
+        shortest: None,
+        peers: settings.peers.clone(),
+        lines: true,
+        record: false,
+    })
+}
+
+/// Runs it.
+pub fn run(settings: &Settings) -> Result<Part, Fault> {
+    let trial = trial(settings)?;
+    let rounds = settings.session.run(&trial)?;
+    let phase = settings.duration(SECONDS);
+    let mut part = Part::default();
+    part.hear(&rounds);
+    let logs: Vec<Log> = rounds.iter().filter_map(|round| Log::of(&trial, round, phase)).collect();
+    part.findings = findings(&logs);
+    let mut tables = latencies(&trial, &rounds, phase);
+    tables.push(log_table(&logs));
+    tables.push(tables::environment(&rounds));
+    part.figures.push(Figure {
+        id: "live.l4".to_string(),
+        title: "Work that changes".to_string(),
+        shows: format!(
+            "Four phases of {phase} at 80 % load: A long and B short, the other way round, A nearly \
+             all, A alone (3.5 ms). DARC is told nothing and looks every {} completions. Two pools \
+             have seven workers each, the priority queue and fixed priority put A first.",
+            trial.bench.window
+        ),
+        claimed: "The reservation follows: A has 13, 1, 2 and up to 14 workers; it settles within \
+                  two windows of a change (specification 5.11)."
+            .to_string(),
+        found: found(&logs),
+        command: settings.command("l4"),
+        panels: reservation_panel(&trial, &rounds, phase).into_iter().collect(),
+        tables,
+    });
+    Ok(part)
+}
+
+/// The phase that a request of the schedule belongs to.
+fn phase_of(schedule: &Schedule, index: u32, phase: Span) -> usize {
+    let at = schedule.entries().get(index as usize).map_or(0, |entry| entry.at.as_ns());
+    ((at / phase.as_ns().max(1)) as usize).min(PHASES.len() - 1)
+}
+
+/// A table for each type: percentiles by phase and peer.
+fn latencies(trial: &Trial, rounds: &[Round], phase: Span) -> Vec<Table> {
+    // By type, phase and peer.
+    let types = trial.bench.types.len();
+    let mut samples = vec![vec![vec![Sample::new(); trial.peers.len()]; PHASES.len()]; types];
+    for round in rounds {
+        let Some(place) = trial.peers.iter().position(|&peer| peer == round.peer) else { continue };
+        let schedule = &trial.schedules[round.repetition];
+        let mut books = vec![vec![(times(), 0, 0); PHASES.len()]; types];
+        for line in &round.report.lines {
+            let part = phase_of(schedule, line.index, phase);
+            let book = &mut books[usize::from(line.kind)][part];
+            match line.outcome {
+                Outcome::Answered => record(&mut book.0, line.completed.since(line.intended)),
+                Outcome::Overloaded | Outcome::ServerError => book.2 += 1,
+                _ => book.1 += 1,
+            }
+        }
+        for (samples, books) in samples.iter_mut().zip(books) {
+            for (samples, (times, unanswered, refused)) in samples.iter_mut().zip(books) {
+                samples[place].add(&times, unanswered, refused);
+            }
+        }
+    }
+    let table = |(name, samples): (&String, Vec<Vec<Sample>>)| {
+        let mut rows = Vec::new();
+        for (index, samples) in samples.iter().enumerate() {
+            for (peer, sample) in trial.peers.iter().zip(samples) {
+                if sample.times.is_empty() && sample.unanswered + sample.refused == 0 {
+                    continue;
+                }
+                let texts = [
+                    format!("P{}", index + 1),
+                    peer.label().to_string(),
+                    count(sample.times.len()),
+                    count(sample.unanswered + sample.refused),
+                ];
+                let numbers = [0.5, 0.9, 0.99, 0.999].map(|ratio| tables::cell(sample, ratio));
+                rows.push(texts.map(Cell::Text).into_iter().chain(numbers).collect());
+            }
+        }
+        let columns = [
+            "phase", "peer", "answered", "not answered", "p50 (ms)", "p90 (ms)", "p99 (ms)",
+            "p99.9 (ms)",
+        ];
+        Table {
+            id: format!("latency-{name}"),
+            title: format!("Latency of type {name} by phase, from the intended time"),
+            columns: columns.map(str::to_string).to_vec(),
+            rows,
+        }
+    };
+    trial.bench.types.iter().zip(samples).map(table).collect()
+}
+
+/// What DARC did in one run, by phase.
+struct Log {
+    repetition: usize,
+    phases: Vec<Entry>,
+}
+
+/// What DARC did in one phase.
+#[derive(Default)]
+struct Entry {
+    /// Times of new reservations, from the start of the phase.
+    updates: Vec<Span>,
+    /// Own workers of A and B at the end of the phase.
+    own: Option<(u16, u16)>,
+    /// Completions from the start of the phase to its last update, in windows.
+    windows: Option<f64>,
+}
+
+impl Log {
+    /// The log of a run under DARC.
+    fn of(trial: &Trial, round: &Round, phase: Span) -> Option<Log> {
+        let stats = (round.peer == PeerName::Darc).then_some(round.after.stats.as_ref()?)?;
+        let start = round.start(&trial.schedules[round.repetition])?;
+        let mut completed: Vec<Instant> =
+            round.report.lines.iter().map(|line| line.completed).collect();
+        completed.sort();
+        let mut phases: Vec<Entry> = Vec::new();
+        let mut own = None;
+        for index in 0..PHASES.len() as u64 {
+            let from = start + phase.saturating_mul(index);
+            let to = start + phase.saturating_mul(index + 1);
+            let mut entry = Entry::default();
+            for update in &stats.updates {
+                let at = round.after.epoch + update.at.since(Instant::ZERO);
+                if at < from || at >= to {
+                    continue;
+                }
+                let of = |kind| update.table.group_of(Kind(kind)).map_or(0, |group| group.own);
+                own = Some((of(1), of(2)));
+                entry.updates.push(at.since(from));
+                let before = |time| completed.partition_point(|&at| at < time) as f64;
+                entry.windows = Some((before(at) - before(from)) / trial.bench.window as f64);
+            }
+            entry.own = own;
+            phases.push(entry);
+        }
+        Some(Log { repetition: round.repetition, phases })
+    }
+}
+
+fn log_table(logs: &[Log]) -> Table {
+    let mut rows = Vec::new();
+    for log in logs {
+        for (index, entry) in log.phases.iter().enumerate() {
+            let times = entry.updates.iter().map(|at| format!("{:.2}", at.as_us() / 1e6));
+            let times: Vec<String> = times.collect();
+            let own = |which: fn((u16, u16)) -> u16| match entry.own {
+                Some(own) => Cell::Text(which(own).to_string()),
+                None => Cell::Missing("profiling".to_string()),
+            };
+            rows.push(vec![
+                Cell::Text((log.repetition + 1).to_string()),
+                Cell::Text(format!("P{}", index + 1)),
+                Cell::Text(if times.is_empty() { "none".to_string() } else { times.join(", ") }),
+                own(|(a, _)| a),
+                own(|(_, b)| b),
+                entry.windows.map_or(Cell::Missing("no update".to_string()), Cell::Number),
+            ]);
+        }
+    }
+    let columns = [
+        "run", "phase", "new reservations (s after the change)", "A's workers at its end",
+        "B's workers at its end", "settled after (windows)",
+    ];
+    Table {
+        id: "reservations".to_string(),
+        title: "DARC's reservation log".to_string(),
+        columns: columns.map(str::to_string).to_vec(),
+        rows,
+    }
+}
+
+/// A's workers over time, in the first run.
+fn reservation_panel(trial: &Trial, rounds: &[Round], phase: Span) -> Option<Panel> {
+    let round = rounds.iter().find(|round| round.peer == PeerName::Darc)?;
+    let stats = round.after.stats.as_ref()?;
+    let start = round.start(&trial.schedules[round.repetition])?;
+    let series = |(kind, name): (u16, &String)| {
+        let point = |x: f64, y: f64| Point {
+            x,
+            y: Some(y),
+            low: None,
+            high: None,
+            samples: round.report.sent,
+            stable: true,
+        };
+        let mut points: Vec<Point> = Vec::new();
+        for update in &stats.updates {
+            let at = round.after.epoch + update.at.since(Instant::ZERO);
+            let x = at.since(start).as_us() / 1e6;
+            let own = update.table.group_of(Kind(kind)).map_or(0, |group| group.own);
+            if let Some(y) = points.last().and_then(|last| last.y) {
+                points.push(point(x, y));
+            }
+            points.push(point(x, own.into()));
+        }
+        if let Some(y) = points.last().and_then(|last| last.y) {
+            points.push(point(phase.as_us() * PHASES.len() as f64 / 1e6, y));
+        }
+        Series { label: format!("own workers of {name}"), points }
+    };
+    let axis = |label: &str, unit: &str| Axis {
+        label: label.to_string(),
+        unit: unit.to_string(),
+        scale: Scale::Linear,
+        min: Some(0.0),
+        max: None,
+    };
+    Some(Panel {
+        id: "reservation".to_string(),
+        title: "Reserved workers over time".to_string(),
+        x: axis("time", "s"),
+        y: axis("workers", ""),
+        series: (1..).zip(&trial.bench.types).map(series).collect(),
+        rules: Vec::new(),
+    })
+}
+
+fn found(logs: &[Log]) -> String {
+    let Some(log) = logs.first() else { return "DARC did not run.".to_string() };
+    let phase = |(index, entry): (usize, &Entry)| {
+        let own = entry.own.map_or("none yet".to_string(), |(a, b)| format!("A {a}, B {b}"));
+        let settled = entry.updates.last().map_or(String::new(), |at| format!(" after {at}"));
+        format!("P{}: {own}{settled}", index + 1)
+    };
+    let all: Vec<String> = log.phases.iter().enumerate().map(phase).collect();
+    format!("Workers in the first run: {}.", all.join("; "))
+}
+
+fn findings(logs: &[Log]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    if logs.is_empty() {
+        return all;
+    }
+    let over = |id: &str, values: Vec<Option<f64>>| {
+        let mut known: Vec<f64> = values.iter().copied().flatten().collect();
+        known.sort_by(f64::total_cmp);
+        // The median over repetitions; with an even number of them the greater one.
+        let value = (known.len() == values.len()).then(|| known[known.len() / 2]);
+        Finding {
+            value,
+            low: value.and(known.first().copied()),
+            high: value.and(known.last().copied()),
+            samples: values.len() as u64,
+            note: if value.is_none() { "no reservation was made".into() } else { String::new() },
+            ..Finding::nothing(id)
+        }
+    };
+    for index in 0..3 {
+        let own = |log: &Log| log.phases[index].own.map(|(a, _)| f64::from(a));
+        let id = format!("live.l4.reserved_p{}", index + 1);
+        all.push(over(&id, logs.iter().map(own).collect()));
+    }
+    let windows = logs.iter().map(|log| log.phases[1].windows).collect();
+    all.push(over("live.l4.settled", windows));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_have_the_rates_of_the_source() {
+        let workload = workload(Span::from_ms(5_000)).map_err(|fault| fault.render());
+        let rates: Vec<f64> = workload
+            .iter()
+            .flat_map(|workload| workload.phases().iter().map(|phase| phase.rate_per_s))
+            .collect();
+        for (rate, expected) in rates.iter().zip([221.8, 221.8, 1882.0, 3200.0]) {
+            assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} for {expected}");
+        }
+        assert_eq!(rates.len(), 4);
+    }
+}

@@ -1,0 +1,357 @@
+//! `cavy-live study`: the pool beside those a user would take instead, on this machine, with what
+//! the machine was like `[persephone 7.7]`.
+//!
+//! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
+//! for all, in turns), then the studies `l1`, `l3`, `l4` and `costs`, and `finding` (claims).
+
+mod costs;
+mod finding;
+mod floors;
+pub mod folder;
+mod l1;
+mod l3;
+mod l4;
+mod peers;
+mod tables;
+mod trial;
+mod work;
+
+use crate::args::{self, PeerName, Study, StudyName};
+use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::terminal;
+use cavy_core::{Digest, Span};
+use cavy_live::load::machine::Machine;
+use cavy_live::load::{Schedule, Wait, clock};
+use cavy_report::model::{Document, Figure, Verdict};
+use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
+use finding::{Finding, Quiet};
+use floors::Floors;
+use folder::Folder;
+use peers::{Bench, Go};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use trial::{Round, Session};
+
+/// Repetitions when nothing is said `[persephone 7.7]`.
+const REPETITIONS: u16 = 5;
+
+/// Length of the longest schedule that is sent, in requests.
+const REQUESTS_MAX: f64 = 5e6;
+
+/// What was asked for.
+pub struct Settings {
+    session: Session,
+    seconds: Option<f64>,
+    quick: bool,
+    repetitions: u16,
+    seed: u64,
+    peers: Vec<PeerName>,
+}
+
+impl Settings {
+    /// Length of a run whose default and quick lengths are given in seconds.
+    fn duration(&self, (full, quick): (f64, f64)) -> Span {
+        let seconds = self.seconds.unwrap_or(if self.quick { quick } else { full });
+        Span::from_ns((seconds * 1e9) as u64)
+    }
+
+    /// The seed of each repetition.
+    fn seeds(&self) -> impl Iterator<Item = u64> {
+        (0..u64::from(self.repetitions)).map(|repetition| self.seed.wrapping_add(repetition))
+    }
+
+    /// Types of constant service times.
+    fn mix(&self, types: &[(f64, Span)]) -> Result<Mix, Fault> {
+        let of = |&(share, span): &(f64, Span)| Type {
+            share,
+            service: Service::Constant { ns: span.as_ns() },
+        };
+        Mix::new(types.iter().map(of).collect()).map_err(|error| Fault::new(error.to_string()))
+    }
+
+    /// Poisson arrivals of each repetition.
+    fn schedules(
+        &self,
+        mix: Mix,
+        rate_per_s: f64,
+        duration: Span,
+        types: &[String],
+        timed: bool,
+    ) -> Result<Vec<Schedule>, Fault> {
+        let count = rate_per_s * duration.as_us() / 1e6;
+        if count > REQUESTS_MAX {
+            let most = REQUESTS_MAX / rate_per_s;
+            return Err(Fault::new(format!("--seconds makes {count:.0} requests a run"))
+                .hint(format!("at {rate_per_s:.0} requests a second, {most:.0} seconds are the most")));
+        }
+        let phase = Phase { mix, arrivals: Arrivals::Poisson, rate_per_s, duration: None };
+        let workload = Workload::new(vec![phase], 0.0);
+        let workload = workload.map_err(|error| Fault::new(error.to_string()))?;
+        let draw = |seed| {
+            let origin = format!("poisson {rate_per_s:.1} per s for {duration} with seed {seed}");
+            let names = types.to_vec();
+            let schedule = Schedule::draw(&workload, seed, duration, names, timed, &origin);
+            let schedule = schedule.map_err(|error| Fault::new(error.to_string()))?;
+            // The warm-up is a tenth of the duration, and something must come after it.
+            if schedule.length().saturating_mul(10) <= duration {
+                return Err(Settings::too_short());
+            }
+            Ok(schedule)
+        };
+        self.seeds().map(draw).collect()
+    }
+
+    fn too_short() -> Fault {
+        Fault::new("--seconds is too short: no request falls into it").hint("take a second or more")
+    }
+
+    /// The command that runs this study again.
+    fn command(&self, study: &str) -> String {
+        let mut command = format!("cavy-live study {study}");
+        if self.quick {
+            command.push_str(" --quick");
+        }
+        if let Some(seconds) = self.seconds {
+            command.push_str(&format!(" --seconds {seconds}"));
+        }
+        if self.repetitions != if self.quick { 1 } else { REPETITIONS } {
+            command.push_str(&format!(" --repetitions {}", self.repetitions));
+        }
+        if self.seed != 1 {
+            command.push_str(&format!(" --seed {}", self.seed));
+        }
+        command
+    }
+}
+
+/// A window that DARC's first reservation fits into the warm-up with: a third of its completions.
+fn windows(rate_per_s: f64, warmup: Span) -> u64 {
+    ((rate_per_s * warmup.as_us() / 3e6) as u64).clamp(20, 5_000)
+}
+
+/// What one study comes to.
+#[derive(Default)]
+pub struct Part {
+    figures: Vec<Figure>,
+    findings: Vec<Finding>,
+    facts: Vec<(String, String)>,
+    heard: Vec<Heard>,
+}
+
+/// What the machine was like during one run.
+struct Heard {
+    met_p999_us: Option<f64>,
+    stalled_ratio: Option<f64>,
+    doubted: bool,
+    schedule: u64,
+}
+
+impl Part {
+    fn new(rounds: &[Round]) -> Part {
+        let mut part = Part::default();
+        part.hear(rounds);
+        part
+    }
+
+    /// Notes what the machine was like.
+    fn hear(&mut self, rounds: &[Round]) {
+        self.heard.extend(rounds.iter().map(|round| {
+            let machine = &round.report.machine;
+            let probes = [machine.before.jitter, machine.after.jitter];
+            let stalled = probes.iter().flatten().map(|probe| probe.stalled_ratio);
+            Heard {
+                met_p999_us: machine.met_p999_us(),
+                stalled_ratio: stalled.reduce(f64::max),
+                doubted: !round.doubts().is_empty(),
+                schedule: u64::from_str_radix(&round.report.schedule_digest, 16).unwrap_or(0),
+            }
+        }));
+    }
+
+    fn quiet(&self) -> Quiet {
+        let median = |of: fn(&Heard) -> Option<f64>| {
+            let mut all: Vec<f64> = self.heard.iter().filter_map(of).collect();
+            all.sort_by(f64::total_cmp);
+            all.get(all.len() / 2).copied()
+        };
+        let doubted = self.heard.iter().filter(|heard| heard.doubted).count();
+        Quiet {
+            noise_us: median(|heard| heard.met_p999_us),
+            stalled_ratio: median(|heard| heard.stalled_ratio),
+            doubted_ratio: doubted as f64 / self.heard.len().max(1) as f64,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn study(args: &Study) -> Result<ExitCode, Fault> {
+    let started = clock::now();
+    let settings = settings(args)?;
+    let chosen = if args.studies.is_empty() {
+        vec![StudyName::L1, StudyName::L3, StudyName::L4, StudyName::Costs]
+    } else {
+        args.studies.clone()
+    };
+    let floors = Floors::measure();
+    let floors = floors.map_err(|error| Fault::new(format!("cannot start a thread: {error}")))?;
+    let machine = Machine::before(args.probe);
+    let mut document = blank(args, &settings, &machine);
+    let mut digest = Digest::new();
+    for study in chosen {
+        let (name, part) = match study {
+            StudyName::L1 => ("l1", l1::run(&settings)?),
+            StudyName::L3 => ("l3", l3::run(&settings)?),
+            StudyName::L4 => ("l4", l4::run(&settings)?),
+            StudyName::Costs => ("costs", costs::run(&settings)?),
+        };
+        let quiet = part.quiet();
+        document.facts.push((format!("quiet enough ({name})"), quiet.words()));
+        document.facts.extend(part.facts);
+        let again = settings.command(name);
+        document.claims.extend(finding::judge(&part.findings, quiet, &again));
+        document.figures.extend(part.figures);
+        for heard in &part.heard {
+            digest.fold(heard.schedule);
+        }
+    }
+    if let Some(figure) = document.figures.last_mut() {
+        figure.tables.push(floors.table());
+    }
+    document.digest = format!("{:016x}", digest.value());
+    document.elapsed_s = clock::now().since(started).as_us() / 1e6;
+    finish(args, &settings, &document)
+}
+
+fn finish(args: &Study, settings: &Settings, document: &Document) -> Result<ExitCode, Fault> {
+    let report = settings.session.folder.write_document(document)?;
+    if args.json {
+        terminal::print(&cavy_report::series::json(document))?;
+    } else {
+        terminal::print(&render(document))?;
+    }
+    terminal::talk(&format!("report: {}", report.display()));
+    let missed = document.claims.iter().any(|claim| claim.verdict == Verdict::NotReproduced);
+    Ok(if missed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn settings(args: &Study) -> Result<Settings, Fault> {
+    let folder = Folder::open(&args.out)?;
+    let mut peers: Vec<PeerName> = if args.peers.is_empty() {
+        PeerName::ALL.to_vec()
+    } else {
+        PeerName::ALL.into_iter().filter(|peer| args.peers.contains(peer)).collect()
+    };
+    let go = if peers.contains(&PeerName::Go) {
+        Go::build()
+    } else {
+        Err("it was not asked for".to_string())
+    };
+    if let (Err(reason), true) = (&go, peers.contains(&PeerName::Go)) {
+        terminal::talk(&format!("SKIPPED: the Go runtime: {reason}"));
+        peers.retain(|&peer| peer != PeerName::Go);
+        if peers.is_empty() {
+            return Err(Fault::new("nobody is left to compare").code(FAILED));
+        }
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    let handler = move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    ctrlc::set_handler(handler)
+        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
+    let wait = match args.wait {
+        args::Wait::Spin => Wait::Spin,
+        args::Wait::Hybrid => Wait::Hybrid,
+        args::Wait::Sleep => Wait::Sleep,
+    };
+    Ok(Settings {
+        session: Session { folder, probe: args.probe, wait, go, stop },
+        seconds: args.seconds,
+        quick: args.quick,
+        repetitions: args.repetitions.unwrap_or(if args.quick { 1 } else { REPETITIONS }),
+        seed: args.seed,
+        peers,
+    })
+}
+
+/// The document without results.
+fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
+    let fact = |name: &str, value: String| (name.to_string(), value);
+    let mut facts = vec![
+        fact(
+            "machine",
+            format!("Linux {}, {}, {} cores", machine.kernel, machine.processor, machine.cores),
+        ),
+        fact("model", "open: requests are sent when they are due, whatever became of earlier ones".into()),
+        fact("latency", "from the intended time to the end of the job; the generator's lateness is part of it, and reported".into()),
+        fact("order", "all peers in turns within each repetition, on the same arrivals".into()),
+        fact("repetitions", format!("{}, each with a seed of its own", settings.repetitions)),
+        fact("percentiles", "over all repetitions together, given where 100 requests lie beyond; in brackets the smallest and greatest of one repetition".into()),
+        fact("warm-up", "the first tenth of each run (not l4)".into()),
+        fact("peers that were not pinned", "all: no thread is bound to a core".into()),
+    ];
+    if let Some(floors) = &machine.floors {
+        facts.push(fact(
+            "clock and timers",
+            format!(
+                "reading the clock {:.0} ns; a sleep of 200 us ends {:.0} us late at p50 and {:.0} at p99",
+                floors.clock_read_ns, floors.sleep_late_p50_us, floors.sleep_late_p99_us
+            ),
+        ));
+    }
+    facts.push(match &settings.session.go {
+        Ok(go) => fact("Go", go.version.clone()),
+        Err(reason) => fact("Go", format!("skipped: {reason}")),
+    });
+    let names: Vec<&str> = args.studies.iter().map(|study| name(*study)).collect();
+    Document {
+        title: "Perséphone live: short requests beside long ones, on real threads".to_string(),
+        summary: "The scheduling machine of the lab, deciding for the threads of this machine, \
+                  beside the pools a user would take instead. A virtual machine with shared cores \
+                  is no place for claims about microseconds; what it was like stands beside every \
+                  result."
+            .to_string(),
+        command: settings.command(&names.join(" ")),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        seed: args.seed,
+        digest: String::new(),
+        elapsed_s: 0.0,
+        facts,
+        claims: Vec::new(),
+        figures: Vec::new(),
+    }
+}
+
+fn name(study: StudyName) -> &'static str {
+    match study {
+        StudyName::L1 => "l1",
+        StudyName::L3 => "l3",
+        StudyName::L4 => "l4",
+        StudyName::Costs => "costs",
+    }
+}
+
+/// The document for a terminal.
+fn render(document: &Document) -> String {
+    let width = terminal::width();
+    let mut out = String::new();
+    for figure in &document.figures {
+        out.push_str(&format!("{}\n{}\n{}\n\n", figure.title, figure.shows, figure.found));
+        for table in &figure.tables {
+            out.push_str(&cavy_report::terminal::table(table, width, false));
+            out.push('\n');
+        }
+    }
+    for (name, value) in &document.facts {
+        out.push_str(&format!("{name}: {value}\n"));
+    }
+    if !document.claims.is_empty() {
+        out.push('\n');
+        out.push_str(&cavy_report::terminal::claims(&document.claims, width, false));
+    }
+    out
+}
