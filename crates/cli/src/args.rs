@@ -140,7 +140,7 @@ pub struct Reproduce {
   cavy run plan.toml --quick             with the values under [quick] in the plan
   cavy run plan.toml --json | jq .ranking
 
-Elements of a list are named by their name, label or policy, or by number from 0:
+Elements of a list are named by their name, label, policy or transport, or by number from 0:
   --set types.get.share=0.7 --set policies.0.label=ours
 
 Prints an estimate first, and refuses what would take more than half an hour or half of the free
@@ -215,7 +215,7 @@ pub enum PlanCommand {
     /// Check plans and say what they would cost.
     Check(Check),
     /// Print the JSON schema of plans, for editors.
-    Schema,
+    Schema(Schema),
 }
 
 /// `cavy plan new`.
@@ -223,18 +223,27 @@ pub enum PlanCommand {
 #[command(after_help = "Examples:
   cavy plan new                                       writes plan.toml
   cavy plan new mine.toml --template measured         starts from service times in a CSV file
+  cavy plan new net.toml --template network           message sizes, a network, transports to compare
   cavy plan new fig3.toml --template persephone.fig3  the plan of a published figure
   cavy plan new -                                     prints it")]
 pub struct New {
     /// The file to write; `-` prints it.
     #[arg(value_name = "FILE", default_value = "plan.toml")]
     pub file: PathBuf,
-    /// minimal, measured, phases, or the name of a figure.
+    /// minimal, measured, phases, network, incast, or the name of a figure.
     #[arg(long, value_name = "NAME", default_value = "minimal")]
     pub template: String,
     /// Overwrite files that are there.
     #[arg(long)]
     pub force: bool,
+}
+
+/// `cavy plan schema`.
+#[derive(Arguments, Debug)]
+pub struct Schema {
+    /// Of plans for networks.
+    #[arg(long)]
+    pub network: bool,
 }
 
 /// `cavy plan check`.

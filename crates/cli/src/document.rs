@@ -29,6 +29,24 @@ pub fn facts(requests: u64) -> Vec<(String, String)> {
     ]
 }
 
+/// What every reader of numbers about networks must know.
+pub fn network_facts(messages: u64) -> Vec<(String, String)> {
+    let fact = |name: &str, value: &str| (name.to_string(), value.to_string());
+    vec![
+        fact("messages simulated", &count(messages)),
+        fact("load", "wire bytes of messages, headers and grants over the rate of a host's link"),
+        fact("latency", "from submission to delivery; of a question, to the answer's"),
+        fact("slowdown", "latency over the least that this network allows for the size"),
+        fact("short", "the smallest half of the messages"),
+        fact("intervals", "95 %, by sectioning over independent replications"),
+        fact("percentiles", "given where 100 messages of all replications lie beyond"),
+        fact(
+            "unstable",
+            "the backlog of the second half is a fifth above that of the first, or packets or messages pile up or fail",
+        ),
+    ]
+}
+
 /// A number that JSON can carry without loss.
 pub fn hex(digest: u64) -> String {
     format!("{digest:016x}")

@@ -3,9 +3,12 @@
 use crate::faults::Fault;
 use cavy_report::number::{count, significant};
 use cavy_study::experiment::{self, Point};
-use cavy_study::plan::{Loaded, PlanError, build};
+use cavy_study::plan::{AnyPlan, Loaded, PlanError, build};
 use cavy_study::runner::{Cost, cost};
 use cavy_study::store::Store;
+use cavy_study::subject::Subject;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Estimated wall time beyond which a run must be asked for twice.
 const WALL_S_MAX: f64 = 30.0 * 60.0;
@@ -28,44 +31,78 @@ pub struct Estimate {
     pub kept: usize,
     kept_core_s: f64,
     timeline_bytes: f64,
+    /// What is simulated: requests, or messages.
+    unit: &'static str,
 }
 
 impl Estimate {
     /// Estimates the cost of `plans` together; what `store` holds costs nothing.
     pub fn of<'a>(
-        plans: impl IntoIterator<Item = &'a Loaded>,
+        plans: impl IntoIterator<Item = &'a AnyPlan>,
         store: &Store,
     ) -> Result<Self, PlanError> {
-        let mut all = Vec::new();
+        let nothing = cost::<cavy_study::plan::Plan>(&[], Path::new("."));
         let mut estimate = Estimate {
-            planned: cost(&[]),
+            planned: nothing,
             searched: 0,
             searched_core_s: 0.0,
             searched_requests: 0.0,
             kept: 0,
             kept_core_s: 0.0,
             timeline_bytes: 0.0,
+            unit: "requests",
         };
-        for loaded in plans {
-            let points = experiment::points(loaded).map_err(|e| e.in_file(&loaded.name))?;
-            for (point, runs) in searches(loaded, &points) {
-                let each = cost(std::slice::from_ref(point));
-                estimate.searched += runs;
-                estimate.searched_core_s += each.core_s * runs as f64;
-                estimate.searched_requests += each.requests * runs as f64;
+        // Plans share points; each is counted once.
+        let mut known = BTreeSet::new();
+        for plan in plans {
+            match plan {
+                AnyPlan::Server(loaded) => {
+                    let points = estimate.add(loaded, store, &mut known)?;
+                    for point in points.iter().filter(|p| p.plan.run.timeline_ms.is_some()) {
+                        let bytes = timeline_bytes(point, loaded);
+                        estimate.timeline_bytes = estimate.timeline_bytes.max(bytes);
+                    }
+                }
+                AnyPlan::Network(loaded) => {
+                    estimate.add(loaded, store, &mut known)?;
+                    estimate.unit = "messages";
+                }
             }
-            for point in points.iter().filter(|point| point.plan.run.timeline_ms.is_some()) {
-                let bytes = timeline_bytes(point, loaded);
-                estimate.timeline_bytes = estimate.timeline_bytes.max(bytes);
-            }
-            all.extend(points);
         }
-        estimate.planned = cost(&all);
-        all.retain(|point| store.get(&point.key()).is_some());
-        let kept = cost(&all);
-        estimate.kept = kept.points;
-        estimate.kept_core_s = kept.core_s;
         Ok(estimate)
+    }
+
+    /// Adds the points of a plan that are not known yet, and its capacity searches.
+    fn add<P: Subject>(
+        &mut self,
+        loaded: &Loaded<P>,
+        store: &Store,
+        known: &mut BTreeSet<String>,
+    ) -> Result<Vec<Point<P>>, PlanError> {
+        let points = experiment::points(loaded).map_err(|e| e.in_file(&loaded.name))?;
+        for (point, runs) in searches(loaded, &points) {
+            let each = cost(std::slice::from_ref(point), &loaded.folder);
+            self.searched += runs;
+            self.searched_core_s += each.core_s * runs as f64;
+            self.searched_requests += each.requests * runs as f64;
+        }
+        for point in &points {
+            let key = point.key();
+            let is_kept = store.has(&key);
+            if !known.insert(key) {
+                continue;
+            }
+            let one = cost(std::slice::from_ref(point), &loaded.folder);
+            self.planned.points += 1;
+            self.planned.requests += one.requests;
+            self.planned.core_s += one.core_s;
+            self.planned.memory_bytes = self.planned.memory_bytes.max(one.memory_bytes);
+            if is_kept {
+                self.kept += 1;
+                self.kept_core_s += one.core_s;
+            }
+        }
+        Ok(points)
     }
 
     /// Runs that are not done yet.
@@ -97,9 +134,10 @@ impl Estimate {
         };
         let points = self.planned.points;
         format!(
-            "{points} point{}{searches}, {} requests, about {} on {} and {} of memory",
+            "{points} point{}{searches}, {} {}, about {} on {} and {} of memory",
             if points == 1 { "" } else { "s" },
             requests(self.planned.requests + self.searched_requests),
+            self.unit,
             duration(self.wall_s(jobs)),
             cores(jobs),
             bytes(self.memory_bytes(jobs)),
@@ -107,7 +145,7 @@ impl Estimate {
     }
 
     /// Refuses a run that would take too long or more memory than is good.
-    pub fn refuse(&self, loaded: &Loaded, jobs: usize) -> Result<(), Fault> {
+    pub fn refuse(&self, plan: &AnyPlan, jobs: usize) -> Result<(), Fault> {
         let wall_s = self.wall_s(jobs);
         let memory = self.memory_bytes(jobs);
         let free = memory_available();
@@ -116,7 +154,6 @@ impl Estimate {
         if !too_long && !too_big {
             return Ok(());
         }
-        let run = &loaded.plan.run;
         let why = match (too_long, free) {
             (true, _) => format!("about {} on {}", duration(wall_s), cores(jobs)),
             (false, free) => {
@@ -124,29 +161,47 @@ impl Estimate {
                 format!("about {} of memory; {free} are free", bytes(memory))
             }
         };
-        let what = match (too_long, run.timeline_ms) {
-            (false, Some(ms)) => format!("`run.timeline_ms` is {ms}"),
-            _ => format!("`run.requests` is {}", count(run.requests)),
+        let (what, cure) = match plan {
+            AnyPlan::Server(loaded) => refused(loaded, too_long),
+            AnyPlan::Network(_) => (
+                "this many messages are simulated".to_string(),
+                "lower `run.duration_ms` or `run.messages`, `run.replications`, the number of hosts \
+                 or of points, or try `--quick`",
+            ),
         };
-        let cure = match (too_long, run.timeline_ms) {
-            (false, Some(_)) => "raise `run.timeline_ms`: every bin keeps a histogram of each type",
-            _ => "lower it, `run.replications` or the number of points, or try `--quick`",
-        };
-        Err(Fault::new(format!("{}: {what}, which needs {why}", loaded.name))
+        Err(Fault::new(format!("{}: {what}, which needs {why}", plan.name()))
             .hint(cure)
             .hint("or pass `--accept-cost` to run it all the same"))
     }
 }
 
+/// What makes a plan of a server too long or too big, and the cure.
+fn refused(loaded: &Loaded, too_long: bool) -> (String, &'static str) {
+    let run = &loaded.plan.run;
+    match (too_long, run.timeline_ms) {
+        (false, Some(ms)) => (
+            format!("`run.timeline_ms` is {ms}"),
+            "raise `run.timeline_ms`: every bin keeps a histogram of each type",
+        ),
+        _ => (
+            format!("`run.requests` is {}", count(run.requests)),
+            "lower it, `run.replications` or the number of points, or try `--quick`",
+        ),
+    }
+}
+
 /// The capacity searches of a plan: a point like those run, and how many of them.
-fn searches<'a>(loaded: &Loaded, points: &'a [Point]) -> Vec<(&'a Point, usize)> {
-    let objectives = loaded.plan.objectives.len();
-    let mut templates: Vec<(&Point, usize)> = Vec::new();
+fn searches<'a, P: Subject>(
+    loaded: &Loaded<P>,
+    points: &'a [Point<P>],
+) -> Vec<(&'a Point<P>, usize)> {
+    let objectives = loaded.plan.objectives().len();
+    let mut templates: Vec<(&Point<P>, usize)> = Vec::new();
     if objectives == 0 {
         return templates;
     }
-    for point in points.iter().filter(|p| p.plan.trace.is_none() && p.plan.phases.is_empty()) {
-        let same = |other: &&Point| {
+    for point in points.iter().filter(|p| p.plan.has_capacity()) {
+        let same = |other: &&Point<P>| {
             other.variant == point.variant
                 && other.policy == point.policy
                 && other.facet() == point.facet()
@@ -157,7 +212,7 @@ fn searches<'a>(loaded: &Loaded, points: &'a [Point]) -> Vec<(&'a Point, usize)>
         let loads = points.iter().filter(same).count();
         // Swept loads bracket the capacity; without them both ends are tried as well.
         let (gap, ends) = if loads > 1 { (1.0 / loads as f64, 0.0) } else { (0.94, 2.0) };
-        let halvings = (gap / point.plan.run.capacity_step).log2().max(0.0).ceil();
+        let halvings = (gap / point.plan.capacity_step()).log2().max(0.0).ceil();
         templates.push((point, (halvings + ends) as usize * objectives));
     }
     templates

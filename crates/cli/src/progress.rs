@@ -3,7 +3,6 @@
 use crate::Clock;
 use crate::estimate::{Estimate, duration};
 use crate::terminal;
-use cavy_study::point::PointResult;
 use cavy_study::runner::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::sync::{Mutex, PoisonError};
@@ -132,7 +131,7 @@ impl Progress for Meter {
     // The command knows what is ahead from its estimate, over all figures at once.
     fn ahead(&self, _: usize, _: f64) {}
 
-    fn done(&self, _: &PointResult, core_s: f64) {
+    fn done(&self, core_s: f64) {
         let now_s = self.clock.elapsed_s();
         self.change(|tally| {
             tally.done += 1;

@@ -3,6 +3,7 @@
 use crate::experiment::Experiment;
 use crate::plan::objective::{Percentile, Quantity};
 use crate::point::{Estimate, PointResult};
+use crate::subject::{Outcome, Subject};
 use cavy_lab::statistics::paired::{self, Verdict};
 use serde::Serialize;
 
@@ -138,18 +139,18 @@ fn ranking(experiment: &Experiment, variant: &str, objective: usize) -> Option<R
 }
 
 /// Results of two policies at the highest swept load at which both are stable.
-pub fn common_load<'a>(
-    experiment: &'a Experiment,
+pub fn common_load<'a, P: Subject>(
+    experiment: &'a Experiment<P>,
     variant: &'a str,
     first: &'a str,
     second: &'a str,
-) -> Option<(&'a PointResult, &'a PointResult)> {
+) -> Option<(&'a P::Outcome, &'a P::Outcome)> {
     experiment
         .of(variant, first)
-        .filter(|result| result.stable)
+        .filter(|result| result.stable())
         .filter_map(|ours| {
-            let theirs = experiment.at(variant, second, ours.load)?;
-            theirs.stable.then_some((ours, theirs))
+            let theirs = experiment.at(variant, second, ours.load())?;
+            theirs.stable().then_some((ours, theirs))
         })
-        .max_by(|a, b| a.0.load.total_cmp(&b.0.load))
+        .max_by(|a, b| a.0.load().total_cmp(&b.0.load()))
 }

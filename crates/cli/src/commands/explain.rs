@@ -5,7 +5,7 @@ use crate::faults::Fault;
 use crate::{Outcome, terminal};
 use cavy_report::number::significant;
 use cavy_study::claim::Statement;
-use cavy_study::figure::{self, System};
+use cavy_study::figure::{self, AnyStudy, System};
 use cavy_study::plan::read::nearest;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -70,6 +70,7 @@ fn as_text(statement: &Statement, systems: &[System], width: usize) -> String {
         .iter()
         .filter(|system| system.id == statement.system())
         .flat_map(|system| &system.figures)
+        .map(AnyStudy::about)
         .find(|figure| figure.id == statement.figure());
     let accepted = format!("{}: {}", accepted(statement), statement.reason);
     let explained_by = statement.explained_by.as_ref().map(|id| {

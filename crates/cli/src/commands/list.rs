@@ -4,7 +4,7 @@ use crate::args::List;
 use crate::commands::plan::TEMPLATES;
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
-use cavy_study::figure::{self, System};
+use cavy_study::figure::{self, About, AnyStudy, System};
 use serde_json::json;
 use std::fmt::Write as _;
 
@@ -28,10 +28,11 @@ fn as_text(systems: &[System]) -> String {
     let mut out = String::new();
     for system in systems {
         let _ = writeln!(out, "{}: {}", system.id, system.title);
+        let figures: Vec<About> = system.figures.iter().map(AnyStudy::about).collect();
         let names: Vec<String> =
-            system.figures.iter().map(|figure| format!("{}.{}", system.id, figure.id)).collect();
+            figures.iter().map(|figure| format!("{}.{}", system.id, figure.id)).collect();
         let width = names.iter().map(String::len).max().unwrap_or(0);
-        for (name, figure) in names.iter().zip(&system.figures) {
+        for (name, figure) in names.iter().zip(&figures) {
             let claims = claims_of(system, figure.id);
             let plural = if claims == 1 { "" } else { "s" };
             let _ = writeln!(out, "  {name:width$}  {} ({claims} claim{plural})", figure.title);
@@ -51,6 +52,7 @@ fn as_json(systems: &[System]) -> serde_json::Value {
         let figures: Vec<_> = system
             .figures
             .iter()
+            .map(AnyStudy::about)
             .map(|figure| {
                 json!({
                     "id": format!("{}.{}", system.id, figure.id),

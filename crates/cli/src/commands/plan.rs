@@ -5,7 +5,7 @@ use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::folder::replace;
 use crate::{Outcome, terminal};
-use cavy_study::figure;
+use cavy_study::figure::{self, AnyStudy};
 use cavy_study::plan::{self, read::nearest};
 use cavy_study::store::Store;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ pub struct Template {
 }
 
 /// All templates.
-pub const TEMPLATES: [Template; 3] = [
+pub const TEMPLATES: [Template; 5] = [
     Template {
         name: "minimal",
         says: "two types of requests, three policies, an objective",
@@ -43,6 +43,18 @@ pub const TEMPLATES: [Template; 3] = [
         text: include_str!("../../../../plans/templates/phases.toml"),
         data: None,
     },
+    Template {
+        name: "network",
+        says: "message sizes on a network, five transports, an objective",
+        text: include_str!("../../../../plans/templates/network.toml"),
+        data: None,
+    },
+    Template {
+        name: "incast",
+        says: "how many answers may come at once, four transports",
+        text: include_str!("../../../../plans/templates/incast.toml"),
+        data: None,
+    },
 ];
 
 /// Does what was asked about plans.
@@ -50,8 +62,10 @@ pub fn plan(args: &Plan) -> Result<Outcome, Fault> {
     match &args.command {
         PlanCommand::New(args) => new(args),
         PlanCommand::Check(args) => check(args),
-        PlanCommand::Schema => {
-            terminal::print_json(&plan::schema())?;
+        PlanCommand::Schema(args) => {
+            let of_network = cavy_study::network::plan::schema;
+            let schema = if args.network { of_network() } else { plan::schema() };
+            terminal::print_json(&schema)?;
             Ok(Outcome::Success)
         }
     }
@@ -95,7 +109,7 @@ fn template(name: &str) -> Result<Template, Fault> {
     let systems = figure::systems();
     let mut known: Vec<String> = TEMPLATES.iter().map(|t| t.name.to_string()).collect();
     for system in &systems {
-        for figure in &system.figures {
+        for figure in system.figures.iter().map(AnyStudy::about) {
             let full = format!("{}.{}", system.id, figure.id);
             if name == full || name == figure.id {
                 return Ok(Template { name: figure.id, says: "", text: figure.plan, data: None });
@@ -107,7 +121,9 @@ fn template(name: &str) -> Result<Template, Fault> {
     if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
         fault = fault.hint(format!("did you mean `{near}`?"));
     }
-    Err(fault.hint("templates are: minimal, measured, phases, and the figures of `cavy list`"))
+    Err(fault.hint(
+        "templates are: minimal, measured, phases, network, incast, and the figures of `cavy list`",
+    ))
 }
 
 /// Checks every file before it fails, so that one call shows all mistakes.

@@ -5,10 +5,15 @@ use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::session::{self, Session};
 use crate::{Clock, Outcome, VERSION, document, terminal};
-use cavy_report::model::{Cell, Document, Table};
+use cavy_report::model::{Cell, Document, Figure, Table};
+use cavy_study::capacity::Capacity;
 use cavy_study::experiment::Experiment;
-use cavy_study::point::PointResult;
-use cavy_study::{compare, draw, plan};
+use cavy_study::network::{self, NetExperiment};
+use cavy_study::plan::{self, AnyPlan};
+use cavy_study::point::RunError;
+use cavy_study::runner::Runner;
+use cavy_study::{compare, draw};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Runs a plan.
@@ -16,44 +21,123 @@ pub fn run(args: &Run, clock: Clock) -> Result<Outcome, Fault> {
     let mut overrides = args.set.clone();
     overrides.extend(args.manner.seed.map(|seed| format!("run.seed={seed}")));
     overrides.extend(args.precision.map(|ratio| format!("run.precision_ratio={ratio:?}")));
-    let loaded = plan::load(&args.plan, &overrides, args.quick)?;
+    let plan = plan::load(&args.plan, &overrides, args.quick)?;
 
     let jobs = session::jobs(&args.manner);
     let nothing = cavy_study::store::Store::in_memory();
-    let fresh = Estimate::of([&loaded], &nothing)?;
-    terminal::talk(&format!("{}: {}", loaded.name, fresh.words(jobs)));
-    if loaded.plan.run.precision_ratio.is_some() {
+    let fresh = Estimate::of([&plan], &nothing)?;
+    terminal::talk(&format!("{}: {}", plan.name(), fresh.words(jobs)));
+    if let AnyPlan::Server(loaded) = &plan
+        && loaded.plan.run.precision_ratio.is_some()
+    {
         terminal::talk("more where `precision_ratio` needs more replications");
     }
     if !args.accept_cost {
-        fresh.refuse(&loaded, jobs)?;
+        fresh.refuse(&plan, jobs)?;
     }
     let session = Session::open(&args.manner, clock)?;
-    let estimate = Estimate::of([&loaded], &session.store)?;
-    let experiment = session.run(&estimate, |runner| runner.experiment(&loaded))?;
+    let estimate = Estimate::of([&plan], &session.store)?;
+    let results = session.run(&estimate, |runner| Results::of(runner, &plan))?;
 
     let command = terminal::command_line();
-    let mut document = document::blank(
-        command.clone(),
-        loaded.plan.run.seed,
-        experiment.digest(),
-        clock.elapsed_s(),
-    );
-    document.title.clone_from(&loaded.plan.title);
-    document.summary.clone_from(&loaded.plan.summary);
-    document.facts = document::facts(experiment.requests());
-    document.facts.insert(0, ("plan".to_string(), loaded.name.clone()));
-    document.figures = draw::figures(&experiment, &command);
+    let mut document =
+        document::blank(command.clone(), results.seed(), results.digest(), clock.elapsed_s());
+    (document.title, document.summary) = results.texts();
+    document.facts = results.facts();
+    document.facts.insert(0, ("plan".to_string(), plan.name().to_string()));
+    document.figures = results.figures(&command);
     let report = document::write(&document, &session.folder)?;
 
     if args.manner.json {
         let report = report.display().to_string();
-        terminal::print_json(&as_json(&document, &experiment, &report))?;
+        terminal::print_json(&results.json(&document, &report))?;
     } else {
         terminal::print(&tables(&document))?;
     }
     terminal::talk(&format!("report: {}", report.display()));
     Ok(Outcome::Success)
+}
+
+/// What came of a plan of either kind.
+enum Results {
+    Server(Experiment),
+    Network(NetExperiment),
+}
+
+impl Results {
+    fn of(runner: &Runner<'_>, plan: &AnyPlan) -> Result<Self, RunError> {
+        match plan {
+            AnyPlan::Server(loaded) => runner.experiment(loaded).map(Results::Server),
+            AnyPlan::Network(loaded) => runner.experiment(loaded).map(Results::Network),
+        }
+    }
+
+    fn seed(&self) -> u64 {
+        match self {
+            Results::Server(experiment) => experiment.plan.run.seed,
+            Results::Network(experiment) => experiment.plan.run.seed,
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        match self {
+            Results::Server(experiment) => experiment.digest(),
+            Results::Network(experiment) => experiment.digest(),
+        }
+    }
+
+    /// Title and summary.
+    fn texts(&self) -> (String, String) {
+        match self {
+            Results::Server(Experiment { plan, .. }) => (plan.title.clone(), plan.summary.clone()),
+            Results::Network(Experiment { plan, .. }) => (plan.title.clone(), plan.summary.clone()),
+        }
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        match self {
+            Results::Server(experiment) => document::facts(experiment.requests()),
+            Results::Network(experiment) => document::network_facts(experiment.requests()),
+        }
+    }
+
+    fn figures(&self, command: &str) -> Vec<Figure> {
+        match self {
+            Results::Server(experiment) => draw::figures(experiment, command),
+            Results::Network(experiment) => network::draw::figures(experiment, command),
+        }
+    }
+
+    fn json(&self, document: &Document, report: &str) -> Value {
+        let (points, capacity, ranking, work, count) = match self {
+            Results::Server(experiment) => (
+                experiment.results.iter().map(|result| flat(result)).collect(),
+                json!(experiment.capacities),
+                json!(compare::rankings(experiment)),
+                "requests",
+                experiment.requests(),
+            ),
+            Results::Network(experiment) => (
+                experiment.results.iter().map(|result| flat(result)).collect::<Vec<_>>(),
+                experiment.capacities.iter().map(of_transport).collect(),
+                json!(network::rank::rankings(experiment)),
+                "messages",
+                experiment.requests(),
+            ),
+        };
+        json!({
+            "title": document.title,
+            "points": points,
+            "capacity": capacity,
+            "ranking": ranking,
+            "digest": document.digest,
+            "seed": document.seed,
+            "version": VERSION,
+            "elapsed_s": document.elapsed_s,
+            work: count,
+            "report": report,
+        })
+    }
 }
 
 /// All tables, and what was found.
@@ -89,28 +173,28 @@ fn fitted(table: &Table, width: usize, color: bool) -> String {
     cavy_report::terminal::table(&short, width, color)
 }
 
-fn as_json(document: &Document, experiment: &Experiment, report: &str) -> Value {
-    json!({
-        "title": document.title,
-        "points": experiment.results.iter().map(point).collect::<Vec<_>>(),
-        "capacity": experiment.capacities,
-        "ranking": compare::rankings(experiment),
-        "digest": document.digest,
-        "seed": document.seed,
-        "version": VERSION,
-        "elapsed_s": document.elapsed_s,
-        "requests": experiment.requests(),
-        "report": report,
-    })
-}
-
 /// A point with its overall percentiles beside its other fields.
-fn point(result: &PointResult) -> Value {
+fn flat(result: &impl Serialize) -> Value {
     let mut value = serde_json::to_value(result).unwrap_or_default();
     if let Some(fields) = value.as_object_mut()
         && let Some(Value::Object(overall)) = fields.remove("overall")
     {
-        fields.extend(overall);
+        for (key, value) in overall {
+            fields.entry(key).or_insert(value);
+        }
+    }
+    value
+}
+
+/// A capacity in the words of networks.
+fn of_transport(capacity: &Capacity) -> Value {
+    let mut value = json!(capacity);
+    if let Some(fields) = value.as_object_mut() {
+        for (server, network) in [("policy", "transport"), ("requests", "messages")] {
+            if let Some(value) = fields.remove(server) {
+                fields.insert(network.to_string(), value);
+            }
+        }
     }
     value
 }

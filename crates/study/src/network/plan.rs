@@ -538,9 +538,15 @@ impl TransportPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetRunPlan {
-    /// Messages submitted in this time count, milliseconds.
-    pub duration_ms: f64,
-    /// Messages before it do not; a quarter of `duration_ms` when absent.
+    /// Messages submitted in this time count, milliseconds; 10 when neither this nor `messages` is
+    /// given. Echo lasts as long as its questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
+    /// So many messages count in each replication, all hosts together, instead of `duration_ms`: as
+    /// many at every load. Not for incast and echo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    /// Messages before that do not; a quarter of the time that counts when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup_ms: Option<f64>,
     /// Wait so long at most for messages to end; as long as both together when absent.
@@ -566,7 +572,8 @@ pub struct NetRunPlan {
 impl Default for NetRunPlan {
     fn default() -> Self {
         NetRunPlan {
-            duration_ms: 10.0,
+            duration_ms: None,
+            messages: None,
             warmup_ms: None,
             drain_ms: None,
             replications: 3,

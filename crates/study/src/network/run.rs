@@ -14,7 +14,7 @@ use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_lab::net::{
     self, BinRecord, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste, own_best,
 };
-use cavy_lab::pending::{Heap4, Pending, Wheel};
+use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::statistics::interval::Interval;
 use rayon::prelude::*;
@@ -123,23 +123,11 @@ fn replicate(
 ) -> Result<Replication, RunError> {
     // Short messages are the smallest half.
     let short = if plan.run.tail_sources { scenario.sizes.quantile(0.5) } else { 0 };
-    if manner.wheel {
-        replicate_in(scenario, seed, short, &mut Wheel::new())
-    } else {
-        replicate_in(scenario, seed, short, &mut Heap4::new())
-    }
-}
-
-fn replicate_in<P: Pending>(
-    scenario: &Scenario,
-    seed: u64,
-    short_bytes: u32,
-    pending: &mut P,
-) -> Result<Replication, RunError> {
+    let pending = &mut Events::new(manner.wheel);
     let setup = Setup { seed, ..scenario.setup.clone() };
     let hosts = setup.network.topology.hosts();
     let traffic = scenario.demand.start(hosts, seed)?;
-    let mut watch = Watch::new(&setup, short_bytes);
+    let mut watch = Watch::new(&setup, short);
     let mut waste = None;
     let report = match &scenario.transport {
         Transport::Oracle => net::oracle::run(&setup, traffic, pending),
@@ -161,6 +149,55 @@ fn replicate_in<P: Pending>(
         answers_bits_per_s: watch.answers_bits_per_s(),
         sources: watch.sources(),
     })
+}
+
+/// Pending events in one of two ways. A branch for each event costs less than everything compiled
+/// twice over.
+enum Events {
+    Heap(Heap4),
+    Wheel(Box<Wheel>),
+}
+
+impl Events {
+    fn new(wheel: bool) -> Self {
+        if wheel { Events::Wheel(Box::default()) } else { Events::Heap(Heap4::new()) }
+    }
+}
+
+impl Pending for Events {
+    #[inline]
+    fn push(&mut self, key: Key) {
+        match self {
+            Events::Heap(heap) => heap.push(key),
+            Events::Wheel(wheel) => wheel.push(key),
+        }
+    }
+    #[inline]
+    fn pop(&mut self) -> Option<Key> {
+        match self {
+            Events::Heap(heap) => heap.pop(),
+            Events::Wheel(wheel) => wheel.pop(),
+        }
+    }
+    #[inline]
+    fn peek(&self) -> Option<Key> {
+        match self {
+            Events::Heap(heap) => heap.peek(),
+            Events::Wheel(wheel) => wheel.peek(),
+        }
+    }
+    fn len(&self) -> usize {
+        match self {
+            Events::Heap(heap) => heap.len(),
+            Events::Wheel(wheel) => wheel.len(),
+        }
+    }
+    fn clear(&mut self) {
+        match self {
+            Events::Heap(heap) => heap.clear(),
+            Events::Wheel(wheel) => wheel.clear(),
+        }
+    }
 }
 
 /// [`net::run`] for Homa, so that the closure's type is known.

@@ -10,7 +10,7 @@ use cavy_core::family::Node;
 use cavy_lab::net::traffic::{
     Gaps, Incast, IncastTraffic, Listed, OpenLoop, OpenTraffic, Receivers,
 };
-use cavy_lab::net::{Bins, Ps, Setup, Submission, Traffic};
+use cavy_lab::net::{Bins, Ideal, PS_PER_NS, Ps, Setup, Submission, Traffic};
 use cavy_workload::sizes::{Framing, Sizes, rate_per_s};
 use std::path::Path;
 
@@ -127,31 +127,61 @@ impl Traffic for Flow {
 
 /// Spans of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Spans {
+struct Spans {
     /// Before anything counts.
-    pub warmup: Span,
+    warmup: Span,
     /// While messages count.
-    pub counted: Span,
+    counted: Span,
     /// After the last submission.
-    pub drain: Span,
+    drain: Span,
 }
 
-/// The spans that `plan` asks for.
-pub fn spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
+/// The time that counts when the plan does not say.
+const DURATION_MS: f64 = 10.0;
+
+/// The spans that `plan` asks for, when all hosts together submit `rate_per_s` messages; zero for
+/// closed loops.
+fn spans(plan: &NetworkPlan, rate_per_s: f64) -> Result<Spans, PlanError> {
     let run = &plan.run;
     let span = |field: &str, ms: f64| {
         let span = if (0.0..=3.6e6).contains(&ms) { Span::try_from_us(ms * 1e3) } else { None };
         span.ok_or_else(|| PlanError::field(field, ms, "a time in milliseconds from 0 to 3.6e6"))
     };
-    let counted = span("run.duration_ms", run.duration_ms)?;
+    let counted_ms = match (run.duration_ms, run.messages) {
+        (Some(_), Some(_)) => {
+            let message = "`run.duration_ms` and `run.messages` are both set; give one of them";
+            return Err(PlanError::text(message));
+        }
+        (_, Some(messages)) if rate_per_s == 0.0 || messages < 100 => {
+            return Err(PlanError::field("run.messages", messages, "at least 100, with a load")
+                .hint("incast and echo are closed loops; give incast `run.duration_ms`"));
+        }
+        (_, Some(messages)) => messages as f64 / rate_per_s * 1e3,
+        (given, None) => given.unwrap_or(DURATION_MS),
+    };
+    let counted = span("run.duration_ms", counted_ms)?;
     if counted < Span::from_us(1) {
         let must = "at least 0.001 (a microsecond)";
-        return Err(PlanError::field("run.duration_ms", run.duration_ms, must));
+        return Err(PlanError::field("run.duration_ms", counted_ms, must));
     }
-    let warmup = span("run.warmup_ms", run.warmup_ms.unwrap_or(run.duration_ms / 4.0))?;
-    let both = run.duration_ms + run.warmup_ms.unwrap_or(run.duration_ms / 4.0);
-    let drain = span("run.drain_ms", run.drain_ms.unwrap_or(both))?;
+    let warmup_ms = run.warmup_ms.unwrap_or(counted_ms / 4.0);
+    let warmup = span("run.warmup_ms", warmup_ms)?;
+    let drain = span("run.drain_ms", run.drain_ms.unwrap_or(counted_ms + warmup_ms))?;
     Ok(Spans { warmup, counted, drain })
+}
+
+/// The spans of an echo: nothing before it, and time for all questions even if they take many times
+/// their least.
+fn echo_spans(fabric: &Fabric, sizes: &[u32], repeats: u32) -> Result<Spans, PlanError> {
+    let ideal = Ideal::new(&fabric.network);
+    let last = Node(fabric.network.topology.hosts() - 1);
+    let way = |&size: &u32| 2 * ideal.time(Node(0), last, size) / PS_PER_NS;
+    let round_ns: u64 = sizes.iter().map(|size| 16 * way(size) + 1_000_000).sum();
+    let counted = Span::from_ns(round_ns).saturating_mul(u64::from(repeats));
+    if counted > Span::from_ms(3_600_000) {
+        return Err(PlanError::field("traffic.repeats", repeats, "so few that an hour is enough"));
+    }
+    Ok(Spans { warmup: Span::ZERO, counted, drain: Span::ZERO })
 }
 
 /// Builds what `plan`, which names exactly one transport, asks for. Files are relative to `folder`.
@@ -160,8 +190,19 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
     let hosts = fabric.network.topology.hosts();
     refuse_foreign(&plan.traffic)?;
     let sizes = sizes(plan, folder)?;
-    let Spans { warmup, counted, drain } = spans(plan)?;
-    let (demand, rate, senders) = demand(plan, &fabric, &sizes, warmup + counted)?;
+    let (mut demand, rate, senders) = demand(plan, &fabric, &sizes)?;
+    let spans = match &demand {
+        Demand::Echo { sizes, repeats, .. } => echo_spans(&fabric, sizes, *repeats)?,
+        _ => spans(plan, rate * f64::from(senders))?,
+    };
+    let Spans { warmup, counted, drain } = spans;
+    if let Demand::Open(open) = &mut demand
+        && plan.traffic.stratified
+    {
+        // A few blocks a run, so that its sizes are nearly those they should be.
+        let expected = rate * (warmup + counted).as_ns() as f64 / 1e9;
+        open.block = Some((expected / 4.0).clamp(1.0, 10_000.0) as u32);
+    }
     let of_transport = &plan.transports[0];
     let messages = plan.messages.as_ref();
     let around = Surroundings {
@@ -284,7 +325,6 @@ fn demand(
     plan: &NetworkPlan,
     fabric: &Fabric,
     sizes: &Sizes,
-    length: Span,
 ) -> Result<(Demand, f64, u32), PlanError> {
     let traffic = &plan.traffic;
     let hosts = fabric.network.topology.hosts();
@@ -326,7 +366,6 @@ fn demand(
     };
     let link = fabric.host_bits_per_s as f64;
     let rate = share * rate_per_s(sizes, &Framing::default(), plan.load, link);
-    let expected = rate * length.as_ns() as f64 / 1e9;
     let gaps = match traffic.arrivals {
         ArrivalsName::Poisson => Gaps::Poisson,
         ArrivalsName::NearPeriodic => Gaps::NearPeriodic { variation: traffic.variation },
@@ -336,8 +375,7 @@ fn demand(
         senders,
         receivers,
         sizes: sizes.clone(),
-        // A few blocks a run, so that its sizes are nearly those they should be.
-        block: traffic.stratified.then_some((expected / 4.0).clamp(1.0, 10_000.0) as u32),
+        block: None,
         rate_per_s: rate,
         gaps,
         asks: traffic.pattern == Pattern::Rpc,
