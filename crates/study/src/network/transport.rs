@@ -14,6 +14,7 @@ use cavy_homa::config::{
 };
 use cavy_homa::cutoffs::{Packing, static_cutoffs};
 use cavy_homa::rivals::{FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
+use cavy_homa::packet::Layout;
 use cavy_homa::{Config, Cutoffs, Homa};
 use cavy_lab::net::{Buffer, Network, Order, Routing};
 use cavy_workload::Sizes;
@@ -21,6 +22,12 @@ use cavy_workload::sizes::Framing;
 
 /// Bytes that a full frame takes in a buffer: without preamble and gap.
 const BUFFERED_FRAME: u32 = FRAME_BYTES - 20;
+/// Header of the Linux module's data packets [homa 7.2].
+const LINUX_DATA_HEADER_BYTES: u32 = 56;
+/// Headers of the simulator's data packets, unscheduled and scheduled [homa 4.4].
+const SIMULATOR_DATA_HEADERS_BYTES: (u32, u32) = (30, 16);
+/// Full packets of the published round trip.
+const RTT_PACKETS: u32 = 7;
 /// What the published constants assume a round trip to carry, and to take.
 const RTT_BYTES: f64 = 10_000.0;
 const RTT_NS: f64 = 7_800.0;
@@ -352,6 +359,7 @@ impl HomaBuilder<'_> {
         };
         config.link_bits_per_s = host;
         config.answers = asks;
+        self.fit(&mut config);
         if !is_basic {
             let free = levels.saturating_sub(unscheduled).max(1);
             config.scheduled_levels = free.min(overcommit.max(1)).max(1);
@@ -373,9 +381,30 @@ impl HomaBuilder<'_> {
         Ok(config)
     }
 
+    /// RAMCloud puts Homa into Ethernet and the Linux module into IP; here everybody has UDP below,
+    /// so that all are measured against the same least times. Full packets carry a little less for it.
+    fn fit(&self, config: &mut Config) {
+        let framing = &self.around.fabric.network.framing;
+        let room = framing.room_bytes();
+        let (unscheduled, scheduled) = match config.layout {
+            Layout::Linux => (LINUX_DATA_HEADER_BYTES, LINUX_DATA_HEADER_BYTES),
+            Layout::Simulator => SIMULATOR_DATA_HEADERS_BYTES,
+        };
+        let whole = config.scheduled_packet_bytes;
+        config.overhead_bytes = framing.ip_udp_bytes + framing.ethernet_bytes;
+        config.unscheduled_packet_bytes = config.unscheduled_packet_bytes.min(room - unscheduled);
+        config.scheduled_packet_bytes = whole.min(room - scheduled);
+        if let Granting::Arrivals { increment_bytes, .. }
+        | Granting::Independent { increment_bytes, .. }
+        | Granting::Windows { increment_bytes, .. } = &mut config.granting
+        {
+            *increment_bytes = *increment_bytes / whole * config.scheduled_packet_bytes;
+        }
+    }
+
     /// Full packets of a round trip; the published seven where they are enough.
     fn rtt_packets(&self) -> u32 {
-        self.around.fabric.rtt_bytes.div_ceil(FRAME_BYTES).max(7)
+        self.around.fabric.rtt_bytes.div_ceil(FRAME_BYTES).max(RTT_PACKETS)
     }
 
     /// Levels for unscheduled bytes, and overcommitment.
@@ -433,7 +462,7 @@ impl HomaBuilder<'_> {
             });
         }
         let published = Packing::SIMULATOR;
-        let packing = if rtt <= 7 {
+        let packing = if rtt <= RTT_PACKETS {
             published
         } else {
             Packing {
@@ -450,22 +479,21 @@ impl HomaBuilder<'_> {
 
     /// Unscheduled bytes and windows of a longer round trip than the published.
     fn windows(&self, config: &mut Config, variant: HomaVariant, rtt: u32, overcommit: u8) {
-        if rtt > 7 && variant != HomaVariant::Cavy {
-            let packet = config.unscheduled_packet_bytes;
-            let bytes = rtt * packet;
-            match &mut config.granting {
-                Granting::Spaced { window_wire_bytes, .. } => {
-                    *window_wire_bytes = rtt * FRAME_BYTES;
-                    config.unscheduled_bytes = bytes;
-                }
-                Granting::Arrivals { window_bytes, .. }
-                | Granting::Independent { window_bytes, .. } => {
-                    *window_bytes = bytes;
-                    config.unscheduled_bytes = bytes;
-                }
-                Granting::Windows { .. } => {
-                    config.unscheduled_bytes = config.unscheduled_bytes.max(bytes);
-                }
+        let bytes = rtt * config.unscheduled_packet_bytes;
+        match &mut config.granting {
+            _ if variant == HomaVariant::Cavy => {}
+            Granting::Spaced { window_wire_bytes, .. } if rtt > RTT_PACKETS => {
+                *window_wire_bytes = rtt * FRAME_BYTES;
+                config.unscheduled_bytes = bytes;
+            }
+            Granting::Spaced { .. } => {}
+            Granting::Arrivals { window_bytes, .. }
+            | Granting::Independent { window_bytes, .. } => {
+                *window_bytes = bytes;
+                config.unscheduled_bytes = bytes;
+            }
+            Granting::Windows { .. } => {
+                config.unscheduled_bytes = config.unscheduled_bytes.max(bytes);
             }
         }
         if let Some(most) = self.plan.overcommit_most

@@ -1,0 +1,239 @@
+//! Plans for networks, from outside: what they print, that they go on, and what a mistake says.
+
+mod cavy;
+
+use cavy::Cavy;
+
+/// A star, two transports, two loads, small.
+const NETWORK: &str = r#"title = "Small network"
+objectives = ["p50_slowdown <= 3 for smallest 50%"]
+
+[network]
+topology = "star"
+hosts = 4
+host_gbps = 10
+
+[messages]
+workload = "W2"
+max_bytes = 50_000
+
+[traffic]
+pattern = "all_to_all"
+
+[[transports]]
+transport = "fifo"
+
+[[transports]]
+transport = "homa"
+overcommit = 2
+
+[sweep]
+load = [0.3, 0.6]
+
+[run]
+messages = 2_000
+replications = 2
+capacity_step = 0.2
+"#;
+
+/// Links of two islands.
+const ISLANDS: &str = r#"topology = "links"
+hosts = 2
+switches = 2
+links = [{ from = "h0", to = "s0" }, { from = "h1", to = "s1" }]"#;
+
+fn with(edits: &[(&str, &str)]) -> String {
+    edits.iter().fold(NETWORK.to_string(), |text, (from, to)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    })
+}
+
+/// Snapshots what each plan's run prints; all must fail with 2, say `error:` once, and not panic.
+fn check(name: &str, cavy: &Cavy, plans: &[String]) {
+    let mut calls = Vec::new();
+    for (index, plan) in plans.iter().enumerate() {
+        let file = format!("plan{index}.toml");
+        cavy.write(&file, plan);
+        calls.push(file);
+    }
+    let calls: Vec<Vec<&str>> = calls.iter().map(|file| vec!["run", file.as_str()]).collect();
+    for args in &calls {
+        let output = cavy.call(args);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {talk}");
+        assert_eq!(talk.matches("error:").count(), 1, "{args:?}: {talk}");
+        assert!(!talk.contains("panicked"), "{args:?}: {talk}");
+    }
+    let calls: Vec<&[&str]> = calls.iter().map(Vec::as_slice).collect();
+    insta::assert_snapshot!(name, cavy.transcript(&calls));
+    assert_eq!(cavy.files("cavy-out"), [""; 0], "a plan that is wrong writes nothing");
+}
+
+#[test]
+fn keys_and_values_that_do_not_fit() {
+    let star = "topology = \"star\"\nhosts = 4";
+    check(
+        "network_keys",
+        &Cavy::new(),
+        &[
+            with(&[("hosts = 4", "hots = 4")]),
+            with(&[("hosts = 4", "hosts = 0")]),
+            with(&[("hosts = 4", "hosts = 4\nracks = 3")]),
+            with(&[(star, "topology = \"leaf_spine\"")]),
+            with(&[(star, "topology = \"leafspine\"")]),
+            with(&[(star, ISLANDS)]),
+            with(&[(star, &ISLANDS.replace("h1", "x1"))]),
+            with(&[(star, "topology = \"leaf_spine\"\nracks = 30000\nhosts_per_rack = 1\nspines = 30000")]),
+            with(&[("host_gbps = 10", "host_gbps = 0")]),
+            with(&[("host_gbps = 10", "host_gbps = nan")]),
+            with(&[("host_gbps = 10", "buffer = \"unlimted\"")]),
+            with(&[("host_gbps = 10", "buffer = { per_port_bytes = 100 }")]),
+            with(&[("host_gbps = 10", "loss_ratio = 2")]),
+            with(&[("title", "load = 0\ntitle")]),
+            with(&[("title", "load = 40\ntitle")]),
+            with(&[("[0.3, 0.6]", "[0.3, 60]")]),
+            with(&[("\"homa\"", "\"hoam\"")]),
+            with(&[("overcommit = 2", "overcomit = 2")]),
+            with(&[("overcommit = 2", "overcommit = 0")]),
+            with(&[("overcommit = 2", "mark_packets = 20")]),
+            with(&[("overcommit = 2", "cutoffs_bytes = [500, 100]")]),
+            with(&[("overcommit = 2", "label = \"FIFO\"")]),
+            with(&[("overcommit = 2", "variant = \"lx\"\ncutoffs_bytes = []"), ("max_bytes = 50_000", "")]),
+            with(&[("\"all_to_all\"", "\"rpc\"\nclients = 4")]),
+            with(&[("\"all_to_all\"", "\"rpc\""), ("overcommit = 2", "variant = \"sim\"")]),
+            with(&[("\"all_to_all\"", "\"all_to_all\"\nconcurrent = 5")]),
+            with(&[("\"all_to_all\"", "\"incast\"\nconcurrent = 5")]),
+            with(&[("smallest 50%", "smallest 33%")]),
+            with(&[("messages = 2_000", "messages = 2_000\nduration_ms = 5")]),
+            with(&[("replications = 2", "replications = 0")]),
+        ],
+    );
+}
+
+#[test]
+fn messages_that_do_not_fit() {
+    let cavy = Cavy::new();
+    cavy.write("zero.csv", "bytes,cumulative\n0,0.5\n10,1\n");
+    cavy.write("unsorted.csv", "bytes,cumulative\n10,0.5\n5,0.7\n20,1\n");
+    cavy.write("falling.csv", "bytes,cumulative\n10,0.5\n20,0.4\n30,1\n");
+    cavy.write("shares.csv", "bytes,cumulative\n10,0.5\n20,0.5\n");
+    cavy.write("words.csv", "bytes,cumulative\n10,half\n");
+    cavy.write("empty.csv", "bytes,cumulative\n");
+    cavy.write("log.csv", "size\n100\n0\n");
+    let sizes = |text: &str| with(&[("workload = \"W2\"\nmax_bytes = 50_000", text)]);
+    check(
+        "network_messages",
+        &cavy,
+        &[
+            sizes(""),
+            sizes("workload = \"W7\""),
+            sizes("workload = \"W1\"\ncdf = \"zero.csv\""),
+            sizes("cdf = \"nothing.csv\""),
+            sizes("cdf = \"zero.csv\""),
+            sizes("cdf = \"unsorted.csv\""),
+            sizes("cdf = \"falling.csv\""),
+            sizes("cdf = \"shares.csv\""),
+            sizes("cdf = \"words.csv\""),
+            sizes("cdf = \"empty.csv\""),
+            sizes("trace = \"log.csv\""),
+            sizes("trace = \"log.csv\"\ncolumn = \"bytes\""),
+            sizes("trace = \"log.csv\"\ncolumn = \"size\""),
+            sizes("sizes = { dist = \"constant\", bytes = 0 }"),
+            sizes("sizes = { dist = \"pareto\", mean_bytes = 100, shape = 1 }"),
+            sizes("sizes = { dist = \"normal\", mean_bytes = 100 }"),
+            sizes("workload = \"W2\"\nmin_bytes = 100\nmax_bytes = 10"),
+        ],
+    );
+}
+
+#[test]
+fn a_run_prints_the_fields_it_promises() {
+    let cavy = Cavy::new();
+    cavy.write("plan.toml", NETWORK);
+    let ran = cavy.json(&["run", "plan.toml", "--json"]);
+    let points = ran["points"].as_array().expect("a list");
+    assert_eq!(points.len(), 4);
+    for point in points {
+        for field in [
+            "transport", "variant", "settings", "load", "rate_per_s", "stable", "note", "messages",
+            "unfinished", "failed", "p99_slowdown", "p50_own", "short", "bins", "smallest",
+            "largest", "goodput_gbps", "ports", "level_bytes", "packets", "backlog_bytes", "digest",
+        ] {
+            assert!(point.get(field).is_some(), "{field}");
+        }
+        let all: u64 =
+            point["bins"].as_array().expect("bins").iter().filter_map(|b| b["messages"].as_u64()).sum();
+        // Two replications of 2000, within chance of Poisson arrivals.
+        assert!((3_700..4_300).contains(&all), "{all}");
+        assert_eq!(point["unfinished"], 0, "nothing is lost and there is time to drain");
+        assert!(point["p50_slowdown"]["value"].as_f64().expect("a number") >= 1.0);
+    }
+    assert_eq!(ran["capacity"].as_array().expect("a list").len(), 2);
+    assert_eq!(ran["capacity"][1]["transport"], "Homa");
+    assert_eq!(ran["ranking"][0]["rows"].as_array().expect("rows").len(), 2);
+    assert!(ran["messages"].as_u64().expect("a count") > 16_000);
+    let report = std::fs::read_to_string(cavy.path("cavy-out/report.html")).expect("a report");
+    assert!(report.contains("smallest half"), "the report draws what it is about");
+}
+
+#[test]
+fn results_do_not_depend_on_cores_queue_or_ties_and_can_be_resumed() {
+    let cavy = Cavy::new();
+    cavy.write("plan.toml", NETWORK);
+    let first = cavy.json(&["run", "plan.toml", "--json"]);
+    let digest = &first["digest"];
+    for more in [
+        &["--jobs", "1"][..],
+        &["--queue", "wheel"],
+        &["--twice"],
+        &["--resume"],
+    ] {
+        let args: Vec<&str> = ["run", "plan.toml", "--json"].iter().chain(more).copied().collect();
+        assert_eq!(&cavy.json(&args)["digest"], digest, "{more:?}");
+    }
+    let seed = cavy.json(&["run", "plan.toml", "--json", "--seed", "2"]);
+    assert_ne!(&seed["digest"], digest);
+}
+
+#[test]
+fn a_question_waits_for_its_answer_under_every_transport() {
+    let cavy = Cavy::new();
+    let echo = r#"title = "Echo"
+[network]
+topology = "star"
+hosts = 3
+[traffic]
+pattern = "echo"
+sizes_bytes = [100, 20_000]
+repeats = 3
+[[transports]]
+transport = "homa"
+[[transports]]
+transport = "basic"
+[[transports]]
+transport = "fifo"
+[[transports]]
+transport = "srpt"
+[[transports]]
+transport = "pfabric"
+[[transports]]
+transport = "phost"
+[[transports]]
+transport = "dctcp"
+[[transports]]
+transport = "pias"
+[[transports]]
+transport = "ndp"
+"#;
+    cavy.write("echo.toml", echo);
+    let ran = cavy.json(&["run", "echo.toml", "--json"]);
+    for point in ran["points"].as_array().expect("a list") {
+        let bins = point["bins"].as_array().expect("bins");
+        // Three replications of three questions each, all answered.
+        assert_eq!(bins[0]["messages"], 9, "{}", point["transport"]);
+        assert_eq!(bins[1]["messages"], 9, "{}", point["transport"]);
+        let slowdown = bins[0]["p50_slowdown"]["value"].as_f64().expect("a number");
+        assert!((1.0..3.0).contains(&slowdown), "{} {slowdown}", point["transport"]);
+    }
+}
