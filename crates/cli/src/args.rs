@@ -43,6 +43,9 @@ pub enum Command {
     /// Send requests on a schedule and measure latency; runs `cavy-live load`.
     #[command(disable_help_flag = true)]
     Load(Live),
+    /// Decide a recorded live run again and predict it in the lab; runs `cavy-live replay`.
+    #[command(disable_help_flag = true)]
+    Replay(Live),
     /// Print the completions of a shell.
     Completions(Completions),
     /// Print the manual page.
@@ -260,7 +263,7 @@ pub struct Check {
     pub quick: bool,
 }
 
-/// `cavy live` and `cavy load`, whose arguments another program reads.
+/// `cavy live`, `cavy load` and `cavy replay`, whose arguments another program reads.
 #[derive(Arguments, Debug)]
 pub struct Live {
     /// Arguments of `cavy-live`; `--help` lists them.

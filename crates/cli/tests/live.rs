@@ -54,6 +54,7 @@ fn arguments_and_exit_code_are_those_of_the_other_program() {
         (&["live", "sched", "--policy", "darc"][..], "cavy-live sched --policy darc\n"),
         (&["live", "--help"], "cavy-live --help\n"),
         (&["load", "-h"], "cavy-live load -h\n"),
+        (&["replay", "run.jsonl"], "cavy-live replay run.jsonl\n"),
         (&["load", "http://x", "--json", "--", "y"], "cavy-live load http://x --json -- y\n"),
     ] {
         let output = call(&cavy, "/usr/bin:/bin", args);

@@ -125,9 +125,14 @@ impl Settings {
     }
 }
 
-/// A window that DARC's first reservation fits into the warm-up with: a third of its completions.
+/// Fewer completions say little about a mix: those of long requests come late at first, and a
+/// reservation made before them has no place for long ones.
+const WINDOW_MIN: u64 = 200;
+
+/// The window of live pools where the warm-up is long enough, else half of what completes in it, so
+/// that the first reservation is made before anything is measured.
 fn windows(rate_per_s: f64, warmup: Span) -> u64 {
-    ((rate_per_s * warmup.as_us() / 3e6) as u64).clamp(20, 5_000)
+    ((rate_per_s * warmup.as_us() / 2e6) as u64).clamp(WINDOW_MIN, 5_000)
 }
 
 /// What one study comes to.
@@ -292,7 +297,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         fact("repetitions", format!("{}, each with a seed of its own", settings.repetitions)),
         fact("percentiles", "over all repetitions together, given where 100 requests lie beyond; in brackets the smallest and greatest of one repetition".into()),
         fact("warm-up", "the first tenth of each run (not l4)".into()),
-        fact("peers that were not pinned", "all: no thread is bound to a core".into()),
+        fact("cores", "no thread is bound to one".into()),
     ];
     if let Some(floors) = &machine.floors {
         facts.push(fact(

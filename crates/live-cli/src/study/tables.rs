@@ -127,6 +127,8 @@ pub fn environment(rounds: &[Round]) -> Table {
             number(probes.iter().flatten().map(of).reduce(f64::max))
         };
         let late: &Percentiles = &round.report.lateness_us;
+        let brief = |doubt: &'_ String| doubt.split(':').next().unwrap_or_default().to_string();
+        let doubts: Vec<String> = round.doubts().iter().map(brief).collect();
         vec![
             Cell::Text(round.peer.label().to_string()),
             Cell::Text((round.repetition + 1).to_string()),
@@ -138,7 +140,7 @@ pub fn environment(rounds: &[Round]) -> Table {
             number(late.p50),
             number(late.p99),
             number(late.max),
-            Cell::Text(round.doubts().join("; ")),
+            Cell::Text(doubts.join(", ")),
         ]
     };
     Table {
