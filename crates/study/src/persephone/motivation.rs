@@ -1,6 +1,6 @@
 //! Figure 1: why idling can be ideal ([persephone 5.4]).
 
-use super::measure::{id, missing, samples, value};
+use super::measure::{id, missing, samples, slowdown, value};
 use crate::claim::Measured;
 use crate::draw::{self, Spread};
 use crate::experiment::{BASE, Experiment};
@@ -50,10 +50,22 @@ fn measure(experiment: &Experiment) -> Vec<Measured> {
             None => missing(name, "the objective is met at no load of the grid"),
         }
     };
+    let at_half = |name: &str, policy: &str| {
+        let name = id("fig1", name);
+        match slowdown(experiment.at(BASE, policy, 0.5)) {
+            Some((result, estimate)) => Measured {
+                low: Some(estimate.min()),
+                high: Some(estimate.max()),
+                ..value(name, estimate.value, result.overall.samples, "At load 0.5.".to_string())
+            },
+            None => missing(name, "too few samples, or unstable"),
+        }
+    };
     vec![
         of("c_fcfs", "c-FCFS"),
         of("time_sharing", "TS, free"),
         of("time_sharing_1us", "TS, 1 us"),
+        at_half("time_sharing_1us_slowdown", "TS, 1 us"),
         of("darc", "DARC"),
     ]
 }
