@@ -3,7 +3,7 @@
 use crate::claim::{self, Measured, Statement};
 use crate::draw;
 use crate::experiment::Experiment;
-use crate::persephone;
+use crate::{homa, persephone};
 use crate::network::{self, NetExperiment, NetworkPlan};
 use crate::plan::{AnyPlan, Plan, PlanError, load_text};
 use crate::point::RunError;
@@ -164,7 +164,7 @@ impl System {
 
 /// All systems that can be reproduced.
 pub fn systems() -> Vec<System> {
-    vec![persephone::system()]
+    vec![persephone::system(), homa::system()]
 }
 
 /// What to reproduce.

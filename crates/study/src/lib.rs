@@ -10,7 +10,7 @@
 //! **Not here.** No printing, no arguments, no clock: that is the command's.
 //!
 //! **Reading order.** [`plan`], [`experiment`], [`point`], [`runner`], [`capacity`]; then [`figure`]
-//! and [`claim`], and the figures of one system, [`persephone`].
+//! and [`claim`], and the figures of the systems, [`persephone`] and [`homa`].
 
 pub mod capacity;
 pub mod claim;
@@ -18,6 +18,7 @@ pub mod compare;
 pub mod draw;
 pub mod experiment;
 pub mod figure;
+pub mod homa;
 pub mod network;
 pub mod persephone;
 pub mod plan;

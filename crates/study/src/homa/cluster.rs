@@ -1,0 +1,140 @@
+//! The cluster of the source as a star: fewer levels, and Basic ([homa 5.2]).
+
+use super::measure::{
+    COLUMNS, NOT_RUN, column, id, known, missing, p50, p50_own, p99, p99_own, percentile, ratio, value,
+    words,
+};
+use super::show;
+use crate::claim::Measured;
+use crate::experiment::BASE;
+use crate::figure::Study;
+use crate::network::{NetExperiment, NetResult, NetworkPlan};
+use cavy_report::model::{Panel, Table};
+
+macro_rules! figure {
+    ($name:ident, $number:literal, $plan:literal, $id:literal) => {
+        /// One workload.
+        pub const $name: Study<NetworkPlan> = Study {
+            id: $id,
+            title: concat!("W", $number, " on a cluster of 16: levels, and Basic"),
+            plan: include_str!(concat!("../../../../plans/homa/", $plan)),
+            shows: "Slowdown by size of echoed questions, 8 clients and 8 servers around one switch, for \
+                    Homa with 8, 4, 2 and 1 levels and for the transport before it. Arrivals are \
+                    near-periodic as in the source's generator, and Poisson beside them.",
+            claimed: "Homa's 99th percentile for short messages is 5 to 15 times below Basic's; two levels \
+                      give most of it; the very largest messages are worse off than under Basic.",
+            measure: measure::<$number>,
+            found: found,
+            panels,
+            tables,
+        };
+    };
+}
+
+figure!(W3, 3, "cluster_w3.toml", "cluster_w3");
+figure!(W4, 4, "cluster_w4.toml", "cluster_w4");
+figure!(W5, 5, "cluster_w5.toml", "cluster_w5");
+
+const TRANSPORTS: [(&str, &str); 5] =
+    [("P8", "p8"), ("P4", "p4"), ("P2", "p2"), ("P1", "p1"), ("Basic", "basic")];
+
+/// The loads that stand for the source's labels 76 and 48, as the plan has them.
+fn load(e: &NetExperiment, label: &str) -> f64 {
+    let loads = e.results.iter().filter(|r| r.variant == BASE).map(|r| r.load);
+    match label {
+        "76" => loads.fold(0.0, f64::max),
+        // Where only the higher load was run there is no lower one.
+        _ => loads.filter(|&load| load < 0.7).fold(0.0, f64::max),
+    }
+}
+
+fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
+    let figure = format!("cluster_w{W}");
+    let name = |name: &str| id(&figure, name);
+    let mut all = Vec::new();
+    for label in ["76", "48"] {
+        for (transport, key) in TRANSPORTS {
+            let result = e.at(BASE, transport, load(e, label));
+            let short = result.map(|result| &result.short);
+            all.push(percentile(name(&format!("{key}_{label}_short_p50")), short, p50_own));
+            all.push(percentile(name(&format!("{key}_{label}_short_p99")), short, p99_own));
+            for (share, place) in COLUMNS {
+                let slice = result.and_then(|result| column(result, share));
+                let name = name(&format!("{key}_{label}_{place}"));
+                all.push(percentile(name, slice.map(|slice| &slice.summary), p99_own));
+            }
+        }
+    }
+    let at = |transport| e.at(BASE, transport, load(e, "76"));
+    let short = |transport| at(transport).map(|result| &result.short);
+    all.push(ratio(name("gain"), short("Basic"), short("P8"), p99));
+    all.push(ratio(name("p1_gain"), short("Basic"), short("P1"), p99));
+    all.push(ratio(name("p2_loss"), short("P2"), short("P8"), p99));
+    let largest = |transport| at(transport).and_then(|r: &NetResult| Some(&r.largest.last()?.summary));
+    all.push(ratio(name("largest"), largest("P8"), largest("Basic"), p99));
+    all.push(order(name("order"), e));
+    let poisson = e.at("poisson", "P8", load(e, "76")).map(|result| &result.short);
+    all.push(ratio(name("poisson"), poisson, short("P8"), p99));
+    let basic = e.at("poisson", "Basic", load(e, "76")).map(|result| &result.short);
+    all.push(ratio(name("poisson_basic"), basic, short("Basic"), p99));
+    all
+}
+
+/// How many of the steps P8, P4, P2, P1, Basic make the short half's tail no better, within 3 %.
+fn order(id: String, e: &NetExperiment) -> Measured {
+    let tails: Vec<Option<f64>> = TRANSPORTS
+        .iter()
+        .filter_map(|(transport, _)| e.at(BASE, transport, load(e, "76")))
+        .map(|result| known(Some(&result.short), p99))
+        .collect();
+    if tails.len() < TRANSPORTS.len() {
+        return missing(id, NOT_RUN);
+    }
+    let Some(tails) = tails.into_iter().collect::<Option<Vec<f64>>>() else {
+        return missing(id, "Fewer than 100 messages beyond the percentile.");
+    };
+    let steps = tails.windows(2).filter(|pair| pair[1] >= pair[0] * 0.97).count();
+    let words: Vec<String> = tails.iter().map(|tail| format!("{tail:.2}")).collect();
+    value(id, steps as f64, 0, format!("P8, P4, P2, P1, Basic: {}.", words.join(", ")))
+}
+
+fn found(e: &NetExperiment) -> String {
+    let row = |variant: &str| {
+        let one = |(transport, _): &(&str, &str)| {
+            let short = &e.at(variant, transport, load(e, "76"))?.short;
+            let (median, tail) = (words(known(Some(short), p50)), words(known(Some(short), p99)));
+            Some(format!("{transport} {median}/{tail}"))
+        };
+        TRANSPORTS.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "At the source's 7.6 Gb/s the short half has median and 99th percentile slowdowns over the least \
+         possible time of {} with near-periodic arrivals, and {} with Poisson arrivals.",
+        row(BASE),
+        row("poisson")
+    )
+}
+
+fn panels(e: &NetExperiment) -> Vec<Panel> {
+    let mut all = Vec::new();
+    for variant in [BASE, "poisson"] {
+        all.extend(show::by_size(e, variant));
+    }
+    all
+}
+
+fn tables(e: &NetExperiment) -> Vec<Table> {
+    let mut all = Vec::new();
+    for variant in [BASE, "poisson"] {
+        all.extend(show::size_tables(e, variant));
+    }
+    let own = ("P99 over own best", p99_own as fn(&_) -> Option<&_>);
+    for label in ["48", "76"] {
+        let load = load(e, label);
+        if load > 0.0 && e.plan.run.own_best {
+            all.push(show::size_table(e, BASE, load, own));
+        }
+    }
+    all.push(show::points(e));
+    all
+}

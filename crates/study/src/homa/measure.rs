@@ -1,0 +1,133 @@
+//! Shapes that claims of this system share: percentiles and ratios of percentiles.
+
+use crate::claim::Measured;
+use crate::network::result::{NetSummary, SizeSlice};
+use crate::network::{NetExperiment, NetResult, Quantile};
+
+/// Columns of the published tables: shares of the message count, and their names in claims.
+pub const COLUMNS: [(f64, &str); 12] = [
+    (0.1, "d10"),
+    (0.2, "d20"),
+    (0.3, "d30"),
+    (0.4, "d40"),
+    (0.5, "d50"),
+    (0.6, "d60"),
+    (0.7, "d70"),
+    (0.8, "d80"),
+    (0.9, "d90"),
+    (0.95, "d95"),
+    (0.99, "d99"),
+    (1.0, "d100"),
+];
+
+/// Full name of a claim.
+pub fn id(figure: &str, name: &str) -> String {
+    format!("homa.{figure}.{name}")
+}
+
+/// A claim that cannot be judged, and why.
+pub fn missing(id: String, why: &str) -> Measured {
+    Measured { id, value: None, low: None, high: None, samples: 0, note: why.to_string() }
+}
+
+/// What is said of points that a short run leaves out.
+pub const NOT_RUN: &str = "Not run at this scale; `--full` does.";
+
+/// A plain value.
+pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
+    Measured { id, value: Some(value), low: None, high: None, samples, note }
+}
+
+/// A percentile, if enough messages lie beyond it.
+pub fn percentile(
+    id: String,
+    summary: Option<&NetSummary>,
+    of: fn(&NetSummary) -> Option<&Quantile>,
+) -> Measured {
+    let Some(summary) = summary else { return missing(id, NOT_RUN) };
+    let Some(quantile) = of(summary) else {
+        return missing(id, "No such message arrived, or this denominator was not measured.");
+    };
+    let Some(estimate) = quantile.supported() else {
+        let (messages, beyond) = (summary.messages, quantile.beyond);
+        let why = format!("{messages} messages, {beyond} beyond the percentile; 100 are needed.");
+        return missing(id, &why);
+    };
+    Measured {
+        id,
+        value: Some(estimate.value),
+        low: Some(estimate.min()),
+        high: Some(estimate.max()),
+        samples: summary.messages,
+        note: String::new(),
+    }
+}
+
+/// How many times the percentile of `above` is that of `below`.
+pub fn ratio(
+    id: String,
+    above: Option<&NetSummary>,
+    below: Option<&NetSummary>,
+    of: fn(&NetSummary) -> Option<&Quantile>,
+) -> Measured {
+    let known = |summary: Option<&NetSummary>| {
+        let summary = summary?;
+        Some((of(summary)?.supported()?.value, summary.messages))
+    };
+    let (Some(_), Some(_)) = (above, below) else { return missing(id, NOT_RUN) };
+    let (Some((a, n)), Some((b, m))) = (known(above), known(below)) else {
+        return missing(id, "Fewer than 100 messages beyond the percentile.");
+    };
+    value(id, a / b, n.min(m), format!("{a:.2} against {b:.2}."))
+}
+
+/// Median slowdown over the least possible time.
+pub fn p50(summary: &NetSummary) -> Option<&Quantile> {
+    summary.p50_slowdown.as_ref()
+}
+
+/// 99th percentile of it.
+pub fn p99(summary: &NetSummary) -> Option<&Quantile> {
+    summary.p99_slowdown.as_ref()
+}
+
+/// Median slowdown over the transport's own best time.
+pub fn p50_own(summary: &NetSummary) -> Option<&Quantile> {
+    summary.p50_own.as_ref()
+}
+
+/// 99th percentile of it.
+pub fn p99_own(summary: &NetSummary) -> Option<&Quantile> {
+    summary.p99_own.as_ref()
+}
+
+/// The messages of a column of the published tables.
+pub fn column(result: &NetResult, share: f64) -> Option<&SizeSlice> {
+    result.bin_at(share)
+}
+
+/// The result in which a swept key has this value, as text.
+pub fn with<'a>(
+    experiment: &'a NetExperiment,
+    variant: &'a str,
+    label: &'a str,
+    key: &str,
+    wanted: &str,
+) -> Option<&'a NetResult> {
+    experiment.of(variant, label).find(|result| {
+        result.settings.get(key).is_some_and(|value| value.to_string() == wanted)
+    })
+}
+
+/// A number for sentences; `n/a` when there is none.
+pub fn words(value: Option<f64>) -> String {
+    value.map_or("n/a".to_string(), |value| format!("{value:.2}"))
+}
+
+/// The value of a percentile that enough messages support.
+pub fn known(
+    summary: Option<&NetSummary>,
+    of: fn(&NetSummary) -> Option<&Quantile>,
+) -> Option<f64> {
+    Some(of(summary?)?.supported()?.value)
+}

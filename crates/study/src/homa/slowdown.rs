@@ -1,0 +1,181 @@
+//! The main table: slowdown by size on the source's fabric, with queues, levels and the sources of the
+//! tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
+
+use super::measure::{COLUMNS, column, id, known, missing, p50, p99, percentile, ratio, value, words};
+use super::measure::NOT_RUN;
+use super::show;
+use crate::claim::Measured;
+use crate::experiment::BASE;
+use crate::figure::Study;
+use crate::network::{NetExperiment, NetResult, NetworkPlan};
+use cavy_report::model::{Panel, Table};
+
+macro_rules! figure {
+    ($name:ident, $number:literal, $plan:literal, $id:literal) => {
+        /// One workload.
+        pub const $name: Study<NetworkPlan> = Study {
+            id: $id,
+            title: concat!("W", $number, ": slowdown by size at 80 and 50 % load"),
+            plan: include_str!(concat!("../../../../plans/homa/", $plan)),
+            shows: "The 99th percentile slowdown of messages by size, over the time they would take \
+                    alone, on racks of 16 hosts with four spine switches; each tenth of the axis is a \
+                    tenth of the messages. pHost and NDP, which do not sustain 80 %, run at 65 and 70 %.",
+            claimed: "Homa's tail is within a fifth of pFabric's for the short half of the messages, \
+                      half of pHost's or less, and far below PIAS and NDP where messages are long.",
+            measure: measure::<$number>,
+            found: found,
+            panels,
+            tables,
+        };
+    };
+}
+
+figure!(W1, 1, "w1.toml", "w1");
+figure!(W2, 2, "w2.toml", "w2");
+figure!(W3, 3, "w3.toml", "w3");
+figure!(W4, 4, "w4.toml", "w4");
+figure!(W5, 5, "w5.toml", "w5");
+
+/// Loads at which pHost and NDP stand for the column "80 %" of the source.
+const PHOST: f64 = 0.65;
+const NDP: f64 = 0.7;
+
+/// The point that answers for a transport in the table of a load.
+fn point<'a>(e: &'a NetExperiment, transport: &'a str, load: f64) -> Option<&'a NetResult> {
+    match transport {
+        "pHost" if load > 0.5 => e.at("sustained", transport, PHOST),
+        "NDP" if load > 0.5 => e.at("sustained", transport, NDP),
+        _ => e.at(BASE, transport, load),
+    }
+}
+
+fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
+    let figure = format!("w{W}");
+    let name = |name: &str| id(&figure, name);
+    let mut all = Vec::new();
+    for (load, label) in [(0.8, "80"), (0.5, "50")] {
+        for (transport, key) in [
+            ("Homa", "homa"),
+            ("pFabric", "pfabric"),
+            ("pHost", "phost"),
+            ("PIAS", "pias"),
+            ("NDP", "ndp"),
+            ("oracle", "oracle"),
+        ] {
+            let result = point(e, transport, load);
+            for (share, place) in COLUMNS {
+                let slice = result.and_then(|result| column(result, share));
+                let name = name(&format!("{key}_{label}_{place}"));
+                all.push(percentile(name, slice.map(|slice| &slice.summary), p99));
+            }
+            let short = result.map(|result| &result.short);
+            all.push(percentile(name(&format!("{key}_{label}_short_p50")), short, p50));
+            all.push(percentile(name(&format!("{key}_{label}_short_p99")), short, p99));
+        }
+    }
+    let short = |transport| point(e, transport, 0.8).map(|result| &result.short);
+    all.push(ratio(name("pfabric_order"), short("Homa"), short("pFabric"), p99));
+    all.push(ratio(name("phost_order"), short("pHost"), short("Homa"), p99));
+    all.push(ratio(name("ndp_order"), short("NDP"), short("Homa"), p99));
+    let pias = |share| {
+        let slice = point(e, "PIAS", 0.8).and_then(|result| column(result, share));
+        slice.map(|slice| &slice.summary)
+    };
+    all.push(ratio(name("pias_collapse"), pias(0.9), pias(0.5), p99));
+    let homa = e.at(BASE, "Homa", 0.8);
+    all.extend(queues(&figure, homa));
+    all.push(lag(name("lag_share"), homa));
+    all.extend(levels(&figure, e));
+    all
+}
+
+/// Queues at the ports to hosts ([homa 5.7]).
+fn queues(figure: &str, homa: Option<&NetResult>) -> [Measured; 2] {
+    let (mean, max) = (id(figure, "queue_mean_kb"), id(figure, "queue_max_kb"));
+    let Some((homa, port)) = homa.and_then(|homa| Some((homa, homa.port("downlink")?))) else {
+        return [missing(mean, NOT_RUN), missing(max, NOT_RUN)];
+    };
+    let note = format!("Ports to hosts, {:.0} % utilized.", port.utilization * 100.0);
+    [
+        value(mean, port.mean_bytes / 1e3, homa.messages, note.clone()),
+        value(max, port.max_bytes as f64 / 1e3, homa.messages, note),
+    ]
+}
+
+/// Share of preemption lag in what short messages near the 99th percentile wait for ([homa 5.8]).
+fn lag(id: String, homa: Option<&NetResult>) -> Measured {
+    match homa.and_then(|homa| homa.tail_sources.as_ref()) {
+        Some(sources) if sources.messages >= 100 => {
+            let share = sources.lag_us / (sources.lag_us + sources.queueing_us);
+            let note = format!("{:.2} us lag, {:.2} us queueing.", sources.lag_us, sources.queueing_us);
+            value(id, share, sources.messages, note)
+        }
+        Some(sources) => missing(id, &format!("Only {} messages near it.", sources.messages)),
+        None => missing(id, NOT_RUN),
+    }
+}
+
+/// Use of levels ([homa 5.9]): the source has four for unscheduled bytes and four for scheduled ones.
+fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
+    let at = |load| e.at("levels", "Homa", load);
+    let mut all = Vec::new();
+    let name = id(figure, "levels_unscheduled");
+    all.push(match at(0.8) {
+        Some(result) => {
+            let top = &result.level_bytes[4..];
+            let most = top.iter().max().copied().unwrap_or(0) as f64;
+            let least = top.iter().min().copied().unwrap_or(0).max(1) as f64;
+            value(name, most / least, result.messages, "The fullest over the emptiest.".to_string())
+        }
+        None => missing(name, NOT_RUN),
+    });
+    let low = |load| {
+        at(load).map(|result: &NetResult| {
+            let scheduled: u64 = result.level_bytes[..4].iter().sum();
+            (result.level_bytes[0] as f64 / scheduled.max(1) as f64, result.messages)
+        })
+    };
+    let name = id(figure, "levels_low_50");
+    all.push(match low(0.5) {
+        Some((share, messages)) => value(name, share, messages, String::new()),
+        None => missing(name, NOT_RUN),
+    });
+    let name = id(figure, "levels_spread");
+    all.push(match (low(0.5), low(0.9)) {
+        (Some((half, n)), Some((full, m))) => {
+            let note = format!("{:.0} % of scheduled bytes at the lowest level at 50 %, {:.0} % at 90 %.",
+                half * 100.0, full * 100.0);
+            value(name, full / half, n.min(m), note)
+        }
+        _ => missing(name, NOT_RUN),
+    });
+    all
+}
+
+fn found(e: &NetExperiment) -> String {
+    let pair = |transport: &str| {
+        let short = point(e, transport, 0.8).map(|result| &result.short);
+        let both = (known(short, p50), known(short, p99));
+        match both {
+            (None, None) => None,
+            (median, tail) => Some(format!("{transport} {}/{}", words(median), words(tail))),
+        }
+    };
+    let labels = ["Homa", "Homa-P4", "Homa-P2", "Homa-P1", "pFabric", "pHost", "NDP", "PIAS", "DCTCP",
+        "Basic", "SRPT sender", "FIFO", "oracle"];
+    let all: Vec<String> = labels.iter().filter_map(|label| pair(label)).collect();
+    format!("Median and 99th percentile slowdown of the short half of the messages: {}.", all.join(", "))
+}
+
+fn panels(e: &NetExperiment) -> Vec<Panel> {
+    [BASE, "sustained"].into_iter().flat_map(|variant| show::by_size(e, variant)).collect()
+}
+
+fn tables(e: &NetExperiment) -> Vec<Table> {
+    let mut all: Vec<Table> = show::size_tables(e, BASE);
+    all.extend(show::size_tables(e, "sustained"));
+    all.push(show::queues(e, BASE));
+    all.push(show::levels(e));
+    all.push(show::points(e));
+    all
+}

@@ -1,0 +1,174 @@
+//! Sensitivity to Homa's parameters ([homa 5.6]).
+
+use super::measure::{NOT_RUN, id, known, missing, p99, ratio, with, words};
+use super::show::{self, Curve};
+use crate::claim::Measured;
+use crate::experiment::BASE;
+use crate::figure::Study;
+use crate::network::{NetExperiment, NetResult, NetworkPlan};
+use cavy_report::model::{Panel, Scale, Table};
+
+/// Levels for unscheduled bytes.
+pub const UNSCHEDULED_LEVELS: Study<NetworkPlan> = Study {
+    id: "unscheduled_levels",
+    title: "How many levels unscheduled bytes need",
+    plan: include_str!("../../../../plans/homa/unscheduled_levels.toml"),
+    shows: "Slowdown of W1 at 80 % load with 1 to 7 levels for unscheduled bytes and one for scheduled \
+            ones.",
+    claimed: "The second level gains much, further ones little.",
+    measure: measure_unscheduled_levels,
+    found: found_short,
+    panels: |e| vec![panel(e, "transports.Homa.unscheduled_levels", "levels", Scale::Linear)],
+    tables,
+};
+
+/// The place of one cut-off.
+pub const CUTOFF: Study<NetworkPlan> = Study {
+    id: "cutoff",
+    title: "Where the cut-off between two levels lies",
+    plan: include_str!("../../../../plans/homa/cutoff.toml"),
+    shows: "Slowdown of W3 at 80 % load with two unscheduled levels and one cut-off between them.",
+    claimed: "The optimum is broad and near the cut-off that balances bytes.",
+    measure: measure_cutoff,
+    found: found_short,
+    panels: |e| vec![panel(e, "transports.Homa.cutoffs_bytes", "cut-off (bytes)", Scale::Log)],
+    tables,
+};
+
+/// Levels for scheduled bytes.
+pub const SCHEDULED_LEVELS: Study<NetworkPlan> = Study {
+    id: "scheduled_levels",
+    title: "How many levels scheduled bytes need",
+    plan: include_str!("../../../../plans/homa/scheduled_levels.toml"),
+    shows: "Slowdown of W4 at 80 % load with 4 to 7 levels for scheduled bytes, and as many senders \
+            granted at once.",
+    claimed: "Short messages hardly notice; large ones are better off with more.",
+    measure: measure_scheduled_levels,
+    found: found_short,
+    panels: |e| vec![panel(e, "transports.Homa.overcommit", "levels", Scale::Linear)],
+    tables,
+};
+
+/// Bytes sent without a grant.
+pub const UNSCHEDULED_BYTES: Study<NetworkPlan> = Study {
+    id: "unscheduled_bytes",
+    title: "How many bytes to send without a grant",
+    plan: include_str!("../../../../plans/homa/unscheduled_bytes.toml"),
+    shows: "Slowdown of W3 at 80 % load by the bytes of a message that are sent at once.",
+    claimed: "Fewer than a round trip's hurt by up to 2.5 times; twice as many change little.",
+    measure: measure_unscheduled_bytes,
+    found: found_short,
+    panels: |e| vec![panel(e, "transports.Homa.unscheduled_bytes", "bytes", Scale::Log)],
+    tables,
+};
+
+/// What cut-offs are compared with, and the boost of tails.
+pub const BOOST: Study<NetworkPlan> = Study {
+    id: "boost",
+    title: "Cut-offs by what is left, and the boost of tails",
+    plan: include_str!("../../../../plans/homa/boost.toml"),
+    shows: "Slowdown of W3 at 80 % load with and without two parts of the source's code that its paper \
+            does not mention.",
+    claimed: "Graduated or uniform cut-offs move the tail of middle sizes by about a tenth.",
+    measure: measure_boost,
+    found: found_short,
+    panels: |e| show::by_size(e, BASE),
+    tables,
+};
+
+/// P99 slowdown of the short half, and of the largest hundredth.
+fn panel(e: &NetExperiment, key: &'static str, x: &'static str, scale: Scale) -> Panel {
+    show::curve(
+        e,
+        BASE,
+        &Curve {
+            id: "short",
+            title: "P99 slowdown of the short half",
+            key,
+            x: (x, scale),
+            y: ("99th percentile slowdown", Scale::Linear),
+            of: |result| known(Some(&result.short), p99),
+        },
+    )
+}
+
+fn tables(e: &NetExperiment) -> Vec<Table> {
+    vec![show::points(e)]
+}
+
+fn found_short(e: &NetExperiment) -> String {
+    let one = |result: &NetResult| {
+        let setting = result.settings.iter().find(|(key, _)| *key != "load");
+        let what = setting.map_or(result.transport.clone(), |(_, value)| value.to_string());
+        let median = result.overall.p50_slowdown.as_ref().map(|q| q.estimate.value);
+        let short = known(Some(&result.short), p99);
+        format!("{what}: {} short, median of all {}", words(short), words(median))
+    };
+    let all: Vec<String> = e.results.iter().map(one).collect();
+    format!("99th percentile slowdowns: {}.", all.join("; "))
+}
+
+fn measure_unscheduled_levels(e: &NetExperiment) -> Vec<Measured> {
+    let key = "transports.Homa.unscheduled_levels";
+    let at = |levels: &str| with(e, BASE, "Homa", key, levels).map(|result| &result.overall);
+    vec![
+        ratio(id("unscheduled_levels", "second"), at("1"), at("2"), p99),
+        ratio(id("unscheduled_levels", "further"), at("2"), at("7"), p99),
+    ]
+}
+
+/// The best of the swept cut-offs, as the largest that is within a twentieth of the best.
+fn measure_cutoff(e: &NetExperiment) -> Vec<Measured> {
+    let tails: Vec<(f64, f64, u64)> = e
+        .of(BASE, "Homa")
+        .filter_map(|result| {
+            let list = result.settings.get("transports.Homa.cutoffs_bytes")?;
+            let cutoff = list.as_array()?.first()?.as_f64()?;
+            Some((cutoff, known(Some(&result.overall), p99)?, result.messages))
+        })
+        .collect();
+    let best = tails.iter().map(|tail| tail.1).fold(f64::INFINITY, f64::min);
+    let near: Vec<f64> = tails.iter().filter(|t| t.1 <= best * 1.05).map(|t| t.0).collect();
+    let name = id("cutoff", "broad");
+    let (Some(low), Some(high)) =
+        (near.iter().copied().reduce(f64::min), near.iter().copied().reduce(f64::max))
+    else {
+        return vec![missing(name, NOT_RUN)];
+    };
+    let samples = tails.iter().map(|tail| tail.2).min().unwrap_or(0);
+    let note = format!("P99 of all messages within 5 % of the best from {low:.0} to {high:.0} bytes.");
+    vec![super::measure::value(name, high / low, samples, note)]
+}
+
+fn measure_scheduled_levels(e: &NetExperiment) -> Vec<Measured> {
+    let at = |levels: &str| with(e, BASE, "Homa", "transports.Homa.overcommit", levels);
+    let short = |levels| at(levels).map(|result: &NetResult| &result.short);
+    let largest =
+        |levels| at(levels).and_then(|result: &NetResult| Some(&result.largest.last()?.summary));
+    vec![
+        ratio(id("scheduled_levels", "short"), short("4"), short("7"), p99),
+        ratio(id("scheduled_levels", "largest"), largest("4"), largest("7"), p99),
+    ]
+}
+
+fn measure_unscheduled_bytes(e: &NetExperiment) -> Vec<Measured> {
+    let key = "transports.Homa.unscheduled_bytes";
+    let at = |bytes: &str| with(e, BASE, "Homa", key, bytes).map(|result| &result.overall);
+    vec![
+        ratio(id("unscheduled_bytes", "one"), at("1"), at("9328"), p99),
+        ratio(id("unscheduled_bytes", "half_kb"), at("500"), at("9328"), p99),
+        ratio(id("unscheduled_bytes", "twice"), at("18656"), at("9328"), p99),
+    ]
+}
+
+fn measure_boost(e: &NetExperiment) -> Vec<Measured> {
+    let at = |label| e.of(BASE, label).next();
+    let bin = |label, share| {
+        at(label).and_then(|r: &NetResult| r.bin_at(share)).map(|slice| &slice.summary)
+    };
+    vec![
+        ratio(id("boost", "by_length_d80"), bin("by length", 0.8), bin("Homa", 0.8), p99),
+        ratio(id("boost", "by_length_d90"), bin("by length", 0.9), bin("Homa", 0.9), p99),
+        ratio(id("boost", "none_d99"), bin("no boost", 0.99), bin("Homa", 0.99), p99),
+    ]
+}
