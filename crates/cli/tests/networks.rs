@@ -84,7 +84,10 @@ fn keys_and_values_that_do_not_fit() {
             with(&[(star, "topology = \"leafspine\"")]),
             with(&[(star, ISLANDS)]),
             with(&[(star, &ISLANDS.replace("h1", "x1"))]),
-            with(&[(star, "topology = \"leaf_spine\"\nracks = 30000\nhosts_per_rack = 1\nspines = 30000")]),
+            with(&[(
+                star,
+                "topology = \"leaf_spine\"\nracks = 30000\nhosts_per_rack = 1\nspines = 30000",
+            )]),
             with(&[("host_gbps = 10", "host_gbps = 0")]),
             with(&[("host_gbps = 10", "host_gbps = nan")]),
             with(&[("host_gbps = 10", "buffer = \"unlimted\"")]),
@@ -99,7 +102,10 @@ fn keys_and_values_that_do_not_fit() {
             with(&[("overcommit = 2", "mark_packets = 20")]),
             with(&[("overcommit = 2", "cutoffs_bytes = [500, 100]")]),
             with(&[("overcommit = 2", "label = \"FIFO\"")]),
-            with(&[("overcommit = 2", "variant = \"lx\"\ncutoffs_bytes = []"), ("max_bytes = 50_000", "")]),
+            with(&[
+                ("overcommit = 2", "variant = \"lx\"\ncutoffs_bytes = []"),
+                ("max_bytes = 50_000", ""),
+            ]),
             with(&[("\"all_to_all\"", "\"rpc\"\nclients = 4")]),
             with(&[("\"all_to_all\"", "\"rpc\""), ("overcommit = 2", "variant = \"sim\"")]),
             with(&[("\"all_to_all\"", "\"all_to_all\"\nconcurrent = 5")]),
@@ -156,14 +162,37 @@ fn a_run_prints_the_fields_it_promises() {
     assert_eq!(points.len(), 4);
     for point in points {
         for field in [
-            "transport", "variant", "settings", "load", "rate_per_s", "stable", "note", "messages",
-            "unfinished", "failed", "p99_slowdown", "p50_own", "short", "bins", "smallest",
-            "largest", "goodput_gbps", "ports", "level_bytes", "packets", "backlog_bytes", "digest",
+            "transport",
+            "variant",
+            "settings",
+            "load",
+            "rate_per_s",
+            "stable",
+            "note",
+            "messages",
+            "unfinished",
+            "failed",
+            "p99_slowdown",
+            "p50_own",
+            "short",
+            "bins",
+            "smallest",
+            "largest",
+            "goodput_gbps",
+            "ports",
+            "level_bytes",
+            "packets",
+            "backlog_bytes",
+            "digest",
         ] {
             assert!(point.get(field).is_some(), "{field}");
         }
-        let all: u64 =
-            point["bins"].as_array().expect("bins").iter().filter_map(|b| b["messages"].as_u64()).sum();
+        let all: u64 = point["bins"]
+            .as_array()
+            .expect("bins")
+            .iter()
+            .filter_map(|b| b["messages"].as_u64())
+            .sum();
         // Two replications of 2000, within chance of Poisson arrivals.
         assert!((3_700..4_300).contains(&all), "{all}");
         assert_eq!(point["unfinished"], 0, "nothing is lost and there is time to drain");
@@ -183,12 +212,7 @@ fn results_do_not_depend_on_cores_queue_or_ties_and_can_be_resumed() {
     cavy.write("plan.toml", NETWORK);
     let first = cavy.json(&["run", "plan.toml", "--json"]);
     let digest = &first["digest"];
-    for more in [
-        &["--jobs", "1"][..],
-        &["--queue", "wheel"],
-        &["--twice"],
-        &["--resume"],
-    ] {
+    for more in [&["--jobs", "1"][..], &["--queue", "wheel"], &["--twice"], &["--resume"]] {
         let args: Vec<&str> = ["run", "plan.toml", "--json"].iter().chain(more).copied().collect();
         assert_eq!(&cavy.json(&args)["digest"], digest, "{more:?}");
     }

@@ -187,7 +187,8 @@ fn bisect<'r, P: Subject>(
         }
         Some(_) => "objective".to_string(),
     };
-    let value = met.as_ref().and_then(|result| P::bounded(result, objective)).map(|(value, _)| value);
+    let value =
+        met.as_ref().and_then(|result| P::bounded(result, objective)).map(|(value, _)| value);
     Ok(Capacity {
         variant: template.variant.clone(),
         policy: template.policy.clone(),

@@ -3,8 +3,9 @@
 use crate::claim::{self, Measured, Statement};
 use crate::draw;
 use crate::experiment::Experiment;
-use crate::{homa, persephone};
+use crate::homa;
 use crate::network::{self, NetExperiment, NetworkPlan};
+use crate::persephone;
 use crate::plan::{AnyPlan, Plan, PlanError, load_text};
 use crate::point::RunError;
 use crate::runner::Runner;
@@ -188,9 +189,7 @@ pub fn choose(names: &[String]) -> Result<Vec<Chosen>, PlanError> {
             known.push(format!("{}.{id}", system.id));
             let chosen = names.is_empty()
                 || names.iter().any(|name| {
-                    name == system.id
-                        || name == id
-                        || *name == format!("{}.{id}", system.id)
+                    name == system.id || name == id || *name == format!("{}.{id}", system.id)
                 });
             if chosen {
                 all.push(Chosen { system: s, figure: f });

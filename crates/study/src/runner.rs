@@ -87,7 +87,10 @@ impl Runner<'_> {
             .filter(|(key, _)| self.store.get::<P::Outcome>(key).is_none())
             .map(|(key, point)| (key, *point))
             .collect();
-        self.progress.ahead(open.len(), open.iter().map(|(_, point)| point.plan.effort(folder).core_s).sum());
+        self.progress.ahead(
+            open.len(),
+            open.iter().map(|(_, point)| point.plan.effort(folder).core_s).sum(),
+        );
         let done = AtomicUsize::new(0);
         let outcome: Result<(), RunError> = open.par_iter().try_for_each(|(_, point)| {
             if self.stop.load(Ordering::Relaxed) {

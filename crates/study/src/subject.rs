@@ -92,12 +92,7 @@ pub trait Outcome: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 
     /// Fingerprint of all replications.
     fn digest_value(&self) -> u64;
     /// Gives it the names by which another point of the same key goes.
-    fn rename(
-        &mut self,
-        variant: &str,
-        label: &str,
-        settings: BTreeMap<String, serde_json::Value>,
-    );
+    fn rename(&mut self, variant: &str, label: &str, settings: BTreeMap<String, serde_json::Value>);
     /// For the store.
     fn keep(self) -> Kept;
     /// From the store; `None` if it is of another kind.

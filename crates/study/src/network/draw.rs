@@ -55,7 +55,11 @@ pub fn by_size<'a>(
     Panel {
         id: id.to_string(),
         title: title.to_string(),
-        x: Axis { min: Some(0.0), max: Some(100.0), ..axis("messages, the smallest first", "%", Scale::Linear) },
+        x: Axis {
+            min: Some(0.0),
+            max: Some(100.0),
+            ..axis("messages, the smallest first", "%", Scale::Linear)
+        },
         y: axis(label, "x", Scale::Log),
         series: results.into_iter().map(curve).collect(),
         rules: Vec::new(),
@@ -658,7 +662,8 @@ fn findings(experiment: &NetExperiment) -> String {
             experiment.results.len()
         ));
     }
-    let few = |r: &&NetResult| r.short.p99_slowdown.as_ref().is_some_and(|q| q.supported().is_none());
+    let few =
+        |r: &&NetResult| r.short.p99_slowdown.as_ref().is_some_and(|q| q.supported().is_none());
     if experiment.plan.traffic.pattern != Pattern::Echo
         && experiment.results.iter().filter(few).count() > 0
     {

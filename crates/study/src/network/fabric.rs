@@ -211,3 +211,32 @@ fn link(index: usize, plan: &LinkPlan, host: Rate, along: Span) -> Result<Link, 
         propagation,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> FabricPlan {
+        toml::from_str(text).expect("a network")
+    }
+
+    #[test]
+    fn homa_2_1_a_round_trip_of_the_paper_network() {
+        let text = "topology = \"leaf_spine\"\nracks = 9\nhosts_per_rack = 16\nspines = 4";
+        let paper = fabric(&plan(text)).expect("a fabric");
+        assert_eq!(paper.network.topology.hosts(), 144);
+        // 7.8 us and 9.7 KB [homa 2.1].
+        assert!((7_700..7_800).contains(&paper.round_trip.as_ns()), "{}", paper.round_trip);
+        assert!((9_600..9_750).contains(&paper.rtt_bytes), "{}", paper.rtt_bytes);
+        assert!((paper.hops_mean - (15.0 * 2.0 + 128.0 * 4.0) / 143.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn any_graph_can_be_written() {
+        let text = "topology = \"links\"\nhosts = 2\nswitches = 2\nlinks = [\n\
+                    { from = \"h0\", to = \"s0\" }, { from = \"s0\", to = \"s1\", gbps = 1 },\n\
+                    { from = \"s1\", to = \"h1\", propagation_us = 2 }]";
+        let made = fabric(&plan(text)).expect("a fabric");
+        assert_eq!((made.network.topology.switches(), made.hops_mean), (2, 3.0));
+    }
+}

@@ -162,7 +162,11 @@ fn law(plan: SizesPlan) -> Result<Sizes, PlanError> {
         SizesPlan::Pareto { mean_bytes, shape } => {
             let mean = positive("mean_bytes", mean_bytes)?;
             if !(shape > 1.0 && shape <= 100.0) {
-                return Err(PlanError::field("messages.sizes.shape", shape, "above 1, at most 100"));
+                return Err(PlanError::field(
+                    "messages.sizes.shape",
+                    shape,
+                    "above 1, at most 100",
+                ));
             }
             let least = mean * (shape - 1.0) / shape;
             cut(|u| least * libm::pow(1.0 - u, -1.0 / shape))
@@ -198,4 +202,27 @@ fn normal_quantile(u: f64) -> f64 {
         }
     }
     (low + high) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn laws_keep_their_means() {
+        let mean = |plan| law(plan).map(|sizes| sizes.mean_bytes()).unwrap_or(0.0);
+        assert_eq!(mean(SizesPlan::Constant { bytes: 100 }), 100.0);
+        let uniform = mean(SizesPlan::Uniform { low_bytes: 1000, high_bytes: 3000 });
+        assert!((uniform - 2000.0).abs() < 1.0, "{uniform}");
+        // What lies beyond the last of 200 parts is missing from the mean of a law with a tail.
+        let lognormal = mean(SizesPlan::Lognormal { mean_bytes: 10_000.0, sigma: 1.0 });
+        assert!((9_700.0..10_000.0).contains(&lognormal), "{lognormal}");
+    }
+
+    #[test]
+    fn normal_quantiles_are_those_of_tables() {
+        for (u, z) in [(0.5, 0.0), (0.975, 1.959_964), (0.001, -3.090_232)] {
+            assert!((normal_quantile(u) - z).abs() < 1e-5, "{u}");
+        }
+    }
 }

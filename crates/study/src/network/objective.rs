@@ -42,7 +42,9 @@ impl NetObjective {
         }
         let wrong = |what: &str| {
             PlanError::text(format!("objective `{text}` {what}"))
-                .hint("write it as `p99_slowdown <= 4 for smallest 50%`, `p99_us <= 200` or `stable`")
+                .hint(
+                    "write it as `p99_slowdown <= 4 for smallest 50%`, `p99_us <= 200` or `stable`",
+                )
                 .hint("percentiles are p50, p99, p999; quantities are us, slowdown")
         };
         let (metric, rest) =
@@ -130,6 +132,26 @@ impl fmt::Display for NetObjective {
             Whose::All => Ok(()),
             Whose::Smallest(share) => write!(f, " for smallest {}%", per_cent(share)),
             Whose::Largest(share) => write!(f, " for largest {}%", per_cent(share)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_what_is_said() {
+        for text in [
+            "stable",
+            "p99_slowdown <= 4",
+            "p99_slowdown <= 4.5 for smallest 50%",
+            "p999_us <= 200 for largest 1%",
+        ] {
+            assert_eq!(NetObjective::parse(text).map(|o| o.to_string()), Ok(text.to_string()));
+        }
+        for text in ["p98_us <= 1", "p99_us <= 0", "p99_us < 3", "p99_us <= 3 for smallest 33%"] {
+            assert!(NetObjective::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -136,10 +136,5 @@ fn ranking(experiment: &NetExperiment, variant: &str, objective: Option<usize>) 
         by_load.then(slow(a).total_cmp(&slow(b)))
     });
     let objective = capacity(first).map(|c| c.objective.clone());
-    NetRanking {
-        variant: variant.to_string(),
-        objective,
-        baseline: baseline.to_string(),
-        rows,
-    }
+    NetRanking { variant: variant.to_string(), objective, baseline: baseline.to_string(), rows }
 }

@@ -252,14 +252,16 @@ fn summarize(point: &Point<NetworkPlan>, scenario: &Scenario, runs: &[Replicatio
         smallest: (0..bins).map(|bin| slices.slice(0..bin + 1, bin)).collect(),
         largest: slices.largest(bins),
         goodput_gbps: mean(&|run| run.report.goodput_bits_per_s) / 1e9,
-        answers_gbps: asks.then(|| {
-            mean(&|run| run.answers_bits_per_s) / f64::from(scenario.senders) / 1e9
-        }),
+        answers_gbps: asks
+            .then(|| mean(&|run| run.answers_bits_per_s) / f64::from(scenario.senders) / 1e9),
         ports: ports(&reports),
         level_bytes: (0..8)
             .map(|level| reports.iter().map(|report| report.level_bytes[level]).sum())
             .collect(),
-        waste_ratio: runs.iter().map(|run| run.waste).sum::<Option<f64>>()
+        waste_ratio: runs
+            .iter()
+            .map(|run| run.waste)
+            .sum::<Option<f64>>()
             .map(|total| total / runs.len().max(1) as f64),
         tail_sources: merged_sources(&sources),
         packets: PacketResult {

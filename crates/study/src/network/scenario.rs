@@ -208,7 +208,8 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
     let around = Surroundings {
         fabric: &fabric,
         sizes: &sizes,
-        workload: messages.filter(|m| m.max_bytes.is_none() && m.min_bytes.is_none())
+        workload: messages
+            .filter(|m| m.max_bytes.is_none() && m.min_bytes.is_none())
             .and_then(|m| m.workload),
         pattern: plan.traffic.pattern,
         lossy: plan.network.loss_ratio > 0.0,
@@ -299,8 +300,7 @@ fn sizes(plan: &NetworkPlan, folder: &Path) -> Result<Sizes, PlanError> {
     match traffic.pattern {
         Pattern::Incast => {
             let question = traffic.question_bytes.unwrap_or(100);
-            of_pattern(&[question])
-                .map_err(|_| zero_length("traffic.question_bytes", question))
+            of_pattern(&[question]).map_err(|_| zero_length("traffic.question_bytes", question))
         }
         Pattern::Echo => match &traffic.sizes_bytes {
             Some(list) if !list.is_empty() => of_pattern(list),

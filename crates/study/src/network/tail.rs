@@ -1,6 +1,6 @@
 //! What the messages of a run say beyond the world's own report: answers, and what short ones wait for.
 
-use cavy_lab::net::{Done, Observer, PS_PER_NS, Ps, ps, Setup};
+use cavy_lab::net::{Done, Observer, PS_PER_NS, Ps, Setup, ps};
 use serde::{Deserialize, Serialize};
 
 /// Messages of which the delays are kept; beyond, every second, fourth and so on.

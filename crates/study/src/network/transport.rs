@@ -13,8 +13,8 @@ use cavy_homa::config::{
     Publish, Quick, Recovery, TailBoost,
 };
 use cavy_homa::cutoffs::{Packing, static_cutoffs};
-use cavy_homa::rivals::{FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_homa::packet::Layout;
+use cavy_homa::rivals::{FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_homa::{Config, Cutoffs, Homa};
 use cavy_lab::net::{Buffer, Network, Order, Routing};
 use cavy_workload::Sizes;
@@ -259,9 +259,9 @@ pub fn network(
     if let Some(given) = plan.buffer.as_ref().or(of_plan.buffer.as_ref()) {
         network.buffer = fabric::buffer(given);
     }
-    network.check().map_err(|error| {
-        PlanError::text(format!("transport `{}`: {error}", plan.label()))
-    })?;
+    network
+        .check()
+        .map_err(|error| PlanError::text(format!("transport `{}`: {error}", plan.label())))?;
     Ok(network)
 }
 
@@ -633,5 +633,73 @@ impl HomaBuilder<'_> {
             });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cavy_workload::sizes::Published;
+
+    fn with<T>(network: &str, of: impl FnOnce(&Surroundings<'_>) -> T) -> T {
+        let plan = toml::from_str(network).expect("a network");
+        let fabric = fabric::fabric(&plan).expect("a fabric");
+        let sizes = Published::W3.sizes();
+        of(&Surroundings {
+            fabric: &fabric,
+            sizes: &sizes,
+            workload: Some(WorkloadName::W3),
+            pattern: Pattern::AllToAll,
+            lossy: false,
+            buffer_given: false,
+            length: Span::from_ms(10),
+        })
+    }
+
+    fn built(text: &str, around: &Surroundings<'_>) -> Transport {
+        transport(&toml::from_str(text).expect("a transport"), around).expect("built")
+    }
+
+    const PAPER: &str = "topology = \"leaf_spine\"\nracks = 9\nhosts_per_rack = 16\nspines = 4";
+
+    #[test]
+    fn homa_2_6_published_workloads_have_the_published_cutoffs() {
+        with(PAPER, |around| {
+            let Transport::Homa(config) = built("transport = \"homa\"\nvariant = \"rc\"", around)
+            else {
+                panic!("a Homa")
+            };
+            assert_eq!(config.cutoffs.bounds(), [469, 5521, 15267]);
+            assert_eq!((config.levels, config.scheduled_levels), (8, 4));
+            let Transport::Homa(sim) = built("transport = \"homa\"", around) else {
+                panic!("a Homa")
+            };
+            // The graduated mode's, from the thinned list of sizes.
+            assert_eq!(sim.cutoffs.bounds().len(), 3);
+            assert_eq!((sim.unscheduled_bytes, sim.recovery), (9328, None));
+        });
+    }
+
+    #[test]
+    fn constants_are_the_published_ones_on_the_published_network_and_grow_beyond() {
+        let of = |network: &str| {
+            with(network, |around| {
+                let plan: TransportPlan = toml::from_str("transport = \"pfabric\"").expect("one");
+                let of_plan = toml::from_str(network).expect("a network");
+                let network = super::network(&plan, around, &of_plan).expect("a network");
+                match transport(&plan, around).expect("built") {
+                    Transport::PFabric(config) => (config, network.buffer),
+                    other => panic!("{other:?}"),
+                }
+            })
+        };
+        let (paper, buffer) = of(PAPER);
+        assert_eq!((paper.window_packets, paper.window_max_packets), (12, 15));
+        assert_eq!((paper.timeout, buffer), (Span::from_us(45), Buffer::PerPort { bytes: 36_864 }));
+        let (fast, buffer) = of("topology = \"star\"\nhosts = 4\nhost_gbps = 100");
+        assert!(fast.window_packets > 48, "{fast:?}");
+        assert!(matches!(buffer, Buffer::PerPort { bytes } if bytes > 4 * 36_864), "{buffer:?}");
+        let (slow, _) = of("topology = \"star\"\nhosts = 4\nhost_gbps = 1");
+        assert!(slow.timeout > Span::from_us(100), "a packet alone takes 12 us a link: {slow:?}");
     }
 }

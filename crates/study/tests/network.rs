@@ -1,0 +1,103 @@
+//! Network plans, run: what they must say whatever the machine.
+
+use cavy_study::network::{NetExperiment, NetResult};
+use cavy_study::plan::{AnyPlan, load_text};
+use cavy_study::point::Manner;
+use cavy_study::runner::{Runner, Silent};
+use cavy_study::store::Store;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+fn run(text: &str) -> NetExperiment {
+    let plan = load_text(text, "test", Path::new("."), &[], false).expect("a plan");
+    let AnyPlan::Network(loaded) = plan else { panic!("a plan for a network") };
+    let (store, stop) = (Store::in_memory(), AtomicBool::new(false));
+    let manner = Manner::default();
+    let runner = Runner { store: &store, progress: &Silent, stop: &stop, manner, version: "test" };
+    runner.experiment(&loaded).expect("results")
+}
+
+fn star(rest: &str) -> String {
+    format!("title = \"t\"\n[network]\ntopology = \"star\"\nhosts = 6\n{rest}")
+}
+
+fn short_p99(result: &NetResult) -> f64 {
+    result.short.p99_slowdown.as_ref().expect("messages").estimate.value
+}
+
+#[test]
+fn homa_5_4_more_than_a_link_carries_is_unstable() {
+    let made = run(&star(
+        "[messages]\nworkload = \"W3\"\nmax_bytes = 100_000\n[[transports]]\ntransport = \"homa\"\n\
+         [[transports]]\ntransport = \"dctcp\"\n[sweep]\nload = [0.6, 1.2]\n\
+         [run]\nmessages = 20_000\nown_best = false",
+    ));
+    for label in ["Homa", "DCTCP"] {
+        assert!(made.at("base", label, 0.6).expect("a point").stable, "{label}");
+        let over = made.at("base", label, 1.2).expect("a point");
+        assert!(!over.stable && over.note.contains("backlog"), "{label}: {}", over.note);
+    }
+}
+
+#[test]
+fn homa_5_2_priorities_and_limits_each_serve_short_messages() {
+    // Basic grants all; P1 limits grants; P8 has priorities as well [homa 3.2].
+    let made = run(&star(
+        "[messages]\nworkload = \"W3\"\nmax_bytes = 500_000\n[traffic]\npattern = \"all_to_all\"\n\
+         [[transports]]\ntransport = \"basic\"\n\
+         [[transports]]\ntransport = \"homa\"\nlabel = \"P1\"\nvariant = \"rc\"\nlevels = 1\n\
+         [[transports]]\ntransport = \"homa\"\nlabel = \"P8\"\nvariant = \"rc\"\n\
+         [[transports]]\ntransport = \"oracle\"\n\
+         [run]\nmessages = 30_000\nreplications = 2",
+    ));
+    let of = |label| made.at("base", label, 0.8).expect("a point");
+    let (basic, p1, p8) = (short_p99(of("Basic")), short_p99(of("P1")), short_p99(of("P8")));
+    assert!(basic > 1.5 * p1 && p1 > 1.5 * p8, "{basic} {p1} {p8}");
+    assert!(p8 < 4.0, "{p8}");
+    // A message over its own best cannot be much slower than over the common one, nor faster than 1.
+    let own = of("P8").short.p50_own.as_ref().expect("measured").estimate.value;
+    assert!((1.0..3.0).contains(&own), "{own}");
+    // The oracle pays for nothing and so has no queues.
+    assert_eq!(of("oracle").queue_max_bytes(), 0);
+    assert!(short_p99(of("oracle")) < p8);
+    // The scheduled bytes of P1 share the level of all others.
+    let levels = |label| of(label).level_bytes.iter().filter(|&&bytes| bytes > 0).count();
+    assert_eq!(levels("P1"), 1);
+    assert!(levels("P8") >= 6, "{}", levels("P8"));
+    assert!(of("P8").waste_ratio.is_some() && of("oracle").waste_ratio.is_none());
+}
+
+#[test]
+fn homa_5_10_control_keeps_an_incast_from_overflowing() {
+    let made = run(&star(
+        "buffer = { shared_bytes = 300_000, alpha = 1 }\n\
+         [traffic]\npattern = \"incast\"\nconcurrent = 500\n\
+         [[transports]]\ntransport = \"homa\"\nlabel = \"without\"\nvariant = \"cavy\"\nincast_threshold = 0\n\
+         [[transports]]\ntransport = \"homa\"\nlabel = \"with\"\nvariant = \"cavy\"\n\
+         [run]\nduration_ms = 10\nreplications = 1\nown_best = false",
+    ));
+    let of = |label| made.of("base", label).next().expect("a point");
+    assert!(of("without").packets.dropped > 0, "the burst does not fit");
+    assert_eq!(of("with").packets.dropped, 0, "marked answers wait for grants");
+    let goodput = of("with").answers_gbps.expect("answers");
+    assert!((8.0..10.0).contains(&goodput), "{goodput} of 10 Gb/s");
+}
+
+#[test]
+fn the_same_messages_meet_every_transport() {
+    let made = run(&star(
+        "[messages]\nsizes = { dist = \"lognormal\", mean_bytes = 3000, sigma = 1.5 }\n\
+         [traffic]\npattern = \"rpc\"\nclients = 2\nservers = 4\n\
+         [[transports]]\ntransport = \"homa\"\n[[transports]]\ntransport = \"phost\"\n\
+         [[transports]]\ntransport = \"pias\"\n[[transports]]\ntransport = \"ndp\"\n\
+         [[transports]]\ntransport = \"pfabric\"\n[[transports]]\ntransport = \"srpt\"\n\
+         [run]\nmessages = 2_000\nreplications = 2",
+    ));
+    let first = &made.results[0];
+    for result in &made.results {
+        assert_eq!(result.messages, first.messages, "{}", result.transport);
+        assert_eq!((result.unfinished, result.failed), (0, 0), "{}", result.transport);
+        assert_eq!(result.overall.messages, first.overall.messages, "{}", result.transport);
+        assert!(result.answers_gbps.is_some());
+    }
+}
