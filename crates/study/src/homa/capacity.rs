@@ -1,6 +1,6 @@
 //! The highest sustainable load, and what overcommitment has to do with it ([homa 5.4], [homa 5.5]).
 
-use super::measure::{NOT_RUN, id, missing, value};
+use super::measure::{NOT_RUN, id, missing, ran, value};
 use super::show::{self, Curve};
 use crate::claim::Measured;
 use crate::experiment::BASE;
@@ -115,7 +115,7 @@ fn measure_capacity(e: &NetExperiment) -> Vec<Measured> {
             _ => missing(name, NOT_RUN),
         });
     }
-    all
+    ran(all)
 }
 
 fn found_capacity(e: &NetExperiment) -> String {
@@ -214,7 +214,8 @@ fn found_waste(e: &NetExperiment) -> String {
 }
 
 fn panels_waste(e: &NetExperiment) -> Vec<Panel> {
-    let curve = |id, title, y, of| Curve { id, title, key: "load", x: ("load", Scale::Linear), y, of };
+    let curve =
+        |id, title, y, of| Curve { id, title, key: "load", x: ("load", Scale::Linear), y, of };
     let wasted = curve("wasted", "Wasted share of the link", ("share", Scale::Linear), |result| {
         result.waste_ratio
     });

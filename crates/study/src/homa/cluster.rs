@@ -1,8 +1,8 @@
 //! The cluster of the source as a star: fewer levels, and Basic ([homa 5.2]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, column, id, known, missing, p50, p50_own, p99, p99_own, percentile, ratio, value,
-    words,
+    COLUMNS, NOT_RUN, column, id, known, missing, p50, p50_own, p99, p99_own, percentile, ran,
+    ratio, value, words,
 };
 use super::show;
 use crate::claim::Measured;
@@ -70,14 +70,15 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     all.push(ratio(name("gain"), short("Basic"), short("P8"), p99));
     all.push(ratio(name("p1_gain"), short("Basic"), short("P1"), p99));
     all.push(ratio(name("p2_loss"), short("P2"), short("P8"), p99));
-    let largest = |transport| at(transport).and_then(|r: &NetResult| Some(&r.largest.last()?.summary));
+    let largest =
+        |transport| at(transport).and_then(|r: &NetResult| Some(&r.largest.last()?.summary));
     all.push(ratio(name("largest"), largest("P8"), largest("Basic"), p99));
     all.push(order(name("order"), e));
     let poisson = e.at("poisson", "P8", load(e, "76")).map(|result| &result.short);
     all.push(ratio(name("poisson"), poisson, short("P8"), p99));
     let basic = e.at("poisson", "Basic", load(e, "76")).map(|result| &result.short);
     all.push(ratio(name("poisson_basic"), basic, short("Basic"), p99));
-    all
+    ran(all)
 }
 
 /// How many of the steps P8, P4, P2, P1, Basic make the short half's tail no better, within 3 %.

@@ -15,7 +15,8 @@ pub const INCAST: Study<NetworkPlan> = Study {
     plan: include_str!("../../../../plans/homa/incast.toml"),
     shows: "What one client receives while it keeps so many questions open to 15 servers, through a port \
             with 3 MB of buffer. Control marks questions beyond 25 open ones; the answers to those send \
-            300 bytes unasked.",
+            300 bytes unasked. `marks only` leaves it at that; `control` also grants nothing while 40 kB \
+            are on their way.",
     claimed: "Without control goodput collapses beyond about 300 questions, when their blind bytes fill \
               the buffer; with control it stays near the line rate for thousands. No public code has \
               the control; this is our own design after the source's description.",
@@ -48,9 +49,18 @@ fn knee(e: &NetExperiment, label: &str) -> Option<(f64, u64)> {
 
 fn measure(e: &NetExperiment) -> Vec<Measured> {
     let name = |name: &str| id("incast", name);
+    let lossless = e.of(BASE, "no control").take_while(|result| result.packets.dropped == 0).last();
+    let overflow = match lossless {
+        Some(result) => {
+            let note = "The most open questions on this grid without a lost packet.".to_string();
+            value(name("overflow"), open(result), result.messages, note)
+        }
+        None => missing(name("overflow"), NOT_RUN),
+    };
     let knee = match knee(e, "no control") {
         Some((most, messages)) => {
-            let note = "The most open questions on this grid with 90 % of the line rate.".to_string();
+            let note =
+                "The most open questions on this grid with 90 % of the line rate.".to_string();
             value(name("knee"), most, messages, note)
         }
         None => missing(name("knee"), NOT_RUN),
@@ -74,8 +84,10 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
         None => missing(name("queue"), NOT_RUN),
     };
     vec![
+        overflow,
         knee,
         share("uncontrolled_4096", "no control"),
+        share("marks_4096", "marks only"),
         share("control_4096", "control"),
         share("automatic_4096", "automatic"),
         queue,
@@ -101,8 +113,10 @@ fn found(e: &NetExperiment) -> String {
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    let curve = |id, title, y, of| Curve { id, title, key: KEY, x: ("open questions", Scale::Log), y, of };
-    let goodput = curve("goodput", "Goodput of the client", ("Gb/s", Scale::Linear), |r| r.answers_gbps);
+    let curve =
+        |id, title, y, of| Curve { id, title, key: KEY, x: ("open questions", Scale::Log), y, of };
+    let goodput =
+        curve("goodput", "Goodput of the client", ("Gb/s", Scale::Linear), |r| r.answers_gbps);
     let queue = curve("queue", "Largest queue", ("kB", Scale::Log), |result| {
         Some(result.queue_max_bytes() as f64 / 1e3)
     });

@@ -85,14 +85,10 @@ fn panels_loss(e: &NetExperiment) -> Vec<Panel> {
 
 /// Where the smallest buffer tried costs the short half less than a tenth against the largest.
 fn measure_buffers(e: &NetExperiment) -> Vec<Measured> {
-    let at = |label, bytes: &str| with(e, BASE, label, BUFFER_KEY, bytes).map(|r: &NetResult| &r.short);
+    let at =
+        |label, bytes: &str| with(e, BASE, label, BUFFER_KEY, bytes).map(|r: &NetResult| &r.short);
     vec![
-        ratio(
-            id("buffers", "ticks_400kb"),
-            at("ticks", "400000"),
-            at("ticks", "3000000"),
-            p99,
-        ),
+        ratio(id("buffers", "ticks_400kb"), at("ticks", "400000"), at("ticks", "3000000"), p99),
         ratio(
             id("buffers", "round_trips_400kb"),
             at("round trips", "400000"),

@@ -33,6 +33,12 @@ pub fn missing(id: String, why: &str) -> Measured {
 /// What is said of points that a short run leaves out.
 pub const NOT_RUN: &str = "Not run at this scale; `--full` does.";
 
+/// Without claims whose points were not run: a short run is silent about them.
+pub fn ran(mut all: Vec<Measured>) -> Vec<Measured> {
+    all.retain(|measured| measured.note != NOT_RUN);
+    all
+}
+
 /// A plain value.
 pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
     Measured { id, value: Some(value), low: None, high: None, samples, note }
@@ -114,9 +120,9 @@ pub fn with<'a>(
     key: &str,
     wanted: &str,
 ) -> Option<&'a NetResult> {
-    experiment.of(variant, label).find(|result| {
-        result.settings.get(key).is_some_and(|value| value.to_string() == wanted)
-    })
+    experiment
+        .of(variant, label)
+        .find(|result| result.settings.get(key).is_some_and(|value| value.to_string() == wanted))
 }
 
 /// A number for sentences; `n/a` when there is none.

@@ -51,7 +51,10 @@ pub fn by_size_of(
         title: format!("{variant}, load {}", per_cent(load)),
         x: axis("share of messages that are at most so long, %", Scale::Linear),
         y: axis(label, Scale::Log),
-        series: at_load(e, variant, load).into_iter().map(|result| size_curve(result, of)).collect(),
+        series: at_load(e, variant, load)
+            .into_iter()
+            .map(|result| size_curve(result, of))
+            .collect(),
         rules: Vec::new(),
     };
     loads(e, variant).into_iter().map(panel).collect()
@@ -210,7 +213,10 @@ pub fn curve(e: &NetExperiment, variant: &str, what: &Curve) -> Panel {
                 stable: true,
             })
         };
-        Series { label: label.to_string(), points: e.of(variant, label).filter_map(point).collect() }
+        Series {
+            label: label.to_string(),
+            points: e.of(variant, label).filter_map(point).collect(),
+        }
     };
     Panel {
         id: what.id.to_string(),

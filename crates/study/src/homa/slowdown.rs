@@ -1,8 +1,9 @@
 //! The main table: slowdown by size on the source's fabric, with queues, levels and the sources of the
 //! tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
 
-use super::measure::{COLUMNS, column, id, known, missing, p50, p99, percentile, ratio, value, words};
-use super::measure::NOT_RUN;
+use super::measure::{
+    COLUMNS, NOT_RUN, column, id, known, missing, p50, p99, percentile, ran, ratio, value, words,
+};
 use super::show;
 use crate::claim::Measured;
 use crate::experiment::BASE;
@@ -19,7 +20,7 @@ macro_rules! figure {
             plan: include_str!(concat!("../../../../plans/homa/", $plan)),
             shows: "The 99th percentile slowdown of messages by size, over the time they would take \
                     alone, on racks of 16 hosts with four spine switches; each tenth of the axis is a \
-                    tenth of the messages. pHost and NDP, which do not sustain 80 %, run at 65 and 70 %.",
+                    tenth of the messages. pHost and NDP, which do not sustain 80 %, run at loads they do.",
             claimed: "Homa's tail is within a fifth of pFabric's for the short half of the messages, \
                       half of pHost's or less, and far below PIAS and NDP where messages are long.",
             measure: measure::<$number>,
@@ -36,15 +37,12 @@ figure!(W3, 3, "w3.toml", "w3");
 figure!(W4, 4, "w4.toml", "w4");
 figure!(W5, 5, "w5.toml", "w5");
 
-/// Loads at which pHost and NDP stand for the column "80 %" of the source.
-const PHOST: f64 = 0.65;
-const NDP: f64 = 0.7;
-
-/// The point that answers for a transport in the table of a load.
+/// The point that answers for a transport in the table of a load. For pHost and NDP the column "80 %" of
+/// the source is the highest load they sustain, which the plan's variants have.
 fn point<'a>(e: &'a NetExperiment, transport: &'a str, load: f64) -> Option<&'a NetResult> {
     match transport {
-        "pHost" if load > 0.5 => e.at("sustained", transport, PHOST),
-        "NDP" if load > 0.5 => e.at("sustained", transport, NDP),
+        "pHost" if load > 0.5 => e.of("phost", transport).next(),
+        "NDP" if load > 0.5 => e.of("ndp", transport).next(),
         _ => e.at(BASE, transport, load),
     }
 }
@@ -86,7 +84,11 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     all.extend(queues(&figure, homa));
     all.push(lag(name("lag_share"), homa));
     all.extend(levels(&figure, e));
-    all
+    let wired = e.of("wire", "pFabric").next();
+    let slice = |share| wired.and_then(|result| column(result, share)).map(|slice| &slice.summary);
+    all.push(percentile(name("pfabric_wire_d50"), slice(0.5), p99));
+    all.push(percentile(name("pfabric_wire_d90"), slice(0.9), p99));
+    ran(all)
 }
 
 /// Queues at the ports to hosts ([homa 5.7]).
@@ -107,7 +109,8 @@ fn lag(id: String, homa: Option<&NetResult>) -> Measured {
     match homa.and_then(|homa| homa.tail_sources.as_ref()) {
         Some(sources) if sources.messages >= 100 => {
             let share = sources.lag_us / (sources.lag_us + sources.queueing_us);
-            let note = format!("{:.2} us lag, {:.2} us queueing.", sources.lag_us, sources.queueing_us);
+            let note =
+                format!("{:.2} us lag, {:.2} us queueing.", sources.lag_us, sources.queueing_us);
             value(id, share, sources.messages, note)
         }
         Some(sources) => missing(id, &format!("Only {} messages near it.", sources.messages)),
@@ -143,8 +146,11 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
     let name = id(figure, "levels_spread");
     all.push(match (low(0.5), low(0.9)) {
         (Some((half, n)), Some((full, m))) => {
-            let note = format!("{:.0} % of scheduled bytes at the lowest level at 50 %, {:.0} % at 90 %.",
-                half * 100.0, full * 100.0);
+            let note = format!(
+                "{:.0} % of scheduled bytes at the lowest level at 50 %, {:.0} % at 90 %.",
+                half * 100.0,
+                full * 100.0
+            );
             value(name, full / half, n.min(m), note)
         }
         _ => missing(name, NOT_RUN),
@@ -161,19 +167,37 @@ fn found(e: &NetExperiment) -> String {
             (median, tail) => Some(format!("{transport} {}/{}", words(median), words(tail))),
         }
     };
-    let labels = ["Homa", "Homa-P4", "Homa-P2", "Homa-P1", "pFabric", "pHost", "NDP", "PIAS", "DCTCP",
-        "Basic", "SRPT sender", "FIFO", "oracle"];
+    let labels = [
+        "Homa",
+        "Homa-P4",
+        "Homa-P2",
+        "Homa-P1",
+        "pFabric",
+        "pHost",
+        "NDP",
+        "PIAS",
+        "DCTCP",
+        "Basic",
+        "SRPT sender",
+        "FIFO",
+        "oracle",
+    ];
     let all: Vec<String> = labels.iter().filter_map(|label| pair(label)).collect();
-    format!("Median and 99th percentile slowdown of the short half of the messages: {}.", all.join(", "))
+    format!(
+        "Median and 99th percentile slowdown of the short half of the messages: {}.",
+        all.join(", ")
+    )
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    [BASE, "sustained"].into_iter().flat_map(|variant| show::by_size(e, variant)).collect()
+    [BASE, "phost", "ndp"].into_iter().flat_map(|variant| show::by_size(e, variant)).collect()
 }
 
 fn tables(e: &NetExperiment) -> Vec<Table> {
     let mut all: Vec<Table> = show::size_tables(e, BASE);
-    all.extend(show::size_tables(e, "sustained"));
+    for variant in ["phost", "ndp", "wire"] {
+        all.extend(show::size_tables(e, variant));
+    }
     all.push(show::queues(e, BASE));
     all.push(show::levels(e));
     all.push(show::points(e));

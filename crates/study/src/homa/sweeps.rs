@@ -136,7 +136,8 @@ fn measure_cutoff(e: &NetExperiment) -> Vec<Measured> {
         return vec![missing(name, NOT_RUN)];
     };
     let samples = tails.iter().map(|tail| tail.2).min().unwrap_or(0);
-    let note = format!("P99 of all messages within 5 % of the best from {low:.0} to {high:.0} bytes.");
+    let note =
+        format!("P99 of all messages within 5 % of the best from {low:.0} to {high:.0} bytes.");
     vec![super::measure::value(name, high / low, samples, note)]
 }
 
