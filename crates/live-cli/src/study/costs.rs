@@ -9,6 +9,7 @@ use crate::args::PeerName;
 use crate::faults::Fault;
 use crate::replay::bridge::times;
 use cavy_core::Span;
+use cavy_live::load::Wait;
 use cavy_live::load::ledger::Times;
 use cavy_live::load::report::quantile_ns;
 use cavy_live::pool::Driver;
@@ -41,6 +42,8 @@ fn trial(settings: &Settings, driver: Driver, peers: Vec<PeerName>) -> Result<Tr
         peers,
         lines: false,
         record: false,
+        // A generator that polls as well would leave the two others one core.
+        wait: (driver != Driver::Inline).then_some(Wait::Sleep),
     })
 }
 

@@ -49,6 +49,7 @@ pub fn trial(settings: &Settings) -> Result<Trial, Fault> {
         peers: settings.peers.clone(),
         lines: false,
         record: true,
+        wait: None,
     })
 }
 
@@ -75,7 +76,11 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         claimed: "c-FCFS: short p99 143 ms in the lab; DARC: under 5 ms, 1.9 ms in the lab \
                   (specification 7.7)."
             .to_string(),
-        found: found(&samples, trial.bench.window),
+        found: found(
+            &samples,
+            trial.bench.window,
+            &tables::reserved(&rounds, &trial.bench.types),
+        ),
         command: settings.command("l1"),
         panels: tables::curves(&trial, &samples),
         tables,
@@ -84,17 +89,18 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     Ok(part)
 }
 
-fn found(samples: &[(String, Vec<Sample>)], window: u64) -> String {
+fn found(samples: &[(String, Vec<Sample>)], window: u64, reserved: &str) -> String {
     let short = |peer| {
         let us = find(samples, peer, 0).and_then(|sample| sample.us(0.99));
         us.map_or("n/a".to_string(), |us| format!("{:.3} ms", us / 1e3))
     };
     format!(
-        "Short p99: DARC {} (window {window}), c-FCFS {}, spawn_blocking {}, two pools {}.",
+        "Short p99: DARC {} (window {window}), c-FCFS {}, spawn_blocking {}, two pools {}. {}.",
         short(PeerName::Darc),
         short(PeerName::CFcfs),
         short(PeerName::SpawnBlocking),
         short(PeerName::TwoPools),
+        reserved
     )
 }
 

@@ -51,7 +51,8 @@ fn trial(settings: &Settings, case: &Case, work: &Work, cost: &Measured) -> Resu
         // There is no such store for Go.
         peers: settings.peers.iter().copied().filter(|&peer| peer != PeerName::Go).collect(),
         lines: false,
-        record: false,
+        record: true,
+        wait: None,
     })
 }
 
@@ -101,7 +102,12 @@ fn gains(
             100.0 * case.short_share
         ),
         claimed: "DARC keeps a worker for short requests (specification 7.7).".to_string(),
-        found: format!("Short p99: DARC {}, c-FCFS {}.", ms(ours), ms(theirs)),
+        found: format!(
+            "Short p99: DARC {}, c-FCFS {}. {}.",
+            ms(ours),
+            ms(theirs),
+            tables::reserved(&rounds, &trial.bench.types)
+        ),
         command: settings.command("l3"),
         panels: tables::curves(&trial, &samples),
         tables,
@@ -142,7 +148,12 @@ fn loses(
         claimed: "With two workers and High Bimodal DARC is unstable above half load \
                   (specification 2.12)."
             .to_string(),
-        found: format!("Long p50: DARC {}, c-FCFS {}.", ms(ours), ms(theirs)),
+        found: format!(
+            "Long p50: DARC {}, c-FCFS {}. {}.",
+            ms(ours),
+            ms(theirs),
+            tables::reserved(&rounds, &trial.bench.types)
+        ),
         command: settings.command("l3"),
         panels: tables::curves(&trial, &samples),
         tables,

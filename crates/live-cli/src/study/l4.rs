@@ -77,6 +77,7 @@ fn trial(settings: &Settings) -> Result<Trial, Fault> {
         peers: settings.peers.clone(),
         lines: true,
         record: false,
+        wait: None,
     })
 }
 
@@ -304,7 +305,9 @@ fn found(logs: &[Log]) -> String {
     let Some(log) = logs.first() else { return "DARC did not run.".to_string() };
     let phase = |(index, entry): (usize, &Entry)| {
         let own = entry.own.map_or("none yet".to_string(), |(a, b)| format!("A {a}, B {b}"));
-        let settled = entry.updates.last().map_or(String::new(), |at| format!(" after {at}"));
+        let settled = entry.updates.last().map_or(String::new(), |at| {
+            format!(" after {:.2} s", at.as_us() / 1e6)
+        });
         format!("P{}: {own}{settled}", index + 1)
     };
     let all: Vec<String> = log.phases.iter().enumerate().map(phase).collect();

@@ -107,7 +107,7 @@ pub fn curves(trial: &Trial, samples: &[(String, Vec<Sample>)]) -> Vec<Panel> {
 /// The machine during each run, and how late the generator was.
 pub fn environment(rounds: &[Round]) -> Table {
     let columns = [
-        "peer", "run", "load average before, after", "steal (%)", "stall p50 (us)",
+        "peer", "run", "load before, after", "steal (%)", "stall p50 (us)",
         "stall p99 (us)", "met p99.9 (us)", "late p50 (us)", "late p99 (us)", "late max (us)",
         "doubts",
     ];
@@ -127,8 +127,8 @@ pub fn environment(rounds: &[Round]) -> Table {
             number(probes.iter().flatten().map(of).reduce(f64::max))
         };
         let late: &Percentiles = &round.report.lateness_us;
-        let brief = |doubt: &'_ String| doubt.split(':').next().unwrap_or_default().to_string();
-        let doubts: Vec<String> = round.doubts().iter().map(brief).collect();
+        let brief = |doubt: &String| if doubt.contains("late") { "late" } else { "rate" };
+        let doubts: Vec<&str> = round.doubts().iter().map(brief).collect();
         vec![
             Cell::Text(round.peer.label().to_string()),
             Cell::Text((round.repetition + 1).to_string()),
@@ -146,7 +146,8 @@ pub fn environment(rounds: &[Round]) -> Table {
     Table {
         id: "machine".to_string(),
         title: "The machine during each run: the worse of the probes before and after, and the \
-                lateness of the generator"
+                lateness of the generator. Doubts: it was late by more than a tenth of the shortest \
+                service time, or missed the rate"
             .to_string(),
         columns: columns.map(str::to_string).to_vec(),
         rows: rounds.iter().map(row).collect(),
@@ -156,4 +157,21 @@ pub fn environment(rounds: &[Round]) -> Table {
 /// The sample of a peer among those of [`samples`].
 pub fn find(samples: &[(String, Vec<Sample>)], peer: PeerName, kind: usize) -> Option<&Sample> {
     samples.iter().find(|(label, _)| label == peer.label()).map(|(_, of)| &of[kind])
+}
+
+/// The last reservation of a DARC run, in words.
+pub fn reserved(rounds: &[Round], types: &[String]) -> String {
+    let stats = rounds.iter().rev().find(|round| round.peer == PeerName::Darc);
+    let Some(stats) = stats.and_then(|round| round.after.stats.as_ref()) else {
+        return "DARC did not run".to_string();
+    };
+    let Some(last) = stats.updates.last() else {
+        return "DARC was still profiling at the end".to_string();
+    };
+    let own = |(kind, name): (u16, &String)| {
+        let own = last.table.group_of(cavy_live::Kind(kind)).map_or(0, |group| group.own);
+        format!("{name} {own}")
+    };
+    let own: Vec<String> = (1..).zip(types).map(own).collect();
+    format!("DARC's own workers at the end: {}", own.join(", "))
 }

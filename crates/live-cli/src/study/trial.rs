@@ -51,6 +51,8 @@ pub struct Trial {
     pub lines: bool,
     /// Record our pools in the first repetition.
     pub record: bool,
+    /// How the generator waits, where that is not the user's choice.
+    pub wait: Option<Wait>,
 }
 
 /// One run of one peer.
@@ -116,7 +118,7 @@ impl Session {
         let rig = peers::start(peer, &trial.bench, self.go.as_ref().ok(), record)?;
         let options = Options {
             model: Model::Open,
-            wait: self.wait,
+            wait: trial.wait.unwrap_or(self.wait),
             warmup: trial.warmup,
             patience: PATIENCE,
             shortest_service: trial.shortest,
