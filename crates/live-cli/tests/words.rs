@@ -34,8 +34,13 @@ fn check(name: &str, calls: &[&[&str]]) {
 
 #[test]
 fn help_teaches() {
-    let calls: [&[&str]; 5] =
-        [&["--help"], &["sched", "--help"], &["load", "--help"], &["study", "--help"], &["replay", "--help"]];
+    let calls: [&[&str]; 5] = [
+        &["--help"],
+        &["sched", "--help"],
+        &["load", "--help"],
+        &["study", "--help"],
+        &["replay", "--help"],
+    ];
     insta::assert_snapshot!("help", transcript(&calls));
 }
 

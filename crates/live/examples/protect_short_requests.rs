@@ -32,7 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
             let ms = |ratio| account.response.value_at_quantile(ratio) as f64 / 1e6;
             println!(
                 "  {:6}  {:5} answered  p50 {:7.2} ms  p95 {:7.2} ms",
-                kind.name, kind.answered, ms(0.5), ms(0.95)
+                kind.name,
+                kind.answered,
+                ms(0.5),
+                ms(0.95)
             );
         }
     }

@@ -5,13 +5,8 @@ use crate::number::significant;
 
 impl Verdict {
     /// All verdicts, in the order in which they are counted.
-    pub const ALL: [Self; 5] = [
-        Self::Reproduced,
-        Self::Explained,
-        Self::NotReproduced,
-        Self::TooShort,
-        Self::TooNoisy,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Reproduced, Self::Explained, Self::NotReproduced, Self::TooShort, Self::TooNoisy];
 
     /// The verdict as a reader sees it.
     pub const fn words(self) -> &'static str {

@@ -182,8 +182,7 @@ pub fn examine(file: &Path) -> Result<Bridge, ReplayError> {
     let mut reader = Reader::open(file)?;
     let header = reader.header().clone();
     let mut story = Story::default();
-    let replayed =
-        replay_watched(&mut reader, &mut |at, input, outs| story.tell(at, input, outs))?;
+    let replayed = replay_watched(&mut reader, &mut |at, input, outs| story.tell(at, input, outs))?;
     let prediction = predict(&header, &story);
     Ok(Bridge { header, replayed, arrivals: story.jobs.len() as u64, prediction })
 }

@@ -35,7 +35,9 @@ fn fault(name: &str, error: &ReplayError) -> Fault {
     let fault = Fault::new(format!("{name}: {error}"));
     match error {
         ReplayError::Io(_) => fault,
-        _ => fault.hint("`cavy live sched --record FILE` and `Pool::builder().record(..)` write recordings"),
+        _ => fault.hint(
+            "`cavy live sched --record FILE` and `Pool::builder().record(..)` write recordings",
+        ),
     }
 }
 
@@ -58,7 +60,10 @@ fn document(name: &str, bridge: &Bridge) -> Document {
     let command = format!("cavy-live replay {name}");
     Document {
         title: "A live run, decided again".to_string(),
-        summary: format!("Decisions of a fresh machine on the recorded inputs: {}.", decisions(bridge)),
+        summary: format!(
+            "Decisions of a fresh machine on the recorded inputs: {}.",
+            decisions(bridge)
+        ),
         command: command.clone(),
         version: env!("CARGO_PKG_VERSION").to_string(),
         seed: bridge.header.seed,
@@ -120,8 +125,14 @@ pub fn found(types: &[Compared]) -> String {
 /// Predicted against measured, a row for each type and percentile.
 pub fn table(id: &str, title: &str, types: &[Compared]) -> Table {
     let heads = [
-        "type", "percentile", "samples", "measured (us)", "predicted (us)", "off (%)",
-        "from occupancy (us)", "off (%)",
+        "type",
+        "percentile",
+        "samples",
+        "measured (us)",
+        "predicted (us)",
+        "off (%)",
+        "from occupancy (us)",
+        "off (%)",
     ];
     let mut rows = Vec::new();
     for of in types {

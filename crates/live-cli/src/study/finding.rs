@@ -194,7 +194,11 @@ mod tests {
             ..Finding::nothing("live.l1.darc_short_p99")
         };
         let verdict = |value, noise_us, doubted_ratio| {
-            let claims = judge(&[finding(value)], Quiet { noise_us, stalled_ratio: noise_us.map(|_| 0.01), doubted_ratio }, "again");
+            let claims = judge(
+                &[finding(value)],
+                Quiet { noise_us, stalled_ratio: noise_us.map(|_| 0.01), doubted_ratio },
+                "again",
+            );
             assert_eq!(claims.len(), 1);
             claims[0].verdict
         };
@@ -212,7 +216,8 @@ mod tests {
         let finding = Finding::ratio("live.l1.channel_is_c_fcfs", Some(150e3), Some(140e3), 1);
         assert_eq!(finding.scale_us, Some(140e3));
         let verdict = |noise| {
-            let quiet = Quiet { noise_us: Some(noise), stalled_ratio: Some(0.01), doubted_ratio: 0.0 };
+            let quiet =
+                Quiet { noise_us: Some(noise), stalled_ratio: Some(0.01), doubted_ratio: 0.0 };
             judge(std::slice::from_ref(&finding), quiet, "again")[0].verdict
         };
         assert_eq!(verdict(13e3), Verdict::Reproduced);

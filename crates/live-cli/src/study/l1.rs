@@ -128,9 +128,8 @@ fn predict(settings: &Settings, rounds: &[Round], part: &mut Part) -> Result<(),
     let mut requests = 0;
     for round in rounds {
         let Some(file) = &round.after.recording else { continue };
-        let bridge = bridge::examine(file).map_err(|error| {
-            Fault::new(format!("{}: {error}", file.display())).code(FAILED)
-        })?;
+        let bridge = bridge::examine(file)
+            .map_err(|error| Fault::new(format!("{}: {error}", file.display())).code(FAILED))?;
         let (id, label) = (round.peer.id(), round.peer.label());
         same.push(bridge.replayed.agrees());
         requests += bridge.arrivals;

@@ -67,7 +67,13 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     // Short and long ones take half of the work each.
     let even = cost.long_us / (cost.short_us + cost.long_us);
     gains(settings, &work, &cost, &Case { id: "l3", short_share: even, load: 0.45 }, &mut part)?;
-    loses(settings, &work, &cost, &Case { id: "l3_limit", short_share: 0.5, load: 0.7 }, &mut part)?;
+    loses(
+        settings,
+        &work,
+        &cost,
+        &Case { id: "l3_limit", short_share: 0.5, load: 0.7 },
+        &mut part,
+    )?;
     part.facts.push(("store".to_string(), cost.words(&work)));
     Ok(part)
 }

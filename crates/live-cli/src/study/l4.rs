@@ -161,7 +161,13 @@ fn latencies(trial: &Trial, rounds: &[Round], phase: Span) -> Vec<Table> {
             }
         }
         let columns = [
-            "phase", "peer", "answered", "not answered", "p50 (ms)", "p90 (ms)", "p99 (ms)",
+            "phase",
+            "peer",
+            "answered",
+            "not answered",
+            "p50 (ms)",
+            "p90 (ms)",
+            "p99 (ms)",
             "p99.9 (ms)",
         ];
         Table {
@@ -189,6 +195,8 @@ struct Entry {
     own: Option<(u16, u16)>,
     /// Completions from the start of the phase to its last update, in windows.
     windows: Option<f64>,
+    /// Completions of the phase, in windows.
+    length: f64,
 }
 
 impl Log {
@@ -204,7 +212,9 @@ impl Log {
         for index in 0..PHASES.len() as u64 {
             let from = start + phase.saturating_mul(index);
             let to = start + phase.saturating_mul(index + 1);
-            let mut entry = Entry::default();
+            let before = |time| completed.partition_point(|&at| at < time) as f64;
+            let passed = |time| (before(time) - before(from)) / trial.bench.window as f64;
+            let mut entry = Entry { length: passed(to), ..Entry::default() };
             for update in &stats.updates {
                 let at = round.after.epoch + update.at.since(Instant::ZERO);
                 if at < from || at >= to {
@@ -213,8 +223,7 @@ impl Log {
                 let of = |kind| update.table.group_of(Kind(kind)).map_or(0, |group| group.own);
                 own = Some((of(1), of(2)));
                 entry.updates.push(at.since(from));
-                let before = |time| completed.partition_point(|&at| at < time) as f64;
-                entry.windows = Some((before(at) - before(from)) / trial.bench.window as f64);
+                entry.windows = Some(passed(at));
             }
             entry.own = own;
             phases.push(entry);
@@ -244,8 +253,12 @@ fn log_table(logs: &[Log]) -> Table {
         }
     }
     let columns = [
-        "run", "phase", "new reservations (s after the change)", "A's workers at its end",
-        "B's workers at its end", "settled after (windows)",
+        "run",
+        "phase",
+        "new reservations (s after the change)",
+        "A's workers at its end",
+        "B's workers at its end",
+        "settled after (windows)",
     ];
     Table {
         id: "reservations".to_string(),
@@ -305,14 +318,18 @@ fn found(logs: &[Log]) -> String {
     let Some(log) = logs.first() else { return "DARC did not run.".to_string() };
     let phase = |(index, entry): (usize, &Entry)| {
         let own = entry.own.map_or("none yet".to_string(), |(a, b)| format!("A {a}, B {b}"));
-        let settled = entry.updates.last().map_or(String::new(), |at| {
-            format!(" after {:.2} s", at.as_us() / 1e6)
-        });
+        let settled = entry
+            .updates
+            .last()
+            .map_or(String::new(), |at| format!(" after {:.2} s", at.as_us() / 1e6));
         format!("P{}: {own}{settled}", index + 1)
     };
     let all: Vec<String> = log.phases.iter().enumerate().map(phase).collect();
     format!("Workers in the first run: {}.", all.join("; "))
 }
+
+/// A phase of fewer windows gives the reservation no time to settle.
+const WINDOWS_MIN: f64 = 4.0;
 
 fn findings(logs: &[Log]) -> Vec<Finding> {
     let mut all = Vec::new();
@@ -329,17 +346,26 @@ fn findings(logs: &[Log]) -> Vec<Finding> {
             low: value.and(known.first().copied()),
             high: value.and(known.last().copied()),
             samples: values.len() as u64,
-            note: if value.is_none() { "no reservation was made".into() } else { String::new() },
+            note: match value {
+                None => "A phase was shorter than four windows, or nothing was reserved.".into(),
+                Some(_) => String::new(),
+            },
             ..Finding::nothing(id)
         }
     };
     for index in 0..3 {
-        let own = |log: &Log| log.phases[index].own.map(|(a, _)| f64::from(a));
+        let own = |log: &Log| {
+            let entry = &log.phases[index];
+            entry.own.filter(|_| entry.length >= WINDOWS_MIN).map(|(a, _)| f64::from(a))
+        };
         let id = format!("live.l4.reserved_p{}", index + 1);
         all.push(over(&id, logs.iter().map(own).collect()));
     }
-    let windows = logs.iter().map(|log| log.phases[1].windows).collect();
-    all.push(over("live.l4.settled", windows));
+    let settled = |log: &Log| {
+        let entry = &log.phases[1];
+        entry.windows.filter(|_| entry.length >= WINDOWS_MIN)
+    };
+    all.push(over("live.l4.settled", logs.iter().map(settled).collect()));
     all
 }
 

@@ -82,8 +82,9 @@ impl Settings {
         let count = rate_per_s * duration.as_us() / 1e6;
         if count > REQUESTS_MAX {
             let most = REQUESTS_MAX / rate_per_s;
-            return Err(Fault::new(format!("--seconds makes {count:.0} requests a run"))
-                .hint(format!("at {rate_per_s:.0} requests a second, {most:.0} seconds are the most")));
+            return Err(Fault::new(format!("--seconds makes {count:.0} requests a run")).hint(
+                format!("at {rate_per_s:.0} requests a second, {most:.0} seconds are the most"),
+            ));
         }
         let phase = Phase { mix, arrivals: Arrivals::Poisson, rate_per_s, duration: None };
         let workload = Workload::new(vec![phase], 0.0);

@@ -107,8 +107,16 @@ pub fn curves(trial: &Trial, samples: &[(String, Vec<Sample>)]) -> Vec<Panel> {
 /// The machine during each run, and how late the generator was.
 pub fn environment(rounds: &[Round]) -> Table {
     let columns = [
-        "peer", "run", "load before, after", "steal (%)", "stall p50 (us)",
-        "stall p99 (us)", "met p99.9 (us)", "late p50 (us)", "late p99 (us)", "late max (us)",
+        "peer",
+        "run",
+        "load before, after",
+        "steal (%)",
+        "stall p50 (us)",
+        "stall p99 (us)",
+        "met p99.9 (us)",
+        "late p50 (us)",
+        "late p99 (us)",
+        "late max (us)",
         "doubts",
     ];
     let number = |value: Option<f64>| match value {

@@ -7,11 +7,11 @@ use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::replay::bridge::{self, times};
 use crate::terminal;
 use cavy_core::{Instant, Span};
+use cavy_live::TypeHint;
 use cavy_live::load::ledger::{Keep, Times};
 use cavy_live::load::report::quantile_ns;
 use cavy_live::load::{Model, Options, Outcome, Report, Schedule, Verdict, Wait, run};
 use cavy_live::record::{Header, VERSION};
-use cavy_live::TypeHint;
 use cavy_workload::source::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -188,8 +188,7 @@ impl Sample {
             let account = &round.report.accounts[kind];
             let lost = [Outcome::TimedOut, Outcome::ConnectionError, Outcome::Lost];
             let unanswered = lost.map(|outcome| account.count(outcome)).iter().sum();
-            let refused =
-                account.count(Outcome::Overloaded) + account.count(Outcome::ServerError);
+            let refused = account.count(Outcome::Overloaded) + account.count(Outcome::ServerError);
             sample.add(&account.response, unanswered, refused);
         }
         sample
