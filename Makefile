@@ -1,4 +1,4 @@
-# `make` builds the command and reproduces the figures; `make test` runs all tests; `make help`.
+# `make` builds the command and reproduces its first figures; `make test` runs all tests; `make help`.
 
 CARGO ?= cargo
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
@@ -11,8 +11,8 @@ FEATURES := --features cavy-live/tower
 .DEFAULT_GOAL := reproduce
 .PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit loom doc bench clean help
 
-reproduce: build ## build, make all figures again, print where the report is (the default)
-	$(CAVY) reproduce
+reproduce: build ## build, make Perséphone's figures again, print where the report is (the default)
+	$(CAVY) reproduce persephone
 
 build: ## build the command
 	$(CARGO) build --release $(LOCKED)
