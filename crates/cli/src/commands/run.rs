@@ -111,14 +111,14 @@ impl Results {
     fn json(&self, document: &Document, report: &str) -> Value {
         let (points, capacity, ranking, work, count) = match self {
             Results::Server(experiment) => (
-                experiment.results.iter().map(|result| flat(result)).collect(),
+                experiment.results.iter().map(flat).collect(),
                 json!(experiment.capacities),
                 json!(compare::rankings(experiment)),
                 "requests",
                 experiment.requests(),
             ),
             Results::Network(experiment) => (
-                experiment.results.iter().map(|result| flat(result)).collect::<Vec<_>>(),
+                experiment.results.iter().map(flat).collect::<Vec<_>>(),
                 experiment.capacities.iter().map(of_transport).collect(),
                 json!(network::rank::rankings(experiment)),
                 "messages",

@@ -229,9 +229,9 @@ fn rules(experiment: &NetExperiment) -> Vec<Rule> {
         Ok(NetObjective::Bound {
             percentile: Percentile::P99,
             quantity: Quantity::Slowdown,
-            whose: Whose::Smallest(share),
+            whose: Whose::Smallest(0.5),
             limit,
-        }) if share == 0.5 => Some(Rule { label: format!("objective: {limit}"), y: limit }),
+        }) => Some(Rule { label: format!("objective: {limit}"), y: limit }),
         _ => None,
     };
     experiment.plan.objectives.iter().filter_map(line).collect()
@@ -423,58 +423,66 @@ fn setting(value: Option<&serde_json::Value>) -> Cell {
 }
 
 /// What each transport needs of the network: queues, losses, repetitions, where it was settled.
-pub fn needs_table(experiment: &NetExperiment, variant: &str) -> Vec<Table> {
-    let mut all = Vec::new();
-    for (index, (name, results)) in settled(experiment, variant).into_iter().enumerate() {
-        let columns = [
-            "transport",
-            "downlink queue (kB)",
-            "largest (kB)",
-            "fabric queue (kB)",
-            "largest there (kB)",
-            "dropped (%)",
-            "trimmed (%)",
-            "marked (%)",
-            "sent again (%)",
-            "downlinks busy (%)",
-            "wasted (%)",
-        ];
-        let rows = results.iter().map(|result| {
-            let mut row = vec![Cell::Text(result.transport.clone())];
-            let kb = |bytes: f64| Cell::Number(bytes / 1e3);
-            let none = || Cell::Text(String::new());
-            let down = result.port("downlink");
-            row.push(down.map_or(none(), |port| kb(port.mean_bytes)));
-            row.push(down.map_or(none(), |port| kb(port.max_bytes as f64)));
-            let between: Vec<_> =
-                result.ports.iter().filter(|p| p.class == "uplink" || p.class == "spine").collect();
-            let most = |of: &dyn Fn(&super::result::PortResult) -> f64| {
-                between.iter().map(|port| of(port)).reduce(f64::max)
-            };
-            row.push(most(&|port| port.mean_bytes).map_or(none(), kb));
-            row.push(most(&|port| port.max_bytes as f64).map_or(none(), kb));
-            let sent = result.packets.sent.max(1) as f64;
-            let share = |count: u64| Cell::Number(count as f64 / sent * 100.0);
-            row.push(share(result.packets.dropped + result.packets.lost));
-            row.push(share(result.packets.trimmed));
-            row.push(share(result.packets.marked));
-            row.push(Cell::Number(result.retransmitted_ratio() * 100.0));
-            row.push(down.map_or(none(), |port| Cell::Number(port.utilization * 100.0)));
-            row.push(result.waste_ratio.map_or(none(), |ratio| Cell::Number(ratio * 100.0)));
-            row
-        });
-        let of = if name.is_empty() { String::new() } else { format!(", {name}") };
-        let load = results.first().map_or(0.0, |r| r.load);
-        let at = if load > 0.0 { format!(" at load {load}") } else { String::new() };
-        let (columns, rows) = telling(columns, rows.collect());
-        all.push(Table {
-            id: format!("{variant}-needs-{index}"),
-            title: format!("What each needs of the network{at}{of}{}", suffix(variant)),
-            columns,
-            rows,
-        });
+pub fn needs_table(experiment: &NetExperiment, variant: &str) -> Table {
+    let columns = [
+        "transport",
+        "with",
+        "downlink queue (kB)",
+        "largest (kB)",
+        "fabric queue (kB)",
+        "largest there (kB)",
+        "dropped (%)",
+        "trimmed (%)",
+        "marked (%)",
+        "sent again (%)",
+        "downlinks busy (%)",
+        "wasted (%)",
+    ];
+    let facets = settled(experiment, variant);
+    let loads: Vec<f64> = facets.iter().flat_map(|(_, all)| all).map(|r| r.load).collect();
+    let at = match loads.first() {
+        Some(first) if *first > 0.0 && loads.iter().all(|load| load == first) => {
+            format!(" at load {first}")
+        }
+        _ => String::new(),
+    };
+    let rows = facets
+        .iter()
+        .flat_map(|(name, results)| results.iter().map(move |result| needs(name, result)))
+        .collect();
+    let (columns, rows) = telling(columns, rows);
+    Table {
+        id: format!("{variant}-needs"),
+        title: format!("What each needs of the network{at}{}", suffix(variant)),
+        columns,
+        rows,
     }
-    all
+}
+
+fn needs(facet: &str, result: &NetResult) -> Vec<Cell> {
+    let kb = |bytes: f64| Cell::Number(bytes / 1e3);
+    let none = || Cell::Text(String::new());
+    let sent = result.packets.sent.max(1) as f64;
+    let share = |count: u64| Cell::Number(count as f64 / sent * 100.0);
+    let down = result.port("downlink");
+    let of_fabric = |of: fn(&super::result::PortResult) -> f64| {
+        let between = result.ports.iter().filter(|p| p.class == "uplink" || p.class == "spine");
+        between.map(of).reduce(f64::max).map_or(none(), kb)
+    };
+    vec![
+        Cell::Text(result.transport.clone()),
+        Cell::Text(facet.to_string()),
+        down.map_or(none(), |port| kb(port.mean_bytes)),
+        down.map_or(none(), |port| kb(port.max_bytes as f64)),
+        of_fabric(|port| port.mean_bytes),
+        of_fabric(|port| port.max_bytes as f64),
+        share(result.packets.dropped + result.packets.lost),
+        share(result.packets.trimmed),
+        share(result.packets.marked),
+        Cell::Number(result.retransmitted_ratio() * 100.0),
+        down.map_or(none(), |port| Cell::Number(port.utilization * 100.0)),
+        result.waste_ratio.map_or(none(), |ratio| Cell::Number(ratio * 100.0)),
+    ]
 }
 
 /// Columns, and their cells, in which any row has something to say.
@@ -607,7 +615,7 @@ pub fn figures(experiment: &NetExperiment, command: &str) -> Vec<Figure> {
             Pattern::Incast => {}
             _ => tables.extend(sizes_table(experiment, variant)),
         }
-        tables.extend(needs_table(experiment, variant));
+        tables.push(needs_table(experiment, variant));
     }
     tables.push(points_table(experiment));
     vec![Figure {

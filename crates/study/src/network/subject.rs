@@ -108,8 +108,6 @@ fn check(loaded: &Loaded<NetworkPlan>) -> Result<(), PlanError> {
         let facet: Vec<String> = point.facet().iter().map(|(k, v)| format!("{k}={v}")).collect();
         if built.insert((point.variant.clone(), point.policy.clone(), facet)) {
             scenario::scenario(&point.plan, &loaded.folder)?;
-        } else if !(point.plan.load > 0.0 && point.plan.load <= 2.0) {
-            return Err(PlanError::field("load", point.plan.load, "above 0, at most 2"));
         }
     }
     Ok(())
@@ -117,6 +115,10 @@ fn check(loaded: &Loaded<NetworkPlan>) -> Result<(), PlanError> {
 
 fn check_run(plan: &NetworkPlan) -> Result<(), PlanError> {
     let run = &plan.run;
+    if !(plan.load > 0.0 && plan.load <= 2.0) {
+        return Err(PlanError::field("load", plan.load, "above 0, at most 2")
+            .hint("0.8 means that messages, headers and grants fill 80 % of a host's link"));
+    }
     if run.replications == 0 || run.replications > 10_000 {
         return Err(PlanError::field("run.replications", run.replications, "1 to 10000"));
     }

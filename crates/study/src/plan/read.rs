@@ -24,7 +24,7 @@ pub struct Loaded<P = Plan> {
 #[derive(Clone, Debug)]
 pub enum AnyPlan {
     /// About a server.
-    Server(Loaded),
+    Server(Box<Loaded>),
     /// About a network.
     Network(Box<Loaded<NetworkPlan>>),
 }
@@ -67,7 +67,8 @@ pub fn load_text(
         let loaded = loaded(text, table, name, folder, overrides, quick)?;
         Ok(AnyPlan::Network(Box::new(loaded)))
     } else {
-        loaded(text, table, name, folder, overrides, quick).map(AnyPlan::Server)
+        let loaded = loaded(text, table, name, folder, overrides, quick)?;
+        Ok(AnyPlan::Server(Box::new(loaded)))
     }
 }
 
