@@ -189,8 +189,8 @@ fn panels_of(experiment: &NetExperiment, variant: &str) -> Vec<Panel> {
             let y = axis("goodput of answers", "Gb/s", Scale::Linear);
             let of = |r: &NetResult, x| plain(r, x, r.answers_gbps.unwrap_or(0.0));
             all.extend(against_sweep(experiment, variant, "goodput", y, of));
-            let y = axis("99th percentile latency", "us", Scale::Log);
-            let of = |r: &NetResult, x| dot(x, r, r.overall.p99_us.as_ref());
+            let y = axis("median latency", "us", Scale::Log);
+            let of = |r: &NetResult, x| dot(x, r, r.overall.p50_us.as_ref());
             all.extend(against_sweep(experiment, variant, "latency", y, of));
         }
         _ => {
@@ -672,9 +672,8 @@ fn findings(experiment: &NetExperiment) -> String {
     }
     let few =
         |r: &&NetResult| r.short.p99_slowdown.as_ref().is_some_and(|q| q.supported().is_none());
-    if experiment.plan.traffic.pattern != Pattern::Echo
-        && experiment.results.iter().filter(few).count() > 0
-    {
+    let is_open = !matches!(experiment.plan.traffic.pattern, Pattern::Echo | Pattern::Incast);
+    if is_open && experiment.results.iter().filter(few).count() > 0 {
         sentences.push(
             "Some points have fewer than 100 messages beyond the 99th percentile; raise \
              run.messages, run.duration_ms or run.replications."
