@@ -143,13 +143,18 @@ fn log_ticks(min: f64, max: f64, short: f64) -> (Vec<f64>, Option<f64>) {
     let last = max.log10().ceil() as i32;
     let inside = |tick: &f64| *tick >= min * (1.0 - 1e-9) && *tick <= max * (1.0 + 1e-9);
     let decades = max.log10() - min.log10();
-    let mantissas: &[f64] = if decades <= short { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let every = ((decades / 7.0).ceil() as i32).max(1);
-    let ticks: Vec<f64> = (first..=last)
-        .filter(|exponent| exponent.rem_euclid(every) == 0)
-        .flat_map(|exponent| mantissas.iter().map(move |m| tidy(m * 10f64.powi(exponent))))
-        .filter(inside)
-        .collect();
+    let at = |mantissas: &[f64]| -> Vec<f64> {
+        (first..=last)
+            .filter(|exponent| exponent.rem_euclid(every) == 0)
+            .flat_map(|exponent| mantissas.iter().map(move |m| tidy(m * 10f64.powi(exponent))))
+            .filter(inside)
+            .collect()
+    };
+    let fine = [1.0, 2.0, 5.0];
+    let wide = if decades <= short { Vec::new() } else { at(&[1.0]) };
+    // A little more than two decades may hold only two powers of ten.
+    let ticks = if wide.len() >= 3 { wide } else { at(&fine) };
     if ticks.len() >= 3 {
         return (ticks, None);
     }
@@ -225,6 +230,7 @@ mod tests {
         assert_eq!(ticks(Scale::Log, 1.0, 90.0), ["1", "2", "5", "10", "20", "50", "100"]);
         assert_eq!(ticks(Scale::Log, 1.3, 9_000.0), ["1", "10", "100", "1k", "10k"]);
         assert_eq!(ticks(Scale::Log, 15.0, 19.0), ["10", "12", "14", "16", "18", "20"]);
+        assert_eq!(log_ticks(16.0, 4096.0, 2.2).0.len(), 7, "20, 50, 100 and so on to 2000");
         assert!(ticks(Scale::Log, 1e-9, 1e12).len() <= 9);
     }
 
