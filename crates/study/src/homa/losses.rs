@@ -42,6 +42,7 @@ const BUFFER_KEY: &str = "network.buffer.shared_bytes";
 fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
     let at = |label, ratio: &str| with(e, BASE, label, LOSS_KEY, ratio);
     let short = |label, ratio| at(label, ratio).map(|result: &NetResult| &result.short);
+    let all = |label, ratio| at(label, ratio).map(|result: &NetResult| &result.overall);
     let again = match at("round trips", "0.01") {
         Some(result) => {
             let share = result.retransmitted_ratio();
@@ -50,7 +51,7 @@ fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
         None => missing(id("loss", "sent_again"), NOT_RUN),
     };
     vec![
-        ratio(id("loss", "gain"), short("ticks", "0.01"), short("round trips", "0.01"), p99),
+        ratio(id("loss", "gain"), all("ticks", "0.01"), all("round trips", "0.01"), p99),
         ratio(id("loss", "cost"), short("round trips", "0.0001"), short("ticks", "0.0001"), p99),
         again,
     ]
