@@ -24,7 +24,7 @@ macro_rules! figure {
             claimed: "Homa's 99th percentile for short messages is 5 to 15 times below Basic's; two levels \
                       give most of it; the very largest messages are worse off than under Basic.",
             measure: measure::<$number>,
-            found: found,
+            found,
             panels,
             tables,
         };

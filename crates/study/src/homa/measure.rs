@@ -4,6 +4,9 @@ use crate::claim::Measured;
 use crate::network::result::{NetSummary, SizeSlice};
 use crate::network::{NetExperiment, NetResult, Quantile};
 
+/// Which percentile of which slowdown.
+pub type Percentile = fn(&NetSummary) -> Option<&Quantile>;
+
 /// Columns of the published tables: shares of the message count, and their names in claims.
 pub const COLUMNS: [(f64, &str); 12] = [
     (0.1, "d10"),
@@ -45,11 +48,7 @@ pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
 }
 
 /// A percentile, if enough messages lie beyond it.
-pub fn percentile(
-    id: String,
-    summary: Option<&NetSummary>,
-    of: fn(&NetSummary) -> Option<&Quantile>,
-) -> Measured {
+pub fn percentile(id: String, summary: Option<&NetSummary>, of: Percentile) -> Measured {
     let Some(summary) = summary else { return missing(id, NOT_RUN) };
     let Some(quantile) = of(summary) else {
         return missing(id, "No such message arrived, or this denominator was not measured.");
@@ -74,7 +73,7 @@ pub fn ratio(
     id: String,
     above: Option<&NetSummary>,
     below: Option<&NetSummary>,
-    of: fn(&NetSummary) -> Option<&Quantile>,
+    of: Percentile,
 ) -> Measured {
     let known = |summary: Option<&NetSummary>| {
         let summary = summary?;
@@ -122,7 +121,11 @@ pub fn with<'a>(
 ) -> Option<&'a NetResult> {
     experiment
         .of(variant, label)
-        .find(|result| result.settings.get(key).is_some_and(|value| value.to_string() == wanted))
+        .find(|result| result.settings.get(key).is_some_and(|value| as_text(value) == wanted))
+}
+
+fn as_text(value: &serde_json::Value) -> String {
+    value.to_string()
 }
 
 /// A number for sentences; `n/a` when there is none.
@@ -131,9 +134,6 @@ pub fn words(value: Option<f64>) -> String {
 }
 
 /// The value of a percentile that enough messages support.
-pub fn known(
-    summary: Option<&NetSummary>,
-    of: fn(&NetSummary) -> Option<&Quantile>,
-) -> Option<f64> {
+pub fn known(summary: Option<&NetSummary>, of: Percentile) -> Option<f64> {
     Some(of(summary?)?.supported()?.value)
 }

@@ -1,6 +1,6 @@
 //! Panels and tables that the figures of this system share.
 
-use super::measure::{p50, p99};
+use super::measure::{Percentile, p50, p99};
 use crate::network::result::NetSummary;
 use crate::network::{NetExperiment, NetResult, Quantile};
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
@@ -40,12 +40,7 @@ pub fn by_size(e: &NetExperiment, variant: &str) -> Vec<Panel> {
 }
 
 /// As [`by_size`], of any percentile.
-pub fn by_size_of(
-    e: &NetExperiment,
-    variant: &str,
-    of: fn(&NetSummary) -> Option<&Quantile>,
-    label: &str,
-) -> Vec<Panel> {
+pub fn by_size_of(e: &NetExperiment, variant: &str, of: Percentile, label: &str) -> Vec<Panel> {
     let panel = |load: f64| Panel {
         id: file_name(&format!("{variant}-{}", per_cent(load))),
         title: format!("{variant}, load {}", per_cent(load)),
@@ -60,7 +55,7 @@ pub fn by_size_of(
     loads(e, variant).into_iter().map(panel).collect()
 }
 
-fn size_curve(result: &NetResult, of: fn(&NetSummary) -> Option<&Quantile>) -> Series {
+fn size_curve(result: &NetResult, of: Percentile) -> Series {
     let point = |bin: &crate::network::result::SizeSlice| {
         let estimate = of(&bin.summary).and_then(Quantile::supported);
         Point {
@@ -76,7 +71,7 @@ fn size_curve(result: &NetResult, of: fn(&NetSummary) -> Option<&Quantile>) -> S
 }
 
 /// A cell for a percentile: the number, or why there is none.
-pub fn cell(summary: &NetSummary, of: fn(&NetSummary) -> Option<&Quantile>) -> Cell {
+pub fn cell(summary: &NetSummary, of: Percentile) -> Cell {
     match of(summary).and_then(Quantile::supported) {
         Some(estimate) => Cell::Number(estimate.value),
         None => Cell::Missing(format!("n/a ({})", summary.messages)),
@@ -85,7 +80,7 @@ pub fn cell(summary: &NetSummary, of: fn(&NetSummary) -> Option<&Quantile>) -> C
 
 /// Slowdown by size, a row for each transport, a table for each load and percentile.
 pub fn size_tables(e: &NetExperiment, variant: &str) -> Vec<Table> {
-    let kinds: [(&str, fn(&NetSummary) -> Option<&Quantile>); 2] = [("P99", p99), ("median", p50)];
+    let kinds: [(&str, Percentile); 2] = [("P99", p99), ("median", p50)];
     let mut all = Vec::new();
     for load in loads(e, variant) {
         for (name, of) in kinds {
@@ -100,7 +95,7 @@ pub fn size_table(
     e: &NetExperiment,
     variant: &str,
     load: f64,
-    (name, of): (&str, fn(&NetSummary) -> Option<&Quantile>),
+    (name, of): (&str, Percentile),
 ) -> Table {
     let results = at_load(e, variant, load);
     let mut columns = vec!["transport".to_string(), "short half".to_string()];

@@ -24,7 +24,7 @@ macro_rules! figure {
             claimed: "Homa's tail is within a fifth of pFabric's for the short half of the messages, \
                       half of pHost's or less, and far below PIAS and NDP where messages are long.",
             measure: measure::<$number>,
-            found: found,
+            found,
             panels,
             tables,
         };
