@@ -345,10 +345,13 @@ pub fn replay<R: io::Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayErr
     replay_watched(reader, &mut |_, _, _| {})
 }
 
-/// As [`replay`], telling `watch` every input with its time and what the machine answered.
+/// What is told of each step: the time, the input, and what the machine answered.
+pub type Watch<'a> = dyn FnMut(Instant, Input, &[Out<Effect, Timer>]) + 'a;
+
+/// As [`replay`], telling `watch` every step.
 pub fn replay_watched<R: io::Read>(
     reader: &mut Reader<R>,
-    watch: &mut dyn FnMut(Instant, Input, &[Out<Effect, Timer>]),
+    watch: &mut Watch<'_>,
 ) -> Result<Replayed, ReplayError> {
     let header = reader.header().clone();
     crate::setup::check_policy(&header.policy)?;
