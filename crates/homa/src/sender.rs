@@ -64,9 +64,14 @@ impl Homa {
                 self.watch(cx);
                 self.pulse_watch(cx);
             }
-            (_, wrong) => {
+            (found, wrong) => {
                 let why = wrong.unwrap_or(Why::Name);
                 cx.emit(Effect::Failed { peer: to, message: question.answer(), why });
+                if let Some(slot) = found {
+                    // Nothing will answer it any more, so it is over and is not carried out again.
+                    self.remember(slot);
+                    self.end(slot, cx);
+                }
             }
         }
     }

@@ -227,3 +227,19 @@ fn submitting_what_cannot_be_sent_fails_at_once() {
     let expected = [(2, Why::Empty), (2, Why::TooLong), (2, Why::Name), (41, Why::Name)];
     assert_eq!(failures, expected);
 }
+
+#[test]
+fn a_question_whose_answer_cannot_be_sent_is_over_and_is_not_carried_out_again() {
+    let mut talk = Talk::new(&small());
+    let question = || data(100, 0, 100, 100, Flags::ASKS);
+    talk.rx(1, 40, question());
+    talk.answer(1, 40, u32::MAX);
+    let failed = |e: &Effect<Why>| matches!(e, Effect::Failed { why: Why::TooLong, .. });
+    assert_eq!(talk.effects.iter().filter(|effect| failed(effect)).count(), 1);
+    assert_eq!(talk.homa.exchange_count(), 0);
+    talk.effects.clear();
+    talk.rx(1, 40, question());
+    assert_eq!(talk.effects, [], "known to be over");
+    talk.answer(1, 40, 10);
+    assert!(matches!(talk.effects[..], [Effect::Failed { why: Why::Name, .. }]));
+}
