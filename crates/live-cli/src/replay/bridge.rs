@@ -1,5 +1,5 @@
 //! The bridge between a live run and the lab: the same decisions, and what the lab would have
-//! predicted `[persephone 7.7 L5]`.
+//! predicted `[persephone 7.7]`.
 
 use cavy_core::family::cpu::{Effect, Input};
 use cavy_core::{Instant, Out, Span};

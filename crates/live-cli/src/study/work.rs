@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Work; clones are the same.
 #[derive(Clone)]
 pub enum Work {
-    /// Waiting as long as the schedule says `[persephone 7.7 L1]`.
+    /// Waiting as long as the schedule says `[persephone 7.7]`.
     Timed,
     /// Operations on a store `[persephone 7.4]`: so many GETs for the first type, so many SCANs for
     /// the second.
