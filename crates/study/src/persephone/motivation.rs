@@ -65,7 +65,7 @@ fn measure(experiment: &Experiment) -> Vec<Measured> {
         of("c_fcfs", "c-FCFS"),
         of("time_sharing", "TS, free"),
         of("time_sharing_1us", "TS, 1 us"),
-        at_half("time_sharing_1us_slowdown", "TS, 1 us"),
+        at_half("ts_1us_slowdown", "TS, 1 us"),
         of("darc", "DARC"),
     ]
 }
