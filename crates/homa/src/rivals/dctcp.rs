@@ -14,9 +14,10 @@ use super::endpoint::{
     ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require, require_span,
 };
 use super::flows::Reuse;
+use super::pias::Thresholds;
 use super::scoreboard::Scoreboard;
 use super::selective::{self, Header};
-use super::turns::Turns;
+use super::turns::Lanes;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message};
 use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
@@ -265,15 +266,24 @@ impl Connection {
 pub struct Dctcp {
     config: Config,
     end: Endpoint<Header, Connection, ()>,
-    /// Connections that may send, in turn.
-    turns: Turns,
+    /// Connections that may send, in turn within the level of their next packet.
+    turns: Lanes,
+    /// Where levels follow what a message has sent, for PIAS.
+    sinking: Option<Thresholds>,
 }
 
 impl Dctcp {
     /// A node without messages.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         config.check()?;
-        Ok(Dctcp { config, end: Endpoint::new(config.patience), turns: Turns::default() })
+        let end = Endpoint::new(config.patience);
+        Ok(Dctcp { config, end, turns: Lanes::default(), sinking: None })
+    }
+
+    /// One whose packets sink through the levels by the bytes of their message before them, and leave
+    /// this node in the order of levels, as its tagging module and its card's queues would have it.
+    pub(super) fn sinking(config: Config, thresholds: Thresholds) -> Result<Self, ConfigError> {
+        Ok(Dctcp { sinking: Some(thresholds), ..Dctcp::new(config)? })
     }
 
     /// Messages under way and what is remembered of others.
@@ -295,9 +305,20 @@ impl Dctcp {
     }
 
     fn give_turn(&mut self, slot: u32) {
-        if self.end.outgoing[slot].state.may_send() {
-            self.turns.join(slot);
+        let connection = &mut self.end.outgoing[slot].state;
+        if connection.may_send()
+            && let Some(number) = connection.board.to_send()
+        {
+            self.turns.join(slot, self.level(number));
         }
+    }
+
+    /// The level of packet `number` of any message.
+    #[inline]
+    fn level(&self, number: u32) -> u8 {
+        self.sinking
+            .as_ref()
+            .map_or(self.config.level, |levels| levels.level(number * PAYLOAD_BYTES))
     }
 
     fn acknowledged(&mut self, slot: u32, number: u32, ack: (u32, u64, bool), cx: &mut EndCx<'_>) {
@@ -370,7 +391,7 @@ impl Dctcp {
             connection.alarm.set(now + timeout, Timer::Outgoing(slot), cx);
         }
         let header = Header::Data(self.end.about(slot));
-        self.end.packet(slot, number, header, self.config.level, 0)
+        self.end.packet(slot, number, header, self.level(number), 0)
     }
 
     fn received(&mut self, from: Node, header: Header, input: Received, cx: &mut EndCx<'_>) {
@@ -466,7 +487,7 @@ impl Transmit for Dctcp {
         if let Some(packet) = self.end.next_control() {
             return Some(packet);
         }
-        while let Some(slot) = self.turns.front() {
+        while let Some((level, slot)) = self.turns.front() {
             let connection = &mut self.end.outgoing[slot].state;
             if connection.may_send()
                 && let Some(number) = connection.board.to_send()
@@ -475,11 +496,11 @@ impl Transmit for Dctcp {
                     return None;
                 }
                 let packet = self.send(slot, number, cx);
-                self.turns.pass();
+                self.turns.pass(level);
                 self.give_turn(slot);
                 return Some(packet);
             }
-            self.turns.pass();
+            self.turns.pass(level);
         }
         None
     }

@@ -2,7 +2,8 @@
 //! ([homa 3.7]).
 //!
 //! The level follows the bytes the message sent before the packet; a retransmission keeps the level
-//! of its bytes. Acknowledgements go at the highest level.
+//! of its bytes. A node sends in the order of levels too, one packet of each message in turn within a
+//! level. Acknowledgements go at the highest level.
 
 use super::dctcp::{self, Dctcp};
 use super::endpoint::{ConfigError, EndCx, LEVEL_TOP, Timer, Why, require};
@@ -105,7 +106,6 @@ impl Default for Config {
 #[derive(Clone, Debug)]
 pub struct Pias {
     below: Dctcp,
-    thresholds: Thresholds,
 }
 
 impl Pias {
@@ -117,8 +117,8 @@ impl Pias {
             require("thresholds", f64::from(threshold), threshold >= last, "ascending")?;
             last = threshold;
         }
-        let below = Dctcp::new(dctcp::Config { level: LEVEL_TOP, ..config.dctcp })?;
-        Ok(Pias { below, thresholds: config.thresholds })
+        let dctcp = dctcp::Config { level: LEVEL_TOP, ..config.dctcp };
+        Ok(Pias { below: Dctcp::sinking(dctcp, config.thresholds)? })
     }
 
     /// The transport below.
@@ -158,10 +158,6 @@ impl Transmit for Pias {
     type Header = Header;
 
     fn pull(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
-        let mut packet = self.below.pull(room, cx)?;
-        if let Header::Data(_) = packet.header {
-            packet.priority = self.thresholds.level(packet.payload.offset_bytes);
-        }
-        Some(packet)
+        self.below.pull(room, cx)
     }
 }
