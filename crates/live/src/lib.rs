@@ -19,6 +19,7 @@ mod clock;
 mod dispatch;
 #[doc(hidden)]
 pub mod handoff;
+pub mod homa;
 pub mod load;
 pub mod metrics;
 pub mod pool;

@@ -1,0 +1,42 @@
+//! What an endpoint counts.
+
+use cavy_homa::wire::WireError;
+
+/// Counts since the start of an endpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// What the machine counts.
+    pub machine: cavy_homa::Counters,
+    /// Packets received, whatever became of them.
+    pub packets_received: u64,
+    /// Packets handed to the system.
+    pub packets_sent: u64,
+    /// Packets that were none, by [`WireError::kind`].
+    pub malformed: [u64; WireError::KINDS],
+    /// Packets for another port, or whose name says that they come from the wrong side.
+    pub wrong_port: u64,
+    /// Packets longer than any that may come.
+    pub too_long: u64,
+    /// Packets from addresses for which there was no room.
+    pub peers_full: u64,
+    /// Packets not sent, because their receiver has not shown yet that it receives.
+    pub withheld: u64,
+    /// Packets that the system refused to send.
+    pub send_errors: u64,
+    /// Calls begun.
+    pub calls: u64,
+    /// Calls that ended with an answer.
+    pub answered: u64,
+    /// Questions given to the handler.
+    pub questions: u64,
+    /// Questions refused: too many waited, the handler gave no answer, or this endpoint was closing.
+    pub refused: u64,
+    /// Answers that were sent and never acknowledged, or not taken.
+    pub answers_failed: u64,
+    /// Exchanges in the machine now.
+    pub exchanges: u64,
+    /// Messages that are arriving, questions that wait or are handled, and answers that are kept, now.
+    pub messages: u64,
+    /// Peers known now.
+    pub peers: u64,
+}

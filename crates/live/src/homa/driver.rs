@@ -1,0 +1,607 @@
+//! The loop of an endpoint's thread: the machine's world.
+//!
+//! Commands, packets and timers become inputs of the machine; its effects become bytes in place and
+//! calls that end; its packets are pulled one by one, as late as possible, and handed to the system.
+//! Nothing is decided here about who sends what when.
+
+use super::carrier::{BATCH, Heads, Outgoing, Sent, Wire};
+use super::client::{CallError, Done};
+use super::counters::Counters;
+use super::endpoint::{Command, Shared, refuse};
+use super::exchanges::{Exchanges, Open};
+use super::options::{Carrier, Options, Peer, Polling};
+use super::peers::Peers;
+use super::server::{Handler, Question, QuestionName, Reply};
+use crate::sync::{Arc, lock};
+use bytes::Bytes;
+use cavy_core::family::Node;
+use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
+use cavy_core::stream::{Purpose, Stream};
+use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Room, Span, Transmit as _};
+use cavy_homa::packet::{Header, Kind};
+use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
+use cavy_homa::{ConfigError, Homa, Timer, Why};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+/// Packets sent before the thread looks for others that came in.
+const SEND_BATCH: usize = 2 * BATCH;
+
+/// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
+const LINGER: Span = Span::from_ms(5);
+
+/// How late a tick may be while packets wait. Whoever ticks on time with a full socket complains of
+/// silence that it has not listened to; the complaints are answered, and the sockets never empty again.
+/// With ten thousand calls at once this was sixty packets a call; ticks count as they are handled
+/// ([homa 2.14] case 14), so a late one only makes everybody more patient.
+const TICK_LATE: Span = Span::from_ms(20);
+
+/// The machine and its socket.
+pub(super) struct Driver {
+    engine: Engine,
+    wire: Wire,
+    /// A packet for which the system had no room.
+    unsent: Option<Outgoing>,
+    commands: Vec<Command>,
+    polling: Polling,
+    /// The socket was empty, and nothing waits to be sent.
+    settled: bool,
+}
+
+/// The machine, and what its names stand for.
+struct Engine {
+    options: Options,
+    dialect: Dialect,
+    machine: Homa,
+    outbox: Outbox<Effect<Why>, Timer>,
+    /// What the last step asked for, while it is carried out.
+    asked: Vec<Out<Effect<Why>, Timer>>,
+    rng: Stream,
+    timers: BTreeMap<Timer, Instant>,
+    peers: Peers,
+    exchanges: Exchanges,
+    handler: Option<Handler>,
+    shared: Arc<Shared>,
+    counters: Counters,
+    /// Questions for which there is no room.
+    refused: Vec<QuestionName>,
+    /// Nothing new is taken, and at this time all ends.
+    closing: Option<Instant>,
+}
+
+/// The packet that is being handled.
+#[derive(Clone, Copy)]
+struct Arrived<'a> {
+    repr: &'a Repr,
+    payload: &'a [u8],
+}
+
+/// Runs an endpoint to its end.
+pub(super) fn run(mut driver: Driver) {
+    // The default would add 50 us to each timer. Without it timers are late, no more.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let mut heads = Heads::new();
+    let mut busy_at = driver.engine.now();
+    let mut rounds = 0_u32;
+    loop {
+        let mut busy = driver.obey();
+        busy |= driver.receive(&mut heads);
+        busy |= driver.engine.expire(driver.settled);
+        busy |= driver.engine.hand_out() && driver.obey();
+        busy |= driver.transmit();
+        let now = driver.engine.now();
+        if busy {
+            busy_at = now;
+        }
+        if driver.engine.is_over(now, busy_at) {
+            break;
+        }
+        rounds = rounds.wrapping_add(1);
+        if !busy || rounds.is_multiple_of(16) {
+            driver.engine.publish();
+        }
+        if busy && driver.unsent.is_none() {
+            continue;
+        }
+        let looks_on = match driver.polling {
+            Polling::Block => false,
+            Polling::Hybrid(span) => now < busy_at + span,
+            Polling::Spin => true,
+        };
+        if looks_on && driver.unsent.is_none() {
+            std::hint::spin_loop();
+        } else {
+            driver.sleep(now);
+        }
+    }
+    driver.engine.finish();
+}
+
+impl Driver {
+    pub(super) fn new(
+        options: &Options,
+        wire: Wire,
+        handler: Option<Handler>,
+        shared: Arc<Shared>,
+        seed: u64,
+    ) -> Result<Driver, ConfigError> {
+        let machine = Homa::new(&options.config)?;
+        let effects_max = machine.effects_max();
+        let mut engine = Engine {
+            dialect: Dialect::of(&options.config),
+            outbox: Outbox::with_capacity(effects_max),
+            asked: Vec::with_capacity(effects_max),
+            machine,
+            rng: Stream::keyed(seed, 0, Purpose::Machine),
+            timers: BTreeMap::new(),
+            peers: Peers::new(options.config.limits.peers),
+            exchanges: Exchanges::default(),
+            handler,
+            shared,
+            counters: Counters::default(),
+            refused: Vec::new(),
+            closing: None,
+            options: options.clone(),
+        };
+        engine.step(None, None, |machine, cx| machine.start(cx));
+        let polling = options.polling;
+        Ok(Driver { engine, wire, unsent: None, commands: Vec::new(), polling, settled: true })
+    }
+
+    /// Carries out what other threads want. True if there was anything.
+    fn obey(&mut self) -> bool {
+        self.engine.shared.take(&mut self.commands);
+        let any = !self.commands.is_empty();
+        for command in self.commands.drain(..) {
+            self.engine.obey(command);
+        }
+        any
+    }
+
+    fn receive(&mut self, heads: &mut Heads) -> bool {
+        let got = self.wire.receive(heads);
+        self.settled &= got < BATCH;
+        for at in 0..got {
+            self.engine.counters.packets_received += 1;
+            match self.wire.packet(at) {
+                Some((from, bytes)) => self.engine.on_packet(from, bytes),
+                None => self.engine.counters.too_long += 1,
+            }
+        }
+        got > 0
+    }
+
+    fn transmit(&mut self) -> bool {
+        for sent in 0..SEND_BATCH {
+            let next = self.unsent.take().or_else(|| self.engine.pull());
+            let Some(packet) = next else {
+                self.settled = true;
+                return sent > 0;
+            };
+            match self.wire.send(&packet) {
+                Sent::Yes => self.engine.counters.packets_sent += 1,
+                Sent::No => self.engine.counters.send_errors += 1,
+                Sent::Later => {
+                    self.unsent = Some(packet);
+                    self.settled = false;
+                    return sent > 0;
+                }
+            }
+        }
+        self.settled = false;
+        true
+    }
+
+    /// Waits for a packet, a command, a timer, or room in the socket.
+    fn sleep(&mut self, now: Instant) {
+        if !self.engine.shared.doze() {
+            self.engine.shared.wake();
+            return;
+        }
+        let timeout = self.engine.next_time().map(|at| at.since(now).as_ns());
+        let timeout = timeout.map(|ns| Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        });
+        let room = if self.unsent.is_some() { PollFlags::OUT } else { PollFlags::empty() };
+        let (socket, event) = (self.wire.as_fd(), self.engine.shared.event());
+        let mut fds = [
+            PollFd::from_borrowed_fd(socket, PollFlags::IN | room),
+            PollFd::new(event, PollFlags::IN),
+        ];
+        // Interrupted or not, the loop looks at everything.
+        let _ = poll(&mut fds, timeout.as_ref());
+        let rung = !fds[1].revents().is_empty();
+        self.engine.shared.wake();
+        if rung {
+            self.engine.shared.quiet();
+        }
+    }
+}
+
+impl Engine {
+    fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    /// One step of the machine, and all that it asks for. `about` is the peer that the step is about,
+    /// where there is one.
+    fn step(
+        &mut self,
+        about: Option<Node>,
+        arrived: Option<Arrived<'_>>,
+        act: impl FnOnce(&mut Homa, &mut Cx<'_, Effect<Why>, Timer>),
+    ) {
+        let mut cx = Cx::new(self.shared.clock.now(), &mut self.rng, &mut self.outbox);
+        act(&mut self.machine, &mut cx);
+        self.settle(about, arrived);
+    }
+
+    fn settle(&mut self, about: Option<Node>, arrived: Option<Arrived<'_>>) {
+        let mut about = about;
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.extend(self.outbox.drain());
+        for out in asked.drain(..) {
+            match out {
+                Out::Arm(timer, at) => {
+                    self.timers.insert(timer, at);
+                }
+                Out::Disarm(timer) => {
+                    self.timers.remove(&timer);
+                }
+                Out::Effect(Effect::Place { from, extent }) => self.place(from, extent, arrived),
+                Out::Effect(Effect::Delivered { from, message, .. }) => {
+                    self.delivered(from, message);
+                }
+                Out::Effect(Effect::Failed { peer, message, why }) => {
+                    about = Some(peer);
+                    self.failed(peer, message, why);
+                }
+                Out::Effect(Effect::Released { message }) => {
+                    // An answer's name is its client's, and two clients may choose the same one.
+                    // Whose it is, the packet says that released it, or the failure just before.
+                    if let (true, Some(node)) = (message.is_answer(), about) {
+                        self.forget_answer((node, message.question().0));
+                    }
+                }
+            }
+        }
+        self.asked = asked;
+        while let Some(question) = self.refused.pop() {
+            self.refuse(question);
+        }
+    }
+
+    fn place(&mut self, from: Node, extent: Extent, arrived: Option<Arrived<'_>>) {
+        let Some(Arrived { repr, payload }) = arrived else { return };
+        let Kind::Data(data) = repr.kind else { return };
+        let start = extent.offset_bytes.wrapping_sub(repr.extent.offset_bytes) as usize;
+        let end = start.saturating_add(extent.length_bytes as usize);
+        if let Some(bytes) = payload.get(start..end) {
+            self.exchanges.place(from, extent, data.message_bytes as usize, bytes);
+        }
+    }
+
+    fn delivered(&mut self, from: Node, message: Message) {
+        // An empty message has no bytes to place.
+        let bytes = self.exchanges.take_arrived(from, message).unwrap_or_default();
+        if message.is_answer() {
+            if let Some(done) = self.end_call(message.question().0) {
+                self.counters.answered += 1;
+                done.end(Ok(bytes));
+            }
+            return;
+        }
+        let question = (from, message.0);
+        self.peers.begin(from);
+        let (count, held) = self.exchanges.waiting();
+        let full = count >= self.options.waiting_max as usize
+            || held.saturating_add(bytes.len() as u64) > self.options.waiting_bytes_max;
+        if full {
+            self.refused.push(question);
+        } else {
+            self.exchanges.wait(question, bytes);
+        }
+    }
+
+    fn failed(&mut self, peer: Node, message: Message, why: Why) {
+        if message.is_answer() {
+            self.counters.answers_failed += u64::from(!matches!(why, Why::Empty | Why::TooLong));
+            self.forget_answer((peer, message.question().0));
+            return;
+        }
+        drop(self.exchanges.take_arrived(peer, message));
+        if self.exchanges.call_peer(message.0) == Some(peer)
+            && let Some(done) = self.end_call(message.0)
+        {
+            let most = self.options.config.message_max_bytes;
+            done.end(Err(match why {
+                Why::Empty => CallError::Empty,
+                Why::TooLong => CallError::TooLong { most },
+                Why::NoRoom | Why::Name => CallError::Full,
+                Why::Timeout | Why::Unacknowledged | Why::Forgotten => CallError::Silent,
+            }));
+        }
+    }
+
+    fn end_call(&mut self, id: u64) -> Option<Done> {
+        let call = self.exchanges.end_call(id)?;
+        self.peers.end(call.to);
+        Some(call.done)
+    }
+
+    fn forget_answer(&mut self, question: QuestionName) {
+        if self.exchanges.drop_answer(question) {
+            self.peers.end(question.0);
+        }
+    }
+
+    /// Gives a question up: the machine forgets it, and remembers that it is over.
+    fn refuse(&mut self, question: QuestionName) {
+        self.counters.refused += 1;
+        self.peers.end(question.0);
+        self.answer(question, u32::MAX);
+    }
+
+    fn answer(&mut self, (to, id): QuestionName, length_bytes: u32) {
+        let input = Input::Answer { to, question: Message(id), length_bytes };
+        self.step(Some(to), None, |machine, cx| machine.handle(input, cx));
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Call { id, to, bytes, until, done } => {
+                self.counters.calls += 1;
+                if let Err((done, error)) = self.call(id, to, bytes, until, done) {
+                    done.end(Err(error));
+                }
+            }
+            Command::Cancel { id } => {
+                if self.end_call(id).is_some() {
+                    self.cancel(id);
+                }
+            }
+            Command::Answer { question, bytes } => {
+                if !self.exchanges.handled(question) {
+                    return;
+                }
+                let length = bytes.as_ref().and_then(|bytes| u32::try_from(bytes.len()).ok());
+                match (bytes, length) {
+                    (Some(bytes), Some(length)) => {
+                        self.exchanges.keep_answer(question, bytes);
+                        self.answer(question, length);
+                    }
+                    _ => self.refuse(question),
+                }
+            }
+            Command::Close { until } => {
+                self.closing = Some(self.closing.map_or(until, |before| before.min(until)));
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        id: u64,
+        to: Peer,
+        bytes: Bytes,
+        until: Instant,
+        done: Done,
+    ) -> Result<(), (Done, CallError)> {
+        let most = self.options.config.message_max_bytes;
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let wrong = if self.closing.is_some() {
+            Some(CallError::Closed)
+        } else if to.at.is_ipv4() != self.options.bind.is_ipv4() {
+            Some(CallError::Family)
+        } else if length > most {
+            Some(CallError::TooLong { most })
+        } else if length == 0 && !self.options.config.empty_messages {
+            Some(CallError::Empty)
+        } else if self.exchanges.call_count() >= self.options.calls_max as usize {
+            Some(CallError::Full)
+        } else if until <= self.now() {
+            Some(CallError::Deadline)
+        } else {
+            None
+        };
+        if let Some(error) = wrong {
+            return Err((done, error));
+        }
+        let mut to = to;
+        if self.options.carrier == Carrier::Raw {
+            to.at.set_port(0);
+        }
+        let Some(node) = self.peers.node(to) else { return Err((done, CallError::Full)) };
+        if let Some(entry) = self.peers.get_mut(node) {
+            // Whom this host asks of its own accord, it may send to.
+            entry.proven = true;
+        }
+        self.peers.begin(node);
+        self.exchanges.begin_call(id, Open { to: node, bytes, until, done });
+        let message = Message(id);
+        let input = Input::Submit { to: node, message, length_bytes: length, asks: true };
+        self.step(Some(node), None, |machine, cx| machine.handle(input, cx));
+        Ok(())
+    }
+
+    fn cancel(&mut self, id: u64) {
+        let input = Input::Cancel { message: Message(id) };
+        self.step(None, None, |machine, cx| machine.handle(input, cx));
+    }
+
+    fn on_packet(&mut self, from: std::net::SocketAddr, bytes: &[u8]) {
+        let parsed = View::new(bytes).and_then(|view| {
+            let repr = Repr::parse(&view, &self.dialect)?;
+            Ok((view, repr))
+        });
+        let (view, repr) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.counters.malformed[error.kind()] += 1;
+                return;
+            }
+        };
+        let name = repr.extent.message;
+        // Who asks speaks to the port that answers, and the reverse ([homa 2.14] case 18).
+        let here = match name.is_answer() {
+            true => Some(self.options.client_port),
+            false => self.handler.as_ref().map(|_| self.options.server_port),
+        };
+        if here != Some(repr.ports.destination) {
+            self.counters.wrong_port += 1;
+            return;
+        }
+        let Some(node) = self.peers.node(Peer { at: from, port: repr.ports.source }) else {
+            self.counters.peers_full += 1;
+            return;
+        };
+        let question = (node, name.question().0);
+        let begins = matches!(repr.kind, Kind::Data(_)) && !name.is_answer();
+        if begins && self.closing.is_some() && !self.exchanges.knows_question(question) {
+            self.counters.refused += 1;
+            return;
+        }
+        let proves = self.proves(node, &repr);
+        if let Some(entry) = self.peers.get_mut(node) {
+            entry.received(bytes.len());
+            entry.proven |= proves;
+        }
+        let arrived = Arrived { repr: &repr, payload: view.payload() };
+        let (header, payload) = (repr.header(), repr.extent);
+        let input = Input::Rx { from: node, header, payload, seen: Seen::default() };
+        self.step(Some(node), Some(arrived), |machine, cx| machine.handle(input, cx));
+    }
+
+    /// Does this packet show that its sender receives what is sent to it: does it speak of an answer
+    /// that was given to it?
+    fn proves(&self, from: Node, repr: &Repr) -> bool {
+        let name = repr.extent.message;
+        if name.is_answer() {
+            return false;
+        }
+        let of = match repr.kind {
+            Kind::Ack(_) | Kind::Grant { .. } | Kind::Resend { .. } => name.0,
+            Kind::Data(data) if data.ack != 0 => name.0.wrapping_add_signed(data.ack.into()),
+            _ => return false,
+        };
+        self.exchanges.has_answer((from, of))
+    }
+
+    /// Lets timers and deadlines fire that are due.
+    fn expire(&mut self, settled: bool) -> bool {
+        let now = self.now();
+        let patience = if settled { Span::ZERO } else { TICK_LATE };
+        let mut any = false;
+        // Each of them once; one that is armed for the past again fires in the next round.
+        for timer in [Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick] {
+            let late = if timer == Timer::Tick { patience } else { Span::ZERO };
+            if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
+                self.timers.remove(&timer);
+                self.step(None, None, |machine, cx| machine.expire(timer, cx));
+                any = true;
+            }
+        }
+        while let Some(id) = self.exchanges.overdue(now) {
+            if let Some(done) = self.end_call(id) {
+                done.end(Err(CallError::Deadline));
+            }
+            self.cancel(id);
+            any = true;
+        }
+        any
+    }
+
+    /// Gives waiting questions to the handler, as far as it takes them.
+    fn hand_out(&mut self) -> bool {
+        let mut any = false;
+        while let Some((name, bytes)) = self.exchanges.handle_next(self.options.handling_max) {
+            any = true;
+            self.counters.questions += 1;
+            let reply = Reply::new(self.shared.clone(), name);
+            // Peers with questions here are not forgotten.
+            let from = self.peers.get(name.0).map(|entry| entry.peer);
+            if let (Some(handler), Some(from)) = (&mut self.handler, from) {
+                handler.answer(Question::new(from, bytes), reply);
+            }
+        }
+        any
+    }
+
+    /// The next packet that may be sent.
+    fn pull(&mut self) -> Option<Outgoing> {
+        loop {
+            let mut cx = Cx::new(self.shared.clock.now(), &mut self.rng, &mut self.outbox);
+            let pulled = self.machine.pull(Room { packets: 1, bytes: u32::MAX }, &mut cx);
+            // Before the effects, which may say that these bytes are not needed any more.
+            let outgoing = pulled.as_ref().and_then(|packet| self.outgoing(packet));
+            self.settle(pulled.as_ref().map(|packet| packet.to), None);
+            if outgoing.is_some() || pulled.is_none() {
+                return outgoing;
+            }
+        }
+    }
+
+    fn outgoing(&mut self, packet: &Packet<Header>) -> Option<Outgoing> {
+        let extent = packet.payload;
+        let entry = self.peers.get_mut(packet.to)?;
+        let source = match extent.message.is_answer() {
+            true => self.options.server_port,
+            false => self.options.client_port,
+        };
+        let ports = Ports { source, destination: entry.peer.port };
+        let mut header = [0; HEADER_MAX_BYTES];
+        let repr = Repr { ports, kind: packet.header.kind, extent };
+        let header_bytes = repr.emit(&self.dialect, &mut header);
+        if !entry.may_send(header_bytes + extent.length_bytes as usize, self.options.unproven_ratio)
+        {
+            self.counters.withheld += 1;
+            return None;
+        }
+        let (to, level) = (entry.peer.at, packet.priority);
+        let payload = match extent.length_bytes {
+            0 => Bytes::new(),
+            length => {
+                let bytes = self.exchanges.outgoing(packet.to, extent.message)?;
+                let start = extent.offset_bytes as usize;
+                let end = start.saturating_add(length as usize);
+                (end <= bytes.len()).then(|| bytes.slice(start..end))?
+            }
+        };
+        Some(Outgoing { to, level, header, header_bytes, payload })
+    }
+
+    /// When the loop must look again, whatever happens.
+    fn next_time(&self) -> Option<Instant> {
+        let timers = self.timers.values().copied();
+        let closing = self.closing.map(|until| until.min(self.now() + LINGER));
+        timers.chain(self.exchanges.next_deadline()).chain(closing).min()
+    }
+
+    /// Is there nothing left to stay for?
+    fn is_over(&self, now: Instant, busy_at: Instant) -> bool {
+        let Some(until) = self.closing else { return false };
+        let empty = self.exchanges.call_count() == 0 && self.exchanges.message_count() == 0;
+        now >= until || (empty && now.since(busy_at) >= LINGER)
+    }
+
+    fn publish(&mut self) {
+        self.counters.machine = *self.machine.counters();
+        self.counters.exchanges = self.machine.exchange_count() as u64;
+        self.counters.messages = self.exchanges.message_count() as u64;
+        self.counters.peers = self.peers.len() as u64;
+        *lock(&self.shared.counters) = self.counters;
+    }
+
+    /// Ends all calls and takes no more.
+    fn finish(&mut self) {
+        for command in self.shared.close() {
+            refuse(command);
+        }
+        for call in self.exchanges.take_calls() {
+            call.done.end(Err(CallError::Closed));
+        }
+        self.publish();
+    }
+}

@@ -1,0 +1,205 @@
+//! What the threads of an endpoint share: a queue of commands, and the bell for it.
+
+use super::client::{CallError, Done};
+use super::counters::Counters;
+use super::driver::{self, Driver};
+use super::options::{Carrier, Options, Peer};
+use super::server::{Handler, QuestionName};
+use crate::clock::Clock;
+use crate::sync::{Arc, Mutex, Ordering, lock};
+use bytes::Bytes;
+use cavy_core::{Instant, Span};
+use rustix::event::{EventfdFlags, eventfd};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, fence};
+use std::thread::JoinHandle;
+
+/// Why an endpoint cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// A field of the options is out of its range.
+    #[error("{field}: {what}")]
+    Option {
+        /// Which.
+        field: &'static str,
+        /// What it must be.
+        what: String,
+    },
+    /// The socket cannot be opened or bound.
+    #[error("cannot open a socket at {at}: {source}{hint}")]
+    Socket {
+        /// The address.
+        at: SocketAddr,
+        /// What may help.
+        hint: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The system gives no random numbers, no events or no thread.
+    #[error("cannot start an endpoint: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// What other threads want of the endpoint's own.
+pub(super) enum Command {
+    Call { id: u64, to: Peer, bytes: Bytes, until: Instant, done: Done },
+    Cancel { id: u64 },
+    Answer { question: QuestionName, bytes: Option<Bytes> },
+    Close { until: Instant },
+}
+
+/// What the threads share.
+pub(super) struct Shared {
+    commands: Mutex<Vec<Command>>,
+    /// Nothing more is taken.
+    closed: AtomicBool,
+    asleep: AtomicBool,
+    event: OwnedFd,
+    next_id: AtomicU64,
+    pub(super) clock: Clock,
+    pub(super) counters: Mutex<Counters>,
+    pub(super) deadline: Span,
+    pub(super) at: SocketAddr,
+}
+
+impl Shared {
+    /// A name for a question: even, and never used before.
+    pub(super) fn name(&self) -> u64 {
+        self.next_id.fetch_add(2, Ordering::Relaxed)
+    }
+
+    /// Queues a command. One that comes after the end is given back.
+    pub(super) fn send(&self, command: Command) -> Result<(), Command> {
+        {
+            let mut commands = lock(&self.commands);
+            if self.closed.load(Ordering::Relaxed) {
+                return Err(command);
+            }
+            commands.push(command);
+        }
+        // Orders "queue, ask whether it sleeps" against "say that it sleeps, look": at least one of
+        // the two threads sees the other.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            // A counter of 64 bits has room.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+
+    /// Takes all commands, in order.
+    pub(super) fn take(&self, into: &mut Vec<Command>) {
+        into.append(&mut lock(&self.commands));
+    }
+
+    /// Says that the endpoint's thread goes to sleep; false when there are commands.
+    pub(super) fn doze(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        lock(&self.commands).is_empty()
+    }
+
+    /// Says that it is awake.
+    pub(super) fn wake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Empties the bell.
+    pub(super) fn quiet(&self) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.event, &mut count);
+    }
+
+    pub(super) fn event(&self) -> &OwnedFd {
+        &self.event
+    }
+
+    /// Takes nothing more; what was queued comes back.
+    pub(super) fn close(&self) -> Vec<Command> {
+        let mut commands = lock(&self.commands);
+        self.closed.store(true, Ordering::Relaxed);
+        std::mem::take(&mut commands)
+    }
+}
+
+/// Keeps the endpoint's thread running; ends it when the last owner goes.
+pub(super) struct Endpoint {
+    pub(super) shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Endpoint {
+    pub(super) fn open(
+        options: &Options,
+        handler: Option<Handler>,
+    ) -> Result<Arc<Endpoint>, OpenError> {
+        options.check().map_err(|(field, what)| OpenError::Option { field, what })?;
+        let wire = super::carrier::Wire::open(options).and_then(|wire| {
+            let at = wire.local_address()?;
+            Ok((wire, at))
+        });
+        let (wire, at) = wire.map_err(|source| OpenError::Socket {
+            at: options.bind,
+            hint: match (options.carrier, source.kind()) {
+                (Carrier::Raw, std::io::ErrorKind::PermissionDenied) => {
+                    "; raw IP needs the right CAP_NET_RAW, UDP needs none"
+                }
+                (_, std::io::ErrorKind::AddrInUse) => "; port 0 takes any that is free",
+                _ => "",
+            },
+            source,
+        })?;
+        let mut random = [0; 16];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        rustix::rand::getrandom(&mut random[..], flags).map_err(std::io::Error::from)?;
+        let (name, seed) = random.split_at(8);
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        let shared = Arc::new(Shared {
+            commands: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            event: event.map_err(std::io::Error::from)?,
+            // Nobody who has not seen a packet can name an exchange; nor does a restarted process
+            // use the names of the one before. The topmost bits are left for counting up.
+            next_id: AtomicU64::new((number(name) >> 2) & !1),
+            clock: Clock::start(),
+            counters: Mutex::new(Counters::default()),
+            deadline: options.deadline,
+            at,
+        });
+        let driver = Driver::new(options, wire, handler, shared.clone(), number(seed))
+            .map_err(|error| OpenError::Option { field: "config", what: error.to_string() })?;
+        let thread = std::thread::Builder::new().name(format!("homa-{}", at.port()));
+        let thread = thread.spawn(move || driver::run(driver))?;
+        Ok(Arc::new(Endpoint { shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Ends the endpoint: at once, or when all that is under way is over, at most after `patience`.
+    /// Returns when its thread has ended.
+    pub(super) fn close(&self, patience: Span) {
+        let until = self.shared.clock.now() + patience;
+        let _ = self.shared.send(Command::Close { until });
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // It does not panic; a handler that does is caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.close(Span::ZERO);
+    }
+}
+
+/// Ends what a command asked for when nobody will carry it out.
+pub(super) fn refuse(command: Command) {
+    if let Command::Call { done, .. } = command {
+        done.end(Err(CallError::Closed));
+    }
+}

@@ -1,0 +1,157 @@
+//! Whose bytes are where: questions of this endpoint, messages that arrive, questions of others, and
+//! answers to them.
+//!
+//! The machine names bytes and never sees one. Here each name has its bytes, for as long as the machine
+//! wants them: a message that is sent lies where its owner left it and is handed to the system from
+//! there; one that arrives is copied once, from the packet to its place.
+
+use super::client::Done;
+use super::server::QuestionName;
+use bytes::Bytes;
+use cavy_core::Instant;
+use cavy_core::family::Node;
+use cavy_core::family::packet::{Extent, Message};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A call under way.
+pub(super) struct Open {
+    pub(super) to: Node,
+    pub(super) bytes: Bytes,
+    pub(super) until: Instant,
+    pub(super) done: Done,
+}
+
+/// All messages of an endpoint.
+#[derive(Default)]
+pub(super) struct Exchanges {
+    calls: BTreeMap<u64, Open>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    arriving: BTreeMap<(Node, Message), Vec<u8>>,
+    /// With the handler.
+    handled: BTreeSet<QuestionName>,
+    /// Not yet.
+    waiting: VecDeque<(QuestionName, Bytes)>,
+    waiting_names: BTreeSet<QuestionName>,
+    waiting_bytes: u64,
+    answers: BTreeMap<QuestionName, Bytes>,
+}
+
+impl Exchanges {
+    pub(super) fn begin_call(&mut self, id: u64, call: Open) {
+        self.deadlines.insert((call.until, id));
+        self.calls.insert(id, call);
+    }
+
+    /// Takes a call out, and what has arrived of its answer.
+    pub(super) fn end_call(&mut self, id: u64) -> Option<Open> {
+        let call = self.calls.remove(&id)?;
+        self.deadlines.remove(&(call.until, id));
+        self.arriving.remove(&(call.to, Message(id).answer()));
+        Some(call)
+    }
+
+    /// Whom a call asks.
+    pub(super) fn call_peer(&self, id: u64) -> Option<Node> {
+        self.calls.get(&id).map(|call| call.to)
+    }
+
+    pub(super) fn call_count(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// All calls, taken out.
+    pub(super) fn take_calls(&mut self) -> impl Iterator<Item = Open> + use<> {
+        self.deadlines.clear();
+        std::mem::take(&mut self.calls).into_values()
+    }
+
+    /// When the next call is to end.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// A call whose deadline has passed.
+    pub(super) fn overdue(&self, now: Instant) -> Option<u64> {
+        self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, id)| id)
+    }
+
+    /// The bytes of a message that this endpoint sends to `to`.
+    pub(super) fn outgoing(&self, to: Node, message: Message) -> Option<&Bytes> {
+        match message.is_answer() {
+            true => self.answers.get(&(to, message.question().0)),
+            false => self.calls.get(&message.0).map(|call| &call.bytes),
+        }
+    }
+
+    /// Puts new bytes where they belong in a message of `length` bytes.
+    pub(super) fn place(&mut self, from: Node, extent: Extent, length: usize, bytes: &[u8]) {
+        let key = (from, extent.message);
+        if bytes.len() == length {
+            self.arriving.insert(key, bytes.to_vec());
+            return;
+        }
+        let message = self.arriving.entry(key).or_insert_with(|| vec![0; length]);
+        let start = extent.offset_bytes as usize;
+        if let Some(place) = message.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// A message that is there in full, or is not wanted any more.
+    pub(super) fn take_arrived(&mut self, from: Node, message: Message) -> Option<Bytes> {
+        self.arriving.remove(&(from, message)).map(Bytes::from)
+    }
+
+    /// Does a packet with this name of `from` belong to a question that is known here?
+    pub(super) fn knows_question(&self, name: QuestionName) -> bool {
+        self.handled.contains(&name)
+            || self.answers.contains_key(&name)
+            || self.waiting_names.contains(&name)
+            || self.arriving.contains_key(&(name.0, Message(name.1)))
+    }
+
+    /// Has the answer to this question been given?
+    pub(super) fn has_answer(&self, name: QuestionName) -> bool {
+        self.answers.contains_key(&name)
+    }
+
+    pub(super) fn wait(&mut self, name: QuestionName, bytes: Bytes) {
+        self.waiting_bytes += bytes.len() as u64;
+        self.waiting_names.insert(name);
+        self.waiting.push_back((name, bytes));
+    }
+
+    pub(super) fn waiting(&self) -> (usize, u64) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// The question that waits for longest, now with the handler, if fewer than `most` are.
+    pub(super) fn handle_next(&mut self, most: u32) -> Option<(QuestionName, Bytes)> {
+        if self.handled.len() >= most as usize {
+            return None;
+        }
+        let (name, bytes) = self.waiting.pop_front()?;
+        self.waiting_bytes -= bytes.len() as u64;
+        self.waiting_names.remove(&name);
+        self.handled.insert(name);
+        Some((name, bytes))
+    }
+
+    /// The handler is done with a question; false if it was not with it.
+    pub(super) fn handled(&mut self, name: QuestionName) -> bool {
+        self.handled.remove(&name)
+    }
+
+    pub(super) fn keep_answer(&mut self, name: QuestionName, bytes: Bytes) {
+        self.answers.insert(name, bytes);
+    }
+
+    pub(super) fn drop_answer(&mut self, name: QuestionName) -> bool {
+        self.answers.remove(&name).is_some()
+    }
+
+    /// Messages that arrive, questions here, and answers kept.
+    pub(super) fn message_count(&self) -> usize {
+        self.arriving.len() + self.handled.len() + self.waiting.len() + self.answers.len()
+    }
+}

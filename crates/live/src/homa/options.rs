@@ -1,0 +1,157 @@
+//! How an endpoint is set up.
+
+use cavy_core::Span;
+use cavy_homa::Config;
+use cavy_homa::packet::Layout;
+use cavy_homa::wire::{CLIENT_PORT_MIN, DATA_BYTES};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// What packets travel in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// UDP: needs no right.
+    Udp,
+    /// IP with protocol number 146, as the Linux module: needs CAP_NET_RAW. IPv4 only.
+    Raw,
+}
+
+/// How an endpoint's thread waits for packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polling {
+    /// Sleeps at once.
+    Block,
+    /// Looks for this long, then sleeps.
+    Hybrid(Span),
+    /// Never sleeps: takes a core.
+    Spin,
+}
+
+/// A Homa socket of some host.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Peer {
+    /// Its address in the carrier. IP has no ports: over [`Carrier::Raw`] this one's port is not used.
+    pub at: SocketAddr,
+    /// Its Homa port.
+    pub port: u16,
+}
+
+/// The port of a server whose options say nothing else.
+pub const SERVER_PORT: u16 = 99;
+
+impl From<SocketAddr> for Peer {
+    /// The server at [`SERVER_PORT`] there.
+    fn from(at: SocketAddr) -> Peer {
+        Peer { at, port: SERVER_PORT }
+    }
+}
+
+/// An endpoint's options. All fields are public; [`Options::udp`] and [`Options::raw`] are where to
+/// start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The protocol's own configuration. Set `link_bits_per_s` to the rate of the link: packets are
+    /// paced by it.
+    pub config: Config,
+    /// What packets travel in.
+    pub carrier: Carrier,
+    /// Address to bind. Port 0 takes any that is free.
+    pub bind: SocketAddr,
+    /// Homa port that questions come to, 1 to 32,767.
+    pub server_port: u16,
+    /// Homa port to ask from, 32,768 and up.
+    pub client_port: u16,
+    /// How the thread waits.
+    pub polling: Polling,
+    /// How long a call may take that does not say so itself.
+    pub deadline: Span,
+    /// Most calls under way; more end with [`CallError::Full`](crate::homa::CallError::Full).
+    pub calls_max: u32,
+    /// Most questions with the handler at once. Others wait: their clients are told BUSY.
+    pub handling_max: u32,
+    /// Most questions that wait for the handler; more are refused, and their calls time out.
+    pub waiting_max: u32,
+    /// Most bytes of questions that wait for the handler.
+    pub waiting_bytes_max: u64,
+    /// How many times the bytes that came from an address it is sent before it has shown that it
+    /// receives what it is sent; `None` for no limit, as the Linux module has it.
+    pub unproven_ratio: Option<u32>,
+    /// Buffers of the socket, each way, as far as the system allows.
+    pub socket_buffer_bytes: u32,
+}
+
+impl Options {
+    /// UDP at `bind`: the configuration of the Linux module, with packets that fit 1,500 bytes, and a
+    /// server given up after a second of silence instead of a tenth.
+    pub fn udp(bind: SocketAddr) -> Options {
+        let mut config = Config::linux();
+        config.unscheduled_packet_bytes -= 8;
+        config.scheduled_packet_bytes -= 8;
+        config.overhead_bytes += 8;
+        if let Some(recovery) = &mut config.recovery {
+            // A process does not run for longer, now and then, than a kernel does.
+            recovery.timeout_ticks = 1_000;
+            recovery.remember_ticks = 2_000;
+        }
+        config.limits.exchanges = 1 << 16;
+        config.limits.remembered = 1 << 16;
+        config.limits.buffer_bytes = 256 << 20;
+        Options {
+            config,
+            carrier: Carrier::Udp,
+            bind,
+            server_port: SERVER_PORT,
+            client_port: CLIENT_PORT_MIN,
+            polling: Polling::Hybrid(Span::from_us(20)),
+            deadline: Span::from_ms(10_000),
+            calls_max: 1 << 16,
+            handling_max: 1 << 10,
+            waiting_max: 1 << 14,
+            waiting_bytes_max: 256 << 20,
+            unproven_ratio: Some(1),
+            socket_buffer_bytes: 8 << 20,
+        }
+    }
+
+    /// IP with protocol number 146 at `bind`: packets as the Linux module sends them.
+    pub fn raw(bind: IpAddr) -> Options {
+        let config = Config { limits: Options::local().config.limits, ..Config::linux() };
+        let bind = SocketAddr::new(bind, 0);
+        Options { config, carrier: Carrier::Raw, bind, ..Options::local() }
+    }
+
+    /// UDP on the loopback address, at any port that is free.
+    pub fn local() -> Options {
+        Options::udp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
+    }
+
+    /// Bytes of the longest packet, with room to see that one is longer.
+    pub(super) fn packet_bytes(&self) -> usize {
+        const IP_HEADER_MAX_BYTES: usize = 60;
+        let config = &self.config;
+        let payload = config.unscheduled_packet_bytes.max(config.scheduled_packet_bytes) as usize;
+        // A peer may send fuller packets than this endpoint does.
+        (payload + DATA_BYTES).max(1_500) + IP_HEADER_MAX_BYTES + 1
+    }
+
+    /// Is every field in its range? Otherwise which is not, and what it must be.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        let field = |name, right: bool, must: &str| match right {
+            true => Ok(()),
+            false => Err((name, must.to_string())),
+        };
+        let config = &self.config;
+        config.check().map_err(|error| ("config", error.to_string()))?;
+        let linux = config.layout == Layout::Linux;
+        field("config.layout", linux, "it must be Linux, the only one that has bytes")?;
+        field("config.answers", config.answers, "it must be true: all messages are answered")?;
+        field("config.recovery", config.recovery.is_some(), "it must be set: networks lose")?;
+        let servers = 1..CLIENT_PORT_MIN;
+        field("server_port", servers.contains(&self.server_port), "it must be 1 to 32767")?;
+        field("client_port", self.client_port >= CLIENT_PORT_MIN, "it must be 32768 or more")?;
+        field("calls_max", self.calls_max > 0, "it must be at least 1")?;
+        field("handling_max", self.handling_max > 0, "it must be at least 1")?;
+        field("deadline", !self.deadline.is_zero(), "it must be longer than nothing")?;
+        let v4 = self.bind.is_ipv4() || self.carrier == Carrier::Udp;
+        field("bind", v4, "raw IP needs an IPv4 address; take UDP for IPv6")
+    }
+}

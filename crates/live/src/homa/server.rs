@@ -1,0 +1,168 @@
+//! Answering: a handler, and what it is given.
+
+use super::client::Client;
+use super::counters::Counters;
+use super::endpoint::{Command, Endpoint, OpenError, Shared};
+use super::options::{Options, Peer};
+use crate::pool::Pool;
+use crate::sync::{Arc, lock};
+use bytes::Bytes;
+use cavy_core::Span;
+use cavy_core::family::Node;
+use cavy_core::family::cpu::Kind;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+/// Which question of whom.
+pub(super) type QuestionName = (Node, u64);
+
+/// A question that came in whole.
+#[derive(Clone, Debug)]
+pub struct Question {
+    from: Peer,
+    bytes: Bytes,
+}
+
+impl Question {
+    pub(super) fn new(from: Peer, bytes: Bytes) -> Question {
+        Question { from, bytes }
+    }
+
+    /// Who asks.
+    pub fn from(&self) -> Peer {
+        self.from
+    }
+
+    /// What is asked.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// What is asked, taken out.
+    pub fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+}
+
+/// The way back for one answer, from any thread. Dropped without an answer it refuses the question: the
+/// server forgets it, and the call ends as if the server were silent.
+pub struct Reply {
+    shared: Arc<Shared>,
+    question: QuestionName,
+    sent: bool,
+}
+
+impl Reply {
+    pub(super) fn new(shared: Arc<Shared>, question: QuestionName) -> Reply {
+        Reply { shared, question, sent: false }
+    }
+
+    /// Answers. An answer that is empty or too long for the configuration is a refusal.
+    pub fn send(mut self, bytes: impl Into<Bytes>) {
+        self.sent = true;
+        let bytes = Some(bytes.into());
+        let _ = self.shared.send(Command::Answer { question: self.question, bytes });
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.sent {
+            let _ = self.shared.send(Command::Answer { question: self.question, bytes: None });
+        }
+    }
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").field("question", &self.question.1).finish_non_exhaustive()
+    }
+}
+
+/// What answers questions. It is called on the endpoint's thread and must not keep it: what takes long
+/// goes to a [`Pool`] ([`Handler::pooled`]) or elsewhere with its [`Reply`] ([`Handler::new`]).
+pub struct Handler {
+    answer: Box<dyn FnMut(Question, Reply) + Send>,
+}
+
+impl Handler {
+    /// Calls `answer` for each question; the reply may be sent later and from any thread.
+    pub fn new(answer: impl FnMut(Question, Reply) + Send + 'static) -> Handler {
+        Handler { answer: Box::new(answer) }
+    }
+
+    /// Answers at once, on the endpoint's thread: for what takes a few microseconds.
+    pub fn inline(mut answer: impl FnMut(Question) -> Bytes + Send + 'static) -> Handler {
+        Handler::new(move |question, reply| reply.send(answer(question)))
+    }
+
+    /// Answers on a worker of `pool`, as the type that `kind` says. A question that the pool refuses is
+    /// refused here.
+    pub fn pooled(
+        pool: Pool,
+        kind: impl Fn(&Question) -> Kind + Send + 'static,
+        answer: impl Fn(Question) -> Bytes + Send + Sync + 'static,
+    ) -> Handler {
+        let answer = Arc::new(answer);
+        Handler::new(move |question, reply| {
+            let kind = kind(&question);
+            let answer = answer.clone();
+            // Without a handle nobody waits; a job that is refused drops its reply.
+            drop(pool.submit(kind, move || reply.send(answer(question))));
+        })
+    }
+
+    pub(super) fn answer(&mut self, question: Question, reply: Reply) {
+        // A handler that panics has dropped its reply.
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.answer)(question, reply)));
+    }
+}
+
+impl std::fmt::Debug for Handler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handler")
+    }
+}
+
+/// Answers questions until it is dropped or shut down.
+pub struct Server {
+    endpoint: Arc<Endpoint>,
+}
+
+impl Server {
+    /// Opens an endpoint that answers with `handler`, and can ask as well ([`Server::client`]).
+    ///
+    /// # Errors
+    /// Options out of range, or a socket that the system refuses.
+    pub fn bind(options: &Options, handler: Handler) -> Result<Server, OpenError> {
+        Ok(Server { endpoint: Endpoint::open(options, Some(handler))? })
+    }
+
+    /// Where it listens. With a server port other than the default, clients need a [`Peer`].
+    pub fn local_address(&self) -> SocketAddr {
+        self.endpoint.shared.at
+    }
+
+    /// What the endpoint has counted, as of a moment ago.
+    pub fn counters(&self) -> Counters {
+        *lock(&self.endpoint.shared.counters)
+    }
+
+    /// A client that asks from the same endpoint.
+    pub fn client(&self) -> Client {
+        Client { endpoint: self.endpoint.clone() }
+    }
+
+    /// Takes no more questions, lets those under way be answered and their answers arrive, at most
+    /// `patience` long, and closes the endpoint.
+    pub fn shutdown(self, patience: Duration) {
+        self.endpoint.close(Span::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("at", &self.local_address()).finish_non_exhaustive()
+    }
+}

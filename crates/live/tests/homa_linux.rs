@@ -1,0 +1,442 @@
+//! What [homa 7.3] records of a running Linux module, asked of our endpoint packet by packet. A socket
+//! of the test plays the module: packets with its header, its cut-offs, its manners.
+#![allow(non_snake_case)]
+
+mod homa_network;
+
+use bytes::Bytes;
+use cavy_core::family::packet::{Extent, Message};
+use cavy_homa::packet::{ALL_SENT, Acks, Data, Flags, Kind, Published};
+use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, Type, View};
+use cavy_homa::{Config, Cutoffs};
+use cavy_live::homa::{Client, Handler, Options, Peer, Server};
+use homa_network::{message, now, until};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt, sockopt};
+use std::io::IoSliceMut;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const ID: u64 = 0x1234;
+const CLIENT: u16 = 0x8005;
+const SERVER: u16 = 99;
+
+/// The module's configuration, over UDP. It trusts every address, as the module does.
+fn options() -> Options {
+    let config = Options::raw(Ipv4Addr::LOCALHOST.into()).config;
+    Options { config, unproven_ratio: None, ..Options::local() }
+}
+
+/// The other side.
+struct Module {
+    socket: UdpSocket,
+}
+
+/// A packet that came.
+struct Seen {
+    at: Instant,
+    from: SocketAddr,
+    level: u8,
+    bytes: Vec<u8>,
+}
+
+impl Seen {
+    fn view(&self) -> View<'_> {
+        View::new(&self.bytes).expect("a packet")
+    }
+
+    fn repr(&self) -> Repr {
+        Repr::parse(&self.view(), &dialect()).expect("a packet with a meaning")
+    }
+}
+
+fn dialect() -> Dialect {
+    Dialect::of(&Config::linux())
+}
+
+impl Module {
+    fn new() -> Module {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        setsockopt(&socket, sockopt::IpRecvTos, &true).expect("Linux tells the TOS");
+        Module { socket }
+    }
+
+    fn send(&self, to: SocketAddr, repr: &Repr, payload: &[u8]) {
+        let mut header = [0; HEADER_MAX_BYTES];
+        let length = repr.emit(&dialect(), &mut header);
+        let packet = [&header[..length], payload].concat();
+        self.socket.send_to(&packet, to).expect("sent");
+    }
+
+    /// Sends a control packet as the client.
+    fn say(&self, to: SocketAddr, id: u64, kind: Kind) {
+        let extent = Extent { message: Message(id), offset_bytes: 0, length_bytes: 0 };
+        let ports = Ports { source: CLIENT, destination: SERVER };
+        self.send(to, &Repr { ports, kind, extent }, b"");
+    }
+
+    /// Sends a piece of a message of `length` bytes, as the client if `id` is even.
+    fn data(&self, to: SocketAddr, id: u64, length: u32, piece: &[u8], version: u16) {
+        self.send(to, &data(id, length, piece.len() as u32, version), piece);
+    }
+
+    /// Asks a whole question that knows the server's cut-offs.
+    fn ask(&self, to: SocketAddr, id: u64, question: &[u8]) {
+        self.data(to, id, question.len() as u32, question, 1);
+    }
+
+    fn next(&self, within: Duration) -> Option<Seen> {
+        let mut buffer = [0; 4_096];
+        let mut space = nix::cmsg_space!(u8);
+        // A timeout of nothing would be none.
+        let within = within.max(Duration::from_millis(1));
+        self.socket.set_read_timeout(Some(within)).expect("an option");
+        let mut slices = [IoSliceMut::new(&mut buffer)];
+        let fd = self.socket.as_raw_fd();
+        let got = recvmsg::<SockaddrIn>(fd, &mut slices, Some(&mut space), MsgFlags::empty());
+        let got = got.ok()?;
+        let tos = got.cmsgs().expect("whole").find_map(|message| match message {
+            ControlMessageOwned::Ipv4Tos(tos) => Some(tos),
+            _ => None,
+        });
+        let tos = tos.expect("a TOS byte");
+        assert_eq!(tos & 0x1f, 0, "the low bits are zero");
+        let from = got.address.expect("an address");
+        let from = SocketAddr::from((from.ip(), from.port()));
+        let length = got.bytes;
+        Some(Seen { at: now(), from, level: tos >> 5, bytes: buffer[..length].to_vec() })
+    }
+
+    /// All that comes within this time.
+    fn all(&self, within: Duration) -> Vec<Seen> {
+        let end = now() + within;
+        let mut seen = Vec::new();
+        while let Some(left) = end.checked_duration_since(now()) {
+            seen.extend(self.next(left));
+        }
+        seen
+    }
+
+    /// The next packet of this type, at most two seconds away.
+    fn wait_for(&self, kind: Type) -> Seen {
+        until("a packet", || self.next(Duration::from_secs(2)).filter(|s| s.view().kind() == kind))
+    }
+}
+
+fn data(id: u64, length: u32, piece: u32, version: u16) -> Repr {
+    let data = Data {
+        message_bytes: length,
+        incoming_bytes: length.min(40_000),
+        ack: 0,
+        cutoffs_version: version,
+        backlog: 0,
+        flags: Flags::default(),
+    };
+    let ports = Ports { source: CLIENT, destination: SERVER };
+    let ports = if id & 1 == 0 { ports } else { ports.reversed() };
+    let extent = Extent { message: Message(id), offset_bytes: 0, length_bytes: piece };
+    Repr { ports, kind: Kind::Data(data), extent }
+}
+
+fn echo() -> Server {
+    Server::bind(&options(), Handler::inline(|question| question.into_bytes())).expect("a socket")
+}
+
+/// A server that answers everything with this many bytes.
+fn talkative(bytes: usize) -> Server {
+    let answer = message(bytes, 3);
+    Server::bind(&options(), Handler::inline(move |_| answer.clone())).expect("a socket")
+}
+
+fn only(kind: Type, seen: &[Seen]) -> Vec<&Seen> {
+    seen.iter().filter(|seen| seen.view().kind() == kind).collect()
+}
+
+#[test]
+fn clause_7_3_an_echo_has_the_id_plus_one_and_level_6_before_cutoffs_are_known() {
+    let (module, server) = (Module::new(), echo());
+    let question = message(100, 1);
+    module.ask(server.local_address(), ID, &question);
+    let answer = module.wait_for(Type::Data);
+    let view = answer.view();
+    assert_eq!(view.sender_id(), ID + 1);
+    assert_eq!((view.source_port(), view.destination_port()), (SERVER, CLIENT));
+    assert_eq!((answer.level, view.data_cutoffs_version()), (6, 0));
+    assert_eq!((view.message_bytes(), view.incoming_bytes(), view.sequence()), (100, 100, 0));
+    assert_eq!(answer.bytes[52..56], [0xff; 4], "the offset is in `sequence`");
+    assert_eq!(view.payload(), &question[..]);
+}
+
+#[test]
+fn clause_7_3_a_header_without_the_marks_of_the_disguise_is_accepted() {
+    let (module, server) = (Module::new(), echo());
+    let mut header = [0; HEADER_MAX_BYTES];
+    let length = data(ID, 5, 5, 1).emit(&dialect(), &mut header);
+    header[13] = 0;
+    header[18..20].copy_from_slice(&[0, 0]);
+    let packet = [&header[..length], b"plain"].concat();
+    module.socket.send_to(&packet, server.local_address()).expect("sent");
+    assert_eq!(module.wait_for(Type::Data).view().payload(), b"plain");
+}
+
+#[test]
+fn clause_7_3_a_stale_version_is_answered_by_cutoffs() {
+    let (module, server) = (Module::new(), echo());
+    module.data(server.local_address(), ID, 5, b"hello", 0);
+    let cutoffs = module.wait_for(Type::Cutoffs);
+    assert_eq!((cutoffs.level, cutoffs.view().sender_id()), (7, ID + 1));
+    let expected = [0, 0, 0, 0, 1_000_000, 15_000, 2_800, 200];
+    assert_eq!((cutoffs.view().cutoffs(), cutoffs.view().cutoffs_version()), (expected, 1));
+    module.wait_for(Type::Data);
+    module.ask(server.local_address(), ID + 2, b"again");
+    module.wait_for(Type::Data);
+    let later = module.all(Duration::from_millis(10));
+    assert!(only(Type::Cutoffs, &later).is_empty(), "this one knew them");
+}
+
+#[test]
+fn clause_7_3_a_long_answer_stops_at_40000_bytes_and_goes_on_at_the_granted_level() {
+    let (module, server) = (Module::new(), talkative(100_000));
+    let at = server.local_address();
+    module.ask(at, ID, b"all of it");
+    let seen = module.all(Duration::from_millis(60));
+    let unscheduled = only(Type::Data, &seen);
+    let sizes: Vec<usize> = unscheduled.iter().map(|s| s.view().payload().len()).collect();
+    assert_eq!(sizes, [vec![1_424; 28], vec![128]].concat());
+    for packet in &unscheduled {
+        assert_eq!((packet.level, packet.view().incoming_bytes()), (6, 40_000));
+    }
+    module.say(at, ID, Kind::Grant { offset_bytes: 100_000, priority: 1 });
+    let seen = module.all(Duration::from_millis(60));
+    let scheduled = only(Type::Data, &seen);
+    let sizes: Vec<usize> = scheduled.iter().map(|s| s.view().payload().len()).collect();
+    assert_eq!(sizes, [vec![1_424; 42], vec![192]].concat());
+    assert!(scheduled.iter().all(|s| s.level == 1), "TOS 0x20");
+    let all = [unscheduled, scheduled].concat();
+    let mut answer = vec![0; 100_000];
+    for packet in all {
+        let (view, start) = (packet.view(), packet.view().data_offset_bytes() as usize);
+        answer[start..start + view.payload().len()].copy_from_slice(view.payload());
+    }
+    assert!(answer == message(100_000, 3));
+}
+
+#[test]
+fn clause_7_3_a_long_question_is_granted_at_once_and_what_is_missing_asked_for_every_5_ticks() {
+    let (module, server) = (Module::new(), echo());
+    module.data(server.local_address(), ID, 100_000, &[7; 1_400], 1);
+    let seen = module.all(Duration::from_millis(70));
+    let grants = only(Type::Grant, &seen);
+    assert_eq!(grants[0].repr().kind, Kind::Grant { offset_bytes: 100_000, priority: 0 });
+    assert_eq!((grants[0].level, grants[0].view().sender_id()), (7, ID + 1));
+    let resends = only(Type::Resend, &seen);
+    assert!(resends.len() >= 3, "{}", resends.len());
+    for resend in &resends {
+        let all = Kind::Resend { offset_bytes: 1_400, length_bytes: 98_600, priority: 7 };
+        assert_eq!((resend.repr().kind, resend.level), (all, 7));
+    }
+    // Ticks may come late on a busy machine, and two of them close together after that, but five of
+    // them do not all vanish.
+    let whole = resends[resends.len() - 1].at - resends[0].at;
+    assert!(whole >= Duration::from_millis(4) * (resends.len() as u32 - 1), "{whole:?}");
+}
+
+#[test]
+fn clause_7_3_resend_for_an_unknown_id_is_answered_by_unknown() {
+    let (module, server) = (Module::new(), echo());
+    let kind = Kind::Resend { offset_bytes: 0, length_bytes: ALL_SENT, priority: 7 };
+    module.say(server.local_address(), 0x9876, kind);
+    let unknown = module.wait_for(Type::Unknown);
+    assert_eq!((unknown.view().sender_id(), unknown.level, unknown.bytes.len()), (0x9877, 7, 28));
+}
+
+#[test]
+fn clause_7_3_an_answer_without_ack_is_asked_about_every_tick_until_it_has_one() {
+    let (module, server) = (Module::new(), echo());
+    let at = server.local_address();
+    module.ask(at, ID, b"x");
+    module.wait_for(Type::Data);
+    let seen = module.all(Duration::from_millis(50));
+    let asked = only(Type::NeedAck, &seen);
+    assert!(asked.len() > 10, "{}", asked.len());
+    assert!(asked.len() <= 50, "{}", asked.len());
+    assert!(asked.iter().all(|s| s.view().sender_id() == ID + 1 && s.level == 7));
+    module.say(at, ID, Kind::Ack(Acks::default()));
+    until("it is forgotten", || Some(()).filter(|()| server.counters().exchanges == 0));
+    module.all(Duration::from_millis(5));
+    assert!(module.all(Duration::from_millis(30)).is_empty(), "the ACK silences it");
+}
+
+#[test]
+fn clause_2_11_a_server_that_computes_says_busy() {
+    let (to, replies) = std::sync::mpsc::channel();
+    let handler = Handler::new(move |_, reply| drop(to.send(reply)));
+    let server = Server::bind(&options(), handler).expect("a socket");
+    let (module, at) = (Module::new(), server.local_address());
+    module.ask(at, ID, b"x");
+    let reply = replies.recv().expect("the question comes");
+    let kind = Kind::Resend { offset_bytes: 0, length_bytes: ALL_SENT, priority: 7 };
+    module.say(at, ID, kind);
+    assert_eq!(module.wait_for(Type::Busy).view().sender_id(), ID + 1);
+    reply.send("done");
+    assert_eq!(module.wait_for(Type::Data).view().payload(), b"done");
+}
+
+#[test]
+fn clause_2_11_what_is_asked_for_again_is_sent_again_at_the_level_of_the_request() {
+    let (module, server) = (Module::new(), talkative(10_000));
+    let at = server.local_address();
+    module.ask(at, ID, b"x");
+    let first = module.all(Duration::from_millis(5));
+    assert!(only(Type::Data, &first).iter().all(|s| !s.view().is_retransmit()));
+    let kind = Kind::Resend { offset_bytes: 1_424, length_bytes: 2_848, priority: 5 };
+    module.say(at, ID, kind);
+    let seen = module.all(Duration::from_millis(30));
+    let again: Vec<_> = only(Type::Data, &seen)
+        .iter()
+        .map(|s| (s.view().data_offset_bytes(), s.level, s.view().is_retransmit()))
+        .collect();
+    assert_eq!(again, [(1_424, 5, true), (2_848, 5, true)]);
+}
+
+#[test]
+fn clause_2_14_a_name_from_the_wrong_side_is_dropped() {
+    let (module, server) = (Module::new(), echo());
+    let mut repr = data(ID + 1, 5, 5, 1);
+    repr.ports = Ports { source: CLIENT, destination: SERVER };
+    module.send(server.local_address(), &repr, b"wrong");
+    assert!(module.next(Duration::from_millis(20)).is_none());
+    until("it is counted", || Some(()).filter(|()| server.counters().wrong_port == 1));
+}
+
+#[test]
+fn clause_2_6_a_client_uses_level_6_until_it_has_cutoffs_and_then_those() {
+    let module = Module::new();
+    let client = Client::bind(&options()).expect("a socket");
+    let at = Peer::from(module.socket.local_addr().expect("bound"));
+    let mut last = None;
+    // Before CUTOFFS and after: level of a question of this length, and the version it names.
+    for (bytes, level, version) in
+        [(100, 6, 0), (100, 7, 1), (200, 7, 1), (201, 6, 1), (2_801, 5, 1), (15_001, 4, 1)]
+    {
+        let call = client.begin(at, message(bytes, 5), Some(Duration::from_secs(5)));
+        let question = module.wait_for(Type::Data);
+        let (view, id) = (question.view(), question.view().sender_id());
+        assert_eq!(id & 1, 0, "even");
+        assert!(view.source_port() >= 0x8000 && view.destination_port() == SERVER);
+        assert_eq!((question.level, view.data_cutoffs_version()), (level, version), "{bytes}");
+        assert_eq!(view.message_bytes() as usize, bytes);
+        // The last answer is acknowledged on the way [homa 2.12].
+        assert_eq!(view.piggybacked_ack(), last.map(|id| (id, SERVER)));
+        let ports = Ports { source: SERVER, destination: view.source_port() };
+        if version == 0 {
+            let own = Cutoffs::new(8, &[200, 2_800, 15_000]).expect("ascending");
+            let kind = Kind::Cutoffs(Published::new(&own, 1));
+            let extent = Extent { message: Message(id | 1), offset_bytes: 0, length_bytes: 0 };
+            module.send(question.from, &Repr { ports, kind, extent }, b"");
+        }
+        let answer = Repr { ports, ..data(id | 1, 2, 2, 1) };
+        module.send(question.from, &answer, b"ok");
+        assert_eq!(call.wait(), Ok(Bytes::from("ok")));
+        module.all(Duration::from_millis(2));
+        last = Some(id);
+    }
+}
+
+#[test]
+fn clause_2_12_a_client_answers_need_ack_with_all_that_it_owes() {
+    let module = Module::new();
+    let client = Client::bind(&options()).expect("a socket");
+    let at = Peer::from(module.socket.local_addr().expect("bound"));
+    let mut ids = Vec::new();
+    let calls: Vec<_> = (0..3).map(|_| client.begin(at, "x", None)).collect();
+    let mut from = None;
+    for _ in 0..3 {
+        let question = module.wait_for(Type::Data);
+        ids.push((question.view().sender_id(), question.view().source_port()));
+        from = Some(question.from);
+    }
+    let from = from.expect("three questions");
+    for &(id, port) in &ids {
+        let ports = Ports { source: SERVER, destination: port };
+        module.send(from, &Repr { ports, ..data(id | 1, 2, 2, 1) }, b"ok");
+    }
+    for call in calls {
+        assert_eq!(call.wait(), Ok(Bytes::from("ok")));
+    }
+    let (id, port) = ids[1];
+    let ports = Ports { source: SERVER, destination: port };
+    let extent = Extent { message: Message(id | 1), offset_bytes: 0, length_bytes: 0 };
+    module.send(from, &Repr { ports, kind: Kind::NeedAck, extent }, b"");
+    let ack = module.wait_for(Type::Ack);
+    let mut named: Vec<u64> = ack.view().acks().map(|(id, _)| id).collect();
+    named.sort_unstable();
+    let mut expected: Vec<u64> = ids.iter().map(|&(id, _)| id).collect();
+    expected.sort_unstable();
+    assert_eq!((named, ack.view().ack_count()), (expected, 3));
+    assert!(ack.view().acks().all(|(_, port)| port == SERVER));
+}
+
+/// A network namespace, removed when it goes.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    fn ip(args: &[&str]) -> bool {
+        let output = Command::new("ip").args(args).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+
+    fn make() -> Option<Namespace> {
+        let name = format!("cavy-homa-{}", std::process::id());
+        let made = Namespace::ip(&["netns", "add", &name]).then_some(Namespace { name })?;
+        Namespace::ip(&["-n", &made.name, "link", "set", "lo", "up"]).then_some(made)
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        Namespace::ip(&["netns", "delete", &self.name]);
+    }
+}
+
+#[test]
+fn clause_7_1_raw_ip_in_a_namespace_of_its_own() {
+    let Some(namespace) = Namespace::make() else {
+        println!("skipped: no right to make a network namespace, or no `ip`");
+        return;
+    };
+    let itself = std::env::current_exe().expect("a test has a file");
+    let output = Command::new("ip")
+        .args(["netns", "exec", &namespace.name])
+        .arg(itself)
+        .args(["--exact", "raw_ip_between_two_addresses", "--ignored"])
+        .output()
+        .expect("`ip` runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "needs CAP_NET_RAW; another test runs it in a network namespace"]
+fn raw_ip_between_two_addresses() {
+    let patient = homa_network::patient();
+    let options = |last| {
+        let mut options = Options::raw(Ipv4Addr::new(127, 0, 0, last).into());
+        options.config.recovery = patient.config.recovery;
+        options
+    };
+    let server = Server::bind(&options(1), Handler::inline(|question| question.into_bytes()));
+    let server = server.expect("a raw socket");
+    let client = Client::bind(&options(2)).expect("a raw socket");
+    for bytes in [1, 1_424, 1_425, 100_000, 1_000_000] {
+        let question = message(bytes, 8);
+        let answer = client.call(server.local_address(), question.clone());
+        assert!(answer == Ok(question), "{bytes}");
+    }
+    // Both sockets see every packet of the protocol that is for their address, and nothing else.
+    let counters = server.counters();
+    assert_eq!((counters.wrong_port, counters.malformed.iter().sum::<u64>()), (0, 0));
+}
