@@ -123,11 +123,11 @@ fn clause_2_7_linux_window() {
 fn clause_3_1_basic_grants_everybody() {
     let mut talk = Talk::new(&Config::basic());
     for peer in 1..=40 {
-        talk.rx(peer, 2, data(500_000, 0, 1_470, 7 * 1_470, Flags::ASKS));
+        talk.rx(peer, 2, data(500_000, 0, 1_442, 7 * 1_442, Flags::ASKS));
     }
     let granted = levels(&mut talk);
     assert_eq!(granted.len(), 40);
-    assert!(granted.iter().all(|&(_, to, level)| to == (1 + 7 + 5) * 1_470 && level == 0));
+    assert!(granted.iter().all(|&(_, to, level)| to == (1 + 7 + 5) * 1_442 && level == 0));
     assert!(!talk.homa.is_withholding());
 }
 

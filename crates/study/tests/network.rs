@@ -68,7 +68,7 @@ fn homa_5_2_priorities_and_limits_each_serve_short_messages() {
 }
 
 #[test]
-fn homa_5_10_control_keeps_an_incast_from_overflowing() {
+fn homa_5_10_control_spares_an_incast_nearly_all_its_losses() {
     let made = run(&star(
         "buffer = { shared_bytes = 300_000, alpha = 1 }\n\
          [traffic]\npattern = \"incast\"\nconcurrent = 500\n\
@@ -77,8 +77,13 @@ fn homa_5_10_control_keeps_an_incast_from_overflowing() {
          [run]\nduration_ms = 10\nreplications = 1\nown_best = false",
     ));
     let of = |label| made.of("base", label).next().expect("a point");
-    assert!(of("without").packets.dropped > 0, "the burst does not fit");
-    assert_eq!(of("with").packets.dropped, 0, "marked answers wait for grants");
+    // Not all: the grants that N first packets bring at once still overflow (docs/models/homa.md).
+    let lost = |label| {
+        let packets = &of(label).packets;
+        packets.dropped as f64 / packets.sent as f64
+    };
+    assert!(lost("without") > 0.3, "the burst does not fit: {}", lost("without"));
+    assert!(lost("with") < 0.02, "marked answers wait for grants: {}", lost("with"));
     let goodput = of("with").answers_gbps.expect("answers");
     assert!((8.0..10.0).contains(&goodput), "{goodput} of 10 Gb/s");
 }
