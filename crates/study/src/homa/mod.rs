@@ -5,7 +5,7 @@
 //! values its claims are about. What the claims expect is in `claims/homa.toml`, which nothing here
 //! reads.
 //!
-//! **Reading order.** [`slowdown`], the main table; `cluster`; then the rest in any order. `measure`
+//! **Reading order.** `slowdown`, the main table; `cluster`; then the rest in any order. `measure`
 //! and `show` are what they share.
 
 mod beyond;
