@@ -235,6 +235,10 @@ pub struct Load {
     /// How senders wait for the next request.
     #[arg(long, value_enum, value_name = "HOW", default_value = "hybrid")]
     pub wait: Wait,
+    /// Let senders go before all ordinary threads (SCHED_FIFO; needs root or CAP_SYS_NICE), so that
+    /// they are on time where a busy server shares their cores.
+    #[arg(long)]
+    pub first: bool,
     /// How long to wait for an answer.
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = quantity::positive_span)]
     pub timeout: Span,
@@ -317,6 +321,8 @@ fn request(text: &str) -> Result<Request, String> {
 pub enum StudyName {
     /// Timed slots: High Bimodal a thousand times slower, 14 workers, 90 % load.
     L1,
+    /// A pool of 14 connections to a database: slots instead of threads.
+    L2,
     /// An embedded store, bound by processors: 2 workers, where DARC gains and where it loses.
     L3,
     /// Work that changes four times: Figure 8 a thousand times slower.
@@ -346,6 +352,8 @@ pub enum PeerName {
     PriorityPool,
     /// The Go runtime: a goroutine a request, a semaphore of as many slots.
     Go,
+    /// tokio's semaphore: what connection pools have (l2 only).
+    Semaphore,
 }
 
 /// `cavy-live study`.
@@ -355,6 +363,7 @@ pub enum PeerName {
   cavy-live study l1 --quick                         three minutes, one repetition
   cavy-live study l1 --repetitions 5                 as the specification asks: an hour and a half
   cavy-live study l4 --seconds 30 --peers darc,c-fcfs,spawn-blocking
+  cavy-live study l2 --peers darc,semaphore          a pool of connections
   cavy-live study l3 --json > l3.json
 
 All peers meet the same arrivals, in turns, so that a busy minute of the machine hits all of them.
@@ -366,14 +375,14 @@ pub struct Study {
     /// Which; all when absent.
     #[arg(value_enum, value_name = "STUDY")]
     pub studies: Vec<StudyName>,
-    /// Length of one run, for l4 of each phase; 120 (l1), 20 (l3), 20 (l4) or 10 (costs) when
+    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 (l3), 20 (l4) or 10 (costs) when
     /// absent.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
     pub seconds: Option<f64>,
     /// Runs of each peer, each with arrivals of its own; 5 when absent.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub repetitions: Option<u16>,
-    /// Short: 20 s (l1), 10 s (l3), 5 s (l4, each phase) or 5 s (costs), one repetition.
+    /// Short: 20 s (l1), 15 s (l2), 10 s (l3), 5 s (l4, each phase) or 5 s (costs), one repetition.
     #[arg(long)]
     pub quick: bool,
     /// Whom to compare, such as `darc,spawn-blocking`; all when absent.

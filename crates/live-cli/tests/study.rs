@@ -152,6 +152,51 @@ fn altered(recording: &Path, folder: &Path) {
 }
 
 #[test]
+fn connections_answer_everything() {
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let report = study(folder.path(), &["l2", "--seconds", "0.4", "--repetitions", "2"]);
+    let l2 = figure(&report, "live.l2");
+    let peers = ["DARC", "c-FCFS", "fixed priority", "tokio semaphore", "two pools"];
+    let labs = ["lab: DARC", "lab: c-FCFS", "lab: fixed priority"];
+    for name in ["latency-get", "latency-report"] {
+        all_answered(table(l2, name), &[&peers[..], &labs].concat());
+    }
+    assert_eq!(rows(table(l2, "machine")).len(), 2 * peers.len(), "a row for each run");
+    // The database is a process of its own, and ends with the study.
+    assert_eq!(verdict(&report, "live.l2.darc_short_p99"), "too_short");
+}
+
+#[test]
+fn a_study_without_a_peer_is_not_a_study() {
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let out = folder.path().to_string_lossy();
+    let output = call(&[
+        "study",
+        "l1",
+        "l2",
+        "--peers",
+        "semaphore",
+        "--seconds",
+        "0.3",
+        "-r",
+        "1",
+        "--probe",
+        "0s",
+        "--out",
+        &out,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("SKIPPED: l1"), "{said}");
+    let output = call(&["study", "l2", "--peers", "rayon", "--out", &out]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("SKIPPED: l2") && said.contains("nobody is left"), "{said}");
+}
+
+#[test]
 fn the_store_answers_everything_in_both_cases() {
     let _alone = alone();
     let folder = TempDir::new().expect("a folder");
@@ -256,7 +301,7 @@ fn mistakes_about_studies() {
     let folder = TempDir::new().expect("a folder");
     let out = folder.path().to_string_lossy().into_owned();
     let calls: [&[&str]; 10] = [
-        &["study", "l2"],
+        &["study", "l5"],
         &["study", "l1", "--seconds", "0"],
         &["study", "l1", "--seconds", "-3"],
         &["study", "l1", "--seconds", "2min"],

@@ -80,6 +80,7 @@ fn options(args: &Load, stop: Arc<AtomicBool>) -> Options {
             args::Wait::Hybrid => Wait::Hybrid,
             args::Wait::Sleep => Wait::Sleep,
         },
+        first: args.first,
         warmup: args.warmup,
         patience: args.timeout,
         shortest_service: args.shortest_service,

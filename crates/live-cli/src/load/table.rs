@@ -149,11 +149,11 @@ fn figure(value: Option<f64>) -> String {
 
 fn machine(machine: &Machine) -> String {
     let mut out = format!(
-        "machine: Linux {}, {}, {} cores, scheduling {}, timer slack {} ns\n",
+        "machine: Linux {}, {}, {} cores, scheduling of the senders {}, timer slack {} ns\n",
         machine.kernel,
         machine.processor,
         machine.cores,
-        machine.scheduling,
+        machine.senders,
         machine.timer_slack_ns.map_or("?".to_string(), |ns| ns.to_string())
     );
     for (name, moment) in [("before", &machine.before), ("after", &machine.after)] {

@@ -19,10 +19,11 @@ pub const SECONDS: (f64, f64) = (120.0, 20.0);
 /// Workers `[persephone 2.11]`.
 pub const WORKERS: u16 = 14;
 /// Service times `[persephone 4.1]`, times a thousand.
-const SHORT: Span = Span::from_ms(1);
-const LONG: Span = Span::from_ms(100);
+pub const SHORT: Span = Span::from_ms(1);
+/// Of long requests.
+pub const LONG: Span = Span::from_ms(100);
 /// Share of what the workers can do.
-const LOAD: f64 = 0.9;
+pub const LOAD: f64 = 0.9;
 
 /// The comparison.
 pub fn trial(settings: &Settings) -> Result<Trial, Fault> {
@@ -46,7 +47,7 @@ pub fn trial(settings: &Settings) -> Result<Trial, Fault> {
         schedules,
         warmup,
         shortest: None,
-        peers: settings.peers.clone(),
+        peers: settings.pools(),
         lines: false,
         record: true,
         wait: None,

@@ -49,7 +49,7 @@ fn trial(settings: &Settings, case: &Case, work: &Work, cost: &Measured) -> Resu
         warmup,
         shortest: Some(short),
         // There is no such store for Go.
-        peers: settings.peers.iter().copied().filter(|&peer| peer != PeerName::Go).collect(),
+        peers: settings.pools().into_iter().filter(|&peer| peer != PeerName::Go).collect(),
         lines: false,
         record: true,
         wait: None,

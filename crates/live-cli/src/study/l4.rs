@@ -74,7 +74,7 @@ fn trial(settings: &Settings) -> Result<Trial, Fault> {
         schedules,
         warmup: Span::ZERO,
         shortest: None,
-        peers: settings.peers.clone(),
+        peers: settings.pools(),
         lines: true,
         record: false,
         wait: None,

@@ -2,13 +2,14 @@
 //! the machine was like `[persephone 7.7]`.
 //!
 //! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
-//! for all, in turns), then the studies `l1`, `l3`, `l4` and `costs`, and `finding` (claims).
+//! for all, in turns), then the studies `l1` to `l4` and `costs`, and `finding` (claims).
 
 mod costs;
 mod finding;
 mod floors;
 pub mod folder;
 mod l1;
+mod l2;
 mod l3;
 mod l4;
 mod peers;
@@ -59,6 +60,19 @@ impl Settings {
     /// The seed of each repetition.
     fn seeds(&self) -> impl Iterator<Item = u64> {
         (0..u64::from(self.repetitions)).map(|repetition| self.seed.wrapping_add(repetition))
+    }
+
+    /// Those asked for who run jobs on threads of their own.
+    fn pools(&self) -> Vec<PeerName> {
+        self.peers.iter().copied().filter(|&peer| peer != PeerName::Semaphore).collect()
+    }
+
+    fn has_peers_for(&self, study: StudyName) -> bool {
+        match study {
+            StudyName::L2 => !l2::peers(self).is_empty(),
+            StudyName::Costs => true,
+            StudyName::L1 | StudyName::L3 | StudyName::L4 => !self.pools().is_empty(),
+        }
     }
 
     /// Types of constant service times.
@@ -150,6 +164,7 @@ struct Heard {
     met_p999_us: Option<f64>,
     stalled_ratio: Option<f64>,
     doubted: bool,
+    senders: &'static str,
     schedule: u64,
 }
 
@@ -169,6 +184,7 @@ impl Part {
             Heard {
                 met_p999_us: machine.met_p999_us(),
                 stalled_ratio: stalled.reduce(f64::max),
+                senders: machine.senders,
                 doubted: !round.doubts().is_empty(),
                 schedule: u64::from_str_radix(&round.report.schedule_digest, 16).unwrap_or(0),
             }
@@ -195,7 +211,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let started = clock::now();
     let settings = settings(args)?;
     let chosen = if args.studies.is_empty() {
-        vec![StudyName::L1, StudyName::L3, StudyName::L4, StudyName::Costs]
+        vec![StudyName::L1, StudyName::L2, StudyName::L3, StudyName::L4, StudyName::Costs]
     } else {
         args.studies.clone()
     };
@@ -205,14 +221,23 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let mut document = blank(args, &settings, &machine);
     let mut digest = Digest::new();
     for study in chosen {
+        if !settings.has_peers_for(study) {
+            terminal::talk(&format!(
+                "SKIPPED: {}: no peer that was asked for takes part",
+                name(study)
+            ));
+            continue;
+        }
         let (name, part) = match study {
             StudyName::L1 => ("l1", l1::run(&settings)?),
+            StudyName::L2 => ("l2", l2::run(&settings)?),
             StudyName::L3 => ("l3", l3::run(&settings)?),
             StudyName::L4 => ("l4", l4::run(&settings)?),
             StudyName::Costs => ("costs", costs::run(&settings)?),
         };
         let quiet = part.quiet();
         document.facts.push((format!("quiet enough ({name})"), quiet.words()));
+        document.facts.push((format!("generator ({name})"), generator(&part.heard)));
         document.facts.extend(part.facts);
         let again = settings.command(name);
         document.claims.extend(finding::judge(&part.findings, quiet, &again));
@@ -221,12 +246,22 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
             digest.fold(heard.schedule);
         }
     }
-    if let Some(figure) = document.figures.last_mut() {
-        figure.tables.push(floors.table());
-    }
+    let Some(last) = document.figures.last_mut() else {
+        return Err(Fault::new("nobody is left to compare").code(FAILED));
+    };
+    last.tables.push(floors.table());
     document.digest = format!("{:016x}", digest.value());
     document.elapsed_s = clock::now().since(started).as_us() / 1e6;
     finish(args, &settings, &document)
+}
+
+/// How the generator's thread was scheduled, in words.
+fn generator(heard: &[Heard]) -> String {
+    match heard.first().map_or("", |heard| heard.senders) {
+        "fifo" => "its thread goes before those of the pools (SCHED_FIFO), so that they do not make it late",
+        _ => "an ordinary thread, which busy pools make late: going first was not permitted (root or CAP_SYS_NICE)",
+    }
+    .to_string()
 }
 
 fn finish(args: &Study, settings: &Settings, document: &Document) -> Result<ExitCode, Fault> {
@@ -298,6 +333,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         fact("repetitions", format!("{}, each with a seed of its own", settings.repetitions)),
         fact("percentiles", "over all repetitions together, given where 100 requests lie beyond; in brackets the smallest and greatest of one repetition".into()),
         fact("warm-up", "the first tenth of each run (not l4)".into()),
+        fact("doubts", "the generator was late by more than a tenth of the shortest service time, or missed the rate".into()),
         fact("cores", "no thread is bound to one".into()),
     ];
     if let Some(floors) = &machine.floors {
@@ -335,6 +371,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
 fn name(study: StudyName) -> &'static str {
     match study {
         StudyName::L1 => "l1",
+        StudyName::L2 => "l2",
         StudyName::L3 => "l3",
         StudyName::L4 => "l4",
         StudyName::Costs => "costs",

@@ -153,10 +153,7 @@ pub fn environment(rounds: &[Round]) -> Table {
     };
     Table {
         id: "machine".to_string(),
-        title: "The machine during each run: the worse of the probes before and after, and the \
-                lateness of the generator. Doubts: it was late by more than a tenth of the shortest \
-                service time, or missed the rate"
-            .to_string(),
+        title: "The machine during each run (worse probe of two), and the generator".to_string(),
         columns: columns.map(str::to_string).to_vec(),
         rows: rounds.iter().map(row).collect(),
     }

@@ -119,6 +119,8 @@ impl Session {
         let options = Options {
             model: Model::Open,
             wait: trial.wait.unwrap_or(self.wait),
+            // All peers have started their threads by now.
+            first: true,
             warmup: trial.warmup,
             patience: PATIENCE,
             shortest_service: trial.shortest,

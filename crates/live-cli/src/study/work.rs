@@ -1,5 +1,6 @@
 //! What requests do while they hold a thread.
 
+use super::peers::Database;
 use crate::faults::{FAILED, Fault};
 use crate::sched::store::{self, Store};
 use cavy_core::Span;
@@ -24,6 +25,8 @@ pub enum Work {
         /// SCANs of a long one.
         scans: u32,
     },
+    /// A query over a connection that is chosen for it.
+    Query(Arc<Database>),
     /// Nothing: what remains is the cost of handing over.
     Nothing,
 }
@@ -38,6 +41,8 @@ impl Work {
     pub fn run(&self, kind: u16, service: Span) -> Outcome {
         match self {
             Work::Nothing => Outcome::Answered,
+            // Connections are asked, not threads: `peers::connections`.
+            Work::Query(_) => Outcome::ServerError,
             Work::Timed => {
                 let end = clock::now() + service;
                 if !SHARP.replace(true) {

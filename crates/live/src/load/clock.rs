@@ -1,12 +1,20 @@
 //! The clock of live runs, and waiting for a moment on it.
 //!
 //! A sleeping thread is woken 4 to 60 us late; a spinning one is not, but takes a core. Between the
-//! two, a hybrid sleeps until shortly before the moment and spins the rest.
+//! two, a hybrid sleeps until shortly before the moment and spins the rest. An ordinary thread that
+//! shares its core with busy ones is late by milliseconds however it waits; [`go_first`] helps.
 
 use cavy_core::{Instant, Span};
 use rustix::thread::{ClockId, clock_nanosleep_absolute};
 use rustix::time::{Timespec, clock_gettime};
 use std::num::NonZeroU64;
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadPriorityValue, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
+
+/// The real-time priority, from 1 to 99: before ordinary threads, after what the kernel needs.
+const FIRST: u8 = 20;
 
 /// How a sender waits for the next request's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
@@ -14,7 +22,7 @@ use std::num::NonZeroU64;
 pub enum Wait {
     /// Reads the clock until it is time: exact, and takes a whole core.
     Spin,
-    /// Sleeps until [`SPIN_SPAN`] before the time, then spins.
+    /// Sleeps until shortly before the time, then spins.
     #[default]
     Hybrid,
     /// Sleeps until the time: gentle, and some microseconds late.
@@ -24,6 +32,9 @@ pub enum Wait {
 /// How long before its time a hybrid wait stops sleeping: more than a sleeper is usually late.
 pub const SPIN_SPAN: Span = Span::from_us(80);
 
+/// The same for a thread that goes first: it is woken at once, and what it spins is taken from others.
+pub const SPIN_SPAN_FIRST: Span = Span::from_us(25);
+
 /// Now, on the monotonic clock of this machine.
 pub fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
@@ -32,13 +43,19 @@ pub fn now() -> Instant {
 }
 
 impl Wait {
-    /// Returns when `deadline` has come, with the time it then was.
+    /// Returns when `deadline` has come, with the time it then was. A hybrid spins for
+    /// [`SPIN_SPAN`].
     pub fn until(self, deadline: Instant) -> Instant {
+        self.until_with(deadline, SPIN_SPAN)
+    }
+
+    /// The same, with the time that a hybrid spins.
+    pub fn until_with(self, deadline: Instant, spin: Span) -> Instant {
         match self {
             Wait::Spin => spin_until(deadline),
             Wait::Sleep => sleep_until(deadline),
             Wait::Hybrid => {
-                let slept = Instant::from_ns(deadline.as_ns().saturating_sub(SPIN_SPAN.as_ns()));
+                let slept = Instant::from_ns(deadline.as_ns().saturating_sub(spin.as_ns()));
                 if now() < slept {
                     sleep_until(slept);
                 }
@@ -80,6 +97,16 @@ fn sleep_until(deadline: Instant) -> Instant {
 pub fn sharpen_timers() -> Option<u64> {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     rustix::thread::current_timer_slack().ok()
+}
+
+/// Makes this thread go before all ordinary threads (`SCHED_FIFO`), if the system lets it: true when
+/// it does now. It needs `CAP_SYS_NICE` or a limit on `rtprio`. Threads that it starts inherit this,
+/// so whatever is to be ordinary must be started before.
+pub fn go_first() -> bool {
+    let Ok(priority) = ThreadPriorityValue::try_from(FIRST) else { return false };
+    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let priority = ThreadPriority::Crossplatform(priority);
+    set_thread_priority_and_policy(thread_native_id(), priority, fifo).is_ok()
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ pub struct Machine {
     /// How the kernel schedules this process: `other` shares cores by weight, `fifo` and `rr` go
     /// before all others.
     pub scheduling: &'static str,
+    /// The same for the senders, which may have asked to go first; empty when there were none.
+    pub senders: &'static str,
     /// How late the kernel may wake a sleeper, for senders, in nanoseconds.
     pub timer_slack_ns: Option<u64>,
     /// Before the run.
@@ -98,7 +100,7 @@ impl Machine {
         Machine {
             kernel: file("/proc/sys/kernel/osrelease").trim().to_string(),
             processor: model.trim().to_string(),
-            scheduling: scheduling(&file("/proc/thread-self/stat")),
+            scheduling: scheduling_here(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             floors: (!probe.is_zero()).then(Floors::measure),
             before: Moment::look(probe),
@@ -136,6 +138,11 @@ impl Moment {
 fn load_average(text: &str) -> Option<[f64; 3]> {
     let mut numbers = text.split_whitespace().map(|word| word.parse().ok());
     Some([numbers.next()??, numbers.next()??, numbers.next()??])
+}
+
+/// The scheduling policy of the current thread, as in [`Machine::scheduling`].
+pub fn scheduling_here() -> &'static str {
+    scheduling(&file("/proc/thread-self/stat"))
 }
 
 /// The scheduling policy of a thread, from its `stat`: field 41, where the name in parentheses is

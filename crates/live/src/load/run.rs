@@ -1,8 +1,8 @@
 //! The senders.
 
-use crate::load::clock::{self, Wait};
+use crate::load::clock::{self, SPIN_SPAN, SPIN_SPAN_FIRST, Wait};
 use crate::load::ledger::{Keep, Ledger, Line};
-use crate::load::machine::Machine;
+use crate::load::machine::{self, Machine};
 use crate::load::report::{self, Report};
 use crate::load::schedule::{Entry, Schedule};
 use crate::load::target::{Outcome, Target, Ticket};
@@ -40,6 +40,10 @@ pub struct Options {
     pub model: Model,
     /// How senders wait.
     pub wait: Wait,
+    /// Senders go before all ordinary threads, where the system permits it; for runs that keep the
+    /// cores busy which the senders share. The report says what came of it. Whatever a target starts
+    /// while it sends inherits that, so it should start its threads before.
+    pub first: bool,
     /// Requests before this time are sent, and counted nowhere.
     pub warmup: Span,
     /// How long to wait for answers after the last request.
@@ -62,6 +66,7 @@ impl Default for Options {
         Options {
             model: Model::Open,
             wait: Wait::default(),
+            first: false,
             warmup: Span::ZERO,
             patience: Span::from_ms(10_000),
             shortest_service: None,
@@ -135,6 +140,7 @@ pub fn run(
         let sent = outcome?;
         last = last.max(sent.last);
         slack = slack.max(sent.timer_slack_ns);
+        machine.senders = sent.scheduling;
     }
     // Targets that end by themselves get their time as well.
     let patience = Duration::from_nanos(options.patience.as_ns());
@@ -152,6 +158,7 @@ pub fn run(
 struct Sent {
     last: Instant,
     timer_slack_ns: Option<u64>,
+    scheduling: &'static str,
 }
 
 struct Sender<'a> {
@@ -166,19 +173,22 @@ struct Sender<'a> {
 impl Sender<'_> {
     fn send_all(&self, target: &mut dyn Target) -> Sent {
         let timer_slack_ns = clock::sharpen_timers();
+        let first = self.options.first && clock::go_first();
+        let scheduling = machine::scheduling_here();
+        let spin = if first { SPIN_SPAN_FIRST } else { SPIN_SPAN };
         let last = match self.options.model {
-            Model::Open => self.send_open(target),
+            Model::Open => self.send_open(target, spin),
             Model::Closed { clients } => self.send_closed(target, clients),
         };
         target.drain(clock::now() + self.options.patience);
-        Sent { last, timer_slack_ns }
+        Sent { last, timer_slack_ns, scheduling }
     }
 
     fn stopped(&self) -> bool {
         self.options.stop.load(Ordering::Relaxed)
     }
 
-    fn send_open(&self, target: &mut dyn Target) -> Instant {
+    fn send_open(&self, target: &mut dyn Target, spin: Span) -> Instant {
         let mut last = self.start;
         let entries = self.schedule.entries().iter().enumerate();
         for (index, entry) in entries.skip(self.place).step_by(self.senders) {
@@ -186,7 +196,7 @@ impl Sender<'_> {
             if !self.wait_for(intended) {
                 break;
             }
-            let taken = self.options.wait.until(intended);
+            let taken = self.options.wait.until_with(intended, spin);
             target.submit(self.ticket(index, entry, intended, taken));
             last = taken;
         }

@@ -29,6 +29,20 @@ fn plain() -> Options {
     Options { probe: Span::ZERO, force: true, wait: Wait::Sleep, ..Options::default() }
 }
 
+#[test]
+fn senders_go_first_where_they_may_and_the_report_says_so() {
+    let before = machine::scheduling_here();
+    let may = std::thread::spawn(clock::go_first).join().expect("no panic");
+    let schedule = even(20, Span::from_us(500), &["only"]);
+    let options = Options { first: true, wait: Wait::Hybrid, ..plain() };
+    let target = Stalling { at: usize::MAX, stall: Span::ZERO };
+    let report = run(&schedule, vec![Box::new(target)], &options).expect("a run");
+    assert_eq!(report.types[0].answered, 20);
+    assert_eq!(report.machine.senders == "fifo", may, "{}", report.machine.senders);
+    // Only the senders, not whoever started them.
+    assert_eq!(machine::scheduling_here(), before);
+}
+
 /// Answers at once, but for one request, at which it stalls the sender.
 struct Stalling {
     at: usize,

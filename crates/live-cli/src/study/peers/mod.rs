@@ -4,6 +4,7 @@
 //! All of them are handed the same tickets by the same generator, do the same work on as many
 //! threads or slots, and refuse nothing before a backlog of [`QUEUE_LIMIT`] requests.
 
+mod connections;
 mod go;
 mod threads;
 
@@ -16,8 +17,10 @@ use cavy_live::metrics::Stats;
 use cavy_live::pool::Driver;
 use cavy_live::{Kind, Policy, Pool, Shutdown, darc};
 use cavy_sched::darc::Config;
+pub use connections::Database;
 pub use go::Go;
 use std::path::PathBuf;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 use threads::{ByPriority, Channel, Split};
 
@@ -26,7 +29,7 @@ pub const QUEUE_LIMIT: u32 = 1 << 20;
 
 impl PeerName {
     /// All, in the order in which they run.
-    pub const ALL: [PeerName; 9] = [
+    pub const ALL: [PeerName; 10] = [
         PeerName::Darc,
         PeerName::CFcfs,
         PeerName::FixedPriority,
@@ -36,6 +39,7 @@ impl PeerName {
         PeerName::TwoPools,
         PeerName::PriorityPool,
         PeerName::Go,
+        PeerName::Semaphore,
     ];
 
     /// As in tables.
@@ -50,6 +54,7 @@ impl PeerName {
             PeerName::TwoPools => "two pools",
             PeerName::PriorityPool => "priority-queue pool",
             PeerName::Go => "Go runtime",
+            PeerName::Semaphore => "tokio semaphore",
         }
     }
 
@@ -65,6 +70,7 @@ impl PeerName {
             PeerName::TwoPools => "two_pools",
             PeerName::PriorityPool => "priority_pool",
             PeerName::Go => "go",
+            PeerName::Semaphore => "semaphore",
         }
     }
 
@@ -168,6 +174,9 @@ pub fn start(
     record: Option<PathBuf>,
 ) -> Result<Rig, Fault> {
     let failed = |error: String| Fault::new(format!("{}: {error}", peer.label())).code(FAILED);
+    if let Work::Query(database) = &bench.work {
+        return connections::start(peer, bench, database);
+    }
     if let Some(policy) = peer.policy(bench.window) {
         return ours(policy, bench, record).map_err(failed);
     }
@@ -185,6 +194,7 @@ pub fn start(
                 .thread_keep_alive(Duration::from_secs(3_600))
                 .build();
             let runtime = runtime.map_err(|error| failed(error.to_string()))?;
+            warm(&runtime, workers);
             Rig::new(SpawnBlocking { runtime, work: bench.work.clone() })
         }
         PeerName::TwoPools => {
@@ -201,6 +211,7 @@ pub fn start(
             Some(go) => go.start(bench.workers).map_err(failed)?,
             None => return Err(failed("there is no Go program".to_string())),
         },
+        PeerName::Semaphore => return Err(failed("it runs no jobs".to_string())),
         // The three of ours have been started above.
         PeerName::Channel | PeerName::Darc | PeerName::CFcfs | PeerName::FixedPriority => {
             let pool = Channel::start(workers).map_err(|error| failed(error.to_string()))?;
@@ -208,6 +219,24 @@ pub fn start(
         }
     };
     Ok(rig)
+}
+
+/// Makes tokio start all its blocking threads: otherwise the generator would start them, and they
+/// would inherit that it goes first.
+fn warm(runtime: &tokio::runtime::Runtime, workers: usize) {
+    let meet = Arc::new(Barrier::new(workers));
+    let wait = |_| {
+        let meet = Arc::clone(&meet);
+        runtime.spawn_blocking(move || {
+            meet.wait();
+        })
+    };
+    let all: Vec<_> = (0..workers).map(wait).collect();
+    runtime.block_on(async {
+        for one in all {
+            let _ = one.await;
+        }
+    });
 }
 
 fn ours(policy: Policy, bench: &Bench, record: Option<PathBuf>) -> Result<Rig, String> {
