@@ -283,7 +283,7 @@ impl Witness {
                 seen.present -= 1;
                 seen.work_ns += service.expect("the world measures").as_ns();
             }
-            Input::Yielded { .. } | Input::Resize { .. } => {}
+            Input::Skipped { .. } | Input::Yielded { .. } | Input::Resize { .. } => {}
         }
     }
 

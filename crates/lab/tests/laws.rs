@@ -87,7 +87,9 @@ impl Machine for Scripted {
             Input::Yielded { worker, req } => {
                 format!("yield {} on {}", self.number(req), worker.0)
             }
-            Input::Resize { .. } => unreachable!("nobody resizes"),
+            Input::Skipped { .. } | Input::Resize { .. } => {
+                unreachable!("nobody gives up or resizes")
+            }
         };
         self.play(what, cx);
     }

@@ -145,21 +145,26 @@ impl<P> Dispatch<P> {
         (step.grants, step.dropped)
     }
 
-    /// `worker` ran `req` to its end; `service` is what it measured itself.
+    /// `worker` is done with `req`. `service` is what it measured itself; `None` when it ran nothing,
+    /// because nobody waits for the request any more.
     pub(crate) fn finished(
         &mut self,
         now: Instant,
         worker: Worker,
         req: Req,
-        service: Span,
+        service: Option<Span>,
     ) -> Grants<P> {
-        if let Some(request) = self.requests.get(req.0 as usize) {
+        if let (Some(request), Some(_)) = (self.requests.get(req.0 as usize), service) {
             let tally = &mut self.tallies[request.kind.0 as usize];
             tally.finished += 1;
             let now = now.max(self.last);
             tally.occupancy.saturating_record(now.since(request.granted).as_ns());
         }
-        let step = self.step(now, Input::Finished { worker, req, service: Some(service) });
+        let input = match service {
+            Some(_) => Input::Finished { worker, req, service },
+            None => Input::Skipped { worker, req },
+        };
+        let step = self.step(now, input);
         // The name is free only now: the step must not have used it again.
         self.free.push(req.0);
         self.in_system -= 1;
@@ -290,7 +295,7 @@ mod tests {
             let (grants, dropped) = dispatch.arrive(now, now, kind, ());
             assert!(dropped.is_none());
             now += Span::from_ms(ms);
-            let service = Span::from_ms(ms);
+            let service = Some(Span::from_ms(ms));
             dispatch.finished(now, grants[0].worker, grants[0].req, service);
         }
         // c fills its worker and its queue, b its worker; the worker reserved to a stays idle.

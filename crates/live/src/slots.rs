@@ -135,8 +135,8 @@ struct Core {
 type Wakers = SmallVec<[Waker; 1]>;
 
 impl State {
-    /// Hands grants to those who wait. What was granted to a request that is gone is finished at
-    /// once, which may grant more: the family has no input for taking a request back.
+    /// Hands grants to those who wait. What was granted to a request that is gone is skipped at once,
+    /// which may grant more.
     fn hand_out(&mut self, now: Instant, mut grants: Grants<Arc<Waiter>>) -> Wakers {
         let mut wakers = Wakers::new();
         while let Some(grant) = grants.pop() {
@@ -148,7 +148,7 @@ impl State {
                 }
                 _ => {
                     drop(stage);
-                    let more = self.dispatch.finished(now, grant.worker, grant.req, Span::ZERO);
+                    let more = self.dispatch.finished(now, grant.worker, grant.req, None);
                     grants.extend(more);
                 }
             }
@@ -158,7 +158,7 @@ impl State {
 }
 
 impl Core {
-    fn release(&self, now: Instant, worker: Worker, req: Req, service: Span) {
+    fn release(&self, now: Instant, worker: Worker, req: Req, service: Option<Span>) {
         let wakers = {
             let mut state = self.state.lock();
             let grants = state.dispatch.finished(now, worker, req, service);
@@ -371,7 +371,7 @@ impl Drop for Acquire {
         let stage = std::mem::replace(&mut *self.waiter.stage.lock(), Stage::Gone);
         let now = self.core.clock.now();
         if let Stage::Granted(worker, req) = stage {
-            self.core.release(now, worker, req, Span::ZERO);
+            self.core.release(now, worker, req, None);
         }
         if !matches!(stage, Stage::Gone) {
             self.core.measured.record(self.kind.0, self.arrived, now, now, Ending::Skipped);
@@ -413,7 +413,7 @@ impl Drop for Permit {
         let ended = self.core.clock.now();
         let how = if std::thread::panicking() { Ending::Panicked } else { Ending::Done };
         self.core.measured.record(self.kind.0, self.arrived, self.started, ended, how);
-        self.core.release(ended, self.worker, self.req, ended.since(self.started));
+        self.core.release(ended, self.worker, self.req, Some(ended.since(self.started)));
     }
 }
 

@@ -247,6 +247,7 @@ fn cancel__takes_back_what_did_not_start() {
         pool.shutdown(Shutdown::Drain);
         let stats = pool.stats();
         assert_eq!((stats.types[1].cancelled, stats.types[1].panics), (2, 0));
+        assert_eq!(stats.types[1].finished, 0, "what did not run says nothing of its type");
         assert_eq!(stats.in_system, 0, "no slot is lost");
     }
 }

@@ -104,6 +104,10 @@ fn replay__decides_as_slots_did() {
         for _ in 0..6 {
             scope.spawn(|| {
                 for n in 0..100 {
+                    // Some give up, most of them while they wait.
+                    if n % 7 == 3 {
+                        drop(slots.acquire(Kind(2)));
+                    }
                     let permit = slots.acquire(Kind(1 + n % 2)).wait().expect("room for all");
                     if n % 10 == 0 {
                         std::thread::sleep(Duration::from_micros(100));
@@ -116,6 +120,8 @@ fn replay__decides_as_slots_did() {
     slots.finish_recording().expect("it records").expect("it is written");
     let replayed = replay(&mut Reader::open(&path).expect("a header")).expect("a recording");
     assert!(replayed.agrees(), "{replayed:?}");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    assert!(text.lines().any(|line| line.contains("\"s\"")), "somebody gave up");
 }
 
 #[test]

@@ -120,6 +120,6 @@ fn wait__from_many_threads_never_holds_a_slot_twice() {
     });
     let stats = slots.stats();
     assert_eq!(stats.in_system, 0);
-    assert_eq!(stats.types.iter().map(|of| of.finished).sum::<u64>(), 12_000);
+    assert_eq!(stats.types.iter().map(|of| of.finished).sum::<u64>(), 9_600);
     assert_eq!(stats.types.iter().map(|of| of.cancelled).sum::<u64>(), 2_400);
 }

@@ -7,8 +7,8 @@
 
 use crate::darc::reservation::Table;
 use crate::queue::Job;
-use crate::workers::Pool;
-use cavy_core::family::cpu::{DropReason, Effect, Input, Kind, Timer, Worker};
+use crate::workers::{Pool, Running};
+use cavy_core::family::cpu::{DropReason, Effect, Input, Kind, Req, Timer, Worker};
 use cavy_core::{Cx, Instant, Machine, Span, Stream};
 
 /// A decision to start a request.
@@ -152,6 +152,26 @@ impl<D: Discipline> Server<D> {
         }
     }
 
+    /// `worker` is done with `req`, however that ended.
+    #[inline]
+    fn release(&mut self, worker: Worker, req: Req, cx: &mut ServerCx<'_>) -> Option<Running> {
+        let ran = self.pool.release(worker)?;
+        debug_assert_eq!(ran.job.req, req, "{worker:?} finished what it did not run");
+        if self.discipline.slice().is_some() {
+            cx.disarm(Timer::Slice(worker));
+        }
+        Some(ran)
+    }
+
+    /// `worker` is free.
+    #[inline]
+    fn go_on(&mut self, worker: Worker, cx: &mut ServerCx<'_>) {
+        self.revise(cx);
+        if self.pool.running(worker).is_none() {
+            self.refill(worker, cx);
+        }
+    }
+
     #[inline]
     fn revise(&mut self, cx: &mut ServerCx<'_>) {
         if let Some(version) = self.discipline.revise(&self.pool, cx.now()) {
@@ -195,16 +215,14 @@ impl<D: Discipline> Machine for Server<D> {
                 }
             }
             Input::Finished { worker, req, service } => {
-                let Some(ran) = self.pool.release(worker) else { return };
-                debug_assert_eq!(ran.job.req, req, "{worker:?} finished what it did not run");
-                if self.discipline.slice().is_some() {
-                    cx.disarm(Timer::Slice(worker));
-                }
+                let Some(ran) = self.release(worker, req, cx) else { return };
                 let now = cx.now();
                 self.discipline.finished(ran.job, now.since(ran.since), service, now);
-                self.revise(cx);
-                if self.pool.running(worker).is_none() {
-                    self.refill(worker, cx);
+                self.go_on(worker, cx);
+            }
+            Input::Skipped { worker, req } => {
+                if self.release(worker, req, cx).is_some() {
+                    self.go_on(worker, cx);
                 }
             }
             Input::Yielded { worker, req } => {

@@ -59,7 +59,9 @@ impl Machine for Sharing {
                 }
                 None => cx.emit(Effect::Drop { req, why: DropReason::QueueFull }),
             },
-            Input::Finished { worker, .. } | Input::Yielded { worker, .. } => {
+            Input::Finished { worker, .. }
+            | Input::Skipped { worker, .. }
+            | Input::Yielded { worker, .. } => {
                 self.release(worker.0);
             }
             // Cores come and go below the slots; a request in flight keeps its slot.

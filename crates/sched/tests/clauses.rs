@@ -172,6 +172,32 @@ fn clause_2_6_unknown_types_are_not_profiled() {
 }
 
 #[test]
+fn clause_2_6_skipped_requests_are_not_profiled() {
+    // B's requests are given up when their turn comes, which is no reason to take B for short, or A
+    // for gone: four of them fill no window of two, although others have waited long enough.
+    let config = darc::Config { window: 2, delay_factor: 0, ..darc::Config::default() };
+    let mut talk = Talk::new(hinted(config), 2, &two_types(), 9);
+    talk.script(
+        "
+        start      | plan 1
+        0 b1:B     | run b1 on 1
+        0 b2:B     |
+        0 b3:B     |
+        0 b4:B     |
+        0 b5:B     |
+        0 b6:B     |
+        0 b7:B     |
+        1 skip 1   | run b2 on 1
+        1 skip 1   | run b3 on 1
+        1 skip 1   | run b4 on 1
+        1 skip 1   | run b5 on 1
+        2 a1:A     | run a1 on 0
+        ",
+    );
+    assert_eq!(talk.reservation(), "1/1+S");
+}
+
+#[test]
 fn clause_2_6_occupancy_is_measured_from_the_last_dispatch() {
     // D4: requests left over from start-up and unknown ones did not set the dispatch stamp. Here B,
     // hinted at 1 ms, waits behind an unknown request of 100 us and then takes 10 us, as A does:

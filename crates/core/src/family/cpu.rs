@@ -40,6 +40,14 @@ pub enum Input {
         /// worker does not measure, and the scheduler then takes the time since it said `Run`.
         service: Option<Span>,
     },
+    /// `worker` found that nobody waits for `req` any more, ran nothing, and is free. It says nothing
+    /// of how long requests of this type take.
+    Skipped {
+        /// The worker that is free again.
+        worker: Worker,
+        /// The request that was given up.
+        req: Req,
+    },
     /// `worker` stopped `req` unfinished, as [`Effect::Preempt`] asked, and is free. The request is
     /// the scheduler's again.
     Yielded {

@@ -105,6 +105,8 @@ struct Job {
     ended: Option<Instant>,
     service: Option<Span>,
     dropped: bool,
+    /// Nobody waited for it any more when its turn came.
+    skipped: bool,
 }
 
 impl Job {
@@ -129,12 +131,25 @@ impl Story {
                 self.open.insert(req.0, self.jobs.len());
                 let kind = kind.0;
                 let (started, ended, service) = (None, None, None);
-                self.jobs.push(Job { at, kind, started, ended, service, dropped: false });
+                self.jobs.push(Job {
+                    at,
+                    kind,
+                    started,
+                    ended,
+                    service,
+                    dropped: false,
+                    skipped: false,
+                });
             }
             Input::Finished { req, service, .. } => {
                 if let Some(index) = self.open.remove(&req.0) {
                     let job = &mut self.jobs[index];
                     (job.ended, job.service) = (Some(at), service);
+                }
+            }
+            Input::Skipped { req, .. } => {
+                if let Some(index) = self.open.remove(&req.0) {
+                    self.jobs[index].skipped = true;
                 }
             }
             Input::Resize { .. } => self.resized = true,
@@ -157,7 +172,8 @@ impl Story {
         }
     }
 
-    /// The requests as a trace for the lab. Those that never ran get the mean of their type.
+    /// The requests as a trace for the lab, without those that were skipped. Those that never ran get
+    /// the mean of their type.
     fn trace(&self, types: usize, span: impl Fn(&Job) -> Option<Span>) -> Arc<[Request]> {
         let mut sums = vec![(0u64, 0u64); types + 1];
         for job in &self.jobs {
@@ -173,7 +189,7 @@ impl Story {
             let kind = job.kind - 1;
             Request { at: job.at, kind, label: kind, service: service.max(Span::from_ns(1)) }
         };
-        self.jobs.iter().map(request).collect()
+        self.jobs.iter().filter(|job| !job.skipped).map(request).collect()
     }
 }
 

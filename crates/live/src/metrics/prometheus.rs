@@ -77,7 +77,7 @@ const COUNTS: [Count; 7] = [
     ("starts", "Requests handed to a worker", |of| of.starts),
     ("stolen", "Requests started on a worker of a longer type", |of| of.stolen),
     ("drops", "Requests the policy had no place for", |of| of.drops),
-    ("finished", "Requests that gave their worker back", |of| of.finished),
+    ("finished", "Requests that ran to their end", |of| of.finished),
     ("panics", "Jobs that panicked", |of| of.panics),
     ("cancelled", "Requests cancelled while they waited", |of| of.cancelled),
 ];

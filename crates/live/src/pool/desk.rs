@@ -178,13 +178,13 @@ impl Desk {
         self.blocked_count += 1;
     }
 
-    /// `worker` ended a job. Its own letter is there when it goes on at once or goes home.
+    /// `worker` ended a job, or skipped it when `service` is `None`. Its own letter is there when it goes on at once or goes home.
     pub(crate) fn finished(
         &mut self,
         now: Instant,
         worker: Worker,
         req: Req,
-        service: Span,
+        service: Option<Span>,
     ) -> Mail {
         let mut grants = self.dispatch.finished(now, worker, req, service);
         if let Some(seat) = self.seats.get_mut(worker.0 as usize) {

@@ -33,7 +33,8 @@ pub(crate) struct RingEnd {
 /// "It ended", from a worker to the dispatcher's thread.
 pub(crate) struct Notice {
     pub(crate) req: Req,
-    pub(crate) service: Span,
+    /// `None` when there was nothing left to run.
+    pub(crate) service: Option<Span>,
 }
 
 /// Why a worker's thread ends.
@@ -124,7 +125,7 @@ fn run(
         Ran::Nothing => Ending::Skipped,
     };
     core.measured.record(grant.kind.0, grant.arrived, started, ended, how);
-    let service = ended.since(started);
+    let service = (how != Ending::Skipped).then(|| ended.since(started));
     match (line, &core.running) {
         (Line::Ring(ring), Running::Dedicated(dedicated)) => {
             // The dispatcher takes a notice before it sends another job, so there is room.

@@ -209,6 +209,7 @@ fn write_input(file: &mut impl Write, at: Instant, input: Input) -> io::Result<(
         Input::Finished { worker, req, service: None } => {
             writeln!(file, "[{at},\"f\",{},{}]", worker.0, req.0)
         }
+        Input::Skipped { worker, req } => writeln!(file, "[{at},\"s\",{},{}]", worker.0, req.0),
         Input::Yielded { worker, req } => writeln!(file, "[{at},\"y\",{},{}]", worker.0, req.0),
         Input::Resize { workers } => writeln!(file, "[{at},\"r\",{workers}]"),
     }
@@ -308,12 +309,16 @@ fn parse(text: &str) -> Result<Line, String> {
                 Some(value) => Some(Span::from_ns(value.as_u64().ok_or("service is no number")?)),
             },
         },
+        Some("s") => Input::Skipped {
+            worker: Worker(number("worker", half)? as u16),
+            req: Req(number("request", word)? as u32),
+        },
         Some("y") => Input::Yielded {
             worker: Worker(number("worker", half)? as u16),
             req: Req(number("request", word)? as u32),
         },
         Some("r") => Input::Resize { workers: number("workers", half)? as u16 },
-        _ => return Err(format!("input {tag}; it must be \"a\", \"f\", \"y\" or \"r\"")),
+        _ => return Err(format!("input {tag}; it must be \"a\", \"f\", \"s\", \"y\" or \"r\"")),
     };
     if values.next().is_some() {
         return Err("too many values".to_string());
@@ -399,7 +404,7 @@ fn fold(digest: &mut Digest, outbox: &mut Outbox<Effect, Timer>, running: &mut V
 fn legal(input: Input, running: &mut [Option<Req>]) -> Result<(), String> {
     match input {
         Input::Arrive { .. } => Ok(()),
-        Input::Finished { worker, req, .. } => {
+        Input::Finished { worker, req, .. } | Input::Skipped { worker, req } => {
             let runs = running.get_mut(worker.0 as usize).and_then(Option::take);
             if runs == Some(req) {
                 Ok(())

@@ -79,6 +79,11 @@ impl Talk {
                 let input = Input::Finished { worker: Worker(worker), req, service: None };
                 self.machine.handle(input, &mut cx);
             }
+            [_, "skip", worker] => {
+                let worker = number(worker);
+                let req = self.running.remove(&worker).expect("it was given something");
+                self.machine.handle(Input::Skipped { worker: Worker(worker), req }, &mut cx);
+            }
             [_, "yield", worker] => {
                 let worker = number(worker);
                 let req = self.running.remove(&worker).expect("it runs something");
