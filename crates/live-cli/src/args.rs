@@ -16,10 +16,11 @@ use std::path::PathBuf;
   cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
 
+  cavy-live homa serve                               messages without connections
   cavy-live study l1 --quick                         the live study, in minutes
   cavy-live replay run.jsonl                         decide a recorded run again
 
-`cavy live sched`, `cavy load` and `cavy replay` are the same commands.
+`cavy live sched`, `cavy live homa`, `cavy load` and `cavy replay` are the same commands.
 Exit codes: 0 success, 1 what was asked for failed, 2 wrong usage or input, 3 percentiles were
 measured and must not be published, 130 interrupted. Data goes to stdout, talk to stderr."
 )]
@@ -37,6 +38,8 @@ pub enum Command {
     Sched(Sched),
     /// Send requests on a schedule, and measure latency from the time they were due.
     Load(Load),
+    /// Ask and answer in whole messages, without connections.
+    Homa(crate::homa::Homa),
     /// Compare the pool with those a user would take instead, on this machine.
     Study(Study),
     /// Let the machine decide a recorded run again, and predict it in the lab.
@@ -171,6 +174,7 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
 #[command(after_help = "Examples:
   cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
+  cavy-live load homa://127.0.0.1:7000 --rate 2000 --type small@0.9=100 --type large@0.1=50000
   cavy-live load redis://127.0.0.1:6380 --rate 5000 --duration 10s --type get='GET key1'
   cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
       --type short='/timed/short' --type long='/timed/long' --save-schedule l1.schedule
@@ -183,11 +187,12 @@ generator itself was late by more than a tenth of the shortest service time (p99
 are given and the exit code is 3. `--closed N` sends like N clients that wait for their answers;
 such results are labelled, because they hide queueing.")]
 pub struct Load {
-    /// The server: http://HOST:PORT or redis://HOST:PORT.
+    /// The server: http://HOST:PORT, redis://HOST:PORT or homa://HOST:PORT.
     #[arg(value_name = "URL")]
     pub url: String,
     /// A type of request: its name, its share (1 when absent; shares need not add up to 1), and
-    /// what to send: `METHOD PATH BODY`, `/PATH`, or the words of a command. May be given often.
+    /// what to send: `METHOD PATH BODY`, `/PATH`, the words of a command, or for Homa a number of
+    /// bytes. May be given often.
     #[arg(long = "type", value_name = "NAME[@SHARE]=REQUEST", required = true, value_parser = request)]
     pub types: Vec<Request>,
     /// Requests per second, all types together.
@@ -267,6 +272,8 @@ pub struct Load {
     /// Write every request with its intended, actual and completed time, as CSV.
     #[arg(long, value_name = "FILE")]
     pub lines: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "With homa:// only")]
+    pub way: crate::homa::Way,
 }
 
 /// An arrival process.

@@ -8,6 +8,7 @@
 
 mod args;
 mod faults;
+mod homa;
 mod load;
 mod quantity;
 mod replay;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let done = match &args.command {
         args::Command::Sched(args) => sched::sched(args),
         args::Command::Load(args) => load::load(args),
+        args::Command::Homa(args) => homa::homa(args),
         args::Command::Study(args) => study::study(args),
         args::Command::Replay(args) => replay::replay(args),
     };

@@ -34,12 +34,16 @@ fn check(name: &str, calls: &[&[&str]]) {
 
 #[test]
 fn help_teaches() {
-    let calls: [&[&str]; 5] = [
+    let calls: [&[&str]; 9] = [
         &["--help"],
         &["sched", "--help"],
         &["load", "--help"],
         &["study", "--help"],
         &["replay", "--help"],
+        &["homa", "--help"],
+        &["homa", "serve", "--help"],
+        &["homa", "call", "--help"],
+        &["homa", "echo", "--help"],
     ];
     insta::assert_snapshot!("help", transcript(&calls));
 }
@@ -96,8 +100,48 @@ fn mistakes_about_load() {
             &["load", url, "--rate", "10", "--type", "a=/", "--pipeline", "2"],
             &["load", url, "--rate", "10", "--type", "a=/", "--senders", "9", "-c", "8"],
             &["load", url, "--rate", "10", "--type", "a=/", "--closed", "1", "--senders", "2"],
+            &["load", url, "--rate", "10", "--type", "a=/", "--link-mbps", "100"],
+            &["load", "homa://127.0.0.1:1", "--rate", "10", "--type", "a=/"],
+            &["load", "homa://127.0.0.1:1", "--rate", "10", "--type", "a=1000001"],
+            &["load", "homa://127.0.0.1:1", "--rate", "10", "--type", "a=9", "--pipeline", "2"],
             &["load", url, "--schedule", "nothing", "--type", "a=/"],
             &["load", url, "--schedule", "x", "--rate", "1", "--type", "a=/"],
+        ],
+    );
+}
+
+#[test]
+fn mistakes_about_homa() {
+    let at = "127.0.0.1:1";
+    check(
+        "homa",
+        &[
+            &["homa"],
+            &["homa", "serve", "--bind", "7000"],
+            &["homa", "serve", "--port", "32768"],
+            &["homa", "serve", "--link-mbps", "0"],
+            &["homa", "serve", "--levels", "9"],
+            &["homa", "serve", "--echo", "--answer-bytes", "10"],
+            &["homa", "serve", "--answer-bytes", "1000001"],
+            &["homa", "serve", "--service", "1"],
+            &["homa", "serve", "--service", "2min"],
+            &["homa", "serve", "--workers", "2"],
+            &["homa", "serve", "--queue-limit", "0"],
+            &["homa", "serve", "--drain", "0s"],
+            &["homa", "serve", "--raw", "--bind", "[::1]:0"],
+            &["homa", "call"],
+            &["homa", "call", "localhost"],
+            &["homa", "call", at, "--bytes", "0"],
+            &["homa", "call", at, "--bytes", "5", "--file", "x"],
+            &["homa", "call", at, "--file", "no-such-file"],
+            &["homa", "call", at, "--file", "/dev/null"],
+            &["homa", "call", at, "--file", "/dev/zero"],
+            &["homa", "call", "[::1]:1", "--raw"],
+            &["homa", "call", at, "--deadline", "5"],
+            &["homa", "echo", "--sizes", "0"],
+            &["homa", "echo", "--sizes", "10,x"],
+            &["homa", "echo", "--count", "1"],
+            &["homa", "echo", "--at-once", "0"],
         ],
     );
 }

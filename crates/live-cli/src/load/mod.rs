@@ -4,6 +4,7 @@ mod table;
 
 use crate::args::{self, Load};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::homa::{Way, target};
 use crate::terminal;
 use cavy_core::Span;
 use cavy_live::load::ledger::Keep;
@@ -27,7 +28,7 @@ const INTERVAL: Span = Span::from_ms(1_000);
 pub fn load(args: &Load) -> Result<ExitCode, Fault> {
     let server = Server::read(&args.url)?;
     let (schedule, texts) = prepare(args)?;
-    let protocol = server.protocol(&texts)?;
+    let sends = server.sends(&texts)?;
     // What can be said beforehand is said before anything is sent.
     if schedule.entries().is_empty() {
         return Err(Fault::new("the schedule is empty: no request falls into --duration")
@@ -42,7 +43,7 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(&stop)?;
-    let targets = connect(args, &server, &protocol)?;
+    let targets = connect(args, &server, &sends)?;
     terminal::talk(&format!(
         "sending {} requests in {:.1} s to {} (schedule {:016x}); Ctrl-C ends early",
         schedule.entries().len(),
@@ -174,9 +175,23 @@ fn draw(args: &Load) -> Result<Schedule, Fault> {
         .map_err(|error| wrong(error.to_string()))
 }
 
+/// What a URL may begin with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Resp,
+    Homa,
+}
+
+/// What is sent for each type, in the server's language.
+enum Sends {
+    Requests(Arc<dyn Protocol>),
+    Questions(Vec<bytes::Bytes>),
+}
+
 /// A server as its URL names it.
 struct Server {
-    http: bool,
+    scheme: Scheme,
     host: String,
     address: SocketAddr,
 }
@@ -184,15 +199,17 @@ struct Server {
 impl Server {
     fn read(url: &str) -> Result<Server, Fault> {
         let wrong = |what: &str| {
-            Fault::new(format!("URL `{url}`: {what}"))
-                .hint("write http://127.0.0.1:8080 or redis://127.0.0.1:6379")
+            Fault::new(format!("URL `{url}`: {what}")).hint(
+                "write http://127.0.0.1:8080, redis://127.0.0.1:6379 or homa://127.0.0.1:7000",
+            )
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
-        let (http, port) = match scheme {
-            "http" => (true, 80),
-            "redis" | "resp" => (false, 6379),
+        let (scheme, port) = match scheme {
+            "http" => (Scheme::Http, 80),
+            "redis" | "resp" => (Scheme::Resp, 6379),
+            "homa" => (Scheme::Homa, 7000),
             "https" | "rediss" => return Err(wrong("encrypted connections are not supported")),
-            _ => return Err(wrong("its scheme is not http or redis")),
+            _ => return Err(wrong("its scheme is not http, redis or homa")),
         };
         let host = rest.trim_end_matches('/');
         if host.is_empty() || host.contains(['/', '@', '?', ' ']) {
@@ -204,30 +221,42 @@ impl Server {
         let full = if has_port { host.to_string() } else { format!("{host}:{port}") };
         let address = full.to_socket_addrs().ok().and_then(|mut all| all.next());
         let address = address.ok_or_else(|| wrong("this host and port cannot be resolved"))?;
-        Ok(Server { http, host: host.to_string(), address })
+        Ok(Server { scheme, host: host.to_string(), address })
     }
 
-    fn protocol(&self, texts: &[String]) -> Result<Arc<dyn Protocol>, Fault> {
-        let protocol: Result<Arc<dyn Protocol>, String> = if self.http {
-            Http::new(&self.host, texts).map(|http| Arc::new(http) as _)
-        } else {
-            Resp::new(texts).map(|resp| Arc::new(resp) as _)
+    fn sends(&self, texts: &[String]) -> Result<Sends, Fault> {
+        let protocol: Result<Arc<dyn Protocol>, String> = match self.scheme {
+            Scheme::Homa => return target::questions(texts).map(Sends::Questions),
+            Scheme::Http => Http::new(&self.host, texts).map(|http| Arc::new(http) as _),
+            Scheme::Resp => Resp::new(texts).map(|resp| Arc::new(resp) as _),
         };
-        protocol.map_err(|error| Fault::new(format!("--type: {error}")))
+        protocol.map(Sends::Requests).map_err(|error| Fault::new(format!("--type: {error}")))
     }
 }
 
-fn connect(
-    args: &Load,
-    server: &Server,
-    protocol: &Arc<dyn Protocol>,
-) -> Result<Vec<Box<dyn Target>>, Fault> {
-    if server.http && args.pipeline > 1 {
-        return Err(Fault::new(format!("--pipeline {} is for RESP only", args.pipeline))
-            .hint("raise --connections instead"));
+fn connect(args: &Load, server: &Server, sends: &Sends) -> Result<Vec<Box<dyn Target>>, Fault> {
+    if server.scheme != Scheme::Resp && args.pipeline > 1 {
+        let fault = Fault::new(format!("--pipeline {} is for RESP only", args.pipeline));
+        return Err(match server.scheme {
+            Scheme::Http => fault.hint("raise --connections instead"),
+            _ => fault.hint("calls of Homa do not wait for each other"),
+        });
     }
     if args.closed.is_some() && args.senders > 1 {
         return Err(Fault::new(format!("--closed has one sender, not --senders {}", args.senders)));
+    }
+    let protocol = match sends {
+        Sends::Requests(protocol) => protocol,
+        Sends::Questions(questions) => {
+            let (at, timeout) = (server.address, args.timeout);
+            return target::targets(at, &args.way, questions, timeout, args.senders);
+        }
+    };
+    if args.way != Way::default() {
+        return Err(Fault::new(format!("{}: the options of Homa are for homa:// only", args.url))
+            .hint(
+                "leave out --port, --raw, --link-mbps, --levels, --unscheduled-bytes, --polling",
+            ));
     }
     if args.senders > args.connections {
         return Err(Fault::new(format!(
