@@ -116,7 +116,6 @@ fn mistakes_about_homa() {
     check(
         "homa",
         &[
-            &["homa"],
             &["homa", "serve", "--bind", "7000"],
             &["homa", "serve", "--port", "32768"],
             &["homa", "serve", "--link-mbps", "0"],

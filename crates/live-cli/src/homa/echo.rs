@@ -78,8 +78,9 @@ fn measure(args: &Echo, client: &Client, to: Peer, bytes: u32) -> Result<Line, C
             break;
         }
     }
-    // Nanoseconds, three digits.
-    let mut times = Histogram::<u64>::new(3).map_err(|_| CallError::Closed)?;
+    // Nanoseconds up to a minute, three digits.
+    let mut times =
+        Histogram::<u64>::new_with_max(60_000_000_000, 3).map_err(|_| CallError::Closed)?;
     let enough = clock::now() + args.at_most;
     for _ in 0..args.count {
         let start = clock::now();

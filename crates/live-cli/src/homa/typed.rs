@@ -15,8 +15,8 @@ use std::path::PathBuf;
   cavy-live load homa://127.0.0.1:7000 --rate 2000 --type small=100    load on a schedule
 
 Messages of 1 B to 1 MB, without connections; a call ends once, with an answer or an error, within
-its deadline. --raw sends IP packets of protocol 146 as the Linux module does, and needs CAP_NET_RAW;
-otherwise packets travel in UDP. `cavy live homa` is the same command.")]
+its deadline. --raw sends IP packets of protocol 146 as the Linux module does, and needs the right
+CAP_NET_RAW; otherwise packets travel in UDP. `cavy live homa` is the same command.")]
 pub struct Homa {
     /// What to do.
     #[command(subcommand)]
