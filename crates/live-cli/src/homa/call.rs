@@ -75,6 +75,9 @@ pub fn wrong(error: CallError, to: Peer) -> Fault {
         CallError::Silent => fault
             .hint("is `cavy-live homa serve` running there, with the same carrier and --port?")
             .hint("a server that is overloaded refuses by silence"),
+        CallError::Unreachable => {
+            fault.hint("is `cavy-live homa serve` running there, with the same carrier?")
+        }
         CallError::Deadline => fault.hint("raise --deadline, or look what keeps the server busy"),
         _ => fault,
     }

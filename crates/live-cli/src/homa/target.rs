@@ -63,7 +63,7 @@ impl Target for Calls {
             ticket.finish(match outcome {
                 Ok(_) => Outcome::Answered,
                 Err(CallError::Full) => Outcome::Overloaded,
-                Err(CallError::Silent) => Outcome::ConnectionError,
+                Err(CallError::Silent | CallError::Unreachable) => Outcome::ConnectionError,
                 Err(CallError::Deadline) => Outcome::TimedOut,
                 Err(_) => Outcome::ServerError,
             });

@@ -2,23 +2,30 @@
 //!
 //! The level of a packet is the upper three bits of the TOS byte (IPv4) or the traffic class (IPv6)
 //! ([homa 7.2]). It is an option of the socket, set when it differs from the last packet's: the same
-//! bits on the wire as ancillary data for each packet, without building that.
+//! bits on the wire as ancillary data for each packet ([homa 7.4]), without building that. A batch is
+//! in the order of its levels, so that it is set a few times at most.
+//!
+//! What ICMP says of packets that were not delivered is read from the socket's queue of errors, with
+//! the beginning of the packet that it quotes; whether to believe it is not decided here.
 
 use super::options::{Carrier, Options};
 use bytes::Bytes;
 use cavy_homa::wire::{HEADER_MAX_BYTES, PROTOCOL};
 use nix::errno::Errno;
 use nix::sys::socket::{
-    self, MsgFlags, MultiHeaders, SockaddrIn, SockaddrIn6, SockaddrLike as _, SockaddrStorage,
-    setsockopt, sockopt,
+    self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrLike as _,
+    SockaddrStorage, setsockopt, sockopt,
 };
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
-/// Packets received by one call of the system.
+/// Packets received, or sent, by one call of the system.
 pub(super) const BATCH: usize = 32;
+
+/// Reports of packets not delivered that are read at once; more wait for the next round.
+const REPORTS: usize = 64;
 
 /// A packet that waits to be sent.
 #[derive(Debug)]
@@ -30,23 +37,36 @@ pub(super) struct Outgoing {
     pub(super) payload: Bytes,
 }
 
-/// How sending ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sent {
-    /// The system has it.
-    Yes,
-    /// The system has no room now.
-    Later,
-    /// The system will not.
-    No,
+impl Outgoing {
+    /// Its place in a batch: control packets first, then the highest level ([homa 7.4]).
+    pub(super) fn rank(&self) -> (bool, u8) {
+        (!self.payload.is_empty(), u8::MAX - self.level)
+    }
+
+    fn parts(&self) -> (&[u8], &[u8]) {
+        (self.header.get(..self.header_bytes).unwrap_or(&[]), &self.payload)
+    }
 }
 
-/// Room for the heads of one batch. It stays on the thread that made it.
-pub(super) struct Heads(MultiHeaders<SockaddrStorage>);
+/// Why nothing was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unsent {
+    /// The system has no room now.
+    Later,
+    /// The system will not send the first packet.
+    Refused,
+}
+
+/// Room for the heads of a batch each way. It stays on the thread that made it.
+pub(super) struct Heads {
+    received: MultiHeaders<SockaddrStorage>,
+    sent: MultiHeaders<SockaddrStorage>,
+}
 
 impl Heads {
     pub(super) fn new() -> Heads {
-        Heads(MultiHeaders::preallocate(BATCH, None))
+        let room = || MultiHeaders::preallocate(BATCH, None);
+        Heads { received: room(), sent: room() }
     }
 }
 
@@ -56,6 +76,8 @@ pub(super) struct Wire {
     carrier: Carrier,
     v6: bool,
     level: Option<u8>,
+    /// The system has said that there are reports of packets not delivered.
+    reports: bool,
     buffers: Vec<Box<[u8]>>,
     /// Length and source of each packet of the last batch.
     got: Vec<(usize, Option<SocketAddr>)>,
@@ -78,6 +100,13 @@ impl Wire {
         if setsockopt(&socket, sockopt::SndBufForce, &bytes).is_err() {
             let _ = socket.set_send_buffer_size(bytes);
         }
+        if options.unreachable_after.is_some() {
+            // Without reports silence says the same, later.
+            let _ = match options.bind.is_ipv6() {
+                true => setsockopt(&socket, sockopt::Ipv6RecvErr, &true),
+                false => setsockopt(&socket, sockopt::Ipv4RecvErr, &true),
+            };
+        }
         socket.bind(&options.bind.into())?;
         let length = options.packet_bytes();
         Ok(Wire {
@@ -85,6 +114,7 @@ impl Wire {
             carrier: options.carrier,
             v6: options.bind.is_ipv6(),
             level: None,
+            reports: false,
             buffers: (0..BATCH).map(|_| vec![0; length].into_boxed_slice()).collect(),
             got: Vec::with_capacity(BATCH),
         })
@@ -107,9 +137,14 @@ impl Wire {
         });
         let fd = self.socket.as_raw_fd();
         let flags = MsgFlags::MSG_DONTWAIT;
-        let received = socket::recvmmsg(fd, &mut heads.0, slices.iter_mut(), flags, None);
-        // Nothing there, or an error that an ICMP message left behind: look again later.
-        let Ok(received) = received else { return 0 };
+        let received = socket::recvmmsg(fd, &mut heads.received, slices.iter_mut(), flags, None);
+        let received = match received {
+            Ok(received) => received,
+            Err(error) => {
+                self.reports |= !matches!(error, Errno::EAGAIN | Errno::EINTR);
+                return 0;
+            }
+        };
         self.got.extend(received.map(|one| (one.bytes, one.address.as_ref().and_then(address))));
         self.got.len()
     }
@@ -133,35 +168,96 @@ impl Wire {
         }
     }
 
-    /// Sends one packet.
-    pub(super) fn send(&mut self, packet: &Outgoing) -> Sent {
-        if self.level != Some(packet.level) {
-            self.level = Some(packet.level);
-            let tos = i32::from(packet.level.min(7)) << 5;
-            // A system that knows no levels still carries packets.
-            let _ = match self.v6 {
-                true => setsockopt(&self.socket, sockopt::Ipv6TClass, &tos),
-                false => setsockopt(&self.socket, sockopt::Ipv4Tos, &tos),
-            };
+    /// Sends packets of one level from the beginning of `packets`, at most [`BATCH`]; how many.
+    pub(super) fn send(
+        &mut self,
+        heads: &mut Heads,
+        packets: &[Outgoing],
+    ) -> Result<usize, Unsent> {
+        let Some(level) = packets.first().map(|first| first.level) else { return Ok(0) };
+        self.set_level(level);
+        let same = packets.iter().take(BATCH).take_while(|packet| packet.level == level).count();
+        let of = |at: usize| packets.get(at).filter(|_| at < same);
+        let slices: [[IoSlice<'_>; 2]; BATCH] = std::array::from_fn(|at| {
+            let (header, payload) = of(at).map_or((&[][..], &[][..]), Outgoing::parts);
+            [IoSlice::new(header), IoSlice::new(payload)]
+        });
+        let to: [Option<SockaddrStorage>; BATCH] =
+            std::array::from_fn(|at| of(at).map(|packet| SockaddrStorage::from(packet.to)));
+        let (fd, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        // The first refusal may be that of a packet sent long ago, which the system reports here.
+        for _ in 0..2 {
+            let none: [ControlMessage<'_>; 0] = [];
+            let slices = slices.iter().take(same);
+            match socket::sendmmsg(fd, &mut heads.sent, slices, &to[..same], none, flags) {
+                Ok(sent) => return Ok(sent.count()),
+                Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => return Err(Unsent::Later),
+                Err(_) => self.reports = true,
+            }
         }
-        let header = packet.header.get(..packet.header_bytes).unwrap_or(&[]);
-        let slices = [IoSlice::new(header), IoSlice::new(&packet.payload)];
-        let fd = self.socket.as_raw_fd();
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let sent = match packet.to {
-            SocketAddr::V4(to) => {
-                socket::sendmsg(fd, &slices, &[], flags, Some(&SockaddrIn::from(to)))
-            }
-            SocketAddr::V6(to) => {
-                socket::sendmsg(fd, &slices, &[], flags, Some(&SockaddrIn6::from(to)))
-            }
+        Err(Unsent::Refused)
+    }
+
+    fn set_level(&mut self, level: u8) {
+        if self.level == Some(level) {
+            return;
+        }
+        self.level = Some(level);
+        let tos = i32::from(level.min(7)) << 5;
+        // A system that knows no levels still carries packets.
+        let _ = match self.v6 {
+            true => setsockopt(&self.socket, sockopt::Ipv6TClass, &tos),
+            false => setsockopt(&self.socket, sockopt::Ipv4Tos, &tos),
         };
-        match sent {
-            Ok(_) => Sent::Yes,
-            Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Sent::Later,
-            Err(_) => Sent::No,
+    }
+
+    /// Notes that the system has reports.
+    pub(super) fn has_reports(&mut self) {
+        self.reports = true;
+    }
+
+    /// Reads what the system was told of packets that found no socket: where each went, and how it
+    /// began. Other errors are left out: a route that is missing may come back.
+    pub(super) fn undelivered(&mut self, mut tell: impl FnMut(SocketAddr, &[u8])) {
+        if !self.reports {
+            return;
+        }
+        let fd = self.socket.as_raw_fd();
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        for _ in 0..REPORTS {
+            let (mut quote, mut control) = ([0; 128], [0; 256]);
+            let mut slices = [IoSliceMut::new(&mut quote)];
+            let report =
+                socket::recvmsg::<SockaddrStorage>(fd, &mut slices, Some(&mut control), flags);
+            let Ok(report) = report else {
+                self.reports = false;
+                return;
+            };
+            let about = report.cmsgs().ok().and_then(|mut all| all.find_map(no_socket));
+            let to = report.address.as_ref().and_then(address);
+            let length = report.bytes.min(128);
+            if let (Some(()), Some(to)) = (about, to) {
+                let to = match self.carrier {
+                    Carrier::Udp => to,
+                    Carrier::Raw => SocketAddr::new(to.ip(), 0),
+                };
+                tell(to, quote.get(..length).unwrap_or(&[]));
+            }
         }
     }
+}
+
+/// Does a report say that nobody listens there: port or protocol unreachable?
+fn no_socket(control: ControlMessageOwned) -> Option<()> {
+    const ICMP: u8 = 2;
+    const ICMP6: u8 = 3;
+    let error = match control {
+        ControlMessageOwned::Ipv4RecvErr(error, _) => error,
+        ControlMessageOwned::Ipv6RecvErr(error, _) => error,
+        _ => return None,
+    };
+    let kind = (error.ee_origin, error.ee_type, error.ee_code);
+    matches!(kind, (ICMP, 3, 2 | 3) | (ICMP6, 1, 4) | (ICMP6, 4, 1)).then_some(())
 }
 
 fn address(from: &SockaddrStorage) -> Option<SocketAddr> {

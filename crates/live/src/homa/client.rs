@@ -14,14 +14,18 @@ use std::time::Duration;
 
 /// Why a call has no answer.
 ///
-/// After [`CallError::Silent`], [`CallError::Deadline`] and [`CallError::Closed`] the question may have
-/// been carried out, once; after the others it was not.
+/// After [`CallError::Silent`], [`CallError::Unreachable`], [`CallError::Deadline`] and
+/// [`CallError::Closed`] the question may have been carried out, once; after the others it was not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The server said nothing for `timeout_ticks` ticks of the configuration.
     #[error("the server is silent")]
     Silent,
+    /// ICMP says that nobody listens there, and nobody there says anything else
+    /// ([`Options::unreachable_after`]).
+    #[error("nobody listens there")]
+    Unreachable,
     /// The call's deadline passed.
     #[error("no answer within the deadline")]
     Deadline,

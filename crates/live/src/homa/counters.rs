@@ -23,6 +23,10 @@ pub struct Counters {
     pub withheld: u64,
     /// Packets that the system refused to send.
     pub send_errors: u64,
+    /// ICMP messages that say that nobody listens where a packet was sent.
+    pub unreachable: u64,
+    /// Those of them that quote a call under way.
+    pub unreachable_known: u64,
     /// Calls begun.
     pub calls: u64,
     /// Calls that ended with an answer.

@@ -4,7 +4,7 @@
 //! calls that end; its packets are pulled one by one, as late as possible, and handed to the system.
 //! Nothing is decided here about who sends what when.
 
-use super::carrier::{BATCH, Heads, Outgoing, Sent, Wire};
+use super::carrier::{BATCH, Heads, Outgoing, Unsent, Wire};
 use super::client::{CallError, Done};
 use super::counters::Counters;
 use super::endpoint::{Command, Shared, refuse};
@@ -25,8 +25,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
-/// Packets sent before the thread looks for others that came in.
-const SEND_BATCH: usize = 2 * BATCH;
+/// Batches sent before the thread looks for packets that came in.
+const SEND_BATCHES: usize = 2;
 
 /// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
 const LINGER: Span = Span::from_ms(5);
@@ -41,8 +41,8 @@ const TICK_LATE: Span = Span::from_ms(20);
 pub(super) struct Driver {
     engine: Engine,
     wire: Wire,
-    /// A packet for which the system had no room.
-    unsent: Option<Outgoing>,
+    /// Packets that were pulled and are to be sent, in order.
+    outgoing: Vec<Outgoing>,
     commands: Vec<Command>,
     polling: Polling,
     /// The socket was empty, and nothing waits to be sent.
@@ -66,6 +66,9 @@ struct Engine {
     counters: Counters,
     /// Questions for which there is no room.
     refused: Vec<QuestionName>,
+    /// Peers of which ICMP said that nobody listens there, and until when they may show that somebody
+    /// does.
+    suspects: BTreeMap<Node, Instant>,
     /// Nothing new is taken, and at this time all ends.
     closing: Option<Instant>,
 }
@@ -89,7 +92,7 @@ pub(super) fn run(mut driver: Driver) {
         busy |= driver.receive(&mut heads);
         busy |= driver.engine.expire(driver.settled);
         busy |= driver.engine.hand_out() && driver.obey();
-        busy |= driver.transmit();
+        busy |= driver.transmit(&mut heads);
         let now = driver.engine.now();
         if busy {
             busy_at = now;
@@ -101,7 +104,7 @@ pub(super) fn run(mut driver: Driver) {
         if !busy || rounds.is_multiple_of(16) {
             driver.engine.publish();
         }
-        if busy && driver.unsent.is_none() {
+        if busy && driver.outgoing.is_empty() {
             continue;
         }
         let looks_on = match driver.polling {
@@ -109,7 +112,7 @@ pub(super) fn run(mut driver: Driver) {
             Polling::Hybrid(span) => now < busy_at + span,
             Polling::Spin => true,
         };
-        if looks_on && driver.unsent.is_none() {
+        if looks_on && driver.outgoing.is_empty() {
             std::hint::spin_loop();
         } else {
             driver.sleep(now);
@@ -141,12 +144,14 @@ impl Driver {
             shared,
             counters: Counters::default(),
             refused: Vec::new(),
+            suspects: BTreeMap::new(),
             closing: None,
             options: options.clone(),
         };
         engine.step(None, None, |machine, cx| machine.start(cx));
         let polling = options.polling;
-        Ok(Driver { engine, wire, unsent: None, commands: Vec::new(), polling, settled: true })
+        let outgoing = Vec::with_capacity(BATCH);
+        Ok(Driver { engine, wire, outgoing, commands: Vec::new(), polling, settled: true })
     }
 
     /// Carries out what other threads want. True if there was anything.
@@ -169,24 +174,41 @@ impl Driver {
                 None => self.engine.counters.too_long += 1,
             }
         }
+        let engine = &mut self.engine;
+        self.wire.undelivered(|to, quote| engine.on_undelivered(to, quote));
         got > 0
     }
 
-    fn transmit(&mut self) -> bool {
-        for sent in 0..SEND_BATCH {
-            let next = self.unsent.take().or_else(|| self.engine.pull());
-            let Some(packet) = next else {
+    fn transmit(&mut self, heads: &mut Heads) -> bool {
+        let mut any = false;
+        for _ in 0..SEND_BATCHES {
+            if self.outgoing.is_empty() {
+                // How many may be sent ahead of the link is the machine's to say: it paces.
+                let pulled = std::iter::from_fn(|| self.engine.pull()).take(BATCH);
+                self.outgoing.extend(pulled);
+                self.outgoing.sort_by_key(Outgoing::rank);
+            }
+            if self.outgoing.is_empty() {
                 self.settled = true;
-                return sent > 0;
-            };
-            match self.wire.send(&packet) {
-                Sent::Yes => self.engine.counters.packets_sent += 1,
-                Sent::No => self.engine.counters.send_errors += 1,
-                Sent::Later => {
-                    self.unsent = Some(packet);
-                    self.settled = false;
-                    return sent > 0;
-                }
+                return any;
+            }
+            while !self.outgoing.is_empty() {
+                let done = match self.wire.send(heads, &self.outgoing) {
+                    Ok(sent) => {
+                        self.engine.counters.packets_sent += sent as u64;
+                        sent
+                    }
+                    Err(Unsent::Refused) => {
+                        self.engine.counters.send_errors += 1;
+                        1
+                    }
+                    Err(Unsent::Later) => {
+                        self.settled = false;
+                        return any;
+                    }
+                };
+                self.outgoing.drain(..done);
+                any = true;
             }
         }
         self.settled = false;
@@ -204,7 +226,7 @@ impl Driver {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
         });
-        let room = if self.unsent.is_some() { PollFlags::OUT } else { PollFlags::empty() };
+        let room = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
         let (socket, event) = (self.wire.as_fd(), self.engine.shared.event());
         let mut fds = [
             PollFd::from_borrowed_fd(socket, PollFlags::IN | room),
@@ -213,6 +235,9 @@ impl Driver {
         // Interrupted or not, the loop looks at everything.
         let _ = poll(&mut fds, timeout.as_ref());
         let rung = !fds[1].revents().is_empty();
+        if fds[0].revents().contains(PollFlags::ERR) {
+            self.wire.has_reports();
+        }
         self.engine.shared.wake();
         if rung {
             self.engine.shared.quiet();
@@ -463,6 +488,8 @@ impl Engine {
             self.counters.refused += 1;
             return;
         }
+        // Somebody listens there.
+        self.suspects.remove(&node);
         let proves = self.proves(node, &repr);
         if let Some(entry) = self.peers.get_mut(node) {
             entry.received(bytes.len());
@@ -472,6 +499,41 @@ impl Engine {
         let (header, payload) = (repr.header(), repr.extent);
         let input = Input::Rx { from: node, header, payload, seen: Seen::default() };
         self.step(Some(node), Some(arrived), |machine, cx| machine.handle(input, cx));
+    }
+
+    /// ICMP says that nobody listens at `to`, to which a packet with this beginning was sent.
+    ///
+    /// Anybody can send ICMP, so what it quotes must name a call that is under way to that peer: names
+    /// are drawn at random, and who has not seen a packet cannot say one ([homa 7.4]). Even then the
+    /// peer has time to answer; the machine asks again meanwhile.
+    fn on_undelivered(&mut self, to: std::net::SocketAddr, quote: &[u8]) {
+        self.counters.unreachable += 1;
+        let Some(after) = self.options.unreachable_after else { return };
+        let Ok(view) = View::new(quote) else { return };
+        let id = view.sender_id();
+        let node = self.peers.find(Peer { at: to, port: view.destination_port() });
+        let Some(node) = node.filter(|&node| self.exchanges.call_peer(id) == Some(node)) else {
+            return;
+        };
+        self.counters.unreachable_known += 1;
+        let until = self.now() + after;
+        self.suspects.entry(node).or_insert(until);
+    }
+
+    /// Ends calls to peers of which nothing was heard since ICMP said that nobody listens there.
+    fn expire_suspects(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((&node, _)) = self.suspects.iter().find(|&(_, &until)| until <= now) {
+            self.suspects.remove(&node);
+            for id in self.exchanges.calls_of(node) {
+                if let Some(done) = self.end_call(id) {
+                    done.end(Err(CallError::Unreachable));
+                }
+                self.cancel(id);
+            }
+            any = true;
+        }
+        any
     }
 
     /// Does this packet show that its sender receives what is sent to it: does it speak of an answer
@@ -510,7 +572,7 @@ impl Engine {
             self.cancel(id);
             any = true;
         }
-        any
+        any | self.expire_suspects(now)
     }
 
     /// Gives waiting questions to the handler, as far as it takes them.
@@ -576,7 +638,8 @@ impl Engine {
     fn next_time(&self) -> Option<Instant> {
         let timers = self.timers.values().copied();
         let closing = self.closing.map(|until| until.min(self.now() + LINGER));
-        timers.chain(self.exchanges.next_deadline()).chain(closing).min()
+        let suspects = self.suspects.values().copied();
+        timers.chain(self.exchanges.next_deadline()).chain(suspects).chain(closing).min()
     }
 
     /// Is there nothing left to stay for?

@@ -55,6 +55,11 @@ impl Exchanges {
         self.calls.get(&id).map(|call| call.to)
     }
 
+    /// All calls of one peer.
+    pub(super) fn calls_of(&self, to: Node) -> Vec<u64> {
+        self.calls.iter().filter(|(_, call)| call.to == to).map(|(&id, _)| id).collect()
+    }
+
     pub(super) fn call_count(&self) -> usize {
         self.calls.len()
     }

@@ -75,6 +75,11 @@ pub struct Options {
     /// How many times the bytes that came from an address it is sent before it has shown that it
     /// receives what it is sent; `None` for no limit, as the Linux module has it.
     pub unproven_ratio: Option<u32>,
+    /// End a call with [`CallError::Unreachable`](crate::homa::CallError::Unreachable) when ICMP says
+    /// that nobody listens there and the peer says nothing for so long; `None` leaves ICMP unread.
+    /// Only a message that quotes the name of a call under way counts, which nobody can guess, and
+    /// whatever the peer sends refutes it.
+    pub unreachable_after: Option<Span>,
     /// Buffers of the socket, each way, as far as the system allows.
     pub socket_buffer_bytes: u32,
 }
@@ -108,6 +113,7 @@ impl Options {
             waiting_max: 1 << 14,
             waiting_bytes_max: 256 << 20,
             unproven_ratio: Some(1),
+            unreachable_after: Some(Span::from_ms(100)),
             socket_buffer_bytes: 8 << 20,
         }
     }
@@ -151,6 +157,8 @@ impl Options {
         field("calls_max", self.calls_max > 0, "it must be at least 1")?;
         field("handling_max", self.handling_max > 0, "it must be at least 1")?;
         field("deadline", !self.deadline.is_zero(), "it must be longer than nothing")?;
+        let after = self.unreachable_after.is_none_or(|after| !after.is_zero());
+        field("unreachable_after", after, "it must be longer than nothing, or None")?;
         let v4 = self.bind.is_ipv4() || self.carrier == Carrier::Udp;
         field("bind", v4, "raw IP needs an IPv4 address; take UDP for IPv6")
     }

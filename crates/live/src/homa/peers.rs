@@ -91,6 +91,11 @@ impl Peers {
         false
     }
 
+    /// The node of `peer`, if it is known.
+    pub(super) fn find(&self, peer: Peer) -> Option<Node> {
+        self.nodes.get(&peer).copied()
+    }
+
     pub(super) fn get(&self, node: Node) -> Option<&Entry> {
         self.entries.get(&node)
     }

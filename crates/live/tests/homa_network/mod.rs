@@ -26,6 +26,7 @@ pub fn patient() -> Options {
         *recovery = Recovery { timeout_ticks: 2_000, remember_ticks: 5_000, ..*recovery };
     }
     options.polling = Polling::Block;
+    options.unreachable_after = Some(cavy_core::Span::from_ms(5_000));
     options.deadline = cavy_core::Span::from_ms(20_000);
     options
 }
