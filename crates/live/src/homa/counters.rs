@@ -41,6 +41,8 @@ pub struct Counters {
     pub exchanges: u64,
     /// Messages that are arriving, questions that wait or are handled, and answers that are kept, now.
     pub messages: u64,
+    /// Bytes of those messages, of calls' questions too; not of questions with the handler.
+    pub message_bytes: u64,
     /// Peers known now.
     pub peers: u64,
 }

@@ -653,6 +653,7 @@ impl Engine {
         self.counters.machine = *self.machine.counters();
         self.counters.exchanges = self.machine.exchange_count() as u64;
         self.counters.messages = self.exchanges.message_count() as u64;
+        self.counters.message_bytes = self.exchanges.held_bytes();
         self.counters.peers = self.peers.len() as u64;
         *lock(&self.shared.counters) = self.counters;
     }

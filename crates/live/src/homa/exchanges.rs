@@ -3,7 +3,8 @@
 //!
 //! The machine names bytes and never sees one. Here each name has its bytes, for as long as the machine
 //! wants them: a message that is sent lies where its owner left it and is handed to the system from
-//! there; one that arrives is copied once, from the packet to its place.
+//! there; one that arrives is copied once, in [`Exchanges::place`], from the buffer that the socket
+//! filled to its place in the message, which the handler or the caller is then given as it is.
 
 use super::client::Done;
 use super::server::QuestionName;
@@ -34,11 +35,14 @@ pub(super) struct Exchanges {
     waiting_names: BTreeSet<QuestionName>,
     waiting_bytes: u64,
     answers: BTreeMap<QuestionName, Bytes>,
+    /// Of all messages here: questions asked, messages that arrive or wait, answers.
+    held_bytes: u64,
 }
 
 impl Exchanges {
     pub(super) fn begin_call(&mut self, id: u64, call: Open) {
         self.deadlines.insert((call.until, id));
+        self.held_bytes += call.bytes.len() as u64;
         self.calls.insert(id, call);
     }
 
@@ -46,7 +50,8 @@ impl Exchanges {
     pub(super) fn end_call(&mut self, id: u64) -> Option<Open> {
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(&(call.until, id));
-        self.arriving.remove(&(call.to, Message(id).answer()));
+        self.held_bytes -= call.bytes.len() as u64;
+        drop(self.take_arrived(call.to, Message(id).answer()));
         Some(call)
     }
 
@@ -67,6 +72,8 @@ impl Exchanges {
     /// All calls, taken out.
     pub(super) fn take_calls(&mut self) -> impl Iterator<Item = Open> + use<> {
         self.deadlines.clear();
+        let bytes: usize = self.calls.values().map(|call| call.bytes.len()).sum();
+        self.held_bytes -= bytes as u64;
         std::mem::take(&mut self.calls).into_values()
     }
 
@@ -91,11 +98,17 @@ impl Exchanges {
     /// Puts new bytes where they belong in a message of `length` bytes.
     pub(super) fn place(&mut self, from: Node, extent: Extent, length: usize, bytes: &[u8]) {
         let key = (from, extent.message);
+        let held = &mut self.held_bytes;
         if bytes.len() == length {
-            self.arriving.insert(key, bytes.to_vec());
+            *held += length as u64;
+            let before = self.arriving.insert(key, bytes.to_vec());
+            *held -= before.map_or(0, |before| before.len() as u64);
             return;
         }
-        let message = self.arriving.entry(key).or_insert_with(|| vec![0; length]);
+        let message = self.arriving.entry(key).or_insert_with(|| {
+            *held += length as u64;
+            vec![0; length]
+        });
         let start = extent.offset_bytes as usize;
         if let Some(place) = message.get_mut(start..start + bytes.len()) {
             place.copy_from_slice(bytes);
@@ -104,7 +117,9 @@ impl Exchanges {
 
     /// A message that is there in full, or is not wanted any more.
     pub(super) fn take_arrived(&mut self, from: Node, message: Message) -> Option<Bytes> {
-        self.arriving.remove(&(from, message)).map(Bytes::from)
+        let bytes = self.arriving.remove(&(from, message))?;
+        self.held_bytes -= bytes.len() as u64;
+        Some(Bytes::from(bytes))
     }
 
     /// Does a packet with this name of `from` belong to a question that is known here?
@@ -122,6 +137,7 @@ impl Exchanges {
 
     pub(super) fn wait(&mut self, name: QuestionName, bytes: Bytes) {
         self.waiting_bytes += bytes.len() as u64;
+        self.held_bytes += bytes.len() as u64;
         self.waiting_names.insert(name);
         self.waiting.push_back((name, bytes));
     }
@@ -137,6 +153,7 @@ impl Exchanges {
         }
         let (name, bytes) = self.waiting.pop_front()?;
         self.waiting_bytes -= bytes.len() as u64;
+        self.held_bytes -= bytes.len() as u64;
         self.waiting_names.remove(&name);
         self.handled.insert(name);
         Some((name, bytes))
@@ -148,11 +165,20 @@ impl Exchanges {
     }
 
     pub(super) fn keep_answer(&mut self, name: QuestionName, bytes: Bytes) {
-        self.answers.insert(name, bytes);
+        self.held_bytes += bytes.len() as u64;
+        let before = self.answers.insert(name, bytes);
+        self.held_bytes -= before.map_or(0, |before| before.len() as u64);
     }
 
     pub(super) fn drop_answer(&mut self, name: QuestionName) -> bool {
-        self.answers.remove(&name).is_some()
+        let answer = self.answers.remove(&name);
+        self.held_bytes -= answer.as_ref().map_or(0, |answer| answer.len() as u64);
+        answer.is_some()
+    }
+
+    /// Bytes of the messages that are kept here.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Messages that arrive, questions here, and answers kept.

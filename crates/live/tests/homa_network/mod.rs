@@ -66,6 +66,8 @@ pub struct Faults {
 /// Between clients and a server. Each client has a socket of its own towards the server.
 pub struct Relay {
     pub at: SocketAddr,
+    /// Nothing passes while this is true.
+    pub down: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     pub lost: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -78,9 +80,10 @@ impl Relay {
         let at = front.local_addr().expect("bound");
         let stop = Arc::new(AtomicBool::new(false));
         let lost = Arc::new(AtomicU64::new(0));
-        let (ends, losses) = (stop.clone(), lost.clone());
-        let run = move || Carrying::new(front, server, faults, losses).run(&ends);
-        Relay { at, stop, lost, thread: Some(std::thread::spawn(run)) }
+        let down = Arc::new(AtomicBool::new(false));
+        let (ends, losses, cut) = (stop.clone(), lost.clone(), down.clone());
+        let run = move || Carrying::new(front, server, faults, losses, cut).run(&ends);
+        Relay { at, down, stop, lost, thread: Some(std::thread::spawn(run)) }
     }
 }
 
@@ -108,13 +111,20 @@ struct Carrying {
     late: BTreeMap<(Instant, u64), Late>,
     count: u64,
     lost: Arc<AtomicU64>,
+    down: Arc<AtomicBool>,
 }
 
 impl Carrying {
-    fn new(front: UdpSocket, server: SocketAddr, faults: Faults, lost: Arc<AtomicU64>) -> Self {
+    fn new(
+        front: UdpSocket,
+        server: SocketAddr,
+        faults: Faults,
+        lost: Arc<AtomicU64>,
+        down: Arc<AtomicBool>,
+    ) -> Self {
         let rng = Stream::keyed(faults.seed, 0, Purpose::Faults);
         let (backs, late) = (BTreeMap::new(), BTreeMap::new());
-        Carrying { front, server, faults, rng, backs, late, count: 0, lost }
+        Carrying { front, server, faults, rng, backs, late, count: 0, lost, down }
     }
 
     fn run(mut self, stop: &AtomicBool) {
@@ -151,7 +161,7 @@ impl Carrying {
     }
 
     fn meddle(&mut self, client: SocketAddr, to_server: bool, bytes: &[u8]) {
-        if self.rng.chance(self.faults.lost) {
+        if self.down.load(Ordering::Relaxed) || self.rng.chance(self.faults.lost) {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
