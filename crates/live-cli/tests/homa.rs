@@ -237,3 +237,25 @@ fn ctrl_c_lets_an_answer_under_way_arrive() {
     assert_eq!((status.code(), &said["questions"]), (Some(0), &1.into()), "{said}");
     assert_eq!(child.wait_with_output().expect("it ends").status.code(), Some(0));
 }
+
+#[test]
+fn with_a_key_only_those_who_have_it_are_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = |name: &str, digit: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, format!("{}\n", digit.repeat(64))).expect("written");
+        file.to_str().expect("a name").to_string()
+    };
+    let (right, wrong) = (key("right", "7"), key("wrong", "8"));
+    let server = Homa::start(&["--key-file", &right]);
+    let ask = |more: &[&str]| {
+        let args = ["homa", "call", &server.at, "--json", "--bytes", "20000", "--deadline", "2s"];
+        call(&[&args[..], more].concat()).status.code()
+    };
+    assert_eq!(ask(&["--key-file", &right]), Some(0));
+    assert_eq!(ask(&["--key-file", &wrong]), Some(1));
+    assert_eq!(ask(&[]), Some(1));
+    let (_, said) = server.end();
+    assert_eq!(said["questions"], 1, "{said}");
+    assert!(said["unauthentic"].as_u64() > Some(1), "{said}");
+}

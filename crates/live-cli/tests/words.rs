@@ -128,6 +128,8 @@ fn mistakes_about_homa() {
             &["homa", "serve", "--queue-limit", "0"],
             &["homa", "serve", "--drain", "0s"],
             &["homa", "serve", "--raw", "--bind", "[::1]:0"],
+            &["homa", "serve", "--key-file", "no-such-file"],
+            &["homa", "serve", "--key-file", "/dev/null"],
             &["homa", "call"],
             &["homa", "call", "localhost"],
             &["homa", "call", at, "--bytes", "0"],

@@ -22,6 +22,8 @@ struct Ended {
     packets_received: u64,
     packets_sent: u64,
     dropped: u64,
+    unauthentic: u64,
+    replayed: u64,
     exchanges_left: u64,
     messages_left: u64,
 }
@@ -90,7 +92,9 @@ fn say(args: &Serve, counters: &Counters) -> Result<(), Fault> {
         + counters.machine.malformed
         + counters.wrong_port
         + counters.too_long
-        + counters.peers_full;
+        + counters.peers_full
+        + counters.unauthentic
+        + counters.replayed;
     let ended = Ended {
         questions: counters.questions,
         refused: counters.refused,
@@ -98,6 +102,8 @@ fn say(args: &Serve, counters: &Counters) -> Result<(), Fault> {
         packets_received: counters.packets_received,
         packets_sent: counters.packets_sent,
         dropped,
+        unauthentic: counters.unauthentic,
+        replayed: counters.replayed,
         exchanges_left: counters.exchanges,
         messages_left: counters.messages,
     };

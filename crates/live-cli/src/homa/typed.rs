@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 Messages of 1 B to 1 MB, without connections; a call ends once, with an answer or an error, within
 its deadline. --raw sends IP packets of protocol 146 as the Linux module does, and needs the right
-CAP_NET_RAW; otherwise packets travel in UDP. `cavy live homa` is the same command.")]
+CAP_NET_RAW; otherwise packets travel in UDP. Nothing is encrypted or authenticated unless both ends
+have the same --key-file (`openssl rand -hex 32 > homa.key`). `cavy live homa` is the same command.")]
 pub struct Homa {
     /// What to do.
     #[command(subcommand)]
@@ -52,6 +53,9 @@ pub struct Way {
     /// What a sender may send before it is granted more; 40000 when absent.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub unscheduled_bytes: Option<u32>,
+    /// Seal packets with the key in this file, 64 hexadecimal digits, and take no others.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// How the endpoint waits for packets; hybrid when absent.
     #[arg(long, value_enum, value_name = "HOW")]
     pub polling: Option<PollingName>,

@@ -5,7 +5,8 @@ use crate::faults::{FAILED, Fault};
 use cavy_core::Span;
 use cavy_homa::cutoffs::Cutoffs;
 use cavy_live::homa::options::SERVER_PORT;
-use cavy_live::homa::{OpenError, Options, Peer, Polling};
+use cavy_live::homa::{Key, OpenError, Options, Peer, Polling};
+use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 impl Way {
@@ -47,7 +48,24 @@ impl Way {
             Some(PollingName::Hybrid) => Polling::Hybrid(Span::from_us(20)),
             None => options.polling,
         };
-        Ok(options)
+        match self.key()? {
+            Some(key) => Ok(options.sealed(key)),
+            None => Ok(options),
+        }
+    }
+
+    fn key(&self) -> Result<Option<Key>, Fault> {
+        let Some(file) = &self.key_file else { return Ok(None) };
+        let (name, mut text) = (file.display(), String::new());
+        // A little more than a key, so that a file that is something else is not read in full.
+        let read = std::fs::File::open(file).and_then(|f| f.take(200).read_to_string(&mut text));
+        read.map_err(|error| Fault::new(format!("cannot read --key-file {name}: {error}")))?;
+        let key = Key::from_hex(&text);
+        let key = key.ok_or_else(|| {
+            Fault::new(format!("--key-file {name} does not hold 64 hexadecimal digits"))
+                .hint("make one with `openssl rand -hex 32 > FILE`, the same for both ends")
+        })?;
+        Ok(Some(key))
     }
 
     /// What packets travel in, as the options call it.

@@ -16,6 +16,7 @@ use nix::sys::socket::{
     self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrLike as _,
     SockaddrStorage, setsockopt, sockopt,
 };
+use smallvec::SmallVec;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -28,10 +29,12 @@ pub(super) const BATCH: usize = 32;
 const REPORTS: usize = 64;
 
 /// A packet that waits to be sent.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub(super) to: SocketAddr,
     pub(super) level: u8,
+    /// It carries no bytes of a message.
+    pub(super) control: bool,
     pub(super) header: [u8; HEADER_MAX_BYTES],
     pub(super) header_bytes: usize,
     pub(super) payload: Bytes,
@@ -40,11 +43,12 @@ pub(super) struct Outgoing {
 impl Outgoing {
     /// Its place in a batch: control packets first, then the highest level ([homa 7.4]).
     pub(super) fn rank(&self) -> (bool, u8) {
-        (!self.payload.is_empty(), u8::MAX - self.level)
+        (!self.control, u8::MAX - self.level)
     }
 
-    fn parts(&self) -> (&[u8], &[u8]) {
-        (self.header.get(..self.header_bytes).unwrap_or(&[]), &self.payload)
+    fn slices(&self) -> [IoSlice<'_>; 2] {
+        let header = self.header.get(..self.header_bytes).unwrap_or(&[]);
+        [IoSlice::new(header), IoSlice::new(&self.payload)]
     }
 }
 
@@ -151,19 +155,19 @@ impl Wire {
 
     /// Packet `at` of the last batch, behind IP and UDP, and who sent it; `None` for one that was
     /// longer than its buffer or no packet.
-    pub(super) fn packet(&self, at: usize) -> Option<(SocketAddr, &[u8])> {
+    pub(super) fn packet(&mut self, at: usize) -> Option<(SocketAddr, &mut [u8])> {
         let &(length, from) = self.got.get(at)?;
-        let buffer = self.buffers.get(at)?;
-        let (from, bytes) = (from?, buffer.get(..length)?);
+        let buffer = self.buffers.get_mut(at)?;
         if length >= buffer.len() {
             return None;
         }
+        let (from, bytes) = (from?, buffer.get_mut(..length)?);
         match self.carrier {
             Carrier::Udp => Some((from, bytes)),
             Carrier::Raw => {
                 // An IPv4 raw socket shows the header of IP.
                 let header = usize::from(bytes.first()? & 0x0f) * 4;
-                Some((SocketAddr::new(from.ip(), 0), bytes.get(header..)?))
+                Some((SocketAddr::new(from.ip(), 0), bytes.get_mut(header..)?))
             }
         }
     }
@@ -177,20 +181,23 @@ impl Wire {
         let Some(level) = packets.first().map(|first| first.level) else { return Ok(0) };
         self.set_level(level);
         let same = packets.iter().take(BATCH).take_while(|packet| packet.level == level).count();
-        let of = |at: usize| packets.get(at).filter(|_| at < same);
-        let slices: [[IoSlice<'_>; 2]; BATCH] = std::array::from_fn(|at| {
-            let (header, payload) = of(at).map_or((&[][..], &[][..]), Outgoing::parts);
-            [IoSlice::new(header), IoSlice::new(payload)]
-        });
-        let to: [Option<SockaddrStorage>; BATCH] =
-            std::array::from_fn(|at| of(at).map(|packet| SockaddrStorage::from(packet.to)));
         let (fd, flags) = (self.socket.as_raw_fd(), MsgFlags::MSG_DONTWAIT);
+        let none: [ControlMessage<'_>; 0] = [];
+        let packets = packets.iter().take(same);
+        let slices: SmallVec<[[IoSlice<'_>; 2]; BATCH]> =
+            packets.clone().map(Outgoing::slices).collect();
+        let to: SmallVec<[Option<SockaddrStorage>; BATCH]> =
+            packets.map(|packet| Some(SockaddrStorage::from(packet.to))).collect();
         // The first refusal may be that of a packet sent long ago, which the system reports here.
         for _ in 0..2 {
-            let none: [ControlMessage<'_>; 0] = [];
-            let slices = slices.iter().take(same);
-            match socket::sendmmsg(fd, &mut heads.sent, slices, &to[..same], none, flags) {
-                Ok(sent) => return Ok(sent.count()),
+            let sent = match (&slices[..], &to[..]) {
+                // The usual case where little is to be done, and cheaper so.
+                ([one], [Some(to)]) => socket::sendmsg(fd, one, &none, flags, Some(to)).map(|_| 1),
+                _ => socket::sendmmsg(fd, &mut heads.sent, slices.iter(), &to, none, flags)
+                    .map(Iterator::count),
+            };
+            match sent {
+                Ok(sent) => return Ok(sent),
                 Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => return Err(Unsent::Later),
                 Err(_) => self.reports = true,
             }

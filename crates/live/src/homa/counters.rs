@@ -17,6 +17,10 @@ pub struct Counters {
     pub wrong_port: u64,
     /// Packets longer than any that may come.
     pub too_long: u64,
+    /// With a key: packets that no holder of it wrote for this endpoint since it started.
+    pub unauthentic: u64,
+    /// With a key: packets that came before.
+    pub replayed: u64,
     /// Packets from addresses for which there was no room.
     pub peers_full: u64,
     /// Packets not sent, because their receiver has not shown yet that it receives.

@@ -11,6 +11,7 @@ use super::endpoint::{Command, Shared, refuse};
 use super::exchanges::{Exchanges, Open};
 use super::options::{Carrier, Options, Peer, Polling};
 use super::peers::Peers;
+use super::seal::{Opened, Seal};
 use super::server::{Handler, Question, QuestionName, Reply};
 use crate::sync::{Arc, lock};
 use bytes::Bytes;
@@ -64,6 +65,7 @@ struct Engine {
     handler: Option<Handler>,
     shared: Arc<Shared>,
     counters: Counters,
+    seal: Option<Seal>,
     /// Questions for which there is no room.
     refused: Vec<QuestionName>,
     /// Peers of which ICMP said that nobody listens there, and until when they may show that somebody
@@ -143,6 +145,7 @@ impl Driver {
             handler,
             shared,
             counters: Counters::default(),
+            seal: None,
             refused: Vec::new(),
             suspects: BTreeMap::new(),
             closing: None,
@@ -152,6 +155,12 @@ impl Driver {
         let polling = options.polling;
         let outgoing = Vec::with_capacity(BATCH);
         Ok(Driver { engine, wire, outgoing, commands: Vec::new(), polling, settled: true })
+    }
+
+    /// The same, with packets sealed if there is a seal.
+    pub(super) fn with_seal(mut self, seal: Option<Seal>) -> Driver {
+        self.engine.seal = seal;
+        self
     }
 
     /// Carries out what other threads want. True if there was anything.
@@ -170,7 +179,7 @@ impl Driver {
         for at in 0..got {
             self.engine.counters.packets_received += 1;
             match self.wire.packet(at) {
-                Some((from, bytes)) => self.engine.on_packet(from, bytes),
+                Some((from, bytes)) => self.engine.on_bytes(from, bytes),
                 None => self.engine.counters.too_long += 1,
             }
         }
@@ -456,6 +465,17 @@ impl Engine {
         self.step(None, None, |machine, cx| machine.handle(input, cx));
     }
 
+    fn on_bytes(&mut self, from: std::net::SocketAddr, bytes: &mut [u8]) {
+        let now = self.now();
+        let Some(seal) = &mut self.seal else { return self.on_packet(from, bytes) };
+        match seal.open(from, bytes, now) {
+            Opened::Packet(bytes) => self.on_packet(from, bytes),
+            Opened::Own => {}
+            Opened::Unauthentic => self.counters.unauthentic += 1,
+            Opened::Replayed => self.counters.replayed += 1,
+        }
+    }
+
     fn on_packet(&mut self, from: std::net::SocketAddr, bytes: &[u8]) {
         let parsed = View::new(bytes).and_then(|view| {
             let repr = Repr::parse(&view, &self.dialect)?;
@@ -539,6 +559,10 @@ impl Engine {
     /// Does this packet show that its sender receives what is sent to it: does it speak of an answer
     /// that was given to it?
     fn proves(&self, from: Node, repr: &Repr) -> bool {
+        if self.seal.is_some() {
+            // Sealed for this life, which was told to its address.
+            return true;
+        }
         let name = repr.extent.message;
         if name.is_answer() {
             return false;
@@ -594,10 +618,18 @@ impl Engine {
     /// The next packet that may be sent.
     fn pull(&mut self) -> Option<Outgoing> {
         loop {
-            let mut cx = Cx::new(self.shared.clock.now(), &mut self.rng, &mut self.outbox);
+            if let Some(ready) = self.seal.as_mut().and_then(Seal::ready) {
+                return Some(ready);
+            }
+            let now = self.shared.clock.now();
+            let mut cx = Cx::new(now, &mut self.rng, &mut self.outbox);
             let pulled = self.machine.pull(Room { packets: 1, bytes: u32::MAX }, &mut cx);
             // Before the effects, which may say that these bytes are not needed any more.
             let outgoing = pulled.as_ref().and_then(|packet| self.outgoing(packet));
+            let outgoing = outgoing.and_then(|packet| match &mut self.seal {
+                Some(seal) => seal.seal(packet, now),
+                None => Some(packet),
+            });
             self.settle(pulled.as_ref().map(|packet| packet.to), None);
             if outgoing.is_some() || pulled.is_none() {
                 return outgoing;
@@ -631,7 +663,8 @@ impl Engine {
                 (end <= bytes.len()).then(|| bytes.slice(start..end))?
             }
         };
-        Some(Outgoing { to, level, header, header_bytes, payload })
+        let control = extent.length_bytes == 0;
+        Some(Outgoing { to, level, control, header, header_bytes, payload })
     }
 
     /// When the loop must look again, whatever happens.

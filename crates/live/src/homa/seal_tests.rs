@@ -1,0 +1,238 @@
+//! What is not written with the key, for this endpoint, now and once, is dropped.
+
+use super::*;
+use proptest::prelude::*;
+
+const KEY: Key = Key::new([7; 32]);
+
+fn seal() -> Seal {
+    Seal::new(&KEY, 100).expect("random numbers")
+}
+
+fn at(port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], port))
+}
+
+fn plain(to: SocketAddr, text: &[u8]) -> Outgoing {
+    let mut header = [0; HEADER_MAX_BYTES];
+    header[..COMMON_BYTES].fill(0xaa);
+    let payload = Bytes::copy_from_slice(text);
+    Outgoing { to, level: 3, control: false, header, header_bytes: COMMON_BYTES, payload }
+}
+
+fn bytes(packet: &Outgoing) -> Vec<u8> {
+    [&packet.header[..packet.header_bytes], &packet.payload].concat()
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::ZERO + Span::from_ms(ms)
+}
+
+/// Opens a copy.
+fn open(seal: &mut Seal, from: SocketAddr, packet: &[u8]) -> Result<Vec<u8>, &'static str> {
+    match seal.open(from, &mut packet.to_vec(), ms(0)) {
+        Opened::Packet(within) => Ok(within.to_vec()),
+        Opened::Own => Err("own"),
+        Opened::Unauthentic => Err("unauthentic"),
+        Opened::Replayed => Err("replayed"),
+    }
+}
+
+/// Everything that waits at `from`, whose address is `here`, to `to`; what was opened there.
+fn carry(from: &mut Seal, here: SocketAddr, to: &mut Seal) -> Vec<Vec<u8>> {
+    let mut opened = Vec::new();
+    while let Some(packet) = from.ready() {
+        opened.extend(open(to, here, &bytes(&packet)));
+    }
+    opened
+}
+
+/// Two endpoints that know each other's lives, and where they are.
+fn acquainted() -> (Seal, Seal) {
+    let (mut one, mut two) = (seal(), seal());
+    assert_eq!(one.seal(plain(at(2), b"first"), ms(0)), None);
+    carry(&mut one, at(1), &mut two);
+    carry(&mut two, at(2), &mut one);
+    assert_eq!(carry(&mut one, at(1), &mut two).len(), 1);
+    (one, two)
+}
+
+fn sealed(from: &mut Seal, to: SocketAddr, text: &[u8]) -> Vec<u8> {
+    bytes(&from.seal(plain(to, text), ms(9)).expect("its life is known"))
+}
+
+#[test]
+fn first_packets_wait_for_the_life_of_their_receiver_and_arrive_in_order() {
+    let (mut one, mut two) = (seal(), seal());
+    for text in [b"a", b"b", b"c"] {
+        assert_eq!(one.seal(plain(at(2), text), ms(0)), None);
+    }
+    let ask = one.ready().expect("it asks");
+    assert_eq!(one.ready(), None, "once in a while");
+    assert_eq!(open(&mut two, at(1), &bytes(&ask)), Err("own"));
+    let tell = two.ready().expect("it tells");
+    assert!(bytes(&tell).len() <= bytes(&ask).len(), "nobody is sent more than was sent");
+    assert_eq!(open(&mut one, at(2), &bytes(&tell)), Err("own"));
+    let texts = carry(&mut one, at(1), &mut two);
+    assert_eq!(texts.iter().map(|t| t[COMMON_BYTES]).collect::<Vec<_>>(), b"abc");
+    // The other way nothing has to be asked.
+    let answer = sealed(&mut two, at(1), b"answer");
+    assert_eq!(open(&mut one, at(2), &answer).expect("authentic")[COMMON_BYTES..], *b"answer");
+    assert_eq!(one.seal(plain(at(3), b"x"), ms(0)), None);
+    assert_eq!(one.seal(plain(at(3), b"x"), ms(1)), None);
+    assert!(one.ready().is_some() && one.ready().is_some(), "asked again after a millisecond");
+}
+
+#[test]
+fn what_is_sealed_shows_nothing_of_the_packet() {
+    let (mut one, _) = acquainted();
+    let text = b"a text that is long enough not to be there by chance";
+    let packet = sealed(&mut one, at(2), text);
+    assert_eq!(packet.len(), COMMON_BYTES + text.len() + SEAL_BYTES);
+    assert!(!packet.windows(8).any(|part| text.windows(8).any(|other| part == other)));
+    assert!(!packet.windows(8).any(|part| part == [0xaa; 8]));
+}
+
+#[test]
+fn an_altered_bit_or_a_shorter_packet_is_not_authentic() {
+    let (mut one, mut two) = acquainted();
+    let packet = sealed(&mut one, at(2), b"twenty bytes of text");
+    for bit in 0..packet.len() * 8 {
+        let mut altered = packet.clone();
+        altered[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(open(&mut two, at(1), &altered), Err("unauthentic"), "bit {bit}");
+    }
+    for length in 0..packet.len() {
+        assert_eq!(open(&mut two, at(1), &packet[..length]), Err("unauthentic"), "{length}");
+    }
+    let longer = [&packet[..], &[0]].concat();
+    assert_eq!(open(&mut two, at(1), &longer), Err("unauthentic"));
+    assert!(open(&mut two, at(1), &packet).is_ok(), "and none of these spoilt it");
+}
+
+#[test]
+fn another_key_opens_nothing() {
+    let (mut one, _) = acquainted();
+    let mut other = Seal::new(&Key::new([8; 32]), 100).expect("random numbers");
+    let packet = sealed(&mut one, at(2), b"text");
+    assert_eq!(open(&mut other, at(1), &packet), Err("unauthentic"));
+    let _ = one.seal(plain(at(3), b"x"), ms(0));
+    let ask = one.ready().expect("it asks");
+    assert_eq!(open(&mut other, at(1), &bytes(&ask)), Err("unauthentic"));
+    // It tells its life to whoever may have known an earlier one, and that is not believed either.
+    let tell = other.ready().expect("it tells");
+    assert_eq!(open(&mut one, at(2), &bytes(&tell)), Err("unauthentic"));
+}
+
+#[test]
+fn a_packet_counts_once_and_not_for_others() {
+    let (mut one, mut two) = acquainted();
+    let packet = sealed(&mut one, at(2), b"once");
+    assert!(open(&mut two, at(1), &packet).is_ok());
+    assert_eq!(open(&mut two, at(1), &packet), Err("replayed"));
+    assert_eq!(open(&mut two, at(9), &packet), Err("replayed"), "from elsewhere neither");
+    assert_eq!(open(&mut one, at(2), &packet), Err("unauthentic"), "nor back to who wrote it");
+    let mut three = seal();
+    assert_eq!(open(&mut three, at(1), &packet), Err("unauthentic"), "nor at another endpoint");
+}
+
+#[test]
+fn after_a_restart_nothing_counts_that_was_said_before_and_no_nonce_comes_again() {
+    let (mut one, mut two) = acquainted();
+    let before = sealed(&mut one, at(2), b"before");
+    assert!(open(&mut two, at(1), &before).is_ok());
+    let mut again = seal();
+    assert_eq!(open(&mut again, at(1), &before), Err("unauthentic"));
+    // It tells its new life, and the two go on.
+    carry(&mut again, at(2), &mut one);
+    let after = sealed(&mut one, at(2), b"after");
+    assert!(open(&mut again, at(1), &after).is_ok());
+    assert_eq!(open(&mut again, at(1), &before), Err("unauthentic"));
+    // What the earlier life told, said again, changes nothing.
+    let (mut one_b, mut two_b) = (seal(), seal());
+    let _ = one_b.seal(plain(at(2), b"x"), ms(0));
+    carry(&mut one_b, at(1), &mut two_b);
+    let old = bytes(&two_b.ready().expect("it tells"));
+    assert_eq!(open(&mut one_b, at(2), &old), Err("own"));
+    assert_eq!(open(&mut one_b, at(2), &old), Err("replayed"));
+    assert_ne!(before[1..PREFIX_BYTES], after[1..PREFIX_BYTES]);
+    assert_ne!(two.life, again.life);
+}
+
+#[test]
+fn too_many_lives_are_forgotten_and_nothing_of_them_counts_again() {
+    let mut two = Seal::new(&KEY, 3).expect("random numbers");
+    let mut packets = Vec::new();
+    for port in 10..30 {
+        let mut one = seal();
+        let _ = one.seal(plain(at(2), b"question"), ms(0));
+        // Once more when `two` begins a new life meanwhile.
+        for _ in 0..2 {
+            carry(&mut one, at(port), &mut two);
+            carry(&mut two, at(2), &mut one);
+        }
+        let packet = sealed(&mut one, at(2), b"more");
+        if open(&mut two, at(port), &packet).is_ok() {
+            packets.push(packet);
+        }
+        assert!(two.windows.len() <= 3 && two.contacts.len() <= 3);
+    }
+    assert!(packets.len() >= 10, "{}", packets.len());
+    for packet in &packets {
+        assert!(open(&mut two, at(10), packet).is_err());
+    }
+}
+
+#[test]
+fn counters_are_never_used_twice_in_a_life() {
+    let (mut one, _) = acquainted();
+    let mut seen = std::collections::BTreeSet::new();
+    for round in 0..2_000 {
+        let packet = sealed(&mut one, at(2), &[round as u8]);
+        assert!(seen.insert(packet[1..PREFIX_BYTES].to_vec()));
+    }
+}
+
+#[test]
+fn keys_are_64_digits_and_not_shown() {
+    let digits = "00ff".repeat(16);
+    let key = Key::from_hex(&format!(" {digits}\n")).expect("a key");
+    assert_eq!(key, Key::new(std::array::from_fn(|at| if at % 2 == 0 { 0 } else { 0xff })));
+    assert_eq!(format!("{key:?}"), "Key(..)");
+    for wrong in ["", "00", &digits[1..], &format!("{digits}0"), &"zz".repeat(32)] {
+        assert_eq!(Key::from_hex(wrong), None, "{wrong}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_window_takes_each_counter_once_and_none_that_is_too_old(
+        steps in prop::collection::vec((0_u64..3, 0_u64..6_000), 1..300)
+    ) {
+        let mut window = Window::new();
+        let (mut seen, mut highest) = (std::collections::BTreeSet::new(), 0_u64);
+        for (way, far) in steps {
+            let counter = match way {
+                0 => highest.saturating_sub(far),
+                1 => highest + far,
+                _ => highest + far % 3,
+            };
+            let fits = counter + WINDOW_PACKETS > highest;
+            prop_assert_eq!(window.take(counter), fits && !seen.contains(&counter), "{}", counter);
+            if fits {
+                seen.insert(counter);
+            }
+            highest = highest.max(counter);
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0_u8..5) {
+        let mut seal = seal();
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = kind;
+        }
+        prop_assert_eq!(open(&mut seal, at(1), &bytes), Err("unauthentic"));
+    }
+}
