@@ -44,6 +44,10 @@ pub enum Command {
     Study(Study),
     /// Let the machine decide a recorded run again, and predict it in the lab.
     Replay(Replay),
+    /// Say what this machine has of what live runs need, and how to get the rest.
+    Doctor(Doctor),
+    /// Build a network of hosts on this machine: namespaces, a switch, links of a stated rate.
+    Testbed(Testbed),
 }
 
 /// A policy of the server.
@@ -434,4 +438,80 @@ pub struct Replay {
     /// Print one JSON object instead of tables.
     #[arg(long)]
     pub json: bool,
+}
+
+/// `cavy-live doctor`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live doctor                                   what is there, what is missing, and its cure
+  cavy-live doctor --json
+
+Exit code 1 when something that live runs need is missing.")]
+pub struct Doctor {
+    /// Length of the jitter probe; 0s leaves it out.
+    #[arg(long, value_name = "SPAN", default_value = "500ms", value_parser = quantity::span)]
+    pub probe: Span,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy-live testbed`.
+#[derive(Arguments, Debug)]
+pub struct Testbed {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: TestbedDo,
+}
+
+/// What to do with a testbed.
+#[derive(Subcommand, Debug)]
+pub enum TestbedDo {
+    /// Build one, which stands until Ctrl-C. Needs root.
+    Up(TestbedUp),
+    /// Remove what is left of builders that are no more.
+    Down(TestbedDown),
+    /// List the namespaces that were built, and whether their builder still runs.
+    List,
+}
+
+/// `cavy-live testbed up`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live testbed up                               6 hosts at 100 Mb/s
+  cavy-live testbed up --hosts 2 --mbit 1000
+
+Then, from another terminal, for a host that is listed:
+  ip netns exec cavy-4711-815-h0 sh
+
+A port of the switch sends the highest of eight levels first: the upper three bits of TOS. Rates are
+those of Ethernet, with preamble, gap and shortest frame. The builder's name is in those of the
+namespaces; what a killed one leaves is removed by `cavy-live testbed down` or the next builder.")]
+pub struct TestbedUp {
+    /// Hosts around the switch.
+    #[arg(long, value_name = "N", default_value = "6",
+        value_parser = clap::value_parser!(u16).range(2..=64))]
+    pub hosts: u16,
+    /// Rate of each link in Mb/s.
+    #[arg(long, value_name = "N", default_value = "100",
+        value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub mbit: u32,
+    /// Room of each level at each port of the switch, in kB.
+    #[arg(long, value_name = "N", default_value = "256",
+        value_parser = clap::value_parser!(u32).range(2..=100_000))]
+    pub level_kb: u32,
+    /// All packets share one level.
+    #[arg(long)]
+    pub no_levels: bool,
+    /// Say where the hosts are as one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy-live testbed down`.
+#[derive(Arguments, Debug)]
+pub struct TestbedDown {
+    /// Also those whose builder still runs.
+    #[arg(long)]
+    pub all: bool,
 }

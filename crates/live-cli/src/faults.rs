@@ -36,6 +36,11 @@ impl Fault {
         self
     }
 
+    /// The sentence alone.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// As printed.
     pub fn render(&self) -> String {
         let mut out = format!("error: {}\n", self.message);

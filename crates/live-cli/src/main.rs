@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(non_snake_case))]
 
 mod args;
+mod doctor;
 mod faults;
 mod homa;
 mod load;
@@ -15,6 +16,7 @@ mod replay;
 mod sched;
 mod study;
 mod terminal;
+mod testbed;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
         args::Command::Homa(args) => homa::homa(args),
         args::Command::Study(args) => study::study(args),
         args::Command::Replay(args) => replay::replay(args),
+        args::Command::Doctor(args) => doctor::doctor(args),
+        args::Command::Testbed(args) => testbed::testbed(&args.what),
     };
     match done {
         Ok(code) => code,

@@ -1,0 +1,158 @@
+//! A network of hosts on one machine: namespaces, one switch, links of a stated rate, eight strict
+//! levels `[homa 7.5]`.
+//!
+//! **Problem.** What a transport does to tails shows when links are full and queues are those of a
+//! switch; the loopback interface has neither.
+//!
+//! **Promise.** Each host is a network namespace with one interface; one more namespace is the switch,
+//! a bridge with one port a host. Both ends of each link are shaped to its rate, counted as Ethernet
+//! counts: with preamble, gap and shortest frame. A port sends the highest of eight levels first, told
+//! by the upper three bits of TOS, and keeps so many bytes of each. Whatever is made carries the name
+//! of the process that made it, and is removed with it, at the latest by whoever builds next: also
+//! after kill -9.
+//!
+//! **Not here.** No marking, no random loss, no delay beyond that of the link: the kernels this is
+//! for have no such queues. No claim about microseconds: all hosts share the cores of one machine.
+//!
+//! **Reading order.** [`Plan`] and [`Testbed`]; `script` (what `ip` and `tc` are told), `owner`
+//! (whose it is), [`space`] (running in a host), [`queues`] (what ports counted).
+
+mod command;
+mod owner;
+pub mod queues;
+mod script;
+pub mod space;
+pub mod tools;
+pub mod trial;
+
+use crate::faults::{FAILED, Fault};
+pub use command::testbed;
+use owner::Owner;
+use queues::PortCounters;
+use space::Space;
+use std::net::Ipv4Addr;
+
+/// Levels of a port.
+pub const LEVELS: usize = 8;
+
+/// What is built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Hosts, 2 to 64.
+    pub hosts: u16,
+    /// Rate of each link, in each direction.
+    pub link_bits_per_s: u64,
+    /// Room of each level at each port of the switch.
+    pub level_bytes: u64,
+    /// Does the switch look at levels? If not, all packets share the queue of level 0.
+    pub levels: bool,
+}
+
+impl Plan {
+    /// Room for what waits at a host's own interface.
+    pub const HOST_QUEUE_BYTES: u64 = 1 << 20;
+
+    /// Hosts at 100 Mb/s: slow enough that a packet takes longer than the software that sends it
+    /// `[homa 7.6]`. A quarter of a megabyte a level is what a shallow switch has for a port.
+    pub fn slow(hosts: u16) -> Plan {
+        Plan { hosts, link_bits_per_s: 100_000_000, level_bytes: 256_000, levels: true }
+    }
+
+    /// The address of a host.
+    pub fn address(host: u16) -> Ipv4Addr {
+        // At most 64 hosts.
+        Ipv4Addr::new(10, 77, 0, (host + 1).min(250) as u8)
+    }
+}
+
+/// A network that stands until this is dropped.
+#[derive(Debug)]
+pub struct Testbed {
+    plan: Plan,
+    owner: Owner,
+    hosts: Vec<Space>,
+}
+
+impl Testbed {
+    /// Removes what dead builders left, and builds.
+    ///
+    /// # Errors
+    /// Without the right to make namespaces, without iproute2, or on a kernel that lacks a part;
+    /// what was made until then is removed.
+    pub fn up(plan: Plan) -> Result<Testbed, Fault> {
+        owner::remove_leftovers()?;
+        let owner = Owner::this_process()?;
+        // From here on, dropping it removes whatever is there.
+        let mut testbed = Testbed { plan, owner, hosts: Vec::new() };
+        script::build(&plan, &testbed.owner)?;
+        for host in 0..plan.hosts {
+            testbed.hosts.push(Space::open(&testbed.owner.host(host))?);
+        }
+        Ok(testbed)
+    }
+
+    /// What was built.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The hosts.
+    pub fn hosts(&self) -> &[Space] {
+        &self.hosts
+    }
+
+    /// Turns levels at the switch on or off; packets that wait stay where they are.
+    ///
+    /// # Errors
+    /// When `tc` fails.
+    pub fn set_levels(&mut self, levels: bool) -> Result<(), Fault> {
+        if self.plan.levels != levels {
+            script::set_levels(&self.plan, &self.owner, levels)?;
+            self.plan.levels = levels;
+        }
+        Ok(())
+    }
+
+    /// What the switch's ports have counted so far, by host.
+    ///
+    /// # Errors
+    /// When `tc` fails or says what is not understood.
+    pub fn ports(&self) -> Result<Vec<PortCounters>, Fault> {
+        (0..self.plan.hosts)
+            .map(|host| queues::read(&self.owner.switch(), &script::port(host)))
+            .collect()
+    }
+
+    /// Packets that found no room at a host's own interface so far, all hosts together.
+    ///
+    /// # Errors
+    /// As [`Testbed::ports`].
+    pub fn dropped_at_hosts(&self) -> Result<u64, Fault> {
+        let all = (0..self.plan.hosts).map(|host| queues::read(&self.owner.host(host), "eth0"));
+        all.map(|counters| counters.map(|counters| counters.dropped())).sum()
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        self.hosts.clear();
+        self.owner.remove();
+    }
+}
+
+/// Why there can be no testbed here; `None` when nothing is known to be in its way.
+pub fn obstacle() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("making network namespaces needs root".to_string());
+    }
+    for tool in ["ip", "tc"] {
+        if let Err(fault) = tools::version(tool) {
+            return Some(fault.message().to_string());
+        }
+    }
+    None
+}
+
+fn broken(what: impl Into<String>) -> Fault {
+    Fault::new(what).code(FAILED).hint("`cavy-live doctor` says what is missing, and its cure")
+}

@@ -1,0 +1,87 @@
+//! Trying out parts of the kernel in a namespace that goes with this.
+
+use super::owner::Owner;
+use super::tools;
+use crate::faults::Fault;
+
+/// A part of the kernel that testbeds are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// What for.
+    pub needed_for: &'static str,
+    /// Who is told.
+    tool: &'static str,
+    /// What. Later parts build on earlier ones.
+    line: &'static str,
+}
+
+/// All parts, in the order in which they are tried.
+pub const PARTS: [Part; 5] = [
+    Part {
+        name: "veth",
+        needed_for: "testbed: links",
+        tool: "ip",
+        line: "link add v0 type veth peer name v1",
+    },
+    Part {
+        name: "bridge",
+        needed_for: "testbed: the switch",
+        tool: "ip",
+        line: "link add br0 type bridge",
+    },
+    Part {
+        name: "htb",
+        needed_for: "testbed: rates and levels",
+        tool: "tc",
+        line: "qdisc add dev v0 root handle 1: htb default 10",
+    },
+    Part {
+        name: "bfifo",
+        needed_for: "testbed: buffers in bytes",
+        tool: "tc",
+        line: "qdisc add dev v1 root bfifo limit 9000",
+    },
+    Part {
+        name: "u32",
+        needed_for: "testbed: levels by TOS",
+        tool: "tc",
+        line: "filter add dev v0 parent 1: protocol ip prio 1 u32 match ip tos 0xe0 0xe0 flowid 1:10",
+    },
+];
+
+/// A namespace to try things in.
+#[derive(Debug)]
+pub struct Trial {
+    owner: Owner,
+    name: String,
+}
+
+impl Trial {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Without the right to, or without iproute2.
+    pub fn open() -> Result<Trial, Fault> {
+        let owner = Owner::this_process()?;
+        let trial = Trial { owner, name: owner.trial() };
+        tools::run("ip", &["netns", "add", &trial.name])?;
+        Ok(trial)
+    }
+
+    /// Does this part work?
+    ///
+    /// # Errors
+    /// What `ip` or `tc` said.
+    pub fn works(&self, part: &Part) -> Result<(), String> {
+        let done = tools::batch(part.tool, Some(&self.name), &[part.line.to_string()]);
+        done.map_err(|fault| fault.message().to_string())
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.owner.remove();
+    }
+}
