@@ -340,6 +340,67 @@ pub enum StudyName {
     L4,
     /// What handing over a job costs.
     Costs,
+    /// Homa beside TCP, QUIC and gRPC, between hosts on this machine. Needs root.
+    Homa,
+}
+
+/// Whom the study of Homa compares.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HomaPeer {
+    /// Homa with eight levels.
+    Homa,
+    /// With two.
+    HomaP2,
+    /// With one.
+    HomaP1,
+    /// RAMCloud's transport before Homa.
+    Basic,
+    /// Homa on a switch that does not look at levels: the negative control.
+    NoLevels,
+    /// Homa without incast control; for incast only.
+    NoIncastControl,
+    /// Kernel TCP, one connection for each pair of hosts.
+    TcpCubic,
+    /// The same with bbr.
+    TcpBbr,
+    /// A pool of connections, one message under way on each.
+    PoolCubic,
+    /// The same with bbr.
+    PoolBbr,
+    /// A stream for each message.
+    Quic,
+    /// Unary calls over HTTP/2.
+    Grpc,
+}
+
+/// A distribution of message lengths.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// All RPCs of a Google data center.
+    W3,
+    /// Facebook Hadoop.
+    W4,
+    /// Web search.
+    W5,
+}
+
+/// What only the study of Homa reads.
+#[derive(Arguments, Debug)]
+#[command(next_help_heading = "Study homa")]
+pub struct HomaStudy {
+    /// Whom to compare, such as `homa,tcp-cubic`; all when absent.
+    #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',')]
+    pub transports: Vec<HomaPeer>,
+    /// Which lengths; all three when absent, w4 with --quick.
+    #[arg(long, value_enum, value_name = "WORKLOADS", value_delimiter = ',')]
+    pub workloads: Vec<Workload>,
+    /// Loads in per cent of each link; 50 and 80 when absent, 80 with --quick.
+    #[arg(long, value_name = "LOADS", value_delimiter = ',',
+        value_parser = clap::value_parser!(u8).range(1..=95))]
+    pub loads: Vec<u8>,
+    /// Leave out incast.
+    #[arg(long)]
+    pub no_incast: bool,
 }
 
 /// Whom the study compares.
@@ -376,6 +437,8 @@ pub enum PeerName {
   cavy-live study l4 --seconds 30 --peers darc,c-fcfs,spawn-blocking
   cavy-live study l2 --peers darc,semaphore          a pool of connections
   cavy-live study l3 --json > l3.json
+  cavy-live study homa --quick                       two minutes; as root
+  cavy-live study homa --workloads w5 --loads 80 --transports homa,pool-cubic,quic
 
 All peers meet the same arrivals, in turns, so that a busy minute of the machine hits all of them.
 Every run records load average, stolen time, a jitter probe and the lateness of the generator. A
@@ -386,14 +449,15 @@ pub struct Study {
     /// Which; all when absent.
     #[arg(value_enum, value_name = "STUDY")]
     pub studies: Vec<StudyName>,
-    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 (l3), 20 (l4) or 10 (costs) when
-    /// absent.
+    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 (l3), 20 (l4), 10 (costs) or 30
+    /// (homa) when absent.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
     pub seconds: Option<f64>,
     /// Runs of each peer, each with arrivals of its own; 5 when absent.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     pub repetitions: Option<u16>,
-    /// Short: 20 s (l1), 15 s (l2), 10 s (l3), 5 s (l4, each phase) or 5 s (costs), one repetition.
+    /// Short: 20 s (l1), 15 s (l2), 10 s (l3), 5 s (l4, each phase), 5 s (costs) or 6 s (homa), one
+    /// repetition.
     #[arg(long)]
     pub quick: bool,
     /// Whom to compare, such as `darc,spawn-blocking`; all when absent.
@@ -415,6 +479,9 @@ pub struct Study {
     /// Print the report as one JSON object instead of tables.
     #[arg(long)]
     pub json: bool,
+    /// What only the study of Homa reads.
+    #[command(flatten)]
+    pub homa: HomaStudy,
 }
 
 /// `cavy-live replay`.

@@ -2,12 +2,14 @@
 //! the machine was like `[persephone 7.7]`.
 //!
 //! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
-//! for all, in turns), then the studies `l1` to `l4` and `costs`, and `finding` (claims).
+//! for all, in turns), then the studies `l1` to `l4` and `costs`, and `finding` (claims). `homa` is a
+//! study of its own kind, on a network of hosts.
 
 mod costs;
 mod finding;
 mod floors;
 pub mod folder;
+mod homa;
 mod l1;
 mod l2;
 mod l3;
@@ -70,7 +72,7 @@ impl Settings {
     fn has_peers_for(&self, study: StudyName) -> bool {
         match study {
             StudyName::L2 => !l2::peers(self).is_empty(),
-            StudyName::Costs => true,
+            StudyName::Costs | StudyName::Homa => true,
             StudyName::L1 | StudyName::L3 | StudyName::L4 => !self.pools().is_empty(),
         }
     }
@@ -211,7 +213,8 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let started = clock::now();
     let settings = settings(args)?;
     let chosen = if args.studies.is_empty() {
-        vec![StudyName::L1, StudyName::L2, StudyName::L3, StudyName::L4, StudyName::Costs]
+        use StudyName::{Costs, Homa, L1, L2, L3, L4};
+        vec![L1, L2, L3, L4, Costs, Homa]
     } else {
         args.studies.clone()
     };
@@ -234,6 +237,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
             StudyName::L3 => ("l3", l3::run(&settings)?),
             StudyName::L4 => ("l4", l4::run(&settings)?),
             StudyName::Costs => ("costs", costs::run(&settings)?),
+            StudyName::Homa => ("homa", homa::run(&settings, &args.homa)?),
         };
         let quiet = part.quiet();
         document.facts.push((format!("quiet enough ({name})"), quiet.words()));
@@ -319,6 +323,22 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
     })
 }
 
+/// Title and summary of reports about scheduling.
+const SCHED: (&str, &str) = (
+    "Perséphone live: short requests beside long ones, on real threads",
+    "The scheduling machine of the lab, deciding for the threads of this machine, beside the pools a \
+     user would take instead. A virtual machine with shared cores is no place for claims about \
+     microseconds; what it was like stands beside every result.",
+);
+
+/// Title and summary of reports about Homa alone.
+const HOMA: (&str, &str) = (
+    "Homa live: short messages beside long ones, between hosts",
+    "The transport of the lab on real sockets, between network namespaces of this machine, beside \
+     TCP, QUIC and gRPC with the same messages. Links are slow, so that the software of one machine \
+     with shared cores weighs little; what the machine was like stands beside every result.",
+);
+
 /// The document without results.
 fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
     let fact = |name: &str, value: String| (name.to_string(), value);
@@ -349,14 +369,16 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         Ok(go) => fact("Go", go.version.clone()),
         Err(reason) => fact("Go", format!("skipped: {reason}")),
     });
+    let only_homa = args.studies.iter().all(|&study| study == StudyName::Homa);
+    let (title, summary) = if only_homa && !args.studies.is_empty() {
+        (HOMA.0, HOMA.1)
+    } else {
+        (SCHED.0, SCHED.1)
+    };
     let names: Vec<&str> = args.studies.iter().map(|study| name(*study)).collect();
     Document {
-        title: "Perséphone live: short requests beside long ones, on real threads".to_string(),
-        summary: "The scheduling machine of the lab, deciding for the threads of this machine, \
-                  beside the pools a user would take instead. A virtual machine with shared cores \
-                  is no place for claims about microseconds; what it was like stands beside every \
-                  result."
-            .to_string(),
+        title: title.to_string(),
+        summary: summary.to_string(),
         command: settings.command(&names.join(" ")),
         version: env!("CARGO_PKG_VERSION").to_string(),
         seed: args.seed,
@@ -375,6 +397,7 @@ fn name(study: StudyName) -> &'static str {
         StudyName::L3 => "l3",
         StudyName::L4 => "l4",
         StudyName::Costs => "costs",
+        StudyName::Homa => "homa",
     }
 }
 

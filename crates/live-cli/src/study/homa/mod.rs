@@ -1,0 +1,337 @@
+//! `cavy-live study homa`: messages of known lengths between six hosts, over Homa and over what a user
+//! would take instead, on a network of this machine's own `[homa 7.5, 7.6, 7.7]`.
+//!
+//! **Promise.** All peers get the same messages at the same times, drawn before the run; latency
+//! counts from the time a message was due. All hosts, transports and the generator are threads of one
+//! process, one for each host, that share this machine's cores; links are so slow that a packet takes
+//! longer than its software. What the machine was like stands beside every result.
+//!
+//! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run),
+//! `health` (what it was like), `slowdown` (what came of it), `incast`, `bridge` (what the lab says),
+//! `show`.
+
+mod arrivals;
+mod books;
+mod bridge;
+mod health;
+mod incast;
+mod peers;
+mod show;
+mod slowdown;
+mod trial;
+
+use super::{Heard, Part, Settings};
+use crate::args::{HomaPeer, HomaStudy, Workload};
+use crate::faults::Fault;
+use crate::terminal;
+use crate::testbed::{self, Plan, Testbed};
+use arrivals::{Arrivals, Demand};
+use cavy_core::Span;
+use cavy_lab::net::Ideal;
+use cavy_report::model::Figure;
+use cavy_workload::sizes::Published;
+use show::Result as PeerResult;
+use slowdown::Tally;
+use trial::{Manner, Round};
+
+/// Length of a run, and of a quick one, in seconds.
+pub const SECONDS: (f64, f64) = (30.0, 6.0);
+/// What a run takes beyond its length: the idle network, probes, the last answers.
+const BESIDE_S: f64 = 3.0;
+/// Length of each half of a run of incast, in seconds.
+const INCAST_SECONDS: (f64, f64) = (3.0, 0.75);
+/// Questions at once.
+const INCAST: (&[u32], &[u32]) = (&[8, 16, 32, 64, 128, 256, 512], &[8, 64, 512]);
+/// Hosts `[homa 7.6]`.
+const HOSTS: u16 = 6;
+
+/// What is run.
+struct Programme {
+    demands: Vec<Demand>,
+    peers: Vec<HomaPeer>,
+    length: Span,
+    incast: Vec<u32>,
+    incast_peers: Vec<HomaPeer>,
+    incast_length: Span,
+}
+
+impl Programme {
+    fn new(settings: &Settings, args: &HomaStudy, plan: &Plan) -> Result<Programme, Fault> {
+        let (workloads, loads) = if settings.quick {
+            (vec![Workload::W4], vec![80])
+        } else {
+            (vec![Workload::W3, Workload::W4, Workload::W5], vec![50, 80])
+        };
+        let workloads = if args.workloads.is_empty() { workloads } else { args.workloads.clone() };
+        let loads = if args.loads.is_empty() { loads } else { args.loads.clone() };
+        let mut demands = Vec::new();
+        for workload in workloads {
+            let published = match workload {
+                Workload::W3 => Published::W3,
+                Workload::W4 => Published::W4,
+                Workload::W5 => Published::W5,
+            };
+            for &load in &loads {
+                demands.push(Demand::new(published, f64::from(load) / 100.0, plan)?);
+            }
+        }
+        let asked = |peer: HomaPeer| args.transports.is_empty() || args.transports.contains(&peer);
+        let able = |peer: HomaPeer| match peer.obstacle() {
+            Some(reason) if asked(peer) => {
+                terminal::talk(&format!("SKIPPED: {}: {reason}", peer.label()));
+                false
+            }
+            _ => asked(peer),
+        };
+        let peers: Vec<HomaPeer> = HomaPeer::ALL.into_iter().filter(|&peer| able(peer)).collect();
+        let quick = settings.quick;
+        let incast_peers: Vec<HomaPeer> = incast::PEERS
+            .into_iter()
+            .filter(|&peer| able(peer) && (!quick || peer != HomaPeer::TcpBbr))
+            .collect();
+        let incast = if quick { INCAST.1 } else { INCAST.0 };
+        let seconds = if quick { INCAST_SECONDS.1 } else { INCAST_SECONDS.0 };
+        Ok(Programme {
+            demands,
+            peers,
+            length: settings.duration(SECONDS),
+            incast: if args.no_incast { Vec::new() } else { incast.to_vec() },
+            incast_peers,
+            incast_length: Span::from_ns((seconds * 1e9) as u64),
+        })
+    }
+
+    /// What all runs take, in minutes.
+    fn minutes(&self, repetitions: u16) -> f64 {
+        let runs = self.demands.len() * self.peers.len() * usize::from(repetitions);
+        let slowdown = runs as f64 * (self.length.as_us() / 1e6 + BESIDE_S);
+        let incast = (self.incast.len() * self.incast_peers.len()) as f64;
+        (slowdown + incast * (2.0 * self.incast_length.as_us() / 1e6 + 0.5)) / 60.0
+    }
+}
+
+/// Runs it.
+pub fn run(settings: &Settings, args: &HomaStudy) -> Result<Part, Fault> {
+    if let Some(reason) = testbed::obstacle() {
+        terminal::talk(&format!("SKIPPED: study homa: {reason}"));
+        let facts = vec![("homa".to_string(), format!("skipped: {reason}"))];
+        return Ok(Part { facts, ..Part::default() });
+    }
+    let plan = Plan::slow(HOSTS);
+    let programme = Programme::new(settings, args, &plan)?;
+    terminal::talk(&format!(
+        "homa: about {:.0} minutes",
+        programme.minutes(settings.repetitions).ceil()
+    ));
+    let mut testbed = Testbed::up(plan)?;
+    let mut part = Part::default();
+    let ideal = Ideal::new(&slowdown::network(&plan, Span::ZERO)?);
+    let mut compared = Vec::new();
+    for demand in &programme.demands {
+        let drawn: Result<Vec<Arrivals>, Fault> =
+            settings.seeds().map(|seed| demand.draw(HOSTS, programme.length, seed)).collect();
+        let drawn = drawn?;
+        let rounds = rounds(settings, &mut testbed, &programme, demand, &drawn)?;
+        hear(&mut part, &rounds, &drawn);
+        judge(settings, demand, &drawn, &rounds, &ideal, &plan, &mut part, &mut compared)?;
+    }
+    part.findings.extend(show::agreement(&compared).into_iter().filter(|_| !compared.is_empty()));
+    if !programme.incast.is_empty() && !programme.incast_peers.is_empty() {
+        run_incast(settings, &mut testbed, &programme, &mut part)?;
+    }
+    part.facts.extend(facts(&plan));
+    Ok(part)
+}
+
+fn rounds(
+    settings: &Settings,
+    testbed: &mut Testbed,
+    programme: &Programme,
+    demand: &Demand,
+    drawn: &[Arrivals],
+) -> Result<Vec<Round>, Fault> {
+    let manner = Manner { probe: settings.session.probe, stop: &settings.session.stop };
+    let mut rounds = Vec::new();
+    for (repetition, arrivals) in drawn.iter().enumerate() {
+        for &peer in &programme.peers {
+            terminal::talk(&format!(
+                "{} {}/{}: {}, {} messages in {:.0} s",
+                demand.label(),
+                rounds.len() + 1,
+                drawn.len() * programme.peers.len(),
+                peer.label(),
+                arrivals.all.len(),
+                arrivals.length.as_us() / 1e6
+            ));
+            let run = (repetition, arrivals);
+            rounds.push(trial::run(&manner, testbed, peer, demand, run)?);
+        }
+    }
+    Ok(rounds)
+}
+
+/// Notes what the machine was like.
+fn hear(part: &mut Part, rounds: &[Round], drawn: &[Arrivals]) {
+    part.heard.extend(rounds.iter().map(|round| {
+        let probes = [round.machine.before.jitter, round.machine.after.jitter];
+        let stalled = probes.iter().flatten().map(|probe| probe.stalled_ratio);
+        Heard {
+            met_p999_us: round.machine.met_p999_us(),
+            stalled_ratio: stalled.reduce(f64::max),
+            doubted: !round.doubts().is_empty(),
+            schedule: drawn.get(round.repetition).map_or(0, Arrivals::digest),
+        }
+    }));
+}
+
+#[allow(clippy::too_many_arguments, reason = "called once, to keep `run` short")]
+fn judge(
+    settings: &Settings,
+    demand: &Demand,
+    drawn: &[Arrivals],
+    rounds: &[Round],
+    ideal: &Ideal,
+    plan: &Plan,
+    part: &mut Part,
+    compared: &mut Vec<(String, Vec<bridge::Compared>)>,
+) -> Result<(), Fault> {
+    let mut results: Vec<PeerResult> = Vec::new();
+    for round in rounds {
+        if results.iter().all(|result| result.peer != round.peer) {
+            let of = || rounds.iter().filter(|other| other.peer == round.peer);
+            let all = Tally::of(of(), ideal);
+            let single = of().map(|round| Tally::of(std::iter::once(round), ideal)).collect();
+            results.push(PeerResult { peer: round.peer, all, single });
+        }
+    }
+    let advantage = |name: &str, rivals: &dyn Fn(HomaPeer) -> bool| {
+        let id = format!("live.homa.{}_{name}", demand.id().replace('-', "_"));
+        show::advantage(&id, demand, &results, HomaPeer::Homa, rivals)
+    };
+    let raw_tcp = |peer: HomaPeer| peer.is_tcp() && peer != HomaPeer::Grpc;
+    part.findings.extend(advantage("tcp", &raw_tcp));
+    part.findings.extend(advantage("quic", &|peer| peer == HomaPeer::Quic));
+    part.findings.extend(advantage("grpc", &|peer| peer == HomaPeer::Grpc));
+    part.findings.extend(advantage("control", &|peer| peer == HomaPeer::NoLevels));
+
+    let all: Vec<&Round> = rounds.iter().collect();
+    let mut tables = vec![
+        show::short_half(demand, &results),
+        show::deciles(demand, &results),
+        show::environment(demand, &all),
+    ];
+    let mut shows = format!(
+        "{} hosts on links of {} Mb/s. Messages of {}, cut at 1 MB, {:.1} a second and host, each \
+         answered by 8 bytes when it is there; slowdown is over the least time of both on that \
+         network.",
+        plan.hosts,
+        plan.link_bits_per_s / 1_000_000,
+        demand.workload.name(),
+        demand.rate_per_s
+    );
+    let homa = || rounds.iter().filter(|round| round.peer == HomaPeer::Homa);
+    if let Some(measured) = results.iter().find(|result| result.peer == HomaPeer::Homa) {
+        let idle = homa().map(|round| round.idle_median).min().unwrap_or(Span::ZERO);
+        let software = bridge::software(idle, demand, plan);
+        let mut predicted = Tally::default();
+        for arrivals in drawn {
+            let one = bridge::predict(demand, arrivals, plan, software, ideal)?;
+            predicted.times.extend(one.times);
+        }
+        let bins = bridge::compare(demand, &measured.all, &predicted);
+        tables.push(bridge::table(demand, &bins));
+        compared.push((demand.label(), bins));
+        shows.push_str(&format!(
+            " The lab takes {:.0} us to send or to receive a packet, from {:.0} us for an idle round \
+             trip.",
+            software.as_us(),
+            idle.as_us()
+        ));
+    }
+    part.figures.push(Figure {
+        id: format!("live.homa.{}", demand.id()),
+        title: format!("Homa live, {}", demand.label()),
+        shows,
+        claimed: "Short messages have a 99th percentile that is at least five times lower than over \
+                  the best TCP and QUIC, at 80 % of W4 and W5 (issue 5)."
+            .to_string(),
+        found: found(demand, &results),
+        command: settings.command("homa"),
+        panels: vec![show::panel(demand, &results)],
+        tables,
+    });
+    Ok(())
+}
+
+fn found(demand: &Demand, results: &[PeerResult]) -> String {
+    let one = |result: &PeerResult| {
+        let p99 = result.all.short(demand, 0.99).0;
+        let p99 = p99.map_or("n/a".to_string(), |value| format!("{value:.1}"));
+        format!("{} {p99}", result.peer.label())
+    };
+    let all: Vec<String> = results.iter().map(one).collect();
+    format!("P99 slowdown of the shorter half: {}.", all.join(", "))
+}
+
+fn run_incast(
+    settings: &Settings,
+    testbed: &mut Testbed,
+    programme: &Programme,
+    part: &mut Part,
+) -> Result<(), Fault> {
+    let stop = &settings.session.stop;
+    let (numbers, chosen) = (&programme.incast, &programme.incast_peers);
+    let points = incast::run(testbed, numbers, chosen, programme.incast_length, stop)?;
+    part.findings.extend(show::incast(&points, HomaPeer::Homa));
+    part.figures.push(Figure {
+        id: "live.homa.incast".to_string(),
+        title: "Incast: all answer one".to_string(),
+        shows: format!(
+            "One host keeps so many questions of 16 B under way to {} others, which answer {} B each. \
+             With headers, {:.1} % of the link's rate is what can be reached. The switch keeps {} kB a \
+             level and port.",
+            HOSTS - 1,
+            incast::ANSWER_BYTES,
+            100.0 * most_goodput(),
+            testbed.plan().level_bytes / 1_000
+        ),
+        claimed: "At least 90 % of the line rate at every number (issue 5).".to_string(),
+        found: show::incast(&points, HomaPeer::Homa).map_or(String::new(), |finding| {
+            let value = 100.0 * finding.value.unwrap_or(0.0);
+            format!("Homa at its worst: {value:.1} % of the line rate. {}", finding.note)
+        }),
+        command: settings.command("homa"),
+        panels: Vec::new(),
+        tables: vec![incast::table(&points)],
+    });
+    Ok(())
+}
+
+/// Bytes of answers of incast over what they take on the wire.
+fn most_goodput() -> f64 {
+    let beside = 1_538 - arrivals::PACKET_BYTES;
+    let packets = incast::ANSWER_BYTES.div_ceil(arrivals::PACKET_BYTES);
+    f64::from(incast::ANSWER_BYTES) / f64::from(incast::ANSWER_BYTES + packets * beside)
+}
+
+fn facts(plan: &Plan) -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_string(), value);
+    vec![
+        fact(
+            "testbed",
+            format!(
+                "{} namespaces around a bridge, links of {} Mb/s with Ethernet's own costs, eight \
+                 strict levels of {} kB at each port, {} kB at each host; no trains of segments",
+                plan.hosts,
+                plan.link_bits_per_s / 1_000_000,
+                plan.level_bytes / 1_000,
+                Plan::HOST_QUEUE_BYTES / 1_000
+            ),
+        ),
+        fact("threads", "one for each host and peer, and the generator, which sleeps between messages".into()),
+        fact("Homa over UDP", format!("{} B unscheduled, the configuration `cavy`, no polling", arrivals::RTT_BYTES)),
+        fact("negative control", "the switch puts all packets into one level, as if all TOS were 0".into()),
+        fact("TCP", "the kernel's defaults, TCP_NODELAY; a pool has 4 to 128 connections a pair".into()),
+        fact("QUIC", "quinn, encrypted, cubic, no segmentation offload; gRPC: tonic, cubic, windows of 2 and 64 MiB".into()),
+    ]
+}

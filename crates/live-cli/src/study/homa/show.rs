@@ -1,0 +1,281 @@
+//! Results as tables, plots and findings.
+
+use super::arrivals::Demand;
+use super::bridge::{self, Compared};
+use super::incast::Point;
+use super::slowdown::{Tally, Time};
+use super::trial::Round;
+use crate::args::HomaPeer;
+use crate::study::finding::Finding;
+use cavy_report::model::{Axis, Cell, Panel, Point as Dot, Scale, Series, Table};
+use cavy_report::number::count;
+
+/// Samples of the shorter half that a claim about its tail needs: a hundred beyond.
+const CLAIM_SAMPLES: usize = 10_000;
+
+/// All runs of one peer on one demand, and each alone.
+pub struct Result {
+    /// Who.
+    pub peer: HomaPeer,
+    /// All repetitions.
+    pub all: Tally,
+    /// Each.
+    pub single: Vec<Tally>,
+}
+
+fn number(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Missing("n/a".to_string()), Cell::Number)
+}
+
+/// A percentile with its spread over repetitions.
+fn cell(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Cell {
+    let Some(value) = of(&result.all) else { return number(None) };
+    match spread(result, of) {
+        Some((low, high)) => Cell::Interval { value, low, high },
+        None => Cell::Number(value),
+    }
+}
+
+fn spread(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Option<(f64, f64)> {
+    let each: Option<Vec<f64>> = result.single.iter().map(of).collect();
+    let each = each.filter(|each| each.len() > 1)?;
+    Some((each.iter().copied().reduce(f64::min)?, each.iter().copied().reduce(f64::max)?))
+}
+
+/// Slowdown of the shorter half, over both denominators.
+pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
+    let columns = [
+        "peer",
+        "messages",
+        "not answered",
+        "short p50",
+        "short p99",
+        "p50 over own best",
+        "p99 over own best",
+        "all p50",
+        "all p99",
+    ];
+    let short = demand.short_bytes();
+    let row = |result: &Result| {
+        let tally = &result.all;
+        let own = |ratio| {
+            cell(result, |tally| tally.quantile(|bytes| bytes <= short, |time| time.own, ratio).0)
+        };
+        let all = |ratio| {
+            cell(result, |tally| tally.quantile(|_| true, |time| Some(time.slowdown), ratio).0)
+        };
+        vec![
+            Cell::Text(result.peer.label().to_string()),
+            Cell::Text(count((tally.times.len() + tally.unanswered.len()) as u64)),
+            Cell::Text(count(tally.unanswered.len() as u64)),
+            cell(result, |tally| tally.short(demand, 0.5).0),
+            cell(result, |tally| tally.short(demand, 0.99).0),
+            own(0.5),
+            own(0.99),
+            all(0.5),
+            all(0.99),
+        ]
+    };
+    Table {
+        id: format!("short-{}", demand.id()),
+        title: format!(
+            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic ideal",
+            demand.label()
+        ),
+        columns: columns.map(str::to_string).to_vec(),
+        rows: results.iter().map(row).collect(),
+    }
+}
+
+/// P50 and P99 slowdown by size.
+pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
+    let mut columns = vec!["peer".to_string()];
+    columns.extend(demand.bins.ends().iter().map(|bytes| format!("to {bytes}")));
+    let text = |value: Option<f64>| match value {
+        None => "n/a".to_string(),
+        Some(value) if value >= 100.0 => format!("{value:.0}"),
+        Some(value) if value >= 10.0 => format!("{value:.1}"),
+        Some(value) => format!("{value:.2}"),
+    };
+    let row = |result: &Result| {
+        let mut row = vec![Cell::Text(result.peer.label().to_string())];
+        row.extend((0..demand.bins.ends().len()).map(|bin| {
+            let at = |ratio| text(result.all.bin(demand, bin, ratio));
+            Cell::Text(format!("{} / {}", at(0.5), at(0.99)))
+        }));
+        row
+    };
+    Table {
+        id: format!("deciles-{}", demand.id()),
+        title: format!("{}: slowdown by length of message, p50 / p99", demand.label()),
+        columns,
+        rows: results.iter().map(row).collect(),
+    }
+}
+
+/// P99 slowdown by size, as a plot.
+pub fn panel(demand: &Demand, results: &[Result]) -> Panel {
+    let series = |result: &Result| {
+        let point = |(bin, &bytes): (usize, &u32)| {
+            let spread = spread(result, |tally| tally.bin(demand, bin, 0.99));
+            let chosen = |bytes: u32| demand.bins.of(bytes) == bin;
+            let samples = result.all.quantile(chosen, |time: &Time| Some(time.us), 0.5).1;
+            Dot {
+                x: bytes.into(),
+                y: result.all.bin(demand, bin, 0.99),
+                low: spread.map(|(low, _)| low),
+                high: spread.map(|(_, high)| high),
+                samples: samples as u64,
+                stable: true,
+            }
+        };
+        let points = demand.bins.ends().iter().enumerate().map(point).collect();
+        Series { label: result.peer.label().to_string(), points }
+    };
+    let axis = |label: &str, unit: &str| Axis {
+        label: label.to_string(),
+        unit: unit.to_string(),
+        scale: Scale::Log,
+        min: None,
+        max: None,
+    };
+    Panel {
+        id: demand.id(),
+        title: demand.label(),
+        x: axis("messages up to", "B"),
+        y: axis("p99 slowdown", ""),
+        series: results.iter().map(series).collect(),
+        rules: Vec::new(),
+    }
+}
+
+/// The machine, the network and the generator during each run.
+pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
+    let columns = [
+        "peer",
+        "run",
+        "busy (%)",
+        "this process (%)",
+        "steal (%)",
+        "wait for a core (us)",
+        "met p99.9 (us)",
+        "late p50 (us)",
+        "late p99.9 (us)",
+        "dropped: switch, hosts",
+        "sent again",
+        "doubts",
+    ];
+    let row = |round: &&Round| {
+        let health = &round.health;
+        vec![
+            Cell::Text(round.peer.label().to_string()),
+            Cell::Text((round.repetition + 1).to_string()),
+            Cell::Number(100.0 * health.busy_ratio),
+            Cell::Number(100.0 * health.own_ratio),
+            Cell::Number(100.0 * health.steal_ratio),
+            Cell::Number(health.wait_mean_us),
+            number(round.machine.met_p999_us()),
+            Cell::Number(round.lateness.p50_us),
+            Cell::Number(round.lateness.p999_us),
+            Cell::Text(format!("{}, {}", health.dropped, health.dropped_at_hosts)),
+            Cell::Text(health.sent_again.to_string()),
+            Cell::Text(round.doubts().join(", ")),
+        ]
+    };
+    Table {
+        id: format!("machine-{}", demand.id()),
+        title: format!(
+            "{}: the machine, the network and the generator during each run. Doubts: more than a \
+             thousandth of the messages was late by more than a packet's time; more than 1 % of the \
+             time was stolen; processors were busy for more than 70 %",
+            demand.label()
+        ),
+        columns: columns.map(str::to_string).to_vec(),
+        rows: rounds.iter().map(row).collect(),
+    }
+}
+
+/// Short-half P99 of the best of `rivals` over that of `ours`.
+pub fn advantage(
+    id: &str,
+    demand: &Demand,
+    results: &[Result],
+    ours: HomaPeer,
+    rivals: &dyn Fn(HomaPeer) -> bool,
+) -> Option<Finding> {
+    let ours = results.iter().find(|result| result.peer == ours)?;
+    let all: Vec<&Result> = results.iter().filter(|result| rivals(result.peer)).collect();
+    if all.is_empty() {
+        return None;
+    }
+    let p99 = |tally: &Tally| tally.short(demand, 0.99);
+    let best = all
+        .iter()
+        .filter_map(|result| p99(&result.all).0.map(|value| (value, *result)))
+        .min_by(|a, b| a.0.total_cmp(&b.0));
+    let (own, samples) = p99(&ours.all);
+    let mut finding = Finding { samples: samples as u64, ..Finding::nothing(id) };
+    let (Some((theirs, rival)), Some(own)) = (best, own) else {
+        finding.note = format!("{samples} short messages are too few for their p99.");
+        return Some(finding);
+    };
+    finding.note = format!("{}: {theirs:.2} over {own:.2}.", rival.peer.label());
+    if samples < CLAIM_SAMPLES {
+        finding.note.push_str(&format!(
+            " Of {samples} short messages; a claim needs {CLAIM_SAMPLES}."
+        ));
+        return Some(finding);
+    }
+    finding.value = Some(theirs / own);
+    let singles = rival.single.iter().zip(&ours.single);
+    let ratios: Option<Vec<f64>> =
+        singles.map(|(theirs, ours)| Some(p99(theirs).0? / p99(ours).0?)).collect();
+    if let Some(ratios) = ratios.filter(|ratios| ratios.len() > 1) {
+        finding.low = ratios.iter().copied().reduce(f64::min);
+        finding.high = ratios.iter().copied().reduce(f64::max);
+    }
+    let short = demand.short_bytes();
+    finding.scale_us = ours.all.quantile(|bytes| bytes <= short, |time| Some(time.us), 0.99).0;
+    Some(finding)
+}
+
+/// The worst share of the line rate over all numbers of questions.
+pub fn incast(points: &[Point], peer: HomaPeer) -> Option<Finding> {
+    let of = points.iter().filter(|point| point.peer == peer);
+    let worst = of.min_by(|a, b| a.goodput_ratio.total_cmp(&b.goodput_ratio))?;
+    Some(Finding {
+        value: Some(worst.goodput_ratio),
+        samples: points.len() as u64,
+        note: format!("Least with {} questions at once.", worst.concurrent),
+        ..Finding::nothing("live.homa.incast")
+    })
+}
+
+/// How far the lab is off at its worst.
+pub fn agreement(compared: &[(String, Vec<Compared>)]) -> Vec<Finding> {
+    let worst = |id: &str, tail: bool, of: fn(&Compared) -> Option<(f64, f64)>| {
+        let all = compared.iter().flat_map(|(label, bins)| bins.iter().map(move |bin| (label, bin)));
+        let pairs = all.filter_map(|(label, bin)| Some((label, bin, of(bin)?)));
+        let worst = pairs.max_by(|a, b| {
+            bridge::error(a.2).abs().total_cmp(&bridge::error(b.2).abs())
+        });
+        let samples = compared.iter().flat_map(|(_, bins)| bins).map(|bin| bin.messages as u64);
+        Finding {
+            value: worst.map(|(_, _, pair)| bridge::error(pair).abs()),
+            samples: samples.sum(),
+            note: worst.map_or("No bin has enough messages.".to_string(), |(label, bin, pair)| {
+                format!(
+                    "Worst: {label}, up to {} B: measured {:.0} us, predicted {:.0} us.",
+                    bin.up_to_bytes, pair.0, pair.1
+                )
+            }),
+            scale_us: worst.map(|(_, _, pair)| pair.0),
+            tail,
+            ..Finding::nothing(id)
+        }
+    };
+    vec![
+        worst("live.homa.bridge_p50", false, |bin| bin.p50),
+        worst("live.homa.bridge_p99", true, |bin| bin.p99),
+    ]
+}

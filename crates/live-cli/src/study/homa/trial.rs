@@ -1,0 +1,192 @@
+//! One run of one peer: the same messages for all, in turns.
+
+use super::arrivals::{ANSWER_BYTES, Arrivals, Demand};
+use super::books::{Books, End};
+use super::health::{Health, Lateness, Moment};
+use super::peers::{self, Rig};
+use crate::args::HomaPeer;
+use crate::faults::{Fault, INTERRUPTED};
+use crate::testbed::Testbed;
+use cavy_core::{Instant, Span};
+use cavy_live::load::machine::Machine;
+use cavy_live::load::{Wait, clock};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How long a run waits for the last answers.
+const PATIENCE: Span = Span::from_ms(5_000);
+/// How long an idle message may take.
+const IDLE_PATIENCE: Span = Span::from_ms(3_000);
+/// Below this length messages are measured often on the idle network.
+const SHORT_BYTES: u32 = 10_000;
+/// How often.
+const SHORT_TIMES: usize = 5;
+/// A generator may be later than a packet's time for this share of messages `[homa 7.6]`.
+const LATE_RATIO_MAX: f64 = 0.001;
+/// What other machines may take `[homa 7.6]`.
+const STEAL_RATIO_MAX: f64 = 0.01;
+/// What all may use of the processors `[homa 7.6]`.
+const BUSY_RATIO_MAX: f64 = 0.7;
+
+/// A message that was answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Its length.
+    pub bytes: u32,
+    /// From the time it was due to its answer.
+    pub latency: Span,
+}
+
+/// One run.
+pub struct Round {
+    /// Who.
+    pub peer: HomaPeer,
+    /// Which seed.
+    pub repetition: usize,
+    /// Messages after the warm-up that were answered.
+    pub samples: Vec<Sample>,
+    /// Lengths of those that were not.
+    pub unanswered: Vec<u32>,
+    /// The least time of each length on the idle network.
+    pub idle: BTreeMap<u32, Span>,
+    /// The median of the shortest length there.
+    pub idle_median: Span,
+    /// Of the generator.
+    pub lateness: Lateness,
+    /// Of the machine and the network.
+    pub health: Health,
+    /// Jitter and load around the run.
+    pub machine: Machine,
+}
+
+impl Round {
+    /// Why its tails should not be believed.
+    pub fn doubts(&self) -> Vec<&'static str> {
+        let doubt = |is: bool, what| is.then_some(what);
+        [
+            doubt(self.lateness.late_ratio > LATE_RATIO_MAX, "late"),
+            doubt(self.health.steal_ratio > STEAL_RATIO_MAX, "stolen"),
+            doubt(self.health.busy_ratio > BUSY_RATIO_MAX, "busy"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// What all runs of a study share.
+pub struct Manner<'a> {
+    /// Length of the jitter probes.
+    pub probe: Span,
+    /// Becomes true when the user has had enough.
+    pub stop: &'a AtomicBool,
+}
+
+/// Runs `peer` on `arrivals`.
+pub fn run(
+    manner: &Manner<'_>,
+    testbed: &mut Testbed,
+    peer: HomaPeer,
+    demand: &Demand,
+    (repetition, arrivals): (usize, &Arrivals),
+) -> Result<Round, Fault> {
+    let rig = peers::start(peer, testbed, demand.tuning())?;
+    let (idle, idle_median) = idle(&*rig, demand);
+    let mut machine = Machine::before(manner.probe);
+    let before = Moment::look(testbed, &*rig)?;
+    let books = Books::new(arrivals.all.len());
+    let (start, late) = send(&*rig, arrivals, &books, manner.stop)?;
+    let end = clock::now() + PATIENCE;
+    while books.ended() < arrivals.all.len() as u64 && clock::now() < end {
+        Wait::Sleep.until(clock::now() + Span::from_ms(2));
+    }
+    let health = Moment::look(testbed, &*rig)?.since(&before);
+    machine.after(manner.probe);
+    let (mut samples, mut unanswered) = (Vec::new(), Vec::new());
+    for (index, one) in arrivals.all.iter().enumerate() {
+        if one.at < arrivals.warmup {
+            continue;
+        }
+        match books.end(index) {
+            End::Answered(at) => {
+                samples.push(Sample { bytes: one.bytes, latency: at.since(start + one.at) });
+            }
+            End::Failed | End::Open => unanswered.push(one.bytes),
+        }
+    }
+    let packet = Span::from_ns(1_538 * 8_000_000_000 / testbed.plan().link_bits_per_s);
+    let lateness = Lateness::of(late, packet);
+    Ok(Round {
+        peer,
+        repetition,
+        samples,
+        unanswered,
+        idle,
+        idle_median,
+        lateness,
+        health,
+        machine,
+    })
+}
+
+/// Sends all messages when they are due; when that began, and how late each was.
+fn send(
+    rig: &dyn Rig,
+    arrivals: &Arrivals,
+    books: &std::sync::Arc<Books>,
+    stop: &AtomicBool,
+) -> Result<(Instant, Vec<u64>), Fault> {
+    clock::sharpen_timers();
+    let bytes = peers::messages(ANSWER_BYTES);
+    let start = clock::now() + Span::from_ms(20);
+    let mut late = Vec::with_capacity(arrivals.all.len());
+    for (index, one) in arrivals.all.iter().enumerate() {
+        let due = start + one.at;
+        // Sleeping, because spinning would take one of the cores that the hosts share.
+        let now = Wait::Sleep.until(due);
+        late.push(now.since(due).as_ns());
+        let message = bytes.slice(..one.bytes as usize);
+        rig.send(one.from, one.to, message, books.ticket(index));
+        if index % 256 == 0 && stop.load(Ordering::Relaxed) {
+            return Err(interrupted());
+        }
+    }
+    Ok((start, late))
+}
+
+/// What to say after Ctrl-C.
+pub fn interrupted() -> Fault {
+    Fault::new("interrupted: nothing is judged").code(INTERRUPTED)
+}
+
+/// The least times of all lengths on the idle network, one message at a time, and the median of the
+/// shortest.
+fn idle(rig: &dyn Rig, demand: &Demand) -> (BTreeMap<u32, Span>, Span) {
+    let bytes = peers::messages(ANSWER_BYTES);
+    let one = |length: u32| {
+        let books = Books::new(1);
+        let start = clock::now();
+        rig.send(0, 1, bytes.slice(..length as usize), books.ticket(0));
+        let end = start + IDLE_PATIENCE;
+        loop {
+            match books.end(0) {
+                End::Answered(at) => return Some(at.since(start)),
+                End::Failed => return None,
+                End::Open if clock::now() > end => return None,
+                End::Open => Wait::Sleep.until(clock::now() + Span::from_us(50)),
+            };
+        }
+    };
+    let mut least = BTreeMap::new();
+    let shortest = demand.sizes.quantile(0.0);
+    // The first ones open windows and meet cold caches.
+    let mut of_shortest: Vec<Span> = (0..40).filter_map(|_| one(shortest)).skip(10).collect();
+    of_shortest.sort();
+    for (length, _) in demand.sizes.steps() {
+        let times = if length < SHORT_BYTES { SHORT_TIMES } else { 1 };
+        if let Some(time) = (0..times).filter_map(|_| one(length)).min() {
+            least.insert(length, time);
+        }
+    }
+    (least, of_shortest.get(of_shortest.len() / 2).copied().unwrap_or(Span::ZERO))
+}
