@@ -46,6 +46,9 @@ pub enum Command {
     /// Decide a recorded live run again and predict it in the lab; runs `cavy-live replay`.
     #[command(disable_help_flag = true)]
     Replay(Live),
+    /// Say what this machine has of what live runs need; runs `cavy-live doctor`.
+    #[command(disable_help_flag = true)]
+    Doctor(Live),
     /// Print the completions of a shell.
     Completions(Completions),
     /// Print the manual page.
@@ -263,7 +266,7 @@ pub struct Check {
     pub quick: bool,
 }
 
-/// `cavy live`, `cavy load` and `cavy replay`, whose arguments another program reads.
+/// `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`, whose arguments another program reads.
 #[derive(Arguments, Debug)]
 pub struct Live {
     /// Arguments of `cavy-live`; `--help` lists them.

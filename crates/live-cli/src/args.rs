@@ -20,7 +20,8 @@ use std::path::PathBuf;
   cavy-live study l1 --quick                         the live study, in minutes
   cavy-live replay run.jsonl                         decide a recorded run again
 
-`cavy live sched`, `cavy live homa`, `cavy load` and `cavy replay` are the same commands.
+`cavy live sched`, `cavy live homa`, `cavy load`, `cavy replay` and `cavy doctor` are the same
+commands.
 Exit codes: 0 success, 1 what was asked for failed, 2 wrong usage or input, 3 percentiles were
 measured and must not be published, 130 interrupted. Data goes to stdout, talk to stderr."
 )]
@@ -398,9 +399,18 @@ pub struct HomaStudy {
     #[arg(long, value_name = "LOADS", value_delimiter = ',',
         value_parser = clap::value_parser!(u8).range(1..=95))]
     pub loads: Vec<u8>,
-    /// Leave out incast.
-    #[arg(long)]
-    pub no_incast: bool,
+    /// What to measure; both when absent.
+    #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
+    pub parts: Vec<HomaPart>,
+}
+
+/// A part of the study of Homa.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HomaPart {
+    /// How much longer messages take than they must.
+    Slowdown,
+    /// What one host gets when all answer it at once.
+    Incast,
 }
 
 /// Whom the study compares.

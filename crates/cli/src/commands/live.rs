@@ -1,4 +1,4 @@
-//! `cavy live`, `cavy load` and `cavy replay`: what runs on real threads is a program of its own, so
+//! `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`: what runs on real threads is a program of its own, so
 //! that building `cavy` compiles none of what a server needs.
 
 use crate::Outcome;

@@ -24,6 +24,7 @@ pub fn dispatch(command: &Command, clock: Clock) -> Result<Outcome, Fault> {
         Command::Live(args) => live::live(None, args),
         Command::Load(args) => live::live(Some("load"), args),
         Command::Replay(args) => live::live(Some("replay"), args),
+        Command::Doctor(args) => live::live(Some("doctor"), args),
         Command::Completions(args) => completions::completions(args),
         Command::Man => man::man(),
     }

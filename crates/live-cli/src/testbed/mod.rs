@@ -22,6 +22,8 @@ mod owner;
 pub mod queues;
 mod script;
 pub mod space;
+#[cfg(test)]
+mod tests;
 pub mod tools;
 pub mod trial;
 

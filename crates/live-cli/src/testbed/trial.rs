@@ -54,7 +54,6 @@ pub const PARTS: [Part; 5] = [
 /// A namespace to try things in.
 #[derive(Debug)]
 pub struct Trial {
-    owner: Owner,
     name: String,
 }
 
@@ -64,8 +63,7 @@ impl Trial {
     /// # Errors
     /// Without the right to, or without iproute2.
     pub fn open() -> Result<Trial, Fault> {
-        let owner = Owner::this_process()?;
-        let trial = Trial { owner, name: owner.trial() };
+        let trial = Trial { name: Owner::this_process()?.trial() };
         tools::run("ip", &["netns", "add", &trial.name])?;
         Ok(trial)
     }
@@ -82,6 +80,7 @@ impl Trial {
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        self.owner.remove();
+        // What cannot be removed now is a leftover of this process when it has ended.
+        let _ = tools::run("ip", &["netns", "del", &self.name]);
     }
 }

@@ -21,7 +21,7 @@ mod slowdown;
 mod trial;
 
 use super::{Heard, Part, Settings};
-use crate::args::{HomaPeer, HomaStudy, Workload};
+use crate::args::{HomaPart, HomaPeer, HomaStudy, Workload};
 use crate::faults::Fault;
 use crate::terminal;
 use crate::testbed::{self, Plan, Testbed};
@@ -62,8 +62,10 @@ impl Programme {
         } else {
             (vec![Workload::W3, Workload::W4, Workload::W5], vec![50, 80])
         };
+        let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
+        let loads = if wanted(HomaPart::Slowdown) { loads } else { Vec::new() };
         let workloads = if args.workloads.is_empty() { workloads } else { args.workloads.clone() };
-        let loads = if args.loads.is_empty() { loads } else { args.loads.clone() };
+        let loads = if args.loads.is_empty() || !wanted(HomaPart::Slowdown) { loads } else { args.loads.clone() };
         let mut demands = Vec::new();
         for workload in workloads {
             let published = match workload {
@@ -95,7 +97,7 @@ impl Programme {
             demands,
             peers,
             length: settings.duration(SECONDS),
-            incast: if args.no_incast { Vec::new() } else { incast.to_vec() },
+            incast: if wanted(HomaPart::Incast) { incast.to_vec() } else { Vec::new() },
             incast_peers,
             incast_length: Span::from_ns((seconds * 1e9) as u64),
         })

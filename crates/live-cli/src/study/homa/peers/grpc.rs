@@ -1,11 +1,12 @@
 //! gRPC: unary calls on one HTTP/2 connection for each pair of hosts. The messages are bytes, so that
 //! no code has to be made from a description.
 
-use super::{PORT, Rig, on, others, runtime, wish};
+use super::{PORT, Rig, listen, on, others, runtime, wish};
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
 use crate::testbed::{Plan, Testbed};
 use bytes::{Buf as _, BufMut as _, Bytes};
+use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -13,8 +14,10 @@ use tokio::runtime::Runtime;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::{BoxFuture, Context, Poll, Service, http};
 use tonic::server::{NamedService, UnaryService};
+use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status};
+use tower::service_fn;
 
 const PATH: &str = "/cavy.Answerer/Answer";
 /// What a receiver takes ahead on one stream, and on one connection: whole messages, so that flow
@@ -30,15 +33,13 @@ pub struct Channels {
 }
 
 /// Starts servers on all hosts and connects them.
-pub fn start(testbed: &Testbed) -> Result<Channels, Fault> {
+pub fn start(testbed: &Testbed, control: &'static str) -> Result<Channels, Fault> {
     let hosts = testbed.plan().hosts;
     let runtimes: Result<Vec<Runtime>, Fault> = testbed.hosts().iter().map(runtime).collect();
     let runtimes = runtimes?;
     for (host, runtime) in (0..hosts).zip(&runtimes) {
         let open = async move {
-            let at = SocketAddr::from((Plan::address(host), PORT));
-            let incoming = tonic::transport::server::TcpIncoming::bind(at);
-            let incoming = incoming.map_err(io::Error::other)?.with_nodelay(Some(true));
+            let incoming = TcpIncoming::from(listen(host, control).await?);
             let server = Server::builder()
                 .initial_stream_window_size(WINDOWS_BYTES.0)
                 .initial_connection_window_size(WINDOWS_BYTES.1)
@@ -56,10 +57,14 @@ pub fn start(testbed: &Testbed) -> Result<Channels, Fault> {
                 let at = format!("http://{}:{PORT}", Plan::address(to));
                 let endpoint = Endpoint::from_shared(at).map_err(io::Error::other)?;
                 let endpoint = endpoint
-                    .tcp_nodelay(true)
                     .initial_stream_window_size(WINDOWS_BYTES.0)
                     .initial_connection_window_size(WINDOWS_BYTES.1);
-                endpoint.connect().await.map_err(io::Error::other)
+                // tonic's own connector leaves congestion control as it is.
+                let connector = service_fn(move |_: http::Uri| async move {
+                    let at = SocketAddr::from((Plan::address(to), PORT));
+                    super::connect(at, control).await.map(TokioIo::new)
+                });
+                endpoint.connect_with_connector(connector).await.map_err(io::Error::other)
             };
             let place = usize::from(from) * usize::from(hosts) + usize::from(to);
             pairs[place] = Some(on(runtime, connect)?);

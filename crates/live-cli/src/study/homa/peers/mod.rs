@@ -12,12 +12,15 @@ mod tcp;
 use super::books::Ticket;
 use crate::args::HomaPeer;
 use crate::faults::{FAILED, Fault};
-use crate::testbed::Testbed;
+use crate::testbed::{Plan, Testbed};
 use crate::testbed::space::Space;
 use bytes::Bytes;
 pub use homa::{Tuning, config};
 use std::fs;
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 
 /// Port of servers.
@@ -98,25 +101,40 @@ impl HomaPeer {
 /// Starts a peer on all hosts of a testbed; Homa is tuned to the messages to come.
 pub fn start(peer: HomaPeer, testbed: &mut Testbed, tuning: Tuning<'_>) -> Result<Box<dyn Rig>, Fault> {
     testbed.set_levels(peer != HomaPeer::NoLevels)?;
-    if let Some(name) = peer.congestion_control() {
-        for host in testbed.hosts() {
-            set_congestion_control(host, name)?;
-        }
-    }
+    let Some(control) = peer.congestion_control() else {
+        return Ok(match peer {
+            HomaPeer::Quic => Box::new(quic::start(testbed)?),
+            _ => Box::new(homa::start(peer, testbed, tuning)?),
+        });
+    };
     Ok(match peer {
-        HomaPeer::TcpCubic | HomaPeer::TcpBbr => Box::new(tcp::start(testbed, tcp::Way::Single)?),
-        HomaPeer::PoolCubic | HomaPeer::PoolBbr => Box::new(tcp::start(testbed, tcp::Way::Pool)?),
-        HomaPeer::Quic => Box::new(quic::start(testbed)?),
-        HomaPeer::Grpc => Box::new(grpc::start(testbed)?),
-        _ => Box::new(homa::start(peer, testbed, tuning)?),
+        HomaPeer::Grpc => Box::new(grpc::start(testbed, control)?),
+        HomaPeer::TcpCubic | HomaPeer::TcpBbr => {
+            Box::new(tcp::start(testbed, control, tcp::Way::Single)?)
+        }
+        _ => Box::new(tcp::start(testbed, control, tcp::Way::Pool)?),
     })
 }
 
-/// Sets what new connections of a host use.
-fn set_congestion_control(host: &Space, name: &str) -> Result<(), Fault> {
-    const FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-    host.within(|| fs::write(FILE, name))?
-        .map_err(|error| broken(format!("cannot choose TCP {name} in {}: {error}", host.name())))
+/// A socket of kernel TCP with this congestion control, which those that it accepts have as well.
+fn tcp_socket(control: &'static str) -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.set_nodelay(true)?;
+    socket2::SockRef::from(&socket).set_tcp_congestion(control.as_bytes())?;
+    Ok(socket)
+}
+
+/// Listens on the port of servers of a host.
+async fn listen(host: u16, control: &'static str) -> io::Result<TcpListener> {
+    let socket = tcp_socket(control)?;
+    socket.bind(SocketAddr::from((Plan::address(host), PORT)))?;
+    socket.listen(1_024)
+}
+
+/// Connects to a server.
+async fn connect(to: SocketAddr, control: &'static str) -> io::Result<TcpStream> {
+    tcp_socket(control)?.connect(to).await
 }
 
 /// A runtime whose only worker, and so all its sockets, are in a host.
@@ -130,9 +148,9 @@ fn runtime(host: &Space) -> Result<Runtime, Fault> {
 /// Runs something on a runtime's own worker.
 fn on<T: Send + 'static>(
     runtime: &Runtime,
-    what: impl Future<Output = std::io::Result<T>> + Send + 'static,
+    what: impl Future<Output = io::Result<T>> + Send + 'static,
 ) -> Result<T, Fault> {
-    let task = runtime.spawn(tokio::time::timeout(PATIENCE, what));
+    let task = runtime.spawn(async { tokio::time::timeout(PATIENCE, what).await });
     match runtime.block_on(task) {
         Ok(Ok(Ok(done))) => Ok(done),
         Ok(Ok(Err(error))) => Err(broken(format!("a peer cannot start: {error}"))),

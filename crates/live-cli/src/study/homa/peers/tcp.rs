@@ -1,7 +1,7 @@
 //! Kernel TCP: messages with their length in front, on one connection for each pair of hosts, or on a
 //! pool of connections with one message under way on each.
 
-use super::{PORT, Rig, on, others, runtime, wish};
+use super::{PORT, Rig, connect, listen, on, runtime, wish};
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
 use crate::testbed::{Plan, Testbed};
@@ -50,6 +50,7 @@ enum Pair {
 /// The connections of one pair.
 struct Pool {
     to: SocketAddr,
+    control: &'static str,
     runtime: Handle,
     state: Mutex<PoolState>,
 }
@@ -62,13 +63,16 @@ struct PoolState {
 }
 
 /// Starts servers on all hosts and connects them.
-pub fn start(testbed: &Testbed, way: Way) -> Result<Connections, Fault> {
+pub fn start(
+    testbed: &Testbed,
+    control: &'static str,
+    way: Way,
+) -> Result<Connections, Fault> {
     let hosts = testbed.plan().hosts;
     let runtimes: Result<Vec<Runtime>, Fault> = testbed.hosts().iter().map(runtime).collect();
     let runtimes = runtimes?;
     for (host, runtime) in (0..hosts).zip(&runtimes) {
-        let at = SocketAddr::from((Plan::address(host), PORT));
-        let listener = on(runtime, TcpListener::bind(at))?;
+        let listener = on(runtime, listen(host, control))?;
         runtime.spawn(accept(listener));
     }
     let mut pairs = Vec::new();
@@ -77,10 +81,10 @@ pub fn start(testbed: &Testbed, way: Way) -> Result<Connections, Fault> {
             let at = SocketAddr::from((Plan::address(to), PORT));
             let pair = match way {
                 _ if from == to => None,
-                Way::Single => Some(Pair::Single(on(runtime, single(at))?)),
+                Way::Single => Some(Pair::Single(on(runtime, single(at, control))?)),
                 Way::Pool => {
                     let (runtime_of, state) = (runtime.handle().clone(), Mutex::default());
-                    let pool = Arc::new(Pool { to: at, runtime: runtime_of, state });
+                    let pool = Arc::new(Pool { to: at, control, runtime: runtime_of, state });
                     on(runtime, warm(Arc::clone(&pool)))?;
                     Some(Pair::Pool(pool))
                 }
@@ -88,7 +92,6 @@ pub fn start(testbed: &Testbed, way: Way) -> Result<Connections, Fault> {
             pairs.push(pair);
         }
     }
-    debug_assert_eq!(pairs.iter().flatten().count(), others(0, hosts).count() * usize::from(hosts));
     Ok(Connections { pairs, hosts, _runtimes: runtimes })
 }
 
@@ -153,9 +156,8 @@ async fn write_message(
 }
 
 /// A connection on which messages follow each other; answers come in the same order.
-async fn single(to: SocketAddr) -> io::Result<UnboundedSender<Job>> {
-    let stream = TcpStream::connect(to).await?;
-    stream.set_nodelay(true)?;
+async fn single(to: SocketAddr, control: &'static str) -> io::Result<UnboundedSender<Job>> {
+    let stream = connect(to, control).await?;
     let (reader, mut writer) = stream.into_split();
     let (jobs, mut queue) = unbounded_channel::<Job>();
     let (sent, mut expected) = unbounded_channel::<Ticket>();
@@ -183,7 +185,7 @@ async fn single(to: SocketAddr) -> io::Result<UnboundedSender<Job>> {
 /// Opens a pool's first connections.
 async fn warm(pool: Arc<Pool>) -> io::Result<()> {
     for _ in 0..POOL.0 {
-        let stream = TcpStream::connect(pool.to).await?;
+        let stream = connect(pool.to, pool.control).await?;
         let (jobs, queue) = unbounded_channel();
         let mut state = pool.lock();
         state.open += 1;
@@ -210,7 +212,7 @@ impl Pool {
             pool.runtime.spawn(async move {
                 let (jobs, queue) = unbounded_channel();
                 let _ = jobs.send(job);
-                match TcpStream::connect(own.to).await {
+                match connect(own.to, own.control).await {
                     Ok(stream) => one_by_one(Arc::clone(&own), stream, jobs, queue).await,
                     Err(_) => own.lock().open -= 1,
                 }
@@ -240,7 +242,6 @@ async fn one_by_one(
     mut queue: UnboundedReceiver<Job>,
 ) {
     let serve = async {
-        stream.set_nodelay(true)?;
         let (reader, mut writer) = stream.into_split();
         let mut reader = BufReader::with_capacity(READ_BYTES, reader);
         let mut answer = Vec::new();
