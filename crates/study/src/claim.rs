@@ -131,7 +131,8 @@ pub fn judge(
 
 fn within(value: f64, (low, high): (f64, f64)) -> bool {
     // A value computed as 0.1 + 0.2 must not miss a bound of 0.3.
-    let slack = 1e-9 * (low.abs() + high.abs());
+    let size = |bound: f64| if bound.is_finite() { bound.abs() } else { 0.0 };
+    let slack = 1e-9 * (size(low) + size(high));
     low - slack <= value && value <= high + slack
 }
 
@@ -163,6 +164,13 @@ mod tests {
         tolerance = [1.9, 2.1]
         reason = "x"
     "#;
+
+    #[test]
+    fn a_bound_that_is_open_leaves_the_other_in_force() {
+        assert!(within(0.9, (0.9, f64::INFINITY)) && within(1e9, (0.9, f64::INFINITY)));
+        assert!(!within(0.57, (0.9, f64::INFINITY)));
+        assert!(within(0.1 + 0.2, (0.0, 0.3)));
+    }
 
     fn verdicts(a: Option<f64>, b: Option<f64>) -> Vec<Verdict> {
         let measured = |id: &str, value| Measured {
