@@ -9,7 +9,7 @@ use crate::testbed::{Plan, Testbed};
 use bytes::Bytes;
 use cavy_core::Span;
 use cavy_homa::Config;
-use cavy_homa::config::{ClassedBy, Granting, Pacing, TailBoost};
+use cavy_homa::config::{ClassedBy, Granting, Incast, Pacing, TailBoost};
 use cavy_homa::cutoffs::{Cutoffs, Packing, static_cutoffs};
 use cavy_homa::wire::DATA_BYTES;
 use cavy_live::homa::{Client, Handler, Options, Peer, Polling, Server};
@@ -67,6 +67,20 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
     let cutoffs = static_cutoffs(&steps, LEVELS, unscheduled, ClassedBy::Length, &packing);
     let cutoffs = cutoffs.ok_or_else(|| broken("no cut-offs fit these sizes"))?;
     let mut config = Config::cavy(cutoffs, overcommit, plan.link_bits_per_s, RTT_BYTES);
+    // With a grant for each packet that arrives, and messages that leave the active set when they are
+    // granted in full, what is on its way never becomes less: with answers of 10 KB a queue that is once
+    // full stays full. So live, all that is on its way is bounded [homa 2.2, 2.7].
+    config.granting = Granting::Windows {
+        overcommit,
+        window_bytes: 0,
+        incoming_max_bytes: 10 * RTT_BYTES,
+        increment_bytes: 2 * PACKET_BYTES,
+    };
+    let rtt_wire_bytes = 7 * (PACKET_BYTES + beside);
+    // Answers that nobody grants fill half of the level's room at most [homa 2.10].
+    let most = plan.level_bytes / 2 / u64::from(rtt_wire_bytes);
+    let threshold = u32::try_from(most).unwrap_or(u32::MAX).max(1);
+    config.incast = Some(Incast { threshold, marked_bytes: 300, automatic: false });
     config.unscheduled_packet_bytes = PACKET_BYTES;
     config.scheduled_packet_bytes = PACKET_BYTES;
     config.overhead_bytes = LOWER_BYTES;

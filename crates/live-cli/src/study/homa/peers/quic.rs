@@ -17,7 +17,8 @@ const NAME: &str = "host.cavy";
 const STREAMS_MAX: u32 = 1 << 16;
 /// What a receiver takes ahead on one connection.
 const WINDOW_BYTES: u32 = 64 << 20;
-/// Buffers of the sockets, as Homa's.
+/// What waits at a receiving socket, as Homa's. A sending one keeps the system's own size, so that it
+/// feels when its link is full.
 const SOCKET_BYTES: usize = 8 << 20;
 
 /// Connections from each host to each other.
@@ -66,11 +67,10 @@ pub fn start(testbed: &Testbed) -> Result<Connections, Fault> {
     Ok(Connections { pairs, hosts, runtimes, _endpoints: endpoints })
 }
 
-/// Room for bursts, past the system's limit with the right to it.
+/// Room for bursts, as far as the system allows.
 fn widen(socket: &UdpSocket) {
     let socket = socket2::SockRef::from(socket);
     let _ = socket.set_recv_buffer_size(SOCKET_BYTES);
-    let _ = socket.set_send_buffer_size(SOCKET_BYTES);
 }
 
 fn configurations() -> Result<(ServerConfig, ClientConfig), Box<dyn std::error::Error>> {
