@@ -106,6 +106,10 @@ pub enum Granting {
         window_bytes: u32,
         /// How much.
         increment_bytes: u32,
+        /// Grant only while less than this is on its way to this host in all; `u32::MAX` for no bound.
+        /// Messages shorter than a window leave the active set as soon as they are granted, so in an
+        /// incast the windows alone bound nothing ([homa 5.10]).
+        incoming_max_bytes: u32,
     },
     /// One packet a packet time for each active sender, levels that stay: the simulator's rules.
     Spaced {
@@ -195,6 +199,9 @@ pub struct Recovery {
     pub resend_ticks: u32,
     /// Ticks from one RESEND to the next.
     pub resend_interval_ticks: u32,
+    /// Does each RESEND in vain double the wait for the next? Ticks near a round trip need this: in an
+    /// incast silence lasts far longer than them.
+    pub resend_backoff: bool,
     /// Silent ticks until giving up.
     pub timeout_ticks: u32,
     /// Ticks after an answer was sent until its acknowledgement is asked for.
@@ -228,13 +235,15 @@ pub struct Quick {
     pub round_trips: u32,
 }
 
-/// Sender-informed overcommitment.
+/// Sender-informed overcommitment. How much is granted in all is [`Granting::Arrivals`]'s
+/// `incoming_max_bytes`; this keeps it from lying idle at senders that are busy with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Informed {
-    /// Grant nothing while more than this is on its way to this host.
-    pub budget_bytes: u32,
-    /// A sender is congested from this much on, in unscheduled limits that wait at it.
+    /// A sender is congested from this much on, in quarters of the unscheduled limit that wait at it.
     pub backlog_min: u8,
+    /// Messages with at most so much left have whole windows: their senders prefer them, and so do
+    /// not let their grants lie.
+    pub spared_bytes: u32,
 }
 
 /// Learning of cut-offs.
@@ -347,12 +356,14 @@ impl Config {
                 overcommit,
                 window_bytes: rtt_bytes,
                 increment_bytes: PACKET,
+                incoming_max_bytes: u32::MAX,
             },
             tail_boost: TailBoost::ScheduledPart,
             recovery: Some(Recovery {
                 tick: Span::from_ms(2),
                 resend_ticks: 3,
                 resend_interval_ticks: 3,
+                resend_backoff: false,
                 timeout_ticks: 40,
                 ack_ticks: 2,
                 resend_guard: Span::from_ms(2),
@@ -398,6 +409,7 @@ impl Config {
                 tick: Span::from_ms(1),
                 resend_ticks: 5,
                 resend_interval_ticks: 5,
+                resend_backoff: false,
                 timeout_ticks: 100,
                 ack_ticks: 2,
                 resend_guard: Span::ZERO,
@@ -428,6 +440,7 @@ impl Config {
                 overcommit,
                 window_bytes: rtt_bytes,
                 increment_bytes: PACKET,
+                incoming_max_bytes: rtt_bytes.saturating_mul(10),
             },
             oldest_grants: Some(OldestGrants { share_per_mille: 50, increment_bytes: rtt_bytes }),
             oldest_pick: 20,
@@ -435,6 +448,7 @@ impl Config {
                 tick,
                 resend_ticks: 5,
                 resend_interval_ticks: 5,
+                resend_backoff: true,
                 timeout_ticks: 100,
                 ack_ticks: 2,
                 resend_guard: Span::ZERO,
@@ -539,8 +553,6 @@ impl Config {
             field("quick.round_trips", quick.round_trips.into(), 1, 1_000)?;
         }
         if let Some(informed) = self.informed {
-            let packet = self.scheduled_packet_bytes.into();
-            field("informed.budget_bytes", informed.budget_bytes.into(), packet, BYTES)?;
             field("informed.backlog_min", informed.backlog_min.into(), 1, u8::MAX.into())?;
         }
         if let Some(learning) = self.learning {
@@ -566,8 +578,16 @@ impl Config {
                 field("granting.window_bytes", window_bytes.into(), 1, BYTES)?;
                 field("granting.increment_bytes", increment_bytes.into(), 1, BYTES)
             }
-            Granting::Arrivals { overcommit: most, window_bytes, increment_bytes } => {
+            Granting::Arrivals {
+                overcommit: most,
+                window_bytes,
+                increment_bytes,
+                incoming_max_bytes,
+            } => {
                 overcommit(most)?;
+                let packet = u64::from(self.scheduled_packet_bytes);
+                let all = u64::from(u32::MAX);
+                field("granting.incoming_max_bytes", incoming_max_bytes.into(), packet, all)?;
                 field("granting.window_bytes", window_bytes.into(), 1, BYTES)?;
                 field("granting.increment_bytes", increment_bytes.into(), 1, BYTES)
             }

@@ -1,7 +1,7 @@
 //! The exchanges a host takes part in: a question and its answer, or one message ([homa 2.1]).
 
 use crate::gaps::Received;
-use crate::quick::Pulse;
+use crate::quick::{Pulse, Settled};
 use alloc::vec::Vec;
 use cavy_core::Instant;
 use cavy_core::family::Node;
@@ -40,6 +40,7 @@ pub(crate) struct Outbound {
     /// Ranges of it that wait to be sent again.
     pub(crate) resends: u32,
     pub(crate) last_sent: Instant,
+    pub(crate) settled: Settled,
     /// Ticks since its last byte was sent.
     pub(crate) sent_ticks: u32,
 }
@@ -59,6 +60,7 @@ impl Outbound {
         cutoffs_version: 0,
         resends: 0,
         last_sent: Instant::ZERO,
+        settled: Settled::NONE,
         sent_ticks: 0,
     };
 
@@ -79,6 +81,8 @@ pub(crate) struct Inbound {
     pub(crate) live: bool,
     pub(crate) length: u32,
     pub(crate) received: Received,
+    /// What its sender said at first that it would send unasked.
+    pub(crate) unscheduled: u32,
     /// The sender may transmit up to here.
     pub(crate) granted: u32,
     /// Level of the latest grant.
@@ -95,6 +99,7 @@ impl Inbound {
         live: false,
         length: 0,
         received: Received::NOTHING,
+        unscheduled: 0,
         granted: 0,
         priority: 0,
         grant_waits: false,

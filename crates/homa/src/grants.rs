@@ -81,8 +81,15 @@ impl Homa {
         }
         match self.config.granting {
             Granting::Independent { .. } => {}
-            Granting::Arrivals { window_bytes, increment_bytes, .. } => {
-                self.grant_one(window_bytes, increment_bytes);
+            Granting::Arrivals { window_bytes, increment_bytes, incoming_max_bytes, .. } => {
+                let one = |homa: &mut Homa| {
+                    let allowed = homa.incoming_bytes < incoming_max_bytes.into();
+                    allowed && homa.grant_one(window_bytes, increment_bytes)
+                };
+                // What windows that shrank gave up is granted to others, two for one.
+                if one(self) && self.config.informed.is_some() {
+                    one(self);
+                }
             }
             Granting::Spaced { .. } => self.grant_spaced(cx),
             Granting::Windows { window_bytes, incoming_max_bytes, increment_bytes, .. } => {
@@ -101,23 +108,28 @@ impl Homa {
         }
     }
 
-    /// The RAMCloud rules: one increment, to the best message with room in its window.
-    fn grant_one(&mut self, window: u32, increment: u32) {
-        if self.config.informed.is_some_and(|i| self.incoming_bytes >= i.budget_bytes.into()) {
-            return;
-        }
+    /// The RAMCloud rules: one increment, to the best message with room in its window. False if none
+    /// has.
+    fn grant_one(&mut self, window: u32, increment: u32) -> bool {
         for rank in 0..self.grants.active.len() {
             let slot = self.grants.active[rank].slot;
             let inb = &self.exchanges[slot].inb;
-            let window = window.min(self.peers[self.exchanges[slot].peer].window_bytes);
+            let left = inb.length - inb.received.bytes;
+            let window = match self.config.informed {
+                Some(informed) if left > informed.spared_bytes => {
+                    window.min(self.peers[self.exchanges[slot].peer].window_bytes)
+                }
+                _ => window,
+            };
             if inb.outstanding() < window {
                 let to = inb.granted.saturating_add(increment).min(inb.length);
                 let level = self.boosted(slot, self.ranked_level(rank));
                 self.grant(slot, to, level);
                 self.leave_if_granted(slot);
-                return;
+                return true;
             }
         }
+        false
     }
 
     /// The Linux rules: fill all windows, best first, as far as the total allows.
@@ -291,7 +303,8 @@ impl Homa {
         }
         let size = match self.config.tail_boost {
             TailBoost::Off => return level,
-            TailBoost::ScheduledPart => tail.min(inb.length.saturating_sub(tail)),
+            // Answers to marked questions have more that is scheduled than their length says.
+            TailBoost::ScheduledPart => tail.min(inb.length - inb.unscheduled.min(tail)),
             TailBoost::Length => inb.length,
             TailBoost::Remaining => left,
         };
@@ -494,11 +507,11 @@ impl Homa {
     }
 
     /// Time of a full scheduled packet on the link.
-    fn packet_time(&self) -> Span {
+    pub(crate) fn packet_time(&self) -> Span {
         self.link_time(self.wire_bytes(self.config.scheduled_packet_bytes))
     }
 
-    fn link_time(&self, wire_bytes: u32) -> Span {
+    pub(crate) fn link_time(&self, wire_bytes: u32) -> Span {
         Span::from_ns(u64::from(wire_bytes) * 8_000_000_000 / self.config.link_bits_per_s)
     }
 

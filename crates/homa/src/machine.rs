@@ -15,11 +15,11 @@ use crate::heap::{Heap, Key, Places};
 use crate::learning::Sizes;
 use crate::packet::{Header, Kind, Published};
 use crate::peers::Peers;
-use crate::quick::Pulse;
+use crate::quick::{Downlink, Pulse};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Extent, Input, Message};
+use cavy_core::family::packet::{Effect, Extent, Header as _, Input, Message};
 use cavy_core::{Cx, Instant, Machine, Packet, Room, Transmit};
 
 /// Homa at one host.
@@ -63,6 +63,8 @@ pub struct Homa {
     pub(crate) open_questions: u32,
     pub(crate) ticks: u64,
     pub(crate) tick_armed: bool,
+    /// What is known of the downlink, for quick repair.
+    pub(crate) downlink: Downlink,
     /// Deadline of the timer for quick repair.
     pub(crate) quick_at: Option<Instant>,
     /// Sizes of messages that arrived.
@@ -159,6 +161,7 @@ impl Homa {
             open_questions: 0,
             ticks: 0,
             tick_armed: false,
+            downlink: Downlink::NEW,
             quick_at: None,
             sizes: Sizes::new(),
             incast_threshold: config.incast.map_or(u32::MAX, |incast| incast.threshold),
@@ -438,6 +441,9 @@ impl Machine for Homa {
                     // What is left of it says nothing that silence would not.
                     self.counters.trimmed += 1;
                 } else {
+                    if self.config.quick.is_some() {
+                        self.note_downlink(header.wire_bytes() + payload.length_bytes, cx.now());
+                    }
                     self.on_packet(from, header.kind, payload, cx);
                 }
             }

@@ -73,7 +73,7 @@ pub struct Data {
     pub ack: i32,
     /// Version of the receiver's cut-offs that the sender used.
     pub cutoffs_version: u16,
-    /// How many times the unscheduled limit waits at the sender, granted, unsent; saturates.
+    /// How many quarters of the unscheduled limit wait at the sender, granted, unsent; saturates.
     pub backlog: u8,
     /// Flags.
     pub flags: Flags,

@@ -36,6 +36,8 @@ pub(crate) struct Peer {
     pub(crate) last_level: u8,
     /// Smoothed round trip, once measured.
     pub(crate) rtt: Option<Span>,
+    /// Lately the longest time from the last byte sent to a sign that it arrived; fades.
+    pub(crate) answer_longest: Span,
     /// How many times the ordinary silence is borne.
     pub(crate) patience: u32,
     /// Window of its messages, as far as it is congested itself.
@@ -122,6 +124,7 @@ impl Peer {
             next_grant_at: Instant::ZERO,
             last_level: 0,
             rtt: None,
+            answer_longest: Span::ZERO,
             patience: 1,
             window_bytes: u32::MAX,
         }

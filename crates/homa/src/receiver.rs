@@ -51,6 +51,9 @@ impl Homa {
             None if name.is_answer() => {
                 // Cancelled, or over: the server need not go on.
                 self.counters.stale += 1;
+                if let Some(peer) = self.peers.find(from).filter(|_| self.config.quick.is_some()) {
+                    self.pulse_needless(peer);
+                }
                 if self.config.recovery.is_some() {
                     self.send_unknown(from, name);
                 }
@@ -77,6 +80,7 @@ impl Homa {
             return None;
         }
         // The answer's first packet: nobody needs the question any more.
+        self.pulse_answered(slot, cx.now());
         self.stop_question(slot);
         self.open_inbound(slot, data, extent);
         Some(slot)
@@ -130,8 +134,14 @@ impl Homa {
         let end = extent.offset_bytes + extent.length_bytes;
         let granted = data.incoming_bytes.max(end).min(data.message_bytes);
         self.incoming_bytes += u64::from(granted);
-        self.exchanges[slot].inb =
-            Inbound { live: true, length: data.message_bytes, granted, no_buffer, ..Inbound::NONE };
+        self.exchanges[slot].inb = Inbound {
+            live: true,
+            length: data.message_bytes,
+            unscheduled: granted,
+            granted,
+            no_buffer,
+            ..Inbound::NONE
+        };
     }
 
     fn count_duplicate(&mut self, data: &Data) {

@@ -94,13 +94,29 @@ impl Homa {
             }
             return;
         }
-        let complain = silent >= recovery.resend_ticks
-            && (silent - recovery.resend_ticks).is_multiple_of(recovery.resend_interval_ticks);
+        let complain = silent >= recovery.resend_ticks && {
+            let late = silent - recovery.resend_ticks;
+            let times = late / recovery.resend_interval_ticks;
+            let doubled = times == 0 || (times + 1).is_power_of_two();
+            late.is_multiple_of(recovery.resend_interval_ticks)
+                && (doubled || !recovery.resend_backoff)
+        };
+        // Quick repair has tried already, unless it saw that all may still be in the downlink's queue.
+        let complain = complain
+            && (silent >= 4 * recovery.resend_ticks || !self.may_be_queued(slot, cx.now()));
+        let exchange = &mut self.exchanges[slot];
         match waits {
             Waits::Ack => {
                 let out = &mut exchange.out;
                 out.sent_ticks = out.sent_ticks.saturating_add(1);
                 if out.sent_ticks >= recovery.ack_ticks {
+                    self.send_need_ack(slot);
+                }
+            }
+            // Whoever waits for an answer asks for it, so its sender only makes sure, now and then,
+            // that somebody does.
+            Waits::Grant if exchange.asks => {
+                if silent.is_multiple_of((recovery.timeout_ticks / 2).max(1)) {
                     self.send_need_ack(slot);
                 }
             }
@@ -265,6 +281,7 @@ impl Homa {
             let slot = self.named(from, name);
             match slot.filter(|&slot| !self.exchanges[slot].asks) {
                 Some(slot) => {
+                    self.pulse_answered(slot, cx.now());
                     cx.emit(Effect::Released { message: name.question() });
                     self.end(slot, cx);
                 }

@@ -269,6 +269,7 @@ impl Homa {
             }
         };
         let again = start < out.resent_below;
+        self.pulse_sent(slot, start, cx.now());
         let flags = Flags::default().and(Flags::RETRANSMIT, again);
         self.counters.data_sent += 1;
         self.counters.data_sent_bytes += u64::from(length);
@@ -306,7 +307,7 @@ impl Homa {
                 peer.acks_len -= 1;
             }
         }
-        let backlog = self.backlog_bytes / u64::from(self.config.unscheduled_bytes);
+        let backlog = 4 * self.backlog_bytes / u64::from(self.config.unscheduled_bytes);
         let data = Data {
             message_bytes: out.length,
             incoming_bytes: out.granted,
@@ -386,6 +387,7 @@ impl Homa {
         self.backlog_bytes += u64::from(offset - out.granted);
         out.granted = offset;
         out.scheduled_priority = priority.min(self.config.levels - 1);
+        exchange.pulse.set_known();
         self.rank_outbound(slot);
     }
 
@@ -413,6 +415,7 @@ impl Homa {
             return;
         }
         exchange.silent_ticks = 0;
+        exchange.pulse.set_known();
         let everything = length == ALL_SENT;
         let asked_end = if everything { out.next } else { offset.saturating_add(length) };
         if asked_end > out.length || offset > out.length {
@@ -425,10 +428,14 @@ impl Homa {
             out.granted = asked_end;
             self.rank_outbound(slot);
         }
-        let out = &mut self.exchanges[slot].out;
+        let out = &self.exchanges[slot].out;
         let guard = self.config.recovery.map_or(Span::ZERO, |r| r.resend_guard);
-        let recent = !guard.is_zero() && cx.now() < out.last_sent + guard;
-        let end = asked_end.min(out.next);
+        let recent = match self.config.quick {
+            // What left just now is taken out below.
+            Some(_) => false,
+            None => !guard.is_zero() && cx.now() < out.last_sent + guard,
+        };
+        let end = asked_end.min(self.settled_end(out, cx.now()));
         let empty_again = out.length == 0 && !out.empty_unsent;
         let nothing = offset >= end && !empty_again;
         if recent || nothing {

@@ -50,7 +50,7 @@ fn every_variant_delivers_everything_once() {
         }
         // [homa 2.15]: what is on its way to active messages never exceeds this.
         let most = match config.granting {
-            Granting::Arrivals { overcommit, window_bytes, increment_bytes } => {
+            Granting::Arrivals { overcommit, window_bytes, increment_bytes, .. } => {
                 u64::from(overcommit) * u64::from(window_bytes + increment_bytes)
             }
             Granting::Spaced { overcommit, window_wire_bytes, .. } => {

@@ -31,6 +31,7 @@ fn quick(config: Config) -> Config {
                 overcommit,
                 window_bytes: 500,
                 increment_bytes: 100,
+                incoming_max_bytes: 2_000,
             }
         }
         cavy_homa::config::Granting::Windows { overcommit, .. } => {
@@ -59,7 +60,7 @@ fn variants() -> Vec<(&'static str, Config)> {
     let plain = quick(Config::cavy(cutoffs, 2, 8_000_000_000, 10_000));
     let beyond = Config {
         quick: Some(cavy_homa::config::Quick { rtt: Span::from_us(6), round_trips: 5 }),
-        informed: Some(cavy_homa::config::Informed { budget_bytes: 1_500, backlog_min: 1 }),
+        informed: Some(cavy_homa::config::Informed { backlog_min: 1, spared_bytes: 0 }),
         learning: Some(cavy_homa::config::Learning {
             interval: Span::from_us(50),
             messages_min: 2,

@@ -471,6 +471,10 @@ pub struct TransportPlan {
     /// Raise `overcommit` up to this while the downlink idles. `homa` variant `sim`; off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overcommit_most: Option<u8>,
+    /// Grant only while less than this is on its way to a receiver in all. `homa` variants `rc` (no
+    /// bound), `lx` and `cavy` (ten round trips' bytes).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incoming_max_bytes: Option<u32>,
     /// Bytes of a message that are sent without a grant. `homa`, `basic`; a round trip's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unscheduled_bytes: Option<u32>,

@@ -282,6 +282,7 @@ fn foreign(plan: &TransportPlan) -> Option<(&'static str, &'static str)> {
         ("graduated", plan.graduated.is_some(), homa, "homa"),
         ("overcommit", plan.overcommit.is_some(), homa, "homa"),
         ("overcommit_most", plan.overcommit_most.is_some(), homa, "homa"),
+        ("incoming_max_bytes", plan.incoming_max_bytes.is_some(), homa, "homa"),
         ("unscheduled_bytes", plan.unscheduled_bytes.is_some(), basic, "homa and basic"),
         ("tail_boost", plan.tail_boost.is_some(), homa, "homa"),
         ("incast_threshold", plan.incast_threshold.is_some(), homa, "homa"),
@@ -371,6 +372,7 @@ impl HomaBuilder<'_> {
             }
         }
         self.windows(&mut config, variant, rtt, overcommit);
+        self.incoming_max(&mut config)?;
         self.tail_boost(&mut config, graduated, variant);
         self.sharing(&mut config)?;
         self.recovery(&mut config)?;
@@ -511,6 +513,19 @@ impl HomaBuilder<'_> {
         }
     }
 
+    /// How much may be on its way in all.
+    fn incoming_max(&self, config: &mut Config) -> Result<(), PlanError> {
+        let Some(most) = self.plan.incoming_max_bytes else { return Ok(()) };
+        match &mut config.granting {
+            Granting::Arrivals { incoming_max_bytes, .. }
+            | Granting::Windows { incoming_max_bytes, .. } => *incoming_max_bytes = most,
+            Granting::Independent { .. } | Granting::Spaced { .. } => {
+                return Err(self.wrong("incoming_max_bytes", most, "for the variants rc, lx and cavy"));
+            }
+        }
+        Ok(())
+    }
+
     fn tail_boost(&self, config: &mut Config, graduated: bool, variant: HomaVariant) {
         if graduated && variant == HomaVariant::Sim {
             config.tail_boost = TailBoost::Remaining;
@@ -582,6 +597,11 @@ impl HomaBuilder<'_> {
         }
         config.recovery = Some(recovery);
         if wanted == RecoveryPlan::RoundTrips {
+            // What is lost at the end of an answer can be sent again only by a server that has it.
+            config.forget_answers = false;
+            recovery.restart_always = false;
+            recovery.remember_ticks = recovery.remember_ticks.max(400);
+            config.recovery = Some(recovery);
             let rtt = self.around.fabric.round_trip;
             config.quick = Some(Quick { rtt, round_trips: 5 });
         }
@@ -615,13 +635,15 @@ impl HomaBuilder<'_> {
     /// Options beyond the source [homa 8.2].
     fn beyond(&self, config: &mut Config) -> Result<(), PlanError> {
         if let Some(budget_bytes) = self.plan.informed_budget_bytes {
-            if !matches!(config.granting, Granting::Arrivals { .. }) {
+            let Granting::Arrivals { incoming_max_bytes, .. } = &mut config.granting else {
                 return Err(PlanError::text(format!(
                     "`transports.{}.informed_budget_bytes` is for the variants rc and cavy",
                     self.label
                 )));
-            }
-            config.informed = Some(Informed { budget_bytes, backlog_min: 1 });
+            };
+            *incoming_max_bytes = budget_bytes;
+            let spared_bytes = config.unscheduled_bytes.saturating_mul(10);
+            config.informed = Some(Informed { backlog_min: 2, spared_bytes });
         }
         if let Some(ms) = self.plan.learning_ms {
             let interval = time(&self.label, "learning_ms", ms * 1e3)?;

@@ -233,7 +233,7 @@ where
         self.fold(Mark::Delivered, node, message.0);
         let Some(record) = record else {
             self.message_counts.unexpected += 1;
-            return;
+            return self.answer_again(node, from, message);
         };
         // Transports that place nothing have delivered all the same.
         let whole = Extent { message, offset_bytes: 0, length_bytes: record.left_bytes };
@@ -277,6 +277,19 @@ where
             self.backlog.bytes += u64::from(length_bytes);
         }
         self.answers.push_back((node, Input::Answer { to, question, length_bytes }));
+    }
+
+    /// A question came a second time, as it may under a transport that carries out questions at least
+    /// once: the application cannot tell and answers again.
+    fn answer_again(&mut self, node: Node, to: Node, question: Message) {
+        let record = self.messages.get_mut(question).copied();
+        let again = |record: &Record| {
+            record.asks && record.answering && (record.from, record.to) == (to.0, node.0)
+        };
+        if let Some(record) = record.filter(|record| !question.is_answer() && again(record)) {
+            let length_bytes = record.answer_bytes;
+            self.answers.push_back((node, Input::Answer { to, question, length_bytes }));
+        }
     }
 
     fn failed(&mut self, node: Node, peer: Node, message: Message) {
