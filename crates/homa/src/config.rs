@@ -253,8 +253,13 @@ pub struct Learning {
     pub interval: Span,
     /// Fewest messages between two looks; 10,000 in the source.
     pub messages_min: u64,
+    /// Or, where messages are long, fewest bytes; `u64::MAX` for messages alone, as in the source.
+    pub bytes_min: u64,
     /// What is left of the counts after a look, per mille: 0 forgets all, as the source does.
     pub keep_per_mille: u32,
+    /// Forget only at a look when so many bytes have come since the last time: rare long messages
+    /// decide how many levels the others need, so counts must last for several of them.
+    pub memory_bytes: u64,
     /// When new cut-offs are published.
     pub publish: Publish,
 }
@@ -264,7 +269,8 @@ pub struct Learning {
 pub enum Publish {
     /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon.
     Deciles,
-    /// When the fullest level would have this much less, per mille of an equal share.
+    /// When the fullest level would have this much less, per mille of an equal share; or when the
+    /// share of unscheduled bytes is three quarters of a level off the levels there are for them.
     Imbalance {
         /// The difference.
         per_mille: u32,
@@ -558,6 +564,7 @@ impl Config {
         if let Some(learning) = self.learning {
             field("learning.interval (ns)", learning.interval.as_ns(), 1, u64::MAX)?;
             field("learning.messages_min", learning.messages_min, 1, u64::MAX)?;
+            field("learning.bytes_min", learning.bytes_min, 1, u64::MAX)?;
             field("learning.keep_per_mille", learning.keep_per_mille.into(), 0, 1_000)?;
         }
         field("limits.exchanges", self.limits.exchanges.into(), 1, 1 << 28)?;

@@ -468,7 +468,7 @@ impl Homa {
         lowest.saturating_sub(1)
     }
 
-    fn demote(&mut self, rank: usize) {
+    pub(crate) fn demote(&mut self, rank: usize) {
         let Active { slot, .. } = self.grants.active.remove(rank);
         let peer = self.exchanges[slot].peer;
         self.exchanges[slot].inb.active = false;

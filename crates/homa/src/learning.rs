@@ -4,7 +4,7 @@
 //! Sizes are counted in logarithmic buckets of 1/8 octave. All sums have 64 bits. There is no timer:
 //! a new look is taken when a message arrives and the last look is old.
 
-use crate::config::{Learning, Publish};
+use crate::config::{Learning, Publish, TailBoost};
 use crate::cutoffs::{Cutoffs, LEVELS_MAX};
 use crate::machine::Homa;
 use alloc::vec;
@@ -19,8 +19,11 @@ const ONE: u64 = 1 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct Sizes {
     weights: Vec<u64>,
-    /// Messages since the last look.
+    /// Messages, and their bytes, since the last look.
     fresh: u64,
+    fresh_bytes: u64,
+    /// Bytes since the last decay.
+    decay_bytes: u64,
     next_look_at: Option<Instant>,
     deciles: [u32; 9],
 }
@@ -29,6 +32,8 @@ pub(crate) struct Sizes {
 struct Proposal {
     cutoffs: Cutoffs,
     unscheduled_levels: u8,
+    /// What the share of unscheduled bytes comes to, in quarters of a level.
+    level_quarters: u32,
 }
 
 /// The bucket of a size; sizes below 8 have their own.
@@ -53,12 +58,14 @@ fn largest(bucket: usize) -> u32 {
 
 impl Sizes {
     pub(crate) fn new() -> Sizes {
-        Sizes { weights: vec![0; BUCKETS], fresh: 0, next_look_at: None, deciles: [0; 9] }
+        Sizes { weights: vec![0; BUCKETS], fresh: 0, fresh_bytes: 0, decay_bytes: 0, next_look_at: None, deciles: [0; 9] }
     }
 
     fn add(&mut self, size: u32) {
         self.weights[bucket(size)] += ONE;
         self.fresh += 1;
+        self.fresh_bytes = self.fresh_bytes.saturating_add(size.into());
+        self.decay_bytes = self.decay_bytes.saturating_add(size.into());
     }
 
     fn decay(&mut self, keep_per_mille: u32) {
@@ -92,7 +99,10 @@ impl Sizes {
         }
         let share = u128::from(unscheduled) * u128::from(levels) * 2 + u128::from(all);
         let share = (share / (2 * u128::from(all))) as u8;
-        let count = share.clamp(1, (levels - 1).max(1));
+        let most = (levels - 1).max(1);
+        let count = share.clamp(1, most);
+        let quarters = u128::from(unscheduled) * u128::from(levels) * 4 / u128::from(all);
+        let level_quarters = (quarters as u32).clamp(4, 4 * u32::from(most));
         let target = 1 + unscheduled / u64::from(count);
         let mut bounds = [0; LEVELS_MAX as usize];
         let (mut found, mut sum, mut next) = (0usize, 0u64, target);
@@ -105,7 +115,7 @@ impl Sizes {
             }
         }
         let cutoffs = Cutoffs::new(levels, &bounds[..found])?;
-        Some(Proposal { cutoffs, unscheduled_levels: count })
+        Some(Proposal { cutoffs, unscheduled_levels: count, level_quarters })
     }
 
     /// The largest share of unscheduled bytes that one level has, per mille of an equal share.
@@ -141,17 +151,25 @@ impl Homa {
         let Some(learning) = self.config.learning else { return };
         self.sizes.add(size);
         let due = *self.sizes.next_look_at.get_or_insert(now + learning.interval);
-        if now < due || self.sizes.fresh < learning.messages_min {
+        let sizes = &self.sizes;
+        let few = sizes.fresh < learning.messages_min && sizes.fresh_bytes < learning.bytes_min;
+        if now < due || few {
             return;
         }
         self.sizes.next_look_at = Some(now + learning.interval);
         self.sizes.fresh = 0;
+        self.sizes.fresh_bytes = 0;
         self.look(&learning);
-        self.sizes.decay(learning.keep_per_mille);
+        if self.sizes.decay_bytes >= learning.memory_bytes {
+            self.sizes.decay_bytes = 0;
+            self.sizes.decay(learning.keep_per_mille);
+        }
     }
 
     fn look(&mut self, learning: &Learning) {
-        let limit = self.config.unscheduled_bytes;
+        // The last bytes of a message travel with the unscheduled ones when they are boosted.
+        let ends = if self.config.tail_boost == TailBoost::Off { 1 } else { 2 };
+        let limit = self.config.unscheduled_bytes.saturating_mul(ends);
         let Some(proposal) = self.sizes.propose(self.config.levels, limit) else { return };
         let publish = match learning.publish {
             Publish::Deciles => {
@@ -170,14 +188,28 @@ impl Homa {
                 let count = proposal.unscheduled_levels;
                 let now = self.sizes.imbalance(&self.own_cutoffs, count, limit);
                 let then = self.sizes.imbalance(&proposal.cutoffs, count, limit);
-                now > then + u64::from(per_mille)
+                let levels = 4 * u32::from(self.own_cutoffs.unscheduled_levels());
+                now > then + u64::from(per_mille) || levels.abs_diff(proposal.level_quarters) >= 3
             }
         };
         if publish && proposal.cutoffs != self.own_cutoffs {
             self.own_cutoffs = proposal.cutoffs;
             self.own_version = self.own_version.checked_add(1).unwrap_or(1);
-            self.config.scheduled_levels =
-                (self.config.levels - proposal.unscheduled_levels).max(1);
+            let before = self.config.scheduled_levels;
+            let scheduled = (self.config.levels - proposal.unscheduled_levels).max(1);
+            self.config.scheduled_levels = scheduled;
+            if self.grants.overcommit == before {
+                // As many senders are granted as there are levels for them ([homa 2.6]).
+                self.grants.overcommit = scheduled;
+                while self.grants.active.len() > usize::from(scheduled) {
+                    self.demote(self.grants.active.len() - 1);
+                }
+                // Rungs belong to ranks, from the lowest up.
+                for (rung, active) in (0u8..).zip(self.grants.active.iter_mut().rev()) {
+                    active.rung = rung;
+                }
+                self.backfill();
+            }
             self.counters.cutoffs_learned += 1;
         }
     }

@@ -64,7 +64,9 @@ fn variants() -> Vec<(&'static str, Config)> {
         learning: Some(cavy_homa::config::Learning {
             interval: Span::from_us(50),
             messages_min: 2,
+            bytes_min: u64::MAX,
             keep_per_mille: 500,
+            memory_bytes: 20_000,
             publish: cavy_homa::config::Publish::Imbalance { per_mille: 100 },
         }),
         order: cavy_homa::config::Order::Aged { credit_per_mille: 50, floor_bytes: 500 },

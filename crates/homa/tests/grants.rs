@@ -245,7 +245,7 @@ fn clause_8_2_informed_windows() {
 fn clause_2_6_learned_cutoffs() {
     for publish in [Publish::Deciles, Publish::Imbalance { per_mille: 100 }] {
         let interval = Span::from_us(100);
-        let learning = Learning { interval, messages_min: 50, keep_per_mille: 500, publish };
+        let learning = Learning { interval, messages_min: 50, bytes_min: u64::MAX, keep_per_mille: 500, memory_bytes: 0, publish };
         let own = Cutoffs::none(8);
         let mut talk = Talk::new(&Config { learning: Some(learning), own_cutoffs: own, ..small() });
         let mut id = 0;

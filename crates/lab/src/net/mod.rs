@@ -24,6 +24,7 @@ mod network;
 mod observer;
 pub mod oracle;
 mod packets;
+mod phases;
 mod port;
 mod report;
 mod setup;
@@ -42,6 +43,7 @@ pub use messages::number;
 pub use network::{Buffer, Framing, Hosts, Network, NetworkError, Order, Routing};
 pub use observer::{Done, Loss, Observer, Unobserved};
 pub use packets::{Delays, InFlight};
+pub use phases::Phases;
 pub use report::{
     BinRecord, Bins, ClassRecord, Ended, MessageCounts, PacketCounts, Recorder, Report,
     SLOWDOWN_UNIT,

@@ -1,26 +1,47 @@
 //! The timers of one host's machine.
 //!
-//! Deadlines move far more often than they pass, so a change costs a search in a sorted list, and the
-//! queue of events keeps at most one live entry for the earliest: an entry that turns out to be early
-//! is put back.
+//! Deadlines move far more often than they pass, so a change costs a search in a sorted list, and
+//! whatever keeps deadlines in order is told of them late: the queue of events has at most one live
+//! entry for the earliest, and a heap here at most one live key for each timer, which may be too
+//! early. A key or an entry that comes up early is put back.
 
 use super::clock::Ps;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Not armed.
 const OFF: Ps = Ps::MAX;
+/// Dead keys that the heap may have beside twice the timers there are.
+const DEAD_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry<T> {
+    timer: T,
+    /// [`OFF`] when disarmed.
+    at: Ps,
+    /// Its live key in the heap, at most `at`; [`OFF`] when it has none.
+    filed: Ps,
+}
 
 #[derive(Debug)]
 pub(super) struct Timers<T> {
-    /// By timer. Disarmed ones stay, [`OFF`], until they are many.
-    entries: Vec<(T, Ps)>,
+    /// By timer. Disarmed ones stay until they are many.
+    entries: Vec<Entry<T>>,
     off: usize,
+    /// By deadline and then by timer. A key that is not its timer's `filed` is dead.
+    heap: BinaryHeap<Reverse<(Ps, T)>>,
     /// The live entry in the queue of events; [`OFF`] when there is none.
     pub(super) queued: Ps,
 }
 
 impl<T: Copy + Ord> Timers<T> {
     pub(super) fn new() -> Self {
-        Timers { entries: Vec::new(), off: 0, queued: OFF }
+        Timers { entries: Vec::new(), off: 0, heap: BinaryHeap::new(), queued: OFF }
+    }
+
+    #[inline]
+    fn find(&self, timer: T) -> Result<usize, usize> {
+        self.entries.binary_search_by_key(&timer, |entry| entry.timer)
     }
 
     /// Sets the deadline of `timer`. True if the queue needs an earlier entry than it has.
@@ -31,13 +52,22 @@ impl<T: Copy + Ord> Timers<T> {
             self.disarm(timer);
             return false;
         }
-        match self.entries.binary_search_by_key(&timer, |entry| entry.0) {
+        let place = match self.find(timer) {
             Ok(place) => {
-                let entry = &mut self.entries[place];
-                self.off -= usize::from(entry.1 == OFF);
-                entry.1 = at;
+                self.off -= usize::from(self.entries[place].at == OFF);
+                place
             }
-            Err(place) => self.insert(place, timer, at),
+            Err(place) => {
+                self.insert(place, timer);
+                place
+            }
+        };
+        let entry = &mut self.entries[place];
+        entry.at = at;
+        if at < entry.filed {
+            entry.filed = at;
+            self.heap.push(Reverse((at, timer)));
+            self.bury();
         }
         if at < self.queued {
             self.queued = at;
@@ -46,28 +76,67 @@ impl<T: Copy + Ord> Timers<T> {
         false
     }
 
-    fn insert(&mut self, place: usize, timer: T, at: Ps) {
+    fn insert(&mut self, place: usize, timer: T) {
+        let entry = Entry { timer, at: OFF, filed: OFF };
         // A neighbor that is off keeps the order when it gives its place away.
-        if let Some(entry) = self.entries.get_mut(place)
-            && entry.1 == OFF
+        if let Some(off) = self.entries.get_mut(place)
+            && off.at == OFF
         {
-            *entry = (timer, at);
+            *off = entry;
             self.off -= 1;
         } else {
-            self.entries.insert(place, (timer, at));
+            self.entries.insert(place, entry);
         }
     }
 
     #[inline]
     pub(super) fn disarm(&mut self, timer: T) {
-        if let Ok(place) = self.entries.binary_search_by_key(&timer, |entry| entry.0)
-            && self.entries[place].1 != OFF
+        if let Ok(place) = self.find(timer)
+            && self.entries[place].at != OFF
         {
-            self.entries[place].1 = OFF;
+            self.entries[place].at = OFF;
             self.off += 1;
             if self.off > 16 && self.off > self.entries.len() / 2 {
-                self.entries.retain(|entry| entry.1 != OFF);
+                self.entries.retain(|entry| entry.at != OFF);
                 self.off = 0;
+            }
+        }
+    }
+
+    /// Rebuilds the heap when most of its keys are dead.
+    fn bury(&mut self) {
+        if self.heap.len() <= 2 * self.entries.len() + DEAD_MAX {
+            return;
+        }
+        self.heap.clear();
+        for entry in &mut self.entries {
+            entry.filed = entry.at;
+            if entry.at != OFF {
+                self.heap.push(Reverse((entry.at, entry.timer)));
+            }
+        }
+    }
+
+    /// The earliest deadline and its timer, the first by name among equals. All other live keys are
+    /// later, and deadlines are no earlier than their keys.
+    fn earliest(&mut self) -> Option<(Ps, T)> {
+        loop {
+            let &Reverse((filed, timer)) = self.heap.peek()?;
+            match self.find(timer) {
+                Ok(place) if self.entries[place].filed == filed => {
+                    let at = self.entries[place].at;
+                    if at == filed {
+                        return Some((at, timer));
+                    }
+                    self.heap.pop();
+                    self.entries[place].filed = at;
+                    if at != OFF {
+                        self.heap.push(Reverse((at, timer)));
+                    }
+                }
+                _ => {
+                    self.heap.pop();
+                }
             }
         }
     }
@@ -76,7 +145,7 @@ impl<T: Copy + Ord> Timers<T> {
     /// then asks [`Timers::requeue`] for the next entry.
     pub(super) fn take_due(&mut self, now: Ps) -> Option<T> {
         self.queued = OFF;
-        let &(timer, at) = self.entries.iter().min_by_key(|entry| (entry.1, entry.0))?;
+        let (at, timer) = self.earliest()?;
         if at > now {
             return None;
         }
@@ -87,7 +156,7 @@ impl<T: Copy + Ord> Timers<T> {
     /// When the queue needs an entry, if it has none, or only one that is too late for a timer that
     /// was armed before the last one came.
     pub(super) fn requeue(&mut self) -> Option<Ps> {
-        let at = self.entries.iter().map(|entry| entry.1).min()?;
+        let (at, _) = self.earliest()?;
         if at >= self.queued {
             return None;
         }
@@ -98,6 +167,7 @@ impl<T: Copy + Ord> Timers<T> {
     /// Forgets all timers; the entry in the queue, if any, finds nothing.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.heap.clear();
         self.off = 0;
     }
 }
@@ -150,5 +220,40 @@ mod tests {
             }
         }
         assert!(timers.entries.capacity() <= 128, "{}", timers.entries.capacity());
+        assert!(timers.heap.len() <= 256, "{}", timers.heap.len());
+    }
+
+    /// Against a list that is searched from end to end.
+    #[test]
+    fn order_is_that_of_a_search() {
+        use cavy_core::{Purpose, Stream};
+        let mut draws = Stream::keyed(5, 0, Purpose::Test);
+        let mut timers = Timers::new();
+        let mut list: std::collections::BTreeMap<u32, Ps> = std::collections::BTreeMap::new();
+        let mut now = 0;
+        for _ in 0..50_000 {
+            let name = draws.below(40) as u32;
+            match draws.below(4) {
+                0 => {
+                    timers.disarm(name);
+                    list.remove(&name);
+                }
+                1 => {
+                    now += draws.below(30);
+                    let due = list.iter().map(|(&name, &at)| (at, name)).min();
+                    let due = due.filter(|&(at, _)| at <= now).map(|(_, name)| name);
+                    assert_eq!(timers.take_due(now), due);
+                    if let Some(name) = due {
+                        list.remove(&name);
+                    }
+                    assert_eq!(timers.requeue(), list.values().min().copied());
+                }
+                _ => {
+                    let at = now + draws.below(100);
+                    timers.arm(name, at);
+                    list.insert(name, at);
+                }
+            }
+        }
     }
 }

@@ -15,8 +15,8 @@ pub const INCAST: Study<NetworkPlan> = Study {
     plan: include_str!("../../../../plans/homa/incast.toml"),
     shows: "What one client receives while it keeps so many questions open to 15 servers, through a port \
             with 3 MB of buffer. Control marks questions beyond 25 open ones; the answers to those send \
-            300 bytes unasked. `marks only` leaves it at that; `control` also grants nothing while 40 kB \
-            are on their way.",
+            300 bytes unasked. `marks only` leaves it at that; `control` also grants nothing while 40 kB, \
+            overcommitment times a round trip, are on their way.",
     claimed: "Without control goodput collapses beyond about 300 questions, when their blind bytes fill \
               the buffer; with control it stays near the line rate for thousands. No public code has \
               the control; this is our own design after the source's description.",
@@ -47,6 +47,13 @@ fn knee(e: &NetExperiment, label: &str) -> Option<(f64, u64)> {
     Some((open(last), results.iter().map(|r| r.messages).sum()))
 }
 
+/// The smallest share of the line rate from 16 open questions on, and at how many that was.
+fn least(e: &NetExperiment, label: &str) -> Option<(f64, f64, u64)> {
+    let results = e.of(BASE, label).filter(|result| open(result) >= 16.0);
+    let share = |r: &NetResult| (r.answers_gbps.unwrap_or(0.0) / LINE_GBPS, open(r), r.messages);
+    results.map(share).min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
 fn measure(e: &NetExperiment) -> Vec<Measured> {
     let name = |name: &str| id("incast", name);
     let lossless = e.of(BASE, "no control").take_while(|result| result.packets.dropped == 0).last();
@@ -74,6 +81,7 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
         }
         None => missing(name(claim), NOT_RUN),
     };
+    let least = least(e, "control");
     let queue = match at("control") {
         Some(result) => {
             let bound = 4096.0 * MARKED_BYTES + GRANTED_BYTES;
@@ -90,6 +98,13 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
         share("marks_4096", "marks only"),
         share("control_4096", "control"),
         share("automatic_4096", "automatic"),
+        match least {
+            Some((share, at, messages)) => {
+                let note = format!("At {at:.0} open questions.");
+                value(name("control_least"), share, messages, note)
+            }
+            None => missing(name("control_least"), NOT_RUN),
+        },
         queue,
     ]
 }

@@ -14,7 +14,8 @@ pub const LOSS: Study<NetworkPlan> = Study {
     title: "Lost packets: repair after milliseconds or after round trips",
     plan: include_str!("../../../../plans/homa/loss.toml"),
     shows: "Slowdown of questions and answers when a share of all packets is lost, with the source's \
-            timers of milliseconds and with timers of a few round trips, which are ours.",
+            timers of milliseconds and with repair after round trips, which is ours. W3 at half load, \
+            and W4 at 80 % as variant `w4`.",
     claimed: "The source repairs after 6 ms; the specification proposes five round trips.",
     measure: measure_loss,
     found: found_loss,
@@ -50,7 +51,23 @@ fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
         }
         None => missing(id("loss", "sent_again"), NOT_RUN),
     };
+    let of_w4 = |label, ratio: &str| with(e, "w4", label, LOSS_KEY, ratio);
+    let short_w4 = |label, ratio| of_w4(label, ratio).map(|result: &NetResult| &result.short);
+    let needless = match of_w4("round trips", "0.0") {
+        Some(result) => {
+            value(id("loss", "needless"), result.retransmitted_ratio(), result.messages, String::new())
+        }
+        None => missing(id("loss", "needless"), NOT_RUN),
+    };
     vec![
+        ratio(id("loss", "idle"), short_w4("round trips", "0.0"), short_w4("ticks", "0.0"), p99),
+        ratio(
+            id("loss", "near"),
+            short_w4("round trips", "0.001"),
+            short_w4("round trips", "0.0"),
+            p99,
+        ),
+        needless,
         ratio(id("loss", "gain"), all("ticks", "0.01"), all("round trips", "0.01"), p99),
         ratio(id("loss", "cost"), short("round trips", "0.0001"), short("ticks", "0.0001"), p99),
         again,
@@ -62,7 +79,8 @@ fn found_loss(e: &NetExperiment) -> String {
         let lost = result.settings.get(LOSS_KEY)?;
         let tail = words(known(Some(&result.short), p99));
         let again = result.retransmitted_ratio() * 100.0;
-        Some(format!("{} at {lost} lost: {tail}, {again:.2} % sent again", result.transport))
+        let which = if result.variant == BASE { "W3" } else { "W4" };
+        Some(format!("{which}, {} at {lost} lost: {tail}, {again:.2} % sent again", result.transport))
     };
     let all: Vec<String> = e.results.iter().filter_map(one).collect();
     format!("99th percentile slowdown of the short half: {}.", all.join("; "))

@@ -18,6 +18,7 @@ mod measure;
 mod show;
 mod slowdown;
 mod sweeps;
+mod switch;
 
 use crate::figure::System;
 
@@ -48,10 +49,12 @@ pub fn system() -> System {
             sweeps::SCHEDULED_LEVELS.into(),
             sweeps::UNSCHEDULED_BYTES.into(),
             sweeps::BOOST.into(),
+            sweeps::SPLIT.into(),
             incast::INCAST.into(),
             losses::LOSS.into(),
             losses::BUFFERS.into(),
             beyond::BEYOND.into(),
+            switch::SWITCH.into(),
         ],
     }
 }

@@ -198,6 +198,9 @@ pub fn curve(e: &NetExperiment, variant: &str, what: &Curve) -> Panel {
                 serde_json::Value::Array(list) => list.first()?.as_f64()?,
                 _ => return None,
             };
+            if at <= 0.0 && matches!(what.x.1, Scale::Log) {
+                return None;
+            }
             let y = (what.of)(result);
             Some(Point {
                 x: at,

@@ -76,6 +76,20 @@ pub const BOOST: Study<NetworkPlan> = Study {
     tables,
 };
 
+/// How the eight levels are divided.
+pub const SPLIT: Study<NetworkPlan> = Study {
+    id: "split",
+    title: "Levels for unscheduled and for scheduled bytes",
+    plan: include_str!("../../../../plans/homa/split.toml"),
+    shows: "Slowdown of W3 and of W2 at 80 % load when K of the eight levels are for scheduled bytes, with K \
+            senders granted at once.",
+    claimed: "The published split, K=4 for W3 and K=3 for W2, is near the best.",
+    measure: measure_split,
+    found: found_split,
+    panels: |e| e.variants().into_iter().flat_map(|variant| show::by_size(e, variant)).collect(),
+    tables,
+};
+
 /// P99 slowdown of the short half, and of the largest hundredth.
 fn panel(e: &NetExperiment, key: &'static str, x: &'static str, scale: Scale) -> Panel {
     show::curve(
@@ -103,6 +117,35 @@ fn found_short(e: &NetExperiment) -> String {
         let median = result.overall.p50_slowdown.as_ref().map(|q| q.estimate.value);
         let short = known(Some(&result.short), p99);
         format!("{what}: {} short, median of all {}", words(short), words(median))
+    };
+    let all: Vec<String> = e.results.iter().map(one).collect();
+    format!("99th percentile slowdowns: {}.", all.join("; "))
+}
+
+/// The published split over the best one.
+fn measure_split(e: &NetExperiment) -> Vec<Measured> {
+    let one = |variant: &str, published: &str, claim: &str| {
+        let tail = |r: &NetResult| Some((known(Some(&r.overall), p99)?, r.transport.clone(), r.messages));
+        let all: Vec<_> =
+            e.results.iter().filter(|r| r.variant == variant).filter_map(tail).collect();
+        let best = all.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        let own = all.iter().find(|one| one.1 == published);
+        match (own, best) {
+            (Some(own), Some(best)) => {
+                let note = format!("{:.2} against {:.2} with {}.", own.0, best.0, best.1);
+                super::measure::value(id("split", claim), own.0 / best.0, own.2.min(best.2), note)
+            }
+            _ => missing(id("split", claim), NOT_RUN),
+        }
+    };
+    vec![one(BASE, "K=4", "w3"), one("w2", "K=3", "w2")]
+}
+
+fn found_split(e: &NetExperiment) -> String {
+    let one = |result: &NetResult| {
+        let tails = [&result.short, &result.overall].map(|s| words(known(Some(s), p99)));
+        let which = if result.variant == BASE { "W3" } else { "W2" };
+        format!("{which} {}: {} short, {} all", result.transport, tails[0], tails[1])
     };
     let all: Vec<String> = e.results.iter().map(one).collect();
     format!("99th percentile slowdowns: {}.", all.join("; "))
@@ -155,10 +198,13 @@ fn measure_scheduled_levels(e: &NetExperiment) -> Vec<Measured> {
 fn measure_unscheduled_bytes(e: &NetExperiment) -> Vec<Measured> {
     let key = "transports.Homa.unscheduled_bytes";
     let at = |bytes: &str| with(e, BASE, "Homa", key, bytes).map(|result| &result.overall);
+    let short_w4 = |bytes: &str| with(e, "w4", "Homa", key, bytes).map(|result| &result.short);
     vec![
         ratio(id("unscheduled_bytes", "one"), at("1"), at("9328"), p99),
         ratio(id("unscheduled_bytes", "half_kb"), at("500"), at("9328"), p99),
         ratio(id("unscheduled_bytes", "twice"), at("18656"), at("9328"), p99),
+        ratio(id("unscheduled_bytes", "w4_half_kb"), short_w4("500"), short_w4("9328"), p99),
+        ratio(id("unscheduled_bytes", "w4_twice"), short_w4("18656"), short_w4("9328"), p99),
     ]
 }
 

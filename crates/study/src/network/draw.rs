@@ -610,6 +610,7 @@ pub fn figures(experiment: &NetExperiment, command: &str) -> Vec<Figure> {
     tables.extend(capacities(experiment));
     for variant in experiment.variants() {
         panels.extend(panels_of(experiment, variant));
+        panels.extend(super::timeline::panels(experiment, variant));
         match experiment.plan.traffic.pattern {
             Pattern::Echo => tables.extend(echo_table(experiment, variant)),
             Pattern::Incast => {}

@@ -25,6 +25,7 @@ pub mod run;
 pub mod scenario;
 mod subject;
 pub mod tail;
+pub mod timeline;
 pub mod transport;
 
 pub use objective::NetObjective;

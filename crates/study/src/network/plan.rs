@@ -26,6 +26,10 @@ pub struct NetworkPlan {
     /// Who sends to whom, and when.
     #[serde(default)]
     pub traffic: TrafficPlan,
+    /// A workload that changes: phases follow each other from the start, and the run ends with the
+    /// last. Transports are configured for `messages`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<NetPhasePlan>,
     /// The transports to compare.
     pub transports: Vec<TransportPlan>,
     /// Label of the transport the others are compared with; the first when absent.
@@ -53,6 +57,20 @@ pub struct NetworkPlan {
 
 fn default_load() -> f64 {
     0.8
+}
+
+/// A part of a workload that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetPhasePlan {
+    /// How long it lasts.
+    pub duration_ms: f64,
+    /// How long messages are meanwhile; as `messages` says when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesPlan>,
+    /// Nominal load meanwhile; the plan's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
 }
 
 /// Shapes of networks.
@@ -571,6 +589,9 @@ pub struct NetRunPlan {
     pub packets_max_millions: f64,
     /// Bisect the capacity to this distance in load.
     pub capacity_step: f64,
+    /// Slowdown over time, in steps of so many milliseconds. For phases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline_ms: Option<f64>,
 }
 
 impl Default for NetRunPlan {
@@ -587,6 +608,7 @@ impl Default for NetRunPlan {
             tail_sources: true,
             packets_max_millions: 1.0,
             capacity_step: 0.02,
+            timeline_ms: None,
         }
     }
 }

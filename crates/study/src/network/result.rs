@@ -1,6 +1,7 @@
 //! What a point on a network came to.
 
 use super::tail::TailSources;
+use super::timeline::TimeBin;
 use crate::point::Estimate;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -154,6 +155,9 @@ pub struct NetResult {
     /// Mean bytes per host that were submitted and had not arrived, over each half of the time that
     /// counts [homa 5.4].
     pub backlog_bytes: [f64; 2],
+    /// What changed over time, if the plan asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<TimeBin>,
     /// Fingerprint of all replications, hex.
     pub digest: String,
 }

@@ -4,6 +4,7 @@ use super::plan::NetworkPlan;
 use super::result::{NetResult, NetSummary, PacketResult, PortResult, Quantile, SizeSlice};
 use super::scenario::{self, Scenario};
 use super::tail::{TailSources, Watch};
+use super::timeline::{Levels, TimeBin, Timeline, summarized};
 use super::transport::Transport;
 use crate::experiment::Point;
 use crate::point::{Estimate, Manner, RunError, seed_of};
@@ -27,6 +28,8 @@ struct Replication {
     waste: Option<f64>,
     answers_bits_per_s: f64,
     sources: Option<TailSources>,
+    timeline: Timeline,
+    levels: Levels,
 }
 
 /// Runs a point.
@@ -128,15 +131,18 @@ fn replicate(
     let hosts = setup.network.topology.hosts();
     let traffic = scenario.demand.start(hosts, seed)?;
     let mut watch = Watch::new(&setup, short);
+    let mut timeline = Timeline::new(&setup, scenario.timeline);
+    let mut levels = Levels::new(&setup, scenario.timeline);
     let mut waste = None;
     let report = match &scenario.transport {
         Transport::Oracle => net::oracle::run(&setup, traffic, pending),
         transport => with_machines!(
             transport,
-            make => net::run(&setup, make, traffic, pending, &mut watch),
+            make => net::run(&setup, make, traffic, pending, &mut (&mut watch, &mut timeline)),
             homa(make) => {
                 let mut withheld = Waste::new(&setup, Homa::is_withholding);
-                let both = &mut (&mut watch, &mut withheld);
+                let machines = &mut (&mut withheld, &mut levels);
+                let both = &mut (&mut (&mut watch, &mut timeline), machines);
                 let report = observed(&setup, make, traffic, pending, both);
                 waste = Some(withheld.shares().0);
                 report
@@ -148,6 +154,8 @@ fn replicate(
         waste,
         answers_bits_per_s: watch.answers_bits_per_s(),
         sources: watch.sources(),
+        timeline,
+        levels,
     })
 }
 
@@ -275,8 +283,13 @@ fn summarize(point: &Point<NetworkPlan>, scenario: &Scenario, runs: &[Replicatio
         payload_bytes: sum(|r| r.payload_bytes),
         retransmitted_bytes: sum(|r| r.retransmitted_bytes),
         backlog_bytes: [0, 1].map(|half| mean(&|run| run.report.backlog_bytes[half])),
+        timeline: timeline(runs),
         digest: format!("{:016x}", digest.value()),
     }
+}
+
+fn timeline(runs: &[Replication]) -> Vec<TimeBin> {
+    summarized(&runs.iter().map(|run| (&run.timeline, &run.levels)).collect::<Vec<_>>())
 }
 
 fn merged_sources(all: &[&TailSources]) -> Option<TailSources> {

@@ -2,7 +2,7 @@
 
 use super::fabric::{self, Fabric};
 use super::messages;
-use super::plan::{ArrivalsName, NetworkPlan, Pattern, TrafficPlan};
+use super::plan::{ArrivalsName, NetPhasePlan, NetworkPlan, Pattern, TrafficPlan};
 use super::transport::{self, Surroundings, Transport};
 use crate::plan::PlanError;
 use cavy_core::Span;
@@ -10,7 +10,7 @@ use cavy_core::family::Node;
 use cavy_lab::net::traffic::{
     Gaps, Incast, IncastTraffic, Listed, OpenLoop, OpenTraffic, Receivers,
 };
-use cavy_lab::net::{Bins, Ideal, PS_PER_NS, Ps, Setup, Submission, Traffic};
+use cavy_lab::net::{Bins, Ideal, PS_PER_NS, Phases, Ps, Setup, Submission, Traffic};
 use cavy_workload::sizes::{Framing, Sizes, rate_per_s};
 use std::path::Path;
 
@@ -38,6 +38,8 @@ pub struct Scenario {
     pub host_bits_per_s: u64,
     /// Links from end to end, on the average.
     pub hops_mean: f64,
+    /// Slowdown over time, in steps of this.
+    pub timeline: Option<Span>,
 }
 
 /// What is sent.
@@ -45,6 +47,8 @@ pub struct Scenario {
 pub enum Demand {
     /// Messages that come whether or not earlier ones have arrived.
     Open(Box<OpenLoop>),
+    /// Such messages, which change from phase to phase.
+    Phased(Vec<(OpenLoop, Span)>),
     /// Questions under way at a time.
     Incast(Incast),
     /// One question after another: sizes, and how often each.
@@ -63,6 +67,7 @@ impl Demand {
     pub fn asks(&self) -> bool {
         match self {
             Demand::Open(open) => open.asks,
+            Demand::Phased(phases) => phases.iter().any(|(open, _)| open.asks),
             Demand::Incast(_) | Demand::Echo { .. } => true,
         }
     }
@@ -75,6 +80,9 @@ impl Demand {
                 open.map(|open| Flow::Open(Box::new(open)))
                     .map_err(|error| PlanError::text(format!("`traffic`: {error}")))
             }
+            Demand::Phased(phases) => Phases::start(phases, hosts, seed)
+                .map(Flow::Phased)
+                .map_err(|error| PlanError::text(format!("`phases`: {error}"))),
             Demand::Incast(incast) => Ok(Flow::Incast(incast.start())),
             Demand::Echo { sizes, repeats, hosts } => {
                 // To the farthest host, which is the last.
@@ -94,6 +102,8 @@ impl Demand {
 pub enum Flow {
     /// An open loop.
     Open(Box<OpenTraffic>),
+    /// Open loops one after the other.
+    Phased(Phases),
     /// An incast.
     Incast(IncastTraffic),
     /// A list.
@@ -105,6 +115,7 @@ impl Traffic for Flow {
     fn next(&mut self, host: Node, now: Ps) -> Option<Submission> {
         match self {
             Flow::Open(open) => open.next(host, now),
+            Flow::Phased(phases) => phases.next(host, now),
             Flow::Incast(incast) => incast.next(host, now),
             Flow::Listed(listed) => listed.next(host, now),
         }
@@ -112,6 +123,7 @@ impl Traffic for Flow {
     fn answer_bytes(&mut self, question_bytes: u32) -> u32 {
         match self {
             Flow::Open(open) => open.answer_bytes(question_bytes),
+            Flow::Phased(phases) => phases.answer_bytes(question_bytes),
             Flow::Incast(incast) => incast.answer_bytes(question_bytes),
             Flow::Listed(listed) => listed.answer_bytes(question_bytes),
         }
@@ -119,6 +131,7 @@ impl Traffic for Flow {
     fn ended(&mut self, host: Node) {
         match self {
             Flow::Open(open) => open.ended(host),
+            Flow::Phased(phases) => phases.ended(host),
             Flow::Incast(incast) => incast.ended(host),
             Flow::Listed(listed) => listed.ended(host),
         }
@@ -190,9 +203,15 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
     let hosts = fabric.network.topology.hosts();
     refuse_foreign(&plan.traffic)?;
     let sizes = sizes(plan, folder)?;
-    let (mut demand, rate, senders) = demand(plan, &fabric, &sizes)?;
+    let (mut demand, mut rate, senders) = demand(plan, &fabric, &sizes)?;
+    if !plan.phases.is_empty() {
+        demand = phased(plan, &fabric, folder)?;
+        // There is no one rate, and nothing that a run must keep up with from half to half.
+        rate = 0.0;
+    }
     let spans = match &demand {
         Demand::Echo { sizes, repeats, .. } => echo_spans(&fabric, sizes, *repeats)?,
+        Demand::Phased(phases) => phased_spans(plan, phases)?,
         _ => spans(plan, rate * f64::from(senders))?,
     };
     let Spans { warmup, counted, drain } = spans;
@@ -218,13 +237,13 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
     };
     let transport = transport::transport(of_transport, &around)?;
     if let Transport::Homa(config) = &transport
-        && sizes.max_bytes() > config.message_max_bytes
+        && longest(&demand, &sizes) > config.message_max_bytes
     {
         let message = format!(
             "transport `{}` carries messages up to {} bytes; the longest here has {}",
             of_transport.label(),
             config.message_max_bytes,
-            sizes.max_bytes()
+            longest(&demand, &sizes)
         );
         return Err(PlanError::text(message)
             .hint(format!("set `messages.max_bytes` to {}", config.message_max_bytes)));
@@ -257,6 +276,7 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
     setup.check().map_err(|error| PlanError::text(format!("`network`: {error}")))?;
     demand.start(hosts, 1)?;
     Ok(Scenario {
+        timeline: timeline(plan)?,
         own_sizes: if plan.run.own_best { own_sizes(&sizes) } else { Vec::new() },
         host_bits_per_s: fabric.host_bits_per_s,
         hops_mean: fabric.hops_mean,
@@ -267,6 +287,76 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
         rate_per_s: rate,
         senders,
     })
+}
+
+/// The longest message there is.
+fn longest(demand: &Demand, sizes: &Sizes) -> u32 {
+    match demand {
+        Demand::Phased(phases) => {
+            phases.iter().map(|(open, _)| open.sizes.max_bytes()).max().unwrap_or(0)
+        }
+        _ => sizes.max_bytes(),
+    }
+}
+
+/// The open loop of each phase.
+fn phased(plan: &NetworkPlan, fabric: &Fabric, folder: &Path) -> Result<Demand, PlanError> {
+    let one = |(index, phase): (usize, &NetPhasePlan)| {
+        let field = |key: &str| format!("phases[{index}].{key}");
+        let ms = phase.duration_ms;
+        let length = if ms > 0.0 && ms <= 3.6e6 { Span::try_from_us(ms * 1e3) } else { None };
+        let length = length.filter(|length| !length.is_zero()).ok_or_else(|| {
+            PlanError::field(field("duration_ms"), ms, "a time in milliseconds, up to 3.6e6")
+        })?;
+        let load = phase.load.unwrap_or(plan.load);
+        if !(load > 0.0 && load <= 2.0) {
+            return Err(PlanError::field(field("load"), load, "above 0, at most 2"));
+        }
+        let messages = phase.messages.clone().or(plan.messages.clone());
+        let of_phase = NetworkPlan { messages, load, phases: Vec::new(), ..plan.clone() };
+        let sizes = sizes(&of_phase, folder)?;
+        let (Demand::Open(mut open), rate, _) = demand(&of_phase, fabric, &sizes)? else {
+            return Err(PlanError::text("`phases` are set, but incast and echo have none")
+                .hint("use the patterns all_to_all, permutation and rpc"));
+        };
+        if plan.traffic.stratified {
+            let expected = rate * length.as_ns() as f64 / 1e9;
+            open.block = Some((expected / 4.0).clamp(1.0, 10_000.0) as u32);
+        }
+        Ok((*open, length))
+    };
+    plan.phases.iter().enumerate().map(one).collect::<Result<_, _>>().map(Demand::Phased)
+}
+
+/// Phases say themselves how long they last, and all of them count.
+fn phased_spans(plan: &NetworkPlan, phases: &[(OpenLoop, Span)]) -> Result<Spans, PlanError> {
+    let run = &plan.run;
+    for (key, is_set) in [
+        ("duration_ms", run.duration_ms.is_some()),
+        ("messages", run.messages.is_some()),
+        ("warmup_ms", run.warmup_ms.is_some()),
+    ] {
+        if is_set {
+            let message = format!("`run.{key}` is set, but phases say how long the run is");
+            return Err(PlanError::text(message));
+        }
+    }
+    let counted = phases.iter().fold(Span::ZERO, |sum, (_, length)| sum + *length);
+    let drain = match run.drain_ms {
+        None => counted,
+        Some(ms) => Span::try_from_us(ms * 1e3).ok_or_else(|| {
+            PlanError::field("run.drain_ms", ms, "a time in milliseconds from 0 to 3.6e6")
+        })?,
+    };
+    Ok(Spans { warmup: Span::ZERO, counted, drain })
+}
+
+/// Steps of the timeline.
+fn timeline(plan: &NetworkPlan) -> Result<Option<Span>, PlanError> {
+    let Some(ms) = plan.run.timeline_ms else { return Ok(None) };
+    let step = if (1e-3..=3.6e6).contains(&ms) { Span::try_from_us(ms * 1e3) } else { None };
+    let must = "a time in milliseconds from 0.001 to 3.6e6";
+    step.map(Some).ok_or_else(|| PlanError::field("run.timeline_ms", ms, must))
 }
 
 /// Sizes at equal shares of the messages, all of them if they are few.

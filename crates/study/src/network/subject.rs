@@ -167,6 +167,16 @@ fn effort(plan: &NetworkPlan, folder: &Path) -> Effort {
     let ways = if scenario.demand.asks() { 2.0 } else { 1.0 };
     let (messages, sent) = match &scenario.demand {
         scenario::Demand::Open(_) => (messages, messages * mean * ways),
+        scenario::Demand::Phased(phases) => phases
+            .iter()
+            .map(|(open, length)| {
+                let each = |(size, p): (u32, f64)| packets(f64::from(size)) * p;
+                let mean: f64 = open.sizes.steps().map(each).sum();
+                let seconds = length.as_ns() as f64 / 1e9;
+                let count = open.rate_per_s * f64::from(scenario.senders) * seconds;
+                (count, count * mean * ways)
+            })
+            .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
         scenario::Demand::Incast(incast) => {
             let answers = scenario.host_bits_per_s as f64 * seconds / 8.0;
             let count = answers / f64::from(incast.answer_bytes);

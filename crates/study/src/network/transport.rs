@@ -650,7 +650,10 @@ impl HomaBuilder<'_> {
             config.learning = Some(Learning {
                 interval,
                 messages_min: 100,
+                // A tenth of a second's worth is remembered by halves, and looked at in tenths.
+                bytes_min: config.link_bits_per_s / 8 / 200,
                 keep_per_mille: 500,
+                memory_bytes: config.link_bits_per_s / 8 / 20,
                 publish: Publish::Imbalance { per_mille: 100 },
             });
         }
