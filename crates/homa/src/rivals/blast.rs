@@ -13,7 +13,8 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, HEADER_BYTES, Met, Timer, Why, require_span,
+    self, About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, HEADER_BYTES, Met, Timer, Why,
+    require_span,
 };
 use super::flows::Reuse;
 use super::least::Least;
@@ -151,13 +152,6 @@ impl Blast {
         self.end.remembered()
     }
 
-    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
-        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
-        let flow = &mut self.end.outgoing[slot];
-        flow.state.board.restart(flow.packets, false);
-        self.refresh(slot);
-    }
-
     fn refresh(&mut self, slot: u32) {
         let flow = &self.end.outgoing[slot];
         let board = &flow.state.board;
@@ -260,6 +254,17 @@ impl Blast {
         let probe = Header::Probe(self.end.about(slot));
         self.end.control(to, message, probe, LEVEL);
     }
+}
+
+impl endpoint::Rival for Blast {
+    type Header = Header;
+
+    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
+        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
+        let flow = &mut self.end.outgoing[slot];
+        flow.state.board.restart(flow.packets, false);
+        self.refresh(slot);
+    }
 
     fn received(
         &mut self,
@@ -298,6 +303,13 @@ impl Blast {
             (Header::Done | Header::Resend { .. } | Header::Refuse, None) => {}
         }
     }
+
+    fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>) {
+        if let Some(slot) = self.end.named(message) {
+            self.ready.remove(slot);
+            selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL), cx);
+        }
+    }
 }
 
 impl Machine for Blast {
@@ -312,23 +324,7 @@ impl Machine for Blast {
     fn start(&mut self, _cx: &mut EndCx<'_>) {}
 
     fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        match input {
-            Input::Rx { from, header, payload, seen } => {
-                self.received((from, header), payload, seen, cx);
-            }
-            Input::Submit { to, message, length_bytes, asks: _ } => {
-                self.submit(to, message, length_bytes, cx);
-            }
-            Input::Answer { to, question, length_bytes } => {
-                self.submit(to, question.answer(), length_bytes, cx);
-            }
-            Input::Cancel { message } => {
-                if let Some(slot) = self.end.named(message) {
-                    self.ready.remove(slot);
-                    selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL), cx);
-                }
-            }
-        }
+        endpoint::handle(self, input, cx);
     }
 
     fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {

@@ -11,7 +11,8 @@
 
 use super::alarm::Alarm;
 use super::endpoint::{
-    ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require, require_span,
+    self, ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require,
+    require_span,
 };
 use super::flows::Reuse;
 use super::pias::Thresholds;
@@ -19,7 +20,7 @@ use super::scoreboard::Scoreboard;
 use super::selective::{self, Header};
 use super::turns::Lanes;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Input, Message};
+use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
 
 /// A sender asks this often, at least, before it calls its peer silent.
@@ -296,14 +297,6 @@ impl Dctcp {
         self.end.outgoing.find((to, message)).map(|slot| self.end.outgoing[slot].state.window)
     }
 
-    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
-        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
-        let flow = &mut self.end.outgoing[slot];
-        flow.state.board.restart(flow.packets, true);
-        flow.state.window = Window::new(&self.config);
-        self.give_turn(slot);
-    }
-
     fn give_turn(&mut self, slot: u32) {
         let connection = &mut self.end.outgoing[slot].state;
         if connection.may_send()
@@ -393,9 +386,26 @@ impl Dctcp {
         let header = Header::Data(self.end.about(slot));
         self.end.packet(slot, number, header, self.level(number), 0)
     }
+}
 
-    fn received(&mut self, from: Node, header: Header, input: Received, cx: &mut EndCx<'_>) {
-        let (payload, seen) = input;
+impl endpoint::Rival for Dctcp {
+    type Header = Header;
+
+    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
+        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
+        let flow = &mut self.end.outgoing[slot];
+        flow.state.board.restart(flow.packets, true);
+        flow.state.window = Window::new(&self.config);
+        self.give_turn(slot);
+    }
+
+    fn received(
+        &mut self,
+        (from, header): (Node, Header),
+        payload: Extent,
+        seen: Seen,
+        cx: &mut EndCx<'_>,
+    ) {
         let key = (from, payload.message);
         let level = self.config.level;
         match header {
@@ -417,9 +427,15 @@ impl Dctcp {
             }
         }
     }
-}
 
-type Received = (cavy_core::family::packet::Extent, cavy_core::family::packet::Seen);
+    fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>) {
+        if let Some(slot) = self.end.named(message) {
+            self.turns.leave(slot);
+            let cancel = (Header::Cancel, self.config.level);
+            selective::take_back(&mut self.end, slot, cancel, cx);
+        }
+    }
+}
 
 impl Machine for Dctcp {
     type Input = Input<Header>;
@@ -433,24 +449,7 @@ impl Machine for Dctcp {
     fn start(&mut self, _cx: &mut EndCx<'_>) {}
 
     fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        match input {
-            Input::Rx { from, header, payload, seen } => {
-                self.received(from, header, (payload, seen), cx);
-            }
-            Input::Submit { to, message, length_bytes, asks: _ } => {
-                self.submit(to, message, length_bytes, cx);
-            }
-            Input::Answer { to, question, length_bytes } => {
-                self.submit(to, question.answer(), length_bytes, cx);
-            }
-            Input::Cancel { message } => {
-                if let Some(slot) = self.end.named(message) {
-                    self.turns.leave(slot);
-                    let cancel = (Header::Cancel, self.config.level);
-                    selective::take_back(&mut self.end, slot, cancel, cx);
-                }
-            }
-        }
+        endpoint::handle(self, input, cx);
     }
 
     fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {

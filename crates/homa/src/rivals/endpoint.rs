@@ -10,7 +10,7 @@ use super::received::Received;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Extent, Message};
+use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::{Cx, Instant, Packet, Room, Span};
 
 /// Payload of a full packet: an MTU of 1500 bytes less 40 of headers, the segment of TCP over IPv4.
@@ -221,6 +221,43 @@ pub enum Met {
 
 /// The context of every rival.
 pub type EndCx<'a> = Cx<'a, Effect<Why>, Timer>;
+
+/// What happens to a rival, once [`handle`] has told what it is.
+pub(super) trait Rival {
+    /// What its packets say.
+    type Header;
+
+    /// A message is to be sent, a question's answer like any other.
+    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>);
+
+    /// A packet came in.
+    fn received(
+        &mut self,
+        from: (Node, Self::Header),
+        payload: Extent,
+        seen: Seen,
+        cx: &mut EndCx<'_>,
+    );
+
+    /// The application takes back the messages of this name that are being sent.
+    fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>);
+}
+
+/// A step of any rival.
+pub(super) fn handle<R: Rival>(rival: &mut R, input: Input<R::Header>, cx: &mut EndCx<'_>) {
+    match input {
+        Input::Rx { from, header, payload, seen } => {
+            rival.received((from, header), payload, seen, cx);
+        }
+        Input::Submit { to, message, length_bytes, asks: _ } => {
+            rival.submit(to, message, length_bytes, cx);
+        }
+        Input::Answer { to, question, length_bytes } => {
+            rival.submit(to, question.answer(), length_bytes, cx);
+        }
+        Input::Cancel { message } => rival.cancel(message, cx),
+    }
+}
 
 /// Messages, peers and control packets of one node. `S` and `R` are a protocol's states of a message
 /// being sent and being received.

@@ -16,8 +16,8 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP, Met,
-    PAYLOAD_BYTES, Timer, Why, packets, require, require_span, wire_time,
+    self, About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP,
+    Met, PAYLOAD_BYTES, Timer, Why, packets, require, require_span, wire_time,
 };
 use super::flows::Reuse;
 use super::scoreboard::Scoreboard;
@@ -34,6 +34,8 @@ pub struct Config {
     pub window_packets: u32,
     /// Rate of the host's link, which paces pulls, in bits per second. 10 Gb/s.
     pub link_bits_per_s: u64,
+    /// A full packet on that link, with what the layers below add, 1500 to 9000. [`FRAME_BYTES`].
+    pub frame_bytes: u32,
     /// The timeout, doubled each time, up to 32 times. 5 ms.
     pub timeout: Span,
     /// A message fails when its receiver was silent for this long, and several timeouts. 1 s.
@@ -45,6 +47,7 @@ impl Default for Config {
         Config {
             window_packets: 10,
             link_bits_per_s: 10_000_000_000,
+            frame_bytes: FRAME_BYTES,
             timeout: Span::from_ms(5),
             patience: Span::from_ms(1_000),
         }
@@ -60,13 +63,15 @@ impl Config {
         let rate = self.link_bits_per_s;
         let rate_ok = (1_000..=10_000_000_000_000).contains(&rate);
         require("link_bits_per_s", rate as f64, rate_ok, "1e3 to 1e13")?;
+        let frame = self.frame_bytes;
+        require("frame_bytes", f64::from(frame), (1500..=9000).contains(&frame), "1500 to 9000")?;
         require_span("timeout", self.timeout)?;
         require_span("patience", self.patience)
     }
 
     /// Time of a full packet on the wire: the distance of two pulls.
     pub fn packet_time(&self) -> Span {
-        wire_time(FRAME_BYTES, self.link_bits_per_s)
+        wire_time(self.frame_bytes, self.link_bits_per_s)
     }
 }
 
@@ -178,15 +183,6 @@ impl Ndp {
     /// Messages under way and what is remembered of others.
     pub fn remembered(&self) -> usize {
         self.end.remembered()
-    }
-
-    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
-        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
-        let flow = &mut self.end.outgoing[slot];
-        flow.state.board.restart(flow.packets, false);
-        flow.state.credit = self.config.window_packets;
-        flow.state.heard = cx.now();
-        self.news(slot, cx);
     }
 
     /// Something came about the message in `slot`.
@@ -321,6 +317,19 @@ impl Ndp {
         self.next_pull = cx.now() + self.config.packet_time();
         self.end.control(from, message, header, LEVEL_TOP);
     }
+}
+
+impl endpoint::Rival for Ndp {
+    type Header = Header;
+
+    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
+        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
+        let flow = &mut self.end.outgoing[slot];
+        flow.state.board.restart(flow.packets, false);
+        flow.state.credit = self.config.window_packets;
+        flow.state.heard = cx.now();
+        self.news(slot, cx);
+    }
 
     fn received(
         &mut self,
@@ -355,6 +364,13 @@ impl Ndp {
             _ => {}
         }
     }
+
+    fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>) {
+        if let Some(slot) = self.end.named(message) {
+            self.senders.leave(slot);
+            selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL_TOP), cx);
+        }
+    }
 }
 
 impl Machine for Ndp {
@@ -369,23 +385,7 @@ impl Machine for Ndp {
     fn start(&mut self, _cx: &mut EndCx<'_>) {}
 
     fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        match input {
-            Input::Rx { from, header, payload, seen } => {
-                self.received((from, header), payload, seen, cx);
-            }
-            Input::Submit { to, message, length_bytes, asks: _ } => {
-                self.submit(to, message, length_bytes, cx);
-            }
-            Input::Answer { to, question, length_bytes } => {
-                self.submit(to, question.answer(), length_bytes, cx);
-            }
-            Input::Cancel { message } => {
-                if let Some(slot) = self.end.named(message) {
-                    self.senders.leave(slot);
-                    selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL_TOP), cx);
-                }
-            }
-        }
+        endpoint::handle(self, input, cx);
     }
 
     fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {

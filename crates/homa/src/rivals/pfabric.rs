@@ -9,7 +9,8 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require, require_span,
+    self, ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require,
+    require_span,
 };
 use super::flows::Reuse;
 use super::least::Least;
@@ -141,14 +142,6 @@ impl PFabric {
         self.end.remembered()
     }
 
-    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
-        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
-        let flow = &mut self.end.outgoing[slot];
-        flow.state.board.restart(flow.packets, false);
-        flow.state.window = Window::new(&self.config);
-        self.refresh(slot);
-    }
-
     /// Bytes not known to be at the receiver: the rank of the message's packets.
     fn remaining_bytes(&self, slot: u32) -> u32 {
         let flow = &self.end.outgoing[slot];
@@ -205,6 +198,18 @@ impl PFabric {
         sending.board.lose_all();
         self.refresh(slot);
     }
+}
+
+impl endpoint::Rival for PFabric {
+    type Header = Header;
+
+    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
+        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
+        let flow = &mut self.end.outgoing[slot];
+        flow.state.board.restart(flow.packets, false);
+        flow.state.window = Window::new(&self.config);
+        self.refresh(slot);
+    }
 
     fn received(
         &mut self,
@@ -230,6 +235,13 @@ impl PFabric {
             (Header::Ack { .. } | Header::Refuse, None) => {}
         }
     }
+
+    fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>) {
+        if let Some(slot) = self.end.named(message) {
+            self.ready.remove(slot);
+            selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL), cx);
+        }
+    }
 }
 
 impl Machine for PFabric {
@@ -244,23 +256,7 @@ impl Machine for PFabric {
     fn start(&mut self, _cx: &mut EndCx<'_>) {}
 
     fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        match input {
-            Input::Rx { from, header, payload, seen } => {
-                self.received((from, header), payload, seen, cx);
-            }
-            Input::Submit { to, message, length_bytes, asks: _ } => {
-                self.submit(to, message, length_bytes, cx);
-            }
-            Input::Answer { to, question, length_bytes } => {
-                self.submit(to, question.answer(), length_bytes, cx);
-            }
-            Input::Cancel { message } => {
-                if let Some(slot) = self.end.named(message) {
-                    self.ready.remove(slot);
-                    selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL), cx);
-                }
-            }
-        }
+        endpoint::handle(self, input, cx);
     }
 
     fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {

@@ -20,8 +20,8 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP, Met,
-    PAYLOAD_BYTES, Timer, Why, require, require_span, wire_time,
+    self, About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP,
+    Met, PAYLOAD_BYTES, Timer, Why, require, require_span, wire_time,
 };
 use super::flows::Reuse;
 use super::least::Least;
@@ -37,6 +37,8 @@ use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
 pub struct Config {
     /// Rate of the host's link, which paces tokens, in bits per second. 10 Gb/s.
     pub link_bits_per_s: u64,
+    /// A full packet on that link, with what the layers below add, 1500 to 9000. [`FRAME_BYTES`].
+    pub frame_bytes: u32,
     /// A message of at most so many packets brings its tokens along, 0 to 64. 8.
     pub free_tokens_packets: u32,
     /// Tokens of a message that may be unanswered, 1 to 1000. 8.
@@ -60,6 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             link_bits_per_s: 10_000_000_000,
+            frame_bytes: FRAME_BYTES,
             free_tokens_packets: 8,
             window_packets: 8,
             token_life_packets: 1.5,
@@ -78,6 +81,8 @@ impl Config {
         let rate = self.link_bits_per_s;
         let rate_ok = (1_000..=10_000_000_000_000).contains(&rate);
         require("link_bits_per_s", rate as f64, rate_ok, "1e3 to 1e13")?;
+        let frame = self.frame_bytes;
+        require("frame_bytes", f64::from(frame), (1500..=9000).contains(&frame), "1500 to 9000")?;
         let free = self.free_tokens_packets;
         require("free_tokens_packets", f64::from(free), free <= 64, "0 to 64")?;
         let window = self.window_packets;
@@ -96,7 +101,7 @@ impl Config {
 
     /// Time of a full packet on the wire.
     pub fn packet_time(&self) -> Span {
-        wire_time(FRAME_BYTES, self.link_bits_per_s)
+        wire_time(self.frame_bytes, self.link_bits_per_s)
     }
 
     fn times(&self, packets: f64) -> Span {
@@ -252,22 +257,6 @@ impl PHost {
 
     fn is_free(&self, packets: u32) -> bool {
         packets <= self.config.free_tokens_packets
-    }
-
-    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
-        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
-        let flow = &mut self.end.outgoing[slot];
-        let packets = flow.packets;
-        flow.state.left = packets;
-        flow.state.heard = cx.now();
-        if packets <= self.config.free_tokens_packets {
-            let life = f64::from(self.config.free_tokens_packets) + self.config.token_life_packets;
-            let expires = cx.now() + self.config.times(life);
-            let token = |packet| Token { packet, expires, number: None };
-            flow.state.tokens.extend((0..packets).map(token));
-            self.rich.set(slot, (packets, flow.birth));
-        }
-        self.announce(slot, cx);
     }
 
     fn announce(&mut self, slot: u32, cx: &mut EndCx<'_>) {
@@ -470,6 +459,40 @@ impl PHost {
         }
     }
 
+    fn level(&self, length_bytes: u32) -> u8 {
+        if length_bytes <= self.config.short_bytes { LEVEL_TOP - 1 } else { 0 }
+    }
+}
+
+impl Receiving {
+    /// A packet came that spent this token: it and those before it are answered.
+    fn spent(&mut self, number: u16) {
+        let behind = (self.issued as u16).wrapping_sub(number);
+        if behind > 0 && u32::from(behind) <= self.issued {
+            self.used = self.used.max(self.issued - u32::from(behind) + 1);
+        }
+    }
+}
+
+impl endpoint::Rival for PHost {
+    type Header = Header;
+
+    fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
+        let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
+        let flow = &mut self.end.outgoing[slot];
+        let packets = flow.packets;
+        flow.state.left = packets;
+        flow.state.heard = cx.now();
+        if packets <= self.config.free_tokens_packets {
+            let life = f64::from(self.config.free_tokens_packets) + self.config.token_life_packets;
+            let expires = cx.now() + self.config.times(life);
+            let token = |packet| Token { packet, expires, number: None };
+            flow.state.tokens.extend((0..packets).map(token));
+            self.rich.set(slot, (packets, flow.birth));
+        }
+        self.announce(slot, cx);
+    }
+
     fn received(
         &mut self,
         (from, header): (Node, Header),
@@ -508,17 +531,10 @@ impl PHost {
         }
     }
 
-    fn level(&self, length_bytes: u32) -> u8 {
-        if length_bytes <= self.config.short_bytes { LEVEL_TOP - 1 } else { 0 }
-    }
-}
-
-impl Receiving {
-    /// A packet came that spent this token: it and those before it are answered.
-    fn spent(&mut self, number: u16) {
-        let behind = (self.issued as u16).wrapping_sub(number);
-        if behind > 0 && u32::from(behind) <= self.issued {
-            self.used = self.used.max(self.issued - u32::from(behind) + 1);
+    fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>) {
+        if let Some(slot) = self.end.named(message) {
+            self.rich.remove(slot);
+            selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL_TOP), cx);
         }
     }
 }
@@ -535,23 +551,7 @@ impl Machine for PHost {
     fn start(&mut self, _cx: &mut EndCx<'_>) {}
 
     fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        match input {
-            Input::Rx { from, header, payload, seen } => {
-                self.received((from, header), payload, seen, cx);
-            }
-            Input::Submit { to, message, length_bytes, asks: _ } => {
-                self.submit(to, message, length_bytes, cx);
-            }
-            Input::Answer { to, question, length_bytes } => {
-                self.submit(to, question.answer(), length_bytes, cx);
-            }
-            Input::Cancel { message } => {
-                if let Some(slot) = self.end.named(message) {
-                    self.rich.remove(slot);
-                    selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL_TOP), cx);
-                }
-            }
-        }
+        endpoint::handle(self, input, cx);
     }
 
     fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
