@@ -186,6 +186,13 @@ impl Default for Framing {
     }
 }
 
+impl Framing {
+    /// Packets as IP has them, without Ethernet: what the simulators of pFabric, pHost and PIAS put on
+    /// their links `[homa 3.4, 3.5]`.
+    pub const IP: Framing =
+        Framing { ethernet_bytes: 0, ip_udp_bytes: 28, frame_min_bytes: 0, mtu_bytes: 1500 };
+}
+
 /// Why a [`Network`] cannot be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]

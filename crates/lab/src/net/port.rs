@@ -21,6 +21,10 @@ struct Waiting {
 pub(super) struct QueueRecord {
     /// Sum of bytes times picoseconds.
     pub integral: u128,
+    /// Over packets that found the port busy: bytes that waited, and what was left of the packet on
+    /// the wire.
+    pub found_bytes: u64,
+    pub found_ps: u64,
     pub max_bytes: u64,
     pub sent_packets: u64,
     pub sent_bytes: u64,
@@ -116,6 +120,8 @@ impl Port {
     pub(super) fn push<H: Copy>(&mut self, packets: &mut Packets<H>, index: u32, now: Ps) {
         self.account(now);
         let residual = self.busy_until.saturating_sub(now);
+        self.record.found_bytes += self.waiting_bytes;
+        self.record.found_ps += residual;
         let packet = packets.get_mut(index);
         packet.queued_at = now;
         let bytes = u64::from(packet.frame_bytes());

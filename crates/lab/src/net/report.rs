@@ -62,13 +62,16 @@ pub struct BinRecord {
 }
 
 /// The ports of one class, from the end of the warm-up to the end of submissions. Bytes are those of
-/// waiting frames, without the one being sent `[homa 5.7]`.
+/// waiting frames, without the one being sent where nothing else is said.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ClassRecord {
     /// How many ports.
     pub ports: u32,
     /// Mean over time and ports.
     pub mean_bytes: f64,
+    /// Mean over packets of what they found before them: bytes waiting, and what was left of the
+    /// packet on the wire. The source's simulator records its queues so `[homa 5.7]`.
+    pub found_mean_bytes: f64,
     /// The most at any port.
     pub max_bytes: u64,
     /// Share of the time that ports were sending.

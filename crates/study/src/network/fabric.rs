@@ -1,11 +1,11 @@
 //! From a plan to a network: topology, delays, routing, and the bounds on its size.
 
-use super::plan::{BufferPlan, FabricPlan, LinkPlan, RoutingPlan, TopologyName};
+use super::plan::{BufferPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName};
 use crate::plan::PlanError;
 use cavy_core::family::Node;
 use cavy_core::{Ratio, Span};
 use cavy_lab::net::{
-    Buffer, Faults, Hosts, Ideal, Link, NODES_MAX, Network, Place, Rate, Routing, Topology,
+    Buffer, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, Rate, Routing, Topology,
 };
 
 /// Bytes of tables that a topology may have: more is refused before it is built.
@@ -79,6 +79,10 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
             think: delay("network.host_nic_us", plan.host_nic_us)?,
             receive: delay("network.host_receive_us", plan.host_receive_us)?,
             ..Hosts::default()
+        },
+        framing: match plan.framing {
+            FramingPlan::Ethernet => Framing::default(),
+            FramingPlan::Ip => Framing::IP,
         },
         ..Network::new(topology)
     };

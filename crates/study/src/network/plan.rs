@@ -73,6 +73,17 @@ pub struct NetPhasePlan {
     pub load: Option<f64>,
 }
 
+/// What the layers below add to a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FramingPlan {
+    /// Ethernet: 38 bytes with preamble and gap, and 84 at least.
+    #[default]
+    Ethernet,
+    /// Nothing below IP, as in the simulators of pFabric, pHost and PIAS.
+    Ip,
+}
+
 /// Shapes of networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -130,6 +141,9 @@ pub struct FabricPlan {
     /// Software of a receiver, microseconds a packet.
     #[serde(default = "default_host_us")]
     pub host_receive_us: f64,
+    /// What packets are on the wire besides headers and payload.
+    #[serde(default)]
+    pub framing: FramingPlan,
     /// Which of several ways a packet takes; what each protocol was made for when absent: all spray
     /// but DCTCP and PIAS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -544,6 +558,10 @@ pub struct TransportPlan {
     /// Bytes after which a message sinks to the next of eight levels. `pias`; of equal bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thresholds_bytes: Option<Vec<u32>>,
+    /// Messages of at most so many bytes have a level of their own above the others. `phost`; those of
+    /// eight packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_bytes: Option<u32>,
     /// Data packets that a port keeps before it trims. `ndp`; 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trim_packets: Option<u32>,

@@ -73,6 +73,8 @@ pub struct PortResult {
     pub mean_bytes: f64,
     /// Each replication's own mean.
     pub mean_bytes_each: Vec<f64>,
+    /// Mean over packets of the bytes they found before them, on the wire or waiting [homa 5.7].
+    pub found_mean_bytes: f64,
     /// The most bytes at any port at any time.
     pub max_bytes: u64,
     /// Share of the time that ports were sending.
@@ -135,6 +137,8 @@ pub struct NetResult {
     pub largest: Vec<SizeSlice>,
     /// Payload that arrived for the first time, Gb/s for each host.
     pub goodput_gbps: f64,
+    /// Payload that was to arrive, Gb/s for each host; zero for closed loops.
+    pub offered_gbps: f64,
     /// Payload of answers that arrived, Gb/s for each asker; `None` for one-way messages.
     pub answers_gbps: Option<f64>,
     /// Queues by class of port.
@@ -183,6 +187,12 @@ impl NetResult {
     pub fn queue_max_bytes(&self) -> u64 {
         let switches = self.ports.iter().filter(|port| port.class != "nic");
         switches.map(|port| port.max_bytes).max().unwrap_or(0)
+    }
+
+    /// Share of what was to arrive that did arrive in the time that counts: less than 1 while the
+    /// longest messages of a short run are still under way.
+    pub fn carried_ratio(&self) -> f64 {
+        if self.offered_gbps > 0.0 { self.goodput_gbps / self.offered_gbps } else { 1.0 }
     }
 
     /// Share of the payload that was sent again.

@@ -260,6 +260,7 @@ fn summarize(point: &Point<NetworkPlan>, scenario: &Scenario, runs: &[Replicatio
         smallest: (0..bins).map(|bin| slices.slice(0..bin + 1, bin)).collect(),
         largest: slices.largest(bins),
         goodput_gbps: mean(&|run| run.report.goodput_bits_per_s) / 1e9,
+        offered_gbps: offered_bits_per_s(scenario) / 1e9,
         answers_gbps: asks
             .then(|| mean(&|run| run.answers_bits_per_s) / f64::from(scenario.senders) / 1e9),
         ports: ports(&reports),
@@ -292,6 +293,14 @@ fn timeline(runs: &[Replication]) -> Vec<TimeBin> {
     summarized(&runs.iter().map(|run| (&run.timeline, &run.levels)).collect::<Vec<_>>())
 }
 
+/// Payload that is to arrive at each host, bits per second; zero for closed loops.
+fn offered_bits_per_s(scenario: &Scenario) -> f64 {
+    let hosts = f64::from(scenario.setup.network.topology.hosts());
+    let messages_per_s = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
+    let ways = if scenario.demand.asks() { 2.0 } else { 1.0 };
+    8.0 * messages_per_s * scenario.sizes.mean_bytes() * ways
+}
+
 fn merged_sources(all: &[&TailSources]) -> Option<TailSources> {
     let messages: u64 = all.iter().map(|one| one.messages).sum();
     if messages == 0 {
@@ -318,6 +327,8 @@ fn ports(reports: &[&Report]) -> Vec<PortResult> {
             ports: each.first().map_or(0, |record| record.ports),
             mean_bytes: mean_bytes_each.iter().sum::<f64>() / count,
             mean_bytes_each,
+            found_mean_bytes: each.iter().map(|record| record.found_mean_bytes).sum::<f64>()
+                / count,
             max_bytes: each.iter().map(|record| record.max_bytes).max().unwrap_or(0),
             utilization: each.iter().map(|record| record.utilization).sum::<f64>() / count,
         }

@@ -14,7 +14,7 @@ use cavy_homa::config::{
 };
 use cavy_homa::cutoffs::{Packing, static_cutoffs};
 use cavy_homa::packet::Layout;
-use cavy_homa::rivals::{FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
+use cavy_homa::rivals::{self, FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_homa::{Config, Cutoffs, Homa};
 use cavy_lab::net::{Buffer, Network, Order, Routing};
 use cavy_workload::Sizes;
@@ -96,6 +96,11 @@ impl Surroundings<'_> {
         Span::from_ns((us * 1e3 * self.slowness()).round() as u64)
     }
 
+    /// A rival's full packet on the wire.
+    fn frame_bytes(&self) -> u32 {
+        self.fabric.network.framing.wire_bytes(rivals::HEADER_BYTES + rivals::PAYLOAD_BYTES)
+    }
+
     fn patience(&self) -> Span {
         Span::from_ms(1_000).max(self.length.saturating_mul(20))
     }
@@ -136,9 +141,10 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
         }
         TransportName::Phost => Transport::PHost(phost::Config {
             link_bits_per_s: around.fabric.host_bits_per_s,
+            frame_bytes: around.frame_bytes(),
             free_tokens_packets: around.grown(8).min(64),
             window_packets: plan.window_packets.unwrap_or(around.grown(8)),
-            short_bytes: around.grown(8) * cavy_homa::rivals::PAYLOAD_BYTES,
+            short_bytes: plan.short_bytes.unwrap_or(around.grown(8) * rivals::PAYLOAD_BYTES),
             announce: around.slowed(200.0),
             patience,
             ..phost::Config::default()
@@ -157,6 +163,7 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
         TransportName::Ndp => Transport::Ndp(ndp::Config {
             window_packets: plan.window_packets.unwrap_or(around.grown(10)),
             link_bits_per_s: around.fabric.host_bits_per_s,
+            frame_bytes: around.frame_bytes(),
             timeout: timeout.unwrap_or(around.slowed(5_000.0)),
             patience,
         }),
@@ -304,6 +311,7 @@ fn foreign(plan: &TransportPlan) -> Option<(&'static str, &'static str)> {
         ("timeout_us", plan.timeout_us.is_some(), timed, "pfabric, dctcp, pias and ndp"),
         ("mark_packets", plan.mark_packets.is_some(), of(&[Dctcp, Pias]), "dctcp and pias"),
         ("thresholds_bytes", plan.thresholds_bytes.is_some(), of(&[Pias]), "pias"),
+        ("short_bytes", plan.short_bytes.is_some(), of(&[Phost]), "phost"),
         ("trim_packets", plan.trim_packets.is_some(), of(&[Ndp]), "ndp"),
     ];
     keys.iter().find(|(_, set, fits, _)| *set && !*fits).map(|(key, _, _, owner)| (*key, *owner))

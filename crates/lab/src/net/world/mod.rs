@@ -341,6 +341,7 @@ where
     fn measure(&mut self, passed: Ps) {
         let time = passed.max(1) as f64;
         let mut classes = [ClassRecord::default(); 4];
+        let mut found = [0.0; 4];
         for port in &mut self.ports {
             port.account(self.now);
             let class = &mut classes[port.class as usize];
@@ -349,8 +350,11 @@ where
             class.max_bytes = class.max_bytes.max(port.record.max_bytes);
             class.utilization += port.rate.time_long(port.record.sent_bytes) as f64 / time;
             class.sent_packets += port.record.sent_packets;
+            let on_wire = port.record.found_ps as f64 * 1e-12 * port.rate.bits_per_s() as f64 / 8.0;
+            found[port.class as usize] += port.record.found_bytes as f64 + on_wire;
         }
-        for class in &mut classes {
+        for (class, found) in classes.iter_mut().zip(found) {
+            class.found_mean_bytes = found / class.sent_packets.max(1) as f64;
             let ports = f64::from(class.ports.max(1));
             class.mean_bytes /= ports;
             class.utilization /= ports;
