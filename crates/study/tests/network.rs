@@ -106,3 +106,36 @@ fn the_same_messages_meet_every_transport() {
         assert!(result.answers_gbps.is_some());
     }
 }
+
+#[test]
+fn homa_3_4_without_ethernet_the_same_messages_fill_links_less() {
+    let made = run(&star(
+        "[messages]\nworkload = \"W1\"\n[[transports]]\ntransport = \"pfabric\"\n\
+         [sweep]\nload = [0.5]\n[run]\nmessages = 20_000\nown_best = false\n\
+         [variants.ip]\n\"network.framing\" = \"ip\"",
+    ));
+    let of = |variant| made.at(variant, "pFabric", 0.5).expect("a point");
+    let (with, without) = (of("base"), of("ip"));
+    assert_eq!(with.messages, without.messages);
+    let busy = |result: &NetResult| result.port("downlink").expect("ports").utilization;
+    // Half the messages have 27 bytes: 84 of data and 84 of acknowledgement against 67 and 40.
+    assert!(busy(without) < 0.85 * busy(with), "{} {}", busy(without), busy(with));
+}
+
+#[test]
+fn homa_4_4_the_load_has_arrived_only_where_runs_are_long_against_messages() {
+    let carried = |rest: &str| {
+        let made = run(&star(&format!(
+            "{rest}\n[[transports]]\ntransport = \"homa\"\n[sweep]\nload = [0.6]\n"
+        )));
+        made.at("base", "Homa", 0.6).expect("a point").carried_ratio()
+    };
+    let run = "[run]\nduration_ms = 2.0\nwarmup_ms = 1.0\nown_best = false\n";
+    let short = carried(&format!("{run}[messages]\nworkload = \"W1\"\n"));
+    assert!((short - 1.0).abs() < 0.03, "{short}");
+    let asked = format!("{run}[messages]\nworkload = \"W1\"\n[traffic]\npattern = \"rpc\"\n");
+    let asked = carried(&asked);
+    assert!((asked - 1.0).abs() < 0.03, "{asked}");
+    let long = carried(&format!("{run}[messages]\nworkload = \"W4\"\n"));
+    assert!(long < 0.9, "{long}");
+}

@@ -102,6 +102,10 @@ fn a_port_under_poisson_arrivals_is_m_d_1() {
         let queue = mean / service * load * 1058.0;
         assert!((downlink.mean_bytes * ports / queue - 1.0).abs() < 0.01, "{downlink:?} {queue}");
         assert!((downlink.utilization * ports / load - 1.0).abs() < 0.01, "{downlink:?}");
+        // Poisson arrivals see the time average: packets find that queue, and half a packet on the
+        // wire for the share of the time that there is one.
+        let found = queue + load * 1078.0 / 2.0;
+        assert!((downlink.found_mean_bytes / found - 1.0).abs() < 0.01, "{downlink:?} {found}");
     }
 }
 

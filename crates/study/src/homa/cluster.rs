@@ -1,8 +1,8 @@
 //! The cluster of the source as a star: fewer levels, and Basic ([homa 5.2]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, column, id, known, missing, p50, p50_own, p99, p99_own, percentile, ran,
-    ratio, value, words,
+    COLUMNS, NOT_RUN, Percentile, column, id, known, missing, p50, p50_own, p99, p99_own,
+    percentile, ran, ratio, settled, value, words,
 };
 use super::show;
 use crate::claim::Measured;
@@ -53,11 +53,20 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     let name = |name: &str| id(&figure, name);
     let mut all = Vec::new();
     for label in ["76", "48"] {
+        let mut first: Option<[Measured; 2]> = None;
         for (transport, key) in TRANSPORTS {
             let result = e.at(BASE, transport, load(e, label));
             let short = result.map(|result| &result.short);
-            all.push(percentile(name(&format!("{key}_{label}_short_p50")), short, p50_own));
-            all.push(percentile(name(&format!("{key}_{label}_short_p99")), short, p99_own));
+            let at = |tail: &str| name(&format!("{key}_{label}_{tail}"));
+            let row = [("p50", p50_own as Percentile), ("p99", p99_own)]
+                .map(|(tail, of)| percentile(at(&format!("short_{tail}")), short, of));
+            let mut rows = row.to_vec();
+            if let Some([median, tail]) = &first {
+                rows.push(more(at("more_p50"), &row[0], median));
+                rows.push(more(at("more_p99"), &row[1], tail));
+            }
+            all.extend(rows.into_iter().map(|one| full(settled(one, result), result)));
+            first = first.or(Some(row));
             for (share, place) in COLUMNS {
                 let slice = result.and_then(|result| column(result, share));
                 let name = name(&format!("{key}_{label}_{place}"));
@@ -79,6 +88,29 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     let basic = e.at("poisson", "Basic", load(e, "76")).map(|result| &result.short);
     all.push(ratio(name("poisson_basic"), basic, short("Basic"), p99));
     ran(all)
+}
+
+/// `measured` of Basic only once its backlog grows no more: it grants everybody, so its queues are as
+/// long as there are messages under way.
+fn full(measured: Measured, result: Option<&NetResult>) -> Measured {
+    match result {
+        Some(result) if result.transport == "Basic" && !result.stable => {
+            missing(measured.id, "The backlog still grows, and the tail of Basic with it.")
+        }
+        _ => measured,
+    }
+}
+
+/// By how much a row's percentile is above that of the first: software that is not modeled adds the same to
+/// both.
+fn more(id: String, row: &Measured, first: &Measured) -> Measured {
+    match (row.value, first.value) {
+        (Some(above), Some(below)) => {
+            let note = format!("{above:.3} less {below:.3}.");
+            value(id, above - below, row.samples.min(first.samples), note)
+        }
+        _ => missing(id, if row.value.is_none() { &row.note } else { &first.note }),
+    }
 }
 
 /// How many of the steps P8, P4, P2, P1, Basic make the short half's tail no better, within 3 %.

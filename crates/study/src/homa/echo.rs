@@ -22,8 +22,8 @@ pub const ECHO: Study<NetworkPlan> = Study {
 };
 
 /// Median round trip in microseconds by size, with the number of questions.
-fn medians(e: &NetExperiment, transport: &str) -> Vec<(u32, f64, u64)> {
-    let Some(result) = e.of(BASE, transport).next() else { return Vec::new() };
+fn medians(e: &NetExperiment, variant: &str, transport: &str) -> Vec<(u32, f64, u64)> {
+    let Some(result) = e.of(variant, transport).next() else { return Vec::new() };
     let one = |bin: &crate::network::result::SizeSlice| {
         let median = bin.summary.p50_us.as_ref()?.estimate.value;
         Some((bin.bytes, median, bin.summary.messages))
@@ -32,23 +32,26 @@ fn medians(e: &NetExperiment, transport: &str) -> Vec<(u32, f64, u64)> {
 }
 
 fn measure(e: &NetExperiment) -> Vec<Measured> {
-    let all = medians(e, "Homa");
     // On an idle network every question takes the same time: a few are enough.
-    [1, 100, 1_000, 10_000, 100_000, 1_000_000]
-        .into_iter()
-        .map(|bytes| {
-            let name = id("echo", &format!("b{bytes}"));
-            match all.iter().find(|one| one.0 == bytes) {
+    let of = |variant: &str, prefix: &str, sizes: &[u32]| -> Vec<Measured> {
+        let all = medians(e, variant, "Homa");
+        let one = |bytes: &u32| {
+            let name = id("echo", &format!("{prefix}{bytes}"));
+            match all.iter().find(|one| one.0 == *bytes) {
                 Some(&(_, median, messages)) => value(name, median, messages, String::new()),
                 None => missing(name, NOT_RUN),
             }
-        })
-        .collect()
+        };
+        sizes.iter().map(one).collect()
+    };
+    let mut all = of(BASE, "b", &[1, 100, 1_000, 10_000, 100_000, 1_000_000]);
+    all.extend(of("light", "light_b", &[1]));
+    all
 }
 
 fn found(e: &NetExperiment) -> String {
     let one = |&(bytes, median, _): &(u32, f64, u64)| format!("{bytes} B {median:.1} us");
-    let all: Vec<String> = medians(e, "Homa").iter().map(one).collect();
+    let all: Vec<String> = medians(e, BASE, "Homa").iter().map(one).collect();
     format!("Median round trips under Homa: {}.", all.join(", "))
 }
 
@@ -58,7 +61,7 @@ fn panels(_: &NetExperiment) -> Vec<Panel> {
 
 fn tables(e: &NetExperiment) -> Vec<Table> {
     let row = |transport: &str| {
-        medians(e, transport)
+        medians(e, BASE, transport)
             .into_iter()
             .map(|(bytes, median, messages)| {
                 vec![

@@ -68,6 +68,25 @@ pub fn percentile(id: String, summary: Option<&NetSummary>, of: Percentile) -> M
     }
 }
 
+/// Share of what was to arrive that must have arrived for a point to have the load it is named after.
+const CARRIED_MIN: f64 = 0.95;
+
+/// `measured` at a point, unless the run was too short for the load to build up: with long messages
+/// still under way, links are less busy than the load says, and queues shorter.
+pub fn settled(measured: Measured, result: Option<&NetResult>) -> Measured {
+    let carried = result.map_or(1.0, NetResult::carried_ratio);
+    if measured.value.is_none() || carried >= CARRIED_MIN {
+        return measured;
+    }
+    let why = format!(
+        "{:.1} % of the load had arrived in the time that counts, {:.0} % are needed: the run is too \
+         short for its longest messages, or the transport does not keep up.",
+        carried * 100.0,
+        CARRIED_MIN * 100.0
+    );
+    missing(measured.id, &why)
+}
+
 /// How many times the percentile of `above` is that of `below`.
 pub fn ratio(
     id: String,

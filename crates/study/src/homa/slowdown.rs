@@ -2,7 +2,8 @@
 //! tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, column, id, known, missing, p50, p99, percentile, ran, ratio, value, words,
+    COLUMNS, NOT_RUN, column, id, known, missing, p50, p99, percentile, ran, ratio, settled, value,
+    words,
 };
 use super::show;
 use crate::claim::Measured;
@@ -38,13 +39,42 @@ figure!(W4, 4, "w4.toml", "w4");
 figure!(W5, 5, "w5.toml", "w5");
 
 /// The point that answers for a transport in the table of a load. For pHost and NDP the column "80 %" of
-/// the source is the highest load they sustain, which the plan's variants have.
+/// the source is the highest load they sustain, which the plan's variants have. Transports of which less
+/// is published are in variants with shorter runs.
 fn point<'a>(e: &'a NetExperiment, transport: &'a str, load: f64) -> Option<&'a NetResult> {
     match transport {
         "pHost" if load > 0.5 => e.of("phost", transport).next(),
         "NDP" if load > 0.5 => e.of("ndp", transport).next(),
-        _ => e.at(BASE, transport, load),
+        _ => [BASE, "rivals", "half", "others"]
+            .into_iter()
+            .find_map(|variant| e.at(variant, transport, load)),
     }
+}
+
+/// The same as the rivals' own simulators have it: packets as IP has them, without Ethernet.
+fn bare<'a>(e: &'a NetExperiment, transport: &'a str) -> Option<&'a NetResult> {
+    let variant = if transport == "pHost" { "phost_ip" } else { "ip" };
+    e.of(variant, transport).next()
+}
+
+/// Percentiles of a result in all columns and over the short half, named `prefix_column`.
+fn row(figure: &str, prefix: &str, result: Option<&NetResult>) -> Vec<Measured> {
+    let name = |place: &str| id(figure, &format!("{prefix}_{place}"));
+    let mut all = Vec::new();
+    for (share, place) in COLUMNS {
+        let slice = result.and_then(|result| column(result, share));
+        all.push(percentile(name(place), slice.map(|slice| &slice.summary), p99));
+    }
+    let short = result.map(|result| &result.short);
+    all.push(percentile(name("short_p50"), short, p50));
+    all.push(percentile(name("short_p99"), short, p99));
+    all.into_iter().map(|measured| settled(measured, result)).collect()
+}
+
+/// P99 at 90 % of the messages over that at the median: how a transport's tail grows with size.
+fn collapse(id: String, result: Option<&NetResult>) -> Measured {
+    let tail = |share| result.and_then(|result| column(result, share)).map(|slice| &slice.summary);
+    ratio(id, tail(0.9), tail(0.5), p99)
 }
 
 fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
@@ -60,46 +90,40 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
             ("NDP", "ndp"),
             ("oracle", "oracle"),
         ] {
-            let result = point(e, transport, load);
-            for (share, place) in COLUMNS {
-                let slice = result.and_then(|result| column(result, share));
-                let name = name(&format!("{key}_{label}_{place}"));
-                all.push(percentile(name, slice.map(|slice| &slice.summary), p99));
-            }
-            let short = result.map(|result| &result.short);
-            all.push(percentile(name(&format!("{key}_{label}_short_p50")), short, p50));
-            all.push(percentile(name(&format!("{key}_{label}_short_p99")), short, p99));
+            all.extend(row(&figure, &format!("{key}_{label}"), point(e, transport, load)));
         }
+    }
+    for (transport, key) in [("pFabric", "pfabric"), ("pHost", "phost"), ("PIAS", "pias")] {
+        all.extend(row(&figure, &format!("{key}_ip"), bare(e, transport)));
     }
     let short = |transport| point(e, transport, 0.8).map(|result| &result.short);
     all.push(ratio(name("pfabric_order"), short("Homa"), short("pFabric"), p99));
     all.push(ratio(name("phost_order"), short("pHost"), short("Homa"), p99));
     all.push(ratio(name("ndp_order"), short("NDP"), short("Homa"), p99));
-    let pias = |share| {
-        let slice = point(e, "PIAS", 0.8).and_then(|result| column(result, share));
-        slice.map(|slice| &slice.summary)
-    };
-    all.push(ratio(name("pias_collapse"), pias(0.9), pias(0.5), p99));
+    let bare_short = bare(e, "pHost").map(|result| &result.short);
+    all.push(ratio(name("phost_ip_order"), bare_short, short("Homa"), p99));
+    let one_level = e.of("phost", "pHost, one level").next().map(|result| &result.short);
+    all.push(ratio(name("phost_one_level_order"), one_level, short("Homa"), p99));
+    all.push(collapse(name("pias_collapse"), point(e, "PIAS", 0.8)));
+    all.push(collapse(name("pias_one_step_collapse"), e.of("one_step", "PIAS").next()));
     let homa = e.at(BASE, "Homa", 0.8);
-    all.extend(queues(&figure, homa));
+    all.extend(queues(&figure, homa).map(|measured| settled(measured, homa)));
     all.push(lag(name("lag_share"), homa));
     all.extend(levels(&figure, e));
-    let wired = e.of("wire", "pFabric").next();
-    let slice = |share| wired.and_then(|result| column(result, share)).map(|slice| &slice.summary);
-    all.push(percentile(name("pfabric_wire_d50"), slice(0.5), p99));
-    all.push(percentile(name("pfabric_wire_d90"), slice(0.9), p99));
     ran(all)
 }
 
-/// Queues at the ports to hosts ([homa 5.7]).
+/// Queues at the ports to hosts ([homa 5.7]). The source's simulator records at each packet what it finds
+/// before it, so its mean is one over packets, and the packet on the wire counts.
 fn queues(figure: &str, homa: Option<&NetResult>) -> [Measured; 2] {
     let (mean, max) = (id(figure, "queue_mean_kb"), id(figure, "queue_max_kb"));
     let Some((homa, port)) = homa.and_then(|homa| Some((homa, homa.port("downlink")?))) else {
         return [missing(mean, NOT_RUN), missing(max, NOT_RUN)];
     };
     let note = format!("Ports to hosts, {:.0} % utilized.", port.utilization * 100.0);
+    let found = format!("{note} {:.2} kB as a mean over time.", port.mean_bytes / 1e3);
     [
-        value(mean, port.mean_bytes / 1e3, homa.messages, note.clone()),
+        value(mean, port.found_mean_bytes / 1e3, homa.messages, found),
         value(max, port.max_bytes as f64 / 1e3, homa.messages, note),
     ]
 }
@@ -190,12 +214,15 @@ fn found(e: &NetExperiment) -> String {
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    [BASE, "phost", "ndp"].into_iter().flat_map(|variant| show::by_size(e, variant)).collect()
+    [BASE, "phost", "ndp", "ip", "phost_ip"]
+        .into_iter()
+        .flat_map(|variant| show::by_size(e, variant))
+        .collect()
 }
 
 fn tables(e: &NetExperiment) -> Vec<Table> {
     let mut all: Vec<Table> = show::size_tables(e, BASE);
-    for variant in ["phost", "ndp", "wire"] {
+    for variant in ["rivals", "half", "others", "phost", "ndp", "ip", "phost_ip", "one_step"] {
         all.extend(show::size_tables(e, variant));
     }
     all.push(show::queues(e, BASE));

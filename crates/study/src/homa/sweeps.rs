@@ -154,7 +154,9 @@ fn found_split(e: &NetExperiment) -> String {
 fn measure_unscheduled_levels(e: &NetExperiment) -> Vec<Measured> {
     let key = "transports.Homa.unscheduled_levels";
     let at = |levels: &str| with(e, BASE, "Homa", key, levels).map(|result| &result.overall);
+    let short = |levels: &str| with(e, BASE, "Homa", key, levels).map(|result| &result.short);
     vec![
+        ratio(id("unscheduled_levels", "further_short"), short("2"), short("7"), p99),
         ratio(id("unscheduled_levels", "second"), at("1"), at("2"), p99),
         ratio(id("unscheduled_levels", "further"), at("2"), at("7"), p99),
     ]
