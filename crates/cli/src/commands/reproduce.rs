@@ -7,6 +7,7 @@ use crate::session::Session;
 use crate::{Clock, Outcome, VERSION, document, terminal};
 use cavy_report::model::{Document, Verdict};
 use cavy_study::figure::{self, Chosen, Scale, System};
+use cavy_study::plan::AnyPlan;
 use serde_json::json;
 
 /// Makes figures again.
@@ -37,7 +38,11 @@ pub fn reproduce(args: &Reproduce, clock: Clock) -> Result<Outcome, Fault> {
         document::blank(terminal::command_line(), seed, made.digest, clock.elapsed_s());
     document.title = title;
     document.summary = summary;
-    document.facts = document::facts(made.requests);
+    let are_networks = plans.iter().all(|plan| matches!(plan, AnyPlan::Network(_)));
+    document.facts = match are_networks {
+        true => document::network_facts(made.requests),
+        false => document::facts(made.requests),
+    };
     let scale = match scale {
         Scale::Quick => "quick; `--full` runs the sample sizes of the specification",
         Scale::Full => "full: the sample sizes of the specification",

@@ -84,12 +84,20 @@ fn found(e: &NetExperiment) -> String {
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    e.variants().into_iter().flat_map(|variant| show::by_size(e, variant)).collect()
+    e.variants()
+        .into_iter()
+        .flat_map(|variant| show::groups(e, variant))
+        .map(|group| show::by_size(&group))
+        .collect()
 }
 
 fn tables(e: &NetExperiment) -> Vec<Table> {
-    let mut all: Vec<Table> =
-        e.variants().into_iter().flat_map(|variant| show::size_tables(e, variant)).collect();
+    let mut all: Vec<Table> = e
+        .variants()
+        .into_iter()
+        .flat_map(|variant| show::groups(e, variant))
+        .flat_map(|group| show::size_tables(&group))
+        .collect();
     all.push(show::points(e));
     all
 }

@@ -65,7 +65,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
                 rows.push(more(at("more_p50"), &row[0], median));
                 rows.push(more(at("more_p99"), &row[1], tail));
             }
-            all.extend(rows.into_iter().map(|one| full(settled(one, result), result)));
+            all.extend(rows.into_iter().map(|one| full(settled(one, e, result), result)));
             first = first.or(Some(row));
             for (share, place) in COLUMNS {
                 let slice = result.and_then(|result| column(result, share));
@@ -149,24 +149,24 @@ fn found(e: &NetExperiment) -> String {
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    let mut all = Vec::new();
-    for variant in [BASE, "poisson"] {
-        all.extend(show::by_size(e, variant));
-    }
-    all
+    both(e).iter().map(show::by_size).collect()
+}
+
+/// Near-periodic arrivals, and Poisson ones where they were run.
+fn both(e: &NetExperiment) -> Vec<show::Group<'_>> {
+    let poisson = e.at("poisson", "P8", load(e, "76"));
+    let is_run = poisson.is_some_and(|poisson| {
+        e.at(BASE, "P8", poisson.load).is_none_or(|base| base.key != poisson.key)
+    });
+    let variants: &[&str] = if is_run { &[BASE, "poisson"] } else { &[BASE] };
+    variants.iter().flat_map(|variant| show::groups(e, variant)).collect()
 }
 
 fn tables(e: &NetExperiment) -> Vec<Table> {
-    let mut all = Vec::new();
-    for variant in [BASE, "poisson"] {
-        all.extend(show::size_tables(e, variant));
-    }
+    let mut all: Vec<Table> = both(e).iter().flat_map(show::size_tables).collect();
     let own = ("P99 over own best", p99_own as fn(&_) -> Option<&_>);
-    for label in ["48", "76"] {
-        let load = load(e, label);
-        if load > 0.0 && e.plan.run.own_best {
-            all.push(show::size_table(e, BASE, load, own));
-        }
+    if e.plan.run.own_best {
+        all.extend(show::groups(e, BASE).iter().map(|group| show::size_table(group, own)));
     }
     all.push(show::points(e));
     all

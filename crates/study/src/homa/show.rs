@@ -1,6 +1,7 @@
 //! Panels and tables that the figures of this system share.
 
 use super::measure::{Percentile, p50, p99};
+use crate::experiment::BASE;
 use crate::network::result::NetSummary;
 use crate::network::{NetExperiment, NetResult, Quantile};
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
@@ -30,32 +31,51 @@ fn loads(e: &NetExperiment, variant: &str) -> Vec<f64> {
     all
 }
 
-fn per_cent(share: f64) -> String {
+/// A share in words.
+pub fn per_cent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// P99 slowdown over the share of messages that are at most so long, one panel for each load.
-pub fn by_size(e: &NetExperiment, variant: &str) -> Vec<Panel> {
-    by_size_of(e, variant, p99, "99th percentile slowdown")
+/// Results that are shown side by side, each under its name.
+pub struct Group<'a> {
+    /// Name in files.
+    pub id: String,
+    /// Headline.
+    pub title: String,
+    /// Names and results.
+    pub rows: Vec<(String, &'a NetResult)>,
 }
 
-/// As [`by_size`], of any percentile.
-pub fn by_size_of(e: &NetExperiment, variant: &str, of: Percentile, label: &str) -> Vec<Panel> {
-    let panel = |load: f64| Panel {
-        id: file_name(&format!("{variant}-{}", per_cent(load))),
-        title: format!("{variant}, load {}", per_cent(load)),
-        x: axis("share of messages that are at most so long, %", Scale::Linear),
-        y: axis(label, Scale::Log),
-        series: at_load(e, variant, load)
-            .into_iter()
-            .map(|result| size_curve(result, of))
-            .collect(),
-        rules: Vec::new(),
+/// The results of a variant, a group for each load.
+pub fn groups<'a>(e: &'a NetExperiment, variant: &'a str) -> Vec<Group<'a>> {
+    let group = |load: f64| {
+        let load_words = format!("load {}", per_cent(load));
+        Group {
+            id: file_name(&format!("{variant}-{}", per_cent(load))),
+            title: match variant {
+                BASE => load_words,
+                _ => format!("{}, {load_words}", variant.replace('_', " ")),
+            },
+            rows: at_load(e, variant, load).into_iter().map(|r| (r.transport.clone(), r)).collect(),
+        }
     };
-    loads(e, variant).into_iter().map(panel).collect()
+    loads(e, variant).into_iter().map(group).collect()
 }
 
-fn size_curve(result: &NetResult, of: Percentile) -> Series {
+/// P99 slowdown over the share of messages that are at most so long.
+pub fn by_size(group: &Group<'_>) -> Panel {
+    let row = |(label, result): &(String, &NetResult)| size_curve(label, result, p99);
+    Panel {
+        id: group.id.clone(),
+        title: group.title.clone(),
+        x: axis("share of messages that are at most so long, %", Scale::Linear),
+        y: axis("99th percentile slowdown", Scale::Log),
+        series: group.rows.iter().map(row).collect(),
+        rules: Vec::new(),
+    }
+}
+
+fn size_curve(label: &str, result: &NetResult, of: Percentile) -> Series {
     let point = |bin: &crate::network::result::SizeSlice| {
         let estimate = of(&bin.summary).and_then(Quantile::supported);
         Point {
@@ -67,7 +87,7 @@ fn size_curve(result: &NetResult, of: Percentile) -> Series {
             stable: true,
         }
     };
-    Series { label: result.transport.clone(), points: result.bins.iter().map(point).collect() }
+    Series { label: label.to_string(), points: result.bins.iter().map(point).collect() }
 }
 
 /// A cell for a percentile: the number, or why there is none.
@@ -78,43 +98,30 @@ pub fn cell(summary: &NetSummary, of: Percentile) -> Cell {
     }
 }
 
-/// Slowdown by size, a row for each transport, a table for each load and percentile.
-pub fn size_tables(e: &NetExperiment, variant: &str) -> Vec<Table> {
-    let kinds: [(&str, Percentile); 2] = [("P99", p99), ("median", p50)];
-    let mut all = Vec::new();
-    for load in loads(e, variant) {
-        for (name, of) in kinds {
-            all.push(size_table(e, variant, load, (name, of)));
-        }
-    }
-    all
+/// Slowdown by size, a row for each transport: P99, and the median.
+pub fn size_tables(group: &Group<'_>) -> [Table; 2] {
+    [("P99", p99 as Percentile), ("median", p50)].map(|kind| size_table(group, kind))
 }
 
-/// Slowdown by size at one load.
-pub fn size_table(
-    e: &NetExperiment,
-    variant: &str,
-    load: f64,
-    (name, of): (&str, Percentile),
-) -> Table {
-    let results = at_load(e, variant, load);
+/// One percentile of slowdown by size.
+pub fn size_table(group: &Group<'_>, (name, of): (&str, Percentile)) -> Table {
     let mut columns = vec!["transport".to_string(), "short half".to_string()];
-    if let Some(first) = results.first() {
+    if let Some((_, first)) = group.rows.first() {
         let head = |bin: &crate::network::result::SizeSlice| {
             format!("{} ({} B)", per_cent(bin.share), bin.bytes)
         };
         columns.extend(first.bins.iter().map(head));
     }
-    let row = |result: &&NetResult| {
-        let mut row = vec![Cell::Text(result.transport.clone()), cell(&result.short, of)];
+    let row = |(label, result): &(String, &NetResult)| {
+        let mut row = vec![Cell::Text(label.clone()), cell(&result.short, of)];
         row.extend(result.bins.iter().map(|bin| cell(&bin.summary, of)));
         row
     };
     Table {
-        id: file_name(&format!("{name}-{variant}-{}", per_cent(load))),
-        title: format!("{name} slowdown by size, {variant}, load {}", per_cent(load)),
+        id: file_name(&format!("{name}-{}", group.id)),
+        title: format!("{name} slowdown by size, {}", group.title),
         columns,
-        rows: results.iter().map(row).collect(),
+        rows: group.rows.iter().map(row).collect(),
     }
 }
 

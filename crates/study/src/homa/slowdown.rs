@@ -5,7 +5,7 @@ use super::measure::{
     COLUMNS, NOT_RUN, column, id, known, missing, p50, p99, percentile, ran, ratio, settled, value,
     words,
 };
-use super::show;
+use super::show::{self, Group};
 use crate::claim::Measured;
 use crate::experiment::BASE;
 use crate::figure::Study;
@@ -57,9 +57,9 @@ fn bare<'a>(e: &'a NetExperiment, transport: &'a str) -> Option<&'a NetResult> {
     e.of(variant, transport).next()
 }
 
-/// Percentiles of a result in all columns and over the short half, named `prefix_column`.
-fn row(figure: &str, prefix: &str, result: Option<&NetResult>) -> Vec<Measured> {
-    let name = |place: &str| id(figure, &format!("{prefix}_{place}"));
+/// Percentiles of a result in all columns and over the short half; their names begin with `prefix`.
+fn row(e: &NetExperiment, prefix: &str, result: Option<&NetResult>) -> Vec<Measured> {
+    let name = |place: &str| format!("{prefix}_{place}");
     let mut all = Vec::new();
     for (share, place) in COLUMNS {
         let slice = result.and_then(|result| column(result, share));
@@ -68,7 +68,7 @@ fn row(figure: &str, prefix: &str, result: Option<&NetResult>) -> Vec<Measured> 
     let short = result.map(|result| &result.short);
     all.push(percentile(name("short_p50"), short, p50));
     all.push(percentile(name("short_p99"), short, p99));
-    all.into_iter().map(|measured| settled(measured, result)).collect()
+    all.into_iter().map(|measured| settled(measured, e, result)).collect()
 }
 
 /// P99 at 90 % of the messages over that at the median: how a transport's tail grows with size.
@@ -90,11 +90,11 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
             ("NDP", "ndp"),
             ("oracle", "oracle"),
         ] {
-            all.extend(row(&figure, &format!("{key}_{label}"), point(e, transport, load)));
+            all.extend(row(e, &name(&format!("{key}_{label}")), point(e, transport, load)));
         }
     }
     for (transport, key) in [("pFabric", "pfabric"), ("pHost", "phost"), ("PIAS", "pias")] {
-        all.extend(row(&figure, &format!("{key}_ip"), bare(e, transport)));
+        all.extend(row(e, &name(&format!("{key}_ip")), bare(e, transport)));
     }
     let short = |transport| point(e, transport, 0.8).map(|result| &result.short);
     all.push(ratio(name("pfabric_order"), short("Homa"), short("pFabric"), p99));
@@ -107,7 +107,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     all.push(collapse(name("pias_collapse"), point(e, "PIAS", 0.8)));
     all.push(collapse(name("pias_one_step_collapse"), e.of("one_step", "PIAS").next()));
     let homa = e.at(BASE, "Homa", 0.8);
-    all.extend(queues(&figure, homa).map(|measured| settled(measured, homa)));
+    all.extend(queues(&figure, homa).map(|measured| settled(measured, e, homa)));
     all.push(lag(name("lag_share"), homa));
     all.extend(levels(&figure, e));
     ran(all)
@@ -213,18 +213,46 @@ fn found(e: &NetExperiment) -> String {
     )
 }
 
-fn panels(e: &NetExperiment) -> Vec<Panel> {
-    [BASE, "phost", "ndp", "ip", "phost_ip"]
-        .into_iter()
-        .flat_map(|variant| show::by_size(e, variant))
+/// What is shown side by side; rows come from several variants, and a quick run has not all.
+fn groups(e: &NetExperiment) -> Vec<Group<'_>> {
+    let at = |load: f64, labels: &[&'static str]| -> Vec<(String, &NetResult)> {
+        let found = |label: &&'static str| {
+            let result = point(e, label, load).filter(|one| (one.load - load).abs() < 1e-6)?;
+            Some(((*label).to_string(), result))
+        };
+        labels.iter().filter_map(found).collect()
+    };
+    let of = |wanted: &[(&'static str, &'static str)]| -> Vec<(String, &NetResult)> {
+        let found = |&(variant, label): &(&'static str, &'static str)| {
+            let result = e.of(variant, label).next()?;
+            Some((format!("{label}, {}", show::per_cent(result.load)), result))
+        };
+        wanted.iter().filter_map(found).collect()
+    };
+    let compared = ["Homa", "pFabric", "PIAS", "pHost", "NDP", "oracle"];
+    let others = ["Homa-P4", "Homa-P2", "Homa-P1", "Basic", "DCTCP", "SRPT sender", "FIFO"];
+    let sustained = [("phost", "pHost"), ("phost", "pHost, one level"), ("ndp", "NDP")];
+    let bare = [("ip", "pFabric"), ("ip", "PIAS"), ("phost_ip", "pHost")];
+    let all = [
+        ("80", "load 80 %", at(0.8, &compared)),
+        ("50", "load 50 %", at(0.5, &compared)),
+        ("others", "fewer levels and other transports, load 80 %", at(0.8, &others)),
+        ("sustained", "at loads they sustain", of(&sustained)),
+        ("ip", "on links without Ethernet framing", of(&bare)),
+        ("one-step", "PIAS with one threshold of one packet", of(&[("one_step", "PIAS")])),
+    ];
+    all.into_iter()
+        .filter(|(_, _, rows)| !rows.is_empty())
+        .map(|(id, title, rows)| Group { id: id.to_string(), title: title.to_string(), rows })
         .collect()
 }
 
+fn panels(e: &NetExperiment) -> Vec<Panel> {
+    groups(e).iter().map(show::by_size).collect()
+}
+
 fn tables(e: &NetExperiment) -> Vec<Table> {
-    let mut all: Vec<Table> = show::size_tables(e, BASE);
-    for variant in ["rivals", "half", "others", "phost", "ndp", "ip", "phost_ip", "one_step"] {
-        all.extend(show::size_tables(e, variant));
-    }
+    let mut all: Vec<Table> = groups(e).iter().flat_map(show::size_tables).collect();
     all.push(show::queues(e, BASE));
     all.push(show::levels(e));
     all.push(show::points(e));

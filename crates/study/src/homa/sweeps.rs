@@ -72,7 +72,7 @@ pub const BOOST: Study<NetworkPlan> = Study {
     claimed: "Graduated or uniform cut-offs move the tail of middle sizes by about a tenth.",
     measure: measure_boost,
     found: found_short,
-    panels: |e| show::by_size(e, BASE),
+    panels: |e| show::groups(e, BASE).iter().map(show::by_size).collect(),
     tables,
 };
 
