@@ -86,7 +86,10 @@ pub const SPLIT: Study<NetworkPlan> = Study {
     claimed: "The published split, K=4 for W3 and K=3 for W2, is near the best.",
     measure: measure_split,
     found: found_split,
-    panels: |e| e.variants().into_iter().flat_map(|variant| show::by_size(e, variant)).collect(),
+    panels: |e| {
+        let groups = e.variants().into_iter().flat_map(|variant| show::groups(e, variant));
+        groups.map(|group| show::by_size(&group)).collect()
+    },
     tables,
 };
 

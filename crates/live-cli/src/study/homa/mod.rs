@@ -180,6 +180,7 @@ fn hear(part: &mut Part, rounds: &[Round], drawn: &[Arrivals]) {
         Heard {
             met_p999_us: round.machine.met_p999_us(),
             stalled_ratio: stalled.reduce(f64::max),
+            senders: round.machine.scheduling,
             doubted: !round.doubts().is_empty(),
             schedule: drawn.get(round.repetition).map_or(0, Arrivals::digest),
         }
