@@ -3,7 +3,8 @@
 //! The network of the source, 144 hosts at 80 % load of W3, nobody in charge: whatever is submitted
 //! is sent. The loop by hand has one kind of packet, ports that are first come first served and so
 //! need no event of their own, the standard heap, and nothing to measure but the sum of latencies. It
-//! is printed because a fast wrong answer is no floor.
+//! is printed because a fast wrong answer is no floor. Full Homa, data and grants, carries the same
+//! messages in the last row.
 
 #[path = "../../crates/lab/examples/blast/transport.rs"]
 mod blast;
@@ -11,6 +12,7 @@ mod blast;
 use blast::Blast;
 use cavy_bench::{in_turns, ns_per, print_machine};
 use cavy_core::{Purpose, Span, Stream};
+use cavy_homa::{Config, Cutoffs, Homa};
 use cavy_lab::net::traffic::OpenLoop;
 use cavy_lab::net::{Bins, Network, Order, Report, Setup, Topology, Unobserved, run};
 use cavy_lab::pending::{Heap4, Pending, Wheel};
@@ -181,6 +183,18 @@ fn lab(order: Order, pending: &mut impl Pending) -> Report {
     run(&setup, |_| Blast::default(), traffic, pending, &mut Unobserved)
 }
 
+/// Homa as its authors simulated it, on the same messages.
+fn homa(pending: &mut impl Pending) -> Report {
+    let network = Network::new(Topology::paper());
+    let duration = Span::from_ns(DURATION_PS / 1000);
+    let setup = Setup::new(network, 1, duration, Bins::deciles(&sizes()));
+    let setup = Setup { drain: Span::from_ms(100), ..setup };
+    let traffic = OpenLoop::all_to_all(HOSTS, sizes(), rate()).start(HOSTS, 1).expect("legal");
+    let cutoffs = Cutoffs::new(8, &[469, 5521, 15267]).expect("ascending");
+    let config = Config::simulator(cutoffs, 4);
+    run(&setup, |_| Homa::new(&config).expect("legal"), traffic, pending, &mut Unobserved)
+}
+
 /// Nanoseconds a packet-hop, keeping the report.
 fn measure(kept: &mut Option<Report>, work: impl FnOnce() -> Report) -> f64 {
     let total = ns_per(1, || *kept = Some(work()));
@@ -190,7 +204,7 @@ fn measure(kept: &mut Option<Report>, work: impl FnOnce() -> Report) -> f64 {
 fn main() {
     print_machine();
     let mut hand = ByHand::default();
-    let (mut fifo, mut levels, mut heap) = (None, None, None);
+    let (mut fifo, mut levels, mut heap, mut full) = (None, None, None, None);
     let ns = in_turns(&mut [
         &mut || {
             let total = ns_per(1, || hand = by_hand(1));
@@ -199,11 +213,17 @@ fn main() {
         &mut || measure(&mut fifo, || lab(Order::Fifo, &mut Wheel::new())),
         &mut || measure(&mut levels, || lab(Order::Levels, &mut Wheel::new())),
         &mut || measure(&mut heap, || lab(Order::Levels, &mut Heap4::new())),
+        &mut || measure(&mut full, || homa(&mut Wheel::new())),
     ]);
     println!("| how | ns/packet-hop | over the loop by hand | hops | events/hop | mean latency us |");
     println!("|---|---|---|---|---|---|");
     println!("| loop by hand, FIFO | {:.0} | 1 | {} | | {:.1} |", ns[0], hand.hops, hand.latency_us);
-    let rows = [("lab, FIFO, wheel", fifo), ("lab, levels, wheel", levels), ("lab, levels, heap", heap)];
+    let rows = [
+        ("lab, FIFO, wheel", fifo),
+        ("lab, levels, wheel", levels),
+        ("lab, levels, heap", heap),
+        ("lab, full Homa, wheel", full),
+    ];
     for (ns_hop, (how, report)) in ns[1..].iter().zip(rows) {
         let report = report.expect("every contender has run");
         let (mut sum, mut count) = (0.0, 0);

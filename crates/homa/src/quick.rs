@@ -8,8 +8,8 @@
 //!   end of what was granted, after some round trips of silence. Both times double with each complaint
 //!   in vain, and with each repair that turns out to have been needless, for all messages of that
 //!   sender; BUSY makes them eight times as long.
-//! * Nothing is missing before the downlink was seen idle once since: until then it may be in the
-//!   queue.
+//! * Nothing is missing before the downlink was seen idle since, within the last round trip: until
+//!   then it may be in the queue.
 //! * The sender does not send again what left it less than a round trip ago.
 //!
 //! Ticks go on beside this, and alone decide when to give up.
@@ -266,7 +266,7 @@ impl Homa {
             if self.exchanges[slot].live
                 && let Some(mut due) = self.pulse_due(slot, &quick)
             {
-                if due <= now && self.is_drained_since(self.suspected(slot, &quick), now) {
+                if due <= now && !self.may_be_queued(slot, now) {
                     self.complain(slot, now);
                     due = self.pulse_due(slot, &quick).unwrap_or(Instant::NEVER);
                 }
@@ -284,7 +284,10 @@ impl Homa {
     /// May what `slot` misses be in the queue of the downlink? False when nobody watches that.
     pub(crate) fn may_be_queued(&self, slot: u32, now: Instant) -> bool {
         let Some(quick) = self.config.quick else { return false };
-        !self.is_drained_since(self.suspected(slot, &quick), now)
+        // What its sender sent since may have come after an idle time that is longer ago; what it sent
+        // in the last round trip it does not send again.
+        let recent = Instant::from_ns(now.as_ns().saturating_sub(quick.rtt.as_ns()));
+        !self.is_drained_since(self.suspected(slot, &quick).max(recent), now)
     }
 
     /// From when on an idle downlink means that what `slot` misses is not in its queue.

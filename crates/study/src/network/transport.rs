@@ -658,10 +658,10 @@ impl HomaBuilder<'_> {
             config.learning = Some(Learning {
                 interval,
                 messages_min: 100,
-                // A tenth of a second's worth is remembered by halves, and looked at in tenths.
+                // Half is forgotten with each 25 ms of a full link, and 5 ms of one are worth a look.
                 bytes_min: config.link_bits_per_s / 8 / 200,
                 keep_per_mille: 500,
-                memory_bytes: config.link_bits_per_s / 8 / 20,
+                memory_bytes: config.link_bits_per_s / 8 / 40,
                 publish: Publish::Imbalance { per_mille: 100 },
             });
         }
