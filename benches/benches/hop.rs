@@ -215,9 +215,14 @@ fn main() {
         &mut || measure(&mut heap, || lab(Order::Levels, &mut Heap4::new())),
         &mut || measure(&mut full, || homa(&mut Wheel::new())),
     ]);
-    println!("| how | ns/packet-hop | over the loop by hand | hops | events/hop | mean latency us |");
+    println!(
+        "| how | ns/packet-hop | over the loop by hand | hops | events/hop | mean latency us |"
+    );
     println!("|---|---|---|---|---|---|");
-    println!("| loop by hand, FIFO | {:.0} | 1 | {} | | {:.1} |", ns[0], hand.hops, hand.latency_us);
+    println!(
+        "| loop by hand, FIFO | {:.0} | 1 | {} | | {:.1} |",
+        ns[0], hand.hops, hand.latency_us
+    );
     let rows = [
         ("lab, FIFO, wheel", fifo),
         ("lab, levels, wheel", levels),

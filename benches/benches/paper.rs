@@ -38,7 +38,9 @@ fn main() {
     let report = run(&setup, make, traffic, &mut Wheel::new(), &mut Unobserved);
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
     let hops = report.packets.hops as f64;
-    println!("| simulated ms | wall s | processor s | ns/packet-hop | hops | messages | memory MB |");
+    println!(
+        "| simulated ms | wall s | processor s | ns/packet-hop | hops | messages | memory MB |"
+    );
     println!("|---|---|---|---|---|---|---|");
     println!(
         "| {ms} | {wall:.1} | {cpu:.1} | {:.0} | {hops:.0} | {} | {} |",

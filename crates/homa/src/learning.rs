@@ -58,7 +58,14 @@ fn largest(bucket: usize) -> u32 {
 
 impl Sizes {
     pub(crate) fn new() -> Sizes {
-        Sizes { weights: vec![0; BUCKETS], fresh: 0, fresh_bytes: 0, decay_bytes: 0, next_look_at: None, deciles: [0; 9] }
+        Sizes {
+            weights: vec![0; BUCKETS],
+            fresh: 0,
+            fresh_bytes: 0,
+            decay_bytes: 0,
+            next_look_at: None,
+            deciles: [0; 9],
+        }
     }
 
     fn add(&mut self, size: u32) {

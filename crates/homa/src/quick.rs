@@ -123,9 +123,8 @@ impl Homa {
     /// A packet of `carried` bytes came over the downlink.
     #[inline]
     pub(crate) fn note_downlink(&mut self, carried: u32, now: Instant) {
-        let wire = |bytes: u32| {
-            (bytes + self.config.overhead_bytes).max(self.config.frame_min_bytes)
-        };
+        let wire =
+            |bytes: u32| (bytes + self.config.overhead_bytes).max(self.config.frame_min_bytes);
         let time = self.link_time(wire(carried));
         let least = self.link_time(self.config.frame_min_bytes);
         self.downlink.note(now, time, least);

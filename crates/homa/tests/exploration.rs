@@ -41,7 +41,12 @@ fn config() -> Config {
     config.unscheduled_bytes = 100;
     config.incast = None;
     config.oldest_grants = None;
-    config.granting = Granting::Arrivals { overcommit: 1, window_bytes: 200, increment_bytes: 100, incoming_max_bytes: u32::MAX };
+    config.granting = Granting::Arrivals {
+        overcommit: 1,
+        window_bytes: 200,
+        increment_bytes: 100,
+        incoming_max_bytes: u32::MAX,
+    };
     let recovery = config.recovery.as_mut().expect("cavy repairs losses");
     recovery.tick = Span::from_us(1);
     recovery.resend_ticks = 1;

@@ -135,7 +135,12 @@ fn clause_3_1_basic_grants_everybody() {
 #[test]
 fn clause_2_9_the_oldest_gets_its_share() {
     let share = OldestGrants { share_per_mille: 500, increment_bytes: 1_000 };
-    let granting = Granting::Arrivals { overcommit: 1, window_bytes: 500, increment_bytes: 100, incoming_max_bytes: u32::MAX };
+    let granting = Granting::Arrivals {
+        overcommit: 1,
+        window_bytes: 500,
+        increment_bytes: 100,
+        incoming_max_bytes: u32::MAX,
+    };
     let run = |oldest_grants| {
         let mut talk = Talk::new(&Config { oldest_grants, granting, ..small() });
         talk.rx(1, 2, long(0, 90_000));
@@ -245,7 +250,14 @@ fn clause_8_2_informed_windows() {
 fn clause_2_6_learned_cutoffs() {
     for publish in [Publish::Deciles, Publish::Imbalance { per_mille: 100 }] {
         let interval = Span::from_us(100);
-        let learning = Learning { interval, messages_min: 50, bytes_min: u64::MAX, keep_per_mille: 500, memory_bytes: 0, publish };
+        let learning = Learning {
+            interval,
+            messages_min: 50,
+            bytes_min: u64::MAX,
+            keep_per_mille: 500,
+            memory_bytes: 0,
+            publish,
+        };
         let own = Cutoffs::none(8);
         let mut talk = Talk::new(&Config { learning: Some(learning), own_cutoffs: own, ..small() });
         let mut id = 0;
@@ -287,7 +299,12 @@ fn bad_configurations_are_named() {
     assert_eq!(error(Config { levels: 9, ..small() }), "levels");
     assert_eq!(error(Config { scheduled_levels: 0, ..small() }), "scheduled_levels");
     assert_eq!(error(Config { unscheduled_bytes: 0, ..small() }), "unscheduled_bytes");
-    let granting = Granting::Arrivals { overcommit: 0, window_bytes: 1, increment_bytes: 1, incoming_max_bytes: u32::MAX };
+    let granting = Granting::Arrivals {
+        overcommit: 0,
+        window_bytes: 1,
+        increment_bytes: 1,
+        incoming_max_bytes: u32::MAX,
+    };
     assert_eq!(error(Config { granting, ..small() }), "granting.overcommit");
     let share = Some(OldestGrants { share_per_mille: 501, increment_bytes: 1 });
     assert_eq!(error(Config { oldest_grants: share, ..small() }), "oldest_grants.share_per_mille");

@@ -18,7 +18,12 @@ pub fn small() -> Config {
     config.unscheduled_bytes = 500;
     config.oldest_grants = None;
     config.oldest_pick = 0;
-    config.granting = Granting::Arrivals { overcommit: 2, window_bytes: 500, increment_bytes: 100, incoming_max_bytes: u32::MAX };
+    config.granting = Granting::Arrivals {
+        overcommit: 2,
+        window_bytes: 500,
+        increment_bytes: 100,
+        incoming_max_bytes: u32::MAX,
+    };
     let recovery = config.recovery.expect("cavy repairs losses");
     config.recovery = Some(Recovery { tick: Span::from_us(50), ..recovery });
     config

@@ -83,6 +83,9 @@ mod tests {
             last = next.at;
             counts[usize::from(second)] += 1;
         }
-        assert!((900..1100).contains(&counts[0]) && (3700..4300).contains(&counts[1]), "{counts:?}");
+        assert!(
+            (900..1100).contains(&counts[0]) && (3700..4300).contains(&counts[1]),
+            "{counts:?}"
+        );
     }
 }

@@ -15,7 +15,7 @@ pub const LOSS: Study<NetworkPlan> = Study {
     plan: include_str!("../../../../plans/homa/loss.toml"),
     shows: "Slowdown of questions and answers when a share of all packets is lost, with the source's \
             timers of milliseconds and with repair after round trips, which is ours. W3 at half load, \
-            and W4 at 80 % as variant `w4`.",
+            and W3 and W4 at 80 % as variants.",
     claimed: "The source repairs after 6 ms; the specification proposes five round trips.",
     measure: measure_loss,
     found: found_loss,
@@ -53,10 +53,15 @@ fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
     };
     let of_w4 = |label, ratio: &str| with(e, "w4", label, LOSS_KEY, ratio);
     let short_w4 = |label, ratio| of_w4(label, ratio).map(|result: &NetResult| &result.short);
+    let short_w3 =
+        |label, lost: &str| with(e, "w3", label, LOSS_KEY, lost).map(|r: &NetResult| &r.short);
     let needless = match of_w4("round trips", "0.0") {
-        Some(result) => {
-            value(id("loss", "needless"), result.retransmitted_ratio(), result.messages, String::new())
-        }
+        Some(result) => value(
+            id("loss", "needless"),
+            result.retransmitted_ratio(),
+            result.messages,
+            String::new(),
+        ),
         None => missing(id("loss", "needless"), NOT_RUN),
     };
     vec![
@@ -65,6 +70,13 @@ fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
             id("loss", "near"),
             short_w4("round trips", "0.001"),
             short_w4("round trips", "0.0"),
+            p99,
+        ),
+        ratio(id("loss", "idle_w3"), short_w3("round trips", "0.0"), short_w3("ticks", "0.0"), p99),
+        ratio(
+            id("loss", "near_w3"),
+            short_w3("round trips", "0.001"),
+            short_w3("round trips", "0.0"),
             p99,
         ),
         needless,
@@ -79,8 +91,15 @@ fn found_loss(e: &NetExperiment) -> String {
         let lost = result.settings.get(LOSS_KEY)?;
         let tail = words(known(Some(&result.short), p99));
         let again = result.retransmitted_ratio() * 100.0;
-        let which = if result.variant == BASE { "W3" } else { "W4" };
-        Some(format!("{which}, {} at {lost} lost: {tail}, {again:.2} % sent again", result.transport))
+        let which = match result.variant.as_str() {
+            BASE => "W3 at 50 %",
+            "w3" => "W3 at 80 %",
+            _ => "W4 at 80 %",
+        };
+        Some(format!(
+            "{which}, {} at {lost} lost: {tail}, {again:.2} % sent again",
+            result.transport
+        ))
     };
     let all: Vec<String> = e.results.iter().filter_map(one).collect();
     format!("99th percentile slowdown of the short half: {}.", all.join("; "))

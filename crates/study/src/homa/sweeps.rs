@@ -128,7 +128,8 @@ fn found_short(e: &NetExperiment) -> String {
 /// The published split over the best one.
 fn measure_split(e: &NetExperiment) -> Vec<Measured> {
     let one = |variant: &str, published: &str, claim: &str| {
-        let tail = |r: &NetResult| Some((known(Some(&r.overall), p99)?, r.transport.clone(), r.messages));
+        let tail =
+            |r: &NetResult| Some((known(Some(&r.overall), p99)?, r.transport.clone(), r.messages));
         let all: Vec<_> =
             e.results.iter().filter(|r| r.variant == variant).filter_map(tail).collect();
         let best = all.iter().min_by(|a, b| a.0.total_cmp(&b.0));

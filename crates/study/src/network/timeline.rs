@@ -125,8 +125,7 @@ pub fn summarized(runs: &[(&Timeline, &Levels)]) -> Vec<TimeBin> {
             let step = levels.steps.get(place).or(levels.steps.last())?;
             Some((step.0 as f64 / levels.hosts.len().max(1) as f64, step.1))
         };
-        let of_runs: Vec<(f64, u64)> =
-            runs.iter().filter_map(|(_, one)| levels(one)).collect();
+        let of_runs: Vec<(f64, u64)> = runs.iter().filter_map(|(_, one)| levels(one)).collect();
         let mean = of_runs.iter().map(|one| one.0).sum::<f64>() / of_runs.len() as f64;
         TimeBin {
             until_ms: (place + 1) as f64 * (step / PS_PER_NS) as f64 / 1e6,

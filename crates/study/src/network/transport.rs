@@ -528,7 +528,11 @@ impl HomaBuilder<'_> {
             Granting::Arrivals { incoming_max_bytes, .. }
             | Granting::Windows { incoming_max_bytes, .. } => *incoming_max_bytes = most,
             Granting::Independent { .. } | Granting::Spaced { .. } => {
-                return Err(self.wrong("incoming_max_bytes", most, "for the variants rc, lx and cavy"));
+                return Err(self.wrong(
+                    "incoming_max_bytes",
+                    most,
+                    "for the variants rc, lx and cavy",
+                ));
             }
         }
         Ok(())
