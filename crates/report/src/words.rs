@@ -126,11 +126,10 @@ pub(crate) fn cell(cell: &Cell) -> String {
     }
 }
 
-/// Whether a column holds numbers, and is therefore set flush right.
+/// Whether a column holds numbers, or why there are none, and is therefore set flush right.
 pub(crate) fn is_numeric(rows: &[Vec<Cell>], column: usize) -> bool {
-    rows.iter()
-        .filter_map(|row| row.get(column))
-        .any(|cell| matches!(cell, Cell::Number(_) | Cell::Interval { .. }))
+    let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
+    cells.peek().is_some() && !cells.any(|cell| matches!(cell, Cell::Text(_)))
 }
 
 /// `12.3 s`, `3 min 20 s`.

@@ -5,6 +5,7 @@ use crate::experiment::BASE;
 use crate::network::result::NetSummary;
 use crate::network::{NetExperiment, NetResult, Quantile};
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
+use std::collections::BTreeSet;
 
 fn axis(label: &str, scale: Scale) -> Axis {
     Axis { label: label.to_string(), unit: String::new(), scale, min: None, max: None }
@@ -132,6 +133,12 @@ fn setting(result: &NetResult) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
+/// Results of different points: variants that leave a plan as it is repeat the base.
+fn different(e: &NetExperiment) -> Vec<&NetResult> {
+    let mut known = BTreeSet::new();
+    e.results.iter().filter(|result| known.insert((&result.key, &result.transport))).collect()
+}
+
 /// One line for each point: slowdown, queues, goodput, what was lost and sent again.
 pub fn points(e: &NetExperiment) -> Table {
     let columns = [
@@ -176,7 +183,7 @@ pub fn points(e: &NetExperiment) -> Table {
         id: "points".to_string(),
         title: "All points".to_string(),
         columns: columns.map(String::from).to_vec(),
-        rows: e.results.iter().map(row).collect(),
+        rows: different(e).into_iter().map(row).collect(),
     }
 }
 
