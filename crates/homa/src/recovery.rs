@@ -116,9 +116,8 @@ impl Homa {
             // Whoever waits for an answer asks for it, so its sender only makes sure, now and then,
             // that somebody does.
             Waits::Grant if exchange.asks => {
-                if silent.is_multiple_of((recovery.timeout_ticks / 2).max(1)) {
-                    self.send_need_ack(slot);
-                }
+                let rarely = (recovery.timeout_ticks / 2).max(1);
+                silent.is_multiple_of(rarely).then(|| self.send_need_ack(slot));
             }
             // The receiver says that it has us on its list, or what it misses.
             Waits::Grant if complain => self.send_need_ack(slot),
