@@ -34,7 +34,7 @@ fn check(name: &str, calls: &[&[&str]]) {
 
 #[test]
 fn help_teaches() {
-    let calls: [&[&str]; 9] = [
+    let calls: [&[&str]; 12] = [
         &["--help"],
         &["sched", "--help"],
         &["load", "--help"],
@@ -44,6 +44,9 @@ fn help_teaches() {
         &["homa", "serve", "--help"],
         &["homa", "call", "--help"],
         &["homa", "echo", "--help"],
+        &["doctor", "--help"],
+        &["testbed", "--help"],
+        &["testbed", "up", "--help"],
     ];
     insta::assert_snapshot!("help", transcript(&calls));
 }

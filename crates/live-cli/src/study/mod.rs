@@ -370,11 +370,8 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         Err(reason) => fact("Go", format!("skipped: {reason}")),
     });
     let only_homa = args.studies.iter().all(|&study| study == StudyName::Homa);
-    let (title, summary) = if only_homa && !args.studies.is_empty() {
-        (HOMA.0, HOMA.1)
-    } else {
-        (SCHED.0, SCHED.1)
-    };
+    let (title, summary) =
+        if only_homa && !args.studies.is_empty() { (HOMA.0, HOMA.1) } else { (SCHED.0, SCHED.1) };
     let names: Vec<&str> = args.studies.iter().map(|study| name(*study)).collect();
     Document {
         title: title.to_string(),

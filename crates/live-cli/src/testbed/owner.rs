@@ -127,7 +127,8 @@ mod tests {
         let owner = Owner { process: 7, started: 123 };
         assert_eq!(Owner::of(&owner.host(3)), Some(owner));
         assert_eq!(Owner::of(&owner.switch()), Some(owner));
-        for name in ["cavy", "cavy-7", "cavy-7-123", "cavy-7-123-", "cavy-x-1-h0", "other-7-123-h0"] {
+        for name in ["cavy", "cavy-7", "cavy-7-123", "cavy-7-123-", "cavy-x-1-h0", "other-7-123-h0"]
+        {
             assert_eq!(Owner::of(name), None, "{name}");
         }
     }

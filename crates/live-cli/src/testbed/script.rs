@@ -67,7 +67,14 @@ pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Fault> {
 }
 
 /// A class of htb as the link sees packets.
-fn class(device: &str, parent: &str, id: &str, guaranteed: &str, plan: &Plan, rest: &str) -> String {
+fn class(
+    device: &str,
+    parent: &str,
+    id: &str,
+    guaranteed: &str,
+    plan: &Plan,
+    rest: &str,
+) -> String {
     let rate = plan.link_bits_per_s;
     format!(
         "class add dev {device} parent {parent} classid {id} htb rate {guaranteed} ceil {rate}bit \
@@ -110,7 +117,9 @@ pub fn set_levels(plan: &Plan, owner: &Owner, levels: bool) -> Result<(), Fault>
     let lines: Vec<String> = match levels {
         true => ports.flat_map(|port| (0..LEVELS).map(move |level| filter(&port, level))).collect(),
         // A port that never had filters has none to take away.
-        false if plan.levels => ports.map(|port| format!("filter del dev {port} parent 1:")).collect(),
+        false if plan.levels => {
+            ports.map(|port| format!("filter del dev {port} parent 1:")).collect()
+        }
         false => return Ok(()),
     };
     tools::batch("tc", Some(&owner.switch()), &lines)

@@ -68,7 +68,7 @@ fn flood(socket: &UdpSocket, to: SocketAddr, over: &AtomicBool) {
 #[test]
 fn levels_are_strict_and_tos_survives() {
     if let Some(reason) = obstacle() {
-        println!("SKIPPED: {reason}");
+        eprintln!("SKIPPED: {reason}");
         return;
     }
     let mut testbed = Testbed::up(Plan::slow(5)).expect("a testbed");

@@ -181,9 +181,8 @@ mod tests {
 
     #[test]
     fn truncated_means_are_those_of_the_module_s_benchmark() {
-        let mean = |workload| {
-            Demand::new(workload, 0.8, &Plan::slow(6)).unwrap().sizes.mean_bytes()
-        };
+        let mean =
+            |workload| Demand::new(workload, 0.8, &Plan::slow(6)).unwrap().sizes.mean_bytes();
         // [homa 4.1], from the tables before they were thinned.
         for (workload, published) in
             [(Published::W3, 2_423.0), (Published::W4, 60_175.0), (Published::W5, 385_316.0)]

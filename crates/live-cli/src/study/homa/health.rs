@@ -94,7 +94,8 @@ fn file(path: &str) -> String {
 /// Working, stolen and all ticks: user nice system idle iowait irq softirq steal.
 fn ticks(stat: &str) -> Option<(u64, u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let all: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
+    let all: Vec<u64> =
+        line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
     let (sum, idle) = (all.iter().sum::<u64>(), all.get(3)? + all.get(4)?);
     Some((sum - idle - all.get(7)?, *all.get(7)?, sum))
 }

@@ -65,7 +65,11 @@ impl Programme {
         let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
         let loads = if wanted(HomaPart::Slowdown) { loads } else { Vec::new() };
         let workloads = if args.workloads.is_empty() { workloads } else { args.workloads.clone() };
-        let loads = if args.loads.is_empty() || !wanted(HomaPart::Slowdown) { loads } else { args.loads.clone() };
+        let loads = if args.loads.is_empty() || !wanted(HomaPart::Slowdown) {
+            loads
+        } else {
+            args.loads.clone()
+        };
         let mut demands = Vec::new();
         for workload in workloads {
             let published = match workload {
@@ -255,9 +259,10 @@ fn judge(
         id: format!("live.homa.{}", demand.id()),
         title: format!("Homa live, {}", demand.label()),
         shows,
-        claimed: "Short messages have a 99th percentile that is at least five times lower than over \
+        claimed:
+            "Short messages have a 99th percentile that is at least five times lower than over \
                   the best TCP and QUIC, at 80 % of W4 and W5 (issue 5)."
-            .to_string(),
+                .to_string(),
         found: found(demand, &results),
         command: settings.command("homa"),
         panels: vec![show::panel(demand, &results)],

@@ -221,9 +221,9 @@ pub fn advantage(
     };
     finding.note = format!("{}: {theirs:.2} over {own:.2}.", rival.peer.label());
     if samples < CLAIM_SAMPLES {
-        finding.note.push_str(&format!(
-            " Of {samples} short messages; a claim needs {CLAIM_SAMPLES}."
-        ));
+        finding
+            .note
+            .push_str(&format!(" Of {samples} short messages; a claim needs {CLAIM_SAMPLES}."));
         return Some(finding);
     }
     finding.value = Some(theirs / own);
@@ -254,11 +254,11 @@ pub fn incast(points: &[Point], peer: HomaPeer) -> Option<Finding> {
 /// How far the lab is off at its worst.
 pub fn agreement(compared: &[(String, Vec<Compared>)]) -> Vec<Finding> {
     let worst = |id: &str, tail: bool, of: fn(&Compared) -> Option<(f64, f64)>| {
-        let all = compared.iter().flat_map(|(label, bins)| bins.iter().map(move |bin| (label, bin)));
+        let all =
+            compared.iter().flat_map(|(label, bins)| bins.iter().map(move |bin| (label, bin)));
         let pairs = all.filter_map(|(label, bin)| Some((label, bin, of(bin)?)));
-        let worst = pairs.max_by(|a, b| {
-            bridge::error(a.2).abs().total_cmp(&bridge::error(b.2).abs())
-        });
+        let worst =
+            pairs.max_by(|a, b| bridge::error(a.2).abs().total_cmp(&bridge::error(b.2).abs()));
         let samples = compared.iter().flat_map(|(_, bins)| bins).map(|bin| bin.messages as u64);
         Finding {
             value: worst.map(|(_, _, pair)| bridge::error(pair).abs()),

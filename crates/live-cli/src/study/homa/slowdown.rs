@@ -101,7 +101,8 @@ impl Tally {
 
 /// The least time of a message and its answer.
 pub fn ideal_us(ideal: &Ideal, bytes: u32) -> f64 {
-    let picoseconds = ideal.time(Node(0), Node(1), bytes) + ideal.time(Node(1), Node(0), ANSWER_BYTES);
+    let picoseconds =
+        ideal.time(Node(0), Node(1), bytes) + ideal.time(Node(1), Node(0), ANSWER_BYTES);
     picoseconds as f64 / 1e6
 }
 
@@ -126,9 +127,8 @@ mod tests {
 
     #[test]
     fn what_was_not_answered_is_slower_than_all() {
-        let slowdown = |tally: &Tally, ratio| {
-            tally.quantile(|_| true, |time| Some(time.slowdown), ratio).0
-        };
+        let slowdown =
+            |tally: &Tally, ratio| tally.quantile(|_| true, |time| Some(time.slowdown), ratio).0;
         let all = tally(1..=1_000, 0);
         assert_eq!(slowdown(&all, 0.5), Some(500.0));
         assert_eq!(slowdown(&all, 0.99), Some(990.0));

@@ -123,11 +123,7 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
 }
 
 /// Opens an endpoint on each host.
-pub fn start(
-    peer: HomaPeer,
-    testbed: &Testbed,
-    tuning: Tuning<'_>,
-) -> Result<Endpoints, Fault> {
+pub fn start(peer: HomaPeer, testbed: &Testbed, tuning: Tuning<'_>) -> Result<Endpoints, Fault> {
     let config = config(peer, testbed.plan(), tuning)?;
     let mut servers = Vec::new();
     for (host, space) in (0..).zip(testbed.hosts()) {

@@ -12,8 +12,8 @@ mod tcp;
 use super::books::Ticket;
 use crate::args::HomaPeer;
 use crate::faults::{FAILED, Fault};
-use crate::testbed::{Plan, Testbed};
 use crate::testbed::space::Space;
+use crate::testbed::{Plan, Testbed};
 use bytes::Bytes;
 pub use homa::{Tuning, config};
 use std::fs;
@@ -99,7 +99,11 @@ impl HomaPeer {
 }
 
 /// Starts a peer on all hosts of a testbed; Homa is tuned to the messages to come.
-pub fn start(peer: HomaPeer, testbed: &mut Testbed, tuning: Tuning<'_>) -> Result<Box<dyn Rig>, Fault> {
+pub fn start(
+    peer: HomaPeer,
+    testbed: &mut Testbed,
+    tuning: Tuning<'_>,
+) -> Result<Box<dyn Rig>, Fault> {
     testbed.set_levels(peer != HomaPeer::NoLevels)?;
     let Some(control) = peer.congestion_control() else {
         return Ok(match peer {

@@ -63,11 +63,7 @@ struct PoolState {
 }
 
 /// Starts servers on all hosts and connects them.
-pub fn start(
-    testbed: &Testbed,
-    control: &'static str,
-    way: Way,
-) -> Result<Connections, Fault> {
+pub fn start(testbed: &Testbed, control: &'static str, way: Way) -> Result<Connections, Fault> {
     let hosts = testbed.plan().hosts;
     let runtimes: Result<Vec<Runtime>, Fault> = testbed.hosts().iter().map(runtime).collect();
     let runtimes = runtimes?;
