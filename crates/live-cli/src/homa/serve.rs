@@ -70,7 +70,7 @@ fn handler(args: &Serve) -> Result<Handler, Fault> {
     let fixed = args.answer_bytes.map(|bytes| Bytes::from(vec![b'a'; bytes as usize]));
     let answer = move |question: Question| fixed.clone().unwrap_or_else(|| question.into_bytes());
     let Some(service) = args.service else { return Ok(Handler::inline(answer)) };
-    let pool = Pool::builder().workers(args.workers.into()).types(["any"]).build();
+    let pool = Pool::builder().workers(args.workers).types(["any"]).build();
     let pool = pool.map_err(|error| Fault::new(format!("--workers: {error}")).code(FAILED))?;
     let any = pool.kind("any").ok_or_else(|| Fault::new("the pool lost its type").code(FAILED))?;
     Ok(Handler::pooled(

@@ -236,3 +236,36 @@ proptest! {
         prop_assert_eq!(open(&mut seal, at(1), &bytes), Err("unauthentic"));
     }
 }
+
+/// Processor time of this thread.
+fn cpu_ns() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+#[test]
+#[ignore = "measures; run it with --release and --nocapture"]
+fn cost() {
+    println!("bytes of payload, ns to seal a packet, ns to open it (medians of 9 rounds)");
+    for length in [0_usize, 100, 1_375] {
+        let (mut one, mut two) = acquainted();
+        let payload = Bytes::from(vec![1; length]);
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..9 {
+            let plain: Vec<Outgoing> = (0..2_000)
+                .map(|_| Outgoing { payload: payload.clone(), ..plain(at(2), b"") })
+                .collect();
+            let start = cpu_ns();
+            let sealed: Vec<_> = plain.into_iter().map(|p| one.seal(p, ms(9))).collect();
+            took[0].push((cpu_ns() - start) / 2_000);
+            let mut packets: Vec<Vec<u8>> = sealed.iter().flatten().map(bytes).collect();
+            let start = cpu_ns();
+            for packet in &mut packets {
+                assert!(matches!(two.open(at(1), packet, ms(9)), Opened::Packet(_)));
+            }
+            took[1].push((cpu_ns() - start) / 2_000);
+        }
+        took.iter_mut().for_each(|took| took.sort_unstable());
+        println!("{length}, {}, {}", took[0][4], took[1][4]);
+    }
+}

@@ -96,6 +96,7 @@ impl Drop for Process {
 }
 
 /// Runs a server until stdin ends, if this process is to be one.
+#[allow(clippy::disallowed_methods, reason = "how a test's process learns what it is to be")]
 pub fn serve() {
     let read = |name: &str| std::env::var(name).ok();
     let (Some(file), Some(bind), Some(service_us)) = (read(FILE), read(BIND), read(SERVICE_US))
