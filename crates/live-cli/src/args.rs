@@ -459,7 +459,7 @@ pub struct Study {
     /// Which; all when absent.
     #[arg(value_enum, value_name = "STUDY")]
     pub studies: Vec<StudyName>,
-    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 (l3), 20 (l4), 10 (costs) or 30
+    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 and 60 (l3), 20 (l4), 10 (costs) or 30
     /// (homa) when absent.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
     pub seconds: Option<f64>,

@@ -33,7 +33,7 @@ pub enum Wait {
 pub const SPIN_SPAN: Span = Span::from_us(80);
 
 /// The same for a thread that goes first: it is woken at once, and what it spins is taken from others.
-pub const SPIN_SPAN_FIRST: Span = Span::from_us(25);
+pub const SPIN_SPAN_FIRST: Span = Span::from_us(50);
 
 /// Now, on the monotonic clock of this machine.
 pub fn now() -> Instant {
