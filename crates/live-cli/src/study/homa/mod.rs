@@ -336,7 +336,7 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
                 Plan::HOST_QUEUE_BYTES / 1_000
             ),
         ),
-        fact("threads", "one for each host and peer, and the generator, which sleeps between messages".into()),
+        fact("threads", "one for each host and peer, and the generator, which sleeps between messages and goes before the others".into()),
         fact("Homa over UDP", format!("{} B unscheduled, the configuration `cavy` with windows of the Linux rules and at most ten times that on its way, no polling", arrivals::RTT_BYTES)),
         fact("negative control", "the switch puts all packets into one level, as if all TOS were 0".into()),
         fact("TCP", "the kernel's defaults, TCP_NODELAY; a pool has 4 to 128 connections a pair".into()),

@@ -92,6 +92,10 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
         rate_per_cent: 99,
     });
     if let Some(recovery) = &mut config.recovery {
+        // At 100 Mb/s a long message waits for tens of milliseconds behind shorter ones. Who complains
+        // of that gets again what waits at the switch; TCP waits for 200 ms as well.
+        recovery.resend_ticks = 25;
+        recovery.resend_interval_ticks = 25;
         // A process does not run for longer, now and then, than a network card does.
         recovery.timeout_ticks = 1_000;
         recovery.remember_ticks = 2_000;
