@@ -60,15 +60,19 @@ pub fn run(args: &Run, clock: Clock) -> Result<Outcome, Fault> {
 
 /// What came of a plan of either kind.
 enum Results {
-    Server(Experiment),
-    Network(NetExperiment),
+    Server(Box<Experiment>),
+    Network(Box<NetExperiment>),
 }
 
 impl Results {
     fn of(runner: &Runner<'_>, plan: &AnyPlan) -> Result<Self, RunError> {
         match plan {
-            AnyPlan::Server(loaded) => runner.experiment(loaded).map(Results::Server),
-            AnyPlan::Network(loaded) => runner.experiment(loaded).map(Results::Network),
+            AnyPlan::Server(loaded) => {
+                runner.experiment(loaded).map(|all| Results::Server(Box::new(all)))
+            }
+            AnyPlan::Network(loaded) => {
+                runner.experiment(loaded).map(|all| Results::Network(Box::new(all)))
+            }
         }
     }
 
@@ -88,10 +92,11 @@ impl Results {
 
     /// Title and summary.
     fn texts(&self) -> (String, String) {
-        match self {
-            Results::Server(Experiment { plan, .. }) => (plan.title.clone(), plan.summary.clone()),
-            Results::Network(Experiment { plan, .. }) => (plan.title.clone(), plan.summary.clone()),
-        }
+        let (title, summary) = match self {
+            Results::Server(experiment) => (&experiment.plan.title, &experiment.plan.summary),
+            Results::Network(experiment) => (&experiment.plan.title, &experiment.plan.summary),
+        };
+        (title.clone(), summary.clone())
     }
 
     fn facts(&self) -> Vec<(String, String)> {

@@ -124,9 +124,7 @@ pub fn table(demand: &Demand, compared: &[Compared]) -> Table {
         let mut row = vec![Cell::Number(one.up_to_bytes.into()), Cell::Number(one.messages as f64)];
         for pair in [one.p50, one.p99] {
             match pair {
-                Some(pair) => {
-                    row.extend([pair.0, pair.1, 100.0 * error(pair)].map(|us| Cell::Number(us)))
-                }
+                Some(pair) => row.extend([pair.0, pair.1, 100.0 * error(pair)].map(Cell::Number)),
                 None => row.extend((0..3).map(|_| Cell::Missing("n/a".to_string()))),
             }
         }
