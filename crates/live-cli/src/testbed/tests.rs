@@ -103,7 +103,9 @@ fn levels_are_strict_and_tos_survives() {
     high.send_to(&[0; 64], at(2)).expect("sends");
     std::thread::sleep(Duration::from_millis(100));
     let port: PortCounters = testbed.ports().expect("counters")[2].since(&before[2]);
-    assert_eq!((port.levels[7].packets, port.levels[0].packets), (0, 1), "{port:?}");
+    // What the floods left in their hosts' queues may still come: level 0 as well.
+    assert_eq!(port.levels[7].packets, 0, "{port:?}");
+    assert!(port.levels[0].packets >= 1, "{port:?}");
     testbed.set_levels(true).expect("tc");
 }
 
