@@ -11,7 +11,7 @@
 //! counter are the nonce, so none is used twice, also by endpoints that share the key or start again.
 //! The receiver's life is sealed in without being sent: what was said to an earlier life of the same
 //! address fails. So the receiver must only remember, of each life that it has heard in its own, which
-//! of the last [`WINDOW_PACKETS`] counters it has seen. When it has heard too many lives it begins a new
+//! of the last `WINDOW_PACKETS` counters it has seen. When it has heard too many lives it begins a new
 //! one itself and forgets them all.
 //!
 //! Who does not know a peer's life asks for it (ASK), keeps the packets meanwhile, and is told (TELL),
