@@ -163,7 +163,6 @@ fn connections_answer_everything() {
         all_answered(table(l2, name), &[&peers[..], &labs].concat());
     }
     assert_eq!(rows(table(l2, "machine")).len(), 2 * peers.len(), "a row for each run");
-    // The database is a process of its own, and ends with the study.
     assert_eq!(verdict(&report, "live.l2.darc_short_p99"), "too_short");
 }
 

@@ -150,33 +150,32 @@ impl Target for Connections {
         let queries = Arc::clone(&self.queries);
         match &self.gate {
             Gate::Slots(slots, idle) => {
-                let idle = Arc::clone(idle);
                 let turn = slots.acquire(Kind(ticket.kind() + 1));
-                self.runtime.spawn(async move {
-                    match turn.await {
-                        Ok(permit) => {
-                            ask(&idle, &queries, ticket).await;
-                            drop(permit);
-                        }
-                        Err(_) => ticket.finish(Outcome::Overloaded),
-                    }
-                });
+                self.runtime.spawn(take_turn(turn, Arc::clone(idle), queries, ticket));
             }
             Gate::Semaphores(pools) => {
                 let pool = pools.get(usize::from(ticket.kind())).or(pools.first());
                 let Some((semaphore, idle)) = pool else { return };
-                let (turn, idle) = (Arc::clone(semaphore).acquire_owned(), Arc::clone(idle));
-                self.runtime.spawn(async move {
-                    match turn.await {
-                        Ok(permit) => {
-                            ask(&idle, &queries, ticket).await;
-                            drop(permit);
-                        }
-                        Err(_) => ticket.finish(Outcome::Overloaded),
-                    }
-                });
+                let turn = Arc::clone(semaphore).acquire_owned();
+                self.runtime.spawn(take_turn(turn, Arc::clone(idle), queries, ticket));
             }
         }
+    }
+}
+
+/// Waits for a permit, and holds it while the query is under way.
+async fn take_turn<P, E>(
+    turn: impl Future<Output = Result<P, E>>,
+    idle: Idle,
+    queries: Arc<[Vec<u8>]>,
+    ticket: Ticket,
+) {
+    match turn.await {
+        Ok(permit) => {
+            ask(&idle, &queries, ticket).await;
+            drop(permit);
+        }
+        Err(_) => ticket.finish(Outcome::Overloaded),
     }
 }
 
