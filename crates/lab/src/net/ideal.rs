@@ -79,7 +79,7 @@ impl Ideal {
             middles,
             payload_bytes: network.framing.room_bytes(),
             framing: network.framing,
-            fixed: ps(hosts.send) + ps(hosts.think) + ps(hosts.receive),
+            fixed: ps(hosts.send) + ps(hosts.think) + ps(hosts.receive) + ps(hosts.receive_each),
             latency: ps(network.switch_latency),
             without_latency_in_rack: false,
         }

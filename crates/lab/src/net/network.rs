@@ -127,7 +127,7 @@ pub enum Routing {
 
 /// Delays of a host and what its network card takes `[homa 4.4]`.
 ///
-/// Delays are pipelines: they add to the time of a packet and take no capacity. All of a sender's
+/// Delays but `receive_each` are pipelines: they add to the time of a packet and take no capacity. All of a sender's
 /// delay lies behind the serialization at its card, which gives the same times on the wire as delays
 /// before it, and lets the transport choose the packet as late as its own delay allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +138,9 @@ pub struct Hosts {
     pub think: Span,
     /// From when the whole packet has arrived to when the transport sees it.
     pub receive: Span,
+    /// Time of the one thread that takes packets in, for each of them: unlike the delays this is a
+    /// capacity, and the next packet waits. Zero where processors are not modeled.
+    pub receive_each: Span,
     /// Packets the card takes ahead, the one being sent included; at least 1. With 1 the transport
     /// is asked for a packet only when the card is idle.
     pub nic_packets: u32,
@@ -146,7 +149,7 @@ pub struct Hosts {
 impl Default for Hosts {
     fn default() -> Self {
         let half = Span::from_ns(500);
-        Hosts { send: half, think: half, receive: half, nic_packets: 1 }
+        Hosts { send: half, think: half, receive: half, receive_each: Span::ZERO, nic_packets: 1 }
     }
 }
 

@@ -36,6 +36,9 @@ pub(super) struct Port {
     pub rate: Rate,
     /// From the end of sending to the arrival at the next place's queue or transport.
     pub delay: Ps,
+    /// What a host at its end spends on each packet, one after the other, and until when it does.
+    pub each: Ps,
+    pub taken_until: Ps,
     /// Where it leads, as [`super::packets::InFlight`] counts.
     pub to: u16,
     pub class: PortClass,
@@ -66,6 +69,8 @@ impl Port {
         Port {
             rate,
             delay,
+            each: 0,
+            taken_until: 0,
             to,
             class,
             faulty: false,
@@ -83,6 +88,18 @@ impl Port {
             waiting_packets: 0,
             record: QueueRecord::default(),
         }
+    }
+
+    /// When what leaves at `left_at` is where it leads. One link leads to a host, so packets come to its
+    /// processor in the order in which they leave.
+    #[inline]
+    pub(super) fn arrival(&mut self, left_at: Ps) -> Ps {
+        let arrives_at = left_at + self.delay;
+        if self.each == 0 {
+            return arrives_at;
+        }
+        self.taken_until = self.taken_until.max(arrives_at) + self.each;
+        self.taken_until
     }
 
     #[inline]

@@ -29,10 +29,11 @@ impl Bins {
         Bins(sizes)
     }
 
-    /// Deciles of the message count, with 95, 99 and 100 % at the end `[homa 4.3]`. A size that holds
-    /// more than a decile makes the bins of those deciles one.
+    /// Deciles of the message count, with 95, 99, 99.9 and 100 % at the end `[homa 4.3]`: the source's
+    /// last column is the largest messages alone, which are far worse off than the rest of their
+    /// hundredth. A size that holds more than a decile makes the bins of those deciles one.
     pub fn deciles(sizes: &Sizes) -> Bins {
-        let shares = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0];
+        let shares = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0];
         Bins::up_to(shares.iter().map(|&share| sizes.quantile(share)).collect())
     }
 

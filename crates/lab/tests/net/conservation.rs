@@ -32,13 +32,13 @@ fn network() -> impl Strategy<Value = Network> {
         (1518u64..200_000, 0.1f64..4.0).prop_map(|(bytes, alpha)| Buffer::Shared { bytes, alpha }),
     ];
     let marks = prop_oneof![Just(None), (0u32..50_000).prop_map(Some)];
-    (topology, order, buffer, marks, any::<bool>(), 1u32..4).prop_map(
-        |(topology, order, buffer, mark_at_bytes, spray, nic_packets)| Network {
+    (topology, order, buffer, marks, any::<bool>(), 1u32..4, 0u64..3_000).prop_map(
+        |(topology, order, buffer, mark_at_bytes, spray, nic_packets, each_ns)| Network {
             order,
             buffer,
             mark_at_bytes,
             routing: if spray { Routing::Spray } else { Routing::FlowHash },
-            hosts: Hosts { nic_packets, ..Hosts::default() },
+            hosts: Hosts { nic_packets, receive_each: Span::from_ns(each_ns), ..Hosts::default() },
             ..Network::new(topology)
         },
     )

@@ -109,6 +109,38 @@ fn a_port_under_poisson_arrivals_is_m_d_1() {
     }
 }
 
+#[test]
+fn a_receivers_processor_under_poisson_arrivals_is_m_d_1() {
+    /// Times beyond the least possible, which has the processor's time for one packet in it.
+    struct Excess(Ideal, Waits);
+    impl<M: ?Sized, H> Observer<M, H> for Excess {
+        fn finished(&mut self, done: &Done) {
+            let least = self.0.time(done.from, done.to, done.length_bytes);
+            let mut alone = *done;
+            alone.delays.lag = 0;
+            alone.delays.queueing = (done.at - done.submitted_at - least) as _;
+            Observer::<M, H>::finished(&mut self.1, &alone);
+        }
+    }
+    for load in [0.5, 0.8] {
+        // Packets of 0.86 us that come to a processor that takes 2 us for each.
+        let each = Span::from_us(2);
+        let (mut setup, senders) = fan_in(Order::Fifo, Span::from_ms(900));
+        setup.network.hosts.receive_each = each;
+        let link_load = load * 0.8624 / 2.0;
+        let traffic = traffic(senders, link_load, 1000).start(senders + 1, 7).unwrap();
+        let mut excess = Excess(Ideal::new(&setup.network), Waits::default());
+        run(&setup, |_| Blast::default(), traffic, &mut Wheel::new(), &mut excess);
+        // A link that spaces packets less than the processor does changes nothing of the sum of both
+        // waits: a packet leaves the processor when it would have left one fed at once.
+        let service = each.as_ns() as f64 * 1e3;
+        let expected = load * service / (2.0 * (1.0 - load));
+        let (mean, half) = excess.1.mean();
+        assert!((mean - expected).abs() < half + 0.005 * expected, "{mean} {half} {expected}");
+        assert!(half < 0.05 * expected, "too short to tell");
+    }
+}
+
 /// Half of the messages high, half low: lengths 1000 and 1001.
 fn halves(length: u32) -> (u8, u32) {
     (if length == 1000 { 7 } else { 0 }, 0)

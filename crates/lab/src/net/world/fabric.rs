@@ -196,7 +196,7 @@ where
         let now = self.now;
         let state = &mut self.ports[port as usize];
         let left_at = state.begin(&self.packets, index, now);
-        let arrives_at = left_at + state.delay;
+        let arrives_at = state.arrival(left_at);
         let packet = self.packets.get_mut(index);
         packet.arriving = state.to;
         self.counts.hops += 1;

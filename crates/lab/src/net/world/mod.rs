@@ -506,6 +506,9 @@ fn ports(setup: &Setup) -> Vec<Port> {
             _ => network.order,
         };
         let mut port = Port::new(egress.rate, delay, to as u16, egress.class, order);
+        if matches!(egress.to, Place::Host(_)) {
+            port.each = ps(network.hosts.receive_each);
+        }
         port.faulty = concerned.iter().any(|link| match link {
             None => egress.class == PortClass::Nic,
             Some(link) => (egress.from, egress.to) == *link,

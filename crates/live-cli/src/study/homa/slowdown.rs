@@ -20,7 +20,8 @@ pub fn network(plan: &Plan, software: Span) -> Result<Network, Fault> {
     let mut network = Network::new(star.map_err(|error| wrong(&error.to_string()))?);
     network.switch_latency = Span::ZERO;
     network.buffer = Buffer::Unlimited;
-    network.hosts = Hosts { send: software, think: Span::ZERO, receive: software, nic_packets: 1 };
+    network.hosts =
+        Hosts { send: software, think: Span::ZERO, receive: software, ..Hosts::default() };
     Ok(network)
 }
 
