@@ -78,7 +78,13 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
             send: delay("network.host_send_us", plan.host_send_us)?,
             think: delay("network.host_nic_us", plan.host_nic_us)?,
             receive: delay("network.host_receive_us", plan.host_receive_us)?,
-            ..Hosts::default()
+            receive_each: delay("network.host_receive_each_us", plan.host_receive_each_us)?,
+            nic_packets: match plan.host_nic_packets {
+                wrong @ (0 | 1_001..) => {
+                    return Err(PlanError::field("network.host_nic_packets", wrong, "1 to 1000"));
+                }
+                packets => packets,
+            },
         },
         framing: match plan.framing {
             FramingPlan::Ethernet => Framing::default(),

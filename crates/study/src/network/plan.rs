@@ -141,6 +141,13 @@ pub struct FabricPlan {
     /// Software of a receiver, microseconds a packet.
     #[serde(default = "default_host_us")]
     pub host_receive_us: f64,
+    /// Processor of a receiver, microseconds a packet, which the next packet waits for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub host_receive_each_us: f64,
+    /// Packets that a sender's card takes at once, the one on the link included: what it holds goes in
+    /// order, and a transport cannot put anything before it.
+    #[serde(default = "default_nic_packets", skip_serializing_if = "is_one")]
+    pub host_nic_packets: u32,
     /// What packets are on the wire besides headers and payload.
     #[serde(default)]
     pub framing: FramingPlan,
@@ -162,6 +169,20 @@ fn default_host_gbps() -> f64 {
 
 fn default_switch_latency_us() -> f64 {
     0.25
+}
+
+fn default_nic_packets() -> u32 {
+    1
+}
+
+// Keys that came later are left out where they say nothing, so that results kept from before are found.
+
+fn is_one(packets: &u32) -> bool {
+    *packets == 1
+}
+
+fn is_zero(us: &f64) -> bool {
+    *us == 0.0
 }
 
 fn default_host_us() -> f64 {

@@ -129,7 +129,7 @@ pub struct NetResult {
     pub overall: NetSummary,
     /// Over the smallest half of the messages.
     pub short: NetSummary,
-    /// By size: deciles of the message count, 95, 99 and 100 % [homa 4.3].
+    /// By size: deciles of the message count, 95, 99, 99.9 and 100 % [homa 4.3].
     pub bins: Vec<SizeSlice>,
     /// All messages up to the end of each bin.
     pub smallest: Vec<SizeSlice>,
