@@ -76,8 +76,11 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     }
     let at = |transport| e.at(BASE, transport, load(e, "76"));
     let short = |transport| at(transport).map(|result| &result.short);
-    all.push(ratio(name("gain"), short("Basic"), short("P8"), p99));
-    all.push(ratio(name("p1_gain"), short("Basic"), short("P1"), p99));
+    let basic = at("Basic");
+    for (of, below) in [("gain", "P8"), ("p1_gain", "P1")] {
+        let gain = ratio(name(of), short("Basic"), short(below), p99);
+        all.push(full(settled(gain, e, basic), basic));
+    }
     all.push(ratio(name("p2_loss"), short("P2"), short("P8"), p99));
     let largest =
         |transport| at(transport).and_then(|r: &NetResult| Some(&r.largest.last()?.summary));
@@ -140,30 +143,36 @@ fn found(e: &NetExperiment) -> String {
         };
         TRANSPORTS.iter().filter_map(one).collect::<Vec<_>>().join(", ")
     };
+    let bare = match row("bare") {
+        row if row.is_empty() => row,
+        row => format!(" Cards of one packet and hosts without a processor: {row}."),
+    };
     format!(
         "At the source's 7.6 Gb/s the short half has median and 99th percentile slowdowns over the least \
-         possible time of {} with near-periodic arrivals, and {} with Poisson arrivals.",
+         possible time of {} with near-periodic arrivals, and {} with Poisson arrivals.{bare}",
         row(BASE),
         row("poisson")
     )
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    both(e).iter().map(show::by_size).collect()
+    groups(e).iter().map(show::by_size).collect()
 }
 
-/// Near-periodic arrivals, and Poisson ones where they were run.
-fn both(e: &NetExperiment) -> Vec<show::Group<'_>> {
-    let poisson = e.at("poisson", "P8", load(e, "76"));
-    let is_run = poisson.is_some_and(|poisson| {
-        e.at(BASE, "P8", poisson.load).is_none_or(|base| base.key != poisson.key)
-    });
-    let variants: &[&str] = if is_run { &[BASE, "poisson"] } else { &[BASE] };
-    variants.iter().flat_map(|variant| show::groups(e, variant)).collect()
+/// The base, and the variants that were run.
+fn groups(e: &NetExperiment) -> Vec<show::Group<'_>> {
+    let is_run = |variant: &&str| {
+        let result = e.at(variant, "P8", load(e, "76"));
+        result.is_some_and(|result| {
+            e.at(BASE, "P8", result.load).is_none_or(|base| base.key != result.key)
+        })
+    };
+    let variants = ["poisson", "bare"].into_iter().filter(is_run);
+    std::iter::once(BASE).chain(variants).flat_map(|variant| show::groups(e, variant)).collect()
 }
 
 fn tables(e: &NetExperiment) -> Vec<Table> {
-    let mut all: Vec<Table> = both(e).iter().flat_map(show::size_tables).collect();
+    let mut all: Vec<Table> = groups(e).iter().flat_map(show::size_tables).collect();
     let own = ("P99 over own best", p99_own as fn(&_) -> Option<&_>);
     if e.plan.run.own_best {
         all.extend(show::groups(e, BASE).iter().map(|group| show::size_table(group, own)));

@@ -96,6 +96,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     for (transport, key) in [("pFabric", "pfabric"), ("pHost", "phost"), ("PIAS", "pias")] {
         all.extend(row(e, &name(&format!("{key}_ip")), bare(e, transport)));
     }
+    all.extend(row(e, &name("pfabric_data"), e.of("data", "pFabric").next()));
     let short = |transport| point(e, transport, 0.8).map(|result| &result.short);
     all.push(ratio(name("pfabric_order"), short("Homa"), short("pFabric"), p99));
     all.push(ratio(name("phost_order"), short("pHost"), short("Homa"), p99));
