@@ -168,6 +168,14 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
         Some((share, messages)) => value(name, share, messages, String::new()),
         None => missing(name, NOT_RUN),
     });
+    let name = id(figure, "levels_low_50_alone");
+    all.push(match (low(0.5), at(0.5).and_then(alone)) {
+        (Some((share, messages)), Some(alone)) => {
+            let note = format!("{:.0} % of it, {:.0} % by theory.", share * 100.0, alone * 100.0);
+            value(name, share / alone, messages, note)
+        }
+        _ => missing(name, NOT_RUN),
+    });
     let name = id(figure, "levels_spread");
     all.push(match (low(0.5), low(0.9)) {
         (Some((half, n)), Some((full, m))) => {
@@ -181,6 +189,18 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
         _ => missing(name, NOT_RUN),
     });
     all
+}
+
+/// Share of its scheduled bytes that a downlink carries while one message is granted there, if it is
+/// a queue that shares its link among messages and serves unscheduled bytes before: of the time with
+/// any customer, there is one for 1 less the load, whatever the sizes. With the shortest first there are
+/// fewer at once, so the share is a little larger.
+fn alone(result: &NetResult) -> Option<f64> {
+    let scheduled: u64 = result.level_bytes[..4].iter().sum();
+    let all: u64 = result.level_bytes.iter().sum();
+    let busy = result.port("downlink")?.utilization;
+    let scheduled = busy * scheduled as f64 / all.max(1) as f64;
+    Some(1.0 - scheduled / (1.0 - (busy - scheduled)))
 }
 
 fn found(e: &NetExperiment) -> String {
