@@ -65,6 +65,10 @@ pub struct Config {
     /// Does a server forget the answer when its last byte is sent (RAMCloud's at-least-once), or when
     /// the client says that it has it (at-most-once)?
     pub forget_answers: bool,
+    /// Beyond the source: does a server say that it refuses a question, and does a client believe it?
+    /// By a mark in UNKNOWN that the source's peers do not read. Without it a refused question is
+    /// asked again until the client gives up.
+    pub refusals: bool,
     /// Incast control ([homa 2.10]).
     pub incast: Option<Incast>,
     /// Beyond the source: repair after round trips ([homa 8.2] point 3). Needs `recovery`.
@@ -199,9 +203,10 @@ pub struct Recovery {
     pub resend_ticks: u32,
     /// Ticks from one RESEND to the next.
     pub resend_interval_ticks: u32,
-    /// Does each RESEND in vain double the wait for the next? Ticks near a round trip need this: in an
-    /// incast silence lasts far longer than them.
-    pub resend_backoff: bool,
+    /// Longest wait for the next RESEND: each in vain, and each that is answered by BUSY, doubles the
+    /// wait up to this many ticks. `resend_interval_ticks` or less for waits that stay the same, as in
+    /// the source. Ticks near a round trip need more: in an incast silence lasts far longer than them.
+    pub resend_wait_max_ticks: u32,
     /// Silent ticks until giving up.
     pub timeout_ticks: u32,
     /// Ticks after an answer was sent until its acknowledgement is asked for.
@@ -337,6 +342,7 @@ impl Config {
             oldest_pick: 0,
             recovery: None,
             forget_answers: true,
+            refusals: false,
             incast: None,
             quick: None,
             informed: None,
@@ -369,7 +375,7 @@ impl Config {
                 tick: Span::from_ms(2),
                 resend_ticks: 3,
                 resend_interval_ticks: 3,
-                resend_backoff: false,
+                resend_wait_max_ticks: 3,
                 timeout_ticks: 40,
                 ack_ticks: 2,
                 resend_guard: Span::from_ms(2),
@@ -415,7 +421,7 @@ impl Config {
                 tick: Span::from_ms(1),
                 resend_ticks: 5,
                 resend_interval_ticks: 5,
-                resend_backoff: false,
+                resend_wait_max_ticks: 5,
                 timeout_ticks: 100,
                 ack_ticks: 2,
                 resend_guard: Span::ZERO,
@@ -454,7 +460,7 @@ impl Config {
                 tick,
                 resend_ticks: 5,
                 resend_interval_ticks: 5,
-                resend_backoff: true,
+                resend_wait_max_ticks: 100,
                 timeout_ticks: 100,
                 ack_ticks: 2,
                 resend_guard: Span::ZERO,
@@ -462,6 +468,7 @@ impl Config {
                 remember_ticks: 400,
             }),
             forget_answers: false,
+            refusals: true,
             incast: Some(Incast { threshold: 25, marked_bytes: 300, automatic: false }),
             ..Config::ramcloud(cutoffs, overcommit)
         }

@@ -31,6 +31,10 @@ pub struct Counters {
     pub unknown_sent: u64,
     /// UNKNOWN packets received.
     pub unknown_received: u64,
+    /// Refusals sent, the same one again as well.
+    pub refusals_sent: u64,
+    /// Questions of this host that were refused.
+    pub refusals_received: u64,
     /// CUTOFFS packets sent.
     pub cutoffs_sent: u64,
     /// NEED_ACK packets sent.

@@ -140,6 +140,8 @@ pub(crate) struct Exchange {
     pub(crate) incast: bool,
     /// Ticks in which the peer should have sent something and did not.
     pub(crate) silent_ticks: u32,
+    /// How often the peer said BUSY since it sent anything else.
+    pub(crate) busies: u32,
     pub(crate) pulse: Pulse,
     pub(crate) out: Outbound,
     pub(crate) inb: Inbound,

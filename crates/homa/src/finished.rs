@@ -7,17 +7,28 @@
 //! younger ones.
 
 use crate::exchange::Owner;
+use crate::packet::Refusal;
 use alloc::collections::VecDeque;
 use cavy_core::family::Node;
 use hashbrown::HashTable;
+
+/// How an exchange ended that a peer began.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ending {
+    /// The answer was given, and taken or not.
+    Answered,
+    /// A message without answer arrived.
+    OneWay,
+    /// It was not answered.
+    Refused(Refusal),
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
     node: Node,
     id: u64,
     tick: u64,
-    /// A message without answer.
-    one_way: bool,
+    ending: Ending,
 }
 
 /// The ring.
@@ -36,7 +47,7 @@ fn hash(node: Node, id: u64) -> u64 {
 
 impl Finished {
     /// Remembers one more; forgets the oldest if there would be more than `most`.
-    pub(crate) fn add(&mut self, owner: Owner, id: u64, one_way: bool, tick: u64, most: u32) {
+    pub(crate) fn add(&mut self, owner: Owner, id: u64, ending: Ending, tick: u64, most: u32) {
         let Owner::Peer(node) = owner else { return };
         if most == 0 {
             return;
@@ -45,7 +56,7 @@ impl Finished {
             self.pop();
         }
         let sequence = self.front + self.ring.len() as u64;
-        self.ring.push_back(Name { node, id, tick, one_way });
+        self.ring.push_back(Name { node, id, tick, ending });
         let (ring, front) = (&self.ring, self.front);
         if self.index.is_empty() && self.index.capacity() < 2 * most as usize {
             // Room for twice as many, once: a table full of traces of removed entries is then cleaned
@@ -76,11 +87,11 @@ impl Finished {
         }
     }
 
-    /// Is this exchange over? If so, was it a message without answer?
-    pub(crate) fn get(&self, node: Node, id: u64) -> Option<bool> {
+    /// How this exchange ended; `None` when it is not known to be over.
+    pub(crate) fn get(&self, node: Node, id: u64) -> Option<Ending> {
         let name = |sequence: u64| &self.ring[(sequence - self.front) as usize];
         let same = |&sequence: &u64| name(sequence).node == node && name(sequence).id == id;
-        self.index.find(hash(node, id), same).map(|&sequence| name(sequence).one_way)
+        self.index.find(hash(node, id), same).map(|&sequence| name(sequence).ending)
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -113,6 +113,10 @@ pub enum Why {
     NoRoom,
     /// The message's name is odd or in use, or no such question waits for an answer.
     Name,
+    /// The peer refuses the question and has not carried it out.
+    Overloaded,
+    /// The peer has begun with the question and gives no answer.
+    Unanswered,
 }
 
 /// The timers of a Homa.
@@ -333,6 +337,7 @@ impl Homa {
             serving: false,
             incast: false,
             silent_ticks: 0,
+            busies: 0,
             pulse: Pulse::NONE,
             out: Outbound::NONE,
             inb: Inbound::NONE,
@@ -412,6 +417,7 @@ impl Homa {
             }
             Kind::Busy => self.on_busy(from, name, cx.now()),
             Kind::Unknown => self.on_unknown(from, name, cx),
+            Kind::Refused(refusal) => self.on_refused(from, name, refusal, cx),
             Kind::Cutoffs(published) => self.on_cutoffs(from, published),
             Kind::NeedAck => self.on_need_ack(from, name),
             Kind::Ack(acks) => self.on_ack(from, name, acks, cx),

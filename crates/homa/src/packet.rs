@@ -51,12 +51,42 @@ pub enum Kind {
     Busy,
     /// Nothing is known of this exchange.
     Unknown,
+    /// Beyond the source: this question will not be answered. To the source's peers it is UNKNOWN.
+    Refused(Refusal),
     /// How the packet's sender wants unscheduled bytes that go to it sorted into levels.
     Cutoffs(Published),
     /// Is the whole message there? Then say so, that it can be forgotten.
     NeedAck,
     /// The message of the packet's own name is there, and some more.
     Ack(Acks),
+}
+
+/// Why a question is not answered.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Refusal {
+    /// Too much is to be done already. It was not carried out, and is not from now on.
+    Overloaded,
+    /// The application has it, and gives no answer.
+    Unanswered,
+}
+
+impl Refusal {
+    /// The `length_bytes` of an [`Input::Answer`](cavy_core::family::packet::Input::Answer) that
+    /// refuses the question: longer than any answer.
+    pub const fn length_bytes(self) -> u32 {
+        match self {
+            Refusal::Overloaded => u32::MAX - 1,
+            Refusal::Unanswered => u32::MAX,
+        }
+    }
+
+    /// What an answer of an impossible length comes to.
+    pub(crate) fn by_length(length_bytes: u32) -> Refusal {
+        match length_bytes == Refusal::Overloaded.length_bytes() {
+            true => Refusal::Overloaded,
+            false => Refusal::Unanswered,
+        }
+    }
 }
 
 /// `length_bytes` of a RESEND that means everything sent so far.
@@ -157,7 +187,7 @@ impl WireHeader for Header {
             (Layout::Linux, Kind::Resend { .. }) => 37,
             (Layout::Linux, Kind::Cutoffs(_)) => 62,
             (Layout::Linux, Kind::Ack(_)) => 80,
-            (Layout::Linux, Kind::Busy | Kind::Unknown | Kind::NeedAck) => 28,
+            (Layout::Linux, Kind::Busy | Kind::Unknown | Kind::Refused(_) | Kind::NeedAck) => 28,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What comes in: DATA ([homa 2.5]).
 
 use crate::exchange::{Inbound, Owner};
+use crate::finished::Ending;
 use crate::gaps::Received;
 use crate::machine::{Homa, HomaCx};
-use crate::packet::{Acks, Data, Flags, Kind, name_difference};
+use crate::packet::{Acks, Data, Flags, Kind, Refusal, name_difference};
 use crate::peers::ACKS;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Message};
@@ -94,10 +95,10 @@ impl Homa {
         cx: &mut HomaCx<'_>,
     ) -> Option<u32> {
         let id = extent.message.0;
-        if let Some(one_way) = self.finished.get(from, id) {
+        if let Some(ending) = self.finished.get(from, id) {
             self.counters.stale += 1;
             self.count_duplicate(data);
-            if one_way {
+            if ending == Ending::OneWay {
                 self.send_ack(from, id | 1, Acks::default());
             }
             return None;
@@ -105,6 +106,9 @@ impl Homa {
         let asks = data.flags.has(Flags::ASKS) && self.config.answers;
         let Some(slot) = self.begin(Owner::Peer(from), id, from, asks, cx) else {
             self.counters.dropped_no_room += 1;
+            if asks && self.refuses() {
+                self.refuse(from, id, Refusal::Overloaded, cx);
+            }
             return None;
         };
         self.exchanges[slot].incast = data.flags.has(Flags::INCAST);
@@ -153,6 +157,7 @@ impl Homa {
     fn receive(&mut self, slot: u32, data: &Data, extent: Extent, cx: &mut HomaCx<'_>) {
         let exchange = &mut self.exchanges[slot];
         exchange.silent_ticks = 0;
+        exchange.busies = 0;
         let (from, message) = (exchange.node, exchange.peer_name());
         let inb = &mut exchange.inb;
         if inb.no_buffer {

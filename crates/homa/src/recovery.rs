@@ -4,9 +4,11 @@
 //! Ticks are counted as they are handled, not by the clock: after a stall of the host every exchange
 //! is one tick older, not two hundred ([homa 2.14] case 14).
 
+use crate::config::Recovery;
 use crate::exchange::{Exchange, Owner};
+use crate::finished::Ending;
 use crate::machine::{ABORTS_MAX, Homa, HomaCx, Timer, Why};
-use crate::packet::{ALL_SENT, Acks, Kind};
+use crate::packet::{ALL_SENT, Acks, Kind, Refusal};
 use crate::receiver::OwedList;
 use cavy_core::Instant;
 use cavy_core::family::Node;
@@ -45,6 +47,32 @@ impl Exchange {
     }
 }
 
+impl Recovery {
+    /// Do waits for the next complaint grow?
+    fn waits_grow(&self) -> bool {
+        self.resend_wait_max_ticks > self.resend_interval_ticks
+    }
+
+    /// Is a complaint due after `silent` ticks, to a peer that said BUSY `busies` times and nothing
+    /// else?
+    fn complains(&self, silent: u32, busies: u32) -> bool {
+        let grown = |ticks: u32| {
+            let most = u64::from(self.resend_wait_max_ticks.max(ticks));
+            (u64::from(ticks) << busies.min(31)).min(most)
+        };
+        let Some(late) = u64::from(silent).checked_sub(grown(self.resend_ticks)) else {
+            return false;
+        };
+        let longest = u64::from(self.resend_wait_max_ticks.max(self.resend_interval_ticks));
+        let (mut due, mut wait) = (0, grown(self.resend_interval_ticks));
+        while due < late && wait < longest {
+            due += wait;
+            wait = (2 * wait).min(longest);
+        }
+        late >= due && (late - due).is_multiple_of(wait)
+    }
+}
+
 impl Homa {
     /// Makes sure that somebody looks for silence while there is anything to watch.
     pub(crate) fn watch(&mut self, cx: &mut HomaCx<'_>) {
@@ -80,7 +108,11 @@ impl Homa {
         let exchange = &mut self.exchanges[slot];
         let waits = exchange.waits();
         if waits == Waits::No {
-            exchange.silent_ticks = 0;
+            // Saying again what a peer does not know is no sign of life of his.
+            let repeats = exchange.out.live && exchange.out.next < exchange.out.resent_below;
+            if !(repeats && recovery.waits_grow()) {
+                exchange.silent_ticks = 0;
+            }
             self.grant_idle(slot);
             return;
         }
@@ -94,13 +126,7 @@ impl Homa {
             }
             return;
         }
-        let complain = silent >= recovery.resend_ticks && {
-            let late = silent - recovery.resend_ticks;
-            let times = late / recovery.resend_interval_ticks;
-            let doubled = times == 0 || (times + 1).is_power_of_two();
-            late.is_multiple_of(recovery.resend_interval_ticks)
-                && (doubled || !recovery.resend_backoff)
-        };
+        let complain = recovery.complains(silent, exchange.busies);
         // Quick repair has tried already, unless it saw that all may still be in the downlink's queue.
         let complain = complain
             && (silent >= 4 * recovery.resend_ticks || !self.may_be_queued(slot, cx.now()));
@@ -164,14 +190,66 @@ impl Homa {
             return;
         }
         let exchange = &self.exchanges[slot];
-        let (owner, id, asks) = (exchange.owner, exchange.id, exchange.asks);
-        self.finished.add(owner, id, !asks, self.ticks, self.config.limits.remembered);
+        let (owner, id) = (exchange.owner, exchange.id);
+        let ending = if exchange.asks { Ending::Answered } else { Ending::OneWay };
+        self.finished.add(owner, id, ending, self.ticks, self.config.limits.remembered);
+    }
+
+    /// Does this machine say that it refuses? Only if it also remembers: a question that was refused
+    /// and is then carried out would be the worst of both.
+    pub(crate) fn refuses(&self) -> bool {
+        let remembers = self.config.recovery.is_some_and(|recovery| recovery.remember_ticks > 0);
+        self.config.refusals && remembers && self.config.limits.remembered > 0
+    }
+
+    /// Tells whoever asked `id` that it will not be answered, and remembers that.
+    pub(crate) fn refuse(&mut self, to: Node, id: u64, refusal: Refusal, cx: &mut HomaCx<'_>) {
+        let most = self.config.limits.remembered;
+        self.finished.add(Owner::Peer(to), id, Ending::Refused(refusal), self.ticks, most);
+        self.send_refusal(to, id, refusal);
+        self.watch(cx);
+    }
+
+    pub(crate) fn send_refusal(&mut self, to: Node, id: u64, refusal: Refusal) {
+        self.counters.refusals_sent += 1;
+        self.send(to, Message(id).answer(), Kind::Refused(refusal));
+    }
+
+    /// The peer will not answer.
+    pub(crate) fn on_refused(
+        &mut self,
+        from: Node,
+        name: Message,
+        refusal: Refusal,
+        cx: &mut HomaCx<'_>,
+    ) {
+        if !self.config.refusals {
+            self.on_unknown(from, name, cx);
+            return;
+        }
+        let asked = self.named(from, name).filter(|&slot| {
+            let exchange = &self.exchanges[slot];
+            // Who has begun to answer does not refuse.
+            exchange.mine() && exchange.asks && !exchange.inb.live
+        });
+        let Some(slot) = asked else {
+            self.counters.stale += 1;
+            return;
+        };
+        self.counters.refusals_received += 1;
+        let why = match refusal {
+            Refusal::Overloaded => Why::Overloaded,
+            Refusal::Unanswered => Why::Unanswered,
+        };
+        self.abort(slot, why, cx);
     }
 
     pub(crate) fn on_busy(&mut self, from: Node, name: Message, now: Instant) {
         match self.named(from, name) {
             Some(slot) => {
-                self.exchanges[slot].silent_ticks = 0;
+                let exchange = &mut self.exchanges[slot];
+                exchange.silent_ticks = 0;
+                exchange.busies = exchange.busies.saturating_add(1);
                 self.pulse_busy(slot, now);
             }
             None => self.counters.stale += 1,
@@ -235,7 +313,7 @@ impl Homa {
         let Some(slot) = self.named(from, name) else {
             if name.is_answer() {
                 self.ack_with_others(from, name.question().0);
-            } else if self.finished.get(from, name.0) == Some(true) {
+            } else if self.finished.get(from, name.0) == Some(Ending::OneWay) {
                 self.send_ack(from, name.answer().0, Acks::default());
             } else {
                 self.send_unknown(from, name);

@@ -2,8 +2,9 @@
 
 use crate::config::ClassedBy;
 use crate::exchange::{Outbound, Owner};
+use crate::finished::Ending;
 use crate::machine::{Homa, HomaCx, Pending, Resend, Why};
-use crate::packet::{ALL_SENT, Data, Flags, Header, Kind, name_difference};
+use crate::packet::{ALL_SENT, Data, Flags, Header, Kind, Refusal, name_difference};
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Header as _, Message};
 use cavy_core::{Packet, Room, Span};
@@ -69,7 +70,11 @@ impl Homa {
                 cx.emit(Effect::Failed { peer: to, message: question.answer(), why });
                 if let Some(slot) = found {
                     // Nothing will answer it any more, so it is over and is not carried out again.
-                    self.remember(slot);
+                    if self.refuses() {
+                        self.refuse(to, question.0, Refusal::by_length(length), cx);
+                    } else {
+                        self.remember(slot);
+                    }
                     self.end(slot, cx);
                 }
             }
@@ -374,6 +379,7 @@ impl Homa {
         };
         let exchange = &mut self.exchanges[slot];
         exchange.silent_ticks = 0;
+        exchange.busies = 0;
         let out = &mut exchange.out;
         if !out.live {
             self.counters.stale += 1;
@@ -403,7 +409,11 @@ impl Homa {
     ) {
         self.counters.resends_received += 1;
         let Some(slot) = self.named(from, name) else {
-            self.send_unknown(from, name);
+            match self.finished.get(from, name.0) {
+                // The first time it was lost.
+                Some(Ending::Refused(refusal)) => self.send_refusal(from, name.0, refusal),
+                _ => self.send_unknown(from, name),
+            }
             return;
         };
         let exchange = &mut self.exchanges[slot];

@@ -83,7 +83,12 @@ fn clause_8_2_age_counts() {
 
 #[test]
 fn clause_2_11_resend_for_every_gap_and_the_end() {
-    let mut talk = Talk::new(&small());
+    let mut config = small();
+    if let Some(recovery) = &mut config.recovery {
+        // As in the source; waits that grow are in refusals.rs.
+        recovery.resend_wait_max_ticks = recovery.resend_interval_ticks;
+    }
+    let mut talk = Talk::new(&config);
     for offset in [0, 200] {
         talk.rx(1, 2, data(500, offset, 100, 500, Flags::ASKS));
     }

@@ -6,7 +6,7 @@ use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::laws::{Environment, Punctuality, Rig, hold, pull_means_sending_only};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream, Transmit};
 use cavy_homa::config::{Quick, Recovery};
-use cavy_homa::packet::{ALL_SENT, Acks, Data, Flags, Header, Kind, Published};
+use cavy_homa::packet::{ALL_SENT, Acks, Data, Flags, Header, Kind, Published, Refusal};
 use cavy_homa::{Config, Cutoffs, Homa, Timer, Why};
 use std::collections::VecDeque;
 
@@ -84,7 +84,7 @@ impl Peers {
         let offset = self.draws.below(u64::from(length)) as u32 / 100 * 100;
         let bytes = (length - offset).min(1 + self.draws.below(1_500) as u32);
         let mut payload_bytes = 0;
-        let kind = match self.draws.below(12) {
+        let kind = match self.draws.below(13) {
             0 => Kind::Grant { offset_bytes: self.draws.bits() as u32 % 40_000, priority: 3 },
             1 => Kind::Resend { offset_bytes: offset, length_bytes: bytes, priority: 200 },
             2 => Kind::Resend { offset_bytes: 0, length_bytes: ALL_SENT, priority: 7 },
@@ -92,6 +92,7 @@ impl Peers {
             4 => Kind::Unknown,
             5 => Kind::NeedAck,
             6 => Kind::Ack(Acks([2, -4, 0, i32::MIN])),
+            8 => Kind::Refused(Refusal::Overloaded),
             7 => Kind::Cutoffs(Published::new(&self.config.own_cutoffs, 3)),
             _ => {
                 payload_bytes = bytes;

@@ -2,7 +2,7 @@
 #![allow(non_snake_case)]
 
 use cavy_core::family::packet::{Extent, Header as _, Message};
-use cavy_homa::packet::{ALL_SENT, Acks, Data, Flags, Kind, Published};
+use cavy_homa::packet::{ALL_SENT, Acks, Data, Flags, Kind, Published, Refusal};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, Type, View, WireError};
 use cavy_homa::{Config, Cutoffs};
 use proptest::prelude::*;
@@ -128,8 +128,26 @@ fn clause_7_2_headers_are_as_long_as_the_machine_counts_them() {
     for (name, _, repr, _) in vectors() {
         assert_eq!(emit(&repr, b"").len() as u32, repr.header().wire_bytes(), "{name}");
     }
-    for kind in [Kind::Busy, Kind::Unknown] {
+    for kind in [Kind::Busy, Kind::Unknown, Kind::Refused(Refusal::Overloaded)] {
         assert_eq!(emit(&control(TO_CLIENT, 1, kind), b"").len(), 28);
+    }
+}
+
+#[test]
+fn a_refusal_is_unknown_to_those_who_have_none() {
+    let cavy = Dialect { says_refusals: true, ..dialect() };
+    for (refusal, mark) in [(Refusal::Overloaded, 1), (Refusal::Unanswered, 2)] {
+        let repr = control(TO_CLIENT, 0x1235, Kind::Refused(refusal));
+        let mut header = [0xff; HEADER_MAX_BYTES];
+        let length = repr.emit(&cavy, &mut header);
+        let bytes = &header[..length];
+        assert_eq!((bytes[8], bytes[11]), (mark, Type::Unknown as u8));
+        let view = View::new(bytes).expect("whole");
+        assert_eq!(Repr::parse(&view, &cavy), Ok(repr));
+        // The module reads none of the bytes that differ.
+        let unknown = control(TO_CLIENT, 0x1235, Kind::Unknown);
+        assert_eq!(Repr::parse(&view, &dialect()), Ok(unknown));
+        assert_eq!(emit(&repr, b""), emit(&unknown, b""), "nothing of it without the dialect");
     }
 }
 
@@ -323,6 +341,7 @@ fn repr() -> impl Strategy<Value = Repr> {
             ),
             Just(Kind::Busy),
             Just(Kind::Unknown),
+            Just(Kind::Refused(Refusal::Unanswered)),
             Just(Kind::NeedAck),
             cutoffs().prop_map(Kind::Cutoffs),
             acks().prop_map(Kind::Ack),
@@ -346,8 +365,11 @@ proptest! {
     #[test]
     fn what_is_written_is_read_again(repr in repr()) {
         let payload = vec![0xa5; repr.extent.length_bytes as usize];
-        let bytes = emit(&repr, &payload);
-        prop_assert_eq!(parse(&bytes), Ok(repr));
+        let cavy = Dialect::of(&Config { refusals: true, ..Config::linux() });
+        let mut header = [0xff; HEADER_MAX_BYTES];
+        let length = repr.emit(&cavy, &mut header);
+        let bytes = [&header[..length], &payload].concat();
+        prop_assert_eq!(View::new(&bytes).and_then(|view| Repr::parse(&view, &cavy)), Ok(repr));
         prop_assert_eq!(View::new(&bytes).map(|view| view.payload().len()), Ok(payload.len()));
     }
 

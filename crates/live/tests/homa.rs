@@ -97,6 +97,7 @@ fn options_out_of_range_are_errors_that_name_the_field() {
     assert_eq!(refused(|o| o.config.recovery = None), "config.recovery");
     assert_eq!(refused(|o| o.handling_max = 0), "handling_max");
     assert_eq!(refused(|o| o.unreachable_after = Some(Span::ZERO)), "unreachable_after");
+    assert_eq!(refused(|o| o.refused_after = Some(Span::ZERO)), "refused_after");
 }
 
 #[test]
@@ -217,10 +218,10 @@ fn a_server_that_restarts_answers_the_calls_it_never_saw() {
     let client = client();
     let at = server.local_address();
     let calls: Vec<Call> = (0..20).map(|salt| client.begin(at, message(500, salt), None)).collect();
-    for _ in 0..20 {
-        questions.recv().expect("questions come");
-    }
+    // Not dropped before the server is: that would be a refusal.
+    let held: Vec<_> = (0..20).map(|_| questions.recv().expect("questions come")).collect();
     drop(server);
+    drop(held);
     let again = Server::bind(&Options { bind: at, ..options }, echo()).expect("the port is free");
     for (salt, call) in calls.into_iter().enumerate() {
         let answer = call.wait();
@@ -285,10 +286,12 @@ fn questions_wait_for_the_handler_and_those_too_many_are_refused() {
     }
     let counters = server.counters();
     assert_eq!((counters.questions, counters.refused), (1, 2));
-    // The refused ones fail, while the others are told again and again to wait.
+    // The refused ones learn it while the others wait.
+    let start = now();
     for call in calls.drain(3..) {
-        assert_eq!(call.wait(), Err(CallError::Silent));
+        assert_eq!(call.wait(), Err(CallError::Overloaded));
     }
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
     for call in calls {
         let (bytes, reply) = questions.recv().expect("the next question");
         reply.send(bytes.clone());
@@ -297,7 +300,72 @@ fn questions_wait_for_the_handler_and_those_too_many_are_refused() {
 }
 
 #[test]
-fn a_handler_that_panics_or_says_nothing_is_a_silent_server() {
+fn a_question_that_waits_too_long_for_the_handler_is_refused() {
+    let refused_after = Some(Span::from_ms(50));
+    let options = Options { handling_max: 1, refused_after, ..Options::local() };
+    let (server, questions) = manual(&options);
+    let client = Client::bind(&Options::local()).expect("a socket");
+    let at = server.local_address();
+    let first = client.begin(at, message(64, 0), None);
+    let (bytes, reply) = questions.recv().expect("the first question");
+    let start = now();
+    let others: Vec<Call> = (1..4).map(|salt| client.begin(at, message(64, salt), None)).collect();
+    for call in others {
+        assert_eq!(call.wait(), Err(CallError::Overloaded));
+    }
+    let took = start.elapsed();
+    assert!((50..5_000).contains(&took.as_millis()), "{took:?}");
+    // What the handler has is not given up.
+    reply.send(bytes.clone());
+    assert_eq!(first.wait(), Ok(bytes));
+    assert!(questions.try_recv().is_err(), "a refused question was carried out");
+}
+
+#[test]
+fn a_pool_that_is_full_refuses() {
+    let pool = Pool::builder().workers(1).types(["only"]).queue_limit(1).build().expect("a pool");
+    let only = pool.kind("only").expect("known");
+    let (gate, opened) = channel::<()>();
+    let opened = Mutex::new(opened);
+    let handler = Handler::pooled(
+        pool,
+        move |_| only,
+        move |question| {
+            let _ = opened.lock().expect("not poisoned").recv();
+            question.into_bytes()
+        },
+    );
+    let server = Server::bind(&Options::local(), handler).expect("a socket");
+    let client = Client::bind(&Options::local()).expect("a socket");
+    let at = server.local_address();
+    let calls: Vec<Call> = (0..8).map(|salt| client.begin(at, message(64, salt), None)).collect();
+    until("six are refused", || Some(()).filter(|()| server.counters().refused >= 6));
+    drop(gate);
+    let outcomes: Vec<_> = calls.into_iter().map(Call::wait).collect();
+    let overloaded = outcomes.iter().filter(|o| **o == Err(CallError::Overloaded)).count();
+    assert_eq!(overloaded, 6, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|o| o.is_ok()).count(), 2);
+}
+
+#[test]
+fn a_server_without_refusals_falls_silent_as_the_module_does() {
+    let mut options = Options { handling_max: 1, waiting_max: 1, ..Options::local() };
+    options.config.refusals = false;
+    let (server, _questions) = manual(&options);
+    let client = Client::bind(&Options::local()).expect("a socket");
+    let at = server.local_address();
+    let mut calls: Vec<Call> = Vec::new();
+    for salt in 0..3 {
+        calls.push(client.begin(at, message(64, salt), None));
+        until("it has arrived", || {
+            Some(()).filter(|()| server.counters().machine.delivered == salt + 1)
+        });
+    }
+    assert_eq!(calls.pop().map(Call::wait), Some(Err(CallError::Silent)));
+}
+
+#[test]
+fn a_handler_that_panics_or_says_nothing_gives_no_answer() {
     let handler = Handler::inline(|question| match &question.bytes()[..] {
         b"panic" => panic!("as the test wants"),
         b"nothing" => Bytes::new(),
@@ -306,7 +374,8 @@ fn a_handler_that_panics_or_says_nothing_is_a_silent_server() {
     let server = Server::bind(&Options::local(), handler).expect("a socket");
     let client = Client::bind(&Options::local()).expect("a socket");
     for wrong in ["panic", "nothing"] {
-        assert_eq!(client.call(server.local_address(), wrong), Err(CallError::Silent), "{wrong}");
+        let outcome = client.call(server.local_address(), wrong);
+        assert_eq!(outcome, Err(CallError::Unanswered), "{wrong}");
     }
     assert_eq!(client.call(server.local_address(), "fine"), Ok(Bytes::from("fine")));
 }

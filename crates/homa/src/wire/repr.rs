@@ -3,7 +3,7 @@
 use super::{ACKS_MAX, DATA_BYTES, HEADER_MAX_BYTES, Type, View, WireError};
 use crate::config::Config;
 use crate::cutoffs::{Cutoffs, LEVELS_MAX};
-use crate::packet::{Acks, Data, Flags, Header, Kind, Layout, Published, name_difference};
+use crate::packet::{Acks, Data, Flags, Header, Kind, Layout, Published, Refusal, name_difference};
 use cavy_core::family::packet::{Extent, Message};
 
 /// The ports of one packet.
@@ -33,6 +33,8 @@ pub struct Dialect {
     /// Say in DATA how much waits behind it ([homa 8.2] point 5). The byte is one that the module
     /// leaves zero and does not read.
     pub says_backlog: bool,
+    /// Tell a refusal from UNKNOWN, by a byte that the module leaves zero and does not read.
+    pub says_refusals: bool,
 }
 
 impl Dialect {
@@ -42,6 +44,7 @@ impl Dialect {
             levels: config.levels,
             message_max_bytes: config.message_max_bytes,
             says_backlog: config.informed.is_some(),
+            says_refusals: config.refusals,
         }
     }
 }
@@ -59,6 +62,10 @@ pub struct Repr {
 
 /// Bit of the first pad byte of DATA: the asking side expects incast ([homa 2.10]).
 const INCAST_BIT: u8 = 1;
+/// First unused byte of UNKNOWN: the question is refused and was not carried out.
+const OVERLOADED: u8 = 1;
+/// The same: it is refused, and may have been.
+const UNANSWERED: u8 = 2;
 
 impl Repr {
     /// The header for the machine.
@@ -97,7 +104,11 @@ impl Repr {
                 length_bytes: view.resend_bytes(),
                 priority: view.resend_priority(),
             }),
-            Type::Unknown => bare(Kind::Unknown),
+            Type::Unknown => bare(match (dialect.says_refusals, view.mark()) {
+                (true, OVERLOADED) => Kind::Refused(Refusal::Overloaded),
+                (true, UNANSWERED) => Kind::Refused(Refusal::Unanswered),
+                _ => Kind::Unknown,
+            }),
             Type::Busy => bare(Kind::Busy),
             Type::NeedAck => bare(Kind::NeedAck),
             Type::Cutoffs => bare(Kind::Cutoffs(parse_cutoffs(view, dialect)?)),
@@ -158,7 +169,14 @@ impl Repr {
                 }
                 put.bytes(28, count.to_be_bytes());
             }
-            Kind::Busy | Kind::Unknown | Kind::NeedAck => {}
+            Kind::Refused(refusal) if dialect.says_refusals => {
+                let mark = match refusal {
+                    Refusal::Overloaded => OVERLOADED,
+                    Refusal::Unanswered => UNANSWERED,
+                };
+                put.bytes(8, [mark]);
+            }
+            Kind::Busy | Kind::Unknown | Kind::Refused(_) | Kind::NeedAck => {}
         }
         length
     }
@@ -169,7 +187,7 @@ impl Repr {
             Kind::Grant { .. } => Type::Grant,
             Kind::Resend { .. } => Type::Resend,
             Kind::Busy => Type::Busy,
-            Kind::Unknown => Type::Unknown,
+            Kind::Unknown | Kind::Refused(_) => Type::Unknown,
             Kind::Cutoffs(_) => Type::Cutoffs,
             Kind::NeedAck => Type::NeedAck,
             Kind::Ack(_) => Type::Ack,

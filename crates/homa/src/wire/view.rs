@@ -71,6 +71,11 @@ impl<'a> View<'a> {
         self.u32(4)
     }
 
+    /// UNKNOWN: the first of three bytes that the module leaves zero and does not read.
+    pub fn mark(&self) -> u8 {
+        self.take::<1>(8)[0]
+    }
+
     /// The exchange, by its sender's name for it.
     pub fn sender_id(&self) -> u64 {
         self.u64(20)

@@ -72,9 +72,12 @@ fn read(file: &Path) -> Result<Vec<u8>, Fault> {
 pub fn wrong(error: CallError, to: Peer) -> Fault {
     let fault = Fault::new(format!("{} port {}: {error}", to.at, to.port)).code(FAILED);
     match error {
-        CallError::Silent => fault
-            .hint("is `cavy-live homa serve` running there, with the same carrier and --port?")
-            .hint("a server that is overloaded refuses by silence"),
+        CallError::Silent => {
+            fault.hint("is `cavy-live homa serve` running there, with the same carrier and --port?")
+        }
+        CallError::Overloaded => {
+            fault.hint("ask less often, or look at the server's --workers and --queue-limit")
+        }
         CallError::Unreachable => {
             fault.hint("is `cavy-live homa serve` running there, with the same carrier?")
         }

@@ -62,7 +62,7 @@ impl Target for Calls {
         self.client.begin_then(self.to, question, Some(self.timeout), move |outcome| {
             ticket.finish(match outcome {
                 Ok(_) => Outcome::Answered,
-                Err(CallError::Full) => Outcome::Overloaded,
+                Err(CallError::Full | CallError::Overloaded) => Outcome::Overloaded,
                 Err(CallError::Silent | CallError::Unreachable) => Outcome::ConnectionError,
                 Err(CallError::Deadline) => Outcome::TimedOut,
                 Err(_) => Outcome::ServerError,

@@ -102,7 +102,7 @@ pub struct Serve {
     #[arg(long, short, value_name = "N", default_value = "1", requires = "service",
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: u16,
-    /// Questions that wait to be answered; more are refused, and end as if nobody were there.
+    /// Questions that wait to be answered; more are refused, and those that wait for a second.
     #[arg(long, value_name = "N", default_value = "16384",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub queue_limit: u32,

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// Why a call has no answer.
 ///
-/// After [`CallError::Silent`], [`CallError::Unreachable`], [`CallError::Deadline`] and
-/// [`CallError::Closed`] the question may have been carried out, once; after the others it was not.
+/// After [`CallError::Silent`], [`CallError::Unreachable`], [`CallError::Unanswered`],
+/// [`CallError::Deadline`] and [`CallError::Closed`] the question may have been carried out, once; after
+/// the others it was not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -26,6 +27,15 @@ pub enum CallError {
     /// ([`Options::unreachable_after`]).
     #[error("nobody listens there")]
     Unreachable,
+    /// The server refuses: too much waits there, or waited for too long. Known after a round trip or
+    /// after the server's [`Options::refused_after`], if both ends say refusals
+    /// ([`Config::refusals`](cavy_homa::Config::refusals)).
+    #[error("the server is overloaded and has not carried it out; ask again later")]
+    Overloaded,
+    /// The server has begun with the question and gives no answer: its handler dropped the reply or
+    /// panicked, or what it answered may not be sent.
+    #[error("the server has begun and gives no answer")]
+    Unanswered,
     /// The call's deadline passed.
     #[error("no answer within the deadline")]
     Deadline,

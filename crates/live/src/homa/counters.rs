@@ -37,7 +37,8 @@ pub struct Counters {
     pub answered: u64,
     /// Questions given to the handler.
     pub questions: u64,
-    /// Questions refused: too many waited, the handler gave no answer, or this endpoint was closing.
+    /// Questions refused: too many waited, or this one too long, the handler gave no answer, or this
+    /// endpoint was closing.
     pub refused: u64,
     /// Answers that were sent and never acknowledged, or not taken.
     pub answers_failed: u64,

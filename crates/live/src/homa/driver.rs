@@ -19,7 +19,7 @@ use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::stream::{Purpose, Stream};
 use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Room, Span, Transmit as _};
-use cavy_homa::packet::{Header, Kind};
+use cavy_homa::packet::{Header, Kind, Refusal};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
 use cavy_homa::{ConfigError, Homa, Timer, Why};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -303,7 +303,7 @@ impl Engine {
         }
         self.asked = asked;
         while let Some(question) = self.refused.pop() {
-            self.refuse(question);
+            self.refuse(question, Refusal::Overloaded);
         }
     }
 
@@ -335,7 +335,7 @@ impl Engine {
         if full {
             self.refused.push(question);
         } else {
-            self.exchanges.wait(question, bytes);
+            self.exchanges.wait(question, bytes, self.shared.clock.now());
         }
     }
 
@@ -354,6 +354,8 @@ impl Engine {
                 Why::Empty => CallError::Empty,
                 Why::TooLong => CallError::TooLong { most },
                 Why::NoRoom | Why::Name => CallError::Full,
+                Why::Overloaded => CallError::Overloaded,
+                Why::Unanswered => CallError::Unanswered,
                 Why::Timeout | Why::Unacknowledged | Why::Forgotten => CallError::Silent,
             }));
         }
@@ -371,11 +373,11 @@ impl Engine {
         }
     }
 
-    /// Gives a question up: the machine forgets it, and remembers that it is over.
-    fn refuse(&mut self, question: QuestionName) {
+    /// Gives a question up: the machine says so, and remembers that it is over.
+    fn refuse(&mut self, question: QuestionName, refusal: Refusal) {
         self.counters.refused += 1;
         self.peers.end(question.0);
-        self.answer(question, u32::MAX);
+        self.answer(question, refusal.length_bytes());
     }
 
     fn answer(&mut self, (to, id): QuestionName, length_bytes: u32) {
@@ -396,17 +398,19 @@ impl Engine {
                     self.cancel(id);
                 }
             }
-            Command::Answer { question, bytes } => {
+            Command::Answer { question, answer } => {
                 if !self.exchanges.handled(question) {
                     return;
                 }
-                let length = bytes.as_ref().and_then(|bytes| u32::try_from(bytes.len()).ok());
-                match (bytes, length) {
-                    (Some(bytes), Some(length)) => {
+                let most = self.options.config.message_max_bytes as usize;
+                match answer {
+                    Ok(bytes) if bytes.len() <= most => {
+                        let length = bytes.len() as u32;
                         self.exchanges.keep_answer(question, bytes);
                         self.answer(question, length);
                     }
-                    _ => self.refuse(question),
+                    Ok(_) => self.refuse(question, Refusal::Unanswered),
+                    Err(refusal) => self.refuse(question, refusal),
                 }
             }
             Command::Close { until } => {
@@ -596,7 +600,21 @@ impl Engine {
             self.cancel(id);
             any = true;
         }
+        any |= self.expire_waiting(now);
         any | self.expire_suspects(now)
+    }
+
+    /// Refuses questions that have waited too long for the handler.
+    fn expire_waiting(&mut self, now: Instant) -> bool {
+        let Some(after) = self.options.refused_after else { return false };
+        let mut any = false;
+        while self.exchanges.waiting_since().is_some_and(|since| since + after <= now) {
+            if let Some(question) = self.exchanges.give_up_waiting() {
+                self.refuse(question, Refusal::Overloaded);
+            }
+            any = true;
+        }
+        any
     }
 
     /// Gives waiting questions to the handler, as far as it takes them.
@@ -672,7 +690,10 @@ impl Engine {
         let timers = self.timers.values().copied();
         let closing = self.closing.map(|until| until.min(self.now() + LINGER));
         let suspects = self.suspects.values().copied();
-        timers.chain(self.exchanges.next_deadline()).chain(suspects).chain(closing).min()
+        let after = self.options.refused_after;
+        let waiting = self.exchanges.waiting_since().zip(after).map(|(since, after)| since + after);
+        let calls = self.exchanges.next_deadline();
+        timers.chain(calls).chain(waiting).chain(suspects).chain(closing).min()
     }
 
     /// Is there nothing left to stay for?

@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::sync::{Arc, Mutex, Ordering, lock};
 use bytes::Bytes;
 use cavy_core::{Instant, Span};
+use cavy_homa::packet::Refusal;
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -46,7 +47,7 @@ pub enum OpenError {
 pub(super) enum Command {
     Call { id: u64, to: Peer, bytes: Bytes, until: Instant, done: Done },
     Cancel { id: u64 },
-    Answer { question: QuestionName, bytes: Option<Bytes> },
+    Answer { question: QuestionName, answer: Result<Bytes, Refusal> },
     Close { until: Instant },
 }
 

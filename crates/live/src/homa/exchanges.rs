@@ -22,6 +22,13 @@ pub(super) struct Open {
     pub(super) done: Done,
 }
 
+/// A question that waits for the handler.
+struct Waiting {
+    name: QuestionName,
+    bytes: Bytes,
+    since: Instant,
+}
+
 /// All messages of an endpoint.
 #[derive(Default)]
 pub(super) struct Exchanges {
@@ -31,7 +38,7 @@ pub(super) struct Exchanges {
     /// With the handler.
     handled: BTreeSet<QuestionName>,
     /// Not yet.
-    waiting: VecDeque<(QuestionName, Bytes)>,
+    waiting: VecDeque<Waiting>,
     waiting_names: BTreeSet<QuestionName>,
     waiting_bytes: u64,
     answers: BTreeMap<QuestionName, Bytes>,
@@ -135,11 +142,11 @@ impl Exchanges {
         self.answers.contains_key(&name)
     }
 
-    pub(super) fn wait(&mut self, name: QuestionName, bytes: Bytes) {
+    pub(super) fn wait(&mut self, name: QuestionName, bytes: Bytes, since: Instant) {
         self.waiting_bytes += bytes.len() as u64;
         self.held_bytes += bytes.len() as u64;
         self.waiting_names.insert(name);
-        self.waiting.push_back((name, bytes));
+        self.waiting.push_back(Waiting { name, bytes, since });
     }
 
     pub(super) fn waiting(&self) -> (usize, u64) {
@@ -151,12 +158,27 @@ impl Exchanges {
         if self.handled.len() >= most as usize {
             return None;
         }
-        let (name, bytes) = self.waiting.pop_front()?;
-        self.waiting_bytes -= bytes.len() as u64;
-        self.held_bytes -= bytes.len() as u64;
-        self.waiting_names.remove(&name);
+        let Waiting { name, bytes, .. } = self.take_waiting()?;
         self.handled.insert(name);
         Some((name, bytes))
+    }
+
+    /// Since when the question waits that waits for longest.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.waiting.front().map(|first| first.since)
+    }
+
+    /// The question that waits for longest, which the handler does not get any more.
+    pub(super) fn give_up_waiting(&mut self) -> Option<QuestionName> {
+        self.take_waiting().map(|first| first.name)
+    }
+
+    fn take_waiting(&mut self) -> Option<Waiting> {
+        let first = self.waiting.pop_front()?;
+        self.waiting_bytes -= first.bytes.len() as u64;
+        self.held_bytes -= first.bytes.len() as u64;
+        self.waiting_names.remove(&first.name);
+        Some(first)
     }
 
     /// The handler is done with a question; false if it was not with it.

@@ -69,17 +69,21 @@ pub struct Options {
     pub calls_max: u32,
     /// Most questions with the handler at once. Others wait: their clients are told BUSY.
     pub handling_max: u32,
-    /// Most questions that wait for the handler; more are refused, and their calls time out.
+    /// Most questions that wait for the handler; more are refused.
     pub waiting_max: u32,
     /// Most bytes of questions that wait for the handler.
     pub waiting_bytes_max: u64,
+    /// Refuse a question that has waited so long for the handler; `None` lets it wait. Clients do not
+    /// say how long they are willing to wait: whoever is served by then should still want it.
+    pub refused_after: Option<Span>,
     /// How many times the bytes that came from an address it is sent before it has shown that it
     /// receives what it is sent; `None` for no limit, as the Linux module has it.
     pub unproven_ratio: Option<u32>,
     /// End a call with [`CallError::Unreachable`](crate::homa::CallError::Unreachable) when ICMP says
     /// that nobody listens there and the peer says nothing for so long; `None` leaves ICMP unread.
     /// Only a message that quotes the name of a call under way counts, which nobody can guess, and
-    /// whatever the peer sends refutes it.
+    /// whatever the peer sends refutes it; so this must be longer than the wait between two complaints
+    /// (`resend_wait_max_ticks` of the configuration).
     pub unreachable_after: Option<Span>,
     /// Seal packets with this key, and take none that is not ([`Options::sealed`]); `None` as the
     /// Linux module does, for which nothing is secret.
@@ -89,8 +93,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// UDP at `bind`: the configuration of the Linux module, with packets that fit 1,500 bytes, and a
-    /// server given up after a second of silence instead of a tenth.
+    /// UDP at `bind`: the configuration of the Linux module, with packets that fit 1,500 bytes, a
+    /// server given up after a second of silence instead of a tenth, refusals, and complaints that grow
+    /// rarer. The module does not speak UDP, so both ends are of this kind.
     pub fn udp(bind: SocketAddr) -> Options {
         let mut config = Config::linux();
         config.unscheduled_packet_bytes -= 8;
@@ -100,7 +105,11 @@ impl Options {
             // A process does not run for longer, now and then, than a kernel does.
             recovery.timeout_ticks = 1_000;
             recovery.remember_ticks = 2_000;
+            // Many who wait and ask every 5 ms whether they must would keep a busy server busier.
+            // Shorter than `unreachable_after`, within which a peer must be asked.
+            recovery.resend_wait_max_ticks = 50;
         }
+        config.refusals = true;
         config.limits.exchanges = 1 << 16;
         config.limits.remembered = 1 << 16;
         config.limits.buffer_bytes = 256 << 20;
@@ -116,6 +125,7 @@ impl Options {
             handling_max: 1 << 10,
             waiting_max: 1 << 14,
             waiting_bytes_max: 256 << 20,
+            refused_after: Some(Span::from_ms(1_000)),
             unproven_ratio: Some(1),
             unreachable_after: Some(Span::from_ms(100)),
             key: None,
@@ -177,6 +187,8 @@ impl Options {
         field("deadline", !self.deadline.is_zero(), "it must be longer than nothing")?;
         let after = self.unreachable_after.is_none_or(|after| !after.is_zero());
         field("unreachable_after", after, "it must be longer than nothing, or None")?;
+        let after = self.refused_after.is_none_or(|after| !after.is_zero());
+        field("refused_after", after, "it must be longer than nothing, or None")?;
         let v4 = self.bind.is_ipv4() || self.carrier == Carrier::Udp;
         field("bind", v4, "raw IP needs an IPv4 address; take UDP for IPv6")
     }

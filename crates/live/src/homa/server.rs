@@ -10,6 +10,7 @@ use bytes::Bytes;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_core::family::cpu::Kind;
+use cavy_homa::packet::Refusal;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -45,8 +46,8 @@ impl Question {
     }
 }
 
-/// The way back for one answer, from any thread. Dropped without an answer it refuses the question: the
-/// server forgets it, and the call ends as if the server were silent.
+/// The way back for one answer, from any thread. Dropped without an answer it gives the question up: the
+/// call ends with [`CallError::Unanswered`](super::CallError::Unanswered).
 pub struct Reply {
     shared: Arc<Shared>,
     question: QuestionName,
@@ -58,18 +59,28 @@ impl Reply {
         Reply { shared, question, sent: false }
     }
 
-    /// Answers. An answer that is empty or too long for the configuration is a refusal.
+    /// Answers. An answer that is empty or too long for the configuration is none.
     pub fn send(mut self, bytes: impl Into<Bytes>) {
+        self.end(Ok(bytes.into()));
+    }
+
+    /// Refuses a question that was not begun: the call ends with
+    /// [`CallError::Overloaded`](super::CallError::Overloaded), after which it may be made again. For
+    /// handlers with queues of their own.
+    pub fn refuse(mut self) {
+        self.end(Err(Refusal::Overloaded));
+    }
+
+    fn end(&mut self, answer: Result<Bytes, Refusal>) {
         self.sent = true;
-        let bytes = Some(bytes.into());
-        let _ = self.shared.send(Command::Answer { question: self.question, bytes });
+        let _ = self.shared.send(Command::Answer { question: self.question, answer });
     }
 }
 
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.sent {
-            let _ = self.shared.send(Command::Answer { question: self.question, bytes: None });
+            self.end(Err(Refusal::Unanswered));
         }
     }
 }
@@ -97,8 +108,8 @@ impl Handler {
         Handler::new(move |question, reply| reply.send(answer(question)))
     }
 
-    /// Answers on a worker of `pool`, as the type that `kind` says. A question that the pool refuses is
-    /// refused here.
+    /// Answers on a worker of `pool`, as the type that `kind` says. A question that the pool refuses, or
+    /// drops before a worker takes it, is refused.
     pub fn pooled(
         pool: Pool,
         kind: impl Fn(&Question) -> Kind + Send + 'static,
@@ -108,14 +119,36 @@ impl Handler {
         Handler::new(move |question, reply| {
             let kind = kind(&question);
             let answer = answer.clone();
+            let unbegun = Unbegun(Some(reply));
             // Without a handle nobody waits; a job that is refused drops its reply.
-            drop(pool.submit(kind, move || reply.send(answer(question))));
+            drop(pool.submit(kind, move || {
+                if let Some(reply) = unbegun.begin() {
+                    reply.send(answer(question));
+                }
+            }));
         })
     }
 
     pub(super) fn answer(&mut self, question: Question, reply: Reply) {
         // A handler that panics has dropped its reply.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.answer)(question, reply)));
+    }
+}
+
+/// The reply to a question of a pool's queue.
+struct Unbegun(Option<Reply>);
+
+impl Unbegun {
+    fn begin(mut self) -> Option<Reply> {
+        self.0.take()
+    }
+}
+
+impl Drop for Unbegun {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            reply.refuse();
+        }
     }
 }
 
