@@ -19,7 +19,27 @@ impl Clock {
     #[inline]
     #[allow(clippy::disallowed_methods)]
     pub fn now(&self) -> Instant {
+        #[cfg(any(test, feature = "fuzz"))]
+        if let Some(now) = by_hand::HANDS.get() {
+            return now;
+        }
         let since = std::time::Instant::now().duration_since(self.epoch);
         Instant::from_ns(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+/// Time that a test or a fuzzer moves, on its own thread.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) mod by_hand {
+    use cavy_core::Instant;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static HANDS: Cell<Option<Instant>> = const { Cell::new(None) };
+    }
+
+    /// From now on all clocks of this thread show `now`; `None` gives them back their own time.
+    pub(crate) fn set(now: Option<Instant>) {
+        HANDS.set(now);
     }
 }

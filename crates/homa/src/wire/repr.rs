@@ -87,7 +87,7 @@ impl Repr {
         };
         Ok(match view.kind() {
             Type::Data => Repr {
-                kind: Kind::Data(parse_data(view, name, ports)),
+                kind: Kind::Data(parse_data(view, name, ports, dialect)),
                 extent: Extent {
                     message: name,
                     offset_bytes: view.data_offset_bytes(),
@@ -227,7 +227,7 @@ impl Put<'_> {
     }
 }
 
-fn parse_data(view: &View<'_>, name: Message, ports: Ports) -> Data {
+fn parse_data(view: &View<'_>, name: Message, ports: Ports, dialect: &Dialect) -> Data {
     // An acknowledgement for another port of this host, or too far away to be told: NEED_ACK will ask.
     let ack = view.piggybacked_ack().filter(|&(_, port)| port == ports.destination);
     let ack = ack.and_then(|(id, _)| name_difference(id, name.0));
@@ -237,7 +237,7 @@ fn parse_data(view: &View<'_>, name: Message, ports: Ports) -> Data {
         incoming_bytes: view.incoming_bytes(),
         ack: ack.unwrap_or(0),
         cutoffs_version: view.data_cutoffs_version(),
-        backlog,
+        backlog: if dialect.says_backlog { backlog } else { 0 },
         flags: Flags::default()
             .and(Flags::RETRANSMIT, view.is_retransmit())
             .and(Flags::ASKS, !name.is_answer())

@@ -38,6 +38,10 @@ const LINGER: Span = Span::from_ms(5);
 /// ([homa 2.14] case 14), so a late one only makes everybody more patient.
 const TICK_LATE: Span = Span::from_ms(20);
 
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "hostile.rs"]
+pub mod hostile;
+
 /// The machine and its socket.
 pub(super) struct Driver {
     engine: Engine,
@@ -131,27 +135,7 @@ impl Driver {
         shared: Arc<Shared>,
         seed: u64,
     ) -> Result<Driver, ConfigError> {
-        let machine = Homa::new(&options.config)?;
-        let effects_max = machine.effects_max();
-        let mut engine = Engine {
-            dialect: Dialect::of(&options.config),
-            outbox: Outbox::with_capacity(effects_max),
-            asked: Vec::with_capacity(effects_max),
-            machine,
-            rng: Stream::keyed(seed, 0, Purpose::Machine),
-            timers: BTreeMap::new(),
-            peers: Peers::new(options.config.limits.peers),
-            exchanges: Exchanges::default(),
-            handler,
-            shared,
-            counters: Counters::default(),
-            seal: None,
-            refused: Vec::new(),
-            suspects: BTreeMap::new(),
-            closing: None,
-            options: options.clone(),
-        };
-        engine.step(None, None, |machine, cx| machine.start(cx));
+        let engine = Engine::new(options, handler, shared, seed)?;
         let polling = options.polling;
         let outgoing = Vec::with_capacity(BATCH);
         Ok(Driver { engine, wire, outgoing, commands: Vec::new(), polling, settled: true })
@@ -255,6 +239,36 @@ impl Driver {
 }
 
 impl Engine {
+    fn new(
+        options: &Options,
+        handler: Option<Handler>,
+        shared: Arc<Shared>,
+        seed: u64,
+    ) -> Result<Engine, ConfigError> {
+        let machine = Homa::new(&options.config)?;
+        let effects_max = machine.effects_max();
+        let mut engine = Engine {
+            dialect: Dialect::of(&options.config),
+            outbox: Outbox::with_capacity(effects_max),
+            asked: Vec::with_capacity(effects_max),
+            machine,
+            rng: Stream::keyed(seed, 0, Purpose::Machine),
+            timers: BTreeMap::new(),
+            peers: Peers::new(options.config.limits.peers),
+            exchanges: Exchanges::default(),
+            handler,
+            shared,
+            counters: Counters::default(),
+            seal: None,
+            refused: Vec::new(),
+            suspects: BTreeMap::new(),
+            closing: None,
+            options: options.clone(),
+        };
+        engine.step(None, None, |machine, cx| machine.start(cx));
+        Ok(engine)
+    }
+
     fn now(&self) -> Instant {
         self.shared.clock.now()
     }

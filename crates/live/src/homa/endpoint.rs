@@ -66,6 +66,23 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Of an endpoint at `at`, whose names of exchanges begin at a random number.
+    pub(super) fn new(deadline: Span, at: SocketAddr, random: u64) -> std::io::Result<Shared> {
+        Ok(Shared {
+            commands: Mutex::new(Vec::new()),
+            closed: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            // Nobody who has not seen a packet can name an exchange; nor does a restarted process
+            // use the names of the one before. The topmost bits are left for counting up.
+            next_id: AtomicU64::new((random >> 2) & !1),
+            clock: Clock::start(),
+            counters: Mutex::new(Counters::default()),
+            deadline,
+            at,
+        })
+    }
+
     /// A name for a question: even, and never used before.
     pub(super) fn name(&self) -> u64 {
         self.next_id.fetch_add(2, Ordering::Relaxed)
@@ -157,20 +174,7 @@ impl Endpoint {
         rustix::rand::getrandom(&mut random[..], flags).map_err(std::io::Error::from)?;
         let (name, seed) = random.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
-        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let shared = Arc::new(Shared {
-            commands: Mutex::new(Vec::new()),
-            closed: AtomicBool::new(false),
-            asleep: AtomicBool::new(false),
-            event: event.map_err(std::io::Error::from)?,
-            // Nobody who has not seen a packet can name an exchange; nor does a restarted process
-            // use the names of the one before. The topmost bits are left for counting up.
-            next_id: AtomicU64::new((number(name) >> 2) & !1),
-            clock: Clock::start(),
-            counters: Mutex::new(Counters::default()),
-            deadline: options.deadline,
-            at,
-        });
+        let shared = Arc::new(Shared::new(options.deadline, at, number(name))?);
         let seal = options.key.as_ref().map(|key| {
             let seal = Seal::new(key, options.config.limits.peers);
             seal.ok_or_else(|| std::io::Error::other("no random numbers"))

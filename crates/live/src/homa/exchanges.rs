@@ -198,6 +198,12 @@ impl Exchanges {
         answer.is_some()
     }
 
+    /// Bytes of messages that are arriving, as long as they will be.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(super) fn arriving_bytes(&self) -> u64 {
+        self.arriving.values().map(|bytes| bytes.len() as u64).sum()
+    }
+
     /// Bytes of the messages that are kept here.
     pub(super) fn held_bytes(&self) -> u64 {
         self.held_bytes

@@ -45,6 +45,14 @@ pub mod server;
 #[cfg(feature = "tower")]
 mod service;
 
+/// What the fuzzers in `fuzz/` and the replay of their corpus run. No part of the interface.
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz {
+    pub use super::driver::hostile::endpoint;
+    pub use super::seal::forged::sealed;
+}
+
 pub use client::{Call, CallError, Client};
 pub use counters::Counters;
 pub use endpoint::OpenError;

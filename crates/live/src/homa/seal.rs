@@ -167,16 +167,21 @@ fn random() -> Option<Life> {
 impl Seal {
     /// For at most so many peers at once; `None` when the system gives no random numbers.
     pub(super) fn new(key: &Key, peers_max: u32) -> Option<Seal> {
-        Some(Seal {
+        Some(Seal::with_life(key, peers_max, random()?))
+    }
+
+    /// The same with a life that was drawn.
+    fn with_life(key: &Key, peers_max: u32, life: Life) -> Seal {
+        Seal {
             cipher: XChaCha20Poly1305::new(&key.0.into()),
-            life: random()?,
+            life,
             counter: 1,
             windows: BTreeMap::new(),
             contacts: BTreeMap::new(),
             most: (peers_max as usize).max(1),
             told: None,
             ready: VecDeque::new(),
-        })
+        }
     }
 
     /// A packet that waits to be sent as it is.
@@ -377,6 +382,10 @@ fn bound(kind: u8, receiver: &Life) -> [u8; 1 + LIFE_BYTES] {
     about[1..].copy_from_slice(receiver);
     about
 }
+
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "forged.rs"]
+pub mod forged;
 
 #[cfg(test)]
 #[path = "seal_tests.rs"]

@@ -71,6 +71,12 @@ impl Reply {
         self.end(Err(Refusal::Overloaded));
     }
 
+    /// Which question it answers.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(super) fn question(&self) -> QuestionName {
+        self.question
+    }
+
     fn end(&mut self, answer: Result<Bytes, Refusal>) {
         self.sent = true;
         let _ = self.shared.send(Command::Answer { question: self.question, answer });

@@ -1,0 +1,272 @@
+//! An endpoint among peers that mean no good: what the fuzzer `endpoint` runs, and the replay of its
+//! corpus. Whatever they send, what an endpoint holds is bounded by its options, nobody who has not
+//! shown that he receives is sent more than came from him, each call ends once, and nothing stays.
+
+use super::super::server::Handler;
+use super::*;
+use crate::clock::by_hand;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const PEERS: u32 = 6;
+const EXCHANGES: u32 = 8;
+const BUFFER_BYTES: u64 = 9_000;
+const WAITING: u32 = 3;
+const WAITING_BYTES: u64 = 4_000;
+const RATIO: u32 = 1;
+
+fn options() -> Options {
+    let mut options = Options::local();
+    let config = &mut options.config;
+    config.message_max_bytes = 5_000;
+    config.unscheduled_bytes = 2_000;
+    config.limits.peers = PEERS;
+    config.limits.exchanges = EXCHANGES;
+    config.limits.gaps = 4;
+    config.limits.waiting = 16;
+    config.limits.remembered = 8;
+    config.limits.buffer_bytes = BUFFER_BYTES;
+    if let Some(recovery) = &mut config.recovery {
+        recovery.timeout_ticks = 40;
+        recovery.remember_ticks = 60;
+        recovery.resend_wait_max_ticks = 12;
+    }
+    options.calls_max = 4;
+    options.handling_max = 2;
+    options.waiting_max = WAITING;
+    options.waiting_bytes_max = WAITING_BYTES;
+    options.refused_after = Some(Span::from_ms(20));
+    options.unproven_ratio = Some(RATIO);
+    options.deadline = Span::from_ms(50);
+    options
+}
+
+/// Bytes that say what happens next; at their end all is zero.
+struct Script<'a>(&'a [u8]);
+
+impl<'a> Script<'a> {
+    fn next(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+}
+
+/// What went to an address, and what came from it.
+#[derive(Default)]
+struct Account {
+    came: usize,
+    went: usize,
+}
+
+struct Stage {
+    engine: Engine,
+    now: Instant,
+    replies: std::sync::Arc<Mutex<Vec<Reply>>>,
+    accounts: BTreeMap<SocketAddr, Account>,
+    /// Who was called, or was given an answer whose receipt he may have shown.
+    trusted: BTreeSet<SocketAddr>,
+    called: u32,
+    ended: std::sync::Arc<AtomicU32>,
+}
+
+fn address(number: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1 + number % 9], 7_000))
+}
+
+impl Stage {
+    fn new(answers: bool) -> Option<Stage> {
+        let now = Instant::ZERO + Span::from_ms(1);
+        by_hand::set(Some(now));
+        let options = options();
+        let at = SocketAddr::from(([10, 0, 0, 250], 7_000));
+        let shared = Arc::new(Shared::new(options.deadline, at, 400).ok()?);
+        let replies = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let kept = replies.clone();
+        let handler = Handler::new(move |_, reply| {
+            if let Ok(mut kept) = kept.lock() {
+                kept.push(reply);
+            }
+        });
+        let engine = Engine::new(&options, answers.then_some(handler), shared, 1).ok()?;
+        Some(Stage {
+            engine,
+            now,
+            replies,
+            accounts: BTreeMap::new(),
+            trusted: BTreeSet::new(),
+            called: 0,
+            ended: std::sync::Arc::default(),
+        })
+    }
+
+    fn obey(&mut self) {
+        let mut commands = Vec::new();
+        self.engine.shared.take(&mut commands);
+        commands.into_iter().for_each(|command| self.engine.obey(command));
+    }
+
+    fn call(&mut self, to: u8, length: u16) {
+        self.called += 1;
+        let ended = self.ended.clone();
+        let hook = move |_| _ = ended.fetch_add(1, Ordering::Relaxed);
+        let command = Command::Call {
+            id: self.engine.shared.name(),
+            to: Peer { at: address(to), port: super::super::options::SERVER_PORT },
+            bytes: Bytes::from(vec![7; usize::from(length % 6_000)]),
+            until: self.now + self.engine.options.deadline,
+            done: Done::Hook(Box::new(hook)),
+        };
+        self.trusted.insert(address(to));
+        self.engine.obey(command);
+    }
+
+    fn reply(&mut self, which: u8, how: u8) {
+        let Ok(mut replies) = self.replies.lock() else { return };
+        if replies.is_empty() {
+            return;
+        }
+        let reply = {
+            let at = usize::from(which) % replies.len();
+            replies.swap_remove(at)
+        };
+        drop(replies);
+        if let Some(entry) = self.engine.peers.get(reply.question().0) {
+            self.trusted.insert(entry.peer.at);
+        }
+        match how {
+            0 => drop(reply),
+            1 => reply.refuse(),
+            how => reply.send(vec![9; 25 * usize::from(how)]),
+        }
+    }
+
+    fn pass(&mut self, span: Span) {
+        self.now += span;
+        by_hand::set(Some(self.now));
+        self.engine.expire(true);
+    }
+
+    fn pull(&mut self, most: u8) {
+        for _ in 0..most {
+            let Some(packet) = self.engine.pull() else { break };
+            let account = self.accounts.entry(packet.to).or_default();
+            account.went += packet.header_bytes + packet.payload.len();
+        }
+    }
+
+    fn receive(&mut self, from: SocketAddr, packet: &[u8]) {
+        self.accounts.entry(from).or_default().came += packet.len();
+        self.engine.on_bytes(from, &mut packet.to_vec());
+    }
+
+    fn check(&mut self) {
+        self.obey();
+        self.engine.hand_out();
+        self.obey();
+        self.engine.machine.check();
+        for (at, account) in &self.accounts {
+            let most = account.came * RATIO as usize;
+            let honest = account.went <= most || self.trusted.contains(at);
+            assert!(honest, "{at}: {} B came and {} B went", account.came, account.went);
+        }
+        let engine = &self.engine;
+        assert!(engine.peers.len() <= PEERS as usize);
+        assert!(engine.machine.exchange_count() <= EXCHANGES as usize);
+        let (waiting, waiting_bytes) = engine.exchanges.waiting();
+        assert!(waiting <= WAITING as usize && waiting_bytes <= WAITING_BYTES);
+        let arriving = engine.exchanges.arriving_bytes();
+        assert!(arriving <= BUFFER_BYTES, "{arriving} B of messages arrive");
+        assert!(engine.refused.is_empty() && engine.timers.len() <= 4);
+        assert!(engine.suspects.len() <= PEERS as usize);
+    }
+
+    /// Everybody falls silent.
+    fn end(mut self) {
+        for _ in 0..400 {
+            if let Ok(mut replies) = self.replies.lock() {
+                replies.clear();
+            }
+            self.pass(Span::from_ms(1));
+            self.pull(8);
+            self.check();
+        }
+        assert_eq!(self.ended.load(Ordering::Relaxed), self.called, "calls ended");
+        assert_eq!(self.engine.machine.exchange_count(), 0, "exchanges stay");
+        assert_eq!(self.engine.exchanges.message_count(), 0, "messages stay");
+        assert_eq!(self.engine.exchanges.held_bytes(), 0, "bytes stay");
+        by_hand::set(None);
+    }
+}
+
+/// Runs an endpoint through what `script` says.
+pub fn endpoint(script: &[u8]) {
+    let mut script = Script(script);
+    let Some(mut stage) = Stage::new(script.next() & 1 == 0) else { return };
+    for _ in 0..400 {
+        if script.0.is_empty() {
+            break;
+        }
+        match script.next() % 8 {
+            0..=2 => {
+                let from = address(script.next());
+                let length = usize::from(script.next());
+                let bytes = script.take(length);
+                stage.receive(from, bytes);
+            }
+            3 => {
+                // DATA in full, so that not every byte of it has to be found.
+                let (from, length) = (address(script.next()), script.next());
+                let header = script.take(DATA_HEADER_BYTES);
+                let packet = [header, &vec![5; usize::from(length) * 8]].concat();
+                stage.receive(from, &packet);
+            }
+            4 => {
+                let (to, length) = (script.next(), script.next());
+                stage.call(to, u16::from(length) * 40);
+            }
+            5 => {
+                let (which, how) = (script.next(), script.next());
+                stage.reply(which, how);
+            }
+            6 => stage.pass(Span::from_us(u64::from(script.next()) * 100)),
+            _ => {
+                let (most, quoted) = (script.next(), address(script.next()));
+                stage.pull(most % 32);
+                let quote = script.take(usize::from(most / 32) * 8);
+                stage.engine.on_undelivered(quoted, quote);
+            }
+        }
+        stage.check();
+    }
+    stage.end();
+}
+
+const DATA_HEADER_BYTES: usize = cavy_homa::wire::DATA_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_corpus_is_replayed() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/endpoint");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).expect("the corpus") {
+            let path = entry.expect("a file").path();
+            println!("{}", path.display());
+            endpoint(&std::fs::read(path).expect("it can be read"));
+            count += 1;
+        }
+        assert!(count >= 4, "{count}");
+    }
+}
