@@ -27,7 +27,8 @@
 //! has shown that it receives: it acknowledged, granted or asked again for an answer. This stops
 //! reflection by lone packets; it does not stop someone who forges the second packet as well, for
 //! nothing in the format is secret. With a key ([`Options::sealed`]) packets are encrypted and cannot
-//! be forged, altered or said twice ([`seal`]).
+//! be forged, altered or said twice ([`seal`]). Who can do what to an endpoint, and what it keeps at most, is
+//! in `docs/concepts/security.md`.
 //!
 //! **Reading order.** [`options`], [`client`], [`server`]; then `endpoint` (what threads share),
 //! `driver` (the loop) with `exchanges` (whose bytes are where), `peers` and `carrier`; [`seal`] last.

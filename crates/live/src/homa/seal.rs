@@ -9,6 +9,8 @@
 //! A sealed packet is a kind, the sender's *life*, a counter, and the sealed bytes with their tag
 //! (XChaCha20-Poly1305, a library's). A life is 16 random bytes drawn when an endpoint starts; life and
 //! counter are the nonce, so none is used twice, also by endpoints that share the key or start again.
+//! XChaCha20 derives a key from the first 16 bytes of its nonce, which are the life: that is done once a
+//! life and not once a packet, and the key is kept as long as the life's window.
 //! The receiver's life is sealed in without being sent: what was said to an earlier life of the same
 //! address fails. So the receiver must only remember, of each life that it has heard in its own, which
 //! of the last `WINDOW_PACKETS` counters it has seen. When it has heard too many lives it begins a new
@@ -23,9 +25,10 @@ use bytes::Bytes;
 use cavy_core::{Instant, Span};
 use cavy_homa::wire::{COMMON_BYTES, HEADER_MAX_BYTES};
 use chacha20poly1305::aead::AeadInOut as _;
-use chacha20poly1305::{KeyInit as _, Tag, XChaCha20Poly1305, XNonce};
+use chacha20poly1305::{ChaCha20Poly1305, KeyInit as _, Nonce, Tag};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use zeroize::Zeroize as _;
 
 /// Counters of one life that are told apart; older ones are taken for replays.
 pub(super) const WINDOW_PACKETS: u64 = 4_096;
@@ -77,6 +80,12 @@ impl Key {
     }
 }
 
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
@@ -96,15 +105,25 @@ pub(super) enum Opened<'a> {
     Replayed,
 }
 
-/// Which counters of a life were seen.
+/// The cipher of all packets of one life; with [`nonce`] it is XChaCha20-Poly1305 with life and counter
+/// as its nonce. Its key is wiped when it is dropped.
+fn cipher(key: &Key, life: &Life) -> ChaCha20Poly1305 {
+    let mut derived = chacha20::hchacha::<chacha20::R20>((&key.0).into(), life.into());
+    let cipher = ChaCha20Poly1305::new(&derived);
+    derived.as_mut_slice().zeroize();
+    cipher
+}
+
+/// What is known of a life: its cipher, and which of its counters were seen.
 struct Window {
+    cipher: ChaCha20Poly1305,
     highest: u64,
     seen: [u64; (WINDOW_PACKETS / 64) as usize],
 }
 
 impl Window {
-    fn new() -> Window {
-        Window { highest: 0, seen: [0; (WINDOW_PACKETS / 64) as usize] }
+    fn new(cipher: ChaCha20Poly1305) -> Window {
+        Window { cipher, highest: 0, seen: [0; (WINDOW_PACKETS / 64) as usize] }
     }
 
     fn bit(&mut self, counter: u64) -> (&mut u64, u64) {
@@ -145,8 +164,10 @@ struct Contact {
 
 /// Seals and opens the packets of one endpoint.
 pub(super) struct Seal {
-    cipher: XChaCha20Poly1305,
+    key: Key,
     life: Life,
+    /// Of this life.
+    cipher: ChaCha20Poly1305,
     /// The next packet's counter; none is used twice in a life.
     counter: u64,
     windows: BTreeMap<Life, Box<Window>>,
@@ -173,7 +194,8 @@ impl Seal {
     /// The same with a life that was drawn.
     fn with_life(key: &Key, peers_max: u32, life: Life) -> Seal {
         Seal {
-            cipher: XChaCha20Poly1305::new(&key.0.into()),
+            key: key.clone(),
+            cipher: cipher(key, &life),
             life,
             counter: 1,
             windows: BTreeMap::new(),
@@ -241,7 +263,7 @@ impl Seal {
         let mut bytes = Vec::with_capacity(header.len() + packet.payload.len() + TAG_BYTES);
         bytes.extend_from_slice(header);
         bytes.extend_from_slice(&packet.payload);
-        let nonce = nonce(&self.life, counter);
+        let nonce = nonce(counter);
         let about = bound(kind, receiver);
         let tag = self.cipher.encrypt_inout_detached(&nonce, &about, bytes.as_mut_slice().into());
         // It fails for packets of 256 GB only; one without its tag would be dropped where it arrives.
@@ -268,10 +290,15 @@ impl Seal {
         };
         let receiver = if kind == ASK { [0; LIFE_BYTES] } else { self.life };
         let about = bound(kind, &receiver);
-        let nonce = nonce(&life, counter);
+        let nonce = nonce(counter);
         let number = u64::from_be_bytes(counter);
-        let opened =
-            self.cipher.decrypt_inout_detached(&nonce, &about, (&mut *sealed).into(), &tag);
+        // Of a life that is not known a key is kept only when a packet has opened with it.
+        let mut fresh = None;
+        let cipher = match self.windows.get(&life) {
+            Some(window) => &window.cipher,
+            None => fresh.insert(cipher(&self.key, &life)),
+        };
+        let opened = cipher.decrypt_inout_detached(&nonce, &about, (&mut *sealed).into(), &tag);
         if opened.is_err() || life == self.life {
             // It may be a holder of the key who speaks to an earlier life of this endpoint.
             // What he is told is no longer than what he said.
@@ -294,7 +321,7 @@ impl Seal {
                 Err(_) => Opened::Unauthentic,
             },
             _ => {
-                if !self.window(life).is_some_and(|window| window.take(number)) {
+                if !self.window(life, fresh).is_some_and(|window| window.take(number)) {
                     return Opened::Replayed;
                 }
                 let counter = self.counter;
@@ -331,14 +358,18 @@ impl Seal {
         }
     }
 
-    fn window(&mut self, life: Life) -> Option<&mut Window> {
+    /// The window of `life`, with its cipher if that was made just now.
+    fn window(&mut self, life: Life, fresh: Option<ChaCha20Poly1305>) -> Option<&mut Window> {
         if self.windows.len() >= self.most && !self.windows.contains_key(&life) {
             // What is forgotten could be said again; so it was said to somebody else.
             (self.life, self.counter) = (random()?, 1);
+            self.cipher = cipher(&self.key, &self.life);
             self.contacts.values_mut().for_each(|contact| contact.learned_at = 0);
             self.windows.clear();
         }
-        Some(self.windows.entry(life).or_insert_with(|| Box::new(Window::new())))
+        let key = &self.key;
+        let cipher = || fresh.unwrap_or_else(|| cipher(key, &life));
+        Some(self.windows.entry(life).or_insert_with(|| Box::new(Window::new(cipher()))))
     }
 }
 
@@ -369,10 +400,11 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn nonce(life: &Life, counter: [u8; COUNTER_BYTES]) -> XNonce {
-    let mut nonce = [0; LIFE_BYTES + COUNTER_BYTES];
-    nonce[..LIFE_BYTES].copy_from_slice(life);
-    nonce[LIFE_BYTES..].copy_from_slice(&counter);
+/// What XChaCha20 makes of the rest of its nonce, for the cipher of a life.
+fn nonce(counter: [u8; COUNTER_BYTES]) -> Nonce {
+    const ZEROS: usize = 4;
+    let mut nonce = [0; ZEROS + COUNTER_BYTES];
+    nonce[ZEROS..].copy_from_slice(&counter);
     nonce.into()
 }
 
