@@ -210,7 +210,7 @@ impl Homa {
         let exchange = &mut self.exchanges[slot];
         if exchange.mine() {
             let (id, peer) = (exchange.id, exchange.peer);
-            cx.emit(Effect::Released { message: Message(id) });
+            cx.emit(Effect::Released { peer: from, message: Message(id) });
             self.end(slot, cx);
             self.raise_incast_threshold();
             if self.config.recovery.is_some() && !self.config.forget_answers {

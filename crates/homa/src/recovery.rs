@@ -163,11 +163,11 @@ impl Homa {
         let (own, arriving) = (exchange.own_name(), exchange.inb.live);
         if exchange.mine() {
             cx.emit(Effect::Failed { peer, message: own, why });
-            cx.emit(Effect::Released { message: own });
+            cx.emit(Effect::Released { peer, message: own });
         } else if exchange.out.live {
             let why = if exchange.out.all_sent() { Why::Unacknowledged } else { why };
             cx.emit(Effect::Failed { peer, message: own, why });
-            cx.emit(Effect::Released { message: own });
+            cx.emit(Effect::Released { peer, message: own });
             self.remember(slot);
         } else if arriving {
             cx.emit(Effect::Failed { peer, message: exchange.peer_name(), why });
@@ -179,7 +179,7 @@ impl Homa {
         // Only whoever named an exchange can take it back.
         let found = self.exchanges.find(Owner::Me, message.0);
         if let Some(slot) = found.filter(|_| !message.is_answer()) {
-            cx.emit(Effect::Released { message });
+            cx.emit(Effect::Released { peer: self.exchanges[slot].node, message });
             self.end(slot, cx);
         }
     }
@@ -276,7 +276,7 @@ impl Homa {
         } else if exchange.out.live && exchange.out.all_sent() {
             // Whoever asked has no use for the answer, most likely because it has it.
             let message = exchange.own_name();
-            cx.emit(Effect::Released { message });
+            cx.emit(Effect::Released { peer: from, message });
             self.remember(slot);
             self.end(slot, cx);
         } else if !exchange.serving {
@@ -359,7 +359,7 @@ impl Homa {
             match slot.filter(|&slot| !self.exchanges[slot].asks) {
                 Some(slot) => {
                     self.pulse_answered(slot, cx.now());
-                    cx.emit(Effect::Released { message: name.question() });
+                    cx.emit(Effect::Released { peer: from, message: name.question() });
                     self.end(slot, cx);
                 }
                 None => self.counters.stale += 1,
@@ -381,7 +381,8 @@ impl Homa {
             self.counters.stale += 1;
             return;
         };
-        cx.emit(Effect::Released { message: self.exchanges[slot].own_name() });
+        let message = self.exchanges[slot].own_name();
+        cx.emit(Effect::Released { peer: from, message });
         self.remember(slot);
         self.end(slot, cx);
     }

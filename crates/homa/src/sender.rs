@@ -363,7 +363,7 @@ impl Homa {
         };
         if forget {
             let message = exchange.own_name();
-            cx.emit(Effect::Released { message });
+            cx.emit(Effect::Released { peer: exchange.node, message });
             if answer {
                 self.remember(slot);
             }

@@ -126,7 +126,7 @@ fn case_8_late_data_after_a_cancel() {
     talk.submit(PEER, 2, 100, true);
     talk.pull_all();
     talk.input(Input::Cancel { message: Message(2) });
-    assert_eq!(talk.effects, [Effect::Released { message: Message(2) }]);
+    assert_eq!(talk.effects, [Effect::Released { peer: Node(PEER), message: Message(2) }]);
     talk.rx(PEER, 3, data(300, 0, 100, 300, Flags::default()));
     let sent = talk.pull_all();
     assert_eq!(sent.len(), 1);

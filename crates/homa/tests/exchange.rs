@@ -125,7 +125,7 @@ fn clause_2_11_timeouts_report_failure() {
         talk.effects,
         [
             Effect::Failed { peer: Node(1), message: Message(2), why },
-            Effect::Released { message: Message(2) },
+            Effect::Released { peer: Node(1), message: Message(2) },
             Effect::Failed { peer: Node(3), message: Message(4), why },
         ]
     );
@@ -170,7 +170,7 @@ fn clause_2_12_an_answer_is_kept_until_acknowledged() {
     assert_eq!(talk.pull_all()[0].header.kind, Kind::NeedAck, "two ticks after the last byte");
     talk.effects.clear();
     talk.rx(1, 2, Kind::Ack(Default::default()));
-    assert_eq!(talk.effects, [Effect::Released { message: Message(3) }]);
+    assert_eq!(talk.effects, [Effect::Released { peer: Node(1), message: Message(3) }]);
     // The question comes once more, late: it is not carried out again ([homa 8.2] point 10).
     talk.rx(1, 2, data(50, 0, 50, 50, Flags::ASKS));
     assert!(talk.delivered().is_empty());
@@ -247,4 +247,19 @@ fn a_question_whose_answer_cannot_be_sent_is_over_and_is_not_carried_out_again()
     assert_eq!(talk.effects, [], "known to be over");
     talk.answer(1, 40, 10);
     assert!(matches!(talk.effects[..], [Effect::Failed { why: Why::Name, .. }]));
+}
+
+#[test]
+fn of_two_clients_with_one_name_it_is_said_whose_answer_is_released() {
+    let mut talk = Talk::new(&small());
+    for peer in [1, 3] {
+        talk.rx(peer, 2, data(50, 0, 50, 50, Flags::ASKS));
+        talk.answer(peer, 2, 50);
+    }
+    talk.pull_all();
+    for peer in [3, 1] {
+        talk.effects.clear();
+        talk.rx(peer, 2, Kind::Ack(Default::default()));
+        assert_eq!(talk.effects, [Effect::Released { peer: Node(peer), message: Message(3) }]);
+    }
 }

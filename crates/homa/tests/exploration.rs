@@ -102,7 +102,7 @@ impl State {
                 assert_eq!(*answered, 1, "{message:?} delivered twice");
             }
             Effect::Failed { message, .. } if node == 0 => self.fates[fate(message)][2] += 1,
-            Effect::Released { message } if node == 0 => self.fates[fate(message)][3] += 1,
+            Effect::Released { message, .. } if node == 0 => self.fates[fate(message)][3] += 1,
             _ => {}
         }
     }

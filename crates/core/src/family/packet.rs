@@ -119,6 +119,9 @@ pub enum Effect<W> {
     },
     /// The bytes of a message this node sent are not needed any more.
     Released {
+        /// Whom it was for. An answer bears the name that its receiver chose, and two may choose the
+        /// same.
+        peer: Node,
         /// The message.
         message: Message,
     },

@@ -352,8 +352,8 @@ impl<H: Copy, S: Reuse, R: Reuse> Endpoint<H, S, R> {
 
     /// The message in `slot` was acknowledged as a whole.
     pub fn release(&mut self, slot: u32, cx: &mut EndCx<'_>) {
-        if let Some((_, message)) = self.outgoing.key(slot) {
-            cx.emit(Effect::Released { message });
+        if let Some((peer, message)) = self.outgoing.key(slot) {
+            cx.emit(Effect::Released { peer, message });
             self.close(slot);
         }
     }

@@ -160,7 +160,7 @@ impl<M: Rival, F: Fn() -> M> Environment for Line<M, F> {
                     self.push(at, Turn::Input(Input::Rx { from, header, payload, seen }));
                 }
             }
-            Done::Effect(Effect::Delivered { message, .. } | Effect::Released { message }) => {
+            Done::Effect(Effect::Delivered { message, .. } | Effect::Released { message, .. }) => {
                 *self.ended.entry(*message).or_default() += 1;
             }
             Done::Effect(Effect::Failed { message, why, .. }) => {

@@ -316,12 +316,9 @@ impl<M: Rival> Network<M> {
                     self.settle(here.0);
                 }
             }
-            Effect::Released { message } => {
-                let mut named = self.fates.iter_mut();
-                let live = |key: &(Node, Node, Message), fate: &Fate| {
-                    key.0 == here && key.2 == message && fate.delivered.is_some() && !fate.released
-                };
-                let (_, fate) = named.find(|(key, fate)| live(key, fate)).expect("one to release");
+            Effect::Released { peer, message } => {
+                let fate = self.fate(here, peer, message);
+                assert!(fate.delivered.is_some() && !fate.released, "{message:?} released");
                 fate.released = true;
             }
             Effect::Failed { peer, message, why } => {

@@ -291,7 +291,7 @@ impl<M: Host> Toy<M> {
                     self.at(at, node, input);
                 }
             }
-            Effect::Released { message } => {
+            Effect::Released { message, .. } => {
                 let name = (node, node, message);
                 if let Some(fate) = self.fates.get_mut(&name) {
                     fate.released += 1;

@@ -265,7 +265,7 @@ impl Engine {
             closing: None,
             options: options.clone(),
         };
-        engine.step(None, None, |machine, cx| machine.start(cx));
+        engine.step(None, |machine, cx| machine.start(cx));
         Ok(engine)
     }
 
@@ -273,21 +273,18 @@ impl Engine {
         self.shared.clock.now()
     }
 
-    /// One step of the machine, and all that it asks for. `about` is the peer that the step is about,
-    /// where there is one.
+    /// One step of the machine, and all that it asks for.
     fn step(
         &mut self,
-        about: Option<Node>,
         arrived: Option<Arrived<'_>>,
         act: impl FnOnce(&mut Homa, &mut Cx<'_, Effect<Why>, Timer>),
     ) {
         let mut cx = Cx::new(self.shared.clock.now(), &mut self.rng, &mut self.outbox);
         act(&mut self.machine, &mut cx);
-        self.settle(about, arrived);
+        self.settle(arrived);
     }
 
-    fn settle(&mut self, about: Option<Node>, arrived: Option<Arrived<'_>>) {
-        let mut about = about;
+    fn settle(&mut self, arrived: Option<Arrived<'_>>) {
         let mut asked = std::mem::take(&mut self.asked);
         asked.extend(self.outbox.drain());
         for out in asked.drain(..) {
@@ -303,14 +300,11 @@ impl Engine {
                     self.delivered(from, message);
                 }
                 Out::Effect(Effect::Failed { peer, message, why }) => {
-                    about = Some(peer);
                     self.failed(peer, message, why);
                 }
-                Out::Effect(Effect::Released { message }) => {
-                    // An answer's name is its client's, and two clients may choose the same one.
-                    // Whose it is, the packet says that released it, or the failure just before.
-                    if let (true, Some(node)) = (message.is_answer(), about) {
-                        self.forget_answer((node, message.question().0));
+                Out::Effect(Effect::Released { peer, message }) => {
+                    if message.is_answer() {
+                        self.forget_answer((peer, message.question().0));
                     }
                 }
             }
@@ -396,7 +390,7 @@ impl Engine {
 
     fn answer(&mut self, (to, id): QuestionName, length_bytes: u32) {
         let input = Input::Answer { to, question: Message(id), length_bytes };
-        self.step(Some(to), None, |machine, cx| machine.handle(input, cx));
+        self.step(None, |machine, cx| machine.handle(input, cx));
     }
 
     fn obey(&mut self, command: Command) {
@@ -474,13 +468,13 @@ impl Engine {
         self.exchanges.begin_call(id, Open { to: node, bytes, until, done });
         let message = Message(id);
         let input = Input::Submit { to: node, message, length_bytes: length, asks: true };
-        self.step(Some(node), None, |machine, cx| machine.handle(input, cx));
+        self.step(None, |machine, cx| machine.handle(input, cx));
         Ok(())
     }
 
     fn cancel(&mut self, id: u64) {
         let input = Input::Cancel { message: Message(id) };
-        self.step(None, None, |machine, cx| machine.handle(input, cx));
+        self.step(None, |machine, cx| machine.handle(input, cx));
     }
 
     fn on_bytes(&mut self, from: std::net::SocketAddr, bytes: &mut [u8]) {
@@ -536,7 +530,7 @@ impl Engine {
         let arrived = Arrived { repr: &repr, payload: view.payload() };
         let (header, payload) = (repr.header(), repr.extent);
         let input = Input::Rx { from: node, header, payload, seen: Seen::default() };
-        self.step(Some(node), Some(arrived), |machine, cx| machine.handle(input, cx));
+        self.step(Some(arrived), |machine, cx| machine.handle(input, cx));
     }
 
     /// ICMP says that nobody listens at `to`, to which a packet with this beginning was sent.
@@ -603,7 +597,7 @@ impl Engine {
             let late = if timer == Timer::Tick { patience } else { Span::ZERO };
             if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
                 self.timers.remove(&timer);
-                self.step(None, None, |machine, cx| machine.expire(timer, cx));
+                self.step(None, |machine, cx| machine.expire(timer, cx));
                 any = true;
             }
         }
@@ -662,7 +656,7 @@ impl Engine {
                 Some(seal) => seal.seal(packet, now),
                 None => Some(packet),
             });
-            self.settle(pulled.as_ref().map(|packet| packet.to), None);
+            self.settle(None);
             if outgoing.is_some() || pulled.is_none() {
                 return outgoing;
             }
