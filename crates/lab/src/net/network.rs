@@ -24,6 +24,10 @@ pub struct Network {
     pub hosts: Hosts,
     /// Headers below the protocol.
     pub framing: Framing,
+    /// Links as a kernel's token bucket makes them (Linux `htb`): what is sent is at the other end at
+    /// once, and as long as it is less than so many bytes ahead of the rate, so is the next packet.
+    /// `None`, and always in the source: a packet is there when its last bit is.
+    pub burst_bytes: Option<u32>,
 }
 
 impl Network {
@@ -39,6 +43,7 @@ impl Network {
             switch_latency: Span::from_ns(250),
             hosts: Hosts::default(),
             framing: Framing::default(),
+            burst_bytes: None,
         }
     }
 

@@ -46,8 +46,10 @@ pub(super) struct Port {
     pub faulty: bool,
     /// An event at `busy_until` is pending.
     pub armed: bool,
-    /// When the packet on the wire has left.
+    /// When the packet on the wire has left; with a bucket, when it has tokens again, which may be past.
     pub busy_until: Ps,
+    /// How far a bucket may be ahead of its rate; `None` for a wire.
+    pub burst: Option<Ps>,
     /// Level and rank of that packet.
     serving: (u8, u32),
     order: Order,
@@ -76,6 +78,7 @@ impl Port {
             faulty: false,
             armed: false,
             busy_until: 0,
+            burst: None,
             serving: (0, 0),
             order,
             heads: [NIL; 8],
@@ -121,6 +124,12 @@ impl Port {
         self.record.since = now;
     }
 
+    /// When it may send again, at the earliest now.
+    #[inline]
+    pub(super) fn free_at(&self, now: Ps) -> Ps {
+        self.busy_until.max(now)
+    }
+
     /// Puts a packet on the wire; when it has left.
     #[inline]
     pub(super) fn begin<H: Copy>(&mut self, packets: &Packets<H>, index: u32, now: Ps) -> Ps {
@@ -128,7 +137,12 @@ impl Port {
         self.serving = (packet.priority, packet.rank);
         self.record.sent_packets += 1;
         self.record.sent_bytes += u64::from(packet.wire_bytes);
-        self.busy_until = now + self.rate.time(u32::from(packet.wire_bytes));
+        let time = self.rate.time(u32::from(packet.wire_bytes));
+        if let Some(burst) = self.burst {
+            self.busy_until = self.busy_until.max(now.saturating_sub(burst)) + time;
+            return now;
+        }
+        self.busy_until = now + time;
         self.busy_until
     }
 

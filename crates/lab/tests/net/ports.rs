@@ -226,3 +226,16 @@ fn shortest_frames_take_84_bytes() {
     let times: Vec<u64> = log.received_at.iter().map(|&(_, at)| at).collect();
     assert_eq!(times[1] - times[0], 84 * 800);
 }
+
+#[test]
+fn a_bucket_lets_a_burst_pass_at_once_and_then_keeps_its_rate() {
+    let wire = star(Order::Fifo, Buffer::Unlimited);
+    let bucket = Network { burst_bytes: Some(1_000), ..wire.clone() };
+    let list = arrive_apart(&[1400; 3], 1_000);
+    let (_, slow, _) = play(wire, flat, list.clone());
+    let (_, log, _) = play(bucket, flat, list);
+    // A frame takes 1182.4 ns, of which the full bucket spares 800; the third waits for the second's.
+    assert_eq!(log.delays, [(1400, 0, 0), (1400, 381_400, 0), (1400, 1_562_800, 0)]);
+    // What is within the burst takes no time on either link.
+    assert_eq!(slow.received_at[0].1 - log.received_at[0].1, 2 * 1_182_400);
+}

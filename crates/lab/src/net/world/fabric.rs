@@ -71,7 +71,7 @@ where
         let waiting = state.waiting_bytes;
         if !state.armed {
             state.armed = true;
-            let free_at = state.busy_until;
+            let free_at = state.free_at(now);
             self.push(free_at, Class::Completion, port);
         }
         if is_shared(self.setup.network.buffer) {
@@ -237,7 +237,7 @@ where
             let state = &mut self.ports[port as usize];
             if state.waiting_packets > 0 || state.class == PortClass::Nic {
                 state.armed = true;
-                let free_at = state.busy_until;
+                let free_at = state.free_at(now);
                 self.push(free_at, Class::Completion, port);
             }
         }

@@ -367,7 +367,7 @@ where
         if !state.armed {
             // The card says when it has sent this, so that the transport is asked again.
             state.armed = true;
-            let free_at = state.busy_until;
+            let free_at = state.free_at(self.now);
             self.push(free_at, Class::Completion, port);
         }
     }
