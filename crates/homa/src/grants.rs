@@ -144,7 +144,12 @@ impl Homa {
             let inb = &self.exchanges[slot].inb;
             let to = inb.received.bytes.saturating_add(window).min(inb.length);
             let headroom = u64::from(incoming_max).saturating_sub(self.incoming_bytes);
-            let more = u64::from(to.saturating_sub(inb.granted)).min(headroom) as u32;
+            let mut more = u64::from(to.saturating_sub(inb.granted)).min(headroom) as u32;
+            // Whoever grants several packets at a time wants whole ones: a part costs a header as well.
+            let packet = self.config.scheduled_packet_bytes;
+            if increment > packet && inb.granted + more < inb.length {
+                more -= more % packet;
+            }
             if more > 0 && (more >= increment || inb.granted + more == inb.length) {
                 let to = inb.granted + more;
                 let level = self.boosted(slot, self.ranked_level(rank));

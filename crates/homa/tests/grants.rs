@@ -118,6 +118,23 @@ fn clause_2_7_linux_window() {
     assert!(talk.homa.incoming_bytes() <= 400_000 + unscheduled);
 }
 
+/// [homa 2.7] LX, and whoever grants several packets at a time: those do not cut packets, for the second
+/// half of one takes a header as well.
+#[test]
+fn clause_2_7_several_packets_are_whole_ones() {
+    for (increment_bytes, granted) in [(100, 1_275), (200, 1_200)] {
+        let granting = Granting::Windows {
+            overcommit: 2,
+            window_bytes: 0,
+            incoming_max_bytes: 2_350,
+            increment_bytes,
+        };
+        let mut talk = Talk::new(&Config { granting, oldest_grants: None, ..small() });
+        talk.rx(1, 2, long(0, 50_000));
+        assert_eq!(levels(&mut talk), [(1, granted, 0)]);
+    }
+}
+
 /// [homa 3.1]: five packets beyond the window, for every message, at level 0.
 #[test]
 fn clause_3_1_basic_grants_everybody() {
