@@ -29,6 +29,9 @@ use std::num::NonZeroU64;
 /// Batches sent before the thread looks for packets that came in.
 const SEND_BATCHES: usize = 2;
 
+/// Before a sleep that may be as long, others are told what was counted.
+const PUBLISH_BEFORE: Span = Span::from_ms(1);
+
 /// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
 const LINGER: Span = Span::from_ms(5);
 
@@ -52,6 +55,8 @@ pub(super) struct Driver {
     polling: Polling,
     /// The socket was empty, and nothing waits to be sent.
     settled: bool,
+    /// There may be packets in the socket: false when the system has just said that there are none.
+    readable: bool,
 }
 
 /// The machine, and what its names stand for.
@@ -97,7 +102,10 @@ pub(super) fn run(mut driver: Driver) {
         let mut busy = driver.obey();
         busy |= driver.receive(&mut heads);
         busy |= driver.engine.expire(driver.settled);
-        busy |= driver.engine.hand_out() && driver.obey();
+        while driver.engine.hand_out() {
+            busy = true;
+            driver.obey();
+        }
         busy |= driver.transmit(&mut heads);
         let now = driver.engine.now();
         if busy {
@@ -107,10 +115,13 @@ pub(super) fn run(mut driver: Driver) {
             break;
         }
         rounds = rounds.wrapping_add(1);
-        if !busy || rounds.is_multiple_of(16) {
+        if rounds.is_multiple_of(16) {
             driver.engine.publish();
         }
-        if busy && driver.outgoing.is_empty() {
+        // Who does not poll need not look twice: the system says at once when there is more.
+        let looks_twice = driver.polling != Polling::Block || !driver.settled;
+        if busy && driver.outgoing.is_empty() && looks_twice {
+            driver.readable = true;
             continue;
         }
         let looks_on = match driver.polling {
@@ -120,6 +131,7 @@ pub(super) fn run(mut driver: Driver) {
         };
         if looks_on && driver.outgoing.is_empty() {
             std::hint::spin_loop();
+            driver.readable = true;
         } else {
             driver.sleep(now);
         }
@@ -138,7 +150,15 @@ impl Driver {
         let engine = Engine::new(options, handler, shared, seed)?;
         let polling = options.polling;
         let outgoing = Vec::with_capacity(BATCH);
-        Ok(Driver { engine, wire, outgoing, commands: Vec::new(), polling, settled: true })
+        Ok(Driver {
+            engine,
+            wire,
+            outgoing,
+            commands: Vec::new(),
+            polling,
+            settled: true,
+            readable: true,
+        })
     }
 
     /// The same, with packets sealed if there is a seal.
@@ -158,7 +178,7 @@ impl Driver {
     }
 
     fn receive(&mut self, heads: &mut Heads) -> bool {
-        let got = self.wire.receive(heads);
+        let got = if self.readable { self.wire.receive(heads) } else { 0 };
         self.settled &= got < BATCH;
         for at in 0..got {
             self.engine.counters.packets_received += 1;
@@ -210,11 +230,15 @@ impl Driver {
 
     /// Waits for a packet, a command, a timer, or room in the socket.
     fn sleep(&mut self, now: Instant) {
+        self.readable = true;
         if !self.engine.shared.doze() {
             self.engine.shared.wake();
             return;
         }
         let timeout = self.engine.next_time().map(|at| at.since(now).as_ns());
+        if timeout.is_none_or(|ns| ns >= PUBLISH_BEFORE.as_ns()) {
+            self.engine.publish();
+        }
         let timeout = timeout.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
@@ -228,6 +252,7 @@ impl Driver {
         // Interrupted or not, the loop looks at everything.
         let _ = poll(&mut fds, timeout.as_ref());
         let rung = !fds[1].revents().is_empty();
+        self.readable = !fds[0].revents().is_empty();
         if fds[0].revents().contains(PollFlags::ERR) {
             self.wire.has_reports();
         }
