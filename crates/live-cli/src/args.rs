@@ -402,6 +402,11 @@ pub struct HomaStudy {
     /// What to measure; both when absent.
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<HomaPart>,
+    /// Take runs that the folder of `--out` has of the same messages, instead of running them again.
+    /// Every run is kept there as it ends, so that Ctrl-C costs no more than one. A run in doubt is
+    /// run again, at most three times in all.
+    #[arg(long)]
+    pub resume: bool,
 }
 
 /// A part of the study of Homa.

@@ -54,6 +54,15 @@ impl Plan {
     /// Room for what waits at a host's own interface.
     pub const HOST_QUEUE_BYTES: u64 = 1 << 20;
 
+    /// How far a link may be ahead of its rate.
+    pub const BURST_BYTES: u32 = script::BURST_BYTES;
+
+    /// What `packets` of so many `bytes` in all, as the kernel counts them, take of a link, where none is
+    /// shorter than the shortest frame.
+    pub fn wire_bytes(packets: u64, bytes: u64) -> u64 {
+        bytes + packets * u64::from(script::UNCOUNTED_BYTES)
+    }
+
     /// Hosts at 100 Mb/s: slow enough that a packet takes longer than the software that sends it
     /// `[homa 7.6]`. A quarter of a megabyte a level is what a shallow switch has for a port.
     pub fn slow(hosts: u16) -> Plan {
@@ -87,6 +96,7 @@ impl Testbed {
         // From here on, dropping it removes whatever is there.
         let mut testbed = Testbed { plan, owner, hosts: Vec::new() };
         script::build(&plan, &testbed.owner)?;
+        script::spare_filters(&testbed.owner)?;
         for host in 0..plan.hosts {
             testbed.hosts.push(Space::open(&testbed.owner.host(host))?);
         }
@@ -120,9 +130,15 @@ impl Testbed {
     /// # Errors
     /// When `tc` fails or says what is not understood.
     pub fn ports(&self) -> Result<Vec<PortCounters>, Fault> {
-        (0..self.plan.hosts)
-            .map(|host| queues::read(&self.owner.switch(), &script::port(host)))
-            .collect()
+        (0..self.plan.hosts).map(|host| self.port(host)).collect()
+    }
+
+    /// What the switch's port to one host has counted so far.
+    ///
+    /// # Errors
+    /// As [`Testbed::ports`].
+    pub fn port(&self, host: u16) -> Result<PortCounters, Fault> {
+        queues::read(&self.owner.switch(), &script::port(host))
     }
 
     /// Packets that found no room at a host's own interface so far, all hosts together.

@@ -1,15 +1,16 @@
 //! What `ip` and `tc` are told `[homa 7.5]`.
 
 use super::owner::Owner;
+use super::space::Space;
 use super::{LEVELS, Plan, tools};
 use crate::faults::Fault;
 
 /// What an Ethernet link carries beside the frame that the kernel counts: check 4, preamble 8, gap 12.
-const UNCOUNTED_BYTES: u32 = 24;
+pub const UNCOUNTED_BYTES: u32 = 24;
 /// The shortest frame with all of these.
 const FRAME_MIN_BYTES: u32 = 84;
 /// Two packets at once, so that a timer may be a little late.
-const BURST: &str = "burst 3kb cburst 3kb";
+pub const BURST_BYTES: u32 = 3 << 10;
 /// A full frame.
 const QUANTUM_BYTES: u32 = 1514;
 
@@ -66,6 +67,18 @@ pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Fault> {
     set_levels(plan, owner, plan.levels)
 }
 
+/// A kernel with netfilter for bridges would show each packet to the tables of IP, at each port. A switch
+/// has none.
+pub fn spare_filters(owner: &Owner) -> Result<(), Fault> {
+    const TABLES: [&str; 2] = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
+    Space::open(&owner.switch())?.within(|| {
+        for table in TABLES {
+            // A kernel without has no such file.
+            let _ = std::fs::write(format!("/proc/sys/net/bridge/{table}"), "0");
+        }
+    })
+}
+
 /// A class of htb as the link sees packets.
 fn class(
     device: &str,
@@ -78,7 +91,7 @@ fn class(
     let rate = plan.link_bits_per_s;
     format!(
         "class add dev {device} parent {parent} classid {id} htb rate {guaranteed} ceil {rate}bit \
-         {BURST} quantum {QUANTUM_BYTES} overhead {UNCOUNTED_BYTES} mpu {FRAME_MIN_BYTES} {rest}"
+         burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES} overhead {UNCOUNTED_BYTES} mpu {FRAME_MIN_BYTES} {rest}"
     )
 }
 

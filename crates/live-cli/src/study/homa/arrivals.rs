@@ -103,7 +103,7 @@ impl Demand {
 
     /// What Homa is tuned to.
     pub fn tuning(&self) -> Tuning<'_> {
-        Tuning { like: self.workload, sizes: &self.sizes }
+        Tuning { like: self.workload, sizes: &self.sizes, boosts_tails: false }
     }
 
     /// The longest of the shorter half of messages.

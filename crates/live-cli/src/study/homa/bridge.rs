@@ -1,6 +1,6 @@
 //! What the lab says of the same messages on a network of the same shape `[homa 7.6]`.
 
-use super::arrivals::{ANSWER_BYTES, Arrivals, Demand};
+use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, PACKET_BYTES};
 use super::peers;
 use super::slowdown::{Tally, Time, ideal_us, network};
 use crate::args::HomaPeer;
@@ -8,7 +8,6 @@ use crate::faults::Fault;
 use crate::testbed::Plan;
 use cavy_core::Span;
 use cavy_core::family::Node;
-use cavy_homa::wire::DATA_BYTES;
 use cavy_homa::{Config, Homa};
 use cavy_lab::net::traffic::{OpenTraffic, Submission, Traffic};
 use cavy_lab::net::{self, Done, Ideal, Observer, PS_PER_NS, Ps, Setup};
@@ -45,36 +44,45 @@ impl<M: ?Sized, H> Observer<M, H> for Watch<'_> {
     }
 }
 
-/// What sending or receiving one packet takes in software: a quarter of what an idle round trip of the
-/// shortest message takes beyond its four times on a link.
-pub fn software(idle: Span, demand: &Demand, plan: &Plan) -> Span {
-    let lower = DATA_BYTES as u32 + super::arrivals::LOWER_BYTES;
-    let bytes = u64::from(demand.sizes.quantile(0.0) + ANSWER_BYTES + 2 * lower);
-    let links_ns = 2 * bytes * 8_000_000_000 / plan.link_bits_per_s;
-    Span::from_ns(idle.as_ns().saturating_sub(links_ns) / 4)
+/// What sending or receiving one packet takes in software: a quarter of an idle round trip of the
+/// shortest message, for which the buckets that are the testbed's links take no time.
+pub fn software(idle: Span) -> Span {
+    Span::from_ns(idle.as_ns() / 4)
 }
 
-/// What the lab predicts for Homa with eight levels.
+/// What the lab predicts.
+#[derive(Clone, Debug, Default)]
+pub struct Predicted {
+    /// Times of messages.
+    pub tally: Tally,
+    /// Full packets' worth of payload that was sent again.
+    pub sent_again: u64,
+}
+
+/// What the lab predicts for a Homa.
 pub fn predict(
+    peer: HomaPeer,
     demand: &Demand,
     arrivals: &Arrivals,
     plan: &Plan,
     software: Span,
     ideal: &Ideal,
-) -> Result<Tally, Fault> {
-    let mut setup =
-        Setup::new(network(plan, software)?, arrivals.seed, arrivals.length, demand.bins.clone());
+) -> Result<Predicted, Fault> {
+    let mut network = network(plan, software)?;
+    network.burst_bytes = Some(Plan::BURST_BYTES);
+    let mut setup = Setup::new(network, arrivals.seed, arrivals.length, demand.bins.clone());
     setup.warmup = arrivals.warmup;
     setup.drain = Span::from_ms(5_000);
     setup.check().map_err(|error| Fault::new(error.to_string()))?;
     // The lab's network card asks for one packet at a time.
-    let config = Config { pacing: None, ..peers::config(HomaPeer::Homa, plan, demand.tuning())? };
+    let config = Config { pacing: None, ..peers::config(peer, plan, demand.tuning())? };
     Homa::new(&config).map_err(|error| Fault::new(error.to_string()))?;
     let make = |_| Homa::new(&config).unwrap_or_else(|error| unreachable!("made before: {error}"));
     let traffic = ShortAnswers(demand.traffic(plan.hosts, arrivals.seed)?);
     let mut watch = Watch { ideal, tally: Tally::default() };
-    net::run(&setup, make, traffic, &mut Heap4::new(), &mut watch);
-    Ok(watch.tally)
+    let report = net::run(&setup, make, traffic, &mut Heap4::new(), &mut watch);
+    let sent_again = report.retransmitted_bytes / u64::from(PACKET_BYTES);
+    Ok(Predicted { tally: watch.tally, sent_again })
 }
 
 /// One bin, measured and predicted.
@@ -109,7 +117,12 @@ pub fn compare(demand: &Demand, measured: &Tally, predicted: &Tally) -> Vec<Comp
 }
 
 /// As a table.
-pub fn table(demand: &Demand, compared: &[Compared]) -> Table {
+pub fn table(
+    peer: HomaPeer,
+    demand: &Demand,
+    compared: &[Compared],
+    sent_again: (u64, u64),
+) -> Table {
     let columns = [
         "up to (B)",
         "messages",
@@ -131,10 +144,14 @@ pub fn table(demand: &Demand, compared: &[Compared]) -> Table {
         row
     };
     Table {
-        id: format!("bridge-{}", demand.id()),
+        id: format!("bridge-{}-{}", demand.id(), peer.name()),
         title: format!(
-            "{}: Homa P8 measured, and predicted by the lab with the same messages",
-            demand.label()
+            "{}: {} measured, and predicted by the lab with the same messages; packets sent again: {} \
+             measured, {} predicted",
+            demand.label(),
+            peer.label(),
+            sent_again.0,
+            sent_again.1
         ),
         columns: columns.map(str::to_string).to_vec(),
         rows: compared.iter().map(row).collect(),

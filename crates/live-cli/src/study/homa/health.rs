@@ -5,13 +5,15 @@ use crate::faults::Fault;
 use crate::testbed::Testbed;
 use crate::testbed::queues::PortCounters;
 use cavy_core::Span;
+use cavy_live::load::machine::scheduling_here;
+use serde::{Deserialize, Serialize};
 use std::fs;
 
 /// Counters at one moment.
 #[derive(Debug)]
 pub struct Moment {
-    /// Of all processors: working, stolen, all.
-    ticks: (u64, u64, u64),
+    /// Of all processors: working, stolen, all, and of the first those for interrupts and packets.
+    ticks: (u64, u64, u64, u64),
     /// Of this process.
     own_ticks: u64,
     /// Waited for a processor, in nanoseconds, and how often threads were given one.
@@ -22,13 +24,17 @@ pub struct Moment {
 }
 
 /// What lies between two moments.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Health {
     /// Share of all processor time that was used, by whomever.
     pub busy_ratio: f64,
     /// By this process: hosts, transports and generator. What the kernel does for packets that arrive
     /// is partly counted here and partly with nobody.
     pub own_ratio: f64,
+    /// By the kernel for interrupts and packets, whoever was running; partly in the former as well.
+    pub kernel_ratio: f64,
+    /// This process goes before all ordinary ones (`chrt --fifo`).
+    pub goes_first: bool,
     /// Taken by other machines.
     pub steal_ratio: f64,
     /// Mean time that a thread which could run waited for a processor.
@@ -70,6 +76,8 @@ impl Moment {
         let mut health = Health {
             busy_ratio: share(self.ticks.0, before.ticks.0),
             own_ratio: share(self.own_ticks, before.own_ticks),
+            kernel_ratio: share(self.ticks.3, before.ticks.3),
+            goes_first: scheduling_here() == "fifo",
             steal_ratio: share(self.ticks.1, before.ticks.1),
             wait_mean_us: self.waits.0.saturating_sub(before.waits.0) as f64 / slices / 1e3,
             dropped_at_hosts: self.dropped_at_hosts.saturating_sub(before.dropped_at_hosts),
@@ -87,17 +95,28 @@ impl Moment {
     }
 }
 
+impl Health {
+    /// Share of all processor time that the threads of this process found taken: by whomever, or, where
+    /// they go before all others, by themselves and the kernel.
+    pub fn contended_ratio(&self) -> f64 {
+        match self.goes_first {
+            true => (self.own_ratio + self.kernel_ratio).min(self.busy_ratio),
+            false => self.busy_ratio,
+        }
+    }
+}
+
 fn file(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Working, stolen and all ticks: user nice system idle iowait irq softirq steal.
-fn ticks(stat: &str) -> Option<(u64, u64, u64)> {
+/// Working, stolen, all and the kernel's ticks: user nice system idle iowait irq softirq steal.
+fn ticks(stat: &str) -> Option<(u64, u64, u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let all: Vec<u64> =
         line.split_whitespace().map_while(|word| word.parse().ok()).take(8).collect();
     let (sum, idle) = (all.iter().sum::<u64>(), all.get(3)? + all.get(4)?);
-    Some((sum - idle - all.get(7)?, *all.get(7)?, sum))
+    Some((sum - idle - all.get(7)?, *all.get(7)?, sum, all.get(5)? + all.get(6)?))
 }
 
 /// Fields 14 and 15, user and system, where field 2 is in parentheses and may hold anything.
@@ -127,7 +146,7 @@ fn tcp_sent_again(snmp: &str) -> Option<u64> {
 }
 
 /// How late the generator was.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Lateness {
     /// Median.
     pub p50_us: f64,
@@ -158,7 +177,7 @@ mod tests {
 
     #[test]
     fn files_of_the_kernel_are_read() {
-        assert_eq!(ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 0"), Some((19, 8, 36)));
+        assert_eq!(ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 0"), Some((19, 8, 36, 13)));
         assert_eq!(own_ticks("7 (a b) c) S 1 1 1 0 -1 4 1 0 0 0 20 30 0 0"), Some(50));
         let snmp = "Ip: a\nIp: 1\nTcp: Rto RetransSegs In\nTcp: 1 42 3\n";
         assert_eq!(tcp_sent_again(snmp), Some(42));

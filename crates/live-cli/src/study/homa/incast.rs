@@ -7,7 +7,7 @@ use super::trial::interrupted;
 use crate::args::HomaPeer;
 use crate::faults::Fault;
 use crate::terminal;
-use crate::testbed::Testbed;
+use crate::testbed::{Plan, Testbed};
 use cavy_core::Span;
 use cavy_live::load::{Wait, clock};
 use cavy_report::model::{Cell, Table};
@@ -41,6 +41,8 @@ pub struct Point {
     pub concurrent: u32,
     /// Bytes of answers as a share of what the link carries, headers and all.
     pub goodput_ratio: f64,
+    /// All bytes that the switch sent to the asker, with what Ethernet adds, as the same share.
+    pub link_ratio: f64,
     /// Packets that found no room at the switch.
     pub dropped: u64,
     /// Packets sent again.
@@ -78,7 +80,8 @@ fn point(
     sizes: &Sizes,
     length: Span,
 ) -> Result<Point, Fault> {
-    let rig = peers::start(peer, testbed, Tuning { like: Published::W4, sizes })?;
+    let rig =
+        peers::start(peer, testbed, Tuning { like: Published::W4, sizes, boosts_tails: true })?;
     let (hosts, rate) = (testbed.plan().hosts, testbed.plan().link_bits_per_s);
     let message = peers::messages(ANSWER_BYTES).slice(..QUESTION_BYTES);
     let books = Books::new(QUESTIONS_MAX);
@@ -92,18 +95,33 @@ fn point(
         let now = clock::now();
         let ended = books.ended() as usize;
         if now >= middle && counted.is_none() {
-            counted = Some((now, ended));
+            counted = Some((now, ended, testbed.port(0)?));
         }
         if now >= end {
-            let (from, before_ended) = counted.unwrap_or((start, 0));
+            let port = testbed.port(0)?;
+            let (from, before_ended, before_port) = counted.unwrap_or((start, 0, port));
             let health = Moment::look(testbed, &*rig)?.since(&before);
             let answered = |index| matches!(books.end(index), super::books::End::Answered(_));
             let failed = (0..asked).filter(|&index| !answered(index)).count();
             let failed = failed.saturating_sub(asked - ended) as u64;
             let bits = (ended - before_ended) as f64 * f64::from(ANSWER_BYTES) * 8.0;
-            let goodput_ratio = bits / (now.since(from).as_us() / 1e6) / rate as f64;
+            let could = now.since(from).as_us() / 1e6 * rate as f64;
+            let (goodput_ratio, port) = (bits / could, port.since(&before_port));
+            let (packets, bytes) = port
+                .levels
+                .iter()
+                .fold((0, 0), |sum, level| (sum.0 + level.packets, sum.1 + level.bytes));
+            let link_ratio = Plan::wire_bytes(packets, bytes) as f64 * 8.0 / could;
             let (dropped, sent_again) = (health.dropped, health.sent_again);
-            return Ok(Point { peer, concurrent, goodput_ratio, dropped, sent_again, failed });
+            return Ok(Point {
+                peer,
+                concurrent,
+                goodput_ratio,
+                link_ratio,
+                dropped,
+                sent_again,
+                failed,
+            });
         }
         while asked - ended < concurrent as usize && asked < QUESTIONS_MAX {
             // The servers in turn.
@@ -130,7 +148,8 @@ pub fn table(points: &[Point]) -> Table {
         row.extend(numbers.iter().map(|&number| {
             let point = of().find(|point| point.concurrent == number);
             point.map_or(Cell::Missing("n/a".to_string()), |point| {
-                Cell::Number(100.0 * point.goodput_ratio)
+                let used = 100.0 * point.link_ratio;
+                Cell::Text(format!("{:.1} of {used:.1}", 100.0 * point.goodput_ratio))
             })
         }));
         for sum in [
@@ -145,8 +164,8 @@ pub fn table(points: &[Point]) -> Table {
     Table {
         id: "incast".to_string(),
         title: format!(
-            "Incast: bytes of answers of {ANSWER_BYTES} B as a share of the link's rate (%), by \
-             questions at once"
+            "Incast: bytes of answers of {ANSWER_BYTES} B, of all that the link to the asker carried, as \
+             shares of its rate (%), by questions at once"
         ),
         columns,
         rows: peers.iter().map(row).collect(),

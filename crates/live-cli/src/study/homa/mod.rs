@@ -6,7 +6,8 @@
 //! process, one for each host, that share this machine's cores; links are so slow that a packet takes
 //! longer than its software. What the machine was like stands beside every result.
 //!
-//! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run),
+//! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run), `kept`
+//! (runs of an earlier process), `progress`,
 //! `health` (what it was like), `slowdown` (what came of it), `incast`, `bridge` (what the lab says),
 //! `show`.
 
@@ -15,7 +16,9 @@ mod books;
 mod bridge;
 mod health;
 mod incast;
+mod kept;
 mod peers;
+mod progress;
 mod show;
 mod slowdown;
 mod trial;
@@ -30,6 +33,8 @@ use cavy_core::Span;
 use cavy_lab::net::Ideal;
 use cavy_report::model::Figure;
 use cavy_workload::sizes::Published;
+use kept::{Label, Shelf};
+use progress::Progress;
 use show::Result as PeerResult;
 use slowdown::Tally;
 use trial::{Manner, Round};
@@ -41,7 +46,7 @@ const BESIDE_S: f64 = 3.0;
 /// Length of each half of a run of incast, in seconds.
 const INCAST_SECONDS: (f64, f64) = (3.0, 0.75);
 /// Questions at once.
-const INCAST: (&[u32], &[u32]) = (&[8, 16, 32, 64, 128, 256, 512], &[8, 64, 512]);
+const INCAST: (&[u32], &[u32]) = (&[2, 4, 8, 16, 32, 64, 128, 256, 512], &[8, 64, 512]);
 /// Hosts `[homa 7.6]`.
 const HOSTS: u16 = 6;
 
@@ -53,6 +58,7 @@ struct Programme {
     incast: Vec<u32>,
     incast_peers: Vec<HomaPeer>,
     incast_length: Span,
+    resume: bool,
 }
 
 impl Programme {
@@ -103,14 +109,19 @@ impl Programme {
             length: settings.duration(SECONDS),
             incast: if wanted(HomaPart::Incast) { incast.to_vec() } else { Vec::new() },
             incast_peers,
+            resume: args.resume,
             incast_length: Span::from_ns((seconds * 1e9) as u64),
         })
     }
 
+    /// Runs of all peers on all demands.
+    fn runs(&self, repetitions: u16) -> usize {
+        self.demands.len() * self.peers.len() * usize::from(repetitions)
+    }
+
     /// What all runs take, in minutes.
     fn minutes(&self, repetitions: u16) -> f64 {
-        let runs = self.demands.len() * self.peers.len() * usize::from(repetitions);
-        let slowdown = runs as f64 * (self.length.as_us() / 1e6 + BESIDE_S);
+        let slowdown = self.runs(repetitions) as f64 * (self.length.as_us() / 1e6 + BESIDE_S);
         let incast = (self.incast.len() * self.incast_peers.len()) as f64;
         (slowdown + incast * (2.0 * self.incast_length.as_us() / 1e6 + 0.5)) / 60.0
     }
@@ -133,11 +144,12 @@ pub fn run(settings: &Settings, args: &HomaStudy) -> Result<Part, Fault> {
     let mut part = Part::default();
     let ideal = Ideal::new(&slowdown::network(&plan, Span::ZERO)?);
     let mut compared = Vec::new();
+    let mut clock = Progress::new(programme.runs(settings.repetitions));
     for demand in &programme.demands {
         let drawn: Result<Vec<Arrivals>, Fault> =
             settings.seeds().map(|seed| demand.draw(HOSTS, programme.length, seed)).collect();
         let drawn = drawn?;
-        let rounds = rounds(settings, &mut testbed, &programme, demand, &drawn)?;
+        let rounds = rounds(settings, &mut testbed, &programme, demand, &drawn, &mut clock)?;
         hear(&mut part, &rounds, &drawn);
         judge(settings, demand, &drawn, &rounds, &ideal, &plan, &mut part, &mut compared)?;
     }
@@ -155,13 +167,22 @@ fn rounds(
     programme: &Programme,
     demand: &Demand,
     drawn: &[Arrivals],
+    clock: &mut Progress,
 ) -> Result<Vec<Round>, Fault> {
     let manner = Manner { probe: settings.session.probe, stop: &settings.session.stop };
+    let shelf = Shelf::new(&settings.session.folder, programme.resume)?;
     let mut rounds = Vec::new();
     for (repetition, arrivals) in drawn.iter().enumerate() {
         for &peer in &programme.peers {
+            let kept = Label { demand, peer, repetition, arrivals };
+            if let Some(round) = shelf.take(&kept) {
+                clock.skip();
+                rounds.push(round);
+                continue;
+            }
             terminal::talk(&format!(
-                "{} {}/{}: {}, {} messages in {:.0} s",
+                "{}, {} {}/{}: {}, {} messages in {:.0} s",
+                clock.left(),
                 demand.label(),
                 rounds.len() + 1,
                 drawn.len() * programme.peers.len(),
@@ -170,7 +191,10 @@ fn rounds(
                 arrivals.length.as_us() / 1e6
             ));
             let run = (repetition, arrivals);
-            rounds.push(trial::run(&manner, testbed, peer, demand, run)?);
+            let round = trial::run(&manner, testbed, peer, demand, run)?;
+            clock.ran();
+            shelf.put(&kept, &round)?;
+            rounds.push(round);
         }
     }
     Ok(rounds)
@@ -178,16 +202,12 @@ fn rounds(
 
 /// Notes what the machine was like.
 fn hear(part: &mut Part, rounds: &[Round], drawn: &[Arrivals]) {
-    part.heard.extend(rounds.iter().map(|round| {
-        let probes = [round.machine.before.jitter, round.machine.after.jitter];
-        let stalled = probes.iter().flatten().map(|probe| probe.stalled_ratio);
-        Heard {
-            met_p999_us: round.machine.met_p999_us(),
-            stalled_ratio: stalled.reduce(f64::max),
-            senders: round.machine.scheduling,
-            doubted: !round.doubts().is_empty(),
-            schedule: drawn.get(round.repetition).map_or(0, Arrivals::digest),
-        }
+    part.heard.extend(rounds.iter().map(|round| Heard {
+        met_p999_us: round.weather.met_p999_us,
+        stalled_ratio: round.weather.stalled_ratio,
+        senders: if round.weather.goes_first { "fifo" } else { "other" },
+        doubted: !round.doubts().is_empty(),
+        schedule: drawn.get(round.repetition).map_or(0, Arrivals::digest),
     }));
 }
 
@@ -236,24 +256,29 @@ fn judge(
         demand.workload.name(),
         demand.rate_per_s
     );
-    let homa = || rounds.iter().filter(|round| round.peer == HomaPeer::Homa);
-    if let Some(measured) = results.iter().find(|result| result.peer == HomaPeer::Homa) {
-        let idle = homa().map(|round| round.idle_median).min().unwrap_or(Span::ZERO);
-        let software = bridge::software(idle, demand, plan);
-        let mut predicted = Tally::default();
+    for measured in results.iter().filter(|result| result.peer.is_in_lab()) {
+        let of = || rounds.iter().filter(|round| round.peer == measured.peer);
+        let idle = of().map(|round| round.idle_median).min().unwrap_or(Span::ZERO);
+        let software = bridge::software(idle);
+        let mut predicted = bridge::Predicted::default();
         for arrivals in drawn {
-            let one = bridge::predict(demand, arrivals, plan, software, ideal)?;
-            predicted.times.extend(one.times);
+            let one = bridge::predict(measured.peer, demand, arrivals, plan, software, ideal)?;
+            predicted.tally.times.extend(one.tally.times);
+            predicted.sent_again += one.sent_again;
         }
-        let bins = bridge::compare(demand, &measured.all, &predicted);
-        tables.push(bridge::table(demand, &bins));
-        compared.push((demand.label(), bins));
-        shows.push_str(&format!(
-            " The lab takes {:.0} us to send or to receive a packet, from {:.0} us for an idle round \
-             trip.",
-            software.as_us(),
-            idle.as_us()
-        ));
+        let sent_again = of().map(|round| round.health.sent_again).sum();
+        let bins = bridge::compare(demand, &measured.all, &predicted.tally);
+        let both = (sent_again, predicted.sent_again);
+        tables.push(bridge::table(measured.peer, demand, &bins, both));
+        if measured.peer == HomaPeer::Homa {
+            compared.push((demand.label(), bins));
+            shows.push_str(&format!(
+                " The lab takes {:.0} us to send or to receive a packet, from {:.0} us for an idle \
+                 round trip.",
+                software.as_us(),
+                idle.as_us()
+            ));
+        }
     }
     part.figures.push(Figure {
         id: format!("live.homa.{}", demand.id()),
@@ -336,8 +361,8 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
                 Plan::HOST_QUEUE_BYTES / 1_000
             ),
         ),
-        fact("threads", "one for each host and peer, and the generator, which sleeps between messages and goes before the others".into()),
-        fact("Homa over UDP", format!("{} B unscheduled, the configuration `cavy` with windows of the Linux rules and at most ten times that on its way, no polling", arrivals::RTT_BYTES)),
+        fact("threads", "one for each host and peer, and the generator, which goes before the others, and sleeps until at most 100 us before each message".into()),
+        fact("Homa over UDP", format!("{} B unscheduled, the configuration `cavy` with windows of the Linux rules and at most ten times that on its way, no boost for the ends of messages (with it for incast), complaints after 0.8 s (Basic and without incast control 0.2 s), no polling", arrivals::RTT_BYTES)),
         fact("negative control", "the switch puts all packets into one level, as if all TOS were 0".into()),
         fact("TCP", "the kernel's defaults, TCP_NODELAY; a pool has 4 to 128 connections a pair".into()),
         fact("QUIC", "quinn, encrypted, cubic, no segmentation offload; gRPC: tonic, cubic, windows of 2 and 64 MiB".into()),

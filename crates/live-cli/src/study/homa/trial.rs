@@ -8,9 +8,9 @@ use crate::args::HomaPeer;
 use crate::faults::{Fault, INTERRUPTED};
 use crate::testbed::Testbed;
 use cavy_core::{Instant, Span};
-use cavy_live::load::machine::Machine;
+use cavy_live::load::machine::{Machine, scheduling_here};
 use cavy_live::load::{Wait, clock};
-use rustix::process::{getpriority_process, setpriority_process};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,8 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PATIENCE: Span = Span::from_ms(5_000);
 /// How long an idle message may take.
 const IDLE_PATIENCE: Span = Span::from_ms(3_000);
-/// The generator's nice value: it needs little time, and that at once.
-const FIRST: i32 = -15;
+/// The generator spins for so much before each message at most ...
+const SPIN_MAX: Span = Span::from_us(100);
+/// ... and for this part of the time between two.
+const SPIN_PART: u64 = 10;
 /// Below this length messages are measured often on the idle network.
 const SHORT_BYTES: u32 = 10_000;
 /// How often.
@@ -28,7 +30,7 @@ const SHORT_TIMES: usize = 5;
 const LATE_RATIO_MAX: f64 = 0.001;
 /// What other machines may take `[homa 7.6]`.
 const STEAL_RATIO_MAX: f64 = 0.01;
-/// What all may use of the processors `[homa 7.6]`.
+/// What may be taken of the processors `[homa 7.6]`.
 const BUSY_RATIO_MAX: f64 = 0.7;
 
 /// A message that was answered.
@@ -58,8 +60,31 @@ pub struct Round {
     pub lateness: Lateness,
     /// Of the machine and the network.
     pub health: Health,
-    /// Jitter and load around the run.
-    pub machine: Machine,
+    /// Jitter around the run, and how the generator was scheduled.
+    pub weather: Weather,
+}
+
+/// What is kept of the machine around a run.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Weather {
+    /// What one request in a thousand meets of the machine's own.
+    pub met_p999_us: Option<f64>,
+    /// Share of the time that a spinning thread was kept from running.
+    pub stalled_ratio: Option<f64>,
+    /// The generator went before ordinary threads.
+    pub goes_first: bool,
+}
+
+impl Weather {
+    fn of(machine: &Machine) -> Weather {
+        let probes = [machine.before.jitter, machine.after.jitter];
+        let stalled = probes.iter().flatten().map(|probe| probe.stalled_ratio);
+        Weather {
+            met_p999_us: machine.met_p999_us(),
+            stalled_ratio: stalled.reduce(f64::max),
+            goes_first: machine.senders == "fifo",
+        }
+    }
 }
 
 impl Round {
@@ -69,7 +94,7 @@ impl Round {
         [
             doubt(self.lateness.late_ratio > LATE_RATIO_MAX, "late"),
             doubt(self.health.steal_ratio > STEAL_RATIO_MAX, "stolen"),
-            doubt(self.health.busy_ratio > BUSY_RATIO_MAX, "busy"),
+            doubt(self.health.contended_ratio() > BUSY_RATIO_MAX, "busy"),
         ]
         .into_iter()
         .flatten()
@@ -98,7 +123,8 @@ pub fn run(
     let mut machine = Machine::before(manner.probe);
     let before = Moment::look(testbed, &*rig)?;
     let books = Books::new(arrivals.all.len());
-    let (start, late) = send(&*rig, arrivals, &books, manner.stop)?;
+    let (start, late, senders) = send(&*rig, arrivals, &books, manner.stop)?;
+    machine.senders = senders;
     let end = clock::now() + PATIENCE;
     while books.ended() < arrivals.all.len() as u64 && clock::now() < end {
         Wait::Sleep.until(clock::now() + Span::from_ms(2));
@@ -128,24 +154,27 @@ pub fn run(
         idle_median,
         lateness,
         health,
-        machine,
+        weather: Weather::of(&machine),
     })
 }
 
 /// Sends all messages when they are due, before whatever else wants a core; when that began, and how
-/// late each was.
+/// late each was, and how the kernel scheduled the sender.
 fn send(
     rig: &dyn Rig,
     arrivals: &Arrivals,
     books: &std::sync::Arc<Books>,
     stop: &AtomicBool,
-) -> Result<(Instant, Vec<u64>), Fault> {
-    // Of this thread alone, on Linux. Without the right to it, it is as before, and lateness says so.
-    let before = getpriority_process(None).unwrap_or(0);
-    let _ = setpriority_process(None, FIRST);
-    let sent = send_on_time(rig, arrivals, books, stop);
-    let _ = setpriority_process(None, before);
-    sent
+) -> Result<(Instant, Vec<u64>, &'static str), Fault> {
+    // On a thread of its own, so that nothing that is started later goes first as well. Without the
+    // right to it, it is an ordinary thread, and lateness says so.
+    let first = || {
+        clock::go_first();
+        send_on_time(rig, arrivals, books, stop)
+            .map(|(start, late)| (start, late, scheduling_here()))
+    };
+    std::thread::scope(|scope| scope.spawn(first).join())
+        .unwrap_or_else(|_| Err(Fault::new("the generator panicked")))
 }
 
 fn send_on_time(
@@ -156,12 +185,15 @@ fn send_on_time(
 ) -> Result<(Instant, Vec<u64>), Fault> {
     clock::sharpen_timers();
     let bytes = peers::messages(ANSWER_BYTES);
+    // Part of the wait is spun, but little of a core, which the hosts share: a thread that runs already
+    // is not kept waiting for the kernel to finish somebody's packets.
+    let mean_ns = arrivals.length.as_ns() / arrivals.all.len().max(1) as u64;
+    let spin = Span::from_ns(mean_ns / SPIN_PART).min(SPIN_MAX);
     let start = clock::now() + Span::from_ms(20);
     let mut late = Vec::with_capacity(arrivals.all.len());
     for (index, one) in arrivals.all.iter().enumerate() {
         let due = start + one.at;
-        // Sleeping, because spinning would take one of the cores that the hosts share.
-        let now = Wait::Sleep.until(due);
+        let now = Wait::Hybrid.until_with(due, spin);
         late.push(now.since(due).as_ns());
         let message = bytes.slice(..one.bytes as usize);
         rig.send(one.from, one.to, message, books.ticket(index));

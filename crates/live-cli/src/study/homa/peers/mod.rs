@@ -33,7 +33,7 @@ const MESSAGE_MAX_BYTES: usize = super::arrivals::BYTES.1 as usize;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A peer on all hosts.
-pub trait Rig {
+pub trait Rig: Sync {
     /// Sends a message of at least 8 bytes from one host to another, whose answer ends the ticket.
     /// Returns at once.
     fn send(&self, from: u16, to: u16, message: Bytes, ticket: Ticket);
@@ -73,6 +73,18 @@ impl HomaPeer {
             HomaPeer::Quic => "QUIC",
             HomaPeer::Grpc => "gRPC",
         }
+    }
+
+    /// As on the command line.
+    pub fn name(self) -> String {
+        use clap::ValueEnum as _;
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+    }
+
+    /// Is it a Homa whose network the lab has too?
+    pub fn is_in_lab(self) -> bool {
+        use HomaPeer::{Basic, Homa, HomaP1, HomaP2};
+        matches!(self, Homa | HomaP2 | HomaP1 | Basic)
     }
 
     /// Is it kernel TCP, whoever speaks above it?
