@@ -505,10 +505,13 @@ pub struct Study {
   cavy-live sched --record run.jsonl                 record a server; Ctrl-C ends it
   cavy-live replay run.jsonl                         the same decisions? what would the lab say?
   cavy-live replay run.jsonl --out report            the same as report.html
+  cavy-live homa serve --record homa.jsonl           record an endpoint
+  cavy-live replay homa.jsonl                        the same decisions? what did it send, what waited?
 
-A recording holds every input of the policy and its time. A fresh machine is fed the same inputs;
-equal digests mean that it decided the same at every step. Then the lab meets the recorded arrivals,
-types and service times, and predicts latencies, which stand beside the measured ones.
+A recording holds every input of a machine and its time. A fresh machine is fed the same inputs;
+equal digests mean that it decided the same at every step. For a pool's policy the lab then meets the
+recorded arrivals, types and service times, and predicts latencies, which stand beside the measured
+ones. For an endpoint of Homa a summary tells calls, packets, levels and what waited.
 Exit code 1 when the decisions differ.")]
 pub struct Replay {
     /// The recording.

@@ -5,7 +5,7 @@
 //! them is recorded and replayed in the same way.
 
 use crate::metrics::{Reservation, TypeStats, histogram};
-use crate::record::Recording;
+use crate::record::pool::Recording;
 use crate::setup::{BuildError, Setup};
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Timer, Worker};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Span, Stream};

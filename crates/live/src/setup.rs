@@ -1,7 +1,7 @@
 //! What a pool and a set of slots have in common: workers, types, a policy, and what is wrong with
 //! them.
 
-use crate::record::{self, Recording};
+use crate::record::pool::{self, Recording};
 use cavy_core::Span;
 use cavy_core::family::cpu::Kind;
 use cavy_sched::config::AnyPolicy;
@@ -205,8 +205,8 @@ impl Setup {
 
     pub(crate) fn start_recording(&self) -> Result<Option<Recording>, BuildError> {
         let Some(path) = &self.record else { return Ok(None) };
-        let header = record::Header {
-            version: record::VERSION,
+        let header = pool::Header {
+            version: pool::VERSION,
             workers: self.workers,
             types: self.names.clone(),
             hints: self.type_hints()?,

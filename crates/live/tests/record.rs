@@ -3,7 +3,8 @@
 #![allow(non_snake_case)]
 
 use cavy_live::pool::{Driver, OnFull, Pool};
-use cavy_live::record::{Reader, ReplayError, replay};
+use cavy_live::record::ReplayError;
+use cavy_live::record::pool::{Reader, replay};
 use cavy_live::slots::Slots;
 use cavy_live::{Kind, Policy, Shutdown};
 use cavy_sched::darc;

@@ -1,7 +1,7 @@
 //! Asking once.
 
 use super::typed::Call;
-use super::way::{any_for, opened};
+use super::way::{any_for, opened, say_recording};
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use cavy_live::homa::{CallError, Client, Peer};
@@ -21,13 +21,17 @@ pub fn call(args: &Call) -> Result<ExitCode, Fault> {
         None => vec![b'q'; args.bytes as usize],
     };
     let (to, question_bytes) = (args.way.peer(args.address), question.len());
-    let client = opened(Client::bind(&args.way.options(any_for(args.address))?))?;
+    let mut options = args.way.options(any_for(args.address))?;
+    options.record = args.record.clone();
+    let client = opened(Client::bind(&options))?;
     let deadline = Duration::from_nanos(args.deadline.as_ns());
     let start = clock::now();
-    let answer = client.call_within(to, question, deadline).map_err(|error| wrong(error, to))?;
+    let answer = client.call_within(to, question, deadline);
     let took = clock::now().since(start);
-    // The answer is acknowledged.
+    // The answer is acknowledged, and a recording is completed.
     client.shutdown(Duration::from_secs(1));
+    let code = if say_recording(&client) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) };
+    let answer = answer.map_err(|error| wrong(error, to))?;
     if args.json {
         terminal::print_json(&serde_json::json!({
             "to": to.at.to_string(),
@@ -36,14 +40,14 @@ pub fn call(args: &Call) -> Result<ExitCode, Fault> {
             "answer_bytes": answer.len(),
             "took_us": took.as_us(),
         }))?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     let mut out = std::io::stdout().lock();
     match out.write_all(&answer).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Fault::new(format!("cannot write to stdout: {error}")).code(FAILED))
         }
-        _ => Ok(ExitCode::SUCCESS),
+        _ => Ok(code),
     }
 }
 

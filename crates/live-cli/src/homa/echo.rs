@@ -5,8 +5,8 @@
 
 use super::call::wrong;
 use super::typed::Echo;
-use super::way::{any_for, opened};
-use crate::faults::Fault;
+use super::way::{any_for, opened, say_recording};
+use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use bytes::Bytes;
 use cavy_core::Span;
@@ -53,7 +53,9 @@ pub fn echo(args: &Echo) -> Result<ExitCode, Fault> {
         (true, false) => local,
         (false, _) => any_for(to.at),
     };
-    let client = opened(Client::bind(&args.way.options(bind)?))?;
+    let mut options = args.way.options(bind)?;
+    options.record = args.record.clone();
+    let client = opened(Client::bind(&options))?;
     let mut lines = Vec::new();
     for &bytes in &args.sizes {
         let line = measure(args, &client, to, bytes);
@@ -66,7 +68,7 @@ pub fn echo(args: &Echo) -> Result<ExitCode, Fault> {
     } else {
         terminal::print(&table(&lines))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if say_recording(&client) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 fn measure(args: &Echo, client: &Client, to: Peer, bytes: u32) -> Result<Line, CallError> {

@@ -1,7 +1,7 @@
 //! Answering until a signal.
 
 use super::typed::Serve;
-use super::way::opened;
+use super::way::{opened, say_recording};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::terminal;
 use bytes::Bytes;
@@ -32,6 +32,7 @@ struct Ended {
 pub fn serve(args: &Serve) -> Result<ExitCode, Fault> {
     let mut options = args.way.options(args.bind)?;
     options.waiting_max = args.queue_limit;
+    options.record = args.record.clone();
     if args.service.is_some() {
         options.handling_max = args.workers.into();
     }
@@ -63,7 +64,7 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Fault> {
     let asking = server.client();
     server.shutdown(Duration::from_nanos(args.drain.as_ns()));
     say(args, &asking.counters())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if say_recording(&asking) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 fn handler(args: &Serve) -> Result<Handler, Fault> {

@@ -79,6 +79,7 @@ pub enum PollingName {
   cavy-live homa serve --bind 10.0.0.1:7000 --link-mbps 10000 --answer-bytes 10000
   cavy-live homa serve --service 1ms --workers 4 --queue-limit 100
                                                      an emulated slow service that can be overloaded
+  cavy-live homa serve --record run.jsonl            to be decided again by `cavy-live replay`
   cavy-live homa serve --raw --bind 10.0.0.1:0       for clients of the Linux module, as root
 
 Says where it listens on stdout, and at its end what it did. The first Ctrl-C finishes what is under
@@ -109,6 +110,9 @@ pub struct Serve {
     /// How long Ctrl-C waits for answers under way.
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = quantity::positive_span)]
     pub drain: Span,
+    /// Write every step of the endpoint's machine to this file, for `cavy-live replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Say where it listens, and at the end what it did, as one JSON object each on a line.
     #[arg(long)]
     pub json: bool,
@@ -140,6 +144,9 @@ pub struct Call {
     /// How long to wait for the answer.
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = quantity::positive_span)]
     pub deadline: Span,
+    /// Write every step of the endpoint's machine to this file, for `cavy-live replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Print lengths and the time it took as one JSON object, instead of the answer.
     #[arg(long)]
     pub json: bool,
@@ -176,6 +183,9 @@ pub struct Echo {
     #[arg(long, value_name = "N", default_value = "32",
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub at_once: u32,
+    /// Write every step of the client's machine to this file, for `cavy-live replay`.
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,

@@ -2,10 +2,11 @@
 
 use super::typed::{PollingName, Way};
 use crate::faults::{FAILED, Fault};
+use crate::terminal;
 use cavy_core::Span;
 use cavy_homa::cutoffs::Cutoffs;
 use cavy_live::homa::options::SERVER_PORT;
-use cavy_live::homa::{Key, OpenError, Options, Peer, Polling};
+use cavy_live::homa::{Client, Key, OpenError, Options, Peer, Polling, Recording};
 use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -90,4 +91,24 @@ pub fn opened<T>(result: Result<T, OpenError>) -> Result<T, Fault> {
         let fault = Fault::new(error.to_string());
         if wrong_input { fault } else { fault.code(FAILED) }
     })
+}
+
+/// Says what has become of the recording of an endpoint that was shut down. False when it is not
+/// complete.
+pub fn say_recording(asking: &Client) -> bool {
+    match asking.recording() {
+        Recording::Off => true,
+        Recording::Complete(summary) => {
+            terminal::talk(&format!("recorded {} steps", summary.inputs));
+            true
+        }
+        Recording::Running => {
+            terminal::talk("error: the recording is not complete");
+            false
+        }
+        Recording::Stopped(why) => {
+            terminal::talk(&format!("error: the recording stopped before its end: {why}"));
+            false
+        }
+    }
 }

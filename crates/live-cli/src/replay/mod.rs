@@ -1,13 +1,18 @@
-//! `cavy-live replay`: a recorded run, decided again by a fresh machine and predicted by the lab.
+//! `cavy-live replay`: a recorded run, decided again by a fresh machine.
+//!
+//! The run of a pool is predicted by the lab as well ([`bridge`]); of an endpoint of Homa it is told
+//! what it did and what waited ([`story`], [`endpoint`]).
 
 pub mod bridge;
+mod endpoint;
+mod story;
 
 use crate::args::Replay;
 use crate::faults::{FAILED, Fault};
 use crate::study::folder::Folder;
 use crate::terminal;
 use bridge::{Bridge, Compared, RATIOS};
-use cavy_live::record::ReplayError;
+use cavy_live::record::{Recorded, ReplayError};
 use cavy_report::model::{Cell, Document, Figure, Table};
 use cavy_report::number::count;
 use std::process::ExitCode;
@@ -15,9 +20,19 @@ use std::process::ExitCode;
 /// Runs the command.
 pub fn replay(args: &Replay) -> Result<ExitCode, Fault> {
     let name = args.file.display().to_string();
-    let bridge = bridge::examine(&args.file).map_err(|error| fault(&name, &error))?;
+    let recorded = Recorded::in_file(&args.file).map_err(|error| fault(&name, &error))?;
+    let (document, agrees) = match recorded {
+        Recorded::Pool => {
+            let bridge = bridge::examine(&args.file).map_err(|error| fault(&name, &error))?;
+            let agrees = bridge.replayed.agrees() || bridge.replayed.recorded.is_none();
+            (document(&name, &bridge), agrees)
+        }
+        Recorded::Homa => {
+            let decided = endpoint::decide(&args.file).map_err(|error| fault(&name, &error))?;
+            (decided.document(&name), decided.agrees())
+        }
+    };
     let folder = args.out.as_deref().map(Folder::open).transpose()?;
-    let document = document(&name, &bridge);
     if let Some(folder) = &folder {
         let report = folder.write_document(&document)?;
         terminal::talk(&format!("report: {}", report.display()));
@@ -27,7 +42,6 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Fault> {
     } else {
         terminal::print(&render(&document))?;
     }
-    let agrees = bridge.replayed.agrees() || bridge.replayed.recorded.is_none();
     Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -36,7 +50,8 @@ fn fault(name: &str, error: &ReplayError) -> Fault {
     match error {
         ReplayError::Io(_) => fault,
         _ => fault.hint(
-            "`cavy live sched --record FILE` and `Pool::builder().record(..)` write recordings",
+            "`cavy live sched --record FILE`, `cavy live homa serve --record FILE`, \
+             `Pool::builder().record(..)` and `homa::Options::record` write recordings",
         ),
     }
 }
@@ -45,6 +60,10 @@ fn fault(name: &str, error: &ReplayError) -> Fault {
 fn decisions(bridge: &Bridge) -> String {
     let digest = bridge.replayed.summary.digest;
     match bridge.replayed.recorded {
+        _ if bridge.replayed.agrees() && bridge.replayed.stopped.is_some() => format!(
+            "identical as far as it was recorded (digest {digest:016x}); it stopped there: {}",
+            bridge.replayed.stopped.as_deref().unwrap_or_default()
+        ),
         _ if bridge.replayed.agrees() => format!("identical (digest {digest:016x})"),
         None => format!("not known: the recording was cut off (digest so far {digest:016x})"),
         Some(recorded) => format!(

@@ -11,7 +11,7 @@ use cavy_live::TypeHint;
 use cavy_live::load::ledger::{Keep, Times};
 use cavy_live::load::report::quantile_ns;
 use cavy_live::load::{Model, Options, Outcome, Report, Schedule, Verdict, Wait, run};
-use cavy_live::record::{Header, VERSION};
+use cavy_live::record::pool::{Header, VERSION};
 use cavy_workload::source::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

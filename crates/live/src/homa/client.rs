@@ -3,6 +3,7 @@
 use super::counters::Counters;
 use super::endpoint::{Command, Endpoint, OpenError, refuse};
 use super::options::{Options, Peer};
+use super::recording::Recording;
 use crate::sync::{Arc, Condvar, Mutex, lock, wait};
 use bytes::Bytes;
 use cavy_core::Span;
@@ -143,6 +144,11 @@ impl Client {
     /// What the endpoint has counted, as of a moment ago.
     pub fn counters(&self) -> Counters {
         *lock(&self.endpoint.shared.counters)
+    }
+
+    /// What has become of the recording; complete when the endpoint was shut down.
+    pub fn recording(&self) -> Recording {
+        lock(&self.endpoint.shared.recording).clone()
     }
 
     /// Asks and waits for the answer, as long as the options' deadline says.

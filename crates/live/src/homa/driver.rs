@@ -11,14 +11,16 @@ use super::endpoint::{Command, Shared, refuse};
 use super::exchanges::{Exchanges, Open};
 use super::options::{Carrier, Options, Peer, Polling};
 use super::peers::Peers;
+use super::recording::Records;
 use super::seal::{Opened, Seal};
 use super::server::{Handler, Question, QuestionName, Reply};
+use crate::record::homa::{Recorder, Step};
 use crate::sync::{Arc, lock};
 use bytes::Bytes;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::stream::{Purpose, Stream};
-use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Room, Span, Transmit as _};
+use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Span};
 use cavy_homa::packet::{Header, Kind, Refusal};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
 use cavy_homa::{ConfigError, Homa, Timer, Why};
@@ -69,6 +71,9 @@ struct Engine {
     asked: Vec<Out<Effect<Why>, Timer>>,
     rng: Stream,
     timers: BTreeMap<Timer, Instant>,
+    /// The machine had no packet, and nothing has happened since: it has none now.
+    dry: bool,
+    records: Records,
     peers: Peers,
     exchanges: Exchanges,
     handler: Option<Handler>,
@@ -97,26 +102,31 @@ pub(super) fn run(mut driver: Driver) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut heads = Heads::new();
     let mut busy_at = driver.engine.now();
+    let mut spoke_at = busy_at;
     let mut rounds = 0_u32;
     loop {
-        let mut busy = driver.obey();
-        busy |= driver.receive(&mut heads);
-        busy |= driver.engine.expire(driver.settled);
+        let mut spoke = driver.obey();
+        spoke |= driver.receive(&mut heads);
+        let expired = driver.engine.expire(driver.settled);
         while driver.engine.hand_out() {
-            busy = true;
+            spoke = true;
             driver.obey();
         }
-        busy |= driver.transmit(&mut heads);
-        let now = driver.engine.now();
+        spoke |= driver.transmit(&mut heads);
+        let (now, busy) = (driver.engine.now(), spoke | expired);
         if busy {
             busy_at = now;
         }
-        if driver.engine.is_over(now, busy_at) {
+        if spoke {
+            spoke_at = now;
+        }
+        if driver.engine.is_over(now, spoke_at) {
             break;
         }
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(16) {
             driver.engine.publish();
+            driver.engine.records.rest(now);
         }
         // Who does not poll need not look twice: the system says at once when there is more.
         let looks_twice = driver.polling != Polling::Block || !driver.settled;
@@ -146,8 +156,9 @@ impl Driver {
         handler: Option<Handler>,
         shared: Arc<Shared>,
         seed: u64,
+        recorder: Option<Recorder>,
     ) -> Result<Driver, ConfigError> {
-        let engine = Engine::new(options, handler, shared, seed)?;
+        let engine = Engine::new(options, handler, shared, seed, recorder)?;
         let polling = options.polling;
         let outgoing = Vec::with_capacity(BATCH);
         Ok(Driver {
@@ -269,6 +280,7 @@ impl Engine {
         handler: Option<Handler>,
         shared: Arc<Shared>,
         seed: u64,
+        recorder: Option<Recorder>,
     ) -> Result<Engine, ConfigError> {
         let machine = Homa::new(&options.config)?;
         let effects_max = machine.effects_max();
@@ -279,6 +291,8 @@ impl Engine {
             machine,
             rng: Stream::keyed(seed, 0, Purpose::Machine),
             timers: BTreeMap::new(),
+            dry: false,
+            records: Records::new(recorder, shared.clone()),
             peers: Peers::new(options.config.limits.peers),
             exchanges: Exchanges::default(),
             handler,
@@ -290,7 +304,7 @@ impl Engine {
             closing: None,
             options: options.clone(),
         };
-        engine.step(None, |machine, cx| machine.start(cx));
+        engine.step(None, Step::Start);
         Ok(engine)
     }
 
@@ -299,14 +313,18 @@ impl Engine {
     }
 
     /// One step of the machine, and all that it asks for.
-    fn step(
-        &mut self,
-        arrived: Option<Arrived<'_>>,
-        act: impl FnOnce(&mut Homa, &mut Cx<'_, Effect<Why>, Timer>),
-    ) {
-        let mut cx = Cx::new(self.shared.clock.now(), &mut self.rng, &mut self.outbox);
-        act(&mut self.machine, &mut cx);
+    fn step(&mut self, arrived: Option<Arrived<'_>>, step: Step) {
+        self.dry = false;
+        self.take(self.now(), step);
         self.settle(arrived);
+    }
+
+    /// The machine takes a step, which is recorded. What it asks for is in the outbox.
+    fn take(&mut self, now: Instant, step: Step) -> Option<Packet<Header>> {
+        let mut cx = Cx::new(now, &mut self.rng, &mut self.outbox);
+        let pulled = step.take(&mut self.machine, &mut cx);
+        self.records.taken(now, step, self.outbox.entries(), pulled.as_ref());
+        pulled
     }
 
     fn settle(&mut self, arrived: Option<Arrived<'_>>) {
@@ -415,7 +433,7 @@ impl Engine {
 
     fn answer(&mut self, (to, id): QuestionName, length_bytes: u32) {
         let input = Input::Answer { to, question: Message(id), length_bytes };
-        self.step(None, |machine, cx| machine.handle(input, cx));
+        self.step(None, Step::Input(input));
     }
 
     fn obey(&mut self, command: Command) {
@@ -493,13 +511,13 @@ impl Engine {
         self.exchanges.begin_call(id, Open { to: node, bytes, until, done });
         let message = Message(id);
         let input = Input::Submit { to: node, message, length_bytes: length, asks: true };
-        self.step(None, |machine, cx| machine.handle(input, cx));
+        self.step(None, Step::Input(input));
         Ok(())
     }
 
     fn cancel(&mut self, id: u64) {
         let input = Input::Cancel { message: Message(id) };
-        self.step(None, |machine, cx| machine.handle(input, cx));
+        self.step(None, Step::Input(input));
     }
 
     fn on_bytes(&mut self, from: std::net::SocketAddr, bytes: &mut [u8]) {
@@ -555,7 +573,7 @@ impl Engine {
         let arrived = Arrived { repr: &repr, payload: view.payload() };
         let (header, payload) = (repr.header(), repr.extent);
         let input = Input::Rx { from: node, header, payload, seen: Seen::default() };
-        self.step(Some(arrived), |machine, cx| machine.handle(input, cx));
+        self.step(Some(arrived), Step::Input(input));
     }
 
     /// ICMP says that nobody listens at `to`, to which a packet with this beginning was sent.
@@ -622,7 +640,7 @@ impl Engine {
             let late = if timer == Timer::Tick { patience } else { Span::ZERO };
             if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
                 self.timers.remove(&timer);
-                self.step(None, |machine, cx| machine.expire(timer, cx));
+                self.step(None, Step::Expire(timer));
                 any = true;
             }
         }
@@ -672,9 +690,12 @@ impl Engine {
             if let Some(ready) = self.seal.as_mut().and_then(Seal::ready) {
                 return Some(ready);
             }
-            let now = self.shared.clock.now();
-            let mut cx = Cx::new(now, &mut self.rng, &mut self.outbox);
-            let pulled = self.machine.pull(Room { packets: 1, bytes: u32::MAX }, &mut cx);
+            if self.dry {
+                return None;
+            }
+            let now = self.now();
+            let pulled = self.take(now, Step::Pull);
+            self.dry = pulled.is_none();
             // Before the effects, which may say that these bytes are not needed any more.
             let outgoing = pulled.as_ref().and_then(|packet| self.outgoing(packet));
             let outgoing = outgoing.and_then(|packet| match &mut self.seal {
@@ -725,15 +746,16 @@ impl Engine {
         let suspects = self.suspects.values().copied();
         let after = self.options.refused_after;
         let waiting = self.exchanges.waiting_since().zip(after).map(|(since, after)| since + after);
-        let calls = self.exchanges.next_deadline();
-        timers.chain(calls).chain(waiting).chain(suspects).chain(closing).min()
+        let others = self.exchanges.next_deadline().into_iter().chain(self.records.next_time());
+        timers.chain(others).chain(waiting).chain(suspects).chain(closing).min()
     }
 
     /// Is there nothing left to stay for?
-    fn is_over(&self, now: Instant, busy_at: Instant) -> bool {
+    /// Ticks alone, which forget names of exchanges that are over, are no reason.
+    fn is_over(&self, now: Instant, spoke_at: Instant) -> bool {
         let Some(until) = self.closing else { return false };
         let empty = self.exchanges.call_count() == 0 && self.exchanges.message_count() == 0;
-        now >= until || (empty && now.since(busy_at) >= LINGER)
+        now >= until || (empty && now.since(spoke_at) >= LINGER)
     }
 
     fn publish(&mut self) {
@@ -754,5 +776,6 @@ impl Engine {
             call.done.end(Err(CallError::Closed));
         }
         self.publish();
+        self.records.finish();
     }
 }

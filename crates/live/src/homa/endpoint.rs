@@ -4,9 +4,11 @@ use super::client::{CallError, Done};
 use super::counters::Counters;
 use super::driver::{self, Driver};
 use super::options::{Carrier, Options, Peer};
+use super::recording::Recording;
 use super::seal::Seal;
 use super::server::{Handler, QuestionName};
 use crate::clock::Clock;
+use crate::record::homa::{Header, Recorder};
 use crate::sync::{Arc, Mutex, Ordering, lock};
 use bytes::Bytes;
 use cavy_core::{Instant, Span};
@@ -38,6 +40,14 @@ pub enum OpenError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The recording cannot be begun.
+    #[error("cannot record to {path}: {source}")]
+    Record {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The system gives no random numbers, no events or no thread.
     #[error("cannot start an endpoint: {0}")]
     System(#[from] std::io::Error),
@@ -61,6 +71,7 @@ pub(super) struct Shared {
     next_id: AtomicU64,
     pub(super) clock: Clock,
     pub(super) counters: Mutex<Counters>,
+    pub(super) recording: Mutex<Recording>,
     pub(super) deadline: Span,
     pub(super) at: SocketAddr,
 }
@@ -78,6 +89,7 @@ impl Shared {
             next_id: AtomicU64::new((random >> 2) & !1),
             clock: Clock::start(),
             counters: Mutex::new(Counters::default()),
+            recording: Mutex::new(Recording::Off),
             deadline,
             at,
         })
@@ -179,7 +191,14 @@ impl Endpoint {
             let seal = Seal::new(key, options.config.limits.peers);
             seal.ok_or_else(|| std::io::Error::other("no random numbers"))
         });
-        let driver = Driver::new(options, wire, handler, shared.clone(), number(seed))
+        let seed = number(seed);
+        let recorder = options.record.as_ref().map(|path| {
+            let header = Header::new(&options.config, seed);
+            let failed = |source| OpenError::Record { path: path.clone(), source };
+            Recorder::create(path, &header).map_err(failed)
+        });
+        let recorder = recorder.transpose()?;
+        let driver = Driver::new(options, wire, handler, shared.clone(), seed, recorder)
             .map_err(|error| OpenError::Option { field: "config", what: error.to_string() })?;
         let driver = driver.with_seal(seal.transpose()?);
         let thread = std::thread::Builder::new().name(format!("homa-{}", at.port()));

@@ -96,7 +96,7 @@ impl Stage {
                 kept.push(reply);
             }
         });
-        let engine = Engine::new(&options, answers.then_some(handler), shared, 1).ok()?;
+        let engine = Engine::new(&options, answers.then_some(handler), shared, 1, None).ok()?;
         Some(Stage {
             engine,
             now,

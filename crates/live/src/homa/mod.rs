@@ -31,7 +31,8 @@
 //! in `docs/concepts/security.md`.
 //!
 //! **Reading order.** [`options`], [`client`], [`server`]; then `endpoint` (what threads share),
-//! `driver` (the loop) with `exchanges` (whose bytes are where), `peers` and `carrier`; [`seal`] last.
+//! `driver` (the loop) with `exchanges` (whose bytes are where), `peers` and `carrier`; `recording` and
+//! [`seal`] last.
 
 mod carrier;
 pub mod client;
@@ -41,6 +42,7 @@ mod endpoint;
 mod exchanges;
 pub mod options;
 mod peers;
+mod recording;
 pub mod seal;
 pub mod server;
 #[cfg(feature = "tower")]
@@ -58,5 +60,6 @@ pub use client::{Call, CallError, Client};
 pub use counters::Counters;
 pub use endpoint::OpenError;
 pub use options::{Carrier, Options, Peer, Polling};
+pub use recording::Recording;
 pub use seal::Key;
 pub use server::{Handler, Question, Reply, Server};

@@ -6,6 +6,7 @@ use cavy_homa::Config;
 use cavy_homa::packet::Layout;
 use cavy_homa::wire::{CLIENT_PORT_MIN, DATA_BYTES};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 /// What packets travel in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +91,10 @@ pub struct Options {
     pub key: Option<Key>,
     /// Buffers of the socket, each way, as far as the system allows.
     pub socket_buffer_bytes: u32,
+    /// Record every step of the machine to this file, for [`record::homa`](crate::record::homa): times,
+    /// lengths and names of messages, no payload, no address and no key. What is in the file is
+    /// replaced.
+    pub record: Option<PathBuf>,
 }
 
 impl Options {
@@ -130,6 +135,7 @@ impl Options {
             unreachable_after: Some(Span::from_ms(100)),
             key: None,
             socket_buffer_bytes: 8 << 20,
+            record: None,
         }
     }
 
@@ -190,6 +196,11 @@ impl Options {
         let after = self.refused_after.is_none_or(|after| !after.is_zero());
         field("refused_after", after, "it must be longer than nothing, or None")?;
         let v4 = self.bind.is_ipv4() || self.carrier == Carrier::Udp;
-        field("bind", v4, "raw IP needs an IPv4 address; take UDP for IPv6")
+        field("bind", v4, "raw IP needs an IPv4 address; take UDP for IPv6")?;
+        if self.record.is_some() {
+            let wrong = |(name, must)| ("record", format!("config.{name}: {must}"));
+            crate::record::homa::check(config).map_err(wrong)?;
+        }
+        Ok(())
     }
 }

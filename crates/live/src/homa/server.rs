@@ -4,6 +4,7 @@ use super::client::Client;
 use super::counters::Counters;
 use super::endpoint::{Command, Endpoint, OpenError, Shared};
 use super::options::{Options, Peer};
+use super::recording::Recording;
 use crate::pool::Pool;
 use crate::sync::{Arc, lock};
 use bytes::Bytes;
@@ -186,6 +187,11 @@ impl Server {
     /// What the endpoint has counted, as of a moment ago.
     pub fn counters(&self) -> Counters {
         *lock(&self.endpoint.shared.counters)
+    }
+
+    /// What has become of the recording; complete when the endpoint was shut down.
+    pub fn recording(&self) -> Recording {
+        lock(&self.endpoint.shared.recording).clone()
     }
 
     /// A client that asks from the same endpoint.

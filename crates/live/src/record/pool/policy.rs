@@ -1,6 +1,7 @@
 //! How a policy is written in a recording. The protocol rooms know no serde, so the forms mirror
 //! their types field by field; a field added there fails to compile here.
 
+use crate::record::span;
 use cavy_core::Span;
 use cavy_core::family::cpu::Kind;
 use cavy_sched::darc::profile::Estimator;
@@ -120,19 +121,6 @@ struct TermsForm {
     trace: usize,
     percentile: f64,
     margin: f64,
-}
-
-/// Spans as nanoseconds.
-mod span {
-    use super::*;
-
-    pub fn serialize<S: Serializer>(span: &Span, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(span.as_ns())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Span, D::Error> {
-        u64::deserialize(from).map(Span::from_ns)
-    }
 }
 
 mod spans {
