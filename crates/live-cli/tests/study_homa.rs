@@ -39,6 +39,6 @@ fn all_peers_answer_everything() {
         assert_eq!(row[1], short[0][1], "the same messages for all");
     }
     assert_eq!(table(&report, "machine-w4-40").len(), 5);
-    assert!(table(&report, "bridge-w4-40").len() > 5);
+    assert!(table(&report, "bridge-w4-40-homa").len() > 5);
     assert_eq!(table(&report, "incast").len(), 2);
 }

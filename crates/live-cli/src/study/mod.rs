@@ -287,12 +287,13 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
     } else {
         PeerName::ALL.into_iter().filter(|peer| args.peers.contains(peer)).collect()
     };
-    let go = if peers.contains(&PeerName::Go) {
+    let pools = args.studies.is_empty() || args.studies.iter().any(|&of| of != StudyName::Homa);
+    let go = if pools && peers.contains(&PeerName::Go) {
         Go::build()
     } else {
         Err("it was not asked for".to_string())
     };
-    if let (Err(reason), true) = (&go, peers.contains(&PeerName::Go)) {
+    if let (Err(reason), true) = (&go, pools && peers.contains(&PeerName::Go)) {
         terminal::talk(&format!("SKIPPED: the Go runtime: {reason}"));
         peers.retain(|&peer| peer != PeerName::Go);
         if peers.is_empty() {

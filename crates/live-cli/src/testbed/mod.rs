@@ -96,7 +96,7 @@ impl Testbed {
         // From here on, dropping it removes whatever is there.
         let mut testbed = Testbed { plan, owner, hosts: Vec::new() };
         script::build(&plan, &testbed.owner)?;
-        script::spare_filters(&testbed.owner)?;
+        script::leave_sockets(&testbed.owner)?;
         for host in 0..plan.hosts {
             testbed.hosts.push(Space::open(&testbed.owner.host(host))?);
         }

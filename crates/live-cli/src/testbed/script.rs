@@ -67,14 +67,15 @@ pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Fault> {
     set_levels(plan, owner, plan.levels)
 }
 
-/// A kernel with netfilter for bridges would show each packet to the tables of IP, at each port. A switch
-/// has none.
-pub fn spare_filters(owner: &Owner) -> Result<(), Fault> {
+/// Shows packets to the tables of IP at the bridge, where the kernel can: there they leave the socket that
+/// sent them. Otherwise what waits in the switch counts against the sender's buffer, and TCP's limit on
+/// what waits below it keeps the switch empty, as no card and no cable would.
+pub fn leave_sockets(owner: &Owner) -> Result<(), Fault> {
     const TABLES: [&str; 2] = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
     Space::open(&owner.switch())?.within(|| {
         for table in TABLES {
             // A kernel without has no such file.
-            let _ = std::fs::write(format!("/proc/sys/net/bridge/{table}"), "0");
+            let _ = std::fs::write(format!("/proc/sys/net/bridge/{table}"), "1");
         }
     })
 }
