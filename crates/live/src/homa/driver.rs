@@ -31,9 +31,6 @@ use std::num::NonZeroU64;
 /// Batches sent before the thread looks for packets that came in.
 const SEND_BATCHES: usize = 2;
 
-/// Before a sleep that may be as long, others are told what was counted.
-const PUBLISH_BEFORE: Span = Span::from_ms(1);
-
 /// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
 const LINGER: Span = Span::from_ms(5);
 
@@ -126,6 +123,9 @@ pub(super) fn run(mut driver: Driver) {
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(16) {
             driver.engine.publish();
+        }
+        if !busy || rounds.is_multiple_of(16) {
+            // What was recorded is handed over in time, and nobody wakes for it twice.
             driver.engine.records.rest(now);
         }
         // Who does not poll need not look twice: the system says at once when there is more.
@@ -247,9 +247,7 @@ impl Driver {
             return;
         }
         let timeout = self.engine.next_time().map(|at| at.since(now).as_ns());
-        if timeout.is_none_or(|ns| ns >= PUBLISH_BEFORE.as_ns()) {
-            self.engine.publish();
-        }
+        self.engine.publish();
         let timeout = timeout.map(|ns| Timespec {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
