@@ -2,11 +2,13 @@
 
 use super::arrivals::{Arrivals, Demand};
 use super::health::{Health, Lateness};
+use super::peers;
 use super::trial::{Round, Sample, Weather};
 use crate::args::HomaPeer;
 use crate::faults::{FAILED, Fault};
 use crate::study::folder::Folder;
-use cavy_core::Span;
+use crate::testbed::Plan;
+use cavy_core::{Digest, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,17 +29,25 @@ pub struct Label<'a> {
     pub repetition: usize,
     /// The messages themselves.
     pub arrivals: &'a Arrivals,
+    /// Between which hosts.
+    pub plan: &'a Plan,
 }
 
 impl Label<'_> {
-    fn file(&self) -> String {
-        format!(
+    /// Its name has all that decides what comes of it, the configuration of Homa as well, so that no run
+    /// is taken for one with other settings.
+    fn file(&self) -> Result<String, Fault> {
+        let config = peers::config(self.peer, self.plan, self.demand.tuning())?;
+        let mut digest = Digest::new();
+        digest.fold(self.arrivals.digest());
+        format!("{:?} {config:?}", self.plan).bytes().for_each(|byte| digest.fold(byte.into()));
+        Ok(format!(
             "{}-{}-{}-{:016x}.json",
             self.demand.id(),
             self.peer.name(),
             self.repetition + 1,
-            self.arrivals.digest()
-        )
+            digest.value()
+        ))
     }
 }
 
@@ -76,7 +86,8 @@ impl Shelf {
     }
 
     fn read(&self, label: &Label<'_>) -> Option<Kept> {
-        let text = fs::read_to_string(self.path.join(label.file())).ok().filter(|_| self.resume)?;
+        let file = label.file().ok().filter(|_| self.resume)?;
+        let text = fs::read_to_string(self.path.join(file)).ok()?;
         let kept: Kept = serde_json::from_str(&text).ok()?;
         (kept.version == env!("CARGO_PKG_VERSION")).then_some(kept)
     }
@@ -113,7 +124,7 @@ impl Shelf {
             health: round.health.clone(),
             weather: round.weather,
         };
-        let file = self.path.join(label.file());
+        let file = self.path.join(label.file()?);
         let part = file.with_extension("part");
         let text = serde_json::to_string(&kept)
             .map_err(|error| Fault::new(format!("cannot keep a run: {error}")).code(FAILED))?;
@@ -130,18 +141,19 @@ fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed::Plan;
     use cavy_workload::sizes::Published;
 
     #[test]
     fn a_run_that_was_kept_comes_back_and_is_taken_for_no_other() {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path()).unwrap();
-        let demand = Demand::new(Published::W4, 0.5, &Plan::slow(6)).unwrap();
+        let plan = Plan::slow(6);
+        let demand = Demand::new(Published::W4, 0.5, &plan).unwrap();
         let arrivals = |seed| demand.draw(6, Span::from_ms(500), seed).unwrap();
         let (here, other) = (arrivals(1), arrivals(2));
+        let peer = HomaPeer::Homa;
         let label =
-            |arrivals| Label { demand: &demand, peer: HomaPeer::Homa, repetition: 0, arrivals };
+            |arrivals| Label { demand: &demand, peer, repetition: 0, arrivals, plan: &plan };
         let round = Round {
             peer: HomaPeer::Homa,
             repetition: 0,
@@ -162,6 +174,8 @@ mod tests {
         assert_eq!((back.lateness.p999_us, back.health.sent_again), (12.5, 7));
         assert_eq!(back.weather.met_p999_us, Some(1.5));
         assert!(shelf.take(&label(&other)).is_none());
+        let faster = Plan { link_bits_per_s: 2 * plan.link_bits_per_s, ..plan };
+        assert!(shelf.take(&Label { plan: &faster, ..label(&here) }).is_none());
         // One in doubt is tried three times.
         let late = Lateness { late_ratio: 0.5, ..Lateness::default() };
         let doubted = Round { lateness: late, unanswered: Vec::new(), ..back };

@@ -174,7 +174,8 @@ fn rounds(
     let mut rounds = Vec::new();
     for (repetition, arrivals) in drawn.iter().enumerate() {
         for &peer in &programme.peers {
-            let kept = Label { demand, peer, repetition, arrivals };
+            let plan = *testbed.plan();
+            let kept = Label { demand, peer, repetition, arrivals, plan: &plan };
             if let Some(round) = shelf.take(&kept) {
                 clock.skip();
                 rounds.push(round);
