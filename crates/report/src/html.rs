@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::frame::{self, Extent};
-use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table};
+use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table, Verdict};
 use crate::number::{coordinate, count, significant};
 use crate::palette::{DASHES, Palette, Shape, Theme};
 use crate::words::{self, by_figure, slug, tally};
@@ -255,13 +255,36 @@ fn claims(document: &Document) -> String {
             out,
             "<tbody><tr class=\"group\"><th colspan=\"{columns}\" scope=\"rowgroup\">{heading}</th></tr>"
         );
-        for claim in group {
+        let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
+            group.into_iter().partition(|claim| claim.verdict == Verdict::TooShort);
+        for claim in judged {
             push_claim(&mut out, claim, reviewed, columns);
         }
+        push_unjudged(&mut out, &short, reviewed, columns);
         out.push_str("</tbody>");
     }
     out.push_str("</table></div></section>");
     out
+}
+
+/// Claims without a value: folded when they are many, so that those with one are seen.
+fn push_unjudged(out: &mut String, claims: &[&Claim], reviewed: bool, columns: usize) {
+    const SHOWN: usize = 3;
+    let rows = |out: &mut String| {
+        claims.iter().for_each(|claim| push_claim(out, claim, reviewed, columns));
+    };
+    if claims.len() <= SHOWN {
+        return rows(out);
+    }
+    let _ = write!(
+        out,
+        "<tr class=\"unjudged\"><td colspan=\"{columns}\"><details><summary>{} {}</summary>\
+         <table class=\"claims\"><tbody>",
+        claims.len(),
+        Verdict::TooShort.words()
+    );
+    rows(out);
+    out.push_str("</tbody></table></details></td></tr>");
 }
 
 fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {

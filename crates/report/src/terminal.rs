@@ -23,7 +23,8 @@ const RULED: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// The claims as a table, then why each that is not plainly reproduced is not, then the tally.
+/// The claims that could be judged as a table, then why each that is not plainly reproduced is not, then
+/// the others by what was missing, then the tally.
 ///
 /// Ends with a line feed. `width` is in columns; below 40 it is taken as 40.
 pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
@@ -44,9 +45,11 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
     }
     heads.extend(["ours", "accepted", "verdict"]);
 
+    let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
+        claims.iter().partition(|claim| claim.verdict == Verdict::TooShort);
     let mut grid = grid(width, color);
     grid.set_header(heads.iter().map(|head| head_cell(head, color)));
-    for claim in claims {
+    for claim in &judged {
         let mut row = vec![Box::new(&claim.id)];
         if wide {
             row.push(Box::new(&claim.statement));
@@ -67,21 +70,47 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
         hold(&mut grid, heads.len(), width);
     }
 
-    let mut out = lines(&mut grid);
-    let noted: Vec<&Claim> = claims
-        .iter()
-        .filter(|claim| claim.verdict != Verdict::Reproduced && !claim.evidence.is_empty())
-        .collect();
-    if !noted.is_empty() {
+    let mut out = if judged.is_empty() { String::new() } else { lines(&mut grid) };
+    let mut notes = String::new();
+    for claim in judged {
+        if claim.verdict != Verdict::Reproduced && !claim.evidence.is_empty() {
+            let note = format!("{}, {}: {}", claim.id, claim.verdict.words(), claim.evidence);
+            wrap(&note, width, &mut notes);
+        }
+    }
+    for (evidence, claims) in by_evidence(&short) {
+        wrap(&unjudged(evidence, &claims), width, &mut notes);
+    }
+    if !out.is_empty() && !notes.is_empty() {
         out.push('\n');
     }
-    for claim in noted {
-        let note = format!("{}, {}: {}", claim.id, claim.verdict.words(), claim.evidence);
-        wrap(&note, width, &mut out);
-    }
+    out.push_str(&notes);
     out.push('\n');
     wrap(&tally(claims), width, &mut out);
     out
+}
+
+/// Claims that could not be judged, by the reason, in the order in which reasons come up.
+fn by_evidence<'a>(claims: &[&'a Claim]) -> Vec<(&'a str, Vec<&'a Claim>)> {
+    let mut groups: Vec<(&str, Vec<&Claim>)> = Vec::new();
+    for &claim in claims {
+        match groups.iter_mut().find(|(evidence, _)| *evidence == claim.evidence) {
+            Some((_, group)) => group.push(claim),
+            None => groups.push((&claim.evidence, vec![claim])),
+        }
+    }
+    groups
+}
+
+/// Whom it is about, of many the first few, and the reason once.
+fn unjudged(evidence: &str, claims: &[&Claim]) -> String {
+    const NAMED: usize = 6;
+    let names: Vec<&str> = claims.iter().take(NAMED).map(|claim| claim.id.as_str()).collect();
+    let more = match claims.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}, {}: {evidence}", names.join(", "), Verdict::TooShort.words())
 }
 
 /// Keeps names whole, which are for `cavy explain`, and numbers, unless they would leave no room.

@@ -164,6 +164,28 @@ fn terminal_claims__at_120_columns() {
     insta::assert_snapshot!(terminal::claims(&claims(), 120, false));
 }
 
+/// What could not be judged takes a line for each reason, not a row for each claim.
+#[test]
+fn terminal_claims__many_that_are_too_short() {
+    let rare = claims().into_iter().find(|claim| claim.verdict == Verdict::TooShort).unwrap();
+    let many = |count: usize| {
+        let one = |at| Claim { id: format!("specimen.fig1.rare{at}"), ..rare.clone() };
+        terminal::claims(&(1..=count).map(one).collect::<Vec<_>>(), 80, false)
+    };
+    insta::assert_snapshot!(many(2) + "\n" + &many(9));
+}
+
+#[test]
+fn page_claims__many_that_are_too_short_are_folded() {
+    let rare = claims().into_iter().find(|claim| claim.verdict == Verdict::TooShort).unwrap();
+    let one = |at| Claim { id: format!("specimen.fig1.rare{at}"), ..rare.clone() };
+    let mut all = claims();
+    all.extend((1..=9).map(one));
+    let page = html::render(&document(vec![], vec![], all));
+    assert!(page.contains("<summary>10 too short to judge</summary>"));
+    assert_eq!(page.matches("id=\"claim-specimen.fig1.rare").count(), 10, "all are there");
+}
+
 #[test]
 fn terminal_table__every_kind_of_cell() {
     insta::assert_snapshot!(terminal::table(&table(), 80, false));
