@@ -123,14 +123,46 @@ impl Packing {
     }
 }
 
-/// The static algorithm: cut-offs that give each of `unscheduled_levels` levels the same share of the
-/// unscheduled bytes on the link, for messages of known sizes ([homa 2.6]).
+/// What the unscheduled levels divide among them, and how ([homa 5.6]). The published cut-offs divide
+/// bytes evenly.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shares {
+    /// What is divided.
+    pub of: Shared,
+    /// Each level gets so many times what the level above it gets; above 0.
+    pub ratio: f64,
+}
+
+/// What levels divide.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shared {
+    /// Bytes on the link.
+    Bytes,
+    /// Packets, whatever their length.
+    Packets,
+}
+
+impl Shares {
+    /// The published: as many bytes to each level.
+    pub const EVEN: Shares = Shares { of: Shared::Bytes, ratio: 1.0 };
+
+    /// What a packet of so many bytes on the link counts.
+    fn count(&self, wire_bytes: u32) -> f64 {
+        match self.of {
+            Shared::Bytes => f64::from(wire_bytes),
+            Shared::Packets => 1.0,
+        }
+    }
+}
+
+/// The static algorithm: cut-offs that divide the unscheduled bytes on the link as `shares` has it among
+/// `unscheduled_levels` levels, for messages of known sizes ([homa 2.6]).
 ///
 /// `sizes` are (length in bytes, probability), ascending by length. The head of a message is
 /// unscheduled, and its tail is treated as such ([homa 2.8]). With [`ClassedBy::Remaining`], the
 /// graduated mode, each packet counts where the rest of its message puts it.
 ///
-/// `None` when `sizes` is empty or the levels do not fit a network of `levels`.
+/// `None` when `sizes` is empty, the levels do not fit a network of `levels`, or the ratio is not above 0.
 ///
 /// [`ClassedBy::Remaining`]: crate::config::ClassedBy::Remaining
 pub fn static_cutoffs(
@@ -139,8 +171,10 @@ pub fn static_cutoffs(
     unscheduled_levels: u8,
     classed_by: crate::config::ClassedBy,
     packing: &Packing,
+    shares: Shares,
 ) -> Option<Cutoffs> {
-    if sizes.is_empty() || unscheduled_levels == 0 || unscheduled_levels > levels {
+    let fits = (1..=levels).contains(&unscheduled_levels);
+    if sizes.is_empty() || !fits || !(shares.ratio > 0.0 && shares.ratio.is_finite()) {
         return None;
     }
     let mut weights: BTreeMap<u32, f64> = BTreeMap::new();
@@ -154,26 +188,34 @@ pub fn static_cutoffs(
                     crate::config::ClassedBy::Length => size,
                     crate::config::ClassedBy::Remaining => size - offset,
                 };
-                *weights.entry(class).or_default() += probability * f64::from(wire);
+                *weights.entry(class).or_default() += probability * shares.count(wire);
             }
             before += u64::from(wire);
             left -= u64::from(wire);
             if scheduled {
-                grants += probability * f64::from(packing.frame_min_bytes);
+                grants += probability * shares.count(packing.frame_min_bytes);
             }
         });
     }
-    let total: f64 = weights.values().sum();
-    let step = (grants + total) / f64::from(unscheduled_levels);
+    let total = grants + weights.values().sum::<f64>();
+    let mut parts = [0.0; LEVELS_MAX as usize];
+    let parts = &mut parts[..usize::from(unscheduled_levels)];
+    let mut part = 1.0;
+    for slot in parts.iter_mut() {
+        *slot = part;
+        part *= shares.ratio;
+    }
+    let whole: f64 = parts.iter().sum();
+    let share = |level: usize| total * parts[level] / whole;
     let mut bounds = [0; LEVELS_MAX as usize];
     let mut count = 0;
-    let (mut sum, mut next) = (grants, step);
+    let (mut sum, mut next) = (grants, share(0));
     for (&size, &weight) in &weights {
         sum += weight;
-        while sum >= next && count + 1 < unscheduled_levels.into() {
+        while sum >= next && count + 1 < parts.len() {
             bounds[count] = size;
             count += 1;
-            next += step;
+            next += share(count);
         }
     }
     Cutoffs::new(levels, &bounds[..count])

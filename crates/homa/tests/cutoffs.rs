@@ -1,7 +1,7 @@
 //! Cut-offs against the published vectors ([homa 2.6]).
 
 use cavy_homa::config::ClassedBy;
-use cavy_homa::cutoffs::{Cutoffs, Packing, static_cutoffs};
+use cavy_homa::cutoffs::{Cutoffs, Packing, Shared, Shares, static_cutoffs};
 
 /// One workload of the source's benchmark: (bytes, probability).
 fn workload(name: &str) -> Vec<(u32, f64)> {
@@ -45,8 +45,11 @@ fn etc_model() -> Vec<(u32, f64)> {
 }
 
 fn bounds(sizes: &[(u32, f64)], unscheduled: u8, by: ClassedBy) -> Vec<u32> {
-    let cutoffs = static_cutoffs(sizes, 8, unscheduled, by, &Packing::SIMULATOR).expect("legal");
-    cutoffs.bounds().to_vec()
+    shared(sizes, unscheduled, by, Shares::EVEN).expect("legal").bounds().to_vec()
+}
+
+fn shared(sizes: &[(u32, f64)], levels: u8, by: ClassedBy, shares: Shares) -> Option<Cutoffs> {
+    static_cutoffs(sizes, 8, levels, by, &Packing::SIMULATOR, shares)
 }
 
 #[test]
@@ -106,7 +109,30 @@ fn cutoffs_that_are_none_are_refused() {
     assert!(Cutoffs::new(0, &[]).is_none(), "no levels");
     assert!(Cutoffs::new(9, &[]).is_none(), "too many levels");
     assert!(Cutoffs::new(3, &[1, 2, 3]).is_none(), "more bounds than levels");
-    assert!(static_cutoffs(&[], 8, 2, ClassedBy::Length, &Packing::SIMULATOR).is_none());
+    assert!(shared(&[], 2, ClassedBy::Length, Shares::EVEN).is_none(), "no sizes");
+    for ratio in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let shares = Shares { ratio, ..Shares::EVEN };
+        assert!(shared(&[(1, 1.0)], 2, ClassedBy::Length, shares).is_none(), "{ratio}");
+    }
+}
+
+/// [homa 5.6]: weights and counts. Four sizes of one packet each, 100 and 200 bytes on the link beside
+/// 1000 and 1500.
+#[test]
+fn clause_5_6_levels_divide_unevenly() {
+    let sizes = [(4, 0.25), (104, 0.25), (904, 0.25), (1404, 0.25)];
+    let bounds = |of, ratio, levels| {
+        let cutoffs = shared(&sizes, levels, ClassedBy::Length, Shares { of, ratio });
+        cutoffs.expect("legal").bounds().to_vec()
+    };
+    assert_eq!(bounds(Shared::Packets, 1.0, 2), [104]);
+    assert_eq!(bounds(Shared::Packets, 3.0, 2), [4], "a quarter above");
+    assert_eq!(bounds(Shared::Packets, 1.0 / 3.0, 2), [904], "three quarters above");
+    assert_eq!(bounds(Shared::Packets, 1.0, 4), [4, 104, 904]);
+    assert_eq!(bounds(Shared::Packets, 2.0, 3), [4, 104], "1, 2 and 4 sevenths");
+    assert_eq!(bounds(Shared::Bytes, 1.0, 2), [1404], "1300 of 2800 are not yet half");
+    assert_eq!(bounds(Shared::Bytes, 2.0, 2), [904], "a third is 933");
+    assert_eq!(bounds(Shared::Bytes, 9.0, 2), [104], "a tenth is 280");
 }
 
 #[test]

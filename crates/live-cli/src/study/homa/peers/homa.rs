@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cavy_core::Span;
 use cavy_homa::Config;
 use cavy_homa::config::{ClassedBy, Granting, Incast, Pacing, TailBoost};
-use cavy_homa::cutoffs::{Cutoffs, Packing, static_cutoffs};
+use cavy_homa::cutoffs::{Cutoffs, Packing, Shares, static_cutoffs};
 use cavy_homa::wire::DATA_BYTES;
 use cavy_live::homa::{Client, Handler, Options, Peer, Polling, Server};
 use cavy_workload::sizes::{Published, Sizes};
@@ -68,7 +68,8 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
         ..Packing::SIMULATOR
     };
     let steps: Vec<(u32, f64)> = tuning.sizes.steps().collect();
-    let cutoffs = static_cutoffs(&steps, LEVELS, unscheduled, ClassedBy::Length, &packing);
+    let cutoffs =
+        static_cutoffs(&steps, LEVELS, unscheduled, ClassedBy::Length, &packing, Shares::EVEN);
     let cutoffs = cutoffs.ok_or_else(|| broken("no cut-offs fit these sizes"))?;
     let mut config = Config::cavy(cutoffs, overcommit, plan.link_bits_per_s, RTT_BYTES);
     // With a grant for each packet that arrives, and messages that leave the active set when they are
