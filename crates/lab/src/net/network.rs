@@ -163,7 +163,7 @@ impl Default for Hosts {
 pub struct Framing {
     /// Ethernet: header 14, check 4, preamble 8, gap 12.
     pub ethernet_bytes: u32,
-    /// IPv4 and UDP.
+    /// IPv4 and UDP; 0 where there is neither.
     pub ip_udp_bytes: u32,
     /// The shortest frame, with preamble and gap.
     pub frame_min_bytes: u32,
@@ -199,6 +199,11 @@ impl Framing {
     /// their links `[homa 3.4, 3.5]`.
     pub const IP: Framing =
         Framing { ethernet_bytes: 0, ip_udp_bytes: 28, frame_min_bytes: 0, mtu_bytes: 1500 };
+
+    /// Packets straight in Ethernet, without IP and UDP: RAMCloud on the cluster of the source, whose
+    /// full packets carry 1470 bytes behind 30 of header `[homa 2.2]`.
+    pub const RAW_ETHERNET: Framing =
+        Framing { ethernet_bytes: 38, ip_udp_bytes: 0, frame_min_bytes: 84, mtu_bytes: 1500 };
 }
 
 /// Why a [`Network`] cannot be.

@@ -46,6 +46,7 @@ pub fn system() -> System {
             capacity::WASTE.into(),
             sweeps::UNSCHEDULED_LEVELS.into(),
             sweeps::CUTOFF.into(),
+            sweeps::WEIGHTS.into(),
             sweeps::SCHEDULED_LEVELS.into(),
             sweeps::UNSCHEDULED_BYTES.into(),
             sweeps::BOOST.into(),

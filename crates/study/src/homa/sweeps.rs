@@ -22,6 +22,20 @@ pub const UNSCHEDULED_LEVELS: Study<NetworkPlan> = Study {
     tables,
 };
 
+/// How evenly levels divide.
+pub const WEIGHTS: Study<NetworkPlan> = Study {
+    id: "weights",
+    title: "How evenly levels divide unscheduled bytes",
+    plan: include_str!("../../../../plans/homa/weights.toml"),
+    shows: "Slowdown of W1 at 80 % load with seven unscheduled levels, each of which gets 0.5 to 2 times \
+            what the one above it gets: bytes, by what is left of a message or by its length, or packets.",
+    claimed: "As many bytes for each level is near the best.",
+    measure: measure_weights,
+    found: found_weights,
+    panels: |e| e.variants().into_iter().map(|variant| weights_panel(e, variant)).collect(),
+    tables,
+};
+
 /// The place of one cut-off.
 pub const CUTOFF: Study<NetworkPlan> = Study {
     id: "cutoff",
@@ -92,6 +106,67 @@ pub const SPLIT: Study<NetworkPlan> = Study {
     },
     tables,
 };
+
+const WEIGHT: &str = "transports.Homa.cutoffs_ratio";
+
+/// P99 slowdown of all messages over the weight, for one way to compute cut-offs.
+fn weights_panel(e: &NetExperiment, variant: &str) -> Panel {
+    let (id, title) = match variant {
+        "uniform" => ("uniform", "P99 slowdown of all messages, cut-offs by length"),
+        "packets" => ("packets", "P99 slowdown of all messages, levels of as many packets"),
+        _ => ("bytes", "P99 slowdown of all messages"),
+    };
+    let x = ("share of a level over that of the one above", Scale::Log);
+    let y = ("99th percentile slowdown", Scale::Linear);
+    show::curve(
+        e,
+        variant,
+        &Curve { id, title, key: WEIGHT, x, y, of: |r| known(Some(&r.overall), p99) },
+    )
+}
+
+/// P99 of all messages by weight, in one variant.
+fn weighted(e: &NetExperiment, variant: &str) -> Vec<(f64, f64, u64)> {
+    let one = |result: &NetResult| {
+        let weight = result.settings.get(WEIGHT)?.as_f64()?;
+        Some((weight, known(Some(&result.overall), p99)?, result.messages))
+    };
+    e.of(variant, "Homa").filter_map(one).collect()
+}
+
+fn measure_weights(e: &NetExperiment) -> Vec<Measured> {
+    let even = |variant: &str| weighted(e, variant).into_iter().find(|one| one.0 == 1.0);
+    let over_best = |name: &str, variant: &str| {
+        let all = weighted(e, variant);
+        let best = all.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        match (even(variant), best) {
+            (Some(even), Some(best)) if all.len() > 1 => {
+                let note = format!("{:.2} against {:.2} at {}.", even.1, best.1, best.0);
+                super::measure::value(id("weights", name), even.1 / best.1, even.2, note)
+            }
+            _ => missing(id("weights", name), NOT_RUN),
+        }
+    };
+    let packets = match (even("packets"), even(BASE)) {
+        (Some(packets), Some(bytes)) => {
+            let note = format!("{:.2} against {:.2}.", packets.1, bytes.1);
+            super::measure::value(id("weights", "packets"), packets.1 / bytes.1, bytes.2, note)
+        }
+        _ => missing(id("weights", "packets"), NOT_RUN),
+    };
+    vec![over_best("even", BASE), over_best("even_uniform", "uniform"), packets]
+}
+
+fn found_weights(e: &NetExperiment) -> String {
+    let one = |variant: &str| {
+        let all = weighted(e, variant);
+        let all: Vec<String> = all.iter().map(|one| format!("{} {:.2}", one.0, one.1)).collect();
+        let name = if variant == BASE { "bytes" } else { variant };
+        format!("{name}: {}", all.join(", "))
+    };
+    let all: Vec<String> = e.variants().into_iter().map(one).collect();
+    format!("99th percentile slowdowns of all messages by weight; {}.", all.join("; "))
+}
 
 /// P99 slowdown of the short half, and of the largest hundredth.
 fn panel(e: &NetExperiment, key: &'static str, x: &'static str, scale: Scale) -> Panel {

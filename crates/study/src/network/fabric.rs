@@ -88,6 +88,7 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
         },
         framing: match plan.framing {
             FramingPlan::Ethernet => Framing::default(),
+            FramingPlan::RawEthernet => Framing::RAW_ETHERNET,
             FramingPlan::Ip => Framing::IP,
         },
         ..Network::new(topology)

@@ -80,8 +80,20 @@ pub enum FramingPlan {
     /// Ethernet: 38 bytes with preamble and gap, and 84 at least.
     #[default]
     Ethernet,
+    /// Ethernet without IP and UDP, as on the source's cluster.
+    RawEthernet,
     /// Nothing below IP, as in the simulators of pFabric, pHost and PIAS.
     Ip,
+}
+
+/// What levels divide among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CutoffsPlan {
+    /// Bytes on the link, as published.
+    Bytes,
+    /// Packets, whatever their length.
+    Packets,
 }
 
 /// Shapes of networks.
@@ -515,6 +527,12 @@ pub struct TransportPlan {
     /// Sizes up to which messages have the topmost level, the next, and so on. `homa`; computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutoffs_bytes: Option<Vec<u32>>,
+    /// Computed cut-offs give each level so many times what the one above it gets, 0.01 to 100. `homa`; 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cutoffs_ratio: Option<f64>,
+    /// What computed cut-offs divide. `homa`; `bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cutoffs_by: Option<CutoffsPlan>,
     /// Compare cut-offs with what is left of a message instead of its length. `homa`; true for `sim`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graduated: Option<bool>,

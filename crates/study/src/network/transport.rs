@@ -5,14 +5,16 @@
 //! published.
 
 use super::fabric::{self, Fabric};
-use super::plan::{HomaVariant, Pattern, RecoveryPlan, TransportName, TransportPlan, WorkloadName};
+use super::plan::{
+    CutoffsPlan, HomaVariant, Pattern, RecoveryPlan, TransportName, TransportPlan, WorkloadName,
+};
 use crate::plan::PlanError;
 use cavy_core::Span;
 use cavy_homa::config::{
     Adaptive, ClassedBy, Granting, Incast, Informed, Learning, OldestGrants, Order as HomaOrder,
     Publish, Quick, Recovery, TailBoost,
 };
-use cavy_homa::cutoffs::{Packing, static_cutoffs};
+use cavy_homa::cutoffs::{Packing, Shared, Shares, static_cutoffs};
 use cavy_homa::packet::Layout;
 use cavy_homa::rivals::{self, FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_homa::{Config, Cutoffs, Homa};
@@ -286,6 +288,8 @@ fn foreign(plan: &TransportPlan) -> Option<(&'static str, &'static str)> {
         ("levels", plan.levels.is_some(), homa, "homa"),
         ("unscheduled_levels", plan.unscheduled_levels.is_some(), homa, "homa"),
         ("cutoffs_bytes", plan.cutoffs_bytes.is_some(), homa, "homa"),
+        ("cutoffs_ratio", plan.cutoffs_ratio.is_some(), homa, "homa"),
+        ("cutoffs_by", plan.cutoffs_by.is_some(), homa, "homa"),
         ("graduated", plan.graduated.is_some(), homa, "homa"),
         ("overcommit", plan.overcommit.is_some(), homa, "homa"),
         ("overcommit_most", plan.overcommit_most.is_some(), homa, "homa"),
@@ -368,7 +372,7 @@ impl HomaBuilder<'_> {
         };
         config.link_bits_per_s = host;
         config.answers = asks;
-        self.fit(&mut config);
+        self.fit(&mut config, variant);
         if !is_basic {
             let free = levels.saturating_sub(unscheduled).max(1);
             config.scheduled_levels = free.min(overcommit.max(1)).max(1);
@@ -391,9 +395,10 @@ impl HomaBuilder<'_> {
         Ok(config)
     }
 
-    /// RAMCloud puts Homa into Ethernet and the Linux module into IP; here everybody has UDP below,
-    /// so that all are measured against the same least times. Full packets carry a little less for it.
-    fn fit(&self, config: &mut Config) {
+    /// RAMCloud puts Homa into Ethernet and the Linux module into IP; here everybody has UDP below
+    /// unless the network has no IP, so that all are measured against the same least times. Full
+    /// packets carry a little less for it.
+    fn fit(&self, config: &mut Config, variant: HomaVariant) {
         let framing = &self.around.fabric.network.framing;
         let room = framing.room_bytes();
         let (unscheduled, scheduled) = match config.layout {
@@ -402,8 +407,13 @@ impl HomaBuilder<'_> {
         };
         let whole = config.scheduled_packet_bytes;
         config.overhead_bytes = framing.ip_udp_bytes + framing.ethernet_bytes;
+        if variant == HomaVariant::Rc {
+            // All its data have the longer header: 1470 bytes in Ethernet, 1442 with IP and UDP.
+            config.unscheduled_packet_bytes = room - unscheduled;
+            config.scheduled_packet_bytes = room - unscheduled;
+        }
         config.unscheduled_packet_bytes = config.unscheduled_packet_bytes.min(room - unscheduled);
-        config.scheduled_packet_bytes = whole.min(room - scheduled);
+        config.scheduled_packet_bytes = config.scheduled_packet_bytes.min(room - scheduled);
         if let Granting::Arrivals { increment_bytes, .. }
         | Granting::Independent { increment_bytes, .. }
         | Granting::Windows { increment_bytes, .. } = &mut config.granting
@@ -483,8 +493,22 @@ impl HomaBuilder<'_> {
         };
         let classed = if graduated { ClassedBy::Remaining } else { ClassedBy::Length };
         let steps: Vec<(u32, f64)> = self.around.sizes.steps().collect();
-        let found = static_cutoffs(&steps, levels, unscheduled, classed, &packing);
+        let shares = self.shares()?;
+        let found = static_cutoffs(&steps, levels, unscheduled, classed, &packing, shares);
         Ok(found.unwrap_or(Cutoffs::none(levels)))
+    }
+
+    /// What computed cut-offs divide.
+    fn shares(&self) -> Result<Shares, PlanError> {
+        let ratio = self.plan.cutoffs_ratio.unwrap_or(1.0);
+        if !(0.01..=100.0).contains(&ratio) {
+            return Err(self.wrong("cutoffs_ratio", ratio, "0.01 to 100"));
+        }
+        let of = match self.plan.cutoffs_by.unwrap_or(CutoffsPlan::Bytes) {
+            CutoffsPlan::Bytes => Shared::Bytes,
+            CutoffsPlan::Packets => Shared::Packets,
+        };
+        Ok(Shares { of, ratio })
     }
 
     /// Unscheduled bytes and windows of a longer round trip than the published.
