@@ -2,7 +2,7 @@
 
 use crate::claim::{self, Measured, Statement};
 use crate::draw;
-use crate::experiment::Experiment;
+use crate::experiment::{self, Experiment};
 use crate::homa;
 use crate::network::{self, NetExperiment, NetworkPlan};
 use crate::persephone;
@@ -229,6 +229,29 @@ pub struct Reproduction {
     pub requests: u64,
 }
 
+/// Runs the points of all these figures, so that the cores have work until the last of them is done and
+/// not only until the last of each.
+fn run_points(
+    runner: &Runner<'_>,
+    systems: &[System],
+    chosen: &[Chosen],
+    scale: Scale,
+    seed: u64,
+) -> Result<(), RunError> {
+    let (mut servers, mut networks) = (Vec::new(), Vec::new());
+    for one in chosen {
+        match plan(&systems[one.system].figures[one.figure], scale, seed)? {
+            AnyPlan::Server(loaded) => servers.extend(experiment::points(&loaded)?),
+            AnyPlan::Network(loaded) => networks.extend(experiment::points(&loaded)?),
+        }
+    }
+    // Built-in plans name no files.
+    let folder = Path::new(".");
+    runner.points(&servers, folder)?;
+    runner.points(&networks, folder)?;
+    Ok(())
+}
+
 /// Makes the chosen figures again. `command` is what a reader types before the figure's name.
 pub fn reproduce(
     runner: &Runner<'_>,
@@ -245,6 +268,7 @@ pub fn reproduce(
         let seed = if seed == 1 { String::new() } else { format!(" --seed {seed}") };
         format!("{command} {system}.{figure}{}{seed}", suffix(scale))
     };
+    run_points(runner, &systems, chosen, scale, seed)?;
     for (index, system) in systems.iter().enumerate() {
         let mut measured = Vec::new();
         for one in chosen.iter().filter(|one| one.system == index) {

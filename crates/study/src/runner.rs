@@ -82,17 +82,18 @@ impl Runner<'_> {
         for point in points {
             unique.entry(point.key()).or_insert(point);
         }
-        let open: Vec<(&String, &Point<P>)> = unique
+        // The longest first: what is left for one core at the end is short.
+        let mut open: Vec<(f64, &Point<P>)> = unique
             .iter()
             .filter(|(key, _)| self.store.get::<P::Outcome>(key).is_none())
-            .map(|(key, point)| (key, *point))
+            .map(|(_, point)| (point.plan.effort(folder).core_s, *point))
             .collect();
-        self.progress.ahead(
-            open.len(),
-            open.iter().map(|(_, point)| point.plan.effort(folder).core_s).sum(),
-        );
+        open.sort_by(|a, b| b.0.total_cmp(&a.0));
+        self.progress.ahead(open.len(), open.iter().map(|one| one.0).sum());
         let done = AtomicUsize::new(0);
-        let outcome: Result<(), RunError> = open.par_iter().try_for_each(|(_, point)| {
+        // A bridge gives them out in this order; a split vector would begin in its middle as well.
+        let in_order = open.iter().par_bridge();
+        let outcome: Result<(), RunError> = in_order.try_for_each(|(core_s, point)| {
             if self.stop.load(Ordering::Relaxed) {
                 let done = done.load(Ordering::Relaxed);
                 return Err(RunError::Interrupted { done, total: open.len() });
@@ -101,7 +102,7 @@ impl Runner<'_> {
             let result = P::run(point, folder, &self.manner)?;
             self.store.put(&result, self.version)?;
             done.fetch_add(1, Ordering::Relaxed);
-            self.progress.done(point.plan.effort(folder).core_s);
+            self.progress.done(*core_s);
             Ok(())
         });
         match outcome {

@@ -669,7 +669,9 @@ impl Engine {
     /// Gives waiting questions to the handler, as far as it takes them.
     fn hand_out(&mut self) -> bool {
         let mut any = false;
-        while let Some((name, bytes)) = self.exchanges.handle_next(self.options.handling_max) {
+        let Options { handling_max, answers_bytes_max, .. } = self.options;
+        while let Some((name, bytes)) = self.exchanges.handle_next(handling_max, answers_bytes_max)
+        {
             any = true;
             self.counters.questions += 1;
             let reply = Reply::new(self.shared.clone(), name);

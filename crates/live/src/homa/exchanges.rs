@@ -42,6 +42,7 @@ pub(super) struct Exchanges {
     waiting_names: BTreeSet<QuestionName>,
     waiting_bytes: u64,
     answers: BTreeMap<QuestionName, Bytes>,
+    answers_bytes: u64,
     /// Of all messages here: questions asked, messages that arrive or wait, answers.
     held_bytes: u64,
 }
@@ -153,9 +154,14 @@ impl Exchanges {
         (self.waiting.len(), self.waiting_bytes)
     }
 
-    /// The question that waits for longest, now with the handler, if fewer than `most` are.
-    pub(super) fn handle_next(&mut self, most: u32) -> Option<(QuestionName, Bytes)> {
-        if self.handled.len() >= most as usize {
+    /// The question that waits for longest, now with the handler, if fewer than `most` are and the answers
+    /// that are kept have less than `answers_bytes_max`.
+    pub(super) fn handle_next(
+        &mut self,
+        most: u32,
+        answers_bytes_max: u64,
+    ) -> Option<(QuestionName, Bytes)> {
+        if self.handled.len() >= most as usize || self.answers_bytes >= answers_bytes_max {
             return None;
         }
         let Waiting { name, bytes, .. } = self.take_waiting()?;
@@ -187,21 +193,29 @@ impl Exchanges {
     }
 
     pub(super) fn keep_answer(&mut self, name: QuestionName, bytes: Bytes) {
+        self.drop_answer(name);
         self.held_bytes += bytes.len() as u64;
-        let before = self.answers.insert(name, bytes);
-        self.held_bytes -= before.map_or(0, |before| before.len() as u64);
+        self.answers_bytes += bytes.len() as u64;
+        self.answers.insert(name, bytes);
     }
 
     pub(super) fn drop_answer(&mut self, name: QuestionName) -> bool {
-        let answer = self.answers.remove(&name);
-        self.held_bytes -= answer.as_ref().map_or(0, |answer| answer.len() as u64);
-        answer.is_some()
+        let Some(answer) = self.answers.remove(&name) else { return false };
+        self.held_bytes -= answer.len() as u64;
+        self.answers_bytes -= answer.len() as u64;
+        true
     }
 
     /// Bytes of messages that are arriving, as long as they will be.
     #[cfg(any(test, feature = "fuzz"))]
     pub(super) fn arriving_bytes(&self) -> u64 {
         self.arriving.values().map(|bytes| bytes.len() as u64).sum()
+    }
+
+    /// Bytes of the answers that are kept.
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(super) fn answers_bytes(&self) -> u64 {
+        self.answers_bytes
     }
 
     /// Bytes of the messages that are kept here.

@@ -15,12 +15,15 @@ const EXCHANGES: u32 = 8;
 const BUFFER_BYTES: u64 = 9_000;
 const WAITING: u32 = 3;
 const WAITING_BYTES: u64 = 4_000;
+const ANSWERS_BYTES: u64 = 4_000;
+const HANDLING: u32 = 2;
+const MESSAGE_BYTES: u32 = 5_000;
 const RATIO: u32 = 1;
 
 fn options() -> Options {
     let mut options = Options::local();
     let config = &mut options.config;
-    config.message_max_bytes = 5_000;
+    config.message_max_bytes = MESSAGE_BYTES;
     config.unscheduled_bytes = 2_000;
     config.limits.peers = PEERS;
     config.limits.exchanges = EXCHANGES;
@@ -34,7 +37,8 @@ fn options() -> Options {
         recovery.resend_wait_max_ticks = 12;
     }
     options.calls_max = 4;
-    options.handling_max = 2;
+    options.handling_max = HANDLING;
+    options.answers_bytes_max = ANSWERS_BYTES;
     options.waiting_max = WAITING;
     options.waiting_bytes_max = WAITING_BYTES;
     options.refused_after = Some(Span::from_ms(20));
@@ -185,6 +189,9 @@ impl Stage {
         assert!(waiting <= WAITING as usize && waiting_bytes <= WAITING_BYTES);
         let arriving = engine.exchanges.arriving_bytes();
         assert!(arriving <= BUFFER_BYTES, "{arriving} B of messages arrive");
+        let answers = engine.exchanges.answers_bytes();
+        let answers_max = ANSWERS_BYTES + u64::from(HANDLING * MESSAGE_BYTES);
+        assert!(answers < answers_max, "{answers} B of answers are kept");
         assert!(engine.refused.is_empty() && engine.timers.len() <= 4);
         assert!(engine.suspects.len() <= PEERS as usize);
     }
@@ -254,8 +261,56 @@ const DATA_HEADER_BYTES: usize = cavy_homa::wire::DATA_BYTES;
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::options::SERVER_PORT;
     use super::*;
+    use cavy_homa::packet::{Data, Flags};
+    use cavy_homa::wire::CLIENT_PORT_MIN;
     use std::path::Path;
+
+    /// A question of 100 bytes in one packet.
+    fn question(stage: &Stage, id: u64) -> Vec<u8> {
+        let extent = Extent { message: Message(id), offset_bytes: 0, length_bytes: 100 };
+        let kind = Kind::Data(Data {
+            message_bytes: 100,
+            incoming_bytes: 100,
+            ack: 0,
+            cutoffs_version: 0,
+            backlog: 0,
+            flags: Flags::UNSCHEDULED.and(Flags::ASKS, true),
+        });
+        let ports = Ports { source: CLIENT_PORT_MIN, destination: SERVER_PORT };
+        let mut header = [0; HEADER_MAX_BYTES];
+        let length = Repr { ports, kind, extent }.emit(&stage.engine.dialect, &mut header);
+        [&header[..length], &[1; 100]].concat()
+    }
+
+    /// Who asks and never takes the answers stops being served, and is served again once they are given
+    /// up.
+    #[test]
+    fn answers_that_nobody_takes_hold_back_questions() {
+        let mut stage = Stage::new(true).expect("an endpoint");
+        let ask = |stage: &mut Stage, id| {
+            let packet = question(stage, id);
+            stage.receive(address(1), &packet);
+            stage.check();
+            stage.replies.lock().expect("whole").len()
+        };
+        for id in [2, 4] {
+            assert_eq!(ask(&mut stage, id), 1, "{id} is handled");
+            stage.reply(0, 80);
+            stage.check();
+        }
+        assert_eq!(stage.engine.exchanges.answers_bytes(), ANSWERS_BYTES);
+        assert_eq!(ask(&mut stage, 6), 0, "it waits");
+        for _ in 0..200 {
+            stage.pass(Span::from_ms(1));
+            stage.pull(8);
+            stage.check();
+        }
+        assert_eq!(stage.engine.exchanges.answers_bytes(), 0, "given up");
+        assert_eq!(ask(&mut stage, 8), 1, "served again");
+        stage.end();
+    }
 
     #[test]
     fn the_corpus_is_replayed() {

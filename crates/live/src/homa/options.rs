@@ -74,6 +74,10 @@ pub struct Options {
     pub waiting_max: u32,
     /// Most bytes of questions that wait for the handler.
     pub waiting_bytes_max: u64,
+    /// Once the answers that are kept until they are acknowledged have so many bytes, the handler is given
+    /// no more questions; they wait, and are refused like others that wait. Answers to those that it
+    /// then has come on top.
+    pub answers_bytes_max: u64,
     /// Refuse a question that has waited so long for the handler; `None` lets it wait. Clients do not
     /// say how long they are willing to wait: whoever is served by then should still want it.
     pub refused_after: Option<Span>,
@@ -130,6 +134,7 @@ impl Options {
             handling_max: 1 << 10,
             waiting_max: 1 << 14,
             waiting_bytes_max: 256 << 20,
+            answers_bytes_max: 256 << 20,
             refused_after: Some(Span::from_ms(1_000)),
             unproven_ratio: Some(1),
             unreachable_after: Some(Span::from_ms(100)),
@@ -190,6 +195,7 @@ impl Options {
         field("client_port", self.client_port >= CLIENT_PORT_MIN, "it must be 32768 or more")?;
         field("calls_max", self.calls_max > 0, "it must be at least 1")?;
         field("handling_max", self.handling_max > 0, "it must be at least 1")?;
+        field("answers_bytes_max", self.answers_bytes_max > 0, "it must be at least 1")?;
         field("deadline", !self.deadline.is_zero(), "it must be longer than nothing")?;
         let after = self.unreachable_after.is_none_or(|after| !after.is_zero());
         field("unreachable_after", after, "it must be longer than nothing, or None")?;
