@@ -9,8 +9,9 @@
 //! A sealed packet is a kind, the sender's *life*, a counter, and the sealed bytes with their tag
 //! (XChaCha20-Poly1305, a library's). A life is 16 random bytes drawn when an endpoint starts; life and
 //! counter are the nonce, so none is used twice, also by endpoints that share the key or start again.
-//! XChaCha20 derives a key from the first 16 bytes of its nonce, which are the life: that is done once a
-//! life and not once a packet, and the key is kept as long as the life's window.
+//! XChaCha20 derives a key from the first 16 bytes of its nonce, which are the life, for ChaCha20 with the
+//! rest. So a key is derived once a life, kept as long as the life's window, and used by the fastest
+//! ChaCha20-Poly1305 that is at hand, which has no XChaCha20 of its own.
 //! The receiver's life is sealed in without being sent: what was said to an earlier life of the same
 //! address fails. So the receiver must only remember, of each life that it has heard in its own, which
 //! of the last `WINDOW_PACKETS` counters it has seen. When it has heard too many lives it begins a new
@@ -24,8 +25,7 @@ use super::carrier::Outgoing;
 use bytes::Bytes;
 use cavy_core::{Instant, Span};
 use cavy_homa::wire::{COMMON_BYTES, HEADER_MAX_BYTES};
-use chacha20poly1305::aead::AeadInOut as _;
-use chacha20poly1305::{ChaCha20Poly1305, KeyInit as _, Nonce, Tag};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, Tag, UnboundKey};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use zeroize::Zeroize as _;
@@ -106,23 +106,23 @@ pub(super) enum Opened<'a> {
 }
 
 /// The cipher of all packets of one life; with [`nonce`] it is XChaCha20-Poly1305 with life and counter
-/// as its nonce. Its key is wiped when it is dropped.
-fn cipher(key: &Key, life: &Life) -> ChaCha20Poly1305 {
+/// as its nonce.
+fn cipher(key: &Key, life: &Life) -> LessSafeKey {
     let mut derived = chacha20::hchacha::<chacha20::R20>((&key.0).into(), life.into());
-    let cipher = ChaCha20Poly1305::new(&derived);
+    let cipher = UnboundKey::new(&CHACHA20_POLY1305, &derived).expect("32 bytes are a key");
     derived.as_mut_slice().zeroize();
-    cipher
+    LessSafeKey::new(cipher)
 }
 
 /// What is known of a life: its cipher, and which of its counters were seen.
 struct Window {
-    cipher: ChaCha20Poly1305,
+    cipher: LessSafeKey,
     highest: u64,
     seen: [u64; (WINDOW_PACKETS / 64) as usize],
 }
 
 impl Window {
-    fn new(cipher: ChaCha20Poly1305) -> Window {
+    fn new(cipher: LessSafeKey) -> Window {
         Window { cipher, highest: 0, seen: [0; (WINDOW_PACKETS / 64) as usize] }
     }
 
@@ -167,7 +167,7 @@ pub(super) struct Seal {
     key: Key,
     life: Life,
     /// Of this life.
-    cipher: ChaCha20Poly1305,
+    cipher: LessSafeKey,
     /// The next packet's counter; none is used twice in a life.
     counter: u64,
     windows: BTreeMap<Life, Box<Window>>,
@@ -263,12 +263,11 @@ impl Seal {
         let mut bytes = Vec::with_capacity(header.len() + packet.payload.len() + TAG_BYTES);
         bytes.extend_from_slice(header);
         bytes.extend_from_slice(&packet.payload);
-        let nonce = nonce(counter);
-        let about = bound(kind, receiver);
-        let tag = self.cipher.encrypt_inout_detached(&nonce, &about, bytes.as_mut_slice().into());
+        let about = Aad::from(bound(kind, receiver));
+        let tag = self.cipher.seal_in_place_separate_tag(nonce(counter), about, &mut bytes);
         // It fails for packets of 256 GB only; one without its tag would be dropped where it arrives.
         if let Ok(tag) = tag {
-            bytes.extend_from_slice(&tag);
+            bytes.extend_from_slice(tag.as_ref());
         }
         Outgoing {
             header: prefix,
@@ -289,8 +288,7 @@ impl Seal {
             return Opened::Unauthentic;
         };
         let receiver = if kind == ASK { [0; LIFE_BYTES] } else { self.life };
-        let about = bound(kind, &receiver);
-        let nonce = nonce(counter);
+        let about = Aad::from(bound(kind, &receiver));
         let number = u64::from_be_bytes(counter);
         // Of a life that is not known a key is kept only when a packet has opened with it.
         let mut fresh = None;
@@ -298,7 +296,7 @@ impl Seal {
             Some(window) => &window.cipher,
             None => fresh.insert(cipher(&self.key, &life)),
         };
-        let opened = cipher.decrypt_inout_detached(&nonce, &about, (&mut *sealed).into(), &tag);
+        let opened = cipher.open_in_place_separate_tag(nonce(counter), about, tag, sealed, 0..);
         if opened.is_err() || life == self.life {
             // It may be a holder of the key who speaks to an earlier life of this endpoint.
             // What he is told is no longer than what he said.
@@ -359,7 +357,7 @@ impl Seal {
     }
 
     /// The window of `life`, with its cipher if that was made just now.
-    fn window(&mut self, life: Life, fresh: Option<ChaCha20Poly1305>) -> Option<&mut Window> {
+    fn window(&mut self, life: Life, fresh: Option<LessSafeKey>) -> Option<&mut Window> {
         if self.windows.len() >= self.most && !self.windows.contains_key(&life) {
             // What is forgotten could be said again; so it was said to somebody else.
             (self.life, self.counter) = (random()?, 1);
@@ -405,7 +403,7 @@ fn nonce(counter: [u8; COUNTER_BYTES]) -> Nonce {
     const ZEROS: usize = 4;
     let mut nonce = [0; ZEROS + COUNTER_BYTES];
     nonce[ZEROS..].copy_from_slice(&counter);
-    nonce.into()
+    Nonce::assume_unique_for_key(nonce)
 }
 
 /// What is sealed in without being sent.
