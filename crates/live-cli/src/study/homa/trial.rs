@@ -18,10 +18,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PATIENCE: Span = Span::from_ms(5_000);
 /// How long an idle message may take.
 const IDLE_PATIENCE: Span = Span::from_ms(3_000);
-/// The generator spins for so much before each message at most ...
-const SPIN_MAX: Span = Span::from_us(100);
+/// The generator spins for so much before each message at most: the kernel works for up to a fifth of a
+/// millisecond on what came in before it lets anybody run ...
+const SPIN_MAX: Span = Span::from_us(250);
 /// ... and for this part of the time between two.
-const SPIN_PART: u64 = 10;
+const SPIN_PART: u64 = 5;
 /// Below this length messages are measured often on the idle network.
 const SHORT_BYTES: u32 = 10_000;
 /// How often.
