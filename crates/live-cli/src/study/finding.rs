@@ -36,6 +36,8 @@ pub struct Finding {
     pub scale_us: Option<f64>,
     /// It is a tail, and not a median that rare stalls leave alone.
     pub tail: bool,
+    /// Share of the runs behind the value that are in doubt; `None` where all runs of the study are.
+    pub doubted_ratio: Option<f64>,
 }
 
 /// What the machine was like while a study ran.
@@ -78,6 +80,7 @@ impl Finding {
             note: String::new(),
             scale_us: None,
             tail: true,
+            doubted_ratio: None,
         }
     }
 
@@ -128,6 +131,9 @@ pub fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
     let mut claims = claim::judge(&statements, &measured, &|_| repeat.to_string());
     for claim in &mut claims {
         let finding = findings.iter().find(|finding| finding.id == claim.id);
+        let doubted_ratio = finding.and_then(|finding| finding.doubted_ratio);
+        let doubted_ratio = doubted_ratio.unwrap_or(quiet.doubted_ratio);
+        let quiet = Quiet { doubted_ratio, ..quiet };
         let limit = limit_us(claim).or(finding.and_then(|finding| finding.scale_us));
         if let (Some(limit), true) = (limit, claim.verdict != Verdict::TooShort)
             && let Some(why) = noisy(limit, finding.is_none_or(|finding| finding.tail), quiet)
@@ -165,7 +171,7 @@ fn noisy(limit_us: f64, tail: bool, quiet: Quiet) -> Option<String> {
              machine's own, more than a tenth of {limit_us:.0} us."
         )),
         _ if quiet.doubted_ratio > DOUBTED_RATIO_MAX => Some(format!(
-            "The generator was too late in {:.0} % of the runs.",
+            "{:.0} % of the runs are in doubt: see what the machine was like.",
             100.0 * quiet.doubted_ratio
         )),
         _ => None,
@@ -209,6 +215,20 @@ mod tests {
         assert_eq!(verdict(6.0, Some(501.0), 0.0), Verdict::TooNoisy);
         assert_eq!(verdict(2.0, None, 0.0), Verdict::TooNoisy);
         assert_eq!(verdict(2.0, Some(1.0), 0.2), Verdict::TooNoisy);
+    }
+
+    /// A peer that keeps the machine busy is no reason to doubt the others.
+    #[test]
+    fn a_value_answers_for_its_own_runs() {
+        let finding = Finding::ratio("live.l1.channel_is_c_fcfs", Some(150e3), Some(140e3), 1);
+        let quiet = Quiet { noise_us: Some(1.0), stalled_ratio: Some(0.01), doubted_ratio: 0.6 };
+        let verdict = |doubted_ratio| {
+            let finding = Finding { doubted_ratio, ..finding.clone() };
+            judge(&[finding], quiet, "again")[0].verdict
+        };
+        assert_eq!(verdict(None), Verdict::TooNoisy);
+        assert_eq!(verdict(Some(0.0)), Verdict::Reproduced);
+        assert_eq!(verdict(Some(0.2)), Verdict::TooNoisy);
     }
 
     #[test]

@@ -177,7 +177,7 @@ mod tests {
         let faster = Plan { link_bits_per_s: 2 * plan.link_bits_per_s, ..plan };
         assert!(shelf.take(&Label { plan: &faster, ..label(&here) }).is_none());
         // One in doubt is tried three times.
-        let late = Lateness { late_ratio: 0.5, ..Lateness::default() };
+        let late = Lateness { late_ratio: 0.5, p999_us: 1e6, ..Lateness::default() };
         let doubted = Round { lateness: late, unanswered: Vec::new(), ..back };
         for _ in 1..TRIES {
             shelf.put(&label(&other), &doubted).unwrap();

@@ -143,7 +143,7 @@ pub fn run(settings: &Settings, args: &HomaStudy) -> Result<Part, Fault> {
     let mut testbed = Testbed::up(plan)?;
     let mut part = Part::default();
     let ideal = Ideal::new(&slowdown::network(&plan, Span::ZERO)?);
-    let mut compared = Vec::new();
+    let mut bridged = Vec::new();
     let mut clock = Progress::new(programme.runs(settings.repetitions));
     for demand in &programme.demands {
         let drawn: Result<Vec<Arrivals>, Fault> =
@@ -151,9 +151,9 @@ pub fn run(settings: &Settings, args: &HomaStudy) -> Result<Part, Fault> {
         let drawn = drawn?;
         let rounds = rounds(settings, &mut testbed, &programme, demand, &drawn, &mut clock)?;
         hear(&mut part, &rounds, &drawn);
-        judge(settings, demand, &drawn, &rounds, &ideal, &plan, &mut part, &mut compared)?;
+        judge(settings, demand, &drawn, &rounds, &ideal, &plan, &mut part, &mut bridged)?;
     }
-    part.findings.extend(show::agreement(&compared).into_iter().filter(|_| !compared.is_empty()));
+    part.findings.extend(show::agreement(&bridged).into_iter().filter(|_| !bridged.is_empty()));
     if !programme.incast.is_empty() && !programme.incast_peers.is_empty() {
         run_incast(settings, &mut testbed, &programme, &mut part)?;
     }
@@ -221,7 +221,7 @@ fn judge(
     ideal: &Ideal,
     plan: &Plan,
     part: &mut Part,
-    compared: &mut Vec<(String, Vec<bridge::Compared>)>,
+    bridged: &mut Vec<show::Bridged>,
 ) -> Result<(), Fault> {
     let mut results: Vec<PeerResult> = Vec::new();
     for round in rounds {
@@ -229,7 +229,8 @@ fn judge(
             let of = || rounds.iter().filter(|other| other.peer == round.peer);
             let all = Tally::of(of(), ideal);
             let single = of().map(|round| Tally::of(std::iter::once(round), ideal)).collect();
-            results.push(PeerResult { peer: round.peer, all, single });
+            let doubted = of().filter(|round| !round.doubts().is_empty()).count();
+            results.push(PeerResult { peer: round.peer, all, single, doubted });
         }
     }
     let advantage = |name: &str, rivals: &dyn Fn(HomaPeer) -> bool| {
@@ -272,7 +273,8 @@ fn judge(
         let both = (sent_again, predicted.sent_again);
         tables.push(bridge::table(measured.peer, demand, &bins, both));
         if measured.peer == HomaPeer::Homa {
-            compared.push((demand.label(), bins));
+            let (runs, doubted) = (measured.single.len(), measured.doubted);
+            bridged.push(show::Bridged { label: demand.label(), bins, runs, doubted });
             shows.push_str(&format!(
                 " The lab takes {:.0} us to send or to receive a packet, from {:.0} us for an idle \
                  round trip.",

@@ -21,6 +21,8 @@ pub struct Result {
     pub all: Tally,
     /// Each.
     pub single: Vec<Tally>,
+    /// How many of them are in doubt.
+    pub doubted: usize,
 }
 
 fn number(value: Option<f64>) -> Cell {
@@ -190,7 +192,8 @@ pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
         id: format!("machine-{}", demand.id()),
         title: format!(
             "{}: the machine, the network and the generator during each run. Doubts: more than a \
-             thousandth of the messages was late by more than a packet's time; more than 1 % of the \
+             thousandth of the messages was late by more than a packet's time and more than a hundredth \
+             of the short half's P99; more than 1 % of the \
              time was stolen; processors were busy for more than 70 %, or, where this process went \
              before all others, it and the kernel's share for packets were",
             demand.label()
@@ -235,6 +238,8 @@ pub fn advantage(
         return Some(finding);
     }
     finding.value = Some(theirs / own);
+    let runs = ours.single.len() + rival.single.len();
+    finding.doubted_ratio = Some((ours.doubted + rival.doubted) as f64 / runs.max(1) as f64);
     let singles = rival.single.iter().zip(&ours.single);
     let ratios: Option<Vec<f64>> =
         singles.map(|(theirs, ours)| Some(p99(theirs).0? / p99(ours).0?)).collect();
@@ -259,15 +264,28 @@ pub fn incast(points: &[Point], peer: HomaPeer) -> Option<Finding> {
     })
 }
 
+/// What the lab says of one load beside what was measured of Homa P8.
+pub struct Bridged {
+    /// Workload and load.
+    pub label: String,
+    /// Tenths of the messages.
+    pub bins: Vec<Compared>,
+    /// Runs behind them.
+    pub runs: usize,
+    /// Those of them that are in doubt.
+    pub doubted: usize,
+}
+
 /// How far the lab is off at its worst.
-pub fn agreement(compared: &[(String, Vec<Compared>)]) -> Vec<Finding> {
+pub fn agreement(bridged: &[Bridged]) -> Vec<Finding> {
+    let runs: usize = bridged.iter().map(|one| one.runs).sum();
+    let doubted: usize = bridged.iter().map(|one| one.doubted).sum();
     let worst = |id: &str, tail: bool, of: fn(&Compared) -> Option<(f64, f64)>| {
-        let all =
-            compared.iter().flat_map(|(label, bins)| bins.iter().map(move |bin| (label, bin)));
+        let all = bridged.iter().flat_map(|one| one.bins.iter().map(move |bin| (&one.label, bin)));
         let pairs = all.filter_map(|(label, bin)| Some((label, bin, of(bin)?)));
         let worst =
             pairs.max_by(|a, b| bridge::error(a.2).abs().total_cmp(&bridge::error(b.2).abs()));
-        let samples = compared.iter().flat_map(|(_, bins)| bins).map(|bin| bin.messages as u64);
+        let samples = bridged.iter().flat_map(|one| &one.bins).map(|bin| bin.messages as u64);
         Finding {
             value: worst.map(|(_, _, pair)| bridge::error(pair).abs()),
             samples: samples.sum(),
@@ -279,6 +297,7 @@ pub fn agreement(compared: &[(String, Vec<Compared>)]) -> Vec<Finding> {
             }),
             scale_us: worst.map(|(_, _, pair)| pair.0),
             tail,
+            doubted_ratio: Some(doubted as f64 / runs.max(1) as f64),
             ..Finding::nothing(id)
         }
     };
