@@ -4,7 +4,7 @@
 //! Sizes are counted in logarithmic buckets of 1/8 octave. All sums have 64 bits. There is no timer:
 //! a new look is taken when a message arrives and the last look is old.
 
-use crate::config::{Learning, Publish, TailBoost};
+use crate::config::{Config, Learning, Publish, TailBoost};
 use crate::cutoffs::{Cutoffs, LEVELS_MAX};
 use crate::machine::Homa;
 use alloc::vec;
@@ -26,6 +26,61 @@ pub(crate) struct Sizes {
     decay_bytes: u64,
     next_look_at: Option<Instant>,
     deciles: [u32; 9],
+}
+
+/// What a message counts.
+#[derive(Clone, Copy)]
+struct Counting {
+    /// Bytes of a message that travel without grants, or with those that do.
+    limit: u32,
+    /// Bytes that need no grant.
+    blind: u32,
+    /// Payload of a full packet.
+    packet_bytes: u32,
+    /// What a packet costs beside; 0 counts payload, as the module's daemon does.
+    overhead_bytes: u32,
+    /// A grant on the link, one a packet, which travels at the top; 0 likewise.
+    grant_bytes: u32,
+}
+
+impl Counting {
+    fn of(config: &Config, publish: Publish) -> Counting {
+        // The last bytes of a message travel with the unscheduled ones when they are boosted.
+        let ends = if config.tail_boost == TailBoost::Off { 1 } else { 2 };
+        let (overhead_bytes, grant_bytes) = match publish {
+            Publish::Deciles => (0, 0),
+            Publish::Imbalance { .. } => (config.overhead_bytes + 30, config.frame_min_bytes),
+        };
+        Counting {
+            limit: config.unscheduled_bytes.saturating_mul(ends),
+            blind: config.unscheduled_bytes,
+            packet_bytes: config.unscheduled_packet_bytes.max(1),
+            overhead_bytes,
+            grant_bytes,
+        }
+    }
+
+    fn wire(&self, bytes: u32) -> u64 {
+        let packets = u64::from(bytes.div_ceil(self.packet_bytes));
+        u64::from(bytes) + packets * u64::from(self.overhead_bytes)
+    }
+
+    fn grants(&self, size: u32) -> u64 {
+        let packets = size.saturating_sub(self.blind).div_ceil(self.packet_bytes);
+        u64::from(packets) * u64::from(self.grant_bytes)
+    }
+}
+
+/// What a bucket in use holds.
+struct Row {
+    /// Its largest size.
+    size: u32,
+    /// Bytes that travel without grants.
+    head: u64,
+    /// Bytes of grants.
+    grants: u64,
+    /// All bytes, grants included.
+    all: u64,
 }
 
 /// What the sizes say.
@@ -82,24 +137,27 @@ impl Sizes {
         }
     }
 
-    /// (largest size, number, unscheduled bytes, bytes) of each bucket in use.
-    fn rows(&self, limit: u32) -> impl Iterator<Item = (u32, u64, u64, u64)> + '_ {
+    fn rows(&self, counting: Counting) -> impl Iterator<Item = Row> + '_ {
         self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0).map(
             move |(index, &weight)| {
                 let size = largest(index);
-                let unscheduled = u64::from(size.min(limit)).saturating_mul(weight);
-                (size, weight, unscheduled, u64::from(size).saturating_mul(weight))
+                let times = |bytes: u64| bytes.saturating_mul(weight);
+                let grants = counting.grants(size);
+                let head = times(counting.wire(size.min(counting.limit)));
+                let all = times(counting.wire(size) + grants);
+                Row { size, head, grants: times(grants), all }
             },
         )
     }
 
     /// Equal shares of the unscheduled bytes for as many levels as their fraction of all bytes
     /// entitles them to.
-    fn propose(&self, levels: u8, limit: u32) -> Option<Proposal> {
-        let (mut unscheduled, mut all) = (0u64, 0u64);
-        for (_, _, head, bytes) in self.rows(limit) {
-            unscheduled = unscheduled.saturating_add(head);
-            all = all.saturating_add(bytes);
+    fn propose(&self, levels: u8, counting: Counting) -> Option<Proposal> {
+        let (mut unscheduled, mut grants, mut all) = (0u64, 0u64, 0u64);
+        for row in self.rows(counting) {
+            unscheduled = unscheduled.saturating_add(row.head).saturating_add(row.grants);
+            grants = grants.saturating_add(row.grants);
+            all = all.saturating_add(row.all);
         }
         if all == 0 {
             return None;
@@ -112,11 +170,11 @@ impl Sizes {
         let level_quarters = (quarters as u32).clamp(4, 4 * u32::from(most));
         let target = 1 + unscheduled / u64::from(count);
         let mut bounds = [0; LEVELS_MAX as usize];
-        let (mut found, mut sum, mut next) = (0usize, 0u64, target);
-        for (size, _, head, _) in self.rows(limit) {
-            sum = sum.saturating_add(head);
+        let (mut found, mut sum, mut next) = (0usize, grants, target);
+        for row in self.rows(counting) {
+            sum = sum.saturating_add(row.head);
             while sum >= next && found + 1 < usize::from(count) {
-                bounds[found] = size;
+                bounds[found] = row.size;
                 found += 1;
                 next = next.saturating_add(target);
             }
@@ -126,11 +184,13 @@ impl Sizes {
     }
 
     /// The largest share of unscheduled bytes that one level has, per mille of an equal share.
-    fn imbalance(&self, cutoffs: &Cutoffs, count: u8, limit: u32) -> u64 {
+    fn imbalance(&self, cutoffs: &Cutoffs, count: u8, counting: Counting) -> u64 {
         let mut shares = [0u64; LEVELS_MAX as usize];
-        for (size, _, head, _) in self.rows(limit) {
-            let share = &mut shares[usize::from(cutoffs.level(size))];
-            *share = share.saturating_add(head);
+        for row in self.rows(counting) {
+            for (size, bytes) in [(0, row.grants), (row.size, row.head)] {
+                let share = &mut shares[usize::from(cutoffs.level(size))];
+                *share = share.saturating_add(bytes);
+            }
         }
         let most = shares.iter().copied().max().unwrap_or(0);
         let all: u128 = shares.iter().map(|&share| u128::from(share)).sum();
@@ -174,10 +234,8 @@ impl Homa {
     }
 
     fn look(&mut self, learning: &Learning) {
-        // The last bytes of a message travel with the unscheduled ones when they are boosted.
-        let ends = if self.config.tail_boost == TailBoost::Off { 1 } else { 2 };
-        let limit = self.config.unscheduled_bytes.saturating_mul(ends);
-        let Some(proposal) = self.sizes.propose(self.config.levels, limit) else { return };
+        let counting = Counting::of(&self.config, learning.publish);
+        let Some(proposal) = self.sizes.propose(self.config.levels, counting) else { return };
         let publish = match learning.publish {
             Publish::Deciles => {
                 let deciles = self.sizes.deciles();
@@ -193,8 +251,8 @@ impl Homa {
             }
             Publish::Imbalance { per_mille } => {
                 let count = proposal.unscheduled_levels;
-                let now = self.sizes.imbalance(&self.own_cutoffs, count, limit);
-                let then = self.sizes.imbalance(&proposal.cutoffs, count, limit);
+                let now = self.sizes.imbalance(&self.own_cutoffs, count, counting);
+                let then = self.sizes.imbalance(&proposal.cutoffs, count, counting);
                 let levels = 4 * u32::from(self.own_cutoffs.unscheduled_levels());
                 now > then + u64::from(per_mille) || levels.abs_diff(proposal.level_quarters) >= 3
             }

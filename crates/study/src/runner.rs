@@ -91,9 +91,8 @@ impl Runner<'_> {
         open.sort_by(|a, b| b.0.total_cmp(&a.0));
         self.progress.ahead(open.len(), open.iter().map(|one| one.0).sum());
         let done = AtomicUsize::new(0);
-        // A bridge gives them out in this order; a split vector would begin in its middle as well.
-        let in_order = open.iter().par_bridge();
-        let outcome: Result<(), RunError> = in_order.try_for_each(|(core_s, point)| {
+        let each = open.par_iter().with_max_len(1);
+        let outcome: Result<(), RunError> = each.try_for_each(|(core_s, point)| {
             if self.stop.load(Ordering::Relaxed) {
                 let done = done.load(Ordering::Relaxed);
                 return Err(RunError::Interrupted { done, total: open.len() });
