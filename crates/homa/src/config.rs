@@ -272,9 +272,10 @@ pub struct Learning {
 /// When new cut-offs are published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Publish {
-    /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon.
+    /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon, which counts payload.
     Deciles,
-    /// When the fullest level would have this much less, per mille of an equal share; or when the
+    /// Counts what packets and grants take of the link, as [`static_cutoffs`](crate::cutoffs::static_cutoffs)
+    /// does. When the fullest level would have this much less, per mille of an equal share; or when the
     /// share of unscheduled bytes is three quarters of a level off the levels there are for them.
     Imbalance {
         /// The difference.

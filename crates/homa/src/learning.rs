@@ -49,7 +49,10 @@ impl Counting {
         let ends = if config.tail_boost == TailBoost::Off { 1 } else { 2 };
         let (overhead_bytes, grant_bytes) = match publish {
             Publish::Deciles => (0, 0),
-            Publish::Imbalance { .. } => (config.overhead_bytes + 30, config.frame_min_bytes),
+            Publish::Imbalance { .. } => {
+                let beside = config.overhead_bytes + config.layout.unscheduled_header_bytes();
+                (beside, config.frame_min_bytes)
+            }
         };
         Counting {
             limit: config.unscheduled_bytes.saturating_mul(ends),
@@ -137,6 +140,7 @@ impl Sizes {
         }
     }
 
+    /// The buckets in use, by size.
     fn rows(&self, counting: Counting) -> impl Iterator<Item = Row> + '_ {
         self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0).map(
             move |(index, &weight)| {

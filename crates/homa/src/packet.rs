@@ -17,6 +17,16 @@ pub enum Layout {
     Linux,
 }
 
+impl Layout {
+    /// Header of data that was not granted.
+    pub const fn unscheduled_header_bytes(self) -> u32 {
+        match self {
+            Layout::Simulator => 30,
+            Layout::Linux => 56,
+        }
+    }
+}
+
 /// A header: 28 bytes in memory, whatever it says.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Header {
@@ -178,7 +188,9 @@ impl WireHeader for Header {
     #[inline]
     fn wire_bytes(&self) -> u32 {
         match (self.layout, self.kind) {
-            (Layout::Simulator, Kind::Data(data)) if data.flags.has(Flags::UNSCHEDULED) => 30,
+            (layout, Kind::Data(data)) if data.flags.has(Flags::UNSCHEDULED) => {
+                layout.unscheduled_header_bytes()
+            }
             (Layout::Simulator, Kind::Cutoffs(_)) => 16 + 34,
             (Layout::Simulator, Kind::Ack(_)) => 16 + 40,
             (Layout::Simulator, _) => 16,

@@ -4,8 +4,9 @@ mod conversation;
 
 use cavy_core::Span;
 use cavy_homa::config::{
-    Granting, Incast, Informed, Learning, OldestGrants, Publish, Quick, TailBoost,
+    ClassedBy, Granting, Incast, Informed, Learning, OldestGrants, Publish, Quick, TailBoost,
 };
+use cavy_homa::cutoffs::{Packing, Shares, static_cutoffs};
 use cavy_homa::packet::{Flags, Kind};
 use cavy_homa::{Config, Cutoffs};
 use conversation::{Says, Talk, data, small};
@@ -308,6 +309,52 @@ fn clause_2_6_learned_cutoffs() {
         let told = told.iter().filter(|p| matches!(p.header.kind, Kind::Cutoffs(_))).count();
         assert_eq!(told, 1);
     }
+}
+
+/// [homa 8.2] point 6: what is learned is what the static algorithm computes for the same messages, up to a
+/// bucket, an eighth of an octave; the module's daemon, which counts payload, has longer bounds.
+#[test]
+fn clause_8_2_learned_cutoffs_are_the_computed_ones() {
+    const MESSAGES: u64 = 4_000;
+    // Two sizes an octave, as many bytes of payload of each.
+    let sizes = [16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_400];
+    let whole: f64 = sizes.iter().map(|&size| 1.0 / f64::from(size)).sum();
+    let steps = sizes.map(|size: u32| (size, 1.0 / f64::from(size) / whole));
+    let learned = |publish| {
+        let learning = Learning {
+            interval: Span::from_us(1),
+            messages_min: MESSAGES,
+            bytes_min: u64::MAX,
+            keep_per_mille: 500,
+            memory_bytes: u64::MAX,
+            publish,
+        };
+        let config = Config::simulator(Cutoffs::none(8), 1);
+        let mut talk = Talk::new(&Config { learning: Some(learning), ..config });
+        for number in 0..=MESSAGES {
+            let mut at = (number as f64 + 0.5) * 0.618_034 % 1.0;
+            let of = |&&(_, share): &&(u32, f64)| {
+                at -= share;
+                at < 0.0
+            };
+            let size = steps.iter().find(of).map_or(1_400, |step| step.0);
+            talk.now += Span::from_us(2);
+            talk.rx(1, 2 * number + 2, data(size, 0, size, size, Flags::UNSCHEDULED));
+            talk.effects.clear();
+            talk.pull_all();
+        }
+        talk.homa.own_cutoffs().0
+    };
+    let computed =
+        static_cutoffs(&steps, 8, 7, ClassedBy::Length, &Packing::SIMULATOR, Shares::EVEN);
+    let computed = computed.expect("legal");
+    let ours = learned(Publish::Imbalance { per_mille: 100 });
+    assert_eq!(ours.bounds().len(), 6);
+    for (&ours, &computed) in ours.bounds().iter().zip(computed.bounds()) {
+        assert!((computed..=computed * 9 / 8).contains(&ours), "{ours} for {computed}");
+    }
+    let payload = learned(Publish::Deciles);
+    assert!(payload.bounds()[0] > ours.bounds()[0], "{payload:?}");
 }
 
 #[test]

@@ -15,7 +15,8 @@
 //!
 //! [`Capture`] writes pcapng, which Wireshark opens: Ethernet, IPv4 and UDP headers with the level in
 //! the upper three bits of the type of service, and the length the packet would have. There is no
-//! payload in the lab, so each packet is cut after these 42 bytes. Hosts are 10.0.x.y by number.
+//! payload in the lab, so each packet is cut after these 42 bytes. Hosts are 10.0.x.y by number. Packets of a
+//! network without IP (`Framing::RAW_ETHERNET`) are written with these headers in place of their own.
 //!
 //! Both are observers: a run without them pays nothing. What cannot be written is kept as an error
 //! until [`TextTrace::finish`] or [`Capture::finish`], and nothing more is written.
