@@ -12,7 +12,7 @@ use crate::frame::{self, Extent};
 use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table, Verdict};
 use crate::number::{coordinate, count, significant};
 use crate::palette::{DASHES, Palette, Shape, Theme};
-use crate::words::{self, by_figure, slug, tally};
+use crate::words::{self, grouped, slug, tally};
 
 const PAGE: &str = include_str!("../assets/report.html");
 const STYLE: &str = include_str!("../assets/report.css");
@@ -240,7 +240,7 @@ fn claims(document: &Document) -> String {
          <th scope=\"col\">Verdict</th></tr></thead>",
     );
     let columns = if reviewed { 6 } else { 5 };
-    for (heading, group) in by_figure(&document.claims) {
+    for (heading, group) in grouped(&document.claims, Claim::heading) {
         let figure = document.figures.iter().find(|figure| group[0].is_about(figure));
         let heading = match figure {
             Some(figure) => format!(

@@ -8,7 +8,7 @@ use comfy_table::{
 };
 
 use crate::model::{Cell, Claim, Table, Verdict};
-use crate::words::{self, tally};
+use crate::words::{self, grouped, tally};
 
 /// Below this width every column shrinks as it must.
 const ROOMY: usize = 76;
@@ -78,7 +78,7 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
             wrap(&note, width, &mut notes);
         }
     }
-    for (evidence, claims) in by_evidence(&short) {
+    for (evidence, claims) in grouped(short, |claim| claim.evidence.as_str()) {
         wrap(&unjudged(evidence, &claims), width, &mut notes);
     }
     if !out.is_empty() && !notes.is_empty() {
@@ -88,18 +88,6 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
     out.push('\n');
     wrap(&tally(claims), width, &mut out);
     out
-}
-
-/// Claims that could not be judged, by the reason, in the order in which reasons come up.
-fn by_evidence<'a>(claims: &[&'a Claim]) -> Vec<(&'a str, Vec<&'a Claim>)> {
-    let mut groups: Vec<(&str, Vec<&Claim>)> = Vec::new();
-    for &claim in claims {
-        match groups.iter_mut().find(|(evidence, _)| *evidence == claim.evidence) {
-            Some((_, group)) => group.push(claim),
-            None => groups.push((&claim.evidence, vec![claim])),
-        }
-    }
-    groups
 }
 
 /// Whom it is about, of many the first few, and the reason once.

@@ -86,14 +86,17 @@ impl Claim {
     }
 }
 
-/// Claims that share a figure, in order of first appearance.
-pub(crate) fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
-    let mut groups: Vec<(String, Vec<&Claim>)> = Vec::new();
+/// Claims by what `of` says of them, in order of first appearance.
+pub(crate) fn grouped<'a, K: PartialEq>(
+    claims: impl IntoIterator<Item = &'a Claim>,
+    of: impl Fn(&'a Claim) -> K,
+) -> Vec<(K, Vec<&'a Claim>)> {
+    let mut groups: Vec<(K, Vec<&Claim>)> = Vec::new();
     for claim in claims {
-        let heading = claim.heading();
-        match groups.iter_mut().find(|(known, _)| *known == heading) {
+        let key = of(claim);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
             Some((_, group)) => group.push(claim),
-            None => groups.push((heading, vec![claim])),
+            None => groups.push((key, vec![claim])),
         }
     }
     groups
