@@ -113,6 +113,8 @@ fn keys_and_values_that_do_not_fit() {
             with(&[("smallest 50%", "smallest 33%")]),
             with(&[("messages = 2_000", "messages = 2_000\nduration_ms = 5")]),
             with(&[("replications = 2", "replications = 0")]),
+            with(&[("overcommit = 2", "cutoffs_ratio = 0.0")]),
+            with(&[("overcommit = 2", "cutoffs_by = \"packets\"\ncutoffs_bytes = [500]")]),
         ],
     );
 }

@@ -24,10 +24,8 @@ use cavy_workload::sizes::Framing;
 
 /// Bytes that a full frame takes in a buffer: without preamble and gap.
 const BUFFERED_FRAME: u32 = FRAME_BYTES - 20;
-/// Header of the Linux module's data packets [homa 7.2].
-const LINUX_DATA_HEADER_BYTES: u32 = 56;
-/// Headers of the simulator's data packets, unscheduled and scheduled [homa 4.4].
-const SIMULATOR_DATA_HEADERS_BYTES: (u32, u32) = (30, 16);
+/// Header of the simulator's data packets that were granted [homa 4.4].
+const SIMULATOR_SCHEDULED_HEADER_BYTES: u32 = 16;
 /// Full packets of the published round trip.
 const RTT_PACKETS: u32 = 7;
 /// What the published constants assume a round trip to carry, and to take.
@@ -401,9 +399,10 @@ impl HomaBuilder<'_> {
     fn fit(&self, config: &mut Config, variant: HomaVariant) {
         let framing = &self.around.fabric.network.framing;
         let room = framing.room_bytes();
-        let (unscheduled, scheduled) = match config.layout {
-            Layout::Linux => (LINUX_DATA_HEADER_BYTES, LINUX_DATA_HEADER_BYTES),
-            Layout::Simulator => SIMULATOR_DATA_HEADERS_BYTES,
+        let unscheduled = config.layout.unscheduled_header_bytes();
+        let scheduled = match config.layout {
+            Layout::Linux => unscheduled,
+            Layout::Simulator => SIMULATOR_SCHEDULED_HEADER_BYTES,
         };
         let whole = config.scheduled_packet_bytes;
         config.overhead_bytes = framing.ip_udp_bytes + framing.ethernet_bytes;
@@ -411,9 +410,11 @@ impl HomaBuilder<'_> {
             // All its data have the longer header: 1470 bytes in Ethernet, 1442 with IP and UDP.
             config.unscheduled_packet_bytes = room - unscheduled;
             config.scheduled_packet_bytes = room - unscheduled;
+        } else {
+            config.unscheduled_packet_bytes =
+                config.unscheduled_packet_bytes.min(room - unscheduled);
+            config.scheduled_packet_bytes = whole.min(room - scheduled);
         }
-        config.unscheduled_packet_bytes = config.unscheduled_packet_bytes.min(room - unscheduled);
-        config.scheduled_packet_bytes = config.scheduled_packet_bytes.min(room - scheduled);
         if let Granting::Arrivals { increment_bytes, .. }
         | Granting::Independent { increment_bytes, .. }
         | Granting::Windows { increment_bytes, .. } = &mut config.granting
@@ -476,10 +477,12 @@ impl HomaBuilder<'_> {
         rtt: u32,
     ) -> Result<Cutoffs, PlanError> {
         if let Some(given) = &self.plan.cutoffs_bytes {
-            return Cutoffs::new(levels, given).ok_or_else(|| {
-                let must = format!("sizes that rise, at most {}", levels - 1);
-                self.wrong("cutoffs_bytes", format!("{given:?}"), &must)
-            });
+            let wrong = |must: &str| self.wrong("cutoffs_bytes", format!("{given:?}"), must);
+            if self.plan.cutoffs_ratio.is_some() || self.plan.cutoffs_by.is_some() {
+                return Err(wrong("left out where `cutoffs_ratio` or `cutoffs_by` is given"));
+            }
+            let must = format!("sizes that rise, at most {}", levels - 1);
+            return Cutoffs::new(levels, given).ok_or_else(|| wrong(&must));
         }
         let published = Packing::SIMULATOR;
         let packing = if rtt <= RTT_PACKETS {
