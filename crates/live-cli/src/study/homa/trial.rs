@@ -257,3 +257,29 @@ fn idle(rig: &dyn Rig, demand: &Demand) -> (BTreeMap<u32, Span>, Span) {
     }
     (least, of_shortest.get(of_shortest.len() / 2).copied().unwrap_or(Span::ZERO))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(non_snake_case)]
+    use super::*;
+
+    fn late_by(lateness_us: f64, latency: Span) -> Round {
+        Round {
+            peer: HomaPeer::Homa,
+            repetition: 0,
+            samples: vec![Sample { bytes: 8, latency }; 200],
+            unanswered: Vec::new(),
+            idle: BTreeMap::new(),
+            idle_median: Span::ZERO,
+            lateness: Lateness { late_ratio: 0.002, p999_us: lateness_us, ..Lateness::default() },
+            health: Health::default(),
+            weather: Weather::default(),
+        }
+    }
+
+    #[test]
+    fn clause_7_6_lateness_is_a_doubt_where_it_is_much_of_the_tail() {
+        assert!(late_by(200.0, Span::from_us(60_000)).doubts().is_empty());
+        assert_eq!(late_by(200.0, Span::from_us(500)).doubts(), ["late"]);
+    }
+}
