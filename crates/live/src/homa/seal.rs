@@ -7,11 +7,11 @@
 //! lengths and times, no forward secrecy, and no telling one holder of the key from another.
 //!
 //! A sealed packet is a kind, the sender's *life*, a counter, and the sealed bytes with their tag
-//! (XChaCha20-Poly1305, a library's). A life is 16 random bytes drawn when an endpoint starts; life and
+//! (XChaCha20-Poly1305). A life is 16 random bytes drawn when an endpoint starts; life and
 //! counter are the nonce, so none is used twice, also by endpoints that share the key or start again.
 //! XChaCha20 derives a key from the first 16 bytes of its nonce, which are the life, for ChaCha20 with the
-//! rest. So a key is derived once a life, kept as long as the life's window, and used by the fastest
-//! ChaCha20-Poly1305 that is at hand, which has no XChaCha20 of its own.
+//! rest. So a key is derived once a life, kept as long as the life's window, and used by ring, which has
+//! ChaCha20-Poly1305 without the X.
 //! The receiver's life is sealed in without being sent: what was said to an earlier life of the same
 //! address fails. So the receiver must only remember, of each life that it has heard in its own, which
 //! of the last `WINDOW_PACKETS` counters it has seen. When it has heard too many lives it begins a new
