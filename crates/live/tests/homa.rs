@@ -8,6 +8,7 @@ use cavy_core::Span;
 use cavy_core::stream::{Purpose, Ratio, Stream};
 use cavy_live::Pool;
 use cavy_live::homa::{Call, CallError, Client, Handler, OpenError, Options, Peer, Reply, Server};
+use cavy_live::load::clock;
 use homa_network::{Faults, Relay, message, now, patient, until};
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
@@ -412,12 +413,29 @@ fn shutdown_lets_what_is_under_way_end_and_takes_nothing_new() {
         let outcome = asking.call(at, "");
         Some(()).filter(|()| outcome == Err(CallError::Closed))
     });
-    let late = client.begin(at, "after", Some(Duration::from_millis(300)));
+    // In one packet and in many: whoever asks now is told so, and nothing of it is handled.
+    for bytes in [5, 60_000] {
+        assert_eq!(client.call(at, message(bytes, 1)), Err(CallError::Overloaded));
+    }
     assert!(questions.recv_timeout(Duration::from_millis(100)).is_err(), "nothing new is taken");
     reply.send("answered");
     assert_eq!(call.wait(), Ok(Bytes::from("answered")));
-    assert!(late.wait().is_err());
     closing.join().expect("it closes by itself");
+}
+
+#[test]
+fn a_server_closes_while_others_go_on_asking() {
+    let server = Server::bind(&patient(), echo()).expect("a socket");
+    let (client, at) = (client(), server.local_address());
+    assert!(client.call(at, "before").is_ok());
+    let (patience, begin) = (Duration::from_secs(60), clock::now());
+    let closing = std::thread::spawn(move || server.shutdown(patience));
+    while !closing.is_finished() {
+        let _ = client.call_within(at, "after", Duration::from_millis(20));
+    }
+    closing.join().expect("it closes");
+    let took = clock::now().since(begin);
+    assert!(took < Span::from_ms(60_000), "as soon as it has nothing left to do");
 }
 
 #[test]

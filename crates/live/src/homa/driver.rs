@@ -25,7 +25,7 @@ use cavy_homa::packet::{Header, Kind, Refusal};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
 use cavy_homa::{ConfigError, Homa, Timer, Why};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 
 /// Batches sent before the thread looks for packets that came in.
@@ -82,8 +82,17 @@ struct Engine {
     /// Peers of which ICMP said that nobody listens there, and until when they may show that somebody
     /// does.
     suspects: BTreeMap<Node, Instant>,
-    /// Nothing new is taken, and at this time all ends.
-    closing: Option<Instant>,
+    closing: Option<Closing>,
+}
+
+/// An endpoint that ends what it has begun, and takes nothing new.
+struct Closing {
+    /// All ends here, whatever is left.
+    until: Instant,
+    /// Questions that were arriving when it was told to close.
+    welcome: BTreeSet<QuestionName>,
+    /// Since when nothing is left.
+    idle_since: Option<Instant>,
 }
 
 /// The packet that is being handled.
@@ -99,7 +108,6 @@ pub(super) fn run(mut driver: Driver) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut heads = Heads::new();
     let mut busy_at = driver.engine.now();
-    let mut spoke_at = busy_at;
     let mut rounds = 0_u32;
     loop {
         let mut spoke = driver.obey();
@@ -114,10 +122,7 @@ pub(super) fn run(mut driver: Driver) {
         if busy {
             busy_at = now;
         }
-        if spoke {
-            spoke_at = now;
-        }
-        if driver.engine.is_over(now, spoke_at) {
+        if driver.engine.is_over(now) {
             break;
         }
         rounds = rounds.wrapping_add(1);
@@ -381,7 +386,10 @@ impl Engine {
         let (count, held) = self.exchanges.waiting();
         let full = count >= self.options.waiting_max as usize
             || held.saturating_add(bytes.len() as u64) > self.options.waiting_bytes_max;
-        if full {
+        // Who asks now had better ask another server at once.
+        let late =
+            self.closing.as_ref().is_some_and(|closing| !closing.welcome.contains(&question));
+        if full || late {
             self.refused.push(question);
         } else {
             self.exchanges.wait(question, bytes, self.shared.clock.now());
@@ -463,7 +471,10 @@ impl Engine {
                 }
             }
             Command::Close { until } => {
-                self.closing = Some(self.closing.map_or(until, |before| before.min(until)));
+                let welcome = || self.exchanges.questions_arriving();
+                let new = || Closing { until, welcome: welcome(), idle_since: None };
+                let closing = self.closing.get_or_insert_with(new);
+                closing.until = closing.until.min(until);
             }
         }
     }
@@ -557,7 +568,8 @@ impl Engine {
         };
         let question = (node, name.question().0);
         let begins = matches!(repr.kind, Kind::Data(_)) && !name.is_answer();
-        if begins && self.closing.is_some() && !self.exchanges.knows_question(question) {
+        let silent = self.closing.is_some() && !self.options.config.refusals;
+        if begins && silent && !self.exchanges.knows_question(question) {
             self.counters.refused += 1;
             return;
         }
@@ -742,7 +754,7 @@ impl Engine {
     /// When the loop must look again, whatever happens.
     fn next_time(&self) -> Option<Instant> {
         let timers = self.timers.values().copied();
-        let closing = self.closing.map(|until| until.min(self.now() + LINGER));
+        let closing = self.closing.as_ref().map(|closing| closing.until.min(self.now() + LINGER));
         let suspects = self.suspects.values().copied();
         let after = self.options.refused_after;
         let waiting = self.exchanges.waiting_since().zip(after).map(|(since, after)| since + after);
@@ -752,10 +764,14 @@ impl Engine {
 
     /// Is there nothing left to stay for?
     /// Ticks alone, which forget names of exchanges that are over, are no reason.
-    fn is_over(&self, now: Instant, spoke_at: Instant) -> bool {
-        let Some(until) = self.closing else { return false };
-        let empty = self.exchanges.call_count() == 0 && self.exchanges.message_count() == 0;
-        now >= until || (empty && now.since(spoke_at) >= LINGER)
+    fn is_over(&mut self, now: Instant) -> bool {
+        let Some(closing) = &mut self.closing else { return false };
+        if self.exchanges.are_over(&closing.welcome) {
+            closing.idle_since.get_or_insert(now);
+        } else {
+            closing.idle_since = None;
+        }
+        now >= closing.until || closing.idle_since.is_some_and(|since| now.since(since) >= LINGER)
     }
 
     fn publish(&mut self) {

@@ -138,6 +138,19 @@ impl Exchanges {
             || self.arriving.contains_key(&(name.0, Message(name.1)))
     }
 
+    /// Questions of which a part is here.
+    pub(super) fn questions_arriving(&self) -> BTreeSet<QuestionName> {
+        let questions = self.arriving.keys().filter(|(_, message)| !message.is_answer());
+        questions.map(|&(from, message)| (from, message.0)).collect()
+    }
+
+    /// Is nothing left but questions that arrive and are not among the `welcome`?
+    pub(super) fn are_over(&self, welcome: &BTreeSet<QuestionName>) -> bool {
+        let arriving = |name: &QuestionName| self.arriving.contains_key(&(name.0, Message(name.1)));
+        let left = self.calls.len() + self.handled.len() + self.waiting.len() + self.answers.len();
+        left == 0 && !welcome.iter().any(arriving)
+    }
+
     /// Has the answer to this question been given?
     pub(super) fn has_answer(&self, name: QuestionName) -> bool {
         self.answers.contains_key(&name)

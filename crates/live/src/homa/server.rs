@@ -199,8 +199,9 @@ impl Server {
         Client { endpoint: self.endpoint.clone() }
     }
 
-    /// Takes no more questions, lets those under way be answered and their answers arrive, at most
-    /// `patience` long, and closes the endpoint.
+    /// Lets the questions under way be answered and the answers arrive, at most `patience` long, and
+    /// closes the endpoint. New questions are refused, as
+    /// [`CallError::Overloaded`](super::CallError::Overloaded) if both ends say refusals.
     pub fn shutdown(self, patience: Duration) {
         self.endpoint.close(Span::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));
     }
