@@ -87,7 +87,7 @@ enum Phase {
     Static,
 }
 
-/// DARC and DARC-static.
+/// DARC and DARC-static, with the state of [persephone 2.3].
 #[derive(Clone, Debug)]
 pub struct Darc {
     config: Config,

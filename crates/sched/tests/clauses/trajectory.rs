@@ -58,6 +58,7 @@ const ALIKE: &[Span] = &[Span::from_us(20), Span::from_us(22), Span::from_us(21)
 const TWO: &[Span] = &[Span::from_us(1), Span::from_us(100)];
 const THREE: &[Span] = &[Span::from_us(1), Span::from_us(20), Span::from_us(22)];
 
+/// [persephone I9]; the next test has one group of several types.
 #[test]
 fn invariant_9_one_type_is_cfcfs() {
     for hinted in [false, true] {
