@@ -402,6 +402,11 @@ pub struct HomaStudy {
     /// What to measure; both when absent.
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<HomaPart>,
+    /// Rate of each link in Mb/s. Slower ones leave more of the processors to peers that take much of
+    /// them, and need longer runs for as many messages.
+    #[arg(long, value_name = "N", default_value = "100",
+        value_parser = clap::value_parser!(u32).range(10..=1_000))]
+    pub mbit: u32,
     /// Take runs that the folder of `--out` has of the same messages, instead of running them again.
     /// Every run is kept there as it ends, so that Ctrl-C costs no more than one. A run in doubt is
     /// run again, at most three times in all.
@@ -454,6 +459,7 @@ pub enum PeerName {
   cavy-live study l3 --json > l3.json
   cavy-live study homa --quick                       two minutes; as root
   cavy-live study homa --workloads w5 --loads 80 --transports homa,pool-cubic,quic
+  cavy-live study homa --workloads w3 --mbit 25      where 100 Mb/s are too much for the machine
 
 All peers meet the same arrivals, in turns, so that a busy minute of the machine hits all of them.
 Every run records load average, stolen time, a jitter probe and the lateness of the generator. A

@@ -38,6 +38,8 @@ pub struct Demand {
     pub load: f64,
     /// Messages of one host.
     pub rate_per_s: f64,
+    /// Of each link.
+    pub link_bits_per_s: u64,
     /// Deciles of the number of messages, and the last per cent.
     pub bins: Bins,
 }
@@ -88,7 +90,14 @@ impl Demand {
         let message = sizes.mean_bytes() / sizes::payload_ratio(&sizes, &framing);
         let rate_per_s = load * plan.link_bits_per_s as f64 / (8.0 * (message + answer));
         let bins = Bins::deciles(&sizes);
-        Ok(Demand { workload, sizes, load, rate_per_s, bins })
+        Ok(Demand {
+            workload,
+            sizes,
+            load,
+            rate_per_s,
+            link_bits_per_s: plan.link_bits_per_s,
+            bins,
+        })
     }
 
     /// As in names of tables, such as `w4-80`.

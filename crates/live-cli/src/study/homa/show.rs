@@ -228,10 +228,12 @@ pub fn advantage(
         return Some(finding);
     };
     finding.note = format!(
-        "{}: {theirs:.2} over {own:.2}, of {} and {samples} short messages in {} runs each.",
+        "{}: {theirs:.2} over {own:.2}, of {} and {samples} short messages in {} runs each, on links \
+         of {} Mb/s.",
         rival.peer.label(),
         p99(&rival.all).1,
-        ours.single.len()
+        ours.single.len(),
+        demand.link_bits_per_s / 1_000_000
     );
     if samples < CLAIM_SAMPLES {
         finding.note.push_str(&format!(" A claim needs {CLAIM_SAMPLES}."));
