@@ -31,14 +31,15 @@
 //! in `docs/concepts/security.md`.
 //!
 //! **Reading order.** [`options`], [`client`], [`server`]; then `endpoint` (what threads share),
-//! `driver` (the loop) with `exchanges` (whose bytes are where), `peers` and `carrier`; `recording` and
-//! [`seal`] last.
+//! `driver` (the loop) with `carrier` (the socket), `engine` (the machine's world) with `exchanges` (whose
+//! bytes are where) and `peers`; `recording` and [`seal`] last.
 
 mod carrier;
 pub mod client;
 mod counters;
 mod driver;
 mod endpoint;
+mod engine;
 mod exchanges;
 pub mod options;
 mod peers;
@@ -52,7 +53,7 @@ mod service;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz {
-    pub use super::driver::hostile::endpoint;
+    pub use super::engine::hostile::endpoint;
     pub use super::seal::forged::sealed;
 }
 

@@ -1,0 +1,602 @@
+//! The machine's world: its names, its bytes and its clock.
+//!
+//! Commands, packets and timers become inputs of the machine; its effects become bytes in place and
+//! calls that end. It knows no socket: the `driver` brings packets and takes them away.
+
+use super::carrier::Outgoing;
+use super::client::{CallError, Done};
+use super::counters::Counters;
+use super::endpoint::{Command, Shared, refuse};
+use super::exchanges::{Exchanges, Open};
+use super::options::{Carrier, Options, Peer};
+use super::peers::Peers;
+use super::recording::Records;
+use super::seal::{Opened, Seal};
+use super::server::{Handler, Question, QuestionName, Reply};
+use crate::record::homa::{Recorder, Step};
+use crate::sync::{Arc, lock};
+use bytes::Bytes;
+use cavy_core::family::Node;
+use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
+use cavy_core::stream::{Purpose, Stream};
+use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Span};
+use cavy_homa::packet::{Header, Kind, Refusal};
+use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
+use cavy_homa::{ConfigError, Homa, Timer, Why};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
+const LINGER: Span = Span::from_ms(5);
+
+/// How late a tick may be while packets wait. Whoever ticks on time with a full socket complains of
+/// silence that it has not listened to; the complaints are answered, and the sockets never empty again.
+/// With ten thousand calls at once this was sixty packets a call; ticks count as they are handled
+/// ([homa 2.14] case 14), so a late one only makes everybody more patient.
+const TICK_LATE: Span = Span::from_ms(20);
+
+#[cfg(any(test, feature = "fuzz"))]
+#[path = "hostile.rs"]
+pub mod hostile;
+
+/// The machine, and what its names stand for.
+pub(super) struct Engine {
+    options: Options,
+    dialect: Dialect,
+    machine: Homa,
+    outbox: Outbox<Effect<Why>, Timer>,
+    /// What the last step asked for, while it is carried out.
+    asked: Vec<Out<Effect<Why>, Timer>>,
+    rng: Stream,
+    timers: BTreeMap<Timer, Instant>,
+    /// The machine had no packet, and nothing has happened since: it has none now.
+    dry: bool,
+    pub(super) records: Records,
+    peers: Peers,
+    exchanges: Exchanges,
+    handler: Option<Handler>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) counters: Counters,
+    pub(super) seal: Option<Seal>,
+    /// Questions for which there is no room.
+    refused: Vec<QuestionName>,
+    /// Peers of which ICMP said that nobody listens there, and until when they may show that somebody
+    /// does.
+    suspects: BTreeMap<Node, Instant>,
+    closing: Option<Closing>,
+}
+
+/// An endpoint that ends what it has begun, and takes nothing new.
+struct Closing {
+    /// All ends here, whatever is left.
+    until: Instant,
+    /// Questions that were arriving when it was told to close.
+    welcome: BTreeSet<QuestionName>,
+    /// Since when nothing is left.
+    idle_since: Option<Instant>,
+}
+
+/// The packet that is being handled.
+#[derive(Clone, Copy)]
+struct Arrived<'a> {
+    repr: &'a Repr,
+    payload: &'a [u8],
+}
+
+impl Engine {
+    pub(super) fn new(
+        options: &Options,
+        handler: Option<Handler>,
+        shared: Arc<Shared>,
+        seed: u64,
+        recorder: Option<Recorder>,
+    ) -> Result<Engine, ConfigError> {
+        let machine = Homa::new(&options.config)?;
+        let effects_max = machine.effects_max();
+        let mut engine = Engine {
+            dialect: Dialect::of(&options.config),
+            outbox: Outbox::with_capacity(effects_max),
+            asked: Vec::with_capacity(effects_max),
+            machine,
+            rng: Stream::keyed(seed, 0, Purpose::Machine),
+            timers: BTreeMap::new(),
+            dry: false,
+            records: Records::new(recorder, shared.clone()),
+            peers: Peers::new(options.config.limits.peers),
+            exchanges: Exchanges::default(),
+            handler,
+            shared,
+            counters: Counters::default(),
+            seal: None,
+            refused: Vec::new(),
+            suspects: BTreeMap::new(),
+            closing: None,
+            options: options.clone(),
+        };
+        engine.step(None, Step::Start);
+        Ok(engine)
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.shared.clock.now()
+    }
+
+    /// One step of the machine, and all that it asks for.
+    fn step(&mut self, arrived: Option<Arrived<'_>>, step: Step) {
+        self.dry = false;
+        self.take(self.now(), step);
+        self.settle(arrived);
+    }
+
+    /// The machine takes a step, which is recorded. What it asks for is in the outbox.
+    fn take(&mut self, now: Instant, step: Step) -> Option<Packet<Header>> {
+        let mut cx = Cx::new(now, &mut self.rng, &mut self.outbox);
+        let pulled = step.take(&mut self.machine, &mut cx);
+        self.records.taken(now, step, self.outbox.entries(), pulled.as_ref());
+        pulled
+    }
+
+    fn settle(&mut self, arrived: Option<Arrived<'_>>) {
+        let mut asked = std::mem::take(&mut self.asked);
+        asked.extend(self.outbox.drain());
+        for out in asked.drain(..) {
+            match out {
+                Out::Arm(timer, at) => {
+                    self.timers.insert(timer, at);
+                }
+                Out::Disarm(timer) => {
+                    self.timers.remove(&timer);
+                }
+                Out::Effect(Effect::Place { from, extent }) => self.place(from, extent, arrived),
+                Out::Effect(Effect::Delivered { from, message, .. }) => {
+                    self.delivered(from, message);
+                }
+                Out::Effect(Effect::Failed { peer, message, why }) => {
+                    self.failed(peer, message, why);
+                }
+                Out::Effect(Effect::Released { peer, message }) => {
+                    if message.is_answer() {
+                        self.forget_answer((peer, message.question().0));
+                    }
+                }
+            }
+        }
+        self.asked = asked;
+        while let Some(question) = self.refused.pop() {
+            self.refuse(question, Refusal::Overloaded);
+        }
+    }
+
+    fn place(&mut self, from: Node, extent: Extent, arrived: Option<Arrived<'_>>) {
+        let Some(Arrived { repr, payload }) = arrived else { return };
+        let Kind::Data(data) = repr.kind else { return };
+        let start = extent.offset_bytes.wrapping_sub(repr.extent.offset_bytes) as usize;
+        let end = start.saturating_add(extent.length_bytes as usize);
+        if let Some(bytes) = payload.get(start..end) {
+            self.exchanges.place(from, extent, data.message_bytes as usize, bytes);
+        }
+    }
+
+    fn delivered(&mut self, from: Node, message: Message) {
+        // An empty message has no bytes to place.
+        let bytes = self.exchanges.take_arrived(from, message).unwrap_or_default();
+        if message.is_answer() {
+            if let Some(done) = self.end_call(message.question().0) {
+                self.counters.answered += 1;
+                done.end(Ok(bytes));
+            }
+            return;
+        }
+        let question = (from, message.0);
+        self.peers.begin(from);
+        let (count, held) = self.exchanges.waiting();
+        let full = count >= self.options.waiting_max as usize
+            || held.saturating_add(bytes.len() as u64) > self.options.waiting_bytes_max;
+        // Who asks now had better ask another server at once.
+        let late =
+            self.closing.as_ref().is_some_and(|closing| !closing.welcome.contains(&question));
+        if full || late {
+            self.refused.push(question);
+        } else {
+            self.exchanges.wait(question, bytes, self.shared.clock.now());
+        }
+    }
+
+    fn failed(&mut self, peer: Node, message: Message, why: Why) {
+        if message.is_answer() {
+            self.counters.answers_failed += u64::from(!matches!(why, Why::Empty | Why::TooLong));
+            self.forget_answer((peer, message.question().0));
+            return;
+        }
+        drop(self.exchanges.take_arrived(peer, message));
+        if self.exchanges.call_peer(message.0) == Some(peer)
+            && let Some(done) = self.end_call(message.0)
+        {
+            let most = self.options.config.message_max_bytes;
+            done.end(Err(match why {
+                Why::Empty => CallError::Empty,
+                Why::TooLong => CallError::TooLong { most },
+                Why::NoRoom | Why::Name => CallError::Full,
+                Why::Overloaded => CallError::Overloaded,
+                Why::Unanswered => CallError::Unanswered,
+                Why::Timeout | Why::Unacknowledged | Why::Forgotten => CallError::Silent,
+            }));
+        }
+    }
+
+    fn end_call(&mut self, id: u64) -> Option<Done> {
+        let call = self.exchanges.end_call(id)?;
+        self.peers.end(call.to);
+        Some(call.done)
+    }
+
+    fn forget_answer(&mut self, question: QuestionName) {
+        if self.exchanges.drop_answer(question) {
+            self.peers.end(question.0);
+        }
+    }
+
+    /// Gives a question up: the machine says so, and remembers that it is over.
+    fn refuse(&mut self, question: QuestionName, refusal: Refusal) {
+        self.counters.refused += 1;
+        self.peers.end(question.0);
+        self.answer(question, refusal.length_bytes());
+    }
+
+    fn answer(&mut self, (to, id): QuestionName, length_bytes: u32) {
+        let input = Input::Answer { to, question: Message(id), length_bytes };
+        self.step(None, Step::Input(input));
+    }
+
+    pub(super) fn obey(&mut self, command: Command) {
+        match command {
+            Command::Call { id, to, bytes, until, done } => {
+                self.counters.calls += 1;
+                if let Err((done, error)) = self.call(id, to, bytes, until, done) {
+                    done.end(Err(error));
+                }
+            }
+            Command::Cancel { id } => {
+                if self.end_call(id).is_some() {
+                    self.cancel(id);
+                }
+            }
+            Command::Answer { question, answer } => {
+                if !self.exchanges.handled(question) {
+                    return;
+                }
+                let most = self.options.config.message_max_bytes as usize;
+                match answer {
+                    Ok(bytes) if bytes.len() <= most => {
+                        let length = bytes.len() as u32;
+                        self.exchanges.keep_answer(question, bytes);
+                        self.answer(question, length);
+                    }
+                    Ok(_) => self.refuse(question, Refusal::Unanswered),
+                    Err(refusal) => self.refuse(question, refusal),
+                }
+            }
+            Command::Close { until } => {
+                let welcome = || self.exchanges.questions_arriving();
+                let new = || Closing { until, welcome: welcome(), idle_since: None };
+                let closing = self.closing.get_or_insert_with(new);
+                closing.until = closing.until.min(until);
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        id: u64,
+        to: Peer,
+        bytes: Bytes,
+        until: Instant,
+        done: Done,
+    ) -> Result<(), (Done, CallError)> {
+        let most = self.options.config.message_max_bytes;
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let wrong = if self.closing.is_some() {
+            Some(CallError::Closed)
+        } else if to.at.is_ipv4() != self.options.bind.is_ipv4() {
+            Some(CallError::Family)
+        } else if length > most {
+            Some(CallError::TooLong { most })
+        } else if length == 0 && !self.options.config.empty_messages {
+            Some(CallError::Empty)
+        } else if self.exchanges.call_count() >= self.options.calls_max as usize {
+            Some(CallError::Full)
+        } else if until <= self.now() {
+            Some(CallError::Deadline)
+        } else {
+            None
+        };
+        if let Some(error) = wrong {
+            return Err((done, error));
+        }
+        let mut to = to;
+        if self.options.carrier == Carrier::Raw {
+            to.at.set_port(0);
+        }
+        let Some(node) = self.peers.node(to) else { return Err((done, CallError::Full)) };
+        if let Some(entry) = self.peers.get_mut(node) {
+            // Whom this host asks of its own accord, it may send to.
+            entry.proven = true;
+        }
+        self.peers.begin(node);
+        self.exchanges.begin_call(id, Open { to: node, bytes, until, done });
+        let message = Message(id);
+        let input = Input::Submit { to: node, message, length_bytes: length, asks: true };
+        self.step(None, Step::Input(input));
+        Ok(())
+    }
+
+    fn cancel(&mut self, id: u64) {
+        let input = Input::Cancel { message: Message(id) };
+        self.step(None, Step::Input(input));
+    }
+
+    pub(super) fn on_bytes(&mut self, from: std::net::SocketAddr, bytes: &mut [u8]) {
+        let now = self.now();
+        let Some(seal) = &mut self.seal else { return self.on_packet(from, bytes) };
+        match seal.open(from, bytes, now) {
+            Opened::Packet(bytes) => self.on_packet(from, bytes),
+            Opened::Own => {}
+            Opened::Unauthentic => self.counters.unauthentic += 1,
+            Opened::Replayed => self.counters.replayed += 1,
+        }
+    }
+
+    fn on_packet(&mut self, from: std::net::SocketAddr, bytes: &[u8]) {
+        let parsed = View::new(bytes).and_then(|view| {
+            let repr = Repr::parse(&view, &self.dialect)?;
+            Ok((view, repr))
+        });
+        let (view, repr) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                self.counters.malformed[error.kind()] += 1;
+                return;
+            }
+        };
+        let name = repr.extent.message;
+        // Who asks speaks to the port that answers, and the reverse ([homa 2.14] case 18).
+        let here = match name.is_answer() {
+            true => Some(self.options.client_port),
+            false => self.handler.as_ref().map(|_| self.options.server_port),
+        };
+        if here != Some(repr.ports.destination) {
+            self.counters.wrong_port += 1;
+            return;
+        }
+        let Some(node) = self.peers.node(Peer { at: from, port: repr.ports.source }) else {
+            self.counters.peers_full += 1;
+            return;
+        };
+        let question = (node, name.question().0);
+        let begins = matches!(repr.kind, Kind::Data(_)) && !name.is_answer();
+        let silent = self.closing.is_some() && !self.options.config.refusals;
+        if begins && silent && !self.exchanges.knows_question(question) {
+            self.counters.refused += 1;
+            return;
+        }
+        // Somebody listens there.
+        self.suspects.remove(&node);
+        let proves = self.proves(node, &repr);
+        if let Some(entry) = self.peers.get_mut(node) {
+            entry.received(bytes.len());
+            entry.proven |= proves;
+        }
+        let arrived = Arrived { repr: &repr, payload: view.payload() };
+        let (header, payload) = (repr.header(), repr.extent);
+        let input = Input::Rx { from: node, header, payload, seen: Seen::default() };
+        self.step(Some(arrived), Step::Input(input));
+    }
+
+    /// ICMP says that nobody listens at `to`, to which a packet with this beginning was sent.
+    ///
+    /// Anybody can send ICMP, so what it quotes must name a call that is under way to that peer: names
+    /// are drawn at random, and who has not seen a packet cannot say one ([homa 7.4]). Even then the
+    /// peer has time to answer; the machine asks again meanwhile.
+    pub(super) fn on_undelivered(&mut self, to: std::net::SocketAddr, quote: &[u8]) {
+        self.counters.unreachable += 1;
+        let Some(after) = self.options.unreachable_after else { return };
+        let Ok(view) = View::new(quote) else { return };
+        let id = view.sender_id();
+        let node = self.peers.find(Peer { at: to, port: view.destination_port() });
+        let Some(node) = node.filter(|&node| self.exchanges.call_peer(id) == Some(node)) else {
+            return;
+        };
+        self.counters.unreachable_known += 1;
+        let until = self.now() + after;
+        self.suspects.entry(node).or_insert(until);
+    }
+
+    /// Ends calls to peers of which nothing was heard since ICMP said that nobody listens there.
+    fn expire_suspects(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some((&node, _)) = self.suspects.iter().find(|&(_, &until)| until <= now) {
+            self.suspects.remove(&node);
+            for id in self.exchanges.calls_of(node) {
+                if let Some(done) = self.end_call(id) {
+                    done.end(Err(CallError::Unreachable));
+                }
+                self.cancel(id);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Does this packet show that its sender receives what is sent to it: does it speak of an answer
+    /// that was given to it?
+    fn proves(&self, from: Node, repr: &Repr) -> bool {
+        if self.seal.is_some() {
+            // Sealed for this life, which was told to its address.
+            return true;
+        }
+        let name = repr.extent.message;
+        if name.is_answer() {
+            return false;
+        }
+        let of = match repr.kind {
+            Kind::Ack(_) | Kind::Grant { .. } | Kind::Resend { .. } => name.0,
+            Kind::Data(data) if data.ack != 0 => name.0.wrapping_add_signed(data.ack.into()),
+            _ => return false,
+        };
+        self.exchanges.has_answer((from, of))
+    }
+
+    /// Lets timers and deadlines fire that are due.
+    pub(super) fn expire(&mut self, settled: bool) -> bool {
+        let now = self.now();
+        let patience = if settled { Span::ZERO } else { TICK_LATE };
+        let mut any = false;
+        // Each of them once; one that is armed for the past again fires in the next round.
+        for timer in [Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick] {
+            let late = if timer == Timer::Tick { patience } else { Span::ZERO };
+            if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
+                self.timers.remove(&timer);
+                self.step(None, Step::Expire(timer));
+                any = true;
+            }
+        }
+        while let Some(id) = self.exchanges.overdue(now) {
+            if let Some(done) = self.end_call(id) {
+                done.end(Err(CallError::Deadline));
+            }
+            self.cancel(id);
+            any = true;
+        }
+        any |= self.expire_waiting(now);
+        any | self.expire_suspects(now)
+    }
+
+    /// Refuses questions that have waited too long for the handler.
+    fn expire_waiting(&mut self, now: Instant) -> bool {
+        let Some(after) = self.options.refused_after else { return false };
+        let mut any = false;
+        while self.exchanges.waiting_since().is_some_and(|since| since + after <= now) {
+            if let Some(question) = self.exchanges.give_up_waiting() {
+                self.refuse(question, Refusal::Overloaded);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Gives waiting questions to the handler, as far as it takes them.
+    pub(super) fn hand_out(&mut self) -> bool {
+        let mut any = false;
+        let Options { handling_max, answers_bytes_max, .. } = self.options;
+        while let Some((name, bytes)) = self.exchanges.handle_next(handling_max, answers_bytes_max)
+        {
+            any = true;
+            self.counters.questions += 1;
+            let reply = Reply::new(self.shared.clone(), name);
+            // Peers with questions here are not forgotten.
+            let from = self.peers.get(name.0).map(|entry| entry.peer);
+            if let (Some(handler), Some(from)) = (&mut self.handler, from) {
+                handler.answer(Question::new(from, bytes), reply);
+            }
+        }
+        any
+    }
+
+    /// The next packet that may be sent.
+    pub(super) fn pull(&mut self) -> Option<Outgoing> {
+        loop {
+            if let Some(ready) = self.seal.as_mut().and_then(Seal::ready) {
+                return Some(ready);
+            }
+            if self.dry {
+                return None;
+            }
+            let now = self.now();
+            let pulled = self.take(now, Step::Pull);
+            self.dry = pulled.is_none();
+            // Before the effects, which may say that these bytes are not needed any more.
+            let outgoing = pulled.as_ref().and_then(|packet| self.outgoing(packet));
+            let outgoing = outgoing.and_then(|packet| match &mut self.seal {
+                Some(seal) => seal.seal(packet, now),
+                None => Some(packet),
+            });
+            self.settle(None);
+            if outgoing.is_some() || pulled.is_none() {
+                return outgoing;
+            }
+        }
+    }
+
+    fn outgoing(&mut self, packet: &Packet<Header>) -> Option<Outgoing> {
+        let extent = packet.payload;
+        let entry = self.peers.get_mut(packet.to)?;
+        let source = match extent.message.is_answer() {
+            true => self.options.server_port,
+            false => self.options.client_port,
+        };
+        let ports = Ports { source, destination: entry.peer.port };
+        let mut header = [0; HEADER_MAX_BYTES];
+        let repr = Repr { ports, kind: packet.header.kind, extent };
+        let header_bytes = repr.emit(&self.dialect, &mut header);
+        if !entry.may_send(header_bytes + extent.length_bytes as usize, self.options.unproven_ratio)
+        {
+            self.counters.withheld += 1;
+            return None;
+        }
+        let (to, level) = (entry.peer.at, packet.priority);
+        let payload = match extent.length_bytes {
+            0 => Bytes::new(),
+            length => {
+                let bytes = self.exchanges.outgoing(packet.to, extent.message)?;
+                let start = extent.offset_bytes as usize;
+                let end = start.saturating_add(length as usize);
+                (end <= bytes.len()).then(|| bytes.slice(start..end))?
+            }
+        };
+        let control = extent.length_bytes == 0;
+        Some(Outgoing { to, level, control, header, header_bytes, payload })
+    }
+
+    /// When the loop must look again, whatever happens.
+    pub(super) fn next_time(&self) -> Option<Instant> {
+        let timers = self.timers.values().copied();
+        let closing = self.closing.as_ref().map(|closing| closing.until.min(self.now() + LINGER));
+        let suspects = self.suspects.values().copied();
+        let after = self.options.refused_after;
+        let waiting = self.exchanges.waiting_since().zip(after).map(|(since, after)| since + after);
+        let others = self.exchanges.next_deadline().into_iter().chain(self.records.next_time());
+        timers.chain(others).chain(waiting).chain(suspects).chain(closing).min()
+    }
+
+    /// Is there nothing left to stay for?
+    /// Ticks alone, which forget names of exchanges that are over, are no reason.
+    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+        let Some(closing) = &mut self.closing else { return false };
+        if self.exchanges.are_over(&closing.welcome) {
+            closing.idle_since.get_or_insert(now);
+        } else {
+            closing.idle_since = None;
+        }
+        now >= closing.until || closing.idle_since.is_some_and(|since| now.since(since) >= LINGER)
+    }
+
+    pub(super) fn publish(&mut self) {
+        self.counters.machine = *self.machine.counters();
+        self.counters.exchanges = self.machine.exchange_count() as u64;
+        self.counters.messages = self.exchanges.message_count() as u64;
+        self.counters.message_bytes = self.exchanges.held_bytes();
+        self.counters.peers = self.peers.len() as u64;
+        *lock(&self.shared.counters) = self.counters;
+    }
+
+    /// Ends all calls and takes no more.
+    pub(super) fn finish(&mut self) {
+        for command in self.shared.close() {
+            refuse(command);
+        }
+        for call in self.exchanges.take_calls() {
+            call.done.end(Err(CallError::Closed));
+        }
+        self.publish();
+        self.records.finish();
+    }
+}
