@@ -364,10 +364,36 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
                 Plan::HOST_QUEUE_BYTES / 1_000
             ),
         ),
-        fact("threads", "one for each host and peer, and the generator, which goes before the others, and sleeps until at most 250 us before each message".into()),
-        fact("Homa over UDP", format!("{} B unscheduled, the configuration `cavy` with windows of the Linux rules and at most ten times that on its way, no boost for the ends of messages (with it for incast), complaints after a thousand times what these take, {:.1} s (Basic and without incast control a quarter of it), no polling", arrivals::RTT_BYTES, 8e3 * f64::from(arrivals::RTT_BYTES) / plan.link_bits_per_s as f64)),
-        fact("negative control", "the switch puts all packets into one level, as if all TOS were 0".into()),
-        fact("TCP", "the kernel's defaults, TCP_NODELAY; a pool has 4 to 128 connections a pair".into()),
-        fact("QUIC", "quinn, encrypted, cubic, no segmentation offload; gRPC: tonic, cubic, windows of 2 and 64 MiB".into()),
+        fact(
+            "threads",
+            "one for each host and peer, and the generator, which goes before the others, and \
+             sleeps until at most 250 us before each message"
+                .into(),
+        ),
+        fact(
+            "Homa over UDP",
+            format!(
+                "{} B unscheduled, the configuration `cavy` with windows of the Linux rules and at \
+                 most ten times that on its way, no boost for the ends of messages (with it for \
+                 incast), complaints after a thousand times what these take, {:.1} s (Basic and \
+                 without incast control a quarter of it), no polling",
+                arrivals::RTT_BYTES,
+                8e3 * f64::from(arrivals::RTT_BYTES) / plan.link_bits_per_s as f64
+            ),
+        ),
+        fact(
+            "negative control",
+            "the switch puts all packets into one level, as if all TOS were 0".into(),
+        ),
+        fact(
+            "TCP",
+            "the kernel's defaults, TCP_NODELAY; a pool has 4 to 128 connections a pair".into(),
+        ),
+        fact(
+            "QUIC",
+            "quinn, encrypted, cubic, no segmentation offload; gRPC: tonic, cubic, windows of 2 \
+             and 64 MiB"
+                .into(),
+        ),
     ]
 }
