@@ -6,7 +6,6 @@ use crate::plan::{Loaded, PlanError};
 use crate::point::{Manner, RunError};
 use crate::store::Store;
 use crate::subject::{self, Outcome, Subject};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -90,12 +89,16 @@ impl Runner<'_> {
             .collect();
         open.sort_by(|a, b| b.0.total_cmp(&a.0));
         self.progress.ahead(open.len(), open.iter().map(|one| one.0).sum());
-        let done = AtomicUsize::new(0);
-        let each = open.par_iter().with_max_len(1);
-        let outcome: Result<(), RunError> = each.try_for_each(|(core_s, point)| {
+        self.queue(&open, folder)?;
+        Ok(points.iter().filter_map(|point| self.recall(point)).collect())
+    }
+
+    /// Every core takes the next point until none is left, or one failed, or all is to stop.
+    fn queue<P: Subject>(&self, open: &[(f64, &Point<P>)], folder: &Path) -> Result<(), RunError> {
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let one = |(core_s, point): &(f64, &Point<P>)| {
             if self.stop.load(Ordering::Relaxed) {
-                let done = done.load(Ordering::Relaxed);
-                return Err(RunError::Interrupted { done, total: open.len() });
+                return Err(RunError::Interrupted { done: 0, total: open.len() });
             }
             self.progress.doing(&format!("{} at load {}", point.policy, point.plan.load()));
             let result = P::run(point, folder, &self.manner)?;
@@ -103,15 +106,25 @@ impl Runner<'_> {
             done.fetch_add(1, Ordering::Relaxed);
             self.progress.done(*core_s);
             Ok(())
+        };
+        // A parallel iterator would give each core a stretch of the list, so that one begins with the longest
+        // and the other with the middle ones.
+        let outcomes = rayon::broadcast(|_| {
+            while let Some(open) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = one(open) {
+                    next.store(usize::MAX / 2, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+            Ok(())
         });
-        match outcome {
+        match outcomes.into_iter().collect() {
             Err(RunError::Interrupted { total, .. }) => {
                 let done = done.load(Ordering::Relaxed);
-                return Err(RunError::Interrupted { done, total });
+                Err(RunError::Interrupted { done, total })
             }
-            other => other?,
+            other => other,
         }
-        Ok(points.iter().filter_map(|point| self.recall(point)).collect())
     }
 
     /// Runs one point unless it is known.
