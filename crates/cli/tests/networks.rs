@@ -151,6 +151,8 @@ fn messages_that_do_not_fit() {
             sizes("sizes = { dist = \"pareto\", mean_bytes = 100, shape = 1 }"),
             sizes("sizes = { dist = \"normal\", mean_bytes = 100 }"),
             sizes("workload = \"W2\"\nmin_bytes = 100\nmax_bytes = 10"),
+            sizes("workload = \"W2\"\npacket_bytes = 1442"),
+            sizes("workload = \"W5\"\npacket_bytes = 0"),
         ],
     );
 }
@@ -178,6 +180,7 @@ fn a_run_prints_the_fields_it_promises() {
             "p50_own",
             "short",
             "bins",
+            "edges",
             "smallest",
             "largest",
             "goodput_gbps",

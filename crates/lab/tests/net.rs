@@ -47,6 +47,21 @@ fn homa_4_3_ideal_times_are_the_published_ones() {
     assert_eq!(with_typo.time(Node(0), Node(143), 2), 2_418_000);
 }
 
+/// Every decile ends where a fine bin ends, and a message is in the bin that its size says.
+#[test]
+fn homa_4_3_fine_bins_end_where_deciles_do() {
+    for published in Published::ALL {
+        let sizes = published.sizes();
+        let (deciles, fine) = (Bins::deciles(&sizes), Bins::at_deciles(&sizes));
+        assert!(deciles.ends().iter().all(|end| fine.ends().contains(end)), "{}", published.name());
+        assert!(fine.ends().len() > deciles.ends().len());
+        for (bin, &end) in fine.ends().iter().enumerate() {
+            assert_eq!(fine.of(end), bin);
+            assert_eq!(fine.of(end + 1), (bin + 1).min(fine.ends().len() - 1));
+        }
+    }
+}
+
 #[test]
 fn a_lone_message_takes_the_ideal_time_and_its_headers() {
     // 1460 bytes of payload and 12 of header fill a packet, so blast needs as many packets as the

@@ -55,6 +55,21 @@ fn homa_4_1_clamped_sizes_have_the_means_of_the_linux_benchmarks() {
     }
 }
 
+/// The longest W5 message has 28.84 MB in the source's simulations and 29.4 MB on its cluster.
+#[test]
+fn homa_4_1_w5_is_counted_in_packets() {
+    let cluster = Published::W5.sizes();
+    let simulated = cluster.scaled(1470, 1442);
+    assert_eq!((simulated.rows()[0].0, simulated.max_bytes()), (1442, 28_840_000));
+    assert_eq!(simulated.rows().len(), cluster.rows().len());
+    let ratio = simulated.mean_bytes() / cluster.mean_bytes();
+    assert!((ratio * 1470.0 / 1442.0 - 1.0).abs() < 1e-6, "{ratio}");
+    // Sizes that meet share a row; none is empty or too long.
+    let few = Sizes::new(&[(1, 0.25), (2, 0.5), (u32::MAX / 2, 1.0)]).unwrap();
+    assert_eq!(few.scaled(100, 1).rows(), [(1, 0.5), (u32::MAX / 200, 1.0)]);
+    assert_eq!(few.scaled(1, 100).rows(), [(100, 0.25), (200, 0.5), (1 << 31, 1.0)]);
+}
+
 #[test]
 fn homa_4_1_the_analytic_w1_is_the_listed_one() {
     let (analytic, listed) = (Sizes::analytic_w1(1 << 20).unwrap(), Published::W1.sizes());

@@ -1,7 +1,7 @@
 //! The cluster of the source as a star: fewer levels, and Basic ([homa 5.2]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, Percentile, column, id, known, missing, p50, p50_own, p99, p99_own,
+    COLUMNS, NOT_RUN, Percentile, at_column, id, known, missing, p50, p50_own, p99, p99_own,
     percentile, ran, ratio, settled, value, words,
 };
 use super::show;
@@ -76,9 +76,8 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
             all.extend(rows.into_iter().map(|one| full(settled(one, e, result), result)));
             first = first.or(Some(row));
             for (share, place) in COLUMNS {
-                let slice = result.and_then(|result| column(result, share));
                 let name = name(&format!("{key}_{label}_{place}"));
-                all.push(percentile(name, slice.map(|slice| &slice.summary), p99_own));
+                all.push(at_column(name, result, share, p99_own));
             }
         }
     }

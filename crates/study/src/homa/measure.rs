@@ -130,9 +130,28 @@ pub fn p99_own(summary: &NetSummary) -> Option<&Quantile> {
     summary.p99_own.as_ref()
 }
 
-/// The messages of a column of the published tables.
+/// The messages of a column of the published tables: those just below a size, as in the source, or the whole
+/// bin in a short run.
 pub fn column(result: &NetResult, share: f64) -> Option<&SizeSlice> {
-    result.bin_at(share)
+    result.edge_at(share).map(|edge| &edge.slice).or_else(|| result.bin_at(share))
+}
+
+/// A percentile in a column.
+pub fn at_column(id: String, result: Option<&NetResult>, share: f64, of: Percentile) -> Measured {
+    let slice = result.and_then(|result| column(result, share));
+    let measured = percentile(id, slice.map(|slice| &slice.summary), of);
+    match result.and_then(|result| result.edge_at(share)) {
+        Some(edge) if measured.value.is_some() => {
+            let per_cent =
+                |share: f64| format!("{:.*}", if share > 0.99 { 3 } else { 1 }, share * 100.0);
+            let (from, to) = (per_cent(edge.from_share), per_cent(edge.slice.share));
+            Measured {
+                note: format!("Messages from {from} to {to} % of all, by size."),
+                ..measured
+            }
+        }
+        _ => measured,
+    }
 }
 
 /// The result in which a swept key has this value, as text.

@@ -2,8 +2,8 @@
 //! tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, column, id, known, missing, p50, p99, percentile, ran, ratio, settled, value,
-    words,
+    COLUMNS, NOT_RUN, at_column, column, id, known, missing, p50, p99, percentile, ran, ratio,
+    settled, value, words,
 };
 use super::show::{self, Group};
 use crate::claim::Measured;
@@ -62,8 +62,7 @@ fn row(e: &NetExperiment, prefix: &str, result: Option<&NetResult>) -> Vec<Measu
     let name = |place: &str| format!("{prefix}_{place}");
     let mut all = Vec::new();
     for (share, place) in COLUMNS {
-        let slice = result.and_then(|result| column(result, share));
-        all.push(percentile(name(place), slice.map(|slice| &slice.summary), p99));
+        all.push(at_column(name(place), result, share, p99));
     }
     let short = result.map(|result| &result.short);
     all.push(percentile(name("short_p50"), short, p50));
@@ -105,6 +104,12 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     all.push(ratio(name("phost_ip_order"), bare_short, short("Homa"), p99));
     let one_level = e.of("phost", "pHost, one level").next().map(|result| &result.short);
     all.push(ratio(name("phost_one_level_order"), one_level, short("Homa"), p99));
+    for (variant, label) in [("phost", "80"), ("half", "50")] {
+        let result = e.of(variant, "pHost, one level").next();
+        let id = name(&format!("phost_one_level_{label}_short_p99"));
+        let tail = percentile(id, result.map(|result| &result.short), p99);
+        all.push(settled(tail, e, result));
+    }
     all.push(collapse(name("pias_collapse"), point(e, "PIAS", 0.8)));
     all.push(collapse(name("pias_one_step_collapse"), e.of("one_step", "PIAS").next()));
     let homa = e.at(BASE, "Homa", 0.8);
@@ -252,7 +257,12 @@ fn groups(e: &NetExperiment) -> Vec<Group<'_>> {
     };
     let compared = ["Homa", "pFabric", "PIAS", "pHost", "NDP", "oracle"];
     let others = ["Homa-P4", "Homa-P2", "Homa-P1", "Basic", "DCTCP", "SRPT sender", "FIFO"];
-    let sustained = [("phost", "pHost"), ("phost", "pHost, one level"), ("ndp", "NDP")];
+    let sustained = [
+        ("phost", "pHost"),
+        ("phost", "pHost, one level"),
+        ("half", "pHost, one level"),
+        ("ndp", "NDP"),
+    ];
     let bare = [("ip", "pFabric"), ("ip", "PIAS"), ("phost_ip", "pHost")];
     let all = [
         ("80", "load 80 %", at(0.8, &compared)),

@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// Sizes into which a law is cut, all of the same probability.
 const LAW_SIZES: usize = 200;
+/// Bytes of a packet in the published table of W5 [homa 4.1].
+const W5_PACKET_BYTES: u32 = 1470;
 
 /// The sizes that `plan` asks for. Files are relative to `folder`.
 pub fn sizes(plan: &MessagesPlan, folder: &Path) -> Result<Sizes, PlanError> {
@@ -24,11 +26,17 @@ pub fn sizes(plan: &MessagesPlan, folder: &Path) -> Result<Sizes, PlanError> {
         ))
         .hint("`workload = \"W3\"` is the mix of a large data center"));
     }
+    if plan.packet_bytes.is_some() && plan.workload != Some(WorkloadName::W5) {
+        return Err(PlanError::text(
+            "`messages.packet_bytes` is set, but belongs to `workload = \"W5\"`",
+        )
+        .hint("the other distributions are in bytes"));
+    }
     if plan.column.is_some() && plan.trace.is_none() {
         return Err(PlanError::text("`messages.column` is set, but belongs to `trace`"));
     }
     let sizes = if let Some(workload) = plan.workload {
-        published(workload).sizes()
+        in_packets(plan, published(workload).sizes())?
     } else if let Some(file) = &plan.cdf {
         cdf(&folder.join(file))?
     } else if let Some(file) = &plan.trace {
@@ -47,6 +55,15 @@ pub fn sizes(plan: &MessagesPlan, folder: &Path) -> Result<Sizes, PlanError> {
         PlanError::text(format!("`messages`: {error}"))
             .hint("`min_bytes` is at least 1 and not above `max_bytes`")
     })
+}
+
+/// W5 in packets of another length, if the plan says so.
+fn in_packets(plan: &MessagesPlan, sizes: Sizes) -> Result<Sizes, PlanError> {
+    match plan.packet_bytes {
+        None => Ok(sizes),
+        Some(bytes) if (1..=10_000).contains(&bytes) => Ok(sizes.scaled(W5_PACKET_BYTES, bytes)),
+        Some(bytes) => Err(PlanError::field("messages.packet_bytes", bytes, "from 1 to 10000")),
+    }
 }
 
 /// The distribution called so.

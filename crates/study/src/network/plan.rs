@@ -280,6 +280,10 @@ pub struct MessagesPlan {
     /// A published distribution [homa 4.1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadName>,
+    /// Bytes of the packets that W5 is counted in: 1470 when absent, as on the source's cluster; 1442 in its
+    /// simulations. Only for W5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_bytes: Option<u32>,
     /// A CSV file with columns `bytes` and `cumulative`, relative to the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cdf: Option<String>,
@@ -640,7 +644,8 @@ pub struct NetRunPlan {
     /// Compute least times as the source's simulator does, without the switch within a rack
     /// [homa 4.3].
     pub ideal_without_latency_in_rack: bool,
-    /// Find out what short messages near the 99th percentile wait for [homa 5.8].
+    /// Find out what short messages (the smaller half, of one packet) near the 99th percentile wait for
+    /// [homa 5.8].
     pub tail_sources: bool,
     /// Packets under way at most, in millions; a run that has more is unstable.
     pub packets_max_millions: f64,

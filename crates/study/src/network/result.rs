@@ -62,6 +62,16 @@ pub struct SizeSlice {
     pub summary: NetSummary,
 }
 
+/// The messages just below the end of a bin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// Cumulative share of messages that are shorter.
+    pub from_share: f64,
+    /// Share and size at the end, and what they experienced.
+    #[serde(flatten)]
+    pub slice: SizeSlice,
+}
+
 /// Queues of one class of ports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PortResult {
@@ -131,6 +141,11 @@ pub struct NetResult {
     pub short: NetSummary,
     /// By size: deciles of the message count, 95, 99, 99.9 and 100 % [homa 4.3].
     pub bins: Vec<SizeSlice>,
+    /// At the end of each of `bins` the last 1 % of all messages before it, or the last 4 %, or the whole bin: the
+    /// narrowest whose 99th percentile is supported, the whole bin if none is. For the last bin the largest
+    /// hundred-thousandth or ten-thousandth.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<Edge>,
     /// All messages up to the end of each bin.
     pub smallest: Vec<SizeSlice>,
     /// The largest 50, 10 and 1 % of the messages, as near as sizes allow.
@@ -170,6 +185,11 @@ impl NetResult {
     /// The bin that holds the message at this share of all, the smallest first.
     pub fn bin_at(&self, share: f64) -> Option<&SizeSlice> {
         self.bins.iter().find(|bin| bin.share >= share - 1e-9).or(self.bins.last())
+    }
+
+    /// The edge of that bin.
+    pub fn edge_at(&self, share: f64) -> Option<&Edge> {
+        self.edges.iter().find(|edge| edge.slice.share >= share - 1e-9).or(self.edges.last())
     }
 
     /// The smallest messages up to a share of all: the largest slice within it.

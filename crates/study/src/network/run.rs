@@ -1,7 +1,7 @@
 //! Running one point: replications side by side, and what they say together.
 
 use super::plan::NetworkPlan;
-use super::result::{NetResult, NetSummary, PacketResult, PortResult, Quantile, SizeSlice};
+use super::result::{Edge, NetResult, NetSummary, PacketResult, PortResult, Quantile, SizeSlice};
 use super::scenario::{self, Scenario};
 use super::tail::{TailSources, Watch};
 use super::timeline::{Levels, TimeBin, Timeline, summarized};
@@ -13,11 +13,13 @@ use cavy_core::Digest;
 use cavy_homa::Homa;
 use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_lab::net::{
-    self, BinRecord, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste, own_best,
+    self, BinRecord, Bins, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste,
+    own_best,
 };
 use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::statistics::interval::Interval;
+use cavy_workload::Sizes;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::path::Path;
@@ -124,8 +126,7 @@ fn replicate(
     seed: u64,
     manner: &Manner,
 ) -> Result<Replication, RunError> {
-    // Short messages are the smallest half.
-    let short = if plan.run.tail_sources { scenario.sizes.quantile(0.5) } else { 0 };
+    let short = if plan.run.tail_sources { short_bytes(&scenario.sizes) } else { 0 };
     let pending = &mut Events::new(manner.wheel);
     let setup = Setup { seed, ..scenario.setup.clone() };
     let hosts = setup.network.topology.hosts();
@@ -157,6 +158,15 @@ fn replicate(
         timeline,
         levels,
     })
+}
+
+/// Up to which size messages are short where the sources of their tail are asked for: the smallest half, and of
+/// these such as have one packet, as of a longer one the delays of its last packet would say little. Where none
+/// has, the smallest.
+fn short_bytes(sizes: &Sizes) -> u32 {
+    /// Payload of a full packet that needs no grant [homa 2.2].
+    const PACKET_BYTES: u32 = 1442;
+    sizes.quantile(0.5).min(PACKET_BYTES).max(sizes.rows()[0].0)
 }
 
 /// Pending events in one of two ways. A branch for each event costs less than everything compiled
@@ -228,6 +238,7 @@ fn summarize(point: &Point<NetworkPlan>, scenario: &Scenario, runs: &[Replicatio
     let note = instability(scenario, &reports);
     let slices = Slices { scenario, reports: &reports };
     let bins = reports.first().map_or(0, |report| report.bins.len());
+    let shown = slices.shown();
     let mut digest = Digest::new();
     for report in &reports {
         digest.fold(report.trail.digest());
@@ -256,8 +267,9 @@ fn summarize(point: &Point<NetworkPlan>, scenario: &Scenario, runs: &[Replicatio
         failed: sum(|r| r.messages.failed + r.messages.abandoned),
         overall: slices.summary(0..bins),
         short: slices.summary(0..slices.bins_to(0.5)),
-        bins: (0..bins).map(|bin| slices.slice(bin..bin + 1, bin)).collect(),
-        smallest: (0..bins).map(|bin| slices.slice(0..bin + 1, bin)).collect(),
+        bins: shown.iter().map(|bins| slices.slice(bins.clone())).collect(),
+        edges: shown.iter().map(|bins| slices.edge(bins.clone())).collect(),
+        smallest: shown.iter().map(|bins| slices.slice(0..bins.end)).collect(),
         largest: slices.largest(bins),
         goodput_gbps: mean(&|run| run.report.goodput_bits_per_s) / 1e9,
         offered_gbps: offered_bits_per_s(scenario) / 1e9,
@@ -415,9 +427,39 @@ impl Slices<'_> {
         (0..bins).filter(|&bin| self.end(bin) <= bytes).count().max(1).min(bins)
     }
 
-    fn slice(&self, bins: Range<usize>, last: usize) -> SizeSlice {
-        let bytes = self.end(last);
+    /// The bins that are shown as one: those that end within each of [`Bins::deciles`].
+    fn shown(&self) -> Vec<Range<usize>> {
+        let bins = self.reports.first().map_or(0, |report| report.bins.len());
+        if matches!(self.scenario.demand, scenario::Demand::Echo { .. }) {
+            return (0..bins).map(|bin| bin..bin + 1).collect();
+        }
+        let mut from = 0;
+        let mut until = |&end: &u32| {
+            let to = (from..bins).find(|&bin| self.end(bin) == end)? + 1;
+            Some(std::mem::replace(&mut from, to)..to)
+        };
+        Bins::deciles(&self.scenario.sizes).ends().iter().filter_map(&mut until).collect()
+    }
+
+    /// What happened to messages of these bins, which are not none.
+    fn slice(&self, bins: Range<usize>) -> SizeSlice {
+        let bytes = self.end(bins.end - 1);
         SizeSlice { share: self.share(bytes), bytes, summary: self.summary(bins) }
+    }
+
+    /// The last of these bins, or as many as a supported 99th percentile needs.
+    fn edge(&self, bins: Range<usize>) -> Edge {
+        let from = |from: usize| {
+            let slice = self.slice(from..bins.end);
+            let shorter = if from == 0 { 0.0 } else { self.share(self.end(from - 1)) };
+            Edge { from_share: shorter, slice }
+        };
+        let known = |edge: &Edge| {
+            let p99 = edge.slice.summary.p99_slowdown.as_ref();
+            p99.is_some_and(|p99| p99.supported().is_some())
+        };
+        let narrow = bins.clone().skip(1).rev().map(from).find(known);
+        narrow.unwrap_or_else(|| from(bins.start))
     }
 
     /// The largest half, tenth and hundredth, where sizes can be told apart.

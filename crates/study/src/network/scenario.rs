@@ -263,7 +263,7 @@ pub fn scenario(plan: &NetworkPlan, folder: &Path) -> Result<Scenario, PlanError
     }
     let bins = match &demand {
         Demand::Echo { sizes, .. } => Bins::up_to(sizes.clone()),
-        _ => Bins::deciles(&sizes),
+        _ => Bins::at_deciles(&sizes),
     };
     let setup = Setup {
         warmup,

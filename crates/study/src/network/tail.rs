@@ -24,7 +24,6 @@ pub struct Watch {
     short_bytes: u32,
     from: Ps,
     to: Ps,
-    /// Time over size does not matter here: short messages have nearly the same best time.
     short: Vec<Short>,
     seen: u64,
     every: u64,
