@@ -183,6 +183,7 @@ fn a_run_prints_the_fields_it_promises() {
             "edges",
             "smallest",
             "largest",
+            "longest",
             "goodput_gbps",
             "ports",
             "level_bytes",

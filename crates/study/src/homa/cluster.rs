@@ -92,6 +92,9 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     let largest =
         |transport| at(transport).and_then(|r: &NetResult| Some(&r.largest.last()?.summary));
     all.push(ratio(name("largest"), largest("P8"), largest("Basic"), p99));
+    let alone =
+        |transport| at(transport).and_then(|r: &NetResult| Some(&r.longest.as_ref()?.summary));
+    all.push(ratio(name("longest_p50"), alone("P8"), alone("Basic"), p50));
     all.push(order(name("order"), e));
     // Both from runs of the same length.
     for (of, transport) in [("poisson", "P8"), ("poisson_basic", "Basic")] {

@@ -150,6 +150,9 @@ pub struct NetResult {
     pub smallest: Vec<SizeSlice>,
     /// The largest 50, 10 and 1 % of the messages, as near as sizes allow.
     pub largest: Vec<SizeSlice>,
+    /// The largest hundred-thousandth of the messages, or those of the longest size, however few they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<SizeSlice>,
     /// Payload that arrived for the first time, Gb/s for each host.
     pub goodput_gbps: f64,
     /// Payload that was to arrive, Gb/s for each host; zero for closed loops.

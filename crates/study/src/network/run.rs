@@ -271,6 +271,7 @@ fn summarize(point: &Point<NetworkPlan>, scenario: &Scenario, runs: &[Replicatio
         edges: shown.iter().map(|bins| slices.edge(bins.clone())).collect(),
         smallest: shown.iter().map(|bins| slices.slice(0..bins.end)).collect(),
         largest: slices.largest(bins),
+        longest: (bins > 1).then(|| slices.slice(bins - 1..bins)),
         goodput_gbps: mean(&|run| run.report.goodput_bits_per_s) / 1e9,
         offered_gbps: offered_bits_per_s(scenario) / 1e9,
         answers_gbps: asks
