@@ -93,6 +93,7 @@ fn keys_and_values_that_do_not_fit() {
             with(&[("host_gbps = 10", "buffer = \"unlimted\"")]),
             with(&[("host_gbps = 10", "buffer = { per_port_bytes = 100 }")]),
             with(&[("host_gbps = 10", "loss_ratio = 2")]),
+            with(&[("host_gbps = 10", "host_wakes_us = [5, -1]")]),
             with(&[("title", "load = 0\ntitle")]),
             with(&[("title", "load = 40\ntitle")]),
             with(&[("[0.3, 0.6]", "[0.3, 60]")]),

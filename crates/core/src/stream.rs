@@ -37,6 +37,8 @@ pub enum Purpose {
     Destinations = 10,
     /// How long messages are.
     Sizes = 11,
+    /// How late a host's thread looks at what has come for it, and how long it takes to send.
+    Threads = 12,
 }
 
 /// One deterministic stream of random integers.

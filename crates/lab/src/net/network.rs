@@ -28,6 +28,14 @@ pub struct Network {
     /// once, and as long as it is less than so many bytes ahead of the rate, so is the next packet.
     /// `None`, and always in the source: a packet is there when its last bit is.
     pub burst_bytes: Option<u32>,
+    /// How late the thread of a host may look at what has come for it: packets, messages to send, timers, and
+    /// room at a full card. Each of these is as likely as the others, and is drawn by the first that comes
+    /// to a host that has nothing; what comes before the thread looks is seen at the same time. Empty, and
+    /// always in the source: it looks at once.
+    pub wakes: Vec<Span>,
+    /// What the thread of a host takes to send what came of one look, beyond `hosts.send`: each of these is
+    /// as likely as the others. Packets of a host stay in order. Empty, and always in the source: nothing.
+    pub sends: Vec<Span>,
 }
 
 impl Network {
@@ -44,6 +52,8 @@ impl Network {
             hosts: Hosts::default(),
             framing: Framing::default(),
             burst_bytes: None,
+            wakes: Vec::new(),
+            sends: Vec::new(),
         }
     }
 

@@ -141,6 +141,11 @@ impl<T: Copy + Ord> Timers<T> {
         }
     }
 
+    /// Is the earliest timer due?
+    pub(super) fn is_due(&mut self, now: Ps) -> bool {
+        self.earliest().is_some_and(|(at, _)| at <= now)
+    }
+
     /// The entry of the queue at `now` came up: takes the earliest timer if it is due. The caller
     /// then asks [`Timers::requeue`] for the next entry.
     pub(super) fn take_due(&mut self, now: Ps) -> Option<T> {

@@ -32,8 +32,12 @@ fn network() -> impl Strategy<Value = Network> {
         (1518u64..200_000, 0.1f64..4.0).prop_map(|(bytes, alpha)| Buffer::Shared { bytes, alpha }),
     ];
     let marks = prop_oneof![Just(None), (0u32..50_000).prop_map(Some)];
-    (topology, order, buffer, marks, any::<bool>(), 1u32..4, 0u64..3_000).prop_map(
-        |(topology, order, buffer, mark_at_bytes, spray, nic_packets, each_ns)| Network {
+    let times = || prop::collection::vec((0u64..20_000).prop_map(Span::from_ns), 0..4);
+    let threads = prop_oneof![Just((Vec::new(), Vec::new())), (times(), times())];
+    (topology, order, buffer, marks, any::<bool>(), 1u32..4, 0u64..3_000, threads).prop_map(
+        |(topology, order, buffer, mark_at_bytes, spray, nic_packets, each_ns, threads)| Network {
+            wakes: threads.0,
+            sends: threads.1,
             order,
             buffer,
             mark_at_bytes,

@@ -228,6 +228,68 @@ fn shortest_frames_take_84_bytes() {
 }
 
 #[test]
+fn homa_7_6_a_thread_sees_at_one_look_what_came_while_it_woke() {
+    let at_once = star(Order::Fifo, Buffer::Unlimited);
+    let late = Network { wakes: vec![Span::from_us(10)], ..at_once.clone() };
+    // The third packet is whole at the switch 15 us after the first.
+    let list = arrive_apart(&[100, 200, 1400], 7_500_000);
+    let (_, log, _) = play(at_once, flat, list.clone());
+    let (_, woken, _) = play(late, flat, list);
+    let us = 1_000_000;
+    let seen = |log: &Log| log.received_at.iter().map(|&(_, at)| at).collect::<Vec<_>>();
+    let (first, second) = (log.received_at[0].1, log.received_at[1].1);
+    assert!(second - first < 10 * us && log.received_at[2].1 - first > 10 * us);
+    // Each sender wakes for its message; the receiver wakes for the first packet and for the third.
+    let third = log.received_at[2].1;
+    assert_eq!(seen(&woken), [first + 20 * us, first + 20 * us, third + 20 * us]);
+}
+
+#[test]
+fn homa_7_6_wakes_are_drawn_from_what_was_measured_and_delay_timers_too() {
+    let wakes: Vec<Span> = [1, 2, 40].map(Span::from_us).to_vec();
+    let network = Network { wakes: wakes.clone(), ..star(Order::Fifo, Buffer::Unlimited) };
+    let mut setup = Setup::new(network, 1, Span::from_ms(10), Bins::up_to(vec![]));
+    setup.linger = Span::from_ms(10);
+    let ring = |_| Script { ring_every_ns: Some(100_000), ..Script::new(flat) };
+    let none = Listed::at_times(HOSTS, Vec::new());
+    let run =
+        || run_to_machines(&setup, ring, none.clone(), &mut Wheel::new(), &mut Log::default());
+    let (_, machines) = run();
+    let mut drawn = std::collections::BTreeMap::new();
+    for machine in &machines {
+        let mut due = 0;
+        for &rang in &machine.rings {
+            due += 100_000;
+            *drawn.entry(rang - due).or_insert(0_u32) += 1;
+            due = rang;
+        }
+    }
+    let of_each = machines.iter().map(|machine| machine.rings.len()).sum::<usize>() as f64 / 3.0;
+    assert_eq!(drawn.keys().copied().collect::<Vec<_>>(), [1_000, 2_000, 40_000]);
+    for count in drawn.into_values().map(f64::from) {
+        assert!((count / of_each - 1.0).abs() < 0.1, "{count} of {of_each}");
+    }
+    assert_eq!(run().0.trail, run().0.trail);
+}
+
+#[test]
+fn homa_7_6_what_a_thread_takes_to_send_delays_its_packets_and_keeps_their_order() {
+    let at_once = star(Order::Fifo, Buffer::Unlimited);
+    let late = Network { sends: [0, 9].map(Span::from_us).to_vec(), ..at_once.clone() };
+    let from_one = |at| Submission { at, to: Node(0), length_bytes: 100, asks: false };
+    let list: Vec<_> = (1..=200).map(|i| (Node(1), from_one(i * 1_000_000))).collect();
+    let (_, log, _) = play(at_once, flat, list.clone());
+    let (_, delayed, _) = play(late, flat, list);
+    let at = |log: &Log| log.received_at.iter().map(|&(_, at)| at).collect::<Vec<_>>();
+    let late_us = at(&delayed).into_iter().zip(at(&log)).map(|(late, at)| (late - at) / 1_000_000);
+    let late_us: Vec<u64> = late_us.collect();
+    // One that is sent at once is behind one that is not, for up to 9 us.
+    assert_eq!(late_us.iter().max(), Some(&9));
+    assert!(late_us.windows(2).all(|two| two[1] == 9 || two[1] + 1 >= two[0]), "{late_us:?}");
+    assert!(at(&delayed).is_sorted());
+}
+
+#[test]
 fn a_bucket_lets_a_burst_pass_at_once_and_then_keeps_its_rate() {
     let wire = star(Order::Fifo, Buffer::Unlimited);
     let bucket = Network { burst_bytes: Some(1_000), ..wire.clone() };

@@ -10,6 +10,8 @@ use cavy_lab::net::{
 
 /// Bytes of tables that a topology may have: more is refused before it is built.
 const TABLES_MAX_BYTES: f64 = 2e9;
+/// The most values of a delay that was measured.
+const VALUES_MAX: usize = 10_000;
 
 /// A network and what follows from it.
 #[derive(Clone, Debug)]
@@ -86,6 +88,8 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
                 packets => packets,
             },
         },
+        wakes: measured_delays("network.host_wakes_us", &plan.host_wakes_us)?,
+        sends: measured_delays("network.host_sends_us", &plan.host_sends_us)?,
         framing: match plan.framing {
             FramingPlan::Ethernet => Framing::default(),
             FramingPlan::RawEthernet => Framing::RAW_ETHERNET,
@@ -95,6 +99,15 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
     };
     faults(plan)?;
     Ok(measured(network))
+}
+
+/// Values of a delay, each as likely as the others.
+fn measured_delays(field: &'static str, us: &[f64]) -> Result<Vec<Span>, PlanError> {
+    if us.len() > VALUES_MAX {
+        return Err(PlanError::field(field, us.len(), "at most 10000 values")
+            .hint("a thousand quantiles of what was measured say as much"));
+    }
+    us.iter().map(|&us| delay(field, us)).collect()
 }
 
 /// The network with what follows from it.

@@ -156,6 +156,14 @@ pub struct FabricPlan {
     /// Processor of a receiver, microseconds a packet, which the next packet waits for.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub host_receive_each_us: f64,
+    /// How late the sleeping thread of a host looks at what has come for it, microseconds: values of equal
+    /// likelihood. What comes before it looks is seen at the same time. Without any it looks at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_wakes_us: Vec<f64>,
+    /// What that thread takes to send what came of one look, beyond `host_send_us`, microseconds: values of
+    /// equal likelihood.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_sends_us: Vec<f64>,
     /// Packets that a sender's card takes at once, the one on the link included: what it holds goes in
     /// order, and a transport cannot put anything before it.
     #[serde(default = "default_nic_packets", skip_serializing_if = "is_one")]

@@ -196,7 +196,11 @@ where
         let now = self.now;
         let state = &mut self.ports[port as usize];
         let left_at = state.begin(&self.packets, index, now);
-        let arrives_at = state.arrival(left_at);
+        let mut arrives_at = state.arrival(left_at);
+        if state.class == PortClass::Nic && !self.setup.network.sends.is_empty() {
+            arrives_at = self.sent_at(port, arrives_at);
+        }
+        let state = &mut self.ports[port as usize];
         let packet = self.packets.get_mut(index);
         packet.arriving = state.to;
         self.counts.hops += 1;
@@ -205,6 +209,20 @@ where
             return self.transmit_by_fate(port, index, arrives_at);
         }
         self.push(arrives_at, Class::Arrival, self.first_packet + index);
+    }
+
+    /// When a packet of the host whose card `port` is arrives that would arrive at `arrives_at` if its thread
+    /// took no time.
+    fn sent_at(&mut self, port: u32, arrives_at: Ps) -> Ps {
+        let network = &self.setup.network;
+        let host = &mut self.hosts[port as usize];
+        let look = if network.wakes.is_empty() { self.now } else { host.looks_at };
+        if host.sending.1 != Some(look) {
+            let drawn = host.thread_rng.below(network.sends.len() as u64) as usize;
+            host.sending = (ps(network.sends[drawn]), Some(look));
+        }
+        host.sent_until = host.sent_until.max(arrives_at + host.sending.0);
+        host.sent_until
     }
 
     fn transmit_by_fate(&mut self, port: u32, index: u32, arrives_at: Ps) {
@@ -242,8 +260,14 @@ where
             }
         }
         if self.ports[port as usize].class == PortClass::Nic {
-            self.hosts[port as usize].at_card -= 1;
-            self.pull(Node(port));
+            let host = &mut self.hosts[port as usize];
+            let was_full = host.at_card >= self.setup.network.hosts.nic_packets;
+            host.at_card -= 1;
+            if self.setup.network.wakes.is_empty() {
+                self.pull(Node(port));
+            } else if was_full {
+                self.offer(Node(port));
+            }
         }
     }
 

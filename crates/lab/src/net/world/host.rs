@@ -20,6 +20,31 @@ where
         self.ports.len() as u32 + host.0
     }
 
+    /// When `node` looks at what comes now: later while it is frozen, or while its thread wakes up.
+    #[inline]
+    fn looks_at(&mut self, node: Node) -> Ps {
+        let wakes = &self.setup.network.wakes;
+        let host = &mut self.hosts[node.0 as usize];
+        if host.frozen_until > self.now || wakes.is_empty() {
+            return host.frozen_until.max(self.now);
+        }
+        if host.looks_at < self.now {
+            let drawn = host.thread_rng.below(wakes.len() as u64) as usize;
+            host.looks_at = self.now + ps(wakes[drawn]);
+        }
+        host.looks_at
+    }
+
+    /// A card that was full has room.
+    pub(super) fn offer(&mut self, node: Node) {
+        let looks_at = self.looks_at(node);
+        if looks_at > self.now {
+            let slot = self.host_slot(node);
+            return self.push(looks_at, Class::Completion, slot);
+        }
+        self.pull(node);
+    }
+
     pub(super) fn start(&mut self, node: Node) {
         let host = &mut self.hosts[node.0 as usize];
         host.machine.start(cx!(self, host));
@@ -47,11 +72,11 @@ where
     /// The pending message of `node` is due.
     #[inline]
     pub(super) fn submit(&mut self, node: Node, slot: u32) {
-        let host = &mut self.hosts[node.0 as usize];
-        if host.frozen_until > self.now {
-            let thaw = host.frozen_until;
-            return self.push(thaw, Class::Arrival, slot);
+        let looks_at = self.looks_at(node);
+        if looks_at > self.now {
+            return self.push(looks_at, Class::Arrival, slot);
         }
+        let host = &mut self.hosts[node.0 as usize];
         let Some(submission) = host.next.take() else { return };
         self.open -= 1;
         if host.down || submission.to == node || submission.to.0 >= self.hosts.len() as u32 {
@@ -101,12 +126,11 @@ where
     /// A packet reaches the transport of its receiver.
     #[inline]
     pub(super) fn receive(&mut self, node: Node, index: u32) {
-        let host = &self.hosts[node.0 as usize];
-        if host.frozen_until > self.now {
-            let thaw = host.frozen_until;
-            return self.push(thaw, Class::Arrival, self.first_packet + index);
+        let looks_at = self.looks_at(node);
+        if looks_at > self.now {
+            return self.push(looks_at, Class::Arrival, self.first_packet + index);
         }
-        if host.down {
+        if self.hosts[node.0 as usize].down {
             return self.lose(index, Loss::Down);
         }
         let packet = *self.packets.get(index);
@@ -127,11 +151,14 @@ where
         if host.timers.queued != self.now {
             return; // overtaken by an earlier entry
         }
-        if host.frozen_until > self.now {
-            let thaw = host.frozen_until;
-            host.timers.queued = thaw;
-            return self.push(thaw, Class::Timer, slot);
+        if host.timers.is_due(self.now) {
+            let looks_at = self.looks_at(node);
+            if looks_at > self.now {
+                self.hosts[node.0 as usize].timers.queued = looks_at;
+                return self.push(looks_at, Class::Timer, slot);
+            }
         }
+        let host = &mut self.hosts[node.0 as usize];
         if let Some(timer) = host.timers.take_due(self.now) {
             host.machine.expire(timer, cx!(self, host));
             self.delays = Delays::default();

@@ -37,6 +37,14 @@ struct Host<M: Transport> {
     submitted: u64,
     /// Nothing runs before this time.
     frozen_until: Ps,
+    /// When its thread looks, or looked last; of no meaning to hosts that look at once.
+    looks_at: Ps,
+    /// What sending takes after one look, and which that is.
+    sending: (Ps, Option<Ps>),
+    /// When the last packet that it sent is where its link leads; of no meaning where sending takes the same
+    /// time for all.
+    sent_until: Ps,
+    thread_rng: Stream,
     down: bool,
 }
 
@@ -163,6 +171,10 @@ where
                 at_card: 0,
                 submitted: 0,
                 frozen_until: 0,
+                looks_at: 0,
+                sending: (0, None),
+                sent_until: 0,
+                thread_rng: Stream::keyed(setup.seed, host, Purpose::Threads),
                 down: false,
             })
             .collect();
@@ -257,7 +269,8 @@ where
             let host = Node(slot - self.ports.len() as u32);
             match key.class() {
                 Class::Timer => self.timer_is_due(host, slot),
-                _ => self.submit(host, slot),
+                Class::Arrival => self.submit(host, slot),
+                Class::Completion => self.offer(host),
             }
         } else {
             self.control(slot - self.first_control);
