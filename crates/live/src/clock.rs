@@ -28,6 +28,13 @@ impl Clock {
     }
 }
 
+/// Time since 1970, as the system stamps packets.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn wall() -> std::time::Duration {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+}
+
 /// Time that a test or a fuzzer moves, on its own thread.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) mod by_hand {

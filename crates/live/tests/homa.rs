@@ -63,6 +63,36 @@ fn echo_of_all_sizes() {
 }
 
 #[test]
+fn lag_is_how_long_calls_and_packets_waited_for_the_thread() {
+    let options = Options { measure_lag: true, ..patient() };
+    let slow = Duration::from_millis(60);
+    // A handler that keeps its endpoint's thread, which it must not do.
+    let sleepy = Handler::inline(move |question| {
+        std::thread::sleep(slow);
+        question.into_bytes()
+    });
+    let server = Server::bind(&options, sleepy).expect("a socket");
+    assert!(server.lag().expect("measured").looked.is_empty());
+    let client = client();
+    let at = server.local_address();
+    client.call(at, "alone").expect("an answer");
+    // A packet that comes while the first is handled, and a call of the endpoint's own.
+    let first = client.begin(at, "a", None);
+    until("the first packet", || (client.counters().packets_sent > 0).then_some(()));
+    std::thread::sleep(slow / 6);
+    let others = [client.begin(at, "b", None), server.client().begin(at, "c", None)];
+    for call in [first].into_iter().chain(others) {
+        call.wait().expect("an answer");
+    }
+    let lag = server.lag().expect("measured");
+    let (looked, sent, slow_ns) = (lag.looked, lag.sent, slow.as_nanos() as u64);
+    assert!(looked.len() >= 2 && looked.min() < slow_ns / 2, "{looked:?}");
+    assert!(looked.max() >= slow_ns / 2, "{} ns at most", looked.max());
+    assert!(sent.max() >= slow_ns, "{} ns at most", sent.max());
+    assert!(Server::bind(&patient(), echo()).expect("a socket").lag().is_none());
+}
+
+#[test]
 fn empty_messages_only_where_the_configuration_allows_them() {
     let server = Server::bind(&patient(), echo()).expect("a socket");
     assert_eq!(client().call(server.local_address(), ""), Err(CallError::Empty));

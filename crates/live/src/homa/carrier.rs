@@ -9,18 +9,22 @@
 //! the beginning of the packet that it quotes; whether to believe it is not decided here.
 
 use super::options::{Carrier, Options};
+use crate::clock;
 use bytes::Bytes;
+use cavy_core::Span;
 use cavy_homa::wire::{HEADER_MAX_BYTES, PROTOCOL};
 use nix::errno::Errno;
 use nix::sys::socket::{
     self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrLike as _,
     SockaddrStorage, setsockopt, sockopt,
 };
+use nix::sys::time::TimeSpec;
 use smallvec::SmallVec;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::time::Duration;
 
 /// Packets received, or sent, by one call of the system.
 pub(super) const BATCH: usize = 32;
@@ -69,8 +73,10 @@ pub(super) struct Heads {
 
 impl Heads {
     pub(super) fn new() -> Heads {
-        let room = || MultiHeaders::preallocate(BATCH, None);
-        Heads { received: room(), sent: room() }
+        // All of it is filled each time or none, so that what the system says of its length stays right.
+        let time = nix::cmsg_space!(TimeSpec);
+        let room = |control| MultiHeaders::preallocate(BATCH, control);
+        Heads { received: room(Some(time)), sent: room(None) }
     }
 }
 
@@ -83,6 +89,8 @@ pub(super) struct Wire {
     /// The system has said that there are reports of packets not delivered.
     reports: bool,
     buffers: Vec<Box<[u8]>>,
+    /// How long ago the system had the first packet of the last batch, where it says so.
+    waited: Option<Span>,
     /// Length and source of each packet of the last batch.
     got: Vec<(usize, Option<SocketAddr>)>,
 }
@@ -111,6 +119,9 @@ impl Wire {
                 false => setsockopt(&socket, sockopt::Ipv4RecvErr, &true),
             };
         }
+        if options.measure_lag {
+            setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+        }
         socket.bind(&options.bind.into())?;
         let length = options.packet_bytes();
         Ok(Wire {
@@ -119,6 +130,7 @@ impl Wire {
             v6: options.bind.is_ipv6(),
             level: None,
             reports: false,
+            waited: None,
             buffers: (0..BATCH).map(|_| vec![0; length].into_boxed_slice()).collect(),
             got: Vec::with_capacity(BATCH),
         })
@@ -149,8 +161,20 @@ impl Wire {
                 return 0;
             }
         };
-        self.got.extend(received.map(|one| (one.bytes, one.address.as_ref().and_then(address))));
+        let mut came = None;
+        self.got.extend(received.map(|one| {
+            // No control message but this one is asked for.
+            came = came.or_else(|| one.cmsgs().ok()?.find_map(time));
+            (one.bytes, one.address.as_ref().and_then(address))
+        }));
+        self.waited = came.map(|came| clock::wall().saturating_sub(came)).map(span);
         self.got.len()
+    }
+
+    /// How long the oldest packet of the last batch had waited when it was received; `None` the second
+    /// time, without packets, and where that is not measured.
+    pub(super) fn take_waited(&mut self) -> Option<Span> {
+        self.waited.take()
     }
 
     /// Packet `at` of the last batch, behind IP and UDP, and who sent it; `None` for one that was
@@ -265,6 +289,18 @@ fn no_socket(control: ControlMessageOwned) -> Option<()> {
     };
     let kind = (error.ee_origin, error.ee_type, error.ee_code);
     matches!(kind, (ICMP, 3, 2 | 3) | (ICMP6, 1, 4) | (ICMP6, 4, 1)).then_some(())
+}
+
+/// When the system had a packet, since 1970.
+fn time(control: ControlMessageOwned) -> Option<Duration> {
+    match control {
+        ControlMessageOwned::ScmTimestampns(time) => Some(time.into()),
+        _ => None,
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span::from_ns(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 fn address(from: &SockaddrStorage) -> Option<SocketAddr> {

@@ -2,6 +2,7 @@
 
 use super::counters::Counters;
 use super::endpoint::{Command, Endpoint, OpenError, refuse};
+use super::lag::Lag;
 use super::options::{Options, Peer};
 use super::recording::Recording;
 use crate::sync::{Arc, Condvar, Mutex, lock, wait};
@@ -139,6 +140,11 @@ impl Client {
     /// Its address.
     pub fn local_address(&self) -> SocketAddr {
         self.endpoint.shared.at
+    }
+
+    /// How late the endpoint's thread has been so far, as [`Server::lag`](super::Server::lag).
+    pub fn lag(&self) -> Option<Lag> {
+        self.endpoint.shared.lag()
     }
 
     /// What the endpoint has counted, as of a moment ago.

@@ -10,8 +10,8 @@ use super::options::{Options, Polling};
 use super::seal::Seal;
 use super::server::Handler;
 use crate::record::homa::Recorder;
-use crate::sync::Arc;
-use cavy_core::Instant;
+use crate::sync::{Arc, lock};
+use cavy_core::{Instant, Span};
 use cavy_homa::ConfigError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU64;
@@ -41,14 +41,20 @@ pub(super) fn run(mut driver: Driver) {
     let mut busy_at = driver.engine.now();
     let mut rounds = 0_u32;
     loop {
-        let mut spoke = driver.obey();
-        spoke |= driver.receive(&mut heads);
+        let called = driver.obey();
+        let mut spoke = driver.receive(&mut heads);
+        let looked_at = driver.note_look(called.flatten());
         let expired = driver.engine.expire(driver.settled);
+        let mut works = called.is_some();
         while driver.engine.hand_out() {
-            spoke = true;
+            works = true;
             driver.obey();
         }
-        spoke |= driver.transmit(&mut heads);
+        let sent_before = driver.engine.counters.packets_sent;
+        spoke |= driver.transmit(&mut heads) | works;
+        if works && driver.engine.counters.packets_sent == sent_before + 1 {
+            driver.note_sent(looked_at);
+        }
         let (now, busy) = (driver.engine.now(), spoke | expired);
         if busy {
             busy_at = now;
@@ -114,14 +120,32 @@ impl Driver {
         self
     }
 
-    /// Carries out what other threads want. True if there was anything.
-    fn obey(&mut self) -> bool {
-        self.engine.shared.take(&mut self.commands);
+    /// Carries out what other threads want; how long the first of it waited, where lag is measured.
+    /// `None` if there was nothing.
+    fn obey(&mut self) -> Option<Option<Span>> {
+        let since = self.engine.shared.take(&mut self.commands);
+        let waited = since.map(|since| self.engine.now().since(since));
         let any = !self.commands.is_empty();
         for command in self.commands.drain(..) {
             self.engine.obey(command);
         }
-        any
+        any.then_some(waited)
+    }
+
+    /// Where lag is measured: keeps how long the oldest of what this look found has waited. When it was.
+    fn note_look(&mut self, called: Option<Span>) -> Option<Instant> {
+        let lag = self.engine.shared.lag.as_ref()?;
+        if let Some(oldest) = called.max(self.wire.take_waited()) {
+            lock(lag).note_look(oldest);
+        }
+        Some(self.engine.now())
+    }
+
+    /// Keeps how long it took to send the packet that came of a look.
+    fn note_sent(&mut self, looked_at: Option<Instant>) {
+        if let Some((lag, looked_at)) = self.engine.shared.lag.as_ref().zip(looked_at) {
+            lock(lag).note_sent(self.engine.now().since(looked_at));
+        }
     }
 
     fn receive(&mut self, heads: &mut Heads) -> bool {

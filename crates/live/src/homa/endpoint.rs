@@ -3,6 +3,7 @@
 use super::client::{CallError, Done};
 use super::counters::Counters;
 use super::driver::{self, Driver};
+use super::lag::Lag;
 use super::options::{Carrier, Options, Peer};
 use super::recording::Recording;
 use super::seal::Seal;
@@ -61,9 +62,17 @@ pub(super) enum Command {
     Close { until: Instant },
 }
 
+/// What other threads want, in order.
+#[derive(Default)]
+struct Queue {
+    commands: Vec<Command>,
+    /// When the first of them came, where lag is measured.
+    since: Option<Instant>,
+}
+
 /// What the threads share.
 pub(super) struct Shared {
-    commands: Mutex<Vec<Command>>,
+    queue: Mutex<Queue>,
     /// Nothing more is taken.
     closed: AtomicBool,
     asleep: AtomicBool,
@@ -72,6 +81,8 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) counters: Mutex<Counters>,
     pub(super) recording: Mutex<Recording>,
+    /// How late the endpoint's thread is; `None` when nobody asks.
+    pub(super) lag: Option<Mutex<Lag>>,
     pub(super) deadline: Span,
     pub(super) at: SocketAddr,
 }
@@ -80,7 +91,7 @@ impl Shared {
     /// Of an endpoint at `at`, whose names of exchanges begin at a random number.
     pub(super) fn new(deadline: Span, at: SocketAddr, random: u64) -> std::io::Result<Shared> {
         Ok(Shared {
-            commands: Mutex::new(Vec::new()),
+            queue: Mutex::new(Queue::default()),
             closed: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             event: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
@@ -90,9 +101,15 @@ impl Shared {
             clock: Clock::start(),
             counters: Mutex::new(Counters::default()),
             recording: Mutex::new(Recording::Off),
+            lag: None,
             deadline,
             at,
         })
+    }
+
+    /// How late the endpoint's thread has been so far, if that is measured.
+    pub(super) fn lag(&self) -> Option<Lag> {
+        self.lag.as_ref().map(|lag| lock(lag).clone())
     }
 
     /// A name for a question: even, and never used before.
@@ -103,11 +120,14 @@ impl Shared {
     /// Queues a command. One that comes after the end is given back.
     pub(super) fn send(&self, command: Command) -> Result<(), Command> {
         {
-            let mut commands = lock(&self.commands);
+            let mut queue = lock(&self.queue);
             if self.closed.load(Ordering::Relaxed) {
                 return Err(command);
             }
-            commands.push(command);
+            if self.lag.is_some() && queue.commands.is_empty() {
+                queue.since = Some(self.clock.now());
+            }
+            queue.commands.push(command);
         }
         // Orders "queue, ask whether it sleeps" against "say that it sleeps, look": at least one of
         // the two threads sees the other.
@@ -119,16 +139,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes all commands, in order.
-    pub(super) fn take(&self, into: &mut Vec<Command>) {
-        into.append(&mut lock(&self.commands));
+    /// Takes all commands, in order; when the first of them came, where lag is measured.
+    pub(super) fn take(&self, into: &mut Vec<Command>) -> Option<Instant> {
+        let mut queue = lock(&self.queue);
+        into.append(&mut queue.commands);
+        queue.since.take()
     }
 
     /// Says that the endpoint's thread goes to sleep; false when there are commands.
     pub(super) fn doze(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        lock(&self.commands).is_empty()
+        lock(&self.queue).commands.is_empty()
     }
 
     /// Says that it is awake.
@@ -148,9 +170,9 @@ impl Shared {
 
     /// Takes nothing more; what was queued comes back.
     pub(super) fn close(&self) -> Vec<Command> {
-        let mut commands = lock(&self.commands);
+        let mut queue = lock(&self.queue);
         self.closed.store(true, Ordering::Relaxed);
-        std::mem::take(&mut commands)
+        std::mem::take(&mut queue.commands)
     }
 }
 
@@ -186,7 +208,9 @@ impl Endpoint {
         rustix::rand::getrandom(&mut random[..], flags).map_err(std::io::Error::from)?;
         let (name, seed) = random.split_at(8);
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
-        let shared = Arc::new(Shared::new(options.deadline, at, number(name))?);
+        let mut shared = Shared::new(options.deadline, at, number(name))?;
+        shared.lag = options.measure_lag.then(|| Mutex::new(Lag::new()));
+        let shared = Arc::new(shared);
         let seal = options.key.as_ref().map(|key| {
             let seal = Seal::new(key, options.config.limits.peers);
             seal.ok_or_else(|| std::io::Error::other("no random numbers"))

@@ -31,7 +31,7 @@
 //! in `docs/concepts/security.md`.
 //!
 //! **Reading order.** [`options`], [`client`], [`server`]; then `endpoint` (what threads share),
-//! `driver` (the loop) with `carrier` (the socket), `engine` (the machine's world) with `exchanges` (whose
+//! `driver` (the loop) with `carrier` (the socket) and `lag`, `engine` (the machine's world) with `exchanges` (whose
 //! bytes are where) and `peers`; `recording` and [`seal`] last.
 
 mod carrier;
@@ -41,6 +41,7 @@ mod driver;
 mod endpoint;
 mod engine;
 mod exchanges;
+mod lag;
 pub mod options;
 mod peers;
 mod recording;
@@ -60,6 +61,7 @@ pub mod fuzz {
 pub use client::{Call, CallError, Client};
 pub use counters::Counters;
 pub use endpoint::OpenError;
+pub use lag::Lag;
 pub use options::{Carrier, Options, Peer, Polling};
 pub use recording::Recording;
 pub use seal::Key;

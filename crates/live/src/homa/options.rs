@@ -93,6 +93,9 @@ pub struct Options {
     /// Seal packets with this key, and take none that is not ([`Options::sealed`]); `None` as the
     /// Linux module does, for which nothing is secret.
     pub key: Option<Key>,
+    /// Measure how late the endpoint's thread is ([`Server::lag`](super::Server::lag),
+    /// [`Client::lag`](super::Client::lag)): the system then says of each packet when it came.
+    pub measure_lag: bool,
     /// Buffers of the socket, each way, as far as the system allows.
     pub socket_buffer_bytes: u32,
     /// Record every step of the machine to this file, for [`record::homa`](crate::record::homa): times,
@@ -139,6 +142,7 @@ impl Options {
             unproven_ratio: Some(1),
             unreachable_after: Some(Span::from_ms(100)),
             key: None,
+            measure_lag: false,
             socket_buffer_bytes: 8 << 20,
             record: None,
         }

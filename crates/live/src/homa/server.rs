@@ -3,6 +3,7 @@
 use super::client::Client;
 use super::counters::Counters;
 use super::endpoint::{Command, Endpoint, OpenError, Shared};
+use super::lag::Lag;
 use super::options::{Options, Peer};
 use super::recording::Recording;
 use crate::pool::Pool;
@@ -187,6 +188,11 @@ impl Server {
     /// What the endpoint has counted, as of a moment ago.
     pub fn counters(&self) -> Counters {
         *lock(&self.endpoint.shared.counters)
+    }
+
+    /// How late the endpoint's thread has been so far; `None` without [`Options::measure_lag`].
+    pub fn lag(&self) -> Option<Lag> {
+        self.endpoint.shared.lag()
     }
 
     /// What has become of the recording; complete when the endpoint was shut down.
