@@ -358,6 +358,8 @@ pub enum HomaPeer {
     Basic,
     /// Homa on a switch that does not look at levels: the negative control.
     NoLevels,
+    /// Levels by length, and every message sent at once: what levels are without grants.
+    NoGrants,
     /// Homa without incast control; for incast only.
     NoIncastControl,
     /// Kernel TCP, one connection for each pair of hosts.

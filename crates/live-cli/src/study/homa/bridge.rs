@@ -3,16 +3,20 @@
 use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, PACKET_BYTES};
 use super::peers;
 use super::slowdown::{Tally, Time, ideal_us, network};
+use super::trial::Round;
 use crate::args::HomaPeer;
 use crate::faults::Fault;
 use crate::testbed::Plan;
 use cavy_core::Span;
 use cavy_core::family::Node;
-use cavy_homa::{Config, Homa};
+use cavy_homa::Homa;
 use cavy_lab::net::traffic::{OpenTraffic, Submission, Traffic};
 use cavy_lab::net::{self, Done, Ideal, Observer, PS_PER_NS, Ps, Setup};
 use cavy_lab::pending::Heap4;
 use cavy_report::model::{Cell, Table};
+
+/// The longest frame on a link, with preamble and gap.
+const FRAME_MAX_BYTES: u32 = 1_538;
 
 /// The same messages, with short answers.
 struct ShortAnswers(OpenTraffic);
@@ -44,10 +48,31 @@ impl<M: ?Sized, H> Observer<M, H> for Watch<'_> {
     }
 }
 
-/// What sending or receiving one packet takes in software: a quarter of an idle round trip of the
-/// shortest message, for which the buckets that are the testbed's links take no time.
-pub fn software(idle: Span) -> Span {
-    Span::from_ns(idle.as_ns() / 4)
+/// What software takes in one run.
+#[derive(Clone, Debug)]
+pub struct Software {
+    /// To send a packet on the idle network, the way through the kernel to the other end's socket included.
+    pub send: Span,
+    /// Until a thread looks at what has come.
+    pub wakes: Vec<Span>,
+    /// What sending takes longer in the run.
+    pub sends: Vec<Span>,
+}
+
+impl Software {
+    /// As it was measured; `None` where the run has not said how long its threads kept things waiting.
+    ///
+    /// On the idle network links of the testbed, which are buckets, take no time for one short packet. Its message
+    /// waits for a thread three times, when it is submitted, asked and answered, and is sent twice.
+    pub fn of(round: &Round) -> Option<Software> {
+        let lag = round.lag.as_ref()?;
+        let sending_ns = round.idle_median.as_ns().saturating_sub(3 * lag.looked.idle_p50_ns);
+        Some(Software {
+            send: Span::from_ns(sending_ns / 2),
+            wakes: lag.looked.beyond(0),
+            sends: lag.sent.beyond(lag.sent.idle_p50_ns),
+        })
+    }
 }
 
 /// What the lab predicts.
@@ -65,17 +90,20 @@ pub fn predict(
     demand: &Demand,
     arrivals: &Arrivals,
     plan: &Plan,
-    software: Span,
+    software: &Software,
     ideal: &Ideal,
 ) -> Result<Predicted, Fault> {
-    let mut network = network(plan, software)?;
+    let mut network = network(plan, software.send)?;
     network.burst_bytes = Some(Plan::BURST_BYTES);
+    network.wakes.clone_from(&software.wakes);
+    network.sends.clone_from(&software.sends);
+    // The system takes what the endpoint paces.
+    network.hosts.nic_packets = Plan::HOST_QUEUE_BYTES as u32 / FRAME_MAX_BYTES;
     let mut setup = Setup::new(network, arrivals.seed, arrivals.length, demand.bins.clone());
     setup.warmup = arrivals.warmup;
     setup.drain = Span::from_ms(5_000);
     setup.check().map_err(|error| Fault::new(error.to_string()))?;
-    // The lab's network card asks for one packet at a time.
-    let config = Config { pacing: None, ..peers::config(peer, plan, demand.tuning())? };
+    let config = peers::config(peer, plan, demand.tuning())?;
     Homa::new(&config).map_err(|error| Fault::new(error.to_string()))?;
     let make = |_| Homa::new(&config).unwrap_or_else(|error| unreachable!("made before: {error}"));
     let traffic = ShortAnswers(demand.traffic(plan.hosts, arrivals.seed)?);

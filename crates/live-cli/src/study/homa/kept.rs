@@ -2,6 +2,7 @@
 
 use super::arrivals::{Arrivals, Demand};
 use super::health::{Health, Lateness};
+use super::lag::Lag;
 use super::peers;
 use super::trial::{Round, Sample, Weather};
 use crate::args::HomaPeer;
@@ -64,6 +65,7 @@ struct Kept {
     idle_median: u64,
     lateness: Lateness,
     health: Health,
+    lag: Option<Lag>,
     weather: Weather,
 }
 
@@ -106,6 +108,7 @@ impl Shelf {
             idle_median: Span::from_ns(kept.idle_median),
             lateness: kept.lateness,
             health: kept.health,
+            lag: kept.lag,
             weather: kept.weather,
         };
         (tries >= TRIES || round.doubts().is_empty()).then_some(round)
@@ -122,6 +125,7 @@ impl Shelf {
             idle_median: round.idle_median.as_ns(),
             lateness: round.lateness,
             health: round.health.clone(),
+            lag: round.lag.clone(),
             weather: round.weather,
         };
         let file = self.path.join(label.file()?);
@@ -141,6 +145,7 @@ fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::homa::lag::Times;
     use cavy_workload::sizes::Published;
 
     #[test]
@@ -163,6 +168,10 @@ mod tests {
             idle_median: Span::from_us(65),
             lateness: Lateness { p999_us: 12.5, ..Lateness::default() },
             health: Health { sent_again: 7, ..Health::default() },
+            lag: Some(Lag {
+                looked: Times { idle_p50_ns: 5, values_ns: vec![6] },
+                ..Lag::default()
+            }),
             weather: Weather { met_p999_us: Some(1.5), ..Weather::default() },
         };
         let shelf = Shelf::new(&folder, true).unwrap();
@@ -172,6 +181,7 @@ mod tests {
         assert_eq!((back.samples[0].bytes, back.samples[0].latency), (8, Span::from_us(70)));
         assert_eq!((&back.unanswered, &back.idle), (&round.unanswered, &round.idle));
         assert_eq!((back.lateness.p999_us, back.health.sent_again), (12.5, 7));
+        assert_eq!(back.lag, round.lag);
         assert_eq!(back.weather.met_p999_us, Some(1.5));
         assert!(shelf.take(&label(&other)).is_none());
         let faster = Plan { link_bits_per_s: 2 * plan.link_bits_per_s, ..plan };

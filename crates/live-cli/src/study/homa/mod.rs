@@ -8,7 +8,7 @@
 //!
 //! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run), `kept`
 //! (runs of an earlier process), `progress`,
-//! `health` (what it was like), `slowdown` (what came of it), `incast`, `bridge` (what the lab says),
+//! `health` and `lag` (what it was like), `slowdown` (what came of it), `incast`, `bridge` (what the lab says),
 //! `show`.
 
 mod arrivals;
@@ -17,6 +17,7 @@ mod bridge;
 mod health;
 mod incast;
 mod kept;
+mod lag;
 mod peers;
 mod progress;
 mod show;
@@ -29,6 +30,7 @@ use crate::faults::Fault;
 use crate::terminal;
 use crate::testbed::{self, Plan, Testbed};
 use arrivals::{Arrivals, Demand};
+use bridge::Software;
 use cavy_core::Span;
 use cavy_lab::net::Ideal;
 use cavy_report::model::Figure;
@@ -260,10 +262,12 @@ fn judge(
     );
     for measured in results.iter().filter(|result| result.peer.is_in_lab()) {
         let of = || rounds.iter().filter(|round| round.peer == measured.peer);
-        let idle = of().map(|round| round.idle_median).min().unwrap_or(Span::ZERO);
-        let software = bridge::software(idle);
+        let software: Option<Vec<Software>> = of().map(Software::of).collect();
+        // Kept from before that was measured.
+        let Some(software) = software else { continue };
         let mut predicted = bridge::Predicted::default();
-        for arrivals in drawn {
+        for (round, software) in of().zip(&software) {
+            let Some(arrivals) = drawn.get(round.repetition) else { continue };
             let one = bridge::predict(measured.peer, demand, arrivals, plan, software, ideal)?;
             predicted.tally.times.extend(one.tally.times);
             predicted.sent_again += one.sent_again;
@@ -275,11 +279,11 @@ fn judge(
         if measured.peer == HomaPeer::Homa {
             let (runs, doubted) = (measured.single.len(), measured.doubted);
             bridged.push(show::Bridged { label: demand.label(), bins, runs, doubted });
+            let send = software.iter().map(|one| one.send).min().unwrap_or(Span::ZERO);
             shows.push_str(&format!(
-                " The lab takes {:.0} us to send or to receive a packet, from {:.0} us for an idle \
-                 round trip.",
-                software.as_us(),
-                idle.as_us()
+                " The lab takes {:.0} us to send a packet and what was measured beyond that, and as long as was \
+                 measured until a thread looks at what came.",
+                send.as_us()
             ));
         }
     }

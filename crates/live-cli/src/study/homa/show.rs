@@ -3,6 +3,7 @@
 use super::arrivals::Demand;
 use super::bridge::{self, Compared};
 use super::incast::Point;
+use super::lag::Times;
 use super::slowdown::{Tally, Time};
 use super::trial::Round;
 use crate::args::HomaPeer;
@@ -160,6 +161,8 @@ pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
         "this process, kernel (%)",
         "steal (%)",
         "wait for a core (us)",
+        "looked p50, p99 (us)",
+        "sent p50, p99 (us)",
         "met p99.9 (us)",
         "late p50 (us)",
         "late p99.9 (us)",
@@ -180,6 +183,8 @@ pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
             )),
             Cell::Number(100.0 * health.steal_ratio),
             Cell::Number(health.wait_mean_us),
+            times(round.lag.as_ref().map(|lag| &lag.looked)),
+            times(round.lag.as_ref().map(|lag| &lag.sent)),
             number(round.weather.met_p999_us),
             Cell::Number(round.lateness.p50_us),
             Cell::Number(round.lateness.p999_us),
@@ -191,7 +196,9 @@ pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
     Table {
         id: format!("machine-{}", demand.id()),
         title: format!(
-            "{}: the machine, the network and the generator during each run. Doubts: more than a \
+            "{}: the machine, the network and the generator during each run. Looked: \
+             how long the oldest packet or message that a thread of Homa found had waited for it; sent: how \
+             long it took from there to send the packet of a message or answer that has one. Doubts: more than a \
              thousandth of the messages was late by more than a packet's time and more than a hundredth \
              of the short half's P99; more than 1 % of the \
              time was stolen; processors were busy for more than 70 %, or, where this process went \
@@ -200,6 +207,15 @@ pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
         ),
         columns: columns.map(str::to_string).to_vec(),
         rows: rounds.iter().map(row).collect(),
+    }
+}
+
+/// How late the threads of hosts were.
+fn times(times: Option<&Times>) -> Cell {
+    let at = |ratio| times.and_then(|times| times.us(ratio));
+    match at(0.5).zip(at(0.99)) {
+        Some((p50, p99)) => Cell::Text(format!("{p50:.0}, {p99:.0}")),
+        None => Cell::Missing("n/a".to_string()),
     }
 }
 

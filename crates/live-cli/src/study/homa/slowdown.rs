@@ -12,16 +12,15 @@ use std::collections::BTreeMap;
 /// A percentile is given where so many messages lie beyond it.
 const BEYOND_MIN: usize = 10;
 
-/// The lab's network of the same shape, whose hosts take `software` to send and as long to receive.
-pub fn network(plan: &Plan, software: Span) -> Result<Network, Fault> {
+/// The lab's network of the same shape, whose hosts take `send` for each packet they send.
+pub fn network(plan: &Plan, send: Span) -> Result<Network, Fault> {
     let wrong = |what: &str| Fault::new(format!("the lab has no such network: {what}"));
     let rate = Rate::new(plan.link_bits_per_s).ok_or_else(|| wrong("the rate of its links"))?;
     let star = Topology::star(plan.hosts.into(), rate, Span::ZERO);
     let mut network = Network::new(star.map_err(|error| wrong(&error.to_string()))?);
     network.switch_latency = Span::ZERO;
     network.buffer = Buffer::Unlimited;
-    network.hosts =
-        Hosts { send: software, think: Span::ZERO, receive: software, ..Hosts::default() };
+    network.hosts = Hosts { send, think: Span::ZERO, receive: Span::ZERO, ..Hosts::default() };
     Ok(network)
 }
 

@@ -3,11 +3,13 @@
 use super::arrivals::{ANSWER_BYTES, Arrivals, Demand};
 use super::books::{Books, End};
 use super::health::{Health, Lateness, Moment};
+use super::lag::Lag;
 use super::peers::{self, Rig};
 use crate::args::HomaPeer;
 use crate::faults::{Fault, INTERRUPTED};
 use crate::testbed::Testbed;
 use cavy_core::{Instant, Span};
+use cavy_live::homa;
 use cavy_live::load::machine::{Machine, scheduling_here};
 use cavy_live::load::{Wait, clock};
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,8 @@ const IDLE_PATIENCE: Span = Span::from_ms(3_000);
 const SPIN_MAX: Span = Span::from_us(250);
 /// ... and for this part of the time between two.
 const SPIN_PART: u64 = 5;
+/// Length of a message that is one short packet, whose round trip takes nothing but software.
+const PING_BYTES: u32 = 100;
 /// Below this length messages are measured often on the idle network.
 const SHORT_BYTES: u32 = 10_000;
 /// How often.
@@ -58,12 +62,14 @@ pub struct Round {
     pub unanswered: Vec<u32>,
     /// The least time of each length on the idle network.
     pub idle: BTreeMap<u32, Span>,
-    /// The median of the shortest length there.
+    /// The median of a message that is one short packet there.
     pub idle_median: Span,
     /// Of the generator.
     pub lateness: Lateness,
     /// Of the machine and the network.
     pub health: Health,
+    /// Of the hosts' threads, where the peer says it.
+    pub lag: Option<Lag>,
     /// Jitter around the run, and how the generator was scheduled.
     pub weather: Weather,
 }
@@ -136,7 +142,8 @@ pub fn run(
     (repetition, arrivals): (usize, &Arrivals),
 ) -> Result<Round, Fault> {
     let rig = peers::start(peer, testbed, demand.tuning())?;
-    let (idle, idle_median) = idle(&*rig, demand);
+    let idle = idle(&*rig, demand);
+    let begun = rig.lag();
     let mut machine = Machine::before(manner.probe);
     let before = Moment::look(testbed, &*rig)?;
     let books = Books::new(arrivals.all.len());
@@ -147,6 +154,7 @@ pub fn run(
         Wait::Sleep.until(clock::now() + Span::from_ms(2));
     }
     let health = Moment::look(testbed, &*rig)?.since(&before);
+    let lag = Lag::of(idle.lag, [begun, rig.lag()]);
     machine.after(manner.probe);
     let (mut samples, mut unanswered) = (Vec::new(), Vec::new());
     for (index, one) in arrivals.all.iter().enumerate() {
@@ -167,10 +175,11 @@ pub fn run(
         repetition,
         samples,
         unanswered,
-        idle,
-        idle_median,
+        idle: idle.least,
+        idle_median: idle.median,
         lateness,
         health,
+        lag,
         weather: Weather::of(&machine),
     })
 }
@@ -226,9 +235,17 @@ pub fn interrupted() -> Fault {
     Fault::new("interrupted: nothing is judged").code(INTERRUPTED)
 }
 
-/// The least times of all lengths on the idle network, one message at a time, and the median of the
-/// shortest.
-fn idle(rig: &dyn Rig, demand: &Demand) -> (BTreeMap<u32, Span>, Span) {
+/// What messages take on the idle network, one at a time.
+struct Idle {
+    /// The least time of each length.
+    least: BTreeMap<u32, Span>,
+    /// The median of a message that is one short packet.
+    median: Span,
+    /// What the peer said of its threads before and after those messages.
+    lag: [Option<homa::Lag>; 2],
+}
+
+fn idle(rig: &dyn Rig, demand: &Demand) -> Idle {
     let bytes = peers::messages(ANSWER_BYTES);
     let one = |length: u32| {
         let books = Books::new(1);
@@ -245,17 +262,22 @@ fn idle(rig: &dyn Rig, demand: &Demand) -> (BTreeMap<u32, Span>, Span) {
         }
     };
     let mut least = BTreeMap::new();
-    let shortest = demand.sizes.quantile(0.0);
     // The first ones open windows and meet cold caches.
-    let mut of_shortest: Vec<Span> = (0..40).filter_map(|_| one(shortest)).skip(10).collect();
-    of_shortest.sort();
+    for _ in 0..10 {
+        one(PING_BYTES);
+    }
+    let before = rig.lag();
+    let mut short: Vec<Span> = (0..30).filter_map(|_| one(PING_BYTES)).collect();
+    let lag = [before, rig.lag()];
+    short.sort();
     for (length, _) in demand.sizes.steps() {
         let times = if length < SHORT_BYTES { SHORT_TIMES } else { 1 };
         if let Some(time) = (0..times).filter_map(|_| one(length)).min() {
             least.insert(length, time);
         }
     }
-    (least, of_shortest.get(of_shortest.len() / 2).copied().unwrap_or(Span::ZERO))
+    let median = short.get(short.len() / 2).copied().unwrap_or(Span::ZERO);
+    Idle { least, median, lag }
 }
 
 #[cfg(test)]
@@ -273,6 +295,7 @@ mod tests {
             idle_median: Span::ZERO,
             lateness: Lateness { late_ratio: 0.002, p999_us: lateness_us, ..Lateness::default() },
             health: Health::default(),
+            lag: None,
             weather: Weather::default(),
         }
     }

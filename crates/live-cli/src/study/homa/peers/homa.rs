@@ -1,7 +1,7 @@
 //! Our endpoint, on UDP.
 
 use super::super::arrivals::{LOWER_BYTES, PACKET_BYTES, RTT_BYTES};
-use super::{PORT, Rig, blank, broken, wish};
+use super::{MESSAGE_MAX_BYTES, PORT, Rig, blank, broken, wish};
 use crate::args::HomaPeer;
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
@@ -12,7 +12,7 @@ use cavy_homa::Config;
 use cavy_homa::config::{ClassedBy, Granting, Incast, Pacing, TailBoost};
 use cavy_homa::cutoffs::{Cutoffs, Packing, Shares, static_cutoffs};
 use cavy_homa::wire::DATA_BYTES;
-use cavy_live::homa::{Client, Handler, Options, Peer, Polling, Server};
+use cavy_live::homa::{Client, Handler, Lag, Options, Peer, Polling, Server};
 use cavy_workload::sizes::{Published, Sizes};
 use std::net::SocketAddr;
 
@@ -57,13 +57,18 @@ impl Tuning<'_> {
 /// The configuration of the machine for messages of these sizes.
 pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config, Fault> {
     let (unscheduled, overcommit) = tuning.levels();
+    let (unscheduled, unscheduled_bytes) = match peer {
+        // All bytes are unscheduled, and all levels for them.
+        HomaPeer::NoGrants => (LEVELS - 1, MESSAGE_MAX_BYTES as u32),
+        _ => (unscheduled, RTT_BYTES),
+    };
     let beside = DATA_BYTES as u32 + LOWER_BYTES;
     let packing = Packing {
         unscheduled_packet_bytes: PACKET_BYTES,
         unscheduled_overhead_bytes: beside,
         scheduled_packet_bytes: PACKET_BYTES,
         scheduled_overhead_bytes: beside,
-        unscheduled_bytes: RTT_BYTES,
+        unscheduled_bytes,
         rtt_wire_bytes: 7 * (PACKET_BYTES + beside),
         ..Packing::SIMULATOR
     };
@@ -124,6 +129,7 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
             incast: None,
             ..config.with_cutoffs(Cutoffs::none(1))
         },
+        HomaPeer::NoGrants => Config { unscheduled_bytes, incast: None, ..config },
         HomaPeer::NoIncastControl => Config { incast: None, ..config },
         _ => config,
     };
@@ -135,7 +141,7 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
 fn patience(peer: HomaPeer) -> u32 {
     match peer {
         // Those who lose packets at the switch want them soon; TCP waits for as long.
-        HomaPeer::Basic | HomaPeer::NoIncastControl => 25,
+        HomaPeer::Basic | HomaPeer::NoGrants | HomaPeer::NoIncastControl => 25,
         // At 100 Mb/s and 80 % the longest messages wait for hundreds of milliseconds behind shorter
         // ones. Who complains of that gets again what waits at the switch.
         _ => 100,
@@ -153,6 +159,7 @@ pub fn start(peer: HomaPeer, testbed: &Testbed, tuning: Tuning<'_>) -> Result<En
             // Six threads that look before they sleep would take the cores from each other.
             polling: Polling::Block,
             deadline: DEADLINE,
+            measure_lag: true,
             ..Options::udp(at)
         };
         let answers = blank();
@@ -178,5 +185,13 @@ impl Rig for Endpoints {
 
     fn sent_again(&self) -> Option<u64> {
         Some(self.servers.iter().map(|server| server.counters().machine.data_resent).sum())
+    }
+
+    fn lag(&self) -> Option<Lag> {
+        let both = |all: Lag, one: Lag| Lag {
+            looked: all.looked + &one.looked,
+            sent: all.sent + &one.sent,
+        };
+        self.servers.iter().filter_map(Server::lag).reduce(both)
     }
 }

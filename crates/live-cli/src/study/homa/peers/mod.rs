@@ -15,6 +15,7 @@ use crate::faults::{FAILED, Fault};
 use crate::testbed::space::Space;
 use crate::testbed::{Plan, Testbed};
 use bytes::Bytes;
+use cavy_live::homa::Lag;
 pub use homa::{Tuning, config};
 use std::fs;
 use std::io;
@@ -39,16 +40,21 @@ pub trait Rig: Sync {
     fn send(&self, from: u16, to: u16, message: Bytes, ticket: Ticket);
     /// What was sent again so far, in packets, where the peer itself counts that.
     fn sent_again(&self) -> Option<u64>;
+    /// How late the hosts' threads were so far, where that is measured.
+    fn lag(&self) -> Option<Lag> {
+        None
+    }
 }
 
 impl HomaPeer {
     /// All, in the order in which they run.
-    pub const ALL: [HomaPeer; 11] = [
+    pub const ALL: [HomaPeer; 12] = [
         HomaPeer::Homa,
         HomaPeer::HomaP2,
         HomaPeer::HomaP1,
         HomaPeer::Basic,
         HomaPeer::NoLevels,
+        HomaPeer::NoGrants,
         HomaPeer::TcpCubic,
         HomaPeer::TcpBbr,
         HomaPeer::PoolCubic,
@@ -65,6 +71,7 @@ impl HomaPeer {
             HomaPeer::HomaP1 => "Homa P1",
             HomaPeer::Basic => "Basic",
             HomaPeer::NoLevels => "Homa, switch without levels",
+            HomaPeer::NoGrants => "Levels without grants",
             HomaPeer::NoIncastControl => "Homa without incast control",
             HomaPeer::TcpCubic => "TCP cubic",
             HomaPeer::TcpBbr => "TCP bbr",
