@@ -65,25 +65,35 @@ fn label(svg: &str, title: &str) -> String {
     svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{escaped}\" "), 1)
 }
 
-/// Where each name of the legend stands.
+/// The names of the legend, and where each stands.
 struct Legend {
-    spots: Vec<Pixel>,
+    names: Vec<(String, Pixel)>,
     rows: i32,
 }
 
 impl Legend {
     fn arrange(panel: &Panel, left: i32) -> Self {
-        let mut spots = Vec::new();
+        let mut names = Vec::new();
         let (mut x, mut row) = (left, 0);
         for series in &panel.series {
-            let width = 44 + 7 * series.label.chars().count() as i32 + 22;
+            let name = name(series);
+            let width = 44 + 7 * name.chars().count() as i32 + 22;
             if x > left && x + width > RIGHT {
                 (x, row) = (left, row + 1);
             }
-            spots.push((x, row));
+            names.push((name, (x, row)));
             x += width;
         }
-        Self { rows: if spots.is_empty() { 0 } else { row + 1 }, spots }
+        Self { rows: if names.is_empty() { 0 } else { row + 1 }, names }
+    }
+}
+
+/// What the legend calls a curve: whoever looks for one that has nothing to show should not look long.
+fn name(series: &Series) -> String {
+    let shown = series.points.iter().any(|point| point.y.is_some() || !point.stable);
+    match shown {
+        true => series.label.clone(),
+        false => format!("{} (no points)", series.label),
     }
 }
 
@@ -140,13 +150,13 @@ impl Sheet {
             let y = self.top - 4 - LINE * (unstable.len() - lane) as i32 + LINE / 2;
             self.lane(area, index, series, y)?;
         }
-        for (index, (series, &(x, row))) in panel.series.iter().zip(&legend.spots).enumerate() {
+        for (index, &(ref name, (x, row))) in legend.names.iter().enumerate() {
             let y = self.bottom + 56 + LINE * row + LINE / 2;
             let (color, dash, shape) = palette::curve(self.theme, index);
             let line = [(f64::from(x), f64::from(y)), (f64::from(x + 34), f64::from(y))];
             self.dashed(area, &line, dash, rgb(color).stroke_width(2))?;
             self.mark(area, (f64::from(x + 17), f64::from(y)), shape, color)?;
-            self.text(area, &series.label, (x + 44, y), 13, self.palette.ink, HPos::Left)?;
+            self.text(area, name, (x + 44, y), 13, self.palette.ink, HPos::Left)?;
         }
         if panel.series.iter().all(|series| series.points.is_empty()) {
             let middle = ((self.left + RIGHT) / 2, (self.top + self.bottom) / 2);

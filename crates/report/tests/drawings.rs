@@ -291,6 +291,17 @@ fn html__escapes_every_string() {
 }
 
 #[test]
+fn legend__says_who_has_no_points() {
+    let none = line("absent", vec![point(1.0, None, true)]);
+    let there = line("there", vec![point(1.0, Some(2.0), true)]);
+    let lost = line("lost", vec![point(1.0, None, false)]);
+    let picture = svg::panel(&panel(vec![none, there, lost], Scale::Linear), Theme::Light);
+    assert!(picture.contains("absent (no points)"));
+    assert!(picture.contains("there") && !picture.contains("there (no points)"));
+    assert!(picture.contains("lost") && !picture.contains("lost (no points)"));
+}
+
+#[test]
 fn html__loads_nothing() {
     let page = html::render(&document(edges(), vec![table()], claims()));
     for reference in [" src=", "@import", "url(", "<link rel=\"stylesheet"] {
