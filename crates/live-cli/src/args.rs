@@ -387,8 +387,13 @@ pub enum Workload {
     W5,
 }
 
+/// Length of a study's jitter probes when nothing is said.
+const PROBE: Span = Span::from_ms(500);
+/// Rate of its links.
+const MBIT: u32 = 100;
+
 /// What only the study of Homa reads.
-#[derive(Arguments, Debug)]
+#[derive(Arguments, Clone, Debug)]
 #[command(next_help_heading = "Study homa")]
 pub struct HomaStudy {
     /// Whom to compare, such as `homa,tcp-cubic`; all when absent.
@@ -451,7 +456,7 @@ pub enum PeerName {
 }
 
 /// `cavy-live study`.
-#[derive(Arguments, Debug)]
+#[derive(Arguments, Clone, Debug)]
 #[command(after_help = "Examples:
   cavy-live study                                    everything, hours
   cavy-live study l1 --quick                         three minutes, one repetition
@@ -505,6 +510,52 @@ pub struct Study {
     /// What only the study of Homa reads.
     #[command(flatten)]
     pub homa: HomaStudy,
+}
+
+impl Study {
+    /// The command that makes one of these studies again: `study` with every option that decides what is
+    /// measured. Where the report goes and what may be taken from earlier runs is not among them.
+    pub fn again(&self, study: Option<StudyName>) -> String {
+        let mut words = vec!["cavy-live study".to_string()];
+        let studies = study.map_or(self.studies.clone(), |study| vec![study]);
+        words.extend(studies.into_iter().map(name));
+        let mut say = |option: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("--{option} {value}")));
+        };
+        let given = |is: bool, value: String| is.then_some(value);
+        say("seconds", self.seconds.map(|seconds| seconds.to_string()));
+        say("repetitions", self.repetitions.map(|number| number.to_string()));
+        say("seed", given(self.seed != 1, self.seed.to_string()));
+        if study != Some(StudyName::Homa) {
+            say("peers", names(&self.peers));
+            say("wait", given(self.wait != Wait::Hybrid, name(self.wait)));
+        }
+        say("probe", given(self.probe != PROBE, format!("{}ns", self.probe.as_ns())));
+        if study.is_none_or(|study| study == StudyName::Homa) {
+            let homa = &self.homa;
+            let loads: Vec<String> = homa.loads.iter().map(u8::to_string).collect();
+            say("transports", names(&homa.transports));
+            say("workloads", names(&homa.workloads));
+            say("loads", given(!loads.is_empty(), loads.join(",")));
+            say("parts", names(&homa.parts));
+            say("mbit", given(homa.mbit != MBIT, homa.mbit.to_string()));
+        }
+        if self.quick {
+            words.push("--quick".to_string());
+        }
+        words.join(" ")
+    }
+}
+
+/// How a value is written on the command line.
+pub fn name<T: ValueEnum>(value: T) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_string())
+}
+
+/// How a list is, unless it is empty.
+fn names<T: ValueEnum>(values: &[T]) -> Option<String> {
+    let names: Vec<String> = values.iter().cloned().map(name).collect();
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 /// `cavy-live replay`.
@@ -607,4 +658,34 @@ pub struct TestbedDown {
     /// Also those whose builder still runs.
     #[arg(long)]
     pub all: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(line: &str) -> Study {
+        match Args::try_parse_from(line.split_whitespace()).map(|args| args.command) {
+            Ok(Command::Study(study)) => study,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_that_a_report_names_measures_the_same_again() {
+        for line in [
+            "cavy-live study",
+            "cavy-live study l1 l4 --seconds 2.5 --repetitions 3 --seed 7 --peers darc,c-fcfs --wait sleep",
+            "cavy-live study costs --probe 0ns --quick",
+            "cavy-live study homa --seconds 9 --repetitions 5 --seed 18446744073709551615 \
+             --transports homa,pool-bbr --workloads w3,w5 --loads 50,80 --parts slowdown --mbit 25 --quick",
+        ] {
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(study(&line).again(None), line);
+        }
+        let both =
+            study("cavy-live study l2 homa --peers darc --mbit 50 --out here --json --resume");
+        assert_eq!(both.again(Some(StudyName::L2)), "cavy-live study l2 --peers darc");
+        assert_eq!(both.again(Some(StudyName::Homa)), "cavy-live study homa --mbit 50");
+    }
 }

@@ -5,7 +5,7 @@ use super::finding::Finding;
 use super::trial::{Round, Trial};
 use super::work::Work;
 use super::{Bench, Part, Settings, tables};
-use crate::args::PeerName;
+use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use crate::replay::bridge::times;
 use cavy_core::Span;
@@ -92,7 +92,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         ),
         claimed: "The inline driver takes at most 1.5 times what spawn_blocking takes.".to_string(),
         found: found(&all),
-        command: settings.command("costs"),
+        command: settings.command(StudyName::Costs),
         panels: Vec::new(),
         tables: vec![table(&all), machine],
     });

@@ -7,7 +7,7 @@ use super::tables::{find, samples};
 use super::trial::{Round, Sample, Trial};
 use super::work::Work;
 use super::{Part, Settings, tables, windows};
-use crate::args::PeerName;
+use crate::args::{PeerName, StudyName};
 use crate::faults::{FAILED, Fault};
 use crate::replay::{self, bridge};
 use cavy_core::Span;
@@ -82,7 +82,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
             trial.bench.window,
             &tables::reserved(&rounds, &trial.bench.types),
         ),
-        command: settings.command("l1"),
+        command: settings.command(StudyName::L1),
         panels: tables::curves(&trial, &samples),
         tables,
     });
@@ -160,7 +160,7 @@ fn predict(settings: &Settings, rounds: &[Round], part: &mut Part) -> Result<(),
         shows: replay::SHOWS.to_string(),
         claimed: "Identical decisions; agreement within 20 % at p50 and 35 % at p99.".to_string(),
         found: found.join(" "),
-        command: settings.command("l1"),
+        command: settings.command(StudyName::L1),
         panels: Vec::new(),
         tables,
     });

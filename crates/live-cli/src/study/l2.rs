@@ -8,7 +8,7 @@ use super::tables::{find, samples};
 use super::trial::{Sample, Trial};
 use super::work::Work;
 use super::{Bench, Part, Settings, l1, tables, windows};
-use crate::args::PeerName;
+use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use cavy_core::Span;
 use cavy_report::model::Figure;
@@ -81,7 +81,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         ),
         claimed: "As for timed slots: DARC keeps short p99 under 5 ms (specification 7.7).".to_string(),
         found: found(&samples, &tables::reserved(&rounds, &trial.bench.types)),
-        command: settings.command("l2"),
+        command: settings.command(StudyName::L2),
         panels: tables::curves(&trial, &samples),
         tables,
     });

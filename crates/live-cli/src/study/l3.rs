@@ -6,7 +6,7 @@ use super::tables::{find, samples};
 use super::trial::Trial;
 use super::work::{self, Measured, Work};
 use super::{Bench, Part, Settings, tables, windows};
-use crate::args::PeerName;
+use crate::args::{PeerName, StudyName};
 use crate::faults::{FAILED, Fault};
 use cavy_core::Span;
 use cavy_report::model::Figure;
@@ -126,7 +126,7 @@ fn gains(
             ms(theirs),
             tables::reserved(&rounds, &trial.bench.types)
         ),
-        command: settings.command("l3"),
+        command: settings.command(StudyName::L3),
         panels: tables::curves(&trial, &samples),
         tables,
     });
@@ -172,7 +172,7 @@ fn loses(
             ms(theirs),
             tables::reserved(&rounds, &trial.bench.types)
         ),
-        command: settings.command("l3"),
+        command: settings.command(StudyName::L3),
         panels: tables::curves(&trial, &samples),
         tables,
     });

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::trial::{Round, Sample, Trial};
 use super::work::Work;
 use super::{Bench, Part, Settings, tables};
-use crate::args::PeerName;
+use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use crate::replay::bridge::{record, times};
 use cavy_core::{Instant, Span};
@@ -106,7 +106,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
                   two windows of a change (specification 5.11)."
             .to_string(),
         found: found(&logs),
-        command: settings.command("l4"),
+        command: settings.command(StudyName::L4),
         panels: reservation_panel(&trial, &rounds, phase).into_iter().collect(),
         tables,
     });

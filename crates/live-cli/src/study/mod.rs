@@ -44,24 +44,22 @@ const REQUESTS_MAX: f64 = 5e6;
 
 /// What was asked for.
 pub struct Settings {
+    args: Study,
     session: Session,
-    seconds: Option<f64>,
-    quick: bool,
     repetitions: u16,
-    seed: u64,
     peers: Vec<PeerName>,
 }
 
 impl Settings {
     /// Length of a run whose default and quick lengths are given in seconds.
     fn duration(&self, (full, quick): (f64, f64)) -> Span {
-        let seconds = self.seconds.unwrap_or(if self.quick { quick } else { full });
+        let seconds = self.args.seconds.unwrap_or(if self.args.quick { quick } else { full });
         Span::from_ns((seconds * 1e9) as u64)
     }
 
     /// The seed of each repetition.
     fn seeds(&self) -> impl Iterator<Item = u64> {
-        (0..u64::from(self.repetitions)).map(|repetition| self.seed.wrapping_add(repetition))
+        (0..u64::from(self.repetitions)).map(|repetition| self.args.seed.wrapping_add(repetition))
     }
 
     /// Those asked for who run jobs on threads of their own.
@@ -124,21 +122,8 @@ impl Settings {
     }
 
     /// The command that runs this study again.
-    fn command(&self, study: &str) -> String {
-        let mut command = format!("cavy-live study {study}");
-        if self.quick {
-            command.push_str(" --quick");
-        }
-        if let Some(seconds) = self.seconds {
-            command.push_str(&format!(" --seconds {seconds}"));
-        }
-        if self.repetitions != if self.quick { 1 } else { REPETITIONS } {
-            command.push_str(&format!(" --repetitions {}", self.repetitions));
-        }
-        if self.seed != 1 {
-            command.push_str(&format!(" --seed {}", self.seed));
-        }
-        command
+    fn command(&self, study: StudyName) -> String {
+        self.args.again(Some(study))
     }
 }
 
@@ -227,23 +212,24 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         if !settings.has_peers_for(study) {
             terminal::talk(&format!(
                 "SKIPPED: {}: no peer that was asked for takes part",
-                name(study)
+                args::name(study)
             ));
             continue;
         }
-        let (name, part) = match study {
-            StudyName::L1 => ("l1", l1::run(&settings)?),
-            StudyName::L2 => ("l2", l2::run(&settings)?),
-            StudyName::L3 => ("l3", l3::run(&settings)?),
-            StudyName::L4 => ("l4", l4::run(&settings)?),
-            StudyName::Costs => ("costs", costs::run(&settings)?),
-            StudyName::Homa => ("homa", homa::run(&settings, &args.homa)?),
+        let part = match study {
+            StudyName::L1 => l1::run(&settings)?,
+            StudyName::L2 => l2::run(&settings)?,
+            StudyName::L3 => l3::run(&settings)?,
+            StudyName::L4 => l4::run(&settings)?,
+            StudyName::Costs => costs::run(&settings)?,
+            StudyName::Homa => homa::run(&settings)?,
         };
+        let name = args::name(study);
         let quiet = part.quiet();
         document.facts.push((format!("quiet enough ({name})"), quiet.words()));
         document.facts.push((format!("generator ({name})"), generator(&part.heard)));
         document.facts.extend(part.facts);
-        let again = settings.command(name);
+        let again = settings.command(study);
         document.claims.extend(finding::judge(&part.findings, quiet, &again));
         document.figures.extend(part.figures);
         for heard in &part.heard {
@@ -315,11 +301,9 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
         args::Wait::Sleep => Wait::Sleep,
     };
     Ok(Settings {
+        args: args.clone(),
         session: Session { folder, probe: args.probe, wait, go, stop },
-        seconds: args.seconds,
-        quick: args.quick,
         repetitions: args.repetitions.unwrap_or(if args.quick { 1 } else { REPETITIONS }),
-        seed: args.seed,
         peers,
     })
 }
@@ -373,11 +357,10 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
     let only_homa = args.studies.iter().all(|&study| study == StudyName::Homa);
     let (title, summary) =
         if only_homa && !args.studies.is_empty() { (HOMA.0, HOMA.1) } else { (SCHED.0, SCHED.1) };
-    let names: Vec<&str> = args.studies.iter().map(|study| name(*study)).collect();
     Document {
         title: title.to_string(),
         summary: summary.to_string(),
-        command: settings.command(&names.join(" ")),
+        command: args.again(None),
         version: env!("CARGO_PKG_VERSION").to_string(),
         seed: args.seed,
         digest: String::new(),
@@ -385,17 +368,6 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         facts,
         claims: Vec::new(),
         figures: Vec::new(),
-    }
-}
-
-fn name(study: StudyName) -> &'static str {
-    match study {
-        StudyName::L1 => "l1",
-        StudyName::L2 => "l2",
-        StudyName::L3 => "l3",
-        StudyName::L4 => "l4",
-        StudyName::Costs => "costs",
-        StudyName::Homa => "homa",
     }
 }
 

@@ -25,7 +25,7 @@ mod slowdown;
 mod trial;
 
 use super::{Heard, Part, Settings};
-use crate::args::{HomaPart, HomaPeer, HomaStudy, Workload};
+use crate::args::{HomaPart, HomaPeer, StudyName, Workload};
 use crate::faults::Fault;
 use crate::terminal;
 use crate::testbed::{self, Plan, Testbed};
@@ -64,8 +64,9 @@ struct Programme {
 }
 
 impl Programme {
-    fn new(settings: &Settings, args: &HomaStudy, plan: &Plan) -> Result<Programme, Fault> {
-        let (workloads, loads) = if settings.quick {
+    fn new(settings: &Settings, plan: &Plan) -> Result<Programme, Fault> {
+        let args = &settings.args.homa;
+        let (workloads, loads) = if settings.args.quick {
             (vec![Workload::W4], vec![80])
         } else {
             (vec![Workload::W3, Workload::W4, Workload::W5], vec![50, 80])
@@ -98,7 +99,7 @@ impl Programme {
             _ => asked(peer),
         };
         let peers: Vec<HomaPeer> = HomaPeer::ALL.into_iter().filter(|&peer| able(peer)).collect();
-        let quick = settings.quick;
+        let quick = settings.args.quick;
         let incast_peers: Vec<HomaPeer> = incast::PEERS
             .into_iter()
             .filter(|&peer| able(peer) && (!quick || peer != HomaPeer::TcpBbr))
@@ -130,14 +131,15 @@ impl Programme {
 }
 
 /// Runs it.
-pub fn run(settings: &Settings, args: &HomaStudy) -> Result<Part, Fault> {
+pub fn run(settings: &Settings) -> Result<Part, Fault> {
+    let args = &settings.args.homa;
     if let Some(reason) = testbed::obstacle() {
         terminal::talk(&format!("SKIPPED: study homa: {reason}"));
         let facts = vec![("homa".to_string(), format!("skipped: {reason}"))];
         return Ok(Part { facts, ..Part::default() });
     }
     let plan = Plan { link_bits_per_s: u64::from(args.mbit) * 1_000_000, ..Plan::slow(HOSTS) };
-    let programme = Programme::new(settings, args, &plan)?;
+    let programme = Programme::new(settings, &plan)?;
     terminal::talk(&format!(
         "homa: about {:.0} minutes",
         programme.minutes(settings.repetitions).ceil()
@@ -195,7 +197,7 @@ fn rounds(
             ));
             let run = (repetition, arrivals);
             let round = trial::run(&manner, testbed, peer, demand, run)?;
-            clock.ran();
+            clock.ran(round.doubts());
             shelf.put(&kept, &round)?;
             rounds.push(round);
         }
@@ -296,7 +298,7 @@ fn judge(
                   the best TCP and QUIC, at 80 % of W4 and W5 (issue 5)."
                 .to_string(),
         found: found(demand, &results),
-        command: settings.command("homa"),
+        command: settings.command(StudyName::Homa),
         panels: vec![show::panel(demand, &results)],
         tables,
     });
@@ -340,7 +342,7 @@ fn run_incast(
             let value = 100.0 * finding.value.unwrap_or(0.0);
             format!("Homa at its worst: {value:.1} % of the line rate. {}", finding.note)
         }),
-        command: settings.command("homa"),
+        command: settings.command(StudyName::Homa),
         panels: Vec::new(),
         tables: vec![incast::table(&points)],
     });

@@ -8,6 +8,8 @@ use cavy_live::load::clock;
 pub struct Progress {
     left: usize,
     ran: usize,
+    doubted: usize,
+    doubts: Vec<&'static str>,
     since: Instant,
     took: Span,
 }
@@ -15,7 +17,14 @@ pub struct Progress {
 impl Progress {
     /// So many are.
     pub fn new(runs: usize) -> Progress {
-        Progress { left: runs, ran: 0, since: clock::now(), took: Span::ZERO }
+        Progress {
+            left: runs,
+            ran: 0,
+            doubted: 0,
+            doubts: Vec::new(),
+            since: clock::now(),
+            took: Span::ZERO,
+        }
     }
 
     /// One had been done before.
@@ -24,8 +33,12 @@ impl Progress {
         self.since = clock::now();
     }
 
-    /// One was done, since the last.
-    pub fn ran(&mut self) {
+    /// One was done, since the last, and these are the doubts about it.
+    pub fn ran(&mut self, doubts: Vec<&'static str>) {
+        if !doubts.is_empty() {
+            self.doubted += 1;
+            self.doubts = doubts;
+        }
         self.ran += 1;
         self.left = self.left.saturating_sub(1);
         let now = clock::now();
@@ -33,14 +46,20 @@ impl Progress {
         self.since = now;
     }
 
-    /// Runs and time left, as what was done took.
+    /// Runs and time left, as what was done took, and whether it was worth anything: who reads that all
+    /// runs are in doubt need not wait for the rest.
     pub fn left(&self) -> String {
-        match self.ran {
-            0 => format!("{} runs left", self.left),
-            ran => {
-                let each = self.took.as_us() / 1e6 / ran as f64;
-                let minutes = each * self.left as f64 / 60.0;
-                format!("{} runs and {:.0} minutes left", self.left, minutes.ceil())
+        if self.ran == 0 {
+            return format!("{} runs left", self.left);
+        }
+        let each = self.took.as_us() / 1e6 / self.ran as f64;
+        let minutes = each * self.left as f64 / 60.0;
+        let left = format!("{} runs and {:.0} minutes left", self.left, minutes.ceil());
+        match self.doubted {
+            0 => left,
+            doubted => {
+                let last = self.doubts.join(", ");
+                format!("{left}, {doubted} of {} in doubt (the last: {last})", self.ran)
             }
         }
     }
