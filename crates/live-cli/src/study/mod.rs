@@ -336,11 +336,22 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         fact("latency", "from the intended time to the end of the job; the generator's lateness is part of it, and reported".into()),
         fact("order", "all peers in turns within each repetition, on the same arrivals".into()),
         fact("repetitions", format!("{}, each with a seed of its own", settings.repetitions)),
-        fact("percentiles", "over all repetitions together, given where 100 requests lie beyond; in brackets the smallest and greatest of one repetition".into()),
+        fact("in brackets", "the smallest and greatest of one repetition".into()),
         fact("warm-up", "the first tenth of each run (not l4)".into()),
-        fact("doubts", "the generator was late by more than a tenth of the shortest service time, or missed the rate".into()),
         fact("cores", "no thread is bound to one".into()),
     ];
+    let only_homa =
+        !args.studies.is_empty() && args.studies.iter().all(|&study| study == StudyName::Homa);
+    if !only_homa {
+        facts.extend([
+            fact("percentiles", "over all repetitions together, given where 100 requests lie beyond".into()),
+            fact("doubts", "the generator was late by more than a tenth of the shortest service time, or missed the rate".into()),
+            fact("Go", match &settings.session.go {
+                Ok(go) => go.version.clone(),
+                Err(reason) => format!("skipped: {reason}"),
+            }),
+        ]);
+    }
     if let Some(floors) = &machine.floors {
         facts.push(fact(
             "clock and timers",
@@ -350,13 +361,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
             ),
         ));
     }
-    facts.push(match &settings.session.go {
-        Ok(go) => fact("Go", go.version.clone()),
-        Err(reason) => fact("Go", format!("skipped: {reason}")),
-    });
-    let only_homa = args.studies.iter().all(|&study| study == StudyName::Homa);
-    let (title, summary) =
-        if only_homa && !args.studies.is_empty() { (HOMA.0, HOMA.1) } else { (SCHED.0, SCHED.1) };
+    let (title, summary) = if only_homa { HOMA } else { SCHED };
     Document {
         title: title.to_string(),
         summary: summary.to_string(),

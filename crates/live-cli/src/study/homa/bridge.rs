@@ -2,7 +2,7 @@
 
 use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, PACKET_BYTES};
 use super::peers;
-use super::slowdown::{Tally, Time, ideal_us, network};
+use super::slowdown::{Tally, Time, beyond, ideal_us, network};
 use super::trial::Round;
 use crate::args::HomaPeer;
 use crate::faults::Fault;
@@ -154,6 +154,7 @@ pub fn table(
     let columns = [
         "up to (B)",
         "messages",
+        "beyond p99",
         "p50 measured (us)",
         "p50 predicted (us)",
         "error (%)",
@@ -162,7 +163,10 @@ pub fn table(
         "error (%)",
     ];
     let row = |one: &Compared| {
-        let mut row = vec![Cell::Number(one.up_to_bytes.into()), Cell::Number(one.messages as f64)];
+        let counts =
+            [one.messages, beyond(one.messages, 0.99)].map(|count| Cell::Number(count as f64));
+        let mut row = vec![Cell::Number(one.up_to_bytes.into())];
+        row.extend(counts);
         for pair in [one.p50, one.p99] {
             match pair {
                 Some(pair) => row.extend([pair.0, pair.1, 100.0 * error(pair)].map(Cell::Number)),

@@ -38,7 +38,7 @@ use cavy_workload::sizes::Published;
 use kept::{Label, Shelf};
 use progress::Progress;
 use show::Result as PeerResult;
-use slowdown::Tally;
+use slowdown::{BEYOND_FEW, BEYOND_MIN, Tally};
 use trial::{Manner, Round};
 
 /// Length of a run, and of a quick one, in seconds.
@@ -368,6 +368,13 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
                 plan.link_bits_per_s / 1_000_000,
                 plan.level_bytes / 1_000,
                 Plan::HOST_QUEUE_BYTES / 1_000
+            ),
+        ),
+        fact(
+            "percentiles of messages",
+            format!(
+                "over all repetitions together, given where {BEYOND_MIN} messages lie beyond; where fewer than \
+                 {BEYOND_FEW} do, tables say so and no advantage is claimed"
             ),
         ),
         fact(

@@ -4,15 +4,15 @@ use super::arrivals::Demand;
 use super::bridge::{self, Compared};
 use super::incast::Point;
 use super::lag::Times;
-use super::slowdown::{Tally, Time};
+use super::slowdown::{BEYOND_FEW, Tally, beyond};
 use super::trial::Round;
 use crate::args::HomaPeer;
 use crate::study::finding::Finding;
 use cavy_report::model::{Axis, Cell, Panel, Point as Dot, Scale, Series, Table};
 use cavy_report::number::count;
 
-/// Samples of the shorter half that a claim about its tail needs: a hundred beyond.
-const CLAIM_SAMPLES: usize = 10_000;
+/// Samples of the shorter half that a claim about its tail needs.
+const CLAIM_SAMPLES: usize = BEYOND_FEW * 100;
 
 /// All runs of one peer on one demand, and each alone.
 pub struct Result {
@@ -59,6 +59,8 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
         "all p99",
     ];
     let short = demand.short_bytes();
+    let tail = |result: &Result| beyond(result.all.short(demand, 0.99).1, 0.99);
+    let tail = results.iter().map(tail).min().unwrap_or(0);
     let row = |result: &Result| {
         let tally = &result.all;
         let own = |ratio| {
@@ -82,7 +84,8 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
     Table {
         id: format!("short-{}", demand.id()),
         title: format!(
-            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic ideal",
+            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic ideal; {tail} \
+             messages lie beyond the short p99",
             demand.label()
         ),
         columns: columns.map(str::to_string).to_vec(),
@@ -100,17 +103,24 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
         Some(value) if value >= 10.0 => format!("{value:.1}"),
         Some(value) => format!("{value:.2}"),
     };
+    let mark = |(value, samples): (Option<f64>, usize)| {
+        let few = value.is_some() && beyond(samples, 0.99) < BEYOND_FEW;
+        format!("{}{}", text(value), if few { "*" } else { "" })
+    };
     let row = |result: &Result| {
         let mut row = vec![Cell::Text(result.peer.label().to_string())];
         row.extend((0..demand.bins.ends().len()).map(|bin| {
-            let at = |ratio| text(result.all.bin(demand, bin, ratio));
-            Cell::Text(format!("{} / {}", at(0.5), at(0.99)))
+            let at = |ratio| result.all.bin(demand, bin, ratio);
+            Cell::Text(format!("{} / {}", text(at(0.5).0), mark(at(0.99))))
         }));
         row
     };
     Table {
         id: format!("deciles-{}", demand.id()),
-        title: format!("{}: slowdown by length of message, p50 / p99", demand.label()),
+        title: format!(
+            "{}: slowdown by length of message, p50 / p99 (*: fewer than {BEYOND_FEW} messages beyond)",
+            demand.label()
+        ),
         columns,
         rows: results.iter().map(row).collect(),
     }
@@ -120,12 +130,11 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
 pub fn panel(demand: &Demand, results: &[Result]) -> Panel {
     let series = |result: &Result| {
         let point = |(bin, &bytes): (usize, &u32)| {
-            let spread = spread(result, |tally| tally.bin(demand, bin, 0.99));
-            let chosen = |bytes: u32| demand.bins.of(bytes) == bin;
-            let samples = result.all.quantile(chosen, |time: &Time| Some(time.us), 0.5).1;
+            let spread = spread(result, |tally| tally.bin(demand, bin, 0.99).0);
+            let (y, samples) = result.all.bin(demand, bin, 0.99);
             Dot {
                 x: bytes.into(),
-                y: result.all.bin(demand, bin, 0.99),
+                y,
                 low: spread.map(|(low, _)| low),
                 high: spread.map(|(_, high)| high),
                 samples: samples as u64,
@@ -308,9 +317,13 @@ pub fn agreement(bridged: &[Bridged]) -> Vec<Finding> {
             value: worst.map(|(_, _, pair)| bridge::error(pair).abs()),
             samples: samples.sum(),
             note: worst.map_or("No bin has enough messages.".to_string(), |(label, bin, pair)| {
+                let ratio = if tail { 0.99 } else { 0.5 };
                 format!(
-                    "Worst: {label}, up to {} B: measured {:.0} us, predicted {:.0} us.",
-                    bin.up_to_bytes, pair.0, pair.1
+                    "Worst: {label}, up to {} B: measured {:.0} us, {} messages beyond it, predicted {:.0} us.",
+                    bin.up_to_bytes,
+                    pair.0,
+                    beyond(bin.messages, ratio),
+                    pair.1
                 )
             }),
             scale_us: worst.map(|(_, _, pair)| pair.0),

@@ -9,8 +9,10 @@ use cavy_core::family::Node;
 use cavy_lab::net::{Buffer, Hosts, Ideal, Network, Rate, Topology};
 use std::collections::BTreeMap;
 
-/// A percentile is given where so many messages lie beyond it.
-const BEYOND_MIN: usize = 10;
+/// A percentile is given where so many messages lie beyond it ...
+pub const BEYOND_MIN: usize = 10;
+/// ... and said to be of few where it is fewer than these.
+pub const BEYOND_FEW: usize = 100;
 
 /// The lab's network of the same shape, whose hosts take `send` for each packet they send.
 pub fn network(plan: &Plan, send: Span) -> Result<Network, Fault> {
@@ -81,10 +83,8 @@ impl Tally {
         let lost = self.unanswered.iter().filter(|&&bytes| chosen(bytes)).count();
         all.sort_by(f64::total_cmp);
         let count = all.len() + lost;
-        let rank = (count as f64 * ratio).ceil() as usize;
-        let enough = count.saturating_sub(rank) >= BEYOND_MIN;
-        let value = all.get(rank.saturating_sub(1)).copied();
-        (value.filter(|_| enough), count)
+        let value = all.get(rank(count, ratio).saturating_sub(1)).copied();
+        (value.filter(|_| beyond(count, ratio) >= BEYOND_MIN), count)
     }
 
     /// The slowdown of the shorter half.
@@ -93,10 +93,20 @@ impl Tally {
         self.quantile(|bytes| bytes <= short, |time| Some(time.slowdown), ratio)
     }
 
-    /// The slowdown of one bin.
-    pub fn bin(&self, demand: &Demand, bin: usize, ratio: f64) -> Option<f64> {
-        self.quantile(|bytes| demand.bins.of(bytes) == bin, |time| Some(time.slowdown), ratio).0
+    /// The slowdown of one bin, and how many messages it has.
+    pub fn bin(&self, demand: &Demand, bin: usize, ratio: f64) -> (Option<f64>, usize) {
+        self.quantile(|bytes| demand.bins.of(bytes) == bin, |time| Some(time.slowdown), ratio)
     }
+}
+
+/// How many of so many are no slower than a percentile.
+fn rank(count: usize, ratio: f64) -> usize {
+    (count as f64 * ratio).ceil() as usize
+}
+
+/// How many of so many lie beyond a percentile.
+pub fn beyond(count: usize, ratio: f64) -> usize {
+    count.saturating_sub(rank(count, ratio))
 }
 
 /// The least time of a message and its answer.
