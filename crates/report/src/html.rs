@@ -121,7 +121,7 @@ impl Curve {
         // A logarithmic axis has no place for zero and below; the table of values still has them.
         let drawn = |value: Option<f64>| value.filter(|v| v.is_finite() && (!y.log || *v > 0.0));
         let mut curve = Self {
-            label: series.label.clone(),
+            label: frame::name(series),
             x: Vec::new(),
             x_text: Vec::new(),
             y: Vec::new(),

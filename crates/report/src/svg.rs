@@ -76,7 +76,7 @@ impl Legend {
         let mut names = Vec::new();
         let (mut x, mut row) = (left, 0);
         for series in &panel.series {
-            let name = name(series);
+            let name = frame::name(series);
             let width = 44 + 7 * name.chars().count() as i32 + 22;
             if x > left && x + width > RIGHT {
                 (x, row) = (left, row + 1);
@@ -85,15 +85,6 @@ impl Legend {
             x += width;
         }
         Self { rows: if names.is_empty() { 0 } else { row + 1 }, names }
-    }
-}
-
-/// What the legend calls a curve: whoever looks for one that has nothing to show should not look long.
-fn name(series: &Series) -> String {
-    let shown = series.points.iter().any(|point| point.y.is_some() || !point.stable);
-    match shown {
-        true => series.label.clone(),
-        false => format!("{} (no points)", series.label),
     }
 }
 

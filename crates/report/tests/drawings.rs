@@ -295,10 +295,14 @@ fn legend__says_who_has_no_points() {
     let none = line("absent", vec![point(1.0, None, true)]);
     let there = line("there", vec![point(1.0, Some(2.0), true)]);
     let lost = line("lost", vec![point(1.0, None, false)]);
-    let picture = svg::panel(&panel(vec![none, there, lost], Scale::Linear), Theme::Light);
+    let panel = panel(vec![none, there, lost], Scale::Linear);
+    let picture = svg::panel(&panel, Theme::Light);
     assert!(picture.contains("absent (no points)"));
     assert!(picture.contains("there") && !picture.contains("there (no points)"));
     assert!(picture.contains("lost") && !picture.contains("lost (no points)"));
+    let page = html::render(&document(vec![panel], vec![], vec![]));
+    let labels = [0, 1, 2].map(|i| data(&page)["panels"][0]["series"][i]["label"].clone());
+    assert_eq!(labels, ["absent (no points)", "there", "lost"]);
 }
 
 #[test]

@@ -378,6 +378,24 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
             ),
         ),
         fact(
+            "doubts about a run",
+            format!(
+                "late: more than {} % of the messages were late by more than a packet's time and more than {} % of \
+                 the short half's P99; stolen: more than {} % of the time; busy: more than {} % of it was \
+                 used, where this process went before all others by it and by the kernel for packets",
+                100.0 * trial::LATE_RATIO_MAX,
+                100.0 * trial::LATE_PART_MAX,
+                100.0 * trial::STEAL_RATIO_MAX,
+                100.0 * trial::BUSY_RATIO_MAX
+            ),
+        ),
+        fact(
+            "looked, sent",
+            "how long the oldest packet or message that a thread of Homa found had waited for it, and how \
+             long it took from there to send the packet of a message or answer that has one"
+                .into(),
+        ),
+        fact(
             "threads",
             "one for each host and peer, and the generator, which goes before the others, and \
              sleeps until at most 250 us before each message"

@@ -205,13 +205,7 @@ pub fn environment(demand: &Demand, rounds: &[&Round]) -> Table {
     Table {
         id: format!("machine-{}", demand.id()),
         title: format!(
-            "{}: the machine, the network and the generator during each run. Looked: \
-             how long the oldest packet or message that a thread of Homa found had waited for it; sent: how \
-             long it took from there to send the packet of a message or answer that has one. Doubts: more than a \
-             thousandth of the messages was late by more than a packet's time and more than a hundredth \
-             of the short half's P99; more than 1 % of the \
-             time was stolen; processors were busy for more than 70 %, or, where this process went \
-             before all others, it and the kernel's share for packets were",
+            "{}: the machine, the network and the generator during each run",
             demand.label()
         ),
         columns: columns.map(str::to_string).to_vec(),

@@ -32,14 +32,14 @@ const SHORT_BYTES: u32 = 10_000;
 /// How often.
 const SHORT_TIMES: usize = 5;
 /// A generator may be later than a packet's time for this share of messages `[homa 7.6]` ...
-const LATE_RATIO_MAX: f64 = 0.001;
+pub const LATE_RATIO_MAX: f64 = 0.001;
 /// ... or later than this part of the short half's P99. Latencies count from the time a message was due, so
 /// lateness is in them: a packet's time matters to a tail of a few packets, and not to one of hundreds.
-const LATE_PART_MAX: f64 = 0.01;
+pub const LATE_PART_MAX: f64 = 0.01;
 /// What other machines may take `[homa 7.6]`.
-const STEAL_RATIO_MAX: f64 = 0.01;
+pub const STEAL_RATIO_MAX: f64 = 0.01;
 /// What may be taken of the processors `[homa 7.6]`.
-const BUSY_RATIO_MAX: f64 = 0.7;
+pub const BUSY_RATIO_MAX: f64 = 0.7;
 
 /// A message that was answered.
 #[derive(Clone, Copy, Debug)]
