@@ -337,13 +337,13 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         fact("order", "all peers in turns within each repetition, on the same arrivals".into()),
         fact("repetitions", format!("{}, each with a seed of its own", settings.repetitions)),
         fact("in brackets", "the smallest and greatest of one repetition".into()),
-        fact("warm-up", "the first tenth of each run (not l4)".into()),
         fact("cores", "no thread is bound to one".into()),
     ];
     let only_homa =
         !args.studies.is_empty() && args.studies.iter().all(|&study| study == StudyName::Homa);
     if !only_homa {
         facts.extend([
+            fact("warm-up", "the first tenth of each run (not l4)".into()),
             fact("percentiles", "over all repetitions together, given where 100 requests lie beyond".into()),
             fact("doubts", "the generator was late by more than a tenth of the shortest service time, or missed the rate".into()),
             fact("Go", match &settings.session.go {

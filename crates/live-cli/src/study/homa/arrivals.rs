@@ -20,6 +20,8 @@ pub const ANSWER_BYTES: u32 = 8;
 pub const LOWER_BYTES: u32 = 38 + 28;
 /// Payload of a full packet of Homa over UDP in 1500 bytes.
 pub const PACKET_BYTES: u32 = 1500 - 28 - DATA_BYTES as u32;
+/// A full packet on a link, with preamble and gap.
+pub const FRAME_MAX_BYTES: u32 = PACKET_BYTES + DATA_BYTES as u32 + LOWER_BYTES;
 /// Messages sent without a grant reach so far: seven packets, as in the paper `[homa 7.6]`.
 pub const RTT_BYTES: u32 = 7 * PACKET_BYTES;
 /// A GRANT on the wire.

@@ -1,6 +1,6 @@
 //! What the lab says of the same messages on a network of the same shape `[homa 7.6]`.
 
-use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, PACKET_BYTES};
+use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, FRAME_MAX_BYTES, PACKET_BYTES};
 use super::peers;
 use super::slowdown::{Tally, Time, beyond, ideal_us, network};
 use super::trial::Round;
@@ -14,9 +14,6 @@ use cavy_lab::net::traffic::{OpenTraffic, Submission, Traffic};
 use cavy_lab::net::{self, Done, Ideal, Observer, PS_PER_NS, Ps, Setup};
 use cavy_lab::pending::Heap4;
 use cavy_report::model::{Cell, Table};
-
-/// The longest frame on a link, with preamble and gap.
-const FRAME_MAX_BYTES: u32 = 1_538;
 
 /// The same messages, with short answers.
 struct ShortAnswers(OpenTraffic);

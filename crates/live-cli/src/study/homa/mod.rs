@@ -312,7 +312,8 @@ fn found(demand: &Demand, results: &[PeerResult]) -> String {
         format!("{} {p99}", result.peer.label())
     };
     let all: Vec<String> = results.iter().map(one).collect();
-    format!("P99 slowdown of the shorter half: {}.", all.join(", "))
+    let beyond = show::beyond_short(demand, results);
+    format!("P99 slowdown of the shorter half, {beyond} messages beyond: {}.", all.join(", "))
 }
 
 fn run_incast(
@@ -351,7 +352,7 @@ fn run_incast(
 
 /// Bytes of answers of incast over what they take on the wire.
 fn most_goodput() -> f64 {
-    let beside = 1_538 - arrivals::PACKET_BYTES;
+    let beside = arrivals::FRAME_MAX_BYTES - arrivals::PACKET_BYTES;
     let packets = incast::ANSWER_BYTES.div_ceil(arrivals::PACKET_BYTES);
     f64::from(incast::ANSWER_BYTES) / f64::from(incast::ANSWER_BYTES + packets * beside)
 }
@@ -370,6 +371,7 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
                 Plan::HOST_QUEUE_BYTES / 1_000
             ),
         ),
+        fact("warm-up of messages", "those of the first tenth of each run are not counted".into()),
         fact(
             "percentiles of messages",
             format!(

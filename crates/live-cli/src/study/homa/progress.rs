@@ -64,3 +64,20 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_are_told_as_soon_as_there_are_some() {
+        let mut progress = Progress::new(4);
+        assert_eq!(progress.left(), "4 runs left");
+        progress.ran(Vec::new());
+        assert!(progress.left().starts_with("3 runs and ") && !progress.left().contains("doubt"));
+        progress.ran(vec!["late", "busy"]);
+        progress.skip();
+        progress.ran(Vec::new());
+        assert!(progress.left().ends_with(", 1 of 3 in doubt (the last: late, busy)"));
+    }
+}

@@ -45,6 +45,12 @@ fn spread(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Option<(f64, f
     Some((each.iter().copied().reduce(f64::min)?, each.iter().copied().reduce(f64::max)?))
 }
 
+/// How many of a peer's messages lie beyond the P99 of the shorter half, where they are fewest.
+pub fn beyond_short(demand: &Demand, results: &[Result]) -> usize {
+    let of = |result: &Result| beyond(result.all.short(demand, 0.99).1, 0.99);
+    results.iter().map(of).min().unwrap_or(0)
+}
+
 /// Slowdown of the shorter half, over both denominators.
 pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
     let columns = [
@@ -59,8 +65,6 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
         "all p99",
     ];
     let short = demand.short_bytes();
-    let tail = |result: &Result| beyond(result.all.short(demand, 0.99).1, 0.99);
-    let tail = results.iter().map(tail).min().unwrap_or(0);
     let row = |result: &Result| {
         let tally = &result.all;
         let own = |ratio| {
@@ -84,9 +88,10 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
     Table {
         id: format!("short-{}", demand.id()),
         title: format!(
-            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic ideal; {tail} \
+            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic ideal; {} \
              messages lie beyond the short p99",
-            demand.label()
+            demand.label(),
+            beyond_short(demand, results)
         ),
         columns: columns.map(str::to_string).to_vec(),
         rows: results.iter().map(row).collect(),

@@ -1,6 +1,6 @@
 //! One run of one peer: the same messages for all, in turns.
 
-use super::arrivals::{ANSWER_BYTES, Arrivals, Demand};
+use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, FRAME_MAX_BYTES};
 use super::books::{Books, End};
 use super::health::{Health, Lateness, Moment};
 use super::lag::Lag;
@@ -168,7 +168,8 @@ pub fn run(
             End::Failed | End::Open => unanswered.push(one.bytes),
         }
     }
-    let packet = Span::from_ns(1_538 * 8_000_000_000 / testbed.plan().link_bits_per_s);
+    let packet =
+        Span::from_ns(u64::from(FRAME_MAX_BYTES) * 8_000_000_000 / testbed.plan().link_bits_per_s);
     let lateness = Lateness::of(late, packet);
     Ok(Round {
         peer,
