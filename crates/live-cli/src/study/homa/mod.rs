@@ -408,8 +408,8 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
             format!(
                 "{} B unscheduled, the configuration `cavy` with windows of the Linux rules and at \
                  most ten times that on its way, no boost for the ends of messages (with it for \
-                 incast), complaints after a thousand times what these take, {:.1} s (Basic and \
-                 without incast control a quarter of it), no polling",
+                 incast), complaints after a thousand times what these take, {:.1} s (Basic, \
+                 without grants and without incast control a quarter of it), no polling",
                 arrivals::RTT_BYTES,
                 8e3 * f64::from(arrivals::RTT_BYTES) / plan.link_bits_per_s as f64
             ),
