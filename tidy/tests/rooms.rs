@@ -6,7 +6,7 @@ use toml::Table;
 
 /// What each room may depend on. Arrows point down: no protocol knows another, a world or a face;
 /// worlds know no protocol; `report` knows nobody.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     ("core", &[]),
     ("sched", &["core"]),
     ("homa", &["core"]),
@@ -14,9 +14,14 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("lab", &["core", "workload"]),
     ("report", &[]),
     ("live", &["core", "homa", "sched", "workload"]),
-    ("study", &["core", "homa", "lab", "report", "sched", "workload"]),
-    ("cli", &["report", "study"]),
-    ("live-cli", &["core", "homa", "lab", "live", "report", "sched", "study", "workload"]),
+    ("study", &["core", "lab", "report"]),
+    ("kinds", &["core", "homa", "lab", "report", "sched", "study", "workload"]),
+    ("sources", &["homa", "kinds", "lab", "report", "study", "workload"]),
+    ("cli", &["kinds", "report", "sources", "study"]),
+    (
+        "live-cli",
+        &["core", "homa", "lab", "live", "report", "sched", "sources", "study", "workload"],
+    ),
 ];
 
 /// Protocol rooms, whose tests know no world either.
@@ -104,4 +109,32 @@ fn core_protocols_and_workload_are_no_std() {
         }
     }
     none("`#![no_std]` is missing", &faults);
+}
+
+/// Folders of the room `kinds` or `sources`: each is a kind or a source, and none knows another one.
+fn neighbours(room: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join("crates").join(room).join("src")).expect("a room");
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn no_kind_knows_another_and_no_source_either() {
+    let mut faults = Vec::new();
+    for room in ["kinds", "sources"] {
+        let all = neighbours(room);
+        assert!(all.len() > 1, "crates/{room}/src has no folders");
+        for file in cavy_tidy::rust_files() {
+            let Some(rest) = file.path.strip_prefix(&format!("crates/{room}/src/")) else {
+                continue;
+            };
+            let Some((own, _)) = rest.split_once('/') else { continue };
+            for other in all.iter().filter(|other| other.as_str() != own) {
+                if file.text.contains(&format!("crate::{other}")) {
+                    faults.push(format!("{} must not use `{other}`", file.path));
+                }
+            }
+        }
+    }
+    none("kinds and sources are independent of each other", &faults);
 }

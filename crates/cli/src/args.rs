@@ -31,7 +31,7 @@ pub enum Command {
     Reproduce(Reproduce),
     /// Run your own experiment: a workload, the policies to compare, what is good enough.
     Run(Run),
-    /// List systems, figures and templates.
+    /// List systems, figures, kinds of plans and templates.
     List(List),
     /// Say what a claim claims, where it stands, and how it is judged.
     Explain(Explain),
@@ -76,9 +76,9 @@ pub struct Manner {
     /// Run everything twice and fail at the first event that differs.
     #[arg(long)]
     pub twice: bool,
-    /// Where pending events wait. Results do not depend on it.
-    #[arg(long, value_name = "QUEUE", default_value = "heap")]
-    pub queue: Queue,
+    /// Where pending events wait; each kind of plan has its own choice. Results do not depend on it.
+    #[arg(long, value_name = "QUEUE")]
+    pub queue: Option<Queue>,
     /// Shuffle simultaneous events by this seed; results must not depend on it.
     #[arg(long, value_name = "SEED", value_parser = seed)]
     pub shuffle_ties: Option<u64>,
@@ -109,6 +109,15 @@ pub enum Queue {
     Heap,
     /// A hierarchical timing wheel.
     Wheel,
+}
+
+impl From<Queue> for cavy_study::point::Queue {
+    fn from(queue: Queue) -> Self {
+        match queue {
+            Queue::Heap => cavy_study::point::Queue::Heap,
+            Queue::Wheel => cavy_study::point::Queue::Wheel,
+        }
+    }
 }
 
 /// `cavy reproduce`.
@@ -146,7 +155,7 @@ pub struct Reproduce {
   cavy run plan.toml --quick             with the values under [quick] in the plan
   cavy run plan.toml --json | jq .ranking
 
-Elements of a list are named by their name, label, policy or transport, or by number from 0:
+Elements of a list are named by their name, label or keyword, or by number from 0:
   --set types.get.share=0.7 --set policies.0.label=ours
 
 Prints an estimate first, and refuses what would take more than half an hour or half of the free
@@ -236,7 +245,7 @@ pub struct New {
     /// The file to write; `-` prints it.
     #[arg(value_name = "FILE", default_value = "plan.toml")]
     pub file: PathBuf,
-    /// minimal, measured, phases, network, incast, or the name of a figure.
+    /// A template or a figure; `cavy list` names them.
     #[arg(long, value_name = "NAME", default_value = "minimal")]
     pub template: String,
     /// Overwrite files that are there.
@@ -246,10 +255,13 @@ pub struct New {
 
 /// `cavy plan schema`.
 #[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy plan schema > cavy-plan.json   for an editor: what `kind` says decides which keys there are
+  cavy plan schema server             of one kind of plan")]
 pub struct Schema {
-    /// Of plans for networks.
-    #[arg(long)]
-    pub network: bool,
+    /// The kind of plan, such as `server`; all when absent.
+    #[arg(value_name = "KIND")]
+    pub kind: Option<String>,
 }
 
 /// `cavy plan check`.

@@ -1,5 +1,6 @@
 //! What went wrong, for a reader: one sentence, where in the file, then hints.
 
+use cavy_report::folder::FolderError;
 use cavy_study::plan::PlanError;
 use cavy_study::point::RunError;
 use std::fmt::Write as _;
@@ -72,6 +73,12 @@ impl From<PlanError> for Fault {
                 fault.hint("`cavy plan schema` describes every key; `cavy plan new` shows them");
         }
         fault
+    }
+}
+
+impl From<FolderError> for Fault {
+    fn from(error: FolderError) -> Self {
+        Fault::new(error.message).hint(error.hint)
     }
 }
 

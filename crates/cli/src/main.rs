@@ -1,61 +1,9 @@
-//! The `cavy` command: arguments, printing, exit codes. Everything else is below.
-//!
-//! stdout is data, stderr is talk. Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage or
-//! input, 130 interrupted.
-#![cfg_attr(test, allow(non_snake_case))]
+//! The program `cavy`: the command with all kinds of plans and all sources of figures.
 
-mod args;
-mod commands;
-mod document;
-mod estimate;
-mod faults;
-mod folder;
-mod progress;
-mod session;
-mod terminal;
-
-use clap::Parser as _;
+use cavy_study::registry::Registry;
 use std::process::ExitCode;
-use std::time::Instant;
-
-/// Version of the program.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The one clock of the program: how long the command has been running.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
-
-impl Clock {
-    // Results never depend on it: it tells the user how long something takes, nothing else.
-    #[allow(clippy::disallowed_methods)]
-    fn start() -> Self {
-        Clock(Instant::now())
-    }
-
-    /// Seconds since the command began.
-    pub fn elapsed_s(self) -> f64 {
-        self.0.elapsed().as_secs_f64()
-    }
-}
-
-/// How a command ended that did what it was asked to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All well.
-    Success,
-    /// A claim was not reproduced, or a check failed.
-    Failed,
-}
 
 fn main() -> ExitCode {
-    let clock = Clock::start();
-    let args = args::Args::parse();
-    match commands::dispatch(&args.command, clock) {
-        Ok(Outcome::Success) => ExitCode::SUCCESS,
-        Ok(Outcome::Failed) => ExitCode::from(1),
-        Err(fault) => {
-            terminal::talk(&fault.render());
-            ExitCode::from(fault.code)
-        }
-    }
+    let registry = Registry { kinds: cavy_kinds::all(), sources: cavy_sources::all() };
+    cavy_cli::main(&registry)
 }

@@ -77,12 +77,13 @@ impl Meter {
     /// Work begins that will cost about `estimate`.
     pub fn begin(&self, estimate: &Estimate) {
         let now_s = self.clock.elapsed_s();
+        let cost = &estimate.cost;
         self.change(|tally| {
             *tally = Tally {
                 began_s: now_s,
-                runs: estimate.runs() + estimate.kept,
-                done: estimate.kept,
-                core_s: estimate.core_s(),
+                runs: cost.runs() + cost.kept,
+                done: cost.kept,
+                core_s: cost.left_core_s(),
                 last_done_s: now_s,
                 last_line_s: now_s,
                 ..Tally::default()
@@ -128,9 +129,6 @@ impl Meter {
 }
 
 impl Progress for Meter {
-    // The command knows what is ahead from its estimate, over all figures at once.
-    fn ahead(&self, _: usize, _: f64) {}
-
     fn done(&self, core_s: f64) {
         let now_s = self.clock.elapsed_s();
         self.change(|tally| {

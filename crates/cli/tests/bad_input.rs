@@ -172,7 +172,7 @@ fn traces_that_cannot_be_used() {
     ] {
         cavy.write(name, text);
         let plan = format!(
-            "title = \"Trace\"\nworkers = 2\n[[policies]]\npolicy = \"c_fcfs\"\n[trace]\nfile = \
+            "kind = \"server\"\ntitle = \"Trace\"\nworkers = 2\n[[policies]]\npolicy = \"c_fcfs\"\n[trace]\nfile = \
              \"{name}\"\ntime = \"at\"\ntype = \"kind\"\nservice = \"busy\"\nunit = \"us\"\n"
         );
         cavy.write(&name.replace("csv", "toml"), plan);

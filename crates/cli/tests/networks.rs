@@ -5,7 +5,8 @@ mod cavy;
 use cavy::Cavy;
 
 /// A star, two transports, two loads, small.
-const NETWORK: &str = r#"title = "Small network"
+const NETWORK: &str = r#"kind = "network"
+title = "Small network"
 objectives = ["p50_slowdown <= 3 for smallest 50%"]
 
 [network]
@@ -172,7 +173,7 @@ fn a_run_prints_the_fields_it_promises() {
             "settings",
             "load",
             "rate_per_s",
-            "stable",
+            "standing",
             "note",
             "messages",
             "unfinished",
@@ -198,7 +199,7 @@ fn a_run_prints_the_fields_it_promises() {
             .as_array()
             .expect("bins")
             .iter()
-            .filter_map(|b| b["messages"].as_u64())
+            .filter_map(|b| b["samples"].as_u64())
             .sum();
         // Two replications of 2000, within chance of Poisson arrivals.
         assert!((3_700..4_300).contains(&all), "{all}");
@@ -230,7 +231,8 @@ fn results_do_not_depend_on_cores_queue_or_ties_and_can_be_resumed() {
 #[test]
 fn a_question_waits_for_its_answer_under_every_transport() {
     let cavy = Cavy::new();
-    let echo = r#"title = "Echo"
+    let echo = r#"kind = "network"
+title = "Echo"
 [network]
 topology = "star"
 hosts = 3
@@ -262,8 +264,8 @@ transport = "ndp"
     for point in ran["points"].as_array().expect("a list") {
         let bins = point["bins"].as_array().expect("bins");
         // Three replications of three questions each, all answered.
-        assert_eq!(bins[0]["messages"], 9, "{}", point["transport"]);
-        assert_eq!(bins[1]["messages"], 9, "{}", point["transport"]);
+        assert_eq!(bins[0]["samples"], 9, "{}", point["transport"]);
+        assert_eq!(bins[1]["samples"], 9, "{}", point["transport"]);
         let slowdown = bins[0]["p50_slowdown"]["value"].as_f64().expect("a number");
         assert!((1.0..3.0).contains(&slowdown), "{} {slowdown}", point["transport"]);
     }

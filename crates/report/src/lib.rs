@@ -17,6 +17,7 @@
 //! plots, both from one private frame (ranges, ticks, unstable stretches) and one palette.
 #![cfg_attr(test, allow(non_snake_case))]
 
+pub mod folder;
 mod frame;
 pub mod html;
 pub mod markdown;

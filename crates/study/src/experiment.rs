@@ -1,36 +1,53 @@
 //! A plan spread out into points, and the results of them all.
 
-use crate::capacity::Capacity;
-use crate::plan::read::{from_table, set};
-use crate::plan::{Loaded, Plan, PlanError};
-use crate::subject::{Outcome, Subject};
+use crate::objective::Objective;
+use crate::outcome::Outcome;
+use crate::plan::path::set;
+use crate::plan::read::{Loaded, from_table, names};
+use crate::plan::{Files, Frame, PlanError};
+use crate::search::Capacity;
+use crate::subject::{Axis, Subject};
 use cavy_core::Digest;
-use std::collections::BTreeMap;
-use std::path::Path;
-use toml::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use toml::{Table, Value};
 
 /// Name of the plan as written, beside its variants.
 pub const BASE: &str = "base";
 
-/// One setting of one policy, or of one transport: a plan with exactly one of them and nothing left
-/// to vary.
+/// Points of one plan, at most.
+const POINTS_MAX: usize = 100_000;
+
+/// One setting of one contestant: a plan with exactly one of them and nothing left to vary.
 #[derive(Clone, Debug)]
-pub struct Point<P = Plan> {
+pub struct Point<S> {
     /// The variant of the plan.
     pub variant: String,
-    /// Label of the policy or transport.
-    pub policy: String,
-    /// Swept keys and their values, the horizontal axis first.
+    /// Label of the contestant.
+    pub label: String,
+    /// Swept keys and their values, the searched axis first.
     pub axes: Vec<(String, Value)>,
     /// The plan.
-    pub plan: P,
+    pub plan: S,
     /// Objectives of the variant.
-    pub objectives: Vec<String>,
-    /// Fingerprint of the contents of the files the plan names; zero when it names none.
-    pub measured: u64,
+    pub objectives: Vec<Objective>,
+    /// Replications.
+    pub replications: u32,
+    /// Root of all random streams.
+    pub seed: u64,
+    /// Replicate until intervals are so narrow.
+    pub precision_ratio: Option<f64>,
+    /// Distance to which the searched axis is bisected, if the plan says.
+    pub step: Option<f64>,
+    /// Fingerprint of the contents of the files that the plan names; zero when it names none.
+    measured: u64,
+    /// The variant as a table, without what is swept.
+    base: Arc<Table>,
+    /// Which of the variant's contestants it is.
+    contestant: usize,
 }
 
-impl<P: Subject> Point<P> {
+impl<S: Subject> Point<S> {
     /// Names everything that decides the result: equal keys, equal results.
     pub fn key(&self) -> String {
         let mut plan = self.plan.clone();
@@ -39,34 +56,55 @@ impl<P: Subject> Point<P> {
         let text = serde_json::to_string(&plan).unwrap_or_default();
         let mut digest = Digest::new();
         digest.fold(self.measured);
+        digest.fold(self.seed);
+        digest.fold(u64::from(self.replications));
+        digest.fold(self.precision_ratio.unwrap_or(0.0).to_bits());
+        fold_bytes(&mut digest, S::ABOUT.name.as_bytes());
         fold_bytes(&mut digest, text.as_bytes());
         let mut second = digest;
         second.fold(text.len() as u64);
         format!("{:016x}{:016x}", digest.value(), second.value())
     }
 
-    /// Policy and swept values, for messages.
-    pub fn policy_and_axis(&self) -> String {
+    /// Label and swept values, for messages.
+    pub fn label_and_axes(&self) -> String {
         let axes: Vec<String> =
             self.axes.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        format!("{} {} {}", self.variant, self.policy, axes.join(" "))
+        format!("{} {} {}", self.variant, self.label, axes.join(" "))
     }
 
-    /// The same point at another load.
-    pub fn at_load(&self, load: f64) -> Point<P> {
+    /// The axis that can be searched.
+    pub fn axis(&self) -> Option<Axis> {
+        self.plan.axis()
+    }
+
+    /// The same point at another value of its searched axis.
+    pub fn at(&self, axis: &Axis, value: f64) -> Result<Point<S>, PlanError> {
+        let number = match axis.whole {
+            true => Value::Integer(value as i64),
+            false => Value::Float(value),
+        };
+        let mut table = (*self.base).clone();
         let mut point = self.clone();
-        point.plan.set_load(load);
-        for (key, value) in &mut point.axes {
-            if key == "load" {
-                *value = Value::Float(load);
-            }
+        if let Some((_, known)) = point.axes.iter_mut().find(|(key, _)| key == axis.key) {
+            *known = number.clone();
         }
-        point
+        for (key, value) in point.axes.iter().filter(|(key, _)| key != axis.key) {
+            set(&mut table, key, value.clone(), names::<S>())?;
+        }
+        set(&mut table, axis.key, number, names::<S>())?;
+        let (_, body) = from_table::<S>(&table)?;
+        let (_, plan) = body.contestants().into_iter().nth(self.contestant).ok_or_else(|| {
+            PlanError::text(format!("`{}` decides which contestants there are", axis.key))
+        })?;
+        point.plan = plan;
+        Ok(point)
     }
 
-    /// Swept values other than the load.
+    /// Swept values other than that of the searched axis.
     pub fn facet(&self) -> Vec<(String, Value)> {
-        self.axes.iter().filter(|(key, _)| key != "load").cloned().collect()
+        let searched = self.axis().map(|axis| axis.key);
+        self.axes.iter().filter(|(key, _)| Some(key.as_str()) != searched).cloned().collect()
     }
 }
 
@@ -81,57 +119,63 @@ fn fold_bytes(digest: &mut Digest, bytes: &[u8]) {
 
 /// Fingerprint of the measured data a plan names, so that changed data are not taken for the old.
 /// A file that cannot be read counts as empty here; building the scenario says what is wrong with it.
-fn measured<P: Subject>(plan: &P, folder: &Path) -> u64 {
-    let files = plan.files();
-    if files.is_empty() {
+fn measured<S: Subject>(plan: &S, files: &Files) -> u64 {
+    let named = plan.files();
+    if named.is_empty() {
         return 0;
     }
     let mut digest = Digest::new();
-    for file in files {
-        fold_bytes(&mut digest, &std::fs::read(folder.join(file)).unwrap_or_default());
+    for file in named {
+        fold_bytes(&mut digest, &files.read(file).unwrap_or_default());
     }
     digest.value()
 }
 
-/// All points of a plan: variants, then swept values, then policies.
-pub fn points<P: Subject>(loaded: &Loaded<P>) -> Result<Vec<Point<P>>, PlanError> {
+/// All points of a plan: variants, then swept values, then contestants.
+pub(crate) fn points<S: Subject>(
+    frame: &Frame,
+    body: &S,
+    mut table: Table,
+    files: &Files,
+) -> Result<Vec<Point<S>>, PlanError> {
     let mut all = Vec::new();
-    let mut base = loaded.table.clone();
-    base.remove("variants");
-    base.remove("quick");
-    points_of(BASE, &base, &loaded.plan, &loaded.folder, &mut all)?;
+    table.remove("variants");
+    table.remove("quick");
+    points_of(BASE, &table, frame, body, files, &mut all)?;
     // A variant that replaces nothing is left out: quick values say so of what takes too long.
-    let variants = loaded.plan.variants().iter().filter(|(_, overrides)| !overrides.is_empty());
-    for (name, overrides) in variants {
-        let mut table = base.clone();
+    for (name, overrides) in frame.variants.iter().filter(|(_, overrides)| !overrides.is_empty()) {
+        let in_variant = |error: PlanError| error.hint(format!("in `variants.{name}`"));
+        let mut table = table.clone();
         for (key, value) in overrides {
-            set(&mut table, key, value.clone())
-                .map_err(|error| error.hint(format!("in `variants.{name}`")))?;
+            set(&mut table, key, value.clone(), names::<S>()).map_err(in_variant)?;
         }
-        let plan: P =
-            from_table(&table).map_err(|error| error.hint(format!("in `variants.{name}`")))?;
-        points_of(name, &table, &plan, &loaded.folder, &mut all)?;
+        let (frame, body) = from_table::<S>(&table).map_err(in_variant)?;
+        points_of(name, &table, &frame, &body, files, &mut all)?;
     }
     Ok(all)
 }
 
-fn points_of<P: Subject>(
+fn points_of<S: Subject>(
     variant: &str,
-    table: &toml::Table,
-    plan: &P,
-    folder: &Path,
-    all: &mut Vec<Point<P>>,
+    table: &Table,
+    frame: &Frame,
+    body: &S,
+    files: &Files,
+    all: &mut Vec<Point<S>>,
 ) -> Result<(), PlanError> {
-    let measured = measured(plan, folder);
+    let measured = measured(body, files);
+    let base = Arc::new(table.clone());
+    let searched = body.axis().map(|axis| axis.key);
     let mut axes = Vec::new();
-    for (key, sweep) in plan.sweep() {
+    for (key, sweep) in &frame.sweep {
         axes.push((key.clone(), sweep.values(key)?));
     }
-    axes.sort_by_key(|(key, _)| key != "load");
+    axes.sort_by_key(|(key, _)| Some(key.as_str()) != searched);
     let lengths = axes.iter().map(|(_, values)| values.len());
     let count = lengths.fold(1, usize::saturating_mul);
-    if count.saturating_mul(plan.contestants()) > 100_000 {
-        let message = format!("the sweep has {count} combinations; at most 100000 points are run");
+    if count.saturating_mul(body.contestants().len()) > POINTS_MAX {
+        let message =
+            format!("the sweep has {count} combinations; at most {POINTS_MAX} points are run");
         return Err(PlanError::text(message));
     }
     for index in 0..count {
@@ -141,75 +185,151 @@ fn points_of<P: Subject>(
         for (key, values) in axes.iter().rev() {
             let value = values[rest % values.len()].clone();
             rest /= values.len();
-            set(&mut swept, key, value.clone())
+            set(&mut swept, key, value.clone(), names::<S>())
                 .map_err(|error| error.hint(format!("in `sweep.{key}`")))?;
             chosen.insert(0, (key.clone(), value));
         }
-        let swept_plan: P = from_table(&swept).map_err(|error| {
+        let (swept_frame, swept_body) = from_table::<S>(&swept).map_err(|error| {
             let keys: Vec<String> =
                 chosen.iter().map(|(key, value)| format!("{key} = {value}")).collect();
             error.hint(format!("with swept {}", keys.join(", ")))
         })?;
-        for (policy, plan) in swept_plan.split() {
+        let objectives =
+            swept_frame.objectives.iter().map(|text| Objective::read::<S>(text, &swept_body));
+        let objectives: Vec<Objective> = objectives.collect::<Result<_, _>>()?;
+        let run = &swept_frame.run;
+        for (contestant, (label, plan)) in swept_body.contestants().into_iter().enumerate() {
             all.push(Point {
                 variant: variant.to_string(),
-                policy,
+                label,
                 axes: chosen.clone(),
                 plan,
-                objectives: swept_plan.objectives().to_vec(),
+                objectives: objectives.clone(),
+                replications: run.replications.unwrap_or(S::ABOUT.replications),
+                seed: run.seed,
+                precision_ratio: run.precision_ratio,
+                step: run.capacity_step,
                 measured,
+                base: base.clone(),
+                contestant,
             });
         }
     }
     Ok(())
 }
 
+/// Checks a plan as a whole: labels, objectives, and that every point can be built.
+pub(crate) fn check<S: Subject>(loaded: &Loaded<S>) -> Result<(), PlanError> {
+    let body = &loaded.body;
+    check_labels(&loaded.frame, body)?;
+    body.check()?;
+    let searchable = body.axis().is_some_and(|axis| axis.searchable);
+    if !loaded.frame.objectives.is_empty() && !searchable {
+        let what = body.axis().map_or("there is nothing to search", |_| "its load is not searched");
+        return Err(PlanError::text(format!("`objectives` are set, but in this plan {what}"))
+            .hint("leave them out, and read the results of the points"));
+    }
+    // Points that differ in nothing but the searched axis build alike; building one of each variant,
+    // contestant and other swept setting finds every mistake, and does not read a file once for each.
+    let mut built = BTreeSet::new();
+    for point in &loaded.points {
+        point.plan.check()?;
+        let facet: Vec<String> = point.facet().iter().map(|(k, v)| format!("{k}={v}")).collect();
+        if built.insert((point.variant.clone(), point.label.clone(), facet)) {
+            point.plan.scenario(&loaded.files)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_labels<S: Subject>(frame: &Frame, body: &S) -> Result<(), PlanError> {
+    let noun = S::ABOUT.contestant;
+    let contestants = body.contestants();
+    if contestants.is_empty() {
+        let message = format!("`{}` is empty; a plan compares at least one", noun.many);
+        return Err(PlanError::text(message).hint(format!(
+            "add `[[{}]]` with `{} = \"…\"`; `cavy plan new` shows which there are",
+            noun.many, noun.one
+        )));
+    }
+    let mut seen = BTreeSet::new();
+    for (label, _) in contestants {
+        if seen.contains(&label) {
+            let message = format!("two {} are called `{label}`", noun.many);
+            return Err(PlanError::text(message).hint("give one of them a `label`"));
+        }
+        seen.insert(label);
+    }
+    if let Some(baseline) = &frame.baseline
+        && !seen.contains(baseline)
+    {
+        let must = format!("the label of a {}", noun.one);
+        return Err(PlanError::field("baseline", format!("`{baseline}`"), &must)
+            .hint(format!("there are: {}", seen.into_iter().collect::<Vec<_>>().join(", "))));
+    }
+    Ok(())
+}
+
+/// Swept values as results and reports have them.
+pub(crate) fn settings(axes: &[(String, Value)]) -> BTreeMap<String, serde_json::Value> {
+    let json = |value: &Value| serde_json::to_value(value).unwrap_or_default();
+    axes.iter().map(|(key, value)| (key.clone(), json(value))).collect()
+}
+
 /// A plan and everything that came of it.
 #[derive(Clone, Debug)]
-pub struct Experiment<P: Subject = Plan> {
-    /// The plan.
-    pub plan: P,
-    /// Results in the order of [`points`].
-    pub results: Vec<P::Outcome>,
-    /// Highest sustainable loads, per variant, policy and objective.
+pub struct Experiment<S: Subject> {
+    /// What all plans have.
+    pub frame: Frame,
+    /// What this kind has.
+    pub plan: S,
+    /// Results in the order of the points.
+    pub results: Vec<Outcome<S::Data>>,
+    /// The last values of the searched axis that are good enough, per variant, contestant and objective.
     pub capacities: Vec<Capacity>,
 }
 
-impl<P: Subject> Experiment<P> {
+impl<S: Subject> Experiment<S> {
     /// Fingerprint of all runs.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new();
         let capacity_digests = self.capacities.iter().map(|capacity| capacity.digest);
-        let digests = self.results.iter().map(|result| result.digest_value());
+        let digests = self.results.iter().map(Outcome::digest_value);
         for value in digests.chain(capacity_digests) {
             digest.fold(value);
         }
         digest.value()
     }
 
-    /// Results of one policy in one variant, in the order of the sweep.
+    /// Results of one contestant in one variant, in the order of the sweep.
     pub fn of<'a>(
         &'a self,
         variant: &'a str,
-        policy: &'a str,
-    ) -> impl Iterator<Item = &'a P::Outcome> + 'a {
-        self.results.iter().filter(move |r| r.variant() == variant && r.label() == policy)
+        label: &'a str,
+    ) -> impl Iterator<Item = &'a Outcome<S::Data>> + 'a {
+        self.of_variant(variant).filter(move |r| r.label == label)
     }
 
-    /// The result of a policy at a load (to a millionth), in one variant.
-    pub fn at(&self, variant: &str, policy: &str, load: f64) -> Option<&P::Outcome> {
-        self.results.iter().find(|result| {
-            result.variant() == variant
-                && result.label() == policy
-                && (result.load() - load).abs() < 1e-6
-        })
+    /// Results of one variant.
+    pub fn of_variant<'a>(
+        &'a self,
+        variant: &'a str,
+    ) -> impl Iterator<Item = &'a Outcome<S::Data>> + 'a {
+        self.results.iter().filter(move |r| r.variant == variant)
     }
 
-    /// The capacity of a policy in one variant for the objective numbered `objective`.
-    pub fn capacity(&self, variant: &str, policy: &str, objective: usize) -> Option<&Capacity> {
+    /// The result of a contestant at a load (to a millionth), or at another value of the axis that can
+    /// be searched, in one variant.
+    pub fn at(&self, variant: &str, label: &str, at: f64) -> Option<&Outcome<S::Data>> {
+        let near = |result: &&Outcome<S::Data>| (result.load() - at).abs() < 1e-6;
+        self.results.iter().filter(|r| r.variant == variant && r.label == label).find(near)
+    }
+
+    /// The capacity of a contestant in one variant for the objective numbered `objective`.
+    pub fn capacity(&self, variant: &str, label: &str, objective: usize) -> Option<&Capacity> {
         self.capacities.iter().find(|capacity| {
             capacity.variant == variant
-                && capacity.policy == policy
+                && capacity.label == label
                 && capacity.objective_index == objective
         })
     }
@@ -218,28 +338,36 @@ impl<P: Subject> Experiment<P> {
     pub fn variants(&self) -> Vec<&str> {
         let mut seen: Vec<&str> = Vec::new();
         for result in &self.results {
-            if !seen.contains(&result.variant()) {
-                seen.push(result.variant());
+            if !seen.contains(&result.variant.as_str()) {
+                seen.push(&result.variant);
             }
         }
         seen
     }
 
-    /// Labels of the policies in one variant, in order.
-    pub fn policies(&self, variant: &str) -> Vec<&str> {
+    /// Labels of the contestants in one variant, in order.
+    pub fn labels(&self, variant: &str) -> Vec<&str> {
         let mut seen: Vec<&str> = Vec::new();
-        for result in self.results.iter().filter(|result| result.variant() == variant) {
-            if !seen.contains(&result.label()) {
-                seen.push(result.label());
+        for result in self.results.iter().filter(|result| result.variant == variant) {
+            if !seen.contains(&result.label.as_str()) {
+                seen.push(&result.label);
             }
         }
         seen
     }
 
-    /// All requests simulated.
-    pub fn requests(&self) -> u64 {
+    /// The label that others are compared with in one variant.
+    pub fn baseline(&self, variant: &str) -> Option<&str> {
+        match &self.frame.baseline {
+            Some(label) => Some(label),
+            None => self.labels(variant).first().copied(),
+        }
+    }
+
+    /// Units of work simulated, each run counted once.
+    pub fn work(&self) -> u64 {
         let of_points: BTreeMap<&str, u64> =
-            self.results.iter().map(|result| (result.key(), result.requests())).collect();
-        of_points.values().sum::<u64>() + self.capacities.iter().map(|c| c.requests).sum::<u64>()
+            self.results.iter().map(|result| (result.key.as_str(), result.work)).collect();
+        of_points.values().sum::<u64>() + self.capacities.iter().map(|c| c.work).sum::<u64>()
     }
 }

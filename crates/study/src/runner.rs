@@ -1,19 +1,17 @@
 //! Running many points: over all cores, each only once, with progress, and so that it can stop.
 
-use crate::capacity;
 use crate::experiment::{self, Experiment, Point};
-use crate::plan::{Loaded, PlanError};
-use crate::point::{Manner, RunError};
+use crate::outcome::Outcome;
+use crate::plan::{Files, Loaded};
+use crate::point::{self, Manner, RunError};
+use crate::search;
 use crate::store::Store;
-use crate::subject::{self, Outcome, Subject};
+use crate::subject::Subject;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Hears how work goes on.
 pub trait Progress: Sync {
-    /// So many points are ahead, costing about so many seconds of one core.
-    fn ahead(&self, points: usize, core_s: f64);
     /// A point is finished, which was expected to cost so many seconds of one core.
     fn done(&self, core_s: f64);
     /// What is being done now.
@@ -25,7 +23,6 @@ pub trait Progress: Sync {
 pub struct Silent;
 
 impl Progress for Silent {
-    fn ahead(&self, _: usize, _: f64) {}
     fn done(&self, _: f64) {}
     fn doing(&self, _: &str) {}
 }
@@ -44,74 +41,89 @@ pub struct Runner<'a> {
     pub version: &'a str,
 }
 
-/// What a plan will cost.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
-    /// Different points.
-    pub points: usize,
-    /// Requests over all points and replications, capacity searches not counted.
-    pub requests: f64,
-    /// Seconds on one core, from measured costs per request.
-    pub core_s: f64,
-    /// Memory of one core's runs, bytes.
-    pub memory_bytes: f64,
+/// One point to run, whatever its kind.
+pub trait Job: Send + Sync {
+    /// The point's key.
+    fn key(&self) -> &str;
+    /// Seconds of one core that it will take, about.
+    fn core_s(&self) -> f64;
+    /// What it is, for progress.
+    fn words(&self) -> String;
+    /// Is its result in `store`, and readable?
+    fn is_kept(&self, store: &Store) -> bool;
+    /// Runs it and keeps the result.
+    fn run(&self, runner: &Runner<'_>) -> Result<(), RunError>;
 }
 
-/// Estimates what `points` cost, each counted once. Their files are relative to `folder`.
-pub fn cost<P: Subject>(points: &[Point<P>], folder: &Path) -> Cost {
-    let unique: BTreeMap<String, &Point<P>> = points.iter().map(|p| (p.key(), p)).collect();
-    let mut total = Cost { points: unique.len(), requests: 0.0, core_s: 0.0, memory_bytes: 0.0 };
-    for point in unique.values() {
-        let effort = point.plan.effort(folder);
-        total.requests += effort.requests;
-        total.core_s += effort.core_s;
-        total.memory_bytes = total.memory_bytes.max(effort.memory_bytes);
+/// A point as a job.
+struct OfPoint<'a, S: Subject> {
+    key: String,
+    core_s: f64,
+    point: &'a Point<S>,
+    files: &'a Files,
+}
+
+impl<S: Subject> Job for OfPoint<'_, S> {
+    fn key(&self) -> &str {
+        &self.key
     }
-    total
+    fn core_s(&self) -> f64 {
+        self.core_s
+    }
+    fn words(&self) -> String {
+        match self.point.axis() {
+            Some(axis) => format!("{} at {} {}", self.point.label, axis.words, axis.at),
+            None => self.point.label.clone(),
+        }
+    }
+    fn is_kept(&self, store: &Store) -> bool {
+        store.get::<S::Data>(&self.key).is_some()
+    }
+    fn run(&self, runner: &Runner<'_>) -> Result<(), RunError> {
+        let result = point::run(self.point, self.files, &runner.manner)?;
+        runner.store.put(&result, runner.version)
+    }
+}
+
+/// All points of a plan as jobs.
+pub fn jobs<S: Subject>(loaded: &Loaded<S>) -> Vec<Box<dyn Job + '_>> {
+    let files = &loaded.files;
+    let mut all: Vec<Box<dyn Job + '_>> = Vec::new();
+    for point in &loaded.points {
+        let core_s = point.plan.effort(files, point.replications).core_s;
+        all.push(Box::new(OfPoint { key: point.key(), core_s, point, files }));
+    }
+    all
 }
 
 impl Runner<'_> {
-    /// Runs all points, each key once, and returns results in the order given.
-    pub fn points<P: Subject>(
-        &self,
-        points: &[Point<P>],
-        folder: &Path,
-    ) -> Result<Vec<P::Outcome>, RunError> {
-        let mut unique: BTreeMap<String, &Point<P>> = BTreeMap::new();
-        for point in points {
-            unique.entry(point.key()).or_insert(point);
+    /// Runs all jobs, each key once: every core takes the longest that is left, until none is, or one
+    /// failed, or all is to stop.
+    pub fn run(&self, jobs: &[Box<dyn Job + '_>]) -> Result<(), RunError> {
+        let mut unique: BTreeMap<&str, &dyn Job> = BTreeMap::new();
+        for job in jobs {
+            unique.entry(job.key()).or_insert(job.as_ref());
         }
+        let mut open: Vec<&dyn Job> =
+            unique.into_values().filter(|job| !job.is_kept(self.store)).collect();
         // The longest first: what is left for one core at the end is short.
-        let mut open: Vec<(f64, &Point<P>)> = unique
-            .iter()
-            .filter(|(key, _)| self.store.get::<P::Outcome>(key).is_none())
-            .map(|(_, point)| (point.plan.effort(folder).core_s, *point))
-            .collect();
-        open.sort_by(|a, b| b.0.total_cmp(&a.0));
-        self.progress.ahead(open.len(), open.iter().map(|one| one.0).sum());
-        self.queue(&open, folder)?;
-        Ok(points.iter().filter_map(|point| self.recall(point)).collect())
-    }
-
-    /// Every core takes the next point until none is left, or one failed, or all is to stop.
-    fn queue<P: Subject>(&self, open: &[(f64, &Point<P>)], folder: &Path) -> Result<(), RunError> {
+        open.sort_by(|a, b| b.core_s().total_cmp(&a.core_s()));
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let one = |(core_s, point): &(f64, &Point<P>)| {
+        let one = |job: &dyn Job| {
             if self.stop.load(Ordering::Relaxed) {
                 return Err(RunError::Interrupted { done: 0, total: open.len() });
             }
-            self.progress.doing(&format!("{} at load {}", point.policy, point.plan.load()));
-            let result = P::run(point, folder, &self.manner)?;
-            self.store.put(&result, self.version)?;
+            self.progress.doing(&job.words());
+            job.run(self)?;
             done.fetch_add(1, Ordering::Relaxed);
-            self.progress.done(*core_s);
+            self.progress.done(job.core_s());
             Ok(())
         };
-        // A parallel iterator would give each core a stretch of the list, so that one begins with the longest
-        // and the other with the middle ones.
+        // A parallel iterator would give each core a stretch of the list, so that one begins with the
+        // longest and the other with the middle ones.
         let outcomes = rayon::broadcast(|_| {
-            while let Some(open) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) = one(open) {
+            while let Some(job) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if let Err(error) = one(*job) {
                     next.store(usize::MAX / 2, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -128,35 +140,38 @@ impl Runner<'_> {
     }
 
     /// Runs one point unless it is known.
-    pub fn point<P: Subject>(
+    pub fn point<S: Subject>(
         &self,
-        point: &Point<P>,
-        folder: &Path,
-    ) -> Result<P::Outcome, RunError> {
+        point: &Point<S>,
+        files: &Files,
+    ) -> Result<Outcome<S::Data>, RunError> {
         if let Some(result) = self.recall(point) {
             return Ok(result);
         }
         if self.stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted { done: 0, total: 1 });
         }
-        let result = P::run(point, folder, &self.manner)?;
+        let result = point::run(point, files, &self.manner)?;
         self.store.put(&result, self.version)?;
-        self.progress.done(point.plan.effort(folder).core_s);
+        self.progress.done(point.plan.effort(files, point.replications).core_s);
         Ok(result)
     }
 
     /// The stored result of `point`, under the names by which this point goes.
-    fn recall<P: Subject>(&self, point: &Point<P>) -> Option<P::Outcome> {
-        let mut result: P::Outcome = self.store.get(&point.key())?;
-        result.rename(&point.variant, &point.policy, subject::settings(&point.axes));
+    fn recall<S: Subject>(&self, point: &Point<S>) -> Option<Outcome<S::Data>> {
+        let mut result: Outcome<S::Data> = self.store.get(&point.key())?;
+        result.variant.clone_from(&point.variant);
+        result.label.clone_from(&point.label);
+        result.settings = experiment::settings(&point.axes);
         Some(result)
     }
 
-    /// Runs a whole plan: its points, then the capacity searches its objectives ask for.
-    pub fn experiment<P: Subject>(&self, loaded: &Loaded<P>) -> Result<Experiment<P>, RunError> {
-        let points = experiment::points(loaded).map_err(|e: PlanError| e.in_file(&loaded.name))?;
-        let results = self.points(&points, &loaded.folder)?;
-        let capacities = capacity::search(self, loaded, &points, &results)?;
-        Ok(Experiment { plan: loaded.plan.clone(), results, capacities })
+    /// Runs a whole plan: its points, then the searches its objectives ask for.
+    pub fn experiment<S: Subject>(&self, loaded: &Loaded<S>) -> Result<Experiment<S>, RunError> {
+        self.run(&jobs(loaded))?;
+        let results: Vec<_> = loaded.points.iter().filter_map(|point| self.recall(point)).collect();
+        let capacities = search::capacities(self, loaded, &results)?;
+        let (frame, plan) = (loaded.frame.clone(), loaded.body.clone());
+        Ok(Experiment { frame, plan, results, capacities })
     }
 }

@@ -2,53 +2,65 @@
 //!
 //! One line of JSON a point, appended when it is finished. A line cut short by a crash is skipped
 //! when read. Keys name everything that decides a result, so a line is valid wherever its key is
-//! asked for by the same version of the program.
+//! asked for by the same version of the program. The store knows no kind of result: a line is read when
+//! somebody who knows its type asks for it.
 
-use crate::network::NetResult;
-use crate::point::{PointResult, RunError};
-use crate::subject::Outcome;
+use crate::outcome::Outcome;
+use crate::point::RunError;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Results by key.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Store {
     inner: Mutex<Inner>,
 }
 
-/// A result of any kind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Kept {
-    /// Of a server.
-    Server(Box<PointResult>),
-    /// Of a network.
-    Network(Box<NetResult>),
+/// A result as it is kept.
+#[derive(Clone)]
+enum Entry {
+    /// Made by this program, or read already.
+    Known(Arc<dyn Any + Send + Sync>),
+    /// As the file has it.
+    Line(Arc<RawValue>),
 }
 
-impl Kept {
-    fn key(&self) -> &str {
-        match self {
-            Kept::Server(result) => &result.key,
-            Kept::Network(result) => &result.key,
-        }
-    }
-}
-
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inner {
-    results: BTreeMap<String, Kept>,
+    entries: BTreeMap<String, Entry>,
     file: Option<(String, File)>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Line {
+/// What is written of a result.
+#[derive(Serialize)]
+struct Written<'a, R> {
+    version: &'a str,
+    key: &'a str,
+    result: &'a R,
+}
+
+/// What is read of it.
+#[derive(Deserialize)]
+struct Read {
     version: String,
-    result: Kept,
+    key: String,
+    result: Box<RawValue>,
+}
+
+/// What a file of results held that was not taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Lines that are no results: cut short, or not from this program.
+    pub damaged: usize,
+    /// Results of another version of the program.
+    pub of_other_versions: usize,
 }
 
 impl Store {
@@ -57,20 +69,24 @@ impl Store {
         Store::default()
     }
 
-    /// A store in `file`. With `resume` it starts with what the file holds of this `version`;
-    /// without, it starts empty.
-    pub fn in_file(file: &Path, resume: bool, version: &str) -> Result<Self, RunError> {
+    /// A store in `file`, and what was skipped of it. With `resume` it starts with what the file holds
+    /// of this `version`; without, it starts empty.
+    pub fn in_file(file: &Path, resume: bool, version: &str) -> Result<(Self, Skipped), RunError> {
         let path = file.display().to_string();
         let wrong = |error| RunError::Store { path: path.clone(), error };
-        let mut results = BTreeMap::new();
+        let mut entries = BTreeMap::new();
+        let mut skipped = Skipped::default();
         if resume && file.exists() {
             // A crash may have cut a line within a character.
             let bytes = std::fs::read(file).map_err(wrong)?;
-            for line in String::from_utf8_lossy(&bytes).lines() {
-                if let Ok(line) = serde_json::from_str::<Line>(line)
-                    && line.version == version
-                {
-                    results.insert(line.result.key().to_string(), line.result);
+            let text = String::from_utf8_lossy(&bytes);
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                match serde_json::from_str::<Read>(line) {
+                    Ok(line) if line.version == version => {
+                        entries.insert(line.key, Entry::Line(line.result.into()));
+                    }
+                    Ok(_) => skipped.of_other_versions += 1,
+                    Err(_) => skipped.damaged += 1,
                 }
             }
         }
@@ -80,13 +96,13 @@ impl Store {
         }
         // A line that a crash cut short must not swallow the next one.
         writeln!(opened).map_err(wrong)?;
-        let inner = Inner { results, file: Some((path.clone(), opened)) };
-        Ok(Store { inner: Mutex::new(inner) })
+        let inner = Inner { entries, file: Some((path.clone(), opened)) };
+        Ok((Store { inner: Mutex::new(inner) }, skipped))
     }
 
     /// Points that are there already.
     pub fn len(&self) -> usize {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).results.len()
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.len()
     }
 
     /// Nothing there?
@@ -94,24 +110,41 @@ impl Store {
         self.len() == 0
     }
 
-    /// The result for `key`.
-    pub fn get<R: Outcome>(&self, key: &str) -> Option<R> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        R::recall(inner.results.get(key)?).cloned()
+    /// The result for `key`, if it is of this type.
+    pub fn get<D>(&self, key: &str) -> Option<Outcome<D>>
+    where
+        D: DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let entry = {
+            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.entries.get(key)?.clone()
+        };
+        match entry {
+            Entry::Known(known) => known.downcast_ref::<Outcome<D>>().cloned(),
+            Entry::Line(line) => {
+                let result: Outcome<D> = serde_json::from_str(line.get()).ok()?;
+                let known: Arc<dyn Any + Send + Sync> = Arc::new(result.clone());
+                let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+                inner.entries.insert(key.to_string(), Entry::Known(known));
+                Some(result)
+            }
+        }
     }
 
     /// Is there a result for `key`?
     pub fn has(&self, key: &str) -> bool {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).results.contains_key(key)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).entries.contains_key(key)
     }
 
     /// Keeps a result.
-    pub fn put<R: Outcome>(&self, result: &R, version: &str) -> Result<(), RunError> {
+    pub fn put<D>(&self, result: &Outcome<D>, version: &str) -> Result<(), RunError>
+    where
+        D: Serialize + Clone + Send + Sync + 'static,
+    {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = result.clone().keep();
-        inner.results.insert(result.key().to_string(), kept.clone());
+        inner.entries.insert(result.key.clone(), Entry::Known(Arc::new(result.clone())));
         if let Some((path, file)) = &mut inner.file {
-            let line = Line { version: version.to_string(), result: kept };
+            let line = Written { version, key: &result.key, result };
             let mut text = serde_json::to_string(&line)
                 .map_err(|e| RunError::Store { path: path.clone(), error: e.into() })?;
             text.push('\n');

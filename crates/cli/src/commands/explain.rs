@@ -5,16 +5,19 @@ use crate::faults::Fault;
 use crate::{Outcome, terminal};
 use cavy_report::number::significant;
 use cavy_study::claim::Statement;
-use cavy_study::figure::{self, AnyStudy, System};
-use cavy_study::plan::read::nearest;
+use cavy_study::plan::nearest;
+use cavy_study::registry::Registry;
 use serde_json::json;
 use std::fmt::Write as _;
 
 /// Explains one claim, or all of a figure or system.
-pub fn explain(args: &Explain) -> Result<Outcome, Fault> {
-    let systems = figure::systems();
-    let all: Vec<Statement> = systems.iter().flat_map(System::statements).collect();
-    let figure_of = |s: &Statement| format!("{}.{}", s.system(), s.figure());
+pub fn explain(args: &Explain, registry: &Registry) -> Result<Outcome, Fault> {
+    let all: Vec<Statement> = registry
+        .sources
+        .iter()
+        .flat_map(|source| [source.statements(), source.live_statements()])
+        .flatten()
+        .collect();
     let name = args.name.as_str();
     let wanted: Vec<&Statement> = all
         .iter()
@@ -30,16 +33,20 @@ pub fn explain(args: &Explain) -> Result<Outcome, Fault> {
         terminal::print_json(&json!({ "claims": claims }))?;
     } else {
         let width = terminal::width().min(100);
-        let texts: Vec<String> = wanted.iter().map(|s| as_text(s, &systems, width)).collect();
+        let texts: Vec<String> = wanted.iter().map(|s| as_text(s, registry, width)).collect();
         terminal::print(&texts.join("\n"))?;
     }
     Ok(Outcome::Success)
 }
 
+/// `persephone.fig3`.
+fn figure_of(statement: &Statement) -> String {
+    format!("{}.{}", statement.system(), statement.figure())
+}
+
 fn unknown(name: &str, all: &[Statement]) -> Fault {
     let mut fault = Fault::new(format!("there is no claim `{name}`"));
-    let figures: Vec<String> =
-        all.iter().map(|s| format!("{}.{}", s.system(), s.figure())).collect();
+    let figures: Vec<String> = all.iter().map(figure_of).collect();
     let known = all.iter().map(|s| s.id.as_str()).chain(figures.iter().map(String::as_str));
     if let Some(near) = nearest(name, known) {
         fault = fault.hint(format!("did you mean `{near}`?"));
@@ -49,7 +56,10 @@ fn unknown(name: &str, all: &[Statement]) -> Fault {
 
 /// The command that measures a claim.
 fn repeat(statement: &Statement) -> String {
-    format!("cavy reproduce {}.{}", statement.system(), statement.figure())
+    match statement.system() {
+        "live" => format!("cavy live study {}", statement.figure()),
+        _ => format!("cavy reproduce {}", figure_of(statement)),
+    }
 }
 
 /// `0.9 to 1.1 x`, `at least 3 x`.
@@ -65,19 +75,16 @@ fn accepted(statement: &Statement) -> String {
     format!("{range} {}", statement.unit).trim_end().to_string()
 }
 
-fn as_text(statement: &Statement, systems: &[System], width: usize) -> String {
-    let figure = systems
-        .iter()
-        .filter(|system| system.id == statement.system())
-        .flat_map(|system| &system.figures)
-        .map(AnyStudy::about)
-        .find(|figure| figure.id == statement.figure());
+fn as_text(statement: &Statement, registry: &Registry, width: usize) -> String {
+    let name = figure_of(statement);
+    let figure = registry.figures().find(|(known, ..)| *known == name);
+    let title = figure.map(|(_, _, figure)| figure.about().title);
     let accepted = format!("{}: {}", accepted(statement), statement.reason);
     let explained_by = statement.explained_by.as_ref().map(|id| {
         format!("a miss counts as explained only while `{id}` holds; see `cavy explain {id}`")
     });
     let lines = [
-        ("figure", figure.map(|figure| figure.title)),
+        ("figure", title),
         ("source", Some(statement.source.as_str())),
         ("published", Some(statement.published.as_str())),
         ("reviewers", statement.reviewers.as_deref()),

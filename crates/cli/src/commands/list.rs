@@ -1,83 +1,98 @@
 //! `cavy list`: what there is.
 
 use crate::args::List;
-use crate::commands::plan::TEMPLATES;
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
-use cavy_study::figure::{self, About, AnyStudy, System};
+use cavy_study::registry::Registry;
+use cavy_study::source::Source;
 use serde_json::json;
 use std::fmt::Write as _;
 
-/// Lists systems, figures and templates.
-pub fn list(args: &List) -> Result<Outcome, Fault> {
-    let systems = figure::systems();
+/// Lists kinds of plans, systems, figures and templates.
+pub fn list(args: &List, registry: &Registry) -> Result<Outcome, Fault> {
     if args.json {
-        terminal::print_json(&as_json(&systems))?;
+        terminal::print_json(&as_json(registry))?;
     } else {
-        terminal::print(&as_text(&systems))?;
+        terminal::print(&as_text(registry))?;
     }
     Ok(Outcome::Success)
 }
 
 /// Claims of a figure.
-fn claims_of(system: &System, figure: &str) -> usize {
-    system.statements().iter().filter(|statement| statement.figure() == figure).count()
+fn claims_of(source: &Source, figure: &str) -> usize {
+    source.statements().iter().filter(|statement| statement.figure() == figure).count()
 }
 
-fn as_text(systems: &[System]) -> String {
+fn as_text(registry: &Registry) -> String {
     let mut out = String::new();
-    for system in systems {
-        let _ = writeln!(out, "{}: {}", system.id, system.title);
-        let figures: Vec<About> = system.figures.iter().map(AnyStudy::about).collect();
+    for source in &registry.sources {
+        let _ = writeln!(out, "{}: {}", source.id, source.title);
+        let figures: Vec<_> = source.figures.iter().map(|figure| figure.about()).collect();
         let names: Vec<String> =
-            figures.iter().map(|figure| format!("{}.{}", system.id, figure.id)).collect();
+            figures.iter().map(|figure| format!("{}.{}", source.id, figure.id)).collect();
         let width = names.iter().map(String::len).max().unwrap_or(0);
         for (name, figure) in names.iter().zip(&figures) {
-            let claims = claims_of(system, figure.id);
+            let claims = claims_of(source, figure.id);
             let plural = if claims == 1 { "" } else { "s" };
             let _ = writeln!(out, "  {name:width$}  {} ({claims} claim{plural})", figure.title);
         }
+        let live = source.live_statements().len();
+        if live > 0 {
+            let _ = writeln!(out, "  and {live} claims about live runs (`cavy live study`)");
+        }
         out.push('\n');
     }
-    let _ = writeln!(out, "templates for `cavy plan new --template NAME`:");
-    for template in TEMPLATES {
-        let _ = writeln!(out, "  {:9} {}", template.name, template.says);
+    let _ = writeln!(out, "kinds of plans, for `kind = \"…\"` at the top of a plan:");
+    for kind in &registry.kinds {
+        let _ = writeln!(out, "  {:9} {}", kind.about().name, kind.about().says);
+    }
+    let _ = writeln!(out, "\ntemplates for `cavy plan new --template NAME`:");
+    for (kind, template) in registry.templates() {
+        let _ = writeln!(out, "  {:9} {} ({kind})", template.name, template.says);
     }
     let _ = writeln!(out, "  or the name of a figure, for its plan");
     out
 }
 
-fn as_json(systems: &[System]) -> serde_json::Value {
-    let of_system = |system: &System| {
-        let figures: Vec<_> = system
+fn as_json(registry: &Registry) -> serde_json::Value {
+    let of_source = |source: &Source| {
+        let figures: Vec<_> = source
             .figures
             .iter()
-            .map(AnyStudy::about)
+            .map(|figure| figure.about())
             .map(|figure| {
                 json!({
-                    "id": format!("{}.{}", system.id, figure.id),
+                    "id": format!("{}.{}", source.id, figure.id),
                     "title": figure.title,
                     "shows": figure.shows,
                     "claimed": figure.claimed,
-                    "claims": claims_of(system, figure.id),
+                    "claims": claims_of(source, figure.id),
                 })
             })
             .collect();
-        let claims: Vec<String> = system.statements().into_iter().map(|s| s.id).collect();
+        let claims: Vec<String> = source.statements().into_iter().map(|s| s.id).collect();
+        let live: Vec<String> = source.live_statements().into_iter().map(|s| s.id).collect();
         json!({
-            "id": system.id,
-            "title": system.title,
-            "summary": system.summary,
+            "id": source.id,
+            "title": source.title,
+            "summary": source.summary,
             "figures": figures,
             "claims": claims,
+            "live_claims": live,
         })
     };
-    let templates: Vec<_> = TEMPLATES
+    let kinds: Vec<_> = registry
+        .kinds
         .iter()
-        .map(|template| json!({ "name": template.name, "says": template.says }))
+        .map(|kind| json!({ "name": kind.about().name, "says": kind.about().says }))
+        .collect();
+    let templates: Vec<_> = registry
+        .templates()
+        .map(|(kind, one)| json!({ "name": one.name, "says": one.says, "kind": kind }))
         .collect();
     json!({
-        "systems": systems.iter().map(of_system).collect::<Vec<_>>(),
+        "systems": registry.sources.iter().map(of_source).collect::<Vec<_>>(),
+        "kinds": kinds,
         "templates": templates,
     })
 }

@@ -12,15 +12,16 @@ mod run;
 use crate::args::Command;
 use crate::faults::Fault;
 use crate::{Clock, Outcome};
+use cavy_study::registry::Registry;
 
 /// Does what was asked.
-pub fn dispatch(command: &Command, clock: Clock) -> Result<Outcome, Fault> {
+pub fn dispatch(command: &Command, registry: &Registry, clock: Clock) -> Result<Outcome, Fault> {
     match command {
-        Command::Reproduce(args) => reproduce::reproduce(args, clock),
-        Command::Run(args) => run::run(args, clock),
-        Command::List(args) => list::list(args),
-        Command::Explain(args) => explain::explain(args),
-        Command::Plan(args) => plan::plan(args),
+        Command::Reproduce(args) => reproduce::reproduce(args, registry, clock),
+        Command::Run(args) => run::run(args, registry, clock),
+        Command::List(args) => list::list(args, registry),
+        Command::Explain(args) => explain::explain(args, registry),
+        Command::Plan(args) => plan::plan(args, registry),
         Command::Live(args) => live::live(None, args),
         Command::Load(args) => live::live(Some("load"), args),
         Command::Replay(args) => live::live(Some("replay"), args),

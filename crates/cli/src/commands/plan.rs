@@ -1,85 +1,80 @@
 //! `cavy plan`: write, check and describe plan files.
 
-use crate::args::{Check, New, Plan, PlanCommand};
+use crate::args::{Check, New, Plan, PlanCommand, Schema};
 use crate::estimate::Estimate;
 use crate::faults::Fault;
-use crate::folder::replace;
 use crate::{Outcome, terminal};
-use cavy_study::figure::{self, AnyStudy};
-use cavy_study::plan::{self, read::nearest};
+use cavy_report::folder::replace;
+use cavy_study::plan::files::Carried;
+use cavy_study::plan::nearest;
+use cavy_study::registry::Registry;
 use cavy_study::store::Store;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A plan to start from.
-#[derive(Clone, Copy, Debug)]
-pub struct Template {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is for.
-    pub says: &'static str,
-    text: &'static str,
-    /// A file it refers to, and what is in it.
-    data: Option<(&'static str, &'static str)>,
-}
-
-/// All templates.
-pub const TEMPLATES: [Template; 5] = [
-    Template {
-        name: "minimal",
-        says: "two types of requests, three policies, an objective",
-        text: include_str!("../../../../plans/templates/minimal.toml"),
-        data: None,
-    },
-    Template {
-        name: "measured",
-        says: "service times measured on a running service, from a CSV file",
-        text: include_str!("../../../../plans/templates/measured.toml"),
-        data: Some(("measured.csv", include_str!("../../../../plans/templates/measured.csv"))),
-    },
-    Template {
-        name: "phases",
-        says: "a workload that changes over time, latency over time",
-        text: include_str!("../../../../plans/templates/phases.toml"),
-        data: None,
-    },
-    Template {
-        name: "network",
-        says: "message sizes on a network, five transports, an objective",
-        text: include_str!("../../../../plans/templates/network.toml"),
-        data: None,
-    },
-    Template {
-        name: "incast",
-        says: "how many answers may come at once, four transports",
-        text: include_str!("../../../../plans/templates/incast.toml"),
-        data: None,
-    },
-];
-
 /// Does what was asked about plans.
-pub fn plan(args: &Plan) -> Result<Outcome, Fault> {
+pub fn plan(args: &Plan, registry: &Registry) -> Result<Outcome, Fault> {
     match &args.command {
-        PlanCommand::New(args) => new(args),
-        PlanCommand::Check(args) => check(args),
-        PlanCommand::Schema(args) => {
-            let of_network = cavy_study::network::plan::schema;
-            let schema = if args.network { of_network() } else { plan::schema() };
-            terminal::print_json(&schema)?;
-            Ok(Outcome::Success)
-        }
+        PlanCommand::New(args) => new(args, registry),
+        PlanCommand::Check(args) => check(args, registry),
+        PlanCommand::Schema(args) => schema(args, registry),
     }
 }
 
-fn new(args: &New) -> Result<Outcome, Fault> {
-    let template = template(&args.template)?;
+/// Prints the schema of one kind, or of all.
+fn schema(args: &Schema, registry: &Registry) -> Result<Outcome, Fault> {
+    let schema = match &args.kind {
+        Some(name) => registry.kind(name).map(|kind| kind.schema()).ok_or_else(|| {
+            let names: Vec<&str> = registry.kinds.iter().map(|kind| kind.about().name).collect();
+            Fault::new(format!("there is no kind of plan `{name}`"))
+                .hint(format!("kinds are: {}", names.join(", ")))
+        })?,
+        None => any_kind(registry),
+    };
+    terminal::print_json(&schema)?;
+    Ok(Outcome::Success)
+}
+
+/// The schema of a plan of whatever kind: what `kind` says decides which of them holds.
+fn any_kind(registry: &Registry) -> Value {
+    let names: Vec<&str> = registry.kinds.iter().map(|kind| kind.about().name).collect();
+    let schemas: serde_json::Map<String, Value> =
+        registry.kinds.iter().map(|kind| (kind.about().name.to_string(), kind.schema())).collect();
+    let cases: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            json!({
+                "if": { "properties": { "kind": { "const": name } } },
+                "then": { "$ref": format!("#/$defs/{name}") },
+            })
+        })
+        .collect();
+    // Each has definitions of its own; an address makes references within it mean those.
+    let named = schemas.into_iter().map(|(name, mut schema)| {
+        schema["$id"] = json!(format!("https://cavy.invalid/plan/{name}"));
+        (name, schema)
+    });
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "plan",
+        "type": "object",
+        "properties": { "kind": { "enum": names } },
+        "required": ["kind"],
+        "allOf": cases,
+        "$defs": named.collect::<serde_json::Map<String, Value>>(),
+    })
+}
+
+fn new(args: &New, registry: &Registry) -> Result<Outcome, Fault> {
+    let (text, carried) = template(&args.template, registry)?;
     if args.file == Path::new("-") {
-        terminal::print(template.text)?;
+        terminal::print(text)?;
         return Ok(Outcome::Success);
     }
-    let mut files = vec![(args.file.clone(), template.text)];
+    let mut files = vec![(args.file.clone(), text)];
     // The plan names its data relative to itself.
-    files.extend(template.data.map(|(name, text)| (args.file.with_file_name(name), text)));
+    files.extend(carried.iter().map(|(name, text)| (args.file.with_file_name(name), *text)));
     for (file, _) in &files {
         if file.is_dir() {
             return Err(Fault::new(format!("`{}` is a folder", file.display()))
@@ -101,42 +96,44 @@ fn new(args: &New) -> Result<Outcome, Fault> {
     Ok(Outcome::Success)
 }
 
-/// The template called `name`, or the plan of the figure called so.
-fn template(name: &str) -> Result<Template, Fault> {
-    if let Some(template) = TEMPLATES.iter().find(|template| template.name == name) {
-        return Ok(*template);
+/// The template called `name`, or the plan of the figure called so: its text, and the files it names.
+fn template(name: &str, registry: &Registry) -> Result<(&'static str, &'static [Carried]), Fault> {
+    if let Some((_, template)) = registry.templates().find(|(_, one)| one.name == name) {
+        return Ok((template.text, template.files));
     }
-    let systems = figure::systems();
-    let mut known: Vec<String> = TEMPLATES.iter().map(|t| t.name.to_string()).collect();
-    for system in &systems {
-        for figure in system.figures.iter().map(AnyStudy::about) {
-            let full = format!("{}.{}", system.id, figure.id);
-            if name == full || name == figure.id {
-                return Ok(Template { name: figure.id, says: "", text: figure.plan, data: None });
-            }
-            known.push(full);
+    let mut known: Vec<String> = registry.templates().map(|(_, t)| t.name.to_string()).collect();
+    let templates = known.join(", ");
+    for (full, _, figure) in registry.figures() {
+        let about = figure.about();
+        if name == full || name == about.id {
+            return Ok((about.plan, about.files));
         }
+        known.push(full);
     }
     let mut fault = Fault::new(format!("there is no template `{name}`"));
     if let Some(near) = nearest(name, known.iter().map(String::as_str)) {
         fault = fault.hint(format!("did you mean `{near}`?"));
     }
-    Err(fault.hint(
-        "templates are: minimal, measured, phases, network, incast, and the figures of `cavy list`",
-    ))
+    Err(fault.hint(format!("templates are: {templates}, and the figures of `cavy list`")))
 }
 
 /// Checks every file before it fails, so that one call shows all mistakes.
-fn check(args: &Check) -> Result<Outcome, Fault> {
+fn check(args: &Check, registry: &Registry) -> Result<Outcome, Fault> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let mut faults: Vec<Fault> = Vec::new();
     let mut out = String::new();
     for file in &args.files {
-        let estimate = plan::load(file, &args.set, args.quick)
-            .and_then(|loaded| Estimate::of([&loaded], &Store::in_memory()));
-        match estimate {
-            Ok(estimate) => {
+        match registry.load(file, &args.set, args.quick) {
+            Ok(plan) => {
+                let estimate = Estimate::of([plan.as_ref()], &Store::in_memory());
                 let _ = writeln!(out, "{}: ok: {}", file.display(), estimate.words(jobs));
+                if let Err(refusal) = estimate.refuse(plan.as_ref(), jobs) {
+                    let _ = write!(
+                        out,
+                        "{}",
+                        refusal.render().replace("error:", "`cavy run` refuses it:")
+                    );
+                }
             }
             Err(error) => faults.push(error.into()),
         }

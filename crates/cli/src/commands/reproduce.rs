@@ -6,55 +6,41 @@ use crate::faults::Fault;
 use crate::session::Session;
 use crate::{Clock, Outcome, VERSION, document, terminal};
 use cavy_report::model::{Document, Verdict};
-use cavy_study::figure::{self, Chosen, Scale, System};
-use cavy_study::plan::AnyPlan;
-use serde_json::json;
+use cavy_study::registry::{Chosen, Registry};
+use cavy_study::source::{Planned, Scale};
+use serde_json::{Value, json};
 
 /// Makes figures again.
-pub fn reproduce(args: &Reproduce, clock: Clock) -> Result<Outcome, Fault> {
+pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<Outcome, Fault> {
     let scale = if args.full { Scale::Full } else { Scale::Quick };
     let seed = args.manner.seed.unwrap_or(1);
-    let systems = figure::systems();
-    let chosen = figure::choose(&args.names)?;
-    let plans = chosen
-        .iter()
-        .map(|one| figure::plan(&systems[one.system].figures[one.figure], scale, seed))
-        .collect::<Result<Vec<_>, _>>()?;
+    let chosen = registry.choose(&args.names)?;
+    let planned = Planned::read(registry, &chosen, scale, seed)?;
 
     let session = Session::open(&args.manner, clock)?;
-    let estimate = Estimate::of(&plans, &session.store)?;
+    let estimate = Estimate::of(planned.plans().map(|(_, plan)| plan), &session.store);
     let figures = chosen.len();
     terminal::talk(&format!(
         "{figures} figure{}: {}",
         if figures == 1 { "" } else { "s" },
         estimate.words(session.jobs)
     ));
-    let made = session.run(&estimate, |runner| {
-        figure::reproduce(runner, &chosen, scale, seed, "cavy reproduce")
-    })?;
+    let made =
+        session.run(&estimate, |runner| planned.reproduce(registry, runner, "cavy reproduce"))?;
 
-    let (title, summary) = headline(&systems, &chosen);
+    let (title, summary) = headline(registry, &chosen);
     let mut document =
         document::blank(terminal::command_line(), seed, made.digest, clock.elapsed_s());
     document.title = title;
     document.summary = summary;
-    let are_networks = plans.iter().all(|plan| matches!(plan, AnyPlan::Network(_)));
-    document.facts = match are_networks {
-        true => document::network_facts(made.requests),
-        false => document::facts(made.requests),
-    };
-    let scale = match scale {
-        Scale::Quick => "quick; `--full` runs the sample sizes of the specification",
-        Scale::Full => "full: the sample sizes of the specification",
-    };
-    document.facts.insert(0, ("scale".to_string(), scale.to_string()));
+    document.facts = facts(registry, &planned, scale, &made.work);
     document.claims = made.claims;
     document.figures = made.figures;
     let report = document::write(&document, &session.folder)?;
 
     if args.manner.json {
         let report = report.display().to_string();
-        terminal::print_json(&as_json(&document, made.requests, &report))?;
+        terminal::print_json(&as_json(&document, &made.work, &report))?;
     } else {
         let width = terminal::width();
         let claims = &document.claims;
@@ -65,12 +51,48 @@ pub fn reproduce(args: &Reproduce, clock: Clock) -> Result<Outcome, Fault> {
     Ok(if missed { Outcome::Failed } else { Outcome::Success })
 }
 
+/// What a reader must know: of each kind of plan what is true of it, under the systems that it is for.
+fn facts(
+    registry: &Registry,
+    planned: &Planned,
+    scale: Scale,
+    work: &[(&'static str, u64)],
+) -> Vec<(String, String)> {
+    let scale = match scale {
+        Scale::Quick => "quick; `--full` runs the sample sizes of the specification",
+        Scale::Full => "full: the sample sizes of the specification",
+    };
+    let mut all = vec![("scale".to_string(), scale.to_string())];
+    all.extend(document::work(work));
+    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (source, plan) in planned.plans() {
+        let (kind, source) = (plan.about().name, registry.sources[source].id);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, sources)) if sources.contains(&source) => {}
+            Some((_, sources)) => sources.push(source),
+            None => kinds.push((kind, vec![source])),
+        }
+    }
+    for (kind, sources) in &kinds {
+        let of = match kinds.len() {
+            1 => String::new(),
+            _ => format!(" ({})", sources.join(", ")),
+        };
+        let facts = registry.kind(kind).map(|kind| kind.facts()).unwrap_or_default();
+        all.extend(facts.into_iter().map(|(name, says)| (format!("{name}{of}"), says.to_string())));
+    }
+    all
+}
+
 /// Title and summary of the report: the system's own when there is only one.
-fn headline(systems: &[System], chosen: &[Chosen]) -> (String, String) {
-    let mut indices: Vec<usize> = chosen.iter().map(|one| one.system).collect();
+fn headline(registry: &Registry, chosen: &[Chosen]) -> (String, String) {
+    let mut indices: Vec<usize> = chosen.iter().map(|one| one.source).collect();
     indices.dedup();
     match indices[..] {
-        [index] => (systems[index].title.to_string(), systems[index].summary.to_string()),
+        [index] => {
+            let source = &registry.sources[index];
+            (source.title.to_string(), source.summary.to_string())
+        }
         _ => (
             "Where the tail comes from, and what helps".to_string(),
             "Published remedies for tail latency, made again from their specifications."
@@ -79,14 +101,17 @@ fn headline(systems: &[System], chosen: &[Chosen]) -> (String, String) {
     }
 }
 
-fn as_json(document: &Document, requests: u64, report: &str) -> serde_json::Value {
-    json!({
+fn as_json(document: &Document, work: &[(&'static str, u64)], report: &str) -> Value {
+    let mut all = json!({
         "claims": document.claims,
         "digest": document.digest,
         "seed": document.seed,
         "version": VERSION,
         "elapsed_s": document.elapsed_s,
-        "requests": requests,
         "report": report,
-    })
+    });
+    if let Some(fields) = all.as_object_mut() {
+        fields.extend(work.iter().map(|(what, amount)| (what.to_string(), json!(amount))));
+    }
+    all
 }

@@ -5,52 +5,47 @@ use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::session::{self, Session};
 use crate::{Clock, Outcome, VERSION, document, terminal};
-use cavy_report::model::{Cell, Document, Figure, Table};
-use cavy_study::capacity::Capacity;
-use cavy_study::experiment::Experiment;
-use cavy_study::network::{self, NetExperiment};
-use cavy_study::plan::{self, AnyPlan};
-use cavy_study::point::RunError;
-use cavy_study::runner::Runner;
-use cavy_study::{compare, draw};
-use serde::Serialize;
+use cavy_report::model::{Cell, Document, Table};
+use cavy_study::kind::Finished;
+use cavy_study::registry::Registry;
+use cavy_study::store::Store;
 use serde_json::{Value, json};
 
 /// Runs a plan.
-pub fn run(args: &Run, clock: Clock) -> Result<Outcome, Fault> {
+pub fn run(args: &Run, registry: &Registry, clock: Clock) -> Result<Outcome, Fault> {
     let mut overrides = args.set.clone();
     overrides.extend(args.manner.seed.map(|seed| format!("run.seed={seed}")));
     overrides.extend(args.precision.map(|ratio| format!("run.precision_ratio={ratio:?}")));
-    let plan = plan::load(&args.plan, &overrides, args.quick)?;
+    let plan = registry.load(&args.plan, &overrides, args.quick)?;
+    let plan = plan.as_ref();
 
     let jobs = session::jobs(&args.manner);
-    let nothing = cavy_study::store::Store::in_memory();
-    let fresh = Estimate::of([&plan], &nothing)?;
+    let fresh = Estimate::of([plan], &Store::in_memory());
     terminal::talk(&format!("{}: {}", plan.name(), fresh.words(jobs)));
-    if let AnyPlan::Server(loaded) = &plan
-        && loaded.plan.run.precision_ratio.is_some()
-    {
-        terminal::talk("more where `precision_ratio` needs more replications");
-    }
     if !args.accept_cost {
-        fresh.refuse(&plan, jobs)?;
+        fresh.refuse(plan, jobs)?;
     }
     let session = Session::open(&args.manner, clock)?;
-    let estimate = Estimate::of([&plan], &session.store)?;
-    let results = session.run(&estimate, |runner| Results::of(runner, &plan))?;
+    let estimate = Estimate::of([plan], &session.store);
+    let results = session.run(&estimate, |runner| plan.run(runner))?;
+    let results = results.as_ref();
 
     let command = terminal::command_line();
+    let frame = results.frame();
     let mut document =
-        document::blank(command.clone(), results.seed(), results.digest(), clock.elapsed_s());
-    (document.title, document.summary) = results.texts();
-    document.facts = results.facts();
-    document.facts.insert(0, ("plan".to_string(), plan.name().to_string()));
+        document::blank(command.clone(), frame.run.seed, results.digest(), clock.elapsed_s());
+    document.title.clone_from(&frame.title);
+    document.summary.clone_from(&frame.summary);
+    document.facts = vec![("plan".to_string(), plan.name().to_string())];
+    document.facts.extend(document::work(&[(plan.about().work.many, results.work())]));
+    let owned = |(name, says): (&str, &str)| (name.to_string(), says.to_string());
+    document.facts.extend(plan.facts().into_iter().map(owned));
     document.figures = results.figures(&command);
     let report = document::write(&document, &session.folder)?;
 
     if args.manner.json {
         let report = report.display().to_string();
-        terminal::print_json(&results.json(&document, &report))?;
+        terminal::print_json(&as_json(results, &document, &report))?;
     } else {
         terminal::print(&tables(&document))?;
     }
@@ -58,91 +53,15 @@ pub fn run(args: &Run, clock: Clock) -> Result<Outcome, Fault> {
     Ok(Outcome::Success)
 }
 
-/// What came of a plan of either kind.
-enum Results {
-    Server(Box<Experiment>),
-    Network(Box<NetExperiment>),
-}
-
-impl Results {
-    fn of(runner: &Runner<'_>, plan: &AnyPlan) -> Result<Self, RunError> {
-        match plan {
-            AnyPlan::Server(loaded) => {
-                runner.experiment(loaded).map(|all| Results::Server(Box::new(all)))
-            }
-            AnyPlan::Network(loaded) => {
-                runner.experiment(loaded).map(|all| Results::Network(Box::new(all)))
-            }
-        }
-    }
-
-    fn seed(&self) -> u64 {
-        match self {
-            Results::Server(experiment) => experiment.plan.run.seed,
-            Results::Network(experiment) => experiment.plan.run.seed,
-        }
-    }
-
-    fn digest(&self) -> u64 {
-        match self {
-            Results::Server(experiment) => experiment.digest(),
-            Results::Network(experiment) => experiment.digest(),
-        }
-    }
-
-    /// Title and summary.
-    fn texts(&self) -> (String, String) {
-        let (title, summary) = match self {
-            Results::Server(experiment) => (&experiment.plan.title, &experiment.plan.summary),
-            Results::Network(experiment) => (&experiment.plan.title, &experiment.plan.summary),
-        };
-        (title.clone(), summary.clone())
-    }
-
-    fn facts(&self) -> Vec<(String, String)> {
-        match self {
-            Results::Server(experiment) => document::facts(experiment.requests()),
-            Results::Network(experiment) => document::network_facts(experiment.requests()),
-        }
-    }
-
-    fn figures(&self, command: &str) -> Vec<Figure> {
-        match self {
-            Results::Server(experiment) => draw::figures(experiment, command),
-            Results::Network(experiment) => network::draw::figures(experiment, command),
-        }
-    }
-
-    fn json(&self, document: &Document, report: &str) -> Value {
-        let (points, capacity, ranking, work, count) = match self {
-            Results::Server(experiment) => (
-                experiment.results.iter().map(flat).collect(),
-                json!(experiment.capacities),
-                json!(compare::rankings(experiment)),
-                "requests",
-                experiment.requests(),
-            ),
-            Results::Network(experiment) => (
-                experiment.results.iter().map(flat).collect::<Vec<_>>(),
-                experiment.capacities.iter().map(of_transport).collect(),
-                json!(network::rank::rankings(experiment)),
-                "messages",
-                experiment.requests(),
-            ),
-        };
-        json!({
-            "title": document.title,
-            "points": points,
-            "capacity": capacity,
-            "ranking": ranking,
-            "digest": document.digest,
-            "seed": document.seed,
-            "version": VERSION,
-            "elapsed_s": document.elapsed_s,
-            work: count,
-            "report": report,
-        })
-    }
+fn as_json(results: &dyn Finished, document: &Document, report: &str) -> Value {
+    let mut all = results.json();
+    all.insert("title".to_string(), json!(document.title));
+    all.insert("digest".to_string(), json!(document.digest));
+    all.insert("seed".to_string(), json!(document.seed));
+    all.insert("version".to_string(), json!(VERSION));
+    all.insert("elapsed_s".to_string(), json!(document.elapsed_s));
+    all.insert("report".to_string(), json!(report));
+    Value::Object(all)
 }
 
 /// All tables, and what was found.
@@ -176,30 +95,4 @@ fn fitted(table: &Table, width: usize, color: bool) -> String {
         }
     }
     cavy_report::terminal::table(&short, width, color)
-}
-
-/// A point with its overall percentiles beside its other fields.
-fn flat(result: &impl Serialize) -> Value {
-    let mut value = serde_json::to_value(result).unwrap_or_default();
-    if let Some(fields) = value.as_object_mut()
-        && let Some(Value::Object(overall)) = fields.remove("overall")
-    {
-        for (key, value) in overall {
-            fields.entry(key).or_insert(value);
-        }
-    }
-    value
-}
-
-/// A capacity in the words of networks.
-fn of_transport(capacity: &Capacity) -> Value {
-    let mut value = json!(capacity);
-    if let Some(fields) = value.as_object_mut() {
-        for (server, network) in [("policy", "transport"), ("requests", "messages")] {
-            if let Some(value) = fields.remove(server) {
-                fields.insert(network.to_string(), value);
-            }
-        }
-    }
-    value
 }

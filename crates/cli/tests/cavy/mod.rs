@@ -83,7 +83,8 @@ fn read(folder: &Path) -> Vec<String> {
 }
 
 /// Two types, two policies, four loads, small.
-pub const PLAN: &str = r#"title = "Small"
+pub const PLAN: &str = r#"kind = "server"
+title = "Small"
 workers = 4
 objectives = ["p99_slowdown <= 10"]
 

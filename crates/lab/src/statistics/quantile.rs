@@ -2,17 +2,27 @@
 
 use super::interval::{Interval, half_width};
 
-/// Observations that must lie beyond a quantile before it may be printed.
-pub const BEYOND_MIN: f64 = 100.0;
+/// Observations that must lie beyond a quantile before it may be printed: of all replications together.
+/// Every report, of the lab and of live runs, goes by this number.
+pub const BEYOND_MIN: u64 = 100;
+
+/// What is enough for a curve over time, whose bins are many and are looked at together: each of them may
+/// be far off, and reports say so.
+pub const BEYOND_MIN_IN_BIN: u64 = 10;
 
 /// The normal quantile of 0.975.
 const Z975: f64 = 1.959_963_984_540_054;
 
-/// Whether `n` observations support their `p`-quantile: at least a hundred lie beyond it. To be asked
-/// of each replication; a quantile without support is printed as "n/a".
+/// How many of `n` observations lie beyond their `p`-quantile.
+pub fn beyond(n: u64, p: f64) -> u64 {
+    // 1 - 0.9 is a little under 0.1; the slack keeps a hundred of n = 1000 beyond.
+    (n as f64 * (1.0 - p) * (1.0 + 1e-9)) as u64
+}
+
+/// Whether `n` observations support their `p`-quantile: at least [`BEYOND_MIN`] lie beyond it. A
+/// quantile without support is printed as "n/a".
 pub fn supported(n: u64, p: f64) -> bool {
-    // 1 - 0.9 is a little under 0.1; the slack keeps n = 1000 supported.
-    n as f64 * (1.0 - p) >= BEYOND_MIN * (1.0 - 1e-9)
+    beyond(n, p) >= BEYOND_MIN
 }
 
 /// The rank, from 1, of the `p`-quantile among `n` sorted observations: the smallest that leaves a

@@ -3,9 +3,12 @@
 use super::trial::Sample;
 use cavy_report::model::{Claim, Verdict};
 use cavy_study::claim::{self, Measured, Statement};
+use cavy_study::source::Source;
 
-/// Claims of the specification; nothing reads them while measuring.
-const CLAIMS: &str = include_str!("../../claims/live.toml");
+/// Claims about live runs; nothing reads them while measuring.
+fn statements() -> Vec<Statement> {
+    cavy_sources::all().iter().flat_map(Source::live_statements).collect()
+}
 
 /// A tenth of what is claimed is as much as the machine may add `measurements.md 3.5`.
 const NOISE_RATIO_MAX: f64 = 0.1;
@@ -127,7 +130,7 @@ pub fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
         note: finding.note.clone(),
     };
     let measured: Vec<Measured> = findings.iter().map(measured).collect();
-    let statements: Vec<Statement> = claim::read(CLAIMS);
+    let statements = statements();
     let mut claims = claim::judge(&statements, &measured, &|_| repeat.to_string());
     for claim in &mut claims {
         let finding = findings.iter().find(|finding| finding.id == claim.id);
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_claims_are_well_formed() {
-        let statements = claim::read(CLAIMS);
+        let statements = statements();
         assert!(statements.len() >= 15);
         for statement in &statements {
             assert_eq!(statement.system(), "live");

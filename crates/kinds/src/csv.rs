@@ -1,0 +1,86 @@
+//! Measured data: CSV files whose first line names the columns.
+
+use cavy_study::plan::{Files, PlanError};
+use std::io::Read;
+
+/// A CSV file that is being read.
+pub struct Table {
+    /// Name for messages.
+    pub name: String,
+    rows: csv::Reader<Box<dyn Read>>,
+    columns: Vec<String>,
+}
+
+/// Opens `file`, one of the `files` of a plan.
+pub fn open(files: &Files, file: &str) -> Result<Table, PlanError> {
+    let name = files.shown(file);
+    let opened = files.open(file).map_err(|error| files.unreadable(file, "trace", &error))?;
+    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
+    let head = rows.headers().map_err(|error| malformed(&name, &error))?;
+    let columns: Vec<String> = head.iter().map(str::to_string).collect();
+    if columns.iter().all(String::is_empty) {
+        return Err(PlanError::text("the trace is empty")
+            .in_file(&name)
+            .hint("the first line names the columns"));
+    }
+    Ok(Table { name, rows, columns })
+}
+
+fn malformed(name: &str, error: &csv::Error) -> PlanError {
+    let line = error.position().map_or(0, csv::Position::line);
+    let message = match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            format!("line {line} has {len} columns, the first line has {expected_len}")
+        }
+        csv::ErrorKind::Io(error) => format!("cannot read the trace: {error}"),
+        csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8 text"),
+        _ => format!("line {line}: {error}"),
+    };
+    PlanError::text(message).in_file(name)
+}
+
+impl Table {
+    /// The place of a column.
+    pub fn column(&self, column: &str) -> Result<usize, PlanError> {
+        self.columns.iter().position(|known| known == column).ok_or_else(|| {
+            PlanError::text(format!("there is no column `{column}`"))
+                .in_file(&self.name)
+                .hint(format!("columns are: {}", self.columns.join(", ")))
+        })
+    }
+
+    /// Reads the next row; false at the end.
+    pub fn next(&mut self, row: &mut csv::StringRecord) -> Result<bool, PlanError> {
+        self.rows.read_record(row).map_err(|error| malformed(&self.name, &error))
+    }
+
+    /// Reads a number from a cell.
+    pub fn number(&self, row: &csv::StringRecord, index: usize) -> Result<f64, PlanError> {
+        let line = row.position().map_or(0, csv::Position::line);
+        let cell = row.get(index).unwrap_or("");
+        cell.parse().map_err(|_| {
+            let column = &self.columns[index];
+            PlanError::text(format!("line {line}, column `{column}`: `{cell}` is no number"))
+                .in_file(&self.name)
+        })
+    }
+
+    /// Where a cell stands, for messages.
+    pub fn place(&self, row: &csv::StringRecord, index: usize) -> String {
+        let line = row.position().map_or(0, csv::Position::line);
+        format!("line {line}, column `{}`", self.columns[index])
+    }
+
+    /// Reads the size of a message from a cell.
+    pub fn size(&self, row: &csv::StringRecord, index: usize) -> Result<u32, PlanError> {
+        let bytes = self.number(row, index)?;
+        if bytes.fract() == 0.0 && (1.0..=f64::from(1u32 << 31)).contains(&bytes) {
+            return Ok(bytes as u32);
+        }
+        let line = row.position().map_or(0, csv::Position::line);
+        let column = &self.columns[index];
+        let must = "must be a whole number of bytes from 1 to 2147483648";
+        let message = format!("line {line}, column `{column}`: {bytes} {must}");
+        Err(PlanError::text(message).in_file(&self.name).hint("a message has at least one byte"))
+    }
+}

@@ -1,0 +1,24 @@
+//! What plans can be about.
+//!
+//! **Problem.** A user's question is about a server, or about a network, and each has words of its own.
+//!
+//! **Promise.** A kind is one folder: what can be written in such a plan, what is run for it, what that
+//! came to, and what is drawn and said of it. All that is the same for every plan (sweeps, replications,
+//! searches, rankings) is the room `study`'s.
+//!
+//! **Not here.** No source of figures: those are plans of these kinds, in the room `sources`. No kind
+//! knows another one.
+//!
+//! **Reading order.** [`server`], the first kind, then the others in any order.
+
+pub mod csv;
+pub mod network;
+
+pub mod server;
+
+use cavy_study::kind::{Kind, Of};
+
+/// All kinds, in the order in which they are listed.
+pub fn all() -> Vec<Box<dyn Kind>> {
+    vec![Box::new(Of::<server::ServerPlan>::new()), Box::new(Of::<network::NetworkPlan>::new())]
+}

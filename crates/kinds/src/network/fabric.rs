@@ -1,0 +1,266 @@
+//! From a plan to a network: topology, delays, routing, and the bounds on its size.
+
+use super::plan::{BufferPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName};
+use cavy_core::family::Node;
+use cavy_core::{Ratio, Span};
+use cavy_lab::net::{
+    Buffer, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, Rate, Routing, Topology,
+};
+use cavy_study::plan::PlanError;
+
+/// Bytes of tables that a topology may have: more is refused before it is built.
+const TABLES_MAX_BYTES: f64 = 2e9;
+/// The most values of a delay that was measured.
+const VALUES_MAX: usize = 10_000;
+
+/// A network and what follows from it.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    /// As the world has it, with the queues of Homa.
+    pub network: Network,
+    /// Rate of the slowest host's link.
+    pub host_bits_per_s: u64,
+    /// A full packet one way and a short one back, between the hosts farthest apart.
+    pub round_trip: Span,
+    /// What a link of `host_bits_per_s` carries in that time.
+    pub rtt_bytes: u32,
+    /// Links from end to end, the mean over pairs of hosts.
+    pub hops_mean: f64,
+}
+
+/// Builds the network of `plan`.
+pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
+    refuse_foreign(plan)?;
+    let host_rate = rate("network.host_gbps", plan.host_gbps)?;
+    let propagation = delay("network.propagation_us", plan.propagation_us)?;
+    let topology = match plan.topology {
+        TopologyName::Star => {
+            let hosts = needed(plan.hosts, "hosts", 2)?;
+            affordable(f64::from(hosts), 1.0)?;
+            Topology::star(hosts, host_rate, propagation)
+        }
+        TopologyName::LeafSpine => {
+            let racks = needed(plan.racks, "racks", 1)?;
+            let per_rack = needed(plan.hosts_per_rack, "hosts_per_rack", 1)?;
+            let spines = needed(plan.spines, "spines", u32::from(racks > 1))?;
+            let spine_gbps = plan.spine_gbps.unwrap_or(4.0 * plan.host_gbps);
+            let spine_rate = rate("network.spine_gbps", spine_gbps)?;
+            let hosts = f64::from(racks) * f64::from(per_rack);
+            if hosts < 2.0 {
+                return Err(PlanError::text("`network` has 1 host; messages need at least 2"));
+            }
+            affordable(hosts, f64::from(racks) + f64::from(spines))?;
+            Topology::leaf_spine(racks, per_rack, spines, host_rate, spine_rate, propagation)
+        }
+        TopologyName::Links => {
+            let hosts = needed(plan.hosts, "hosts", 2)?;
+            let switches = needed(plan.switches, "switches", 1)?;
+            affordable(f64::from(hosts), f64::from(switches))?;
+            let links: Vec<Link> = plan
+                .links
+                .iter()
+                .enumerate()
+                .map(|(index, one)| link(index, one, host_rate, propagation))
+                .collect::<Result<_, _>>()?;
+            Topology::new(hosts, switches, &links)
+        }
+    };
+    let topology = topology.map_err(|error| {
+        PlanError::text(format!("`network`: {error}"))
+            .hint("links are numbered from 0 in the order of the plan; so are hosts and switches")
+    })?;
+    let routing = match plan.routing {
+        Some(RoutingPlan::FlowHash) => Routing::FlowHash,
+        _ => Routing::Spray,
+    };
+    let network = Network {
+        routing,
+        switch_latency: delay("network.switch_latency_us", plan.switch_latency_us)?,
+        hosts: Hosts {
+            send: delay("network.host_send_us", plan.host_send_us)?,
+            think: delay("network.host_nic_us", plan.host_nic_us)?,
+            receive: delay("network.host_receive_us", plan.host_receive_us)?,
+            receive_each: delay("network.host_receive_each_us", plan.host_receive_each_us)?,
+            nic_packets: match plan.host_nic_packets {
+                wrong @ (0 | 1_001..) => {
+                    return Err(PlanError::field("network.host_nic_packets", wrong, "1 to 1000"));
+                }
+                packets => packets,
+            },
+        },
+        wakes: measured_delays("network.host_wakes_us", &plan.host_wakes_us)?,
+        sends: measured_delays("network.host_sends_us", &plan.host_sends_us)?,
+        framing: match plan.framing {
+            FramingPlan::Ethernet => Framing::default(),
+            FramingPlan::RawEthernet => Framing::RAW_ETHERNET,
+            FramingPlan::Ip => Framing::IP,
+        },
+        ..Network::new(topology)
+    };
+    faults(plan)?;
+    Ok(measured(network))
+}
+
+/// Values of a delay, each as likely as the others.
+fn measured_delays(field: &'static str, us: &[f64]) -> Result<Vec<Span>, PlanError> {
+    if us.len() > VALUES_MAX {
+        return Err(PlanError::field(field, us.len(), "at most 10000 values")
+            .hint("a thousand quantiles of what was measured say as much"));
+    }
+    us.iter().map(|&us| delay(field, us)).collect()
+}
+
+/// The network with what follows from it.
+fn measured(network: Network) -> Fabric {
+    let topology = &network.topology;
+    let hosts = topology.hosts();
+    let rates = topology.ports()[..hosts as usize].iter().map(|port| port.rate.bits_per_s());
+    let host_bits_per_s = rates.min().unwrap_or(1);
+    let ideal = Ideal::new(&network);
+    let full = network.framing.room_bytes();
+    // From one host all distances of a leaf-spine or star are seen; in other graphs nearly all.
+    let away = |to: u32| ideal.time(Node(0), Node(to), full) + ideal.time(Node(to), Node(0), 1);
+    let round_trip_ps = (1..hosts).map(away).max().unwrap_or(1);
+    let hops: f64 = (1..hosts).map(|to| f64::from(topology.hops(Node(0), Node(to)))).sum();
+    let bytes = round_trip_ps as f64 * 1e-12 * host_bits_per_s as f64 / 8.0;
+    Fabric {
+        host_bits_per_s,
+        round_trip: Span::from_ns(round_trip_ps.div_ceil(1000)),
+        rtt_bytes: bytes.ceil() as u32,
+        hops_mean: hops / f64::from(hosts - 1),
+        network,
+    }
+}
+
+/// What goes wrong by itself.
+pub fn faults(plan: &FabricPlan) -> Result<Faults, PlanError> {
+    if !(0.0..=0.5).contains(&plan.loss_ratio) {
+        return Err(PlanError::field("network.loss_ratio", plan.loss_ratio, "from 0 to 0.5")
+            .hint("1e-4 loses one packet of ten thousand"));
+    }
+    if plan.loss_ratio == 0.0 {
+        return Ok(Faults::default());
+    }
+    let billionths = (plan.loss_ratio * 1e9).round() as u32;
+    Ok(Ratio::new(billionths, 1_000_000_000).map_or_else(Faults::default, Faults::loss))
+}
+
+/// What switches can keep.
+pub fn buffer(plan: &BufferPlan) -> Buffer {
+    match *plan {
+        BufferPlan::Word(_) => Buffer::Unlimited,
+        BufferPlan::PerPort(one) => Buffer::PerPort { bytes: one.per_port_bytes },
+        BufferPlan::Shared(one) => Buffer::Shared { bytes: one.shared_bytes, alpha: one.alpha },
+    }
+}
+
+/// Keys that belong to another shape.
+fn refuse_foreign(plan: &FabricPlan) -> Result<(), PlanError> {
+    let of = |shapes: &[TopologyName]| shapes.contains(&plan.topology);
+    use TopologyName::{LeafSpine, Links, Star};
+    let keys = [
+        ("hosts", plan.hosts.is_some(), of(&[Star, Links]), "star and links"),
+        ("switches", plan.switches.is_some(), of(&[Links]), "links"),
+        ("racks", plan.racks.is_some(), of(&[LeafSpine]), "leaf_spine"),
+        ("hosts_per_rack", plan.hosts_per_rack.is_some(), of(&[LeafSpine]), "leaf_spine"),
+        ("spines", plan.spines.is_some(), of(&[LeafSpine]), "leaf_spine"),
+        ("spine_gbps", plan.spine_gbps.is_some(), of(&[LeafSpine]), "leaf_spine"),
+        ("links", !plan.links.is_empty(), of(&[Links]), "links"),
+    ];
+    match keys.iter().find(|(_, set, fits, _)| *set && !*fits) {
+        None => Ok(()),
+        Some((key, _, _, shape)) => {
+            Err(PlanError::text(format!("`network.{key}` is set, but belongs to {shape}")))
+        }
+    }
+}
+
+fn needed(value: Option<u32>, key: &str, least: u32) -> Result<u32, PlanError> {
+    let field = format!("network.{key}");
+    match value {
+        None => Err(PlanError::text(format!("`{field}` is missing"))
+            .hint("star needs hosts; leaf_spine needs racks, hosts_per_rack, spines; links needs hosts, switches, links")),
+        Some(value) if value < least || value > NODES_MAX => {
+            Err(PlanError::field(field, value, &format!("{least} to {NODES_MAX}")))
+        }
+        Some(value) => Ok(value),
+    }
+}
+
+/// Refuses a topology whose tables would not fit, before they are made.
+fn affordable(hosts: f64, switches: f64) -> Result<(), PlanError> {
+    let bytes = hosts * switches * 8.0 + switches * switches * 10.0 + hosts * 4e3;
+    if bytes <= TABLES_MAX_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "`network` has {hosts} hosts and {switches} switches, whose tables alone need {:.0} GB of memory",
+        bytes / 1e9
+    );
+    Err(PlanError::text(message).hint("simulate a part of it: slowdowns hardly depend on its size"))
+}
+
+/// A rate in Gb/s.
+fn rate(field: &str, gbps: f64) -> Result<Rate, PlanError> {
+    let bits = gbps * 1e9;
+    let rate = if bits.is_finite() && bits >= 0.0 { Rate::new(bits.round() as u64) } else { None };
+    rate.ok_or_else(|| PlanError::field(field, gbps, "a rate in Gb/s from 0.001 to 8000"))
+}
+
+/// A delay of at most a second.
+fn delay(field: &str, us: f64) -> Result<Span, PlanError> {
+    let span = if (0.0..=1e6).contains(&us) { Span::try_from_us(us) } else { None };
+    span.ok_or_else(|| PlanError::field(field, us, "a time in microseconds from 0 to 1e6"))
+}
+
+fn link(index: usize, plan: &LinkPlan, host: Rate, along: Span) -> Result<Link, PlanError> {
+    let field = |key: &str| format!("network.links.{index}.{key}");
+    let place = |key: &str, text: &str| {
+        let number = text.get(1..).and_then(|digits| digits.parse().ok());
+        match (text.as_bytes().first(), number) {
+            (Some(b'h'), Some(number)) => Ok(Place::Host(number)),
+            (Some(b's'), Some(number)) => Ok(Place::Switch(number)),
+            _ => Err(PlanError::field(field(key), format!("`{text}`"), "a host or a switch")
+                .hint("hosts are `h0`, `h1` and so on, switches `s0`, `s1` and so on")),
+        }
+    };
+    let propagation = match plan.propagation_us {
+        Some(us) => delay(&field("propagation_us"), us)?,
+        None => along,
+    };
+    Ok(Link {
+        a: place("from", &plan.from)?,
+        b: place("to", &plan.to)?,
+        rate: plan.gbps.map_or(Ok(host), |gbps| rate(&field("gbps"), gbps))?,
+        propagation,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> FabricPlan {
+        toml::from_str(text).expect("a network")
+    }
+
+    #[test]
+    fn homa_2_1_a_round_trip_of_the_paper_network() {
+        let text = "topology = \"leaf_spine\"\nracks = 9\nhosts_per_rack = 16\nspines = 4";
+        let paper = fabric(&plan(text)).expect("a fabric");
+        assert_eq!(paper.network.topology.hosts(), 144);
+        // 7.8 us and 9.7 KB [homa 2.1].
+        assert!((7_700..7_800).contains(&paper.round_trip.as_ns()), "{}", paper.round_trip);
+        assert!((9_600..9_750).contains(&paper.rtt_bytes), "{}", paper.rtt_bytes);
+        assert!((paper.hops_mean - (15.0 * 2.0 + 128.0 * 4.0) / 143.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn any_graph_can_be_written() {
+        let text = "topology = \"links\"\nhosts = 2\nswitches = 2\nlinks = [\n\
+                    { from = \"h0\", to = \"s0\" }, { from = \"s0\", to = \"s1\", gbps = 1 },\n\
+                    { from = \"s1\", to = \"h1\", propagation_us = 2 }]";
+        let made = fabric(&plan(text)).expect("a fabric");
+        assert_eq!((made.network.topology.switches(), made.hops_mean), (2, 3.0));
+    }
+}

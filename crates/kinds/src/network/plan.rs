@@ -1,0 +1,381 @@
+//! Network plans as they are written.
+
+use super::contestant::TransportPlan;
+use super::traffic::TrafficPlan;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Messages on a network, and the transports that carry them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkPlan {
+    /// Nominal load: what messages, headers and grants put on a host's link, as a ratio of its rate
+    /// [homa 4.2]. Above 0, at most 2. Incast and echo have no load.
+    #[serde(default = "default_load")]
+    pub load: f64,
+    /// Hosts, switches and links.
+    pub network: FabricPlan,
+    /// How long messages are. Not for incast and echo, which say it themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesPlan>,
+    /// Who sends to whom, and when.
+    #[serde(default)]
+    pub traffic: TrafficPlan,
+    /// A workload that changes: phases follow each other from the start, and the run ends with the
+    /// last. Transports are configured for `messages`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<NetPhasePlan>,
+    /// The transports to compare.
+    pub transports: Vec<TransportPlan>,
+    /// How long a replication is, and what is measured in it.
+    #[serde(default)]
+    pub run: NetRunPlan,
+}
+
+fn default_load() -> f64 {
+    0.8
+}
+
+/// A part of a workload that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NetPhasePlan {
+    /// How long it lasts.
+    pub duration_ms: f64,
+    /// How long messages are meanwhile; as `messages` says when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<MessagesPlan>,
+    /// Nominal load meanwhile; the plan's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+}
+
+/// What the layers below add to a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FramingPlan {
+    /// Ethernet: 38 bytes with preamble and gap, and 84 at least.
+    #[default]
+    Ethernet,
+    /// Ethernet without IP and UDP, as on the source's cluster.
+    RawEthernet,
+    /// Nothing below IP, as in the simulators of pFabric, pHost and PIAS.
+    Ip,
+}
+
+/// Shapes of networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TopologyName {
+    /// `racks` switches with `hosts_per_rack` hosts each, all linked to each of `spines` switches.
+    LeafSpine,
+    /// `hosts` hosts around one switch.
+    Star,
+    /// Any graph: `hosts`, `switches` and `[[network.links]]`.
+    Links,
+}
+
+/// Hosts, switches and links.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FabricPlan {
+    /// Which shape.
+    pub topology: TopologyName,
+    /// Hosts. `star`, `links`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
+    /// Switches. `links`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<u32>,
+    /// Racks, each with a switch. `leaf_spine`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub racks: Option<u32>,
+    /// Hosts of each rack. `leaf_spine`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts_per_rack: Option<u32>,
+    /// Switches that join the racks. `leaf_spine`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spines: Option<u32>,
+    /// Rate of a host's link in Gb/s.
+    #[serde(default = "default_host_gbps")]
+    pub host_gbps: f64,
+    /// Rate of a link between switches in Gb/s; four times `host_gbps` when absent. `leaf_spine`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spine_gbps: Option<f64>,
+    /// The links. `links`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkPlan>,
+    /// Time that a bit takes along a link, microseconds.
+    #[serde(default)]
+    pub propagation_us: f64,
+    /// Time from when a packet is in a switch to when it is in a queue, microseconds.
+    #[serde(default = "default_switch_latency_us")]
+    pub switch_latency_us: f64,
+    /// Software of a sender, microseconds a packet.
+    #[serde(default = "default_host_us")]
+    pub host_send_us: f64,
+    /// Network card of a sender, microseconds a packet.
+    #[serde(default = "default_host_us")]
+    pub host_nic_us: f64,
+    /// Software of a receiver, microseconds a packet.
+    #[serde(default = "default_host_us")]
+    pub host_receive_us: f64,
+    /// Processor of a receiver, microseconds a packet, which the next packet waits for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub host_receive_each_us: f64,
+    /// How late the sleeping thread of a host looks at what has come for it, microseconds: values of equal
+    /// likelihood. What comes before it looks is seen at the same time. Without any it looks at once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_wakes_us: Vec<f64>,
+    /// What that thread takes to send what came of one look, beyond `host_send_us`, microseconds: values of
+    /// equal likelihood.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_sends_us: Vec<f64>,
+    /// Packets that a sender's card takes at once, the one on the link included: what it holds goes in
+    /// order, and a transport cannot put anything before it.
+    #[serde(default = "default_nic_packets", skip_serializing_if = "is_one")]
+    pub host_nic_packets: u32,
+    /// What packets are on the wire besides headers and payload.
+    #[serde(default)]
+    pub framing: FramingPlan,
+    /// Which of several ways a packet takes; what each protocol was made for when absent: all spray
+    /// but DCTCP and PIAS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<RoutingPlan>,
+    /// What switches can keep; what each protocol was made for when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<BufferPlan>,
+    /// Share of packets that are lost at random.
+    #[serde(default)]
+    pub loss_ratio: f64,
+}
+
+fn default_host_gbps() -> f64 {
+    10.0
+}
+
+fn default_switch_latency_us() -> f64 {
+    0.25
+}
+
+fn default_nic_packets() -> u32 {
+    1
+}
+
+// Keys that came later are left out where they say nothing, so that results kept from before are found.
+
+fn is_one(packets: &u32) -> bool {
+    *packets == 1
+}
+
+fn is_zero(us: &f64) -> bool {
+    *us == 0.0
+}
+
+fn default_host_us() -> f64 {
+    0.5
+}
+
+/// A link of any graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkPlan {
+    /// One end: `h0` is the first host, `s0` the first switch.
+    pub from: String,
+    /// The other end.
+    pub to: String,
+    /// Rate in Gb/s; `host_gbps` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gbps: Option<f64>,
+    /// Time that a bit takes, microseconds; `propagation_us` of the network when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub propagation_us: Option<f64>,
+}
+
+/// Which of several shortest ways a packet takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingPlan {
+    /// Each packet a random one.
+    Spray,
+    /// All packets of a message the same one.
+    FlowHash,
+}
+
+/// What switches can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "expected \"unlimited\", { per_port_bytes = 300000 } or { shared_bytes = 12000000, alpha = 1 }"
+)]
+pub enum BufferPlan {
+    /// In a word.
+    Word(BufferWord),
+    /// So much at each port.
+    PerPort(PerPortPlan),
+    /// So much for all ports of a switch.
+    Shared(SharedPlan),
+}
+
+/// Buffers in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BufferWord {
+    /// Everything is kept.
+    Unlimited,
+}
+
+/// A buffer at each port.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PerPortPlan {
+    /// Its size; at least one full frame.
+    pub per_port_bytes: u64,
+}
+
+/// One memory for all ports of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharedPlan {
+    /// Its size; at least one full frame.
+    pub shared_bytes: u64,
+    /// A port may hold so many times what is free.
+    #[serde(default = "default_alpha")]
+    pub alpha: f64,
+}
+
+fn default_alpha() -> f64 {
+    1.0
+}
+
+/// How long messages are; exactly one of `workload`, `cdf`, `trace` and `sizes`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessagesPlan {
+    /// A published distribution [homa 4.1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<WorkloadName>,
+    /// Bytes of the packets that W5 is counted in: 1470 when absent, as on the source's cluster; 1442 in its
+    /// simulations. Only for W5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet_bytes: Option<u32>,
+    /// A CSV file with columns `bytes` and `cumulative`, relative to the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cdf: Option<String>,
+    /// A CSV file with one line a message, relative to the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    /// Column of `trace` with the sizes in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub column: Option<String>,
+    /// A distribution by its law.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<SizesPlan>,
+    /// Shorter messages become so long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_bytes: Option<u32>,
+    /// Longer messages become so short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u32>,
+}
+
+/// Published distributions of message sizes [homa 4.1].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum WorkloadName {
+    /// Facebook memcached, mean 188 bytes.
+    W1,
+    /// Google web search, mean 441 bytes.
+    W2,
+    /// All RPCs of a Google data center, mean 2.9 kB.
+    W3,
+    /// Facebook Hadoop, mean 128 kB.
+    W4,
+    /// Web search as measured for DCTCP, mean 2.6 MB.
+    W5,
+}
+
+/// Laws of message sizes. They are cut into 200 sizes of equal probability.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    tag = "dist",
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    expecting = "a distribution such as { dist = \"lognormal\", mean_bytes = 2000, sigma = 2 }"
+)]
+pub enum SizesPlan {
+    /// Always the same.
+    Constant {
+        /// The size.
+        bytes: u32,
+    },
+    /// Anything between two sizes.
+    Uniform {
+        /// The least.
+        low_bytes: u32,
+        /// The most.
+        high_bytes: u32,
+    },
+    /// The logarithm is normal.
+    Lognormal {
+        /// Mean of the size itself.
+        mean_bytes: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+    /// A power law.
+    Pareto {
+        /// Mean of the law before `max_bytes` of the messages cuts it off.
+        mean_bytes: f64,
+        /// Tail index, above 1; the smaller the heavier the tail.
+        shape: f64,
+    },
+}
+
+/// How long a replication is, and what is measured in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetRunPlan {
+    /// Messages submitted in this time count, milliseconds; 10 when neither this nor `messages` is
+    /// given. Echo lasts as long as its questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<f64>,
+    /// So many messages count in each replication, all hosts together, instead of `duration_ms`: as
+    /// many at every load. Not for incast and echo.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    /// Messages before that do not; a quarter of the time that counts when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warmup_ms: Option<f64>,
+    /// Wait so long at most for messages to end; as long as both together when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain_ms: Option<f64>,
+    /// Measure each transport's own best time as well, for the second denominator of slowdown.
+    pub own_best: bool,
+    /// Compute least times as the source's simulator does, without the switch within a rack
+    /// [homa 4.3].
+    pub ideal_without_latency_in_rack: bool,
+    /// Find out what short messages (the smaller half, of one packet) near the 99th percentile wait for
+    /// [homa 5.8].
+    pub tail_sources: bool,
+    /// Packets under way at most, in millions; a run that has more is unstable.
+    pub packets_max_millions: f64,
+    /// Slowdown over time, in steps of so many milliseconds. For phases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline_ms: Option<f64>,
+}
+
+impl Default for NetRunPlan {
+    fn default() -> Self {
+        NetRunPlan {
+            duration_ms: None,
+            messages: None,
+            warmup_ms: None,
+            drain_ms: None,
+            own_best: true,
+            ideal_without_latency_in_rack: false,
+            tail_sources: true,
+            packets_max_millions: 1.0,
+            timeline_ms: None,
+        }
+    }
+}

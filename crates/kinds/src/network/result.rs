@@ -1,0 +1,183 @@
+//! What a point on a network came to.
+
+use super::tail::TailSources;
+use super::timeline::TimeBin;
+use cavy_study::outcome::{Outcome, Quantile, Summary};
+use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+
+/// What some messages experienced. `None` where there are none; ask [`Quantile::supported`] whether there
+/// were enough.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetSummary {
+    /// Latency, and slowdown over the least time that there is.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Median time over the transport's own best.
+    pub p50_own: Option<Quantile>,
+    /// 99th percentile of it.
+    pub p99_own: Option<Quantile>,
+}
+
+/// Latency and slowdown are read like the rest.
+impl Deref for NetSummary {
+    type Target = Summary;
+    fn deref(&self) -> &Summary {
+        &self.summary
+    }
+}
+
+/// A bin of sizes, or all messages up to or from a size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SizeSlice {
+    /// Cumulative share of messages at the end of the bin; of the slice for "smallest" and "largest".
+    pub share: f64,
+    /// The longest message of a bin or of the smallest; the bound that all of the largest exceed.
+    pub bytes: u32,
+    /// What they experienced.
+    #[serde(flatten)]
+    pub summary: NetSummary,
+}
+
+/// The messages just below the end of a bin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// Cumulative share of messages that are shorter.
+    pub from_share: f64,
+    /// Share and size at the end, and what they experienced.
+    #[serde(flatten)]
+    pub slice: SizeSlice,
+}
+
+/// Queues of one class of ports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortResult {
+    /// `nic`, `downlink`, `uplink` or `spine`.
+    pub class: String,
+    /// How many such ports.
+    pub ports: u32,
+    /// Bytes waiting, the mean over time, ports and replications.
+    pub mean_bytes: f64,
+    /// Each replication's own mean.
+    pub mean_bytes_each: Vec<f64>,
+    /// Mean over packets of the bytes they found before them, on the wire or waiting [homa 5.7].
+    pub found_mean_bytes: f64,
+    /// The most bytes at any port at any time.
+    pub max_bytes: u64,
+    /// Share of the time that ports were sending.
+    pub utilization: f64,
+}
+
+/// What became of packets, all replications together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketResult {
+    /// Left a transport.
+    pub sent: u64,
+    /// Links crossed.
+    pub hops: u64,
+    /// Lost for want of room.
+    pub dropped: u64,
+    /// Lost by `loss_ratio`.
+    pub lost: u64,
+    /// Lost their payload.
+    pub trimmed: u64,
+    /// Marked.
+    pub marked: u64,
+}
+
+/// What a point on a network came to, beside what all outcomes have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Submitted after the warm-up, and neither arrived nor failed when the run ended.
+    pub unfinished: u64,
+    /// Given up by a transport.
+    pub failed: u64,
+    /// Over all messages together.
+    pub overall: NetSummary,
+    /// Over the smallest half of the messages.
+    pub short: NetSummary,
+    /// By size: deciles of the message count, 95, 99, 99.9 and 100 % [homa 4.3].
+    pub bins: Vec<SizeSlice>,
+    /// At the end of each of `bins` the last 1 % of all messages before it, or the last 4 %, or the whole bin: the
+    /// narrowest whose 99th percentile is supported, the whole bin if none is. For the last bin the largest
+    /// hundred-thousandth or ten-thousandth.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edges: Vec<Edge>,
+    /// All messages up to the end of each bin.
+    pub smallest: Vec<SizeSlice>,
+    /// The largest 50, 10 and 1 % of the messages, as near as sizes allow.
+    pub largest: Vec<SizeSlice>,
+    /// The largest hundred-thousandth of the messages, or those of the longest size, however few they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest: Option<SizeSlice>,
+    /// Payload that arrived for the first time, Gb/s for each host.
+    pub goodput_gbps: f64,
+    /// Payload that was to arrive, Gb/s for each host; zero for closed loops.
+    pub offered_gbps: f64,
+    /// Payload of answers that arrived, Gb/s for each asker; `None` for one-way messages.
+    pub answers_gbps: Option<f64>,
+    /// Queues by class of port.
+    pub ports: Vec<PortResult>,
+    /// Wire bytes that hosts sent at each level, the lowest first, all replications together.
+    pub level_bytes: Vec<u64>,
+    /// Share of the time that downlinks idled while their receiver withheld grants [homa 5.5];
+    /// `None` for transports that grant nothing.
+    pub waste_ratio: Option<f64>,
+    /// What short messages near the 99th percentile wait for.
+    pub tail_sources: Option<TailSources>,
+    /// Packets.
+    pub packets: PacketResult,
+    /// Payload that left hosts, and of it what had left before.
+    pub payload_bytes: u64,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+    /// Mean bytes per host that were submitted and had not arrived, over each half of the time that
+    /// counts [homa 5.4].
+    pub backlog_bytes: [f64; 2],
+    /// What changed over time, if the plan asked for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<TimeBin>,
+}
+
+/// The result of one point.
+pub type NetResult = Outcome<Carried>;
+
+impl Carried {
+    /// The bin that holds the message at this share of all, the smallest first.
+    pub fn bin_at(&self, share: f64) -> Option<&SizeSlice> {
+        self.bins.iter().find(|bin| bin.share >= share - 1e-9).or(self.bins.last())
+    }
+
+    /// The edge of that bin.
+    pub fn edge_at(&self, share: f64) -> Option<&Edge> {
+        self.edges.iter().find(|edge| edge.slice.share >= share - 1e-9).or(self.edges.last())
+    }
+
+    /// The smallest messages up to a share of all: the largest slice within it.
+    pub fn smallest_to(&self, share: f64) -> Option<&SizeSlice> {
+        let within = self.smallest.iter().rfind(|slice| slice.share <= share + 1e-9);
+        within.or(self.smallest.first())
+    }
+
+    /// The class of ports called `nic`, `downlink`, `uplink` or `spine`.
+    pub fn port(&self, class: &str) -> Option<&PortResult> {
+        self.ports.iter().find(|port| port.class == class)
+    }
+
+    /// The largest queue at any port of a switch, bytes.
+    pub fn queue_max_bytes(&self) -> u64 {
+        let switches = self.ports.iter().filter(|port| port.class != "nic");
+        switches.map(|port| port.max_bytes).max().unwrap_or(0)
+    }
+
+    /// Share of what was to arrive that did arrive in the time that counts: less than 1 while the
+    /// longest messages of a short run are still under way.
+    pub fn carried_ratio(&self) -> f64 {
+        if self.offered_gbps > 0.0 { self.goodput_gbps / self.offered_gbps } else { 1.0 }
+    }
+
+    /// Share of the payload that was sent again.
+    pub fn retransmitted_ratio(&self) -> f64 {
+        self.retransmitted_bytes as f64 / self.payload_bytes.max(1) as f64
+    }
+}

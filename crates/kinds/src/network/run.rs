@@ -1,0 +1,491 @@
+//! Running one point: replications side by side, and what they say together.
+
+use super::result::{Carried, Edge, NetSummary, PacketResult, PortResult, SizeSlice};
+use super::scenario::{self, Scenario};
+use super::tail::{TailSources, Watch};
+use super::timeline::{Levels, TimeBin, Timeline, summarized};
+use super::transport::Transport;
+use cavy_homa::Homa;
+use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
+use cavy_lab::net::{
+    self, BinRecord, Bins, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste,
+    own_best,
+};
+use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
+use cavy_lab::statistics::histogram::Histogram;
+use cavy_lab::statistics::interval::Interval;
+use cavy_study::outcome::{Estimate, Quantile, Standing, Summary};
+use cavy_study::point::{Manner, Queue, RunError};
+use cavy_study::subject::Summed;
+use cavy_workload::Sizes;
+use std::ops::Range;
+
+/// What one replication came to.
+pub struct Replication {
+    pub(super) report: Report,
+    waste: Option<f64>,
+    answers_bits_per_s: f64,
+    sources: Option<TailSources>,
+    timeline: Timeline,
+    levels: Levels,
+}
+
+/// Calls `$call` with a function that makes the transport's machines.
+macro_rules! with_machines {
+    ($transport:expr, $make:ident => $call:expr, homa($homa:ident) => $homa_call:expr) => {{
+        const CHECKED: &str = "the plan was checked, and a checked transport can be made";
+        match $transport {
+            Transport::Homa(config) => {
+                let $homa = |_| Homa::new(config).expect(CHECKED);
+                $homa_call
+            }
+            Transport::Blast(config) => {
+                let $make = |_| blast::Blast::new(*config).expect(CHECKED);
+                $call
+            }
+            Transport::PFabric(config) => {
+                let $make = |_| pfabric::PFabric::new(*config).expect(CHECKED);
+                $call
+            }
+            Transport::PHost(config) => {
+                let $make = |_| phost::PHost::new(*config).expect(CHECKED);
+                $call
+            }
+            Transport::Dctcp(config) => {
+                let $make = |_| dctcp::Dctcp::new(*config).expect(CHECKED);
+                $call
+            }
+            Transport::Pias(config) => {
+                let $make = |_| pias::Pias::new(*config).expect(CHECKED);
+                $call
+            }
+            Transport::Ndp(config) => {
+                let $make = |_| ndp::Ndp::new(*config).expect(CHECKED);
+                $call
+            }
+            Transport::Oracle => unreachable!("the oracle has no machines"),
+        }
+    }};
+}
+
+/// Measures each size alone on the idle network, when the plan wants that denominator.
+pub fn prepare(scenario: &mut Scenario, manner: &Manner) {
+    scenario.setup.shuffle_ties = manner.shuffle_ties;
+    let sizes = &scenario.own_sizes;
+    if sizes.is_empty() || matches!(scenario.transport, Transport::Oracle) {
+        return;
+    }
+    let (setup, asks) = (&scenario.setup, scenario.demand.asks());
+    let best = with_machines!(
+        &scenario.transport,
+        make => own_best(setup, make, sizes, asks),
+        homa(make) => own_best(setup, make, sizes, asks)
+    );
+    scenario.setup.own_best = Some(best);
+}
+
+/// Runs one replication.
+pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
+    let short = if scenario.tail_sources { short_bytes(&scenario.sizes) } else { 0 };
+    let pending = &mut Events::new(manner.queue == Some(Queue::Wheel));
+    let setup = Setup { seed, ..scenario.setup.clone() };
+    let hosts = setup.network.topology.hosts();
+    let traffic = scenario.demand.start(hosts, seed)?;
+    let mut watch = Watch::new(&setup, short);
+    let mut timeline = Timeline::new(&setup, scenario.timeline);
+    let mut levels = Levels::new(&setup, scenario.timeline);
+    let mut waste = None;
+    let report = match &scenario.transport {
+        Transport::Oracle => net::oracle::run(&setup, traffic, pending),
+        transport => with_machines!(
+            transport,
+            make => net::run(&setup, make, traffic, pending, &mut (&mut watch, &mut timeline)),
+            homa(make) => {
+                let mut withheld = Waste::new(&setup, Homa::is_withholding);
+                let machines = &mut (&mut withheld, &mut levels);
+                let both = &mut (&mut (&mut watch, &mut timeline), machines);
+                let report = observed(&setup, make, traffic, pending, both);
+                waste = Some(withheld.shares().0);
+                report
+            }
+        ),
+    };
+    Ok(Replication {
+        report,
+        waste,
+        answers_bits_per_s: watch.answers_bits_per_s(),
+        sources: watch.sources(),
+        timeline,
+        levels,
+    })
+}
+
+/// Up to which size messages are short where the sources of their tail are asked for: the smallest half, and of
+/// these such as have one packet, as of a longer one the delays of its last packet would say little. Where none
+/// has, the smallest.
+fn short_bytes(sizes: &Sizes) -> u32 {
+    /// Payload of a full packet that needs no grant [homa 2.2].
+    const PACKET_BYTES: u32 = 1442;
+    sizes.quantile(0.5).min(PACKET_BYTES).max(sizes.rows()[0].0)
+}
+
+/// Pending events in one of two ways. A branch for each event costs less than everything compiled
+/// twice over.
+enum Events {
+    Heap(Heap4),
+    Wheel(Box<Wheel>),
+}
+
+impl Events {
+    fn new(wheel: bool) -> Self {
+        if wheel { Events::Wheel(Box::default()) } else { Events::Heap(Heap4::new()) }
+    }
+}
+
+impl Pending for Events {
+    #[inline]
+    fn push(&mut self, key: Key) {
+        match self {
+            Events::Heap(heap) => heap.push(key),
+            Events::Wheel(wheel) => wheel.push(key),
+        }
+    }
+    #[inline]
+    fn pop(&mut self) -> Option<Key> {
+        match self {
+            Events::Heap(heap) => heap.pop(),
+            Events::Wheel(wheel) => wheel.pop(),
+        }
+    }
+    #[inline]
+    fn peek(&self) -> Option<Key> {
+        match self {
+            Events::Heap(heap) => heap.peek(),
+            Events::Wheel(wheel) => wheel.peek(),
+        }
+    }
+    fn len(&self) -> usize {
+        match self {
+            Events::Heap(heap) => heap.len(),
+            Events::Wheel(wheel) => wheel.len(),
+        }
+    }
+    fn clear(&mut self) {
+        match self {
+            Events::Heap(heap) => heap.clear(),
+            Events::Wheel(wheel) => wheel.clear(),
+        }
+    }
+}
+
+/// [`net::run`] for Homa, so that the closure's type is known.
+fn observed<T: net::Traffic, P: Pending>(
+    setup: &Setup,
+    make: impl FnMut(cavy_core::family::Node) -> Homa,
+    traffic: T,
+    pending: &mut P,
+    observer: &mut impl Observer<Homa, cavy_homa::packet::Header>,
+) -> Report {
+    net::run(setup, make, traffic, pending, observer)
+}
+
+/// What replications say together.
+pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
+    let reports: Vec<&Report> = runs.iter().map(|run| &run.report).collect();
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
+    let note = instability(scenario, &reports);
+    let is_open = matches!(scenario.demand, scenario::Demand::Open(_));
+    let seconds = scenario.setup.duration.as_ns() as f64 / 1e9;
+    let achieved = sum(|r| r.messages.finished) as f64 / runs.len().max(1) as f64 / seconds;
+    let offered = scenario.rate_per_s * f64::from(scenario.senders);
+    Summed {
+        standing: if note.is_none() { Standing::Stable } else { Standing::Unstable },
+        note: note.unwrap_or_default(),
+        unformed: None,
+        rate_per_s: Some(if is_open { offered } else { achieved }),
+        work: sum(|r| r.messages.submitted),
+        data: carried(scenario, runs, &reports),
+    }
+}
+
+fn carried(scenario: &Scenario, runs: &[Replication], reports: &[&Report]) -> Carried {
+    let sum = |of: fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
+    let mean = |of: &dyn Fn(&Replication) -> f64| {
+        runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
+    };
+    let slices = Slices { scenario, reports };
+    let bins = reports.first().map_or(0, |report| report.bins.len());
+    let shown = slices.shown();
+    let asks = scenario.demand.asks();
+    let sources: Vec<&TailSources> = runs.iter().filter_map(|run| run.sources.as_ref()).collect();
+    Carried {
+        unfinished: sum(|r| r.messages.unfinished_counted),
+        failed: sum(|r| r.messages.failed + r.messages.abandoned),
+        overall: slices.summary(0..bins),
+        short: slices.summary(0..slices.bins_to(0.5)),
+        bins: shown.iter().map(|bins| slices.slice(bins.clone())).collect(),
+        edges: shown.iter().map(|bins| slices.edge(bins.clone())).collect(),
+        smallest: shown.iter().map(|bins| slices.slice(0..bins.end)).collect(),
+        largest: slices.largest(bins),
+        longest: (bins > 1).then(|| slices.slice(bins - 1..bins)),
+        goodput_gbps: mean(&|run| run.report.goodput_bits_per_s) / 1e9,
+        offered_gbps: offered_bits_per_s(scenario) / 1e9,
+        answers_gbps: asks
+            .then(|| mean(&|run| run.answers_bits_per_s) / f64::from(scenario.senders) / 1e9),
+        ports: ports(reports),
+        level_bytes: (0..8)
+            .map(|level| reports.iter().map(|report| report.level_bytes[level]).sum())
+            .collect(),
+        waste_ratio: runs
+            .iter()
+            .map(|run| run.waste)
+            .sum::<Option<f64>>()
+            .map(|total| total / runs.len().max(1) as f64),
+        tail_sources: merged_sources(&sources),
+        packets: PacketResult {
+            sent: sum(|r| r.packets.sent),
+            hops: sum(|r| r.packets.hops),
+            dropped: sum(|r| r.packets.lost_full),
+            lost: sum(|r| r.packets.lost_fault),
+            trimmed: sum(|r| r.packets.trimmed),
+            marked: sum(|r| r.packets.marked),
+        },
+        payload_bytes: sum(|r| r.payload_bytes),
+        retransmitted_bytes: sum(|r| r.retransmitted_bytes),
+        backlog_bytes: [0, 1].map(|half| mean(&|run| run.report.backlog_bytes[half])),
+        timeline: timeline(runs),
+    }
+}
+
+fn timeline(runs: &[Replication]) -> Vec<TimeBin> {
+    summarized(&runs.iter().map(|run| (&run.timeline, &run.levels)).collect::<Vec<_>>())
+}
+
+/// Payload that is to arrive at each host, bits per second; zero for closed loops.
+fn offered_bits_per_s(scenario: &Scenario) -> f64 {
+    let hosts = f64::from(scenario.setup.network.topology.hosts());
+    let messages_per_s = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
+    let ways = if scenario.demand.asks() { 2.0 } else { 1.0 };
+    8.0 * messages_per_s * scenario.sizes.mean_bytes() * ways
+}
+
+fn merged_sources(all: &[&TailSources]) -> Option<TailSources> {
+    let messages: u64 = all.iter().map(|one| one.messages).sum();
+    if messages == 0 {
+        return None;
+    }
+    let mean = |of: fn(&TailSources) -> f64| {
+        all.iter().map(|one| of(one) * one.messages as f64).sum::<f64>() / messages as f64
+    };
+    Some(TailSources {
+        queueing_us: mean(|one| one.queueing_us),
+        lag_us: mean(|one| one.lag_us),
+        messages,
+    })
+}
+
+fn ports(reports: &[&Report]) -> Vec<PortResult> {
+    let names = ["nic", "downlink", "uplink", "spine"];
+    let of = |(class, name): (PortClass, &str)| {
+        let each: Vec<_> = reports.iter().map(|report| report.class(class)).collect();
+        let count = each.len().max(1) as f64;
+        let mean_bytes_each: Vec<f64> = each.iter().map(|record| record.mean_bytes).collect();
+        PortResult {
+            class: name.to_string(),
+            ports: each.first().map_or(0, |record| record.ports),
+            mean_bytes: mean_bytes_each.iter().sum::<f64>() / count,
+            mean_bytes_each,
+            found_mean_bytes: each.iter().map(|record| record.found_mean_bytes).sum::<f64>()
+                / count,
+            max_bytes: each.iter().map(|record| record.max_bytes).max().unwrap_or(0),
+            utilization: each.iter().map(|record| record.utilization).sum::<f64>() / count,
+        }
+    };
+    PortClass::ALL.into_iter().zip(names).map(of).filter(|port| port.ports > 0).collect()
+}
+
+/// Growth of the backlog from half to half that says the network does not keep up [homa 5.4].
+const BACKLOG_GROWTH: f64 = 0.2;
+/// And as a share of what was offered: fewer bytes come and go with single large messages. More load
+/// than this above capacity is seen.
+const BACKLOG_OFFERED: f64 = 0.02;
+/// Share of messages that may fail.
+const FAILED_RATIO: f64 = 0.001;
+
+/// [homa 5.4]: the backlog of the second half is above that of the first by a fifth, in all
+/// replications together and significantly; and by more than 2 % of what was offered.
+fn instability(scenario: &Scenario, reports: &[&Report]) -> Option<String> {
+    for report in reports {
+        match report.ended {
+            Ended::PacketLimit => {
+                let packets = f64::from(scenario.setup.packets_max) / 1e6;
+                return Some(format!("more than {packets} million packets under way"));
+            }
+            Ended::MessageLimit => return Some("too many messages under way".to_string()),
+            Ended::Finished | Ended::Time => {}
+        }
+    }
+    let submitted: u64 = reports.iter().map(|r| r.messages.submitted).sum();
+    let failed: u64 = reports.iter().map(|r| r.messages.failed + r.messages.abandoned).sum();
+    if failed as f64 > FAILED_RATIO * submitted as f64 {
+        let share = failed as f64 / submitted.max(1) as f64 * 100.0;
+        return Some(format!("{share:.1} % of messages failed"));
+    }
+    if scenario.rate_per_s == 0.0 {
+        return None;
+    }
+    let halves = |half: usize| reports.iter().map(|r| r.backlog_bytes[half]).sum::<f64>();
+    let (first, second) = (halves(0), halves(1));
+    let hosts = f64::from(scenario.setup.network.topology.hosts());
+    let counted = scenario.setup.duration - scenario.setup.warmup;
+    let seconds = counted.as_ns() as f64 / 1e9;
+    let per_host = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
+    let offered = per_host * scenario.sizes.mean_bytes() * seconds / 2.0 * reports.len() as f64;
+    if second <= first * (1.0 + BACKLOG_GROWTH) || second - first <= BACKLOG_OFFERED * offered {
+        return None;
+    }
+    let excess: Vec<f64> = reports
+        .iter()
+        .map(|r| r.backlog_bytes[1] - (1.0 + BACKLOG_GROWTH) * r.backlog_bytes[0])
+        .collect();
+    let significant = match Interval::of_mean(&excess) {
+        Some(interval) if excess.len() >= 3 => interval.low > 0.0,
+        // Too few for an interval: each must show it.
+        _ => excess.iter().all(|&excess| excess > 0.0),
+    };
+    significant.then(|| {
+        let times = second / first.max(1.0);
+        format!("the backlog grows: x{times:.2} in the second half")
+    })
+}
+
+/// Messages of some bins in all replications.
+struct Slices<'a> {
+    scenario: &'a Scenario,
+    reports: &'a [&'a Report],
+}
+
+impl Slices<'_> {
+    fn end(&self, bin: usize) -> u32 {
+        self.reports.first().map_or(0, |report| report.bins[bin].up_to_bytes)
+    }
+
+    /// Share of messages of at most `bytes`.
+    fn share(&self, bytes: u32) -> f64 {
+        let rows = self.scenario.sizes.rows();
+        rows.iter().rfind(|row| row.0 <= bytes).map_or(0.0, |row| row.1)
+    }
+
+    /// Bins that end at or before the message at this share; at least one.
+    fn bins_to(&self, share: f64) -> usize {
+        let bytes = self.scenario.sizes.quantile(share);
+        let bins = self.reports.first().map_or(0, |report| report.bins.len());
+        (0..bins).filter(|&bin| self.end(bin) <= bytes).count().max(1).min(bins)
+    }
+
+    /// The bins that are shown as one: those that end within each of [`Bins::deciles`].
+    fn shown(&self) -> Vec<Range<usize>> {
+        let bins = self.reports.first().map_or(0, |report| report.bins.len());
+        if matches!(self.scenario.demand, scenario::Demand::Echo { .. }) {
+            return (0..bins).map(|bin| bin..bin + 1).collect();
+        }
+        let mut from = 0;
+        let mut until = |&end: &u32| {
+            let to = (from..bins).find(|&bin| self.end(bin) == end)? + 1;
+            Some(std::mem::replace(&mut from, to)..to)
+        };
+        Bins::deciles(&self.scenario.sizes).ends().iter().filter_map(&mut until).collect()
+    }
+
+    /// What happened to messages of these bins, which are not none.
+    fn slice(&self, bins: Range<usize>) -> SizeSlice {
+        let bytes = self.end(bins.end - 1);
+        SizeSlice { share: self.share(bytes), bytes, summary: self.summary(bins) }
+    }
+
+    /// The last of these bins, or as many as a supported 99th percentile needs.
+    fn edge(&self, bins: Range<usize>) -> Edge {
+        let from = |from: usize| {
+            let slice = self.slice(from..bins.end);
+            let shorter = if from == 0 { 0.0 } else { self.share(self.end(from - 1)) };
+            Edge { from_share: shorter, slice }
+        };
+        let known = |edge: &Edge| {
+            let p99 = edge.slice.summary.p99_slowdown.as_ref();
+            p99.is_some_and(|p99| p99.supported().is_some())
+        };
+        let narrow = bins.clone().skip(1).rev().map(from).find(known);
+        narrow.unwrap_or_else(|| from(bins.start))
+    }
+
+    /// The largest half, tenth and hundredth, where sizes can be told apart.
+    fn largest(&self, bins: usize) -> Vec<SizeSlice> {
+        let mut all: Vec<SizeSlice> = Vec::new();
+        for share in [0.5, 0.9, 0.99] {
+            let from = self.bins_to(share);
+            if from < bins && all.last().is_none_or(|last| last.bytes < self.end(from - 1)) {
+                let bytes = self.end(from - 1);
+                let share = 1.0 - self.share(bytes);
+                all.push(SizeSlice { share, bytes, summary: self.summary(from..bins) });
+            }
+        }
+        all
+    }
+
+    fn summary(&self, bins: Range<usize>) -> NetSummary {
+        let merged = |of: fn(&BinRecord) -> &Histogram| -> Vec<Histogram> {
+            let one = |report: &&Report| {
+                let mut all = Histogram::new();
+                report.bins[bins.clone()].iter().for_each(|bin| all.merge(of(bin)));
+                all
+            };
+            self.reports.iter().map(one).collect()
+        };
+        let latency = Pooled::new(merged(|bin| &bin.latency_ns), 1e-3);
+        let slowdown = Pooled::new(merged(|bin| &bin.slowdown), SLOWDOWN_UNIT);
+        let own = Pooled::new(merged(|bin| &bin.slowdown_own), SLOWDOWN_UNIT);
+        NetSummary {
+            summary: Summary {
+                samples: latency.all.count(),
+                mean_us: latency.mean(),
+                p50_us: latency.quantile(0.5),
+                p99_us: latency.quantile(0.99),
+                p999_us: latency.quantile(0.999),
+                p50_slowdown: slowdown.quantile(0.5),
+                p99_slowdown: slowdown.quantile(0.99),
+                p999_slowdown: slowdown.quantile(0.999),
+            },
+            p50_own: own.quantile(0.5),
+            p99_own: own.quantile(0.99),
+        }
+    }
+}
+
+/// A quantity over replications, and all together.
+struct Pooled {
+    each: Vec<Histogram>,
+    all: Histogram,
+    unit: f64,
+}
+
+impl Pooled {
+    fn new(each: Vec<Histogram>, unit: f64) -> Self {
+        let mut all = Histogram::new();
+        each.iter().for_each(|one| all.merge(one));
+        Pooled { each, all, unit }
+    }
+
+    fn quantile(&self, p: f64) -> Option<Quantile> {
+        let pooled = self.all.quantile(p)? as f64 * self.unit;
+        // A replication without such messages has nothing to say.
+        let own = |one: &Histogram| one.quantile(p).map(|value| value as f64 * self.unit);
+        let each: Vec<f64> = self.each.iter().filter_map(own).collect();
+        Some(Quantile::new(pooled, each, self.all.count(), p))
+    }
+
+    fn mean(&self) -> Option<Estimate> {
+        let of = |one: &Histogram| one.mean().map(|value| value * self.unit);
+        let each = self.each.iter().filter_map(of).collect();
+        Some(Estimate::new(of(&self.all)?, each))
+    }
+}

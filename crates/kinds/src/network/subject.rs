@@ -1,0 +1,341 @@
+//! A network as the subject of an experiment.
+
+use super::contestant::TransportPlan;
+use super::draw;
+use super::plan::NetworkPlan;
+use super::result::{Carried, NetSummary, SizeSlice};
+use super::run::{self, Replication};
+use super::scenario::{self, Scenario};
+use super::traffic::TrafficPlan;
+use cavy_lab::statistics::interval::Interval;
+use cavy_lab::trail::Trail;
+use cavy_report::model::{Panel, Table};
+use cavy_report::number::count;
+use cavy_study::draw::{Column, Curve};
+use cavy_study::experiment::Experiment;
+use cavy_study::objective::{self, Percentile, Quantity};
+use cavy_study::outcome::Outcome;
+use cavy_study::plan::{Files, PlanError};
+use cavy_study::point::{Manner, RunError};
+use cavy_study::subject::{
+    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+};
+
+const TEMPLATES: [Template; 2] = [
+    Template {
+        name: "network",
+        says: "message sizes on a network, five transports, an objective",
+        text: include_str!("templates/network.toml"),
+        files: &[],
+    },
+    Template {
+        name: "incast",
+        says: "how many answers may come at once, four transports",
+        text: include_str!("templates/incast.toml"),
+        files: &[],
+    },
+];
+
+/// The metric that is no percentile: payload that arrived, of answers where messages are questions.
+const GOODPUT: &str = "goodput_gbps";
+
+/// Whose percentile is bounded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Whose {
+    /// All messages'.
+    All,
+    /// This share of them, the smallest.
+    Smallest(f64),
+    /// This share of them, the largest.
+    Largest(f64),
+}
+
+/// Reads `smallest 50%` or `largest 1%`.
+fn whose_of(text: Option<&str>) -> Option<Whose> {
+    let Some(text) = text else { return Some(Whose::All) };
+    let (which, share) = text.trim().split_once(' ')?;
+    let per_cent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
+    let smallest = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0];
+    match which {
+        "smallest" if smallest.contains(&per_cent) => Some(Whose::Smallest(per_cent / 100.0)),
+        "largest" if [50.0, 10.0, 1.0].contains(&per_cent) => {
+            Some(Whose::Largest(per_cent / 100.0))
+        }
+        _ => None,
+    }
+}
+
+fn summary_of(result: &Carried, whose: Whose) -> Option<&NetSummary> {
+    match whose {
+        Whose::All => Some(&result.overall),
+        Whose::Smallest(share) => Some(&result.smallest_to(share)?.summary),
+        Whose::Largest(share) => {
+            let near = |slice: &&SizeSlice| (slice.share - share).abs();
+            let nearest = result.largest.iter().min_by(|a, b| near(a).total_cmp(&near(b)))?;
+            Some(&nearest.summary)
+        }
+    }
+}
+
+impl Subject for NetworkPlan {
+    const ABOUT: About = About {
+        name: "network",
+        says: "messages on a network, and the transports that carry them",
+        contestant: Noun { one: "transport", many: "transports" },
+        work: Noun { one: "message", many: "messages" },
+        replications: 3,
+        replications_reason: "a message costs dozens of packets; a replication of a loaded fabric takes \
+                              minutes",
+        own_run: true,
+        objectives: &[
+            "write it as `p99_slowdown <= 4 for smallest 50%`, `p99_us <= 200`, `goodput_gbps >= 9` or `stable`",
+            "percentiles are p50, p99, p999; quantities are us, slowdown",
+        ],
+        templates: &TEMPLATES,
+    };
+    type Scenario = Scenario;
+    type Replication = Replication;
+    type Data = Carried;
+
+    fn contestants(&self) -> Vec<(String, NetworkPlan)> {
+        let alone = |transport: &TransportPlan| NetworkPlan {
+            transports: vec![transport.clone()],
+            ..self.clone()
+        };
+        self.transports.iter().map(|transport| (transport.label(), alone(transport))).collect()
+    }
+    fn default_label(table: &toml::Value) -> Option<String> {
+        let transport: TransportPlan = table.clone().try_into().ok()?;
+        Some(transport.name().to_string())
+    }
+    fn forget_names(&mut self) {
+        for transport in &mut self.transports {
+            *transport.given_label() = None;
+        }
+    }
+    fn files(&self) -> Vec<&str> {
+        let of_phases = self.phases.iter().filter_map(|phase| phase.messages.as_ref());
+        let messages = self.messages.iter().chain(of_phases);
+        messages.flat_map(|m| [m.cdf.as_deref(), m.trace.as_deref()]).flatten().collect()
+    }
+    fn axis(&self) -> Option<Axis> {
+        if let TrafficPlan::Incast(own) = &self.traffic {
+            return Some(Axis {
+                key: "traffic.concurrent",
+                words: "questions at a time",
+                label: "questions at a time",
+                at: f64::from(own.concurrent),
+                least: 1.0,
+                greatest: 4096.0,
+                step: 1.0,
+                whole: true,
+                sense: Sense::Greatest,
+                searchable: true,
+            });
+        }
+        let open = self.traffic.arriving().is_some() && self.phases.is_empty();
+        open.then_some(Axis {
+            key: "load",
+            words: "load",
+            label: "offered load",
+            at: self.load,
+            least: 0.05,
+            greatest: 0.99,
+            step: 0.02,
+            whole: false,
+            sense: Sense::Greatest,
+            searchable: true,
+        })
+    }
+    fn check(&self) -> Result<(), PlanError> {
+        if !(self.load > 0.0 && self.load <= 2.0) {
+            return Err(PlanError::field("load", self.load, "above 0, at most 2")
+                .hint("0.8 means that messages, headers and grants fill 80 % of a host's link"));
+        }
+        Ok(())
+    }
+    fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String> {
+        if metric == GOODPUT {
+            return match whose {
+                None => Ok(()),
+                Some(whose) => Err(format!("is for `{whose}`, but goodput is of all messages")),
+            };
+        }
+        objective::percentile(metric)?;
+        match whose_of(whose) {
+            Some(_) => Ok(()),
+            None => Err(format!("is for `{}`", whose.unwrap_or(""))),
+        }
+    }
+    fn metric(outcome: &Outcome<Carried>, metric: &str, whose: Option<&str>) -> Option<f64> {
+        if metric == GOODPUT {
+            return Some(outcome.answers_gbps.unwrap_or(outcome.goodput_gbps));
+        }
+        let (percentile, quantity) = objective::percentile(metric).ok()?;
+        Some(summary_of(outcome, whose_of(whose)?)?.get(percentile, quantity)?.value)
+    }
+
+    fn scenario(&self, files: &Files) -> Result<Scenario, PlanError> {
+        scenario::scenario(self, files)
+    }
+    fn prepare(scenario: &mut Scenario, manner: &Manner) {
+        run::prepare(scenario, manner);
+    }
+    fn replicate(
+        scenario: &Scenario,
+        seed: u64,
+        _: u32,
+        manner: &Manner,
+    ) -> Result<Replication, RunError> {
+        run::replicate(scenario, seed, manner)
+    }
+    fn trail(replication: &Replication) -> &Trail {
+        &replication.report.trail
+    }
+    fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
+        run::summarize(scenario, runs)
+    }
+    fn precision(outcome: &Outcome<Carried>) -> Vec<(String, Option<Interval>)> {
+        let of = |(name, summary): (&str, &NetSummary), p: Percentile| {
+            // A percentile without support cannot converge, and must not keep the others waiting.
+            let known = summary.get(p, Quantity::Slowdown);
+            let interval = known.map_or(Interval::around(1.0, 0.0), |e| Interval {
+                estimate: e.value,
+                low: e.low,
+                high: e.high,
+            });
+            (format!("{} slowdown of {name} messages", p.title()), Some(interval))
+        };
+        let all = [("all", &outcome.overall), ("short", &outcome.short)];
+        all.into_iter()
+            .flat_map(|one| Percentile::ALL.into_iter().map(move |p| of(one, p)))
+            .collect()
+    }
+    fn effort(&self, files: &Files, replications: u32) -> Effort {
+        effort(self, files, replications)
+    }
+    fn too_much(&self, _: bool) -> TooMuch {
+        let cure =
+            "lower it, `run.replications`, the number of hosts or of points, or try `--quick`";
+        let (key, value) = match (&self.traffic, self.run.messages, self.run.duration_ms) {
+            (TrafficPlan::Echo(own), _, _) => ("traffic.repeats", own.repeats.to_string()),
+            (_, Some(messages), _) => ("run.messages", count(messages)),
+            (_, None, ms) => ("run.duration_ms", ms.unwrap_or(scenario::DURATION_MS).to_string()),
+        };
+        TooMuch { key, value, cure }
+    }
+
+    fn facts() -> Vec<(&'static str, &'static str)> {
+        vec![
+            ("load", "wire bytes of messages, headers and grants over the rate of a host's link"),
+            ("latency", "from submission to delivery; of a question, to the answer's"),
+            ("slowdown", "latency over the least that this network allows for the size"),
+            ("short", "the smallest half of the messages"),
+            ("intervals", "95 %, by sectioning over independent replications"),
+            ("percentiles", "given where 100 messages of all replications lie beyond"),
+            (
+                "unstable",
+                "the backlog of the second half is a fifth above that of the first, or packets or \
+                 messages pile up or fail",
+            ),
+        ]
+    }
+    fn columns(_: &Experiment<NetworkPlan>) -> Vec<Column<NetworkPlan>> {
+        draw::columns()
+    }
+    fn curves(experiment: &Experiment<NetworkPlan>, _: &str) -> Vec<Curve<NetworkPlan>> {
+        draw::curves(experiment)
+    }
+    fn panels(experiment: &Experiment<NetworkPlan>, variant: &str) -> Vec<Panel> {
+        draw::panels(experiment, variant)
+    }
+    fn tables(experiment: &Experiment<NetworkPlan>, variant: &str) -> Vec<Table> {
+        draw::tables(experiment, variant)
+    }
+    fn marks() -> Vec<Mark<Carried>> {
+        vec![
+            Mark {
+                head: "short p99 (x)",
+                of: |r| Some(r.short.p99_slowdown.as_ref()?.supported()?.value),
+            },
+            Mark { head: "largest queue (kB)", of: |r| Some(r.queue_max_bytes() as f64 / 1e3) },
+        ]
+    }
+    fn experiences(outcome: &Outcome<Carried>) -> Vec<Experience<'_>> {
+        let mut all = vec![experience("smallest half".to_string(), &outcome.short)];
+        // Of the largest the first slice is nearly all bytes already; the ends are told apart.
+        all.extend(outcome.largest.iter().skip(1).map(|slice| {
+            let per_cent = (slice.share * 1e2).round().max(1.0);
+            experience(format!("largest {per_cent} %"), &slice.summary)
+        }));
+        all
+    }
+    fn remarks(experiment: &Experiment<NetworkPlan>) -> Vec<String> {
+        let few = |r: &&Outcome<Carried>| {
+            r.short.p99_slowdown.as_ref().is_some_and(|q| q.supported().is_none())
+        };
+        let is_open = experiment.plan.traffic.arriving().is_some();
+        if is_open && experiment.results.iter().any(|r| few(&r)) {
+            return vec![
+                "Some points have fewer than 100 messages beyond the 99th percentile; raise \
+                 run.messages, run.duration_ms or run.replications."
+                    .to_string(),
+            ];
+        }
+        Vec::new()
+    }
+}
+
+/// What some messages experienced: the 99th percentile of slowdown, or the median where they are too few.
+fn experience(whose: String, summary: &NetSummary) -> Experience<'_> {
+    let of = |p: Percentile| (p.title(), summary.get(p, Quantity::Slowdown));
+    let values = [Percentile::P99, Percentile::P50].map(of).into();
+    Experience { whose, unit: "x", more_is_better: false, values }
+}
+
+/// Seconds of one core for a packet to cross a link, transports included.
+const HOP_S: f64 = 250e-9;
+/// Memory of the histograms of one replication's bins, and of what is under way, per host.
+const BINS_BYTES: f64 = 12.0 * 3.0 * 262_144.0;
+const HOST_BYTES: f64 = 60e3;
+
+fn effort(plan: &NetworkPlan, files: &Files, replications: u32) -> Effort {
+    // A file that has gone since the plan was checked is found when it is run.
+    let Ok(scenario) = scenario::scenario(plan, files) else { return Effort::default() };
+    let replications = f64::from(replications);
+    let seconds = scenario.setup.duration.as_ns() as f64 / 1e9;
+    let packets = |bytes: f64| (bytes / 1450.0).ceil() * 1.6;
+    let messages = scenario.rate_per_s * f64::from(scenario.senders) * seconds;
+    let mean: f64 = scenario.sizes.steps().map(|(size, p)| packets(f64::from(size)) * p).sum();
+    let ways = if scenario.demand.asks() { 2.0 } else { 1.0 };
+    let (messages, sent) = match &scenario.demand {
+        scenario::Demand::Open(_) => (messages, messages * mean * ways),
+        scenario::Demand::Phased(phases) => phases
+            .iter()
+            .map(|(open, length)| {
+                let each = |(size, p): (u32, f64)| packets(f64::from(size)) * p;
+                let mean: f64 = open.sizes.steps().map(each).sum();
+                let seconds = length.as_ns() as f64 / 1e9;
+                let count = open.rate_per_s * f64::from(scenario.senders) * seconds;
+                (count, count * mean * ways)
+            })
+            .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+        scenario::Demand::Incast(incast) => {
+            let answers = scenario.host_bits_per_s as f64 * seconds / 8.0;
+            let count = answers / f64::from(incast.answer_bytes);
+            (count, count * (packets(f64::from(incast.answer_bytes)) + 1.0))
+        }
+        scenario::Demand::Echo { sizes, repeats, .. } => {
+            let count = sizes.len() as f64 * f64::from(*repeats);
+            (count, count * mean * ways)
+        }
+    };
+    let alone: f64 =
+        scenario.own_sizes.iter().map(|&size| 4.0 * ways * packets(f64::from(size))).sum();
+    let hosts = f64::from(scenario.setup.network.topology.hosts());
+    Effort {
+        work: messages * replications,
+        core_s: (sent * replications + alone) * scenario.hops_mean * HOP_S,
+        memory_bytes: (BINS_BYTES + hosts * HOST_BYTES) * replications.min(16.0),
+    }
+}

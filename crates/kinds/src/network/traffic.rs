@@ -1,0 +1,141 @@
+//! Who sends to whom in a network plan, and when.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the gaps between messages of a host are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalsName {
+    /// Independent of each other.
+    #[default]
+    Poisson,
+    /// Almost equal, as the generator of the source's cluster measurements made them [homa 6].
+    NearPeriodic,
+}
+
+/// Messages that come whether or not earlier ones have arrived.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Arriving {
+    /// How gaps between messages are spread.
+    pub arrivals: ArrivalsName,
+    /// Standard deviation of near-periodic gaps over their mean, 0 to 0.57.
+    pub variation: f64,
+    /// Draw sizes so that short runs have the load they should have [homa 4.4].
+    pub stratified: bool,
+}
+
+impl Default for Arriving {
+    fn default() -> Self {
+        Arriving { arrivals: ArrivalsName::Poisson, variation: 0.01, stratified: true }
+    }
+}
+
+/// Questions that come whether or not earlier ones have been answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Asking {
+    /// How gaps between questions are spread.
+    pub arrivals: ArrivalsName,
+    /// Standard deviation of near-periodic gaps over their mean, 0 to 0.57.
+    pub variation: f64,
+    /// Draw sizes so that short runs have the load they should have [homa 4.4].
+    pub stratified: bool,
+    /// Hosts that ask; half of them when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<u32>,
+    /// Hosts that answer; all that do not ask when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub servers: Option<u32>,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        let Arriving { arrivals, variation, stratified } = Arriving::default();
+        Asking { arrivals, variation, stratified, clients: None, servers: None }
+    }
+}
+
+impl Asking {
+    /// How questions come.
+    pub fn arriving(&self) -> Arriving {
+        let Asking { arrivals, variation, stratified, .. } = *self;
+        Arriving { arrivals, variation, stratified }
+    }
+}
+
+/// One client that asks many at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Converging {
+    /// Questions under way at a time, 1 to 1000000.
+    pub concurrent: u32,
+    /// Length of a question.
+    #[serde(default = "default_question_bytes")]
+    pub question_bytes: u32,
+    /// Length of an answer.
+    #[serde(default = "default_answer_bytes")]
+    pub answer_bytes: u32,
+}
+
+fn default_question_bytes() -> u32 {
+    100
+}
+
+fn default_answer_bytes() -> u32 {
+    10_000
+}
+
+/// One client that asks one server, one question at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Echoing {
+    /// Sizes of questions, and of their answers.
+    pub sizes_bytes: Vec<u32>,
+    /// Questions of each size.
+    #[serde(default = "default_repeats")]
+    pub repeats: u32,
+}
+
+fn default_repeats() -> u32 {
+    100
+}
+
+/// Who sends to whom, and when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "pattern", rename_all = "snake_case")]
+pub enum TrafficPlan {
+    /// Every host to every other, one-way.
+    AllToAll(Arriving),
+    /// Every host always to the same other one, one-way.
+    Permutation(Arriving),
+    /// The first `clients` hosts ask the next `servers` hosts, which answer as much.
+    Rpc(Asking),
+    /// One client keeps `concurrent` questions under way to all other hosts.
+    Incast(Converging),
+    /// One client asks one server, one question at a time, `repeats` times for each of `sizes_bytes`.
+    Echo(Echoing),
+}
+
+impl Default for TrafficPlan {
+    fn default() -> Self {
+        TrafficPlan::AllToAll(Arriving::default())
+    }
+}
+
+impl TrafficPlan {
+    /// How messages come that wait for nobody; `None` for closed loops.
+    pub fn arriving(&self) -> Option<Arriving> {
+        match self {
+            TrafficPlan::AllToAll(own) | TrafficPlan::Permutation(own) => Some(own.clone()),
+            TrafficPlan::Rpc(own) => Some(own.arriving()),
+            TrafficPlan::Incast(_) | TrafficPlan::Echo(_) => None,
+        }
+    }
+
+    /// Are messages questions?
+    pub fn asks(&self) -> bool {
+        !matches!(self, TrafficPlan::AllToAll(_) | TrafficPlan::Permutation(_))
+    }
+}

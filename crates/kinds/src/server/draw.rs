@@ -1,0 +1,225 @@
+//! What is drawn of experiments on a server.
+
+use super::plan::ServerPlan;
+use super::result::{ServerResult, TimelineResult};
+use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series};
+use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
+use cavy_study::experiment::{BASE, Experiment};
+use cavy_study::objective::{Objective, Percentile, Quantity};
+
+/// What a panel shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Tail<'a> {
+    /// Percentile.
+    pub percentile: Percentile,
+    /// Latency or slowdown.
+    pub quantity: Quantity,
+    /// Type, or all requests.
+    pub kind: Option<&'a str>,
+}
+
+impl Tail<'_> {
+    /// 99.9th percentile slowdown of all requests.
+    pub const SLOWDOWN: Tail<'static> =
+        Tail { percentile: Percentile::P999, quantity: Quantity::Slowdown, kind: None };
+
+    fn label(&self) -> String {
+        let of = self.kind.map_or(String::new(), |kind| format!(" of {kind}"));
+        let what = match self.quantity {
+            Quantity::Us => "latency",
+            Quantity::Slowdown => "slowdown",
+        };
+        format!("{} {what}{of}", self.percentile.title())
+    }
+
+    /// The tail as a curve over what is swept.
+    fn curve(self, experiment: &Experiment<ServerPlan>, spread: Spread) -> Curve<ServerPlan> {
+        let Tail { percentile, quantity, kind } = self;
+        let name = kind.unwrap_or("all");
+        let kind = kind.map(str::to_string);
+        let of = move |result: &ServerResult| {
+            let estimate =
+                result.summary(kind.as_deref()).and_then(|s| s.get(percentile, quantity));
+            Drawn::of(estimate, spread, result.overall.samples)
+        };
+        Curve {
+            id: format!("{}-{}-{name}", percentile.name(), quantity.name()),
+            y: axis(&self.label(), quantity.unit(), Scale::Log),
+            of: Box::new(of),
+            rules: self.rules(experiment),
+        }
+    }
+
+    /// Objectives on this tail, as lines.
+    fn rules(&self, experiment: &Experiment<ServerPlan>) -> Vec<Rule> {
+        let metric = format!("{}_{}", self.percentile.name(), self.quantity.name());
+        let rule = |text: &String| match Objective::parse(text).ok()? {
+            Objective::Bound { metric: bounded, limit, whose, .. } => {
+                let whose = whose.as_deref().map(super::subject::type_name);
+                let same = bounded == metric && whose == self.kind;
+                same.then(|| Rule { label: format!("objective: {limit}"), y: limit })
+            }
+            Objective::Stable => None,
+        };
+        experiment.frame.objectives.iter().filter_map(rule).collect()
+    }
+}
+
+/// A tail of every policy of a variant over the first swept key.
+pub fn panel(
+    experiment: &Experiment<ServerPlan>,
+    variant: &str,
+    tail: Tail<'_>,
+    spread: Spread,
+) -> Option<Panel> {
+    draw::panel(experiment, variant, &tail.curve(experiment, spread))
+}
+
+/// Overall slowdown and the tail of every type, for each variant.
+pub fn panels(experiment: &Experiment<ServerPlan>, spread: Spread) -> Vec<Panel> {
+    let variants = experiment.variants();
+    variants.into_iter().flat_map(|variant| panels_of(experiment, variant, spread)).collect()
+}
+
+/// Overall slowdown and the tail of every type, for one variant.
+pub fn panels_of(experiment: &Experiment<ServerPlan>, variant: &str, spread: Spread) -> Vec<Panel> {
+    let curves = curves(experiment, variant, spread);
+    curves.iter().filter_map(|curve| draw::panel(experiment, variant, curve)).collect()
+}
+
+/// Overall slowdown and the tail of every type.
+pub fn curves(
+    experiment: &Experiment<ServerPlan>,
+    variant: &str,
+    spread: Spread,
+) -> Vec<Curve<ServerPlan>> {
+    let Some(first) = experiment.of_variant(variant).next() else { return Vec::new() };
+    let mut all = vec![Tail::SLOWDOWN.curve(experiment, spread)];
+    for kind in &first.types {
+        // The 99.9th percentile where any point has the samples for it, else the 99th.
+        let known = |result: &ServerResult| result.stable() && result.tail_us(&kind.name).is_some();
+        let percentile = match experiment.of_variant(variant).any(known) {
+            true => Percentile::P999,
+            false => Percentile::P99,
+        };
+        let tail = Tail { percentile, quantity: Quantity::Us, kind: Some(&kind.name) };
+        all.push(tail.curve(experiment, spread));
+    }
+    all
+}
+
+/// Columns of the table of points.
+pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
+    let mut all: Vec<Column<ServerPlan>> = Percentile::ALL
+        .into_iter()
+        .map(|percentile| {
+            Column::new(format!("{} slowdown", percentile.title()), move |result: &ServerResult| {
+                draw::cell(result, result.overall.get(percentile, Quantity::Slowdown))
+            })
+        })
+        .collect();
+    all.push(Column::new("mean (us)", |result: &ServerResult| {
+        draw::cell(result, result.overall.mean_us.as_ref())
+    }));
+    let types = experiment.results.first().map_or(&[][..], |result| &result.types);
+    all.extend(types.iter().map(|kind| {
+        let name = kind.name.clone();
+        Column::new(format!("{name} p99.9 (us)"), move |result: &ServerResult| {
+            draw::cell(result, result.tail_us(&name))
+        })
+    }));
+    all.push(Column::new("utilization", |result: &ServerResult| Cell::Number(result.utilization)));
+    all.push(Column::new("dropped", |result: &ServerResult| Cell::Number(result.dropped as f64)));
+    all.push(Column::new("reservation", |result: &ServerResult| {
+        Cell::Text(result.reservation.clone().unwrap_or_default())
+    }));
+    all
+}
+
+/// Latency and reservation over time, for all variants.
+pub fn timeline_panels(experiment: &Experiment<ServerPlan>) -> Vec<Panel> {
+    let variants = experiment.variants();
+    variants.into_iter().flat_map(|variant| timelines(experiment, variant)).collect()
+}
+
+/// Latency and reservation over time, for one variant.
+pub fn timelines(experiment: &Experiment<ServerPlan>, variant: &str) -> Vec<Panel> {
+    let mut all = Vec::new();
+    let time = || axis("time", "ms", Scale::Linear);
+    for result in experiment.of_variant(variant) {
+        let Some(timeline) = &result.timeline else { continue };
+        let names: Vec<&str> = result.types.iter().map(|t| t.name.as_str()).collect();
+        let policy = match result.variant.as_str() {
+            BASE => result.label.clone(),
+            variant => format!("{}, {variant}", result.label),
+        };
+        all.push(Panel {
+            id: format!("{}-{}-latency", result.variant, slug(&result.label)),
+            title: format!("{policy}: tail latency over time"),
+            x: time(),
+            y: axis("p99.9 latency in each bin", "us", Scale::Log),
+            series: latency_series(timeline, &names),
+            rules: Vec::new(),
+        });
+        if !timeline.changes.is_empty() {
+            all.push(Panel {
+                id: format!("{}-{}-reserved", result.variant, slug(&result.label)),
+                title: format!("{policy}: reserved workers over time"),
+                x: time(),
+                y: axis("reserved workers", "", Scale::Linear),
+                series: reserved_series(timeline, &names),
+                rules: Vec::new(),
+            });
+        }
+    }
+    all
+}
+
+fn latency_series(timeline: &TimelineResult, names: &[&str]) -> Vec<Series> {
+    let of = |kind: usize| {
+        timeline
+            .bins
+            .iter()
+            .map(|bin| Point {
+                x: bin.from_ms,
+                y: bin.tail_us[kind],
+                low: None,
+                high: None,
+                samples: bin.finished[kind],
+                stable: true,
+            })
+            .collect()
+    };
+    let series =
+        |(kind, name): (usize, &&str)| Series { label: (*name).to_string(), points: of(kind) };
+    names.iter().enumerate().map(series).collect()
+}
+
+/// Reserved workers as steps: a point before and after each change, and one at the end.
+fn reserved_series(timeline: &TimelineResult, names: &[&str]) -> Vec<Series> {
+    let end = timeline.bins.len() as f64 * timeline.bin_ms;
+    let dot = |x: f64, workers: u32| Point {
+        x,
+        y: Some(f64::from(workers)),
+        low: None,
+        high: None,
+        samples: 0,
+        stable: true,
+    };
+    let of = |kind: usize| {
+        let mut points = Vec::new();
+        let mut before = None;
+        for change in &timeline.changes {
+            if let Some(workers) = before {
+                points.push(dot(change.at_ms, workers));
+            }
+            points.push(dot(change.at_ms + 1e-6, change.reserved[kind]));
+            before = Some(change.reserved[kind]);
+        }
+        points.extend(before.map(|workers| dot(end, workers)));
+        points
+    };
+    let series =
+        |(kind, name): (usize, &&str)| Series { label: (*name).to_string(), points: of(kind) };
+    names.iter().enumerate().map(series).collect()
+}

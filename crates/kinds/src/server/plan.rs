@@ -1,0 +1,551 @@
+//! Plans for a server as they are written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Requests of several types on the workers of one server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerPlan {
+    /// Workers: cores, threads or slots that run one request each. 1 to 256.
+    pub workers: u16,
+    /// Offered load as a ratio of what the workers can do: arrival rate times mean service time over
+    /// the number of workers. Above 1 the plan runs and says `unstable`.
+    #[serde(default = "default_load")]
+    pub load: f64,
+    /// Network round trip in microseconds, added to every latency.
+    #[serde(default)]
+    pub round_trip_us: f64,
+    /// Requests that may wait in each queue; more are dropped.
+    #[serde(default = "default_queue_limit")]
+    pub queue_limit: u32,
+    /// The types of requests.
+    #[serde(default)]
+    pub types: Vec<TypePlan>,
+    /// How requests arrive.
+    #[serde(default)]
+    pub arrivals: ArrivalsPlan,
+    /// A recorded trace of whole requests instead of `types` and `arrivals`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TracePlan>,
+    /// A workload that changes over time: each phase overrides shares and service times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhasePlan>,
+    /// Share of requests whose type the classifier draws at random.
+    #[serde(default)]
+    pub mislabel_ratio: f64,
+    /// The policies to compare.
+    pub policies: Vec<Policy>,
+    /// How long a replication is.
+    #[serde(default)]
+    pub run: ServerRun,
+}
+
+fn default_load() -> f64 {
+    0.8
+}
+
+fn default_queue_limit() -> u32 {
+    4096
+}
+
+/// One type of request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypePlan {
+    /// Its name.
+    pub name: String,
+    /// Its share of all requests; the shares add up to 1.
+    pub share: f64,
+    /// How long a worker is busy with it.
+    pub service: ServicePlan,
+}
+
+/// A distribution of service times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    tag = "dist",
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    expecting = "a distribution such as { dist = \"exponential\", mean_us = 10 }"
+)]
+pub enum ServicePlan {
+    /// Always the same.
+    Constant {
+        /// The time.
+        us: f64,
+    },
+    /// Memoryless.
+    Exponential {
+        /// Mean.
+        mean_us: f64,
+    },
+    /// The logarithm is normal.
+    Lognormal {
+        /// Mean of the time itself.
+        mean_us: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+    /// One of two values.
+    Bimodal {
+        /// The short one.
+        short_us: f64,
+        /// The long one.
+        long_us: f64,
+        /// Share of the long one.
+        long_ratio: f64,
+    },
+    /// A power law.
+    Pareto {
+        /// Mean of the law before it is cut off at `max_us`.
+        mean_us: f64,
+        /// Tail index, above 1; the smaller the heavier the tail.
+        shape: f64,
+        /// Longer times do not occur.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_us: Option<f64>,
+    },
+    /// Anything between two values.
+    Uniform {
+        /// The least.
+        low_us: f64,
+        /// The most.
+        high_us: f64,
+    },
+    /// Weibull.
+    Weibull {
+        /// Mean.
+        mean_us: f64,
+        /// Shape; 1 is exponential, less has a heavier tail.
+        shape: f64,
+    },
+    /// Measured times, drawn with replacement from a CSV file.
+    Trace {
+        /// The file, relative to the plan.
+        file: String,
+        /// Name of the column.
+        column: String,
+        /// Unit of the column.
+        unit: Unit,
+    },
+}
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl Unit {
+    /// Nanoseconds in one of it.
+    pub fn ns(self) -> f64 {
+        match self {
+            Unit::Ns => 1.0,
+            Unit::Us => 1e3,
+            Unit::Ms => 1e6,
+            Unit::S => 1e9,
+        }
+    }
+}
+
+/// How requests arrive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(
+    tag = "process",
+    rename_all = "snake_case",
+    deny_unknown_fields,
+    expecting = "a process such as { process = \"poisson\" }"
+)]
+pub enum ArrivalsPlan {
+    /// Independently of each other, as from many users.
+    #[default]
+    Poisson,
+    /// At equal distances.
+    Constant,
+    /// Poisson at a rate that switches between bursts and lulls (MMPP).
+    Bursty {
+        /// Rate in a burst as a multiple of the mean rate, above 1.
+        peak_ratio: f64,
+        /// Share of time spent in bursts; `peak_ratio * burst_share` is at most 1.
+        burst_share: f64,
+        /// Mean length of a burst in milliseconds.
+        mean_burst_ms: f64,
+    },
+}
+
+/// A trace of whole requests in a CSV file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TracePlan {
+    /// The file, relative to the plan.
+    pub file: String,
+    /// Column of arrival times, ascending.
+    pub time: String,
+    /// Column of type names.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Column of service times.
+    pub service: String,
+    /// Unit of both time columns.
+    pub unit: Unit,
+}
+
+/// A stretch of time with its own mix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PhasePlan {
+    /// How long it lasts, in milliseconds.
+    pub duration_ms: f64,
+    /// Offered load of this phase; the plan's when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+    /// Shares by type name; a type not named has none.
+    pub share: BTreeMap<String, f64>,
+    /// Constant service times in microseconds by type name; a type not named keeps its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub service_us: BTreeMap<String, f64>,
+}
+
+/// Declares the structs of policies: each has the keys that all have, then its own.
+macro_rules! policies {
+    ($($(#[$about:meta])* $name:ident { $($(#[$says:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            /// Name in tables and plots; the policy's own when absent. Must differ from the others'.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub label: Option<String>,
+            /// Extra worker time of every request, microseconds.
+            #[serde(default)]
+            pub per_request_us: f64,
+            /// Serial dispatcher time of every request, microseconds.
+            #[serde(default)]
+            pub dispatch_us: f64,
+            /// Extra service time of each type as a ratio, by type name: 0.2 makes it a fifth longer.
+            #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+            pub service_tax_ratio: BTreeMap<String, f64>,
+            $($(#[$says])* pub $field: $type,)*
+        }
+
+        impl $name {
+            fn shared(&self) -> Shared<'_> {
+                Shared {
+                    label: self.label.as_deref(),
+                    per_request_us: self.per_request_us,
+                    dispatch_us: self.dispatch_us,
+                    service_tax_ratio: &self.service_tax_ratio,
+                }
+            }
+        }
+    )*};
+}
+
+/// What every policy has beside its own keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<'a> {
+    /// The label it was given.
+    pub label: Option<&'a str>,
+    /// Extra worker time of every request, microseconds.
+    pub per_request_us: f64,
+    /// Serial dispatcher time of every request, microseconds.
+    pub dispatch_us: f64,
+    /// Extra service time of each type as a ratio, by type name.
+    pub service_tax_ratio: &'a BTreeMap<String, f64>,
+}
+
+policies! {
+    /// A policy without keys of its own.
+    Plain {}
+    /// A queue per worker.
+    Queues {
+        /// Which queue a request joins; round robin when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steering: Option<SteeringPlan>,
+        /// Flows behind `steering = "flows"`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flows: Option<u16>,
+    }
+    /// A queue per worker; idle workers steal.
+    Stealing {
+        /// Which queue a request joins; round robin when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        steering: Option<SteeringPlan>,
+        /// Flows behind `steering = "flows"`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flows: Option<u16>,
+        /// Extra worker time of a stolen request, microseconds.
+        #[serde(default)]
+        steal_us: f64,
+    }
+    /// The earliest deadline first.
+    Edf {
+        /// Relative deadlines in microseconds by type name.
+        deadlines_us: BTreeMap<String, f64>,
+    }
+    /// Cycle stealing.
+    Cscq {
+        /// Workers that prefer the first type.
+        #[serde(default = "one")]
+        short_workers: u16,
+    }
+    /// Time slices with preemption.
+    TimeSharing {
+        /// Length of a slice, microseconds.
+        #[serde(default = "default_slice_us")]
+        slice_us: f64,
+        /// Worker time lost at each preemption, microseconds.
+        #[serde(default)]
+        preemption_us: f64,
+        /// One queue, or one per type; single when absent.
+        #[serde(default)]
+        queues: QueuesPlan,
+    }
+    /// Every request at once, cores shared equally.
+    ProcessorSharing {
+        /// Requests at once.
+        #[serde(default = "default_slots")]
+        slots: u16,
+    }
+    /// DARC: reserved workers that follow the measured mix.
+    Darc {
+        /// Relative distance within which types share a group; 0.2.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delta: Option<f64>,
+        /// Completions a profiling window needs; 50 000.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        window: Option<u64>,
+        /// Queueing delay, in multiples of a type's mean, that calls for an evaluation; 10.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        delay_factor: Option<u64>,
+        /// Relative change of demand that calls for a new reservation; 0.1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        change_threshold: Option<f64>,
+        /// Constant taken off measured worker time, microseconds; 0.23.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        correction_us: Option<f64>,
+        /// Start from the plan's means and shares instead of profiling first.
+        #[serde(default)]
+        hinted: bool,
+        /// Order within a group; by type.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        group_order: Option<GroupOrderPlan>,
+        /// Estimator of mean service times; window.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        estimator: Option<EstimatorPlan>,
+        /// Weight of the newest sample under `estimator = "weighted"`; 0.001.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        estimator_weight: Option<f64>,
+        /// Share out workers by the whole time a request holds one.
+        #[serde(default)]
+        by_occupancy: bool,
+        /// Judge a change by the window after the one in which it was noticed.
+        #[serde(default)]
+        discard_straddling: bool,
+        /// Change only beyond so many standard errors; off when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guard_z: Option<f64>,
+        /// How many workers each group gets; demand.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sizing: Option<SizingPlan>,
+    }
+    /// DARC with a reservation that is given; one of both keys.
+    DarcStatic {
+        /// Workers reserved to the first type.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<u16>,
+        /// Groups of types, shortest first, with the workers reserved to them; the last group has all
+        /// that remain.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        groups: Option<Vec<GroupPlan>>,
+    }
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn default_slice_us() -> f64 {
+    5.0
+}
+
+fn default_slots() -> u16 {
+    4096
+}
+
+/// A policy, what it costs, and its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "policy", rename_all = "snake_case")]
+pub enum Policy {
+    /// One queue, any worker.
+    CFcfs(Plain),
+    /// A queue per worker.
+    DFcfs(Queues),
+    /// A queue per worker; idle workers steal (Shenango).
+    Stealing(Stealing),
+    /// Types in the order of the plan, no preemption.
+    FixedPriority(Plain),
+    /// The type with the shortest measured mean first.
+    Sjf(Plain),
+    /// The earliest deadline first.
+    Edf(Edf),
+    /// Cycle stealing: `short_workers` prefer the first type.
+    Cscq(Cscq),
+    /// Time slices of `slice_us` with preemption (Shinjuku).
+    TimeSharing(TimeSharing),
+    /// Every request at once, cores shared equally.
+    ProcessorSharing(ProcessorSharing),
+    /// DARC: reserved workers that follow the measured mix.
+    Darc(Darc),
+    /// DARC with a reservation that is given: `reserved` or `groups`.
+    DarcStatic(DarcStatic),
+}
+
+impl Policy {
+    /// What every policy has.
+    pub fn shared(&self) -> Shared<'_> {
+        match self {
+            Policy::CFcfs(plan) | Policy::FixedPriority(plan) | Policy::Sjf(plan) => plan.shared(),
+            Policy::DFcfs(plan) => plan.shared(),
+            Policy::Stealing(plan) => plan.shared(),
+            Policy::Edf(plan) => plan.shared(),
+            Policy::Cscq(plan) => plan.shared(),
+            Policy::TimeSharing(plan) => plan.shared(),
+            Policy::ProcessorSharing(plan) => plan.shared(),
+            Policy::Darc(plan) => plan.shared(),
+            Policy::DarcStatic(plan) => plan.shared(),
+        }
+    }
+
+    /// Name in tables and plots.
+    pub fn label(&self) -> String {
+        let name = match self {
+            Policy::CFcfs(_) => "c-FCFS",
+            Policy::DFcfs(_) => "d-FCFS",
+            Policy::Stealing(_) => "stealing",
+            Policy::FixedPriority(_) => "fixed priority",
+            Policy::Sjf(_) => "SJF",
+            Policy::Edf(_) => "EDF",
+            Policy::Cscq(_) => "CSCQ",
+            Policy::TimeSharing(_) => "time sharing",
+            Policy::ProcessorSharing(_) => "processor sharing",
+            Policy::Darc(_) => "DARC",
+            Policy::DarcStatic(_) => "DARC-static",
+        };
+        self.shared().label.unwrap_or(name).to_string()
+    }
+
+    /// Forgets the label it was given.
+    pub fn forget_label(&mut self) {
+        let label = match self {
+            Policy::CFcfs(plan) | Policy::FixedPriority(plan) | Policy::Sjf(plan) => {
+                &mut plan.label
+            }
+            Policy::DFcfs(plan) => &mut plan.label,
+            Policy::Stealing(plan) => &mut plan.label,
+            Policy::Edf(plan) => &mut plan.label,
+            Policy::Cscq(plan) => &mut plan.label,
+            Policy::TimeSharing(plan) => &mut plan.label,
+            Policy::ProcessorSharing(plan) => &mut plan.label,
+            Policy::Darc(plan) => &mut plan.label,
+            Policy::DarcStatic(plan) => &mut plan.label,
+        };
+        *label = None;
+    }
+}
+
+/// Which queue a request joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SteeringPlan {
+    /// In turn.
+    RoundRobin,
+    /// At random.
+    Random,
+    /// By flow, with `flows` flows.
+    Flows,
+}
+
+/// Queues of a time-sharing server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QueuesPlan {
+    /// One for all types.
+    #[default]
+    Single,
+    /// One for each type, with an objective of ten times its mean service time.
+    PerType,
+}
+
+/// Types that share reserved workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GroupPlan {
+    /// Names of its types, the shortest first.
+    pub types: Vec<String>,
+    /// Workers reserved to them.
+    pub workers: u16,
+}
+
+/// Order within a group of types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupOrderPlan {
+    /// The shorter type first.
+    ByType,
+    /// First come first served.
+    Fcfs,
+}
+
+/// Estimators of mean service time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EstimatorPlan {
+    /// Sums over the window.
+    Window,
+    /// Exponentially weighted.
+    Weighted,
+    /// The artifact's truncating integer mean: a defect, for comparison only.
+    Truncated,
+}
+
+/// Rules that size reservations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SizingPlan {
+    /// By share of the work.
+    Demand,
+    /// By measured load and an objective.
+    LoadAware,
+    /// By rehearsing the last requests.
+    Rehearsed,
+}
+
+/// How long a replication is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerRun {
+    /// Requests of each replication.
+    pub requests: u64,
+    /// Requests at most for one point when `precision_ratio` is set.
+    pub requests_max: u64,
+    /// Record latency in bins of this many milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline_ms: Option<f64>,
+}
+
+impl Default for ServerRun {
+    fn default() -> Self {
+        ServerRun { requests: 400_000, requests_max: 1_000_000_000, timeline_ms: None }
+    }
+}

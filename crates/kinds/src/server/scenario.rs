@@ -1,0 +1,556 @@
+//! From a plan to what a world runs: types, workload, policy, costs. Checks everything on the way.
+
+use super::plan::{
+    ArrivalsPlan, Darc, DarcStatic, EstimatorPlan, GroupOrderPlan, Policy as PolicyPlan,
+    QueuesPlan, ServerPlan, ServicePlan, SizingPlan, SteeringPlan,
+};
+use super::trace;
+use cavy_core::Span;
+use cavy_core::family::cpu::Kind;
+use cavy_lab::cpu::{Cores, Costs};
+use cavy_sched::darc::profile::Estimator;
+use cavy_sched::darc::rehearsal::Terms;
+use cavy_sched::darc::sizing::{Objective as SizingObjective, Sizing};
+use cavy_sched::darc::{self, GroupOrder};
+use cavy_sched::distributed::Steering;
+use cavy_sched::{Policy, TypeHint};
+use cavy_study::plan::{Files, PlanError, nearest};
+use cavy_workload::arrivals::Arrivals;
+use cavy_workload::mix::{Mix, Type};
+use cavy_workload::service::Service;
+use cavy_workload::source::{Phase, Request, Source, Workload};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Everything one run needs, apart from its seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Names of the types.
+    pub names: Vec<String>,
+    /// Mean service time of each type in ns, by which slowdown is computed ([persephone 4.3]).
+    pub nominal_ns: Vec<f64>,
+    /// Mean and share of each type, for policies that start from hints.
+    pub hints: Vec<TypeHint>,
+    /// Offered rate in requests per second.
+    pub rate_per_s: f64,
+    /// The policy.
+    pub policy: Policy,
+    /// Workers the policy schedules.
+    pub workers: u16,
+    /// Slots the world offers: workers, or more when cores are shared.
+    pub slots: u16,
+    /// Who computes.
+    pub cores: Cores,
+    /// What scheduling costs.
+    pub costs: Costs,
+    /// Entries of each queue.
+    pub queue_limit: u32,
+    /// Requests of one run.
+    pub requests: u64,
+    /// Width of the bins of a timeline.
+    pub timeline: Option<Span>,
+    arrivals: Feed,
+}
+
+#[derive(Clone, Debug)]
+enum Feed {
+    Drawn(Box<Workload>),
+    Recorded(Arc<[Request]>),
+}
+
+impl Scenario {
+    /// The requests of one run.
+    pub fn source(&self, seed: u64) -> Source {
+        match &self.arrivals {
+            Feed::Drawn(workload) => Source::new(workload, seed),
+            Feed::Recorded(requests) => Source::recorded(requests.clone()),
+        }
+    }
+}
+
+/// Checks the numbers of a plan that no scenario reads.
+pub fn check(plan: &ServerPlan) -> Result<(), PlanError> {
+    if plan.workers == 0 || plan.workers > cavy_sched::workers::WORKERS_MAX {
+        return Err(PlanError::field("workers", plan.workers, "1 to 256")
+            .hint("a worker is a core, thread or slot that runs one request at a time"));
+    }
+    positive("load", plan.load)?;
+    if plan.load > 100.0 {
+        return Err(PlanError::field("load", plan.load, "a ratio of capacity, at most 100")
+            .hint("0.9 means 90 % of what the workers can do"));
+    }
+    time("round_trip_us", plan.round_trip_us)?;
+    ratio("mislabel_ratio", plan.mislabel_ratio)?;
+    if plan.queue_limit == 0 {
+        return Err(PlanError::field("queue_limit", 0, "at least 1"));
+    }
+    if plan.run.requests < 100 {
+        return Err(PlanError::field("run.requests", plan.run.requests, "at least 100"));
+    }
+    Ok(())
+}
+
+/// Can there be requests of this type? A trace names its types itself.
+pub(super) fn has_type(plan: &ServerPlan, name: &str) -> bool {
+    plan.trace.is_some() || plan.types.iter().any(|t| t.name == name)
+}
+
+fn check_type_name(plan: &ServerPlan, name: &str, field: &str) -> Result<(), PlanError> {
+    if has_type(plan, name) {
+        return Ok(());
+    }
+    let known: Vec<&str> = plan.types.iter().map(|t| t.name.as_str()).collect();
+    let mut wrong = PlanError::text(format!("`{field}` names the unknown type `{name}`"));
+    if let Some(near) = nearest(name, known.iter().copied()) {
+        wrong = wrong.hint(format!("did you mean `{near}`?"));
+    }
+    Err(wrong.hint(format!("types are: {}", known.join(", "))))
+}
+
+fn positive(field: &str, value: f64) -> Result<f64, PlanError> {
+    if value.is_finite() && value > 0.0 {
+        Ok(value)
+    } else {
+        Err(PlanError::field(field, value, "a number above 0"))
+    }
+}
+
+fn ratio(field: &str, value: f64) -> Result<f64, PlanError> {
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err(PlanError::field(field, value, "between 0 and 1"))
+    }
+}
+
+/// The longest time a plan may name: an hour.
+const TIME_MAX_US: f64 = 3.6e9;
+
+fn time(field: &str, us: f64) -> Result<Span, PlanError> {
+    if !(0.0..=TIME_MAX_US).contains(&us) {
+        return Err(PlanError::field(field, us, "a time in microseconds from 0 to 3.6e9"));
+    }
+    Span::try_from_us(us).ok_or_else(|| PlanError::field(field, us, "a time in microseconds"))
+}
+
+fn time_above_zero(field: &str, us: f64) -> Result<Span, PlanError> {
+    let span = time(field, us)?;
+    if span.is_zero() {
+        return Err(PlanError::field(field, us, "at least 0.001 (one nanosecond)"));
+    }
+    Ok(span)
+}
+
+/// Builds what `plan`, which names exactly one policy, asks for. It may name some of `files`.
+pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError> {
+    let policy_plan = &plan.policies[0];
+    let label = policy_plan.label();
+    let shared = policy_plan.shared();
+    let tax = &Tax { label: &label, ratios: shared.service_tax_ratio };
+    let nothing = BTreeMap::new();
+    let untaxed_by = Tax { label: &label, ratios: &nothing };
+    let (names, services, shares, recorded) = match &plan.trace {
+        Some(recorded) => {
+            let trace = trace::requests(recorded, files)?;
+            let services = trace.services();
+            (trace.names, services, trace.shares, Some(trace.requests))
+        }
+        None => {
+            let services = services_of(plan, tax, files)?;
+            let names = plan.types.iter().map(|t| t.name.clone()).collect();
+            (names, services, plan.types.iter().map(|t| t.share).collect(), None)
+        }
+    };
+    let untaxed: Vec<f64> = match recorded {
+        Some(_) => services.iter().map(Service::mean_ns).collect(),
+        None => services_of(plan, &untaxed_by, files)?.iter().map(Service::mean_ns).collect(),
+    };
+    let hints = services
+        .iter()
+        .zip(&shares)
+        .map(|(service, &ratio)| TypeHint {
+            mean: Span::from_ns(service.mean_ns().round() as u64),
+            ratio,
+        })
+        .collect::<Vec<_>>();
+    let mean_ns: f64 = untaxed.iter().zip(&shares).map(|(mean, share)| mean * share).sum();
+    let rate_per_s = plan.load * f64::from(plan.workers) * 1e9 / mean_ns;
+    let (arrivals, requests) = match recorded {
+        Some(requests) => {
+            let requests = scale_trace(&requests, plan.load, plan.workers, mean_ns);
+            let count = requests.len() as u64;
+            (Feed::Recorded(requests), count.min(plan.run.requests))
+        }
+        None => {
+            let workload = workload(plan, &names, &services, mean_ns)?;
+            let requests = plan.run.requests.min(expected_requests(&workload));
+            (Feed::Drawn(Box::new(workload)), requests)
+        }
+    };
+    let timeline =
+        plan.run.timeline_ms.map(|ms| time_above_zero("run.timeline_ms", ms * 1e3)).transpose()?;
+    let policy = policy(policy_plan, &names, &hints)?;
+    cavy_sched::build(&policy, plan.workers, &hints, 1)
+        .map_err(|error| PlanError::text(format!("policy `{label}`: {error}")))?;
+    let (slots, cores) = match policy {
+        Policy::ProcessorSharing { slots } => (slots, Cores::Shared(plan.workers)),
+        _ => (plan.workers, Cores::Own),
+    };
+    let costs = Costs {
+        per_request: time(&of(&label, "per_request_us"), shared.per_request_us)?,
+        dispatch: time(&of(&label, "dispatch_us"), shared.dispatch_us)?,
+        preemption: match policy_plan {
+            PolicyPlan::TimeSharing(own) => time(&of(&label, "preemption_us"), own.preemption_us)?,
+            _ => Span::ZERO,
+        },
+        steal: match policy_plan {
+            PolicyPlan::Stealing(own) => time(&of(&label, "steal_us"), own.steal_us)?,
+            _ => Span::ZERO,
+        },
+        round_trip: time("round_trip_us", plan.round_trip_us)?,
+    };
+    Ok(Scenario {
+        names,
+        nominal_ns: untaxed,
+        hints,
+        rate_per_s,
+        policy,
+        workers: plan.workers,
+        slots,
+        cores,
+        costs,
+        queue_limit: plan.queue_limit,
+        requests,
+        timeline,
+        arrivals,
+    })
+}
+
+fn of(label: &str, field: &str) -> String {
+    format!("policies.{label}.{field}")
+}
+
+/// Stretches the arrival times of a trace so that its load is `load`.
+fn scale_trace(requests: &[Request], load: f64, workers: u16, mean_ns: f64) -> Arc<[Request]> {
+    let (Some(first), Some(last)) = (requests.first(), requests.last()) else {
+        return Arc::from([]);
+    };
+    let recorded_ns = last.at.since(first.at).as_ns() as f64;
+    let wanted_ns = requests.len() as f64 * mean_ns / (load * f64::from(workers));
+    let factor = if recorded_ns > 0.0 { wanted_ns / recorded_ns } else { 1.0 };
+    requests
+        .iter()
+        .map(|request| {
+            let at = (request.at.since(first.at).as_ns() as f64 * factor).round() as u64;
+            Request { at: cavy_core::Instant::from_ns(at), ..*request }
+        })
+        .collect()
+}
+
+/// What a policy adds to service times.
+struct Tax<'a> {
+    label: &'a str,
+    ratios: &'a BTreeMap<String, f64>,
+}
+
+/// Service laws of all types, with the policy's tax on them.
+fn services_of(plan: &ServerPlan, tax: &Tax<'_>, files: &Files) -> Result<Vec<Service>, PlanError> {
+    if plan.types.is_empty() {
+        return Err(PlanError::text("`types` is empty; a plan needs types of requests or a trace")
+            .hint("add `[[types]]` with `name`, `share` and `service`"));
+    }
+    let mut names = std::collections::BTreeSet::new();
+    for kind in &plan.types {
+        if !names.insert(kind.name.as_str()) {
+            return Err(PlanError::text(format!("two types are called `{}`", kind.name)));
+        }
+        if !kind.share.is_finite() || kind.share < 0.0 {
+            let field = format!("types.{}.share", kind.name);
+            return Err(PlanError::field(field, kind.share, "a number from 0 to 1"));
+        }
+    }
+    let total: f64 = plan.types.iter().map(|t| t.share).sum();
+    if (total - 1.0).abs() > 1e-6 {
+        let each: Vec<String> =
+            plan.types.iter().map(|t| format!("{} {}", t.name, t.share)).collect();
+        return Err(PlanError::text(format!("the shares of `types` add up to {total}, not 1"))
+            .hint(format!("they are: {}", each.join(", "))));
+    }
+    for name in tax.ratios.keys() {
+        check_type_name(plan, name, &of(tax.label, "service_tax_ratio"))?;
+    }
+    plan.types
+        .iter()
+        .map(|kind| {
+            let ratio = tax.ratios.get(&kind.name).copied().unwrap_or(0.0);
+            if !(0.0..=100.0).contains(&ratio) {
+                let field = of(tax.label, &format!("service_tax_ratio.{}", kind.name));
+                return Err(PlanError::field(field, ratio, "0 to 100"));
+            }
+            service(&kind.service, &format!("types.{}.service", kind.name), 1.0 + ratio, files)
+        })
+        .collect()
+}
+
+fn service(
+    plan: &ServicePlan,
+    field: &str,
+    factor: f64,
+    files: &Files,
+) -> Result<Service, PlanError> {
+    let ns = |name: &str, us: f64| {
+        time_above_zero(&format!("{field}.{name}"), us)
+            .map(|span| (span.as_ns() as f64 * factor).round() as u64)
+    };
+    let mean = |name: &str, us: f64| {
+        time_above_zero(&format!("{field}.{name}"), us).map(|_| us * 1e3 * factor)
+    };
+    let service = match plan {
+        ServicePlan::Constant { us } => Service::Constant { ns: ns("us", *us)? },
+        ServicePlan::Exponential { mean_us } => {
+            Service::Exponential { mean_ns: mean("mean_us", *mean_us)? }
+        }
+        ServicePlan::Lognormal { mean_us, sigma } => {
+            Service::LogNormal { mean_ns: mean("mean_us", *mean_us)?, sigma: *sigma }
+        }
+        ServicePlan::Bimodal { short_us, long_us, long_ratio } => Service::Bimodal {
+            short_ns: ns("short_us", *short_us)?,
+            long_ns: ns("long_us", *long_us)?,
+            long_ratio: *long_ratio,
+        },
+        ServicePlan::Pareto { mean_us, shape, max_us } => Service::Pareto {
+            mean_ns: mean("mean_us", *mean_us)?,
+            shape: *shape,
+            max_ns: max_us.map(|us| ns("max_us", us)).transpose()?,
+        },
+        ServicePlan::Uniform { low_us, high_us } => {
+            Service::Uniform { low_ns: ns("low_us", *low_us)?, high_ns: ns("high_us", *high_us)? }
+        }
+        ServicePlan::Weibull { mean_us, shape } => {
+            Service::Weibull { mean_ns: mean("mean_us", *mean_us)?, shape: *shape }
+        }
+        ServicePlan::Trace { file, column, unit } => {
+            let times = trace::column(files, file, column, *unit)?;
+            Service::Empirical(
+                times.iter().map(|&ns| ((ns as f64 * factor).round() as u64).max(1)).collect(),
+            )
+        }
+    };
+    service.check().map_err(|error| PlanError::text(format!("`{field}`: {error}")))?;
+    Ok(service)
+}
+
+fn arrivals(plan: &ArrivalsPlan) -> Result<Arrivals, PlanError> {
+    let arrivals = match plan {
+        ArrivalsPlan::Poisson => Arrivals::Poisson,
+        ArrivalsPlan::Constant => Arrivals::Constant,
+        ArrivalsPlan::Bursty { peak_ratio, burst_share, mean_burst_ms } => Arrivals::Bursty {
+            peak_ratio: *peak_ratio,
+            burst_share: *burst_share,
+            mean_burst_ns: mean_burst_ms * 1e6,
+        },
+    };
+    arrivals.check().map_err(|error| PlanError::text(format!("`arrivals`: {error}")))?;
+    Ok(arrivals)
+}
+
+fn workload(
+    plan: &ServerPlan,
+    names: &[String],
+    services: &[Service],
+    mean_ns: f64,
+) -> Result<Workload, PlanError> {
+    let arrivals = arrivals(&plan.arrivals)?;
+    let rate = |load: f64, mean_ns: f64| load * f64::from(plan.workers) * 1e9 / mean_ns;
+    let mix = |types: Vec<Type>| {
+        Mix::new(types).map_err(|error| PlanError::text(format!("`types`: {error}")))
+    };
+    let phases = if plan.phases.is_empty() {
+        let types = services
+            .iter()
+            .zip(&plan.types)
+            .map(|(service, kind)| Type { share: kind.share, service: service.clone() })
+            .collect();
+        let rate_per_s = rate(plan.load, mean_ns);
+        vec![Phase { mix: mix(types)?, arrivals, rate_per_s, duration: None }]
+    } else {
+        let mut phases = Vec::new();
+        for (index, phase) in plan.phases.iter().enumerate() {
+            let field = |name: &str| format!("phases.{index}.{name}");
+            for name in phase.share.keys().chain(phase.service_us.keys()) {
+                check_type_name(plan, name, &field("share"))?;
+            }
+            let mut types = Vec::new();
+            for (name, service) in names.iter().zip(services) {
+                let share = phase.share.get(name).copied().unwrap_or(0.0);
+                let service = match phase.service_us.get(name) {
+                    Some(&us) => {
+                        let ns = time_above_zero(&field(&format!("service_us.{name}")), us)?;
+                        Service::Constant { ns: ns.as_ns() }
+                    }
+                    None => service.clone(),
+                };
+                types.push(Type { share, service });
+            }
+            let total: f64 = types.iter().map(|t| t.share).sum();
+            if (total - 1.0).abs() > 1e-6 {
+                let message =
+                    format!("the shares of `{}` add up to {total}, not 1", field("share"));
+                return Err(PlanError::text(message));
+            }
+            let mix = mix(types)?;
+            let load = positive(&field("load"), phase.load.unwrap_or(plan.load))?;
+            let rate_per_s = rate(load, mix.mean_ns());
+            let duration = time_above_zero(&field("duration_ms"), phase.duration_ms * 1e3)?;
+            phases.push(Phase { mix, arrivals, rate_per_s, duration: Some(duration) });
+        }
+        phases
+    };
+    Workload::new(phases, plan.mislabel_ratio)
+        .map_err(|error| PlanError::text(format!("the workload: {error}")))
+}
+
+/// Requests of a workload that ends, with room for five standard deviations of a Poisson count.
+fn expected_requests(workload: &Workload) -> u64 {
+    let mut total = 0.0;
+    for phase in workload.phases() {
+        match phase.duration {
+            Some(duration) => total += phase.rate_per_s * duration.as_ns() as f64 / 1e9,
+            None => return u64::MAX,
+        }
+    }
+    (total + 5.0 * total.sqrt() + 100.0) as u64
+}
+
+fn steering(
+    label: &str,
+    steering: Option<SteeringPlan>,
+    flows: Option<u16>,
+) -> Result<Steering, PlanError> {
+    Ok(match steering.unwrap_or(SteeringPlan::RoundRobin) {
+        SteeringPlan::RoundRobin => Steering::RoundRobin,
+        SteeringPlan::Random => Steering::Random,
+        SteeringPlan::Flows => match flows {
+            Some(flows) if flows > 0 => Steering::Flows(flows),
+            other => {
+                let value = other.map_or("missing".to_string(), |flows| flows.to_string());
+                return Err(PlanError::field(of(label, "flows"), value, "at least 1"));
+            }
+        },
+    })
+}
+
+fn policy(plan: &PolicyPlan, names: &[String], hints: &[TypeHint]) -> Result<Policy, PlanError> {
+    let label = plan.label();
+    let per_type = |times: &BTreeMap<String, f64>, field: &str| {
+        names
+            .iter()
+            .map(|name| match times.get(name) {
+                Some(&us) => time_above_zero(&of(&label, &format!("{field}.{name}")), us),
+                None => Err(PlanError::field(
+                    of(&label, field),
+                    format!("without `{name}`"),
+                    "given for every type",
+                )),
+            })
+            .collect::<Result<Vec<Span>, _>>()
+    };
+    Ok(match plan {
+        PolicyPlan::CFcfs(_) => Policy::CentralFcfs,
+        PolicyPlan::DFcfs(own) => {
+            Policy::DistributedFcfs { steering: steering(&label, own.steering, own.flows)? }
+        }
+        PolicyPlan::Stealing(own) => {
+            Policy::Stealing { steering: steering(&label, own.steering, own.flows)? }
+        }
+        PolicyPlan::FixedPriority(_) => Policy::FixedPriority,
+        PolicyPlan::Sjf(_) => Policy::ShortestFirst,
+        PolicyPlan::Edf(own) => {
+            Policy::EarliestDeadline { deadlines: per_type(&own.deadlines_us, "deadlines_us")? }
+        }
+        PolicyPlan::Cscq(own) => Policy::CycleStealing { short_workers: own.short_workers },
+        PolicyPlan::TimeSharing(own) => {
+            let slice = time_above_zero(&of(&label, "slice_us"), own.slice_us)?;
+            match own.queues {
+                QueuesPlan::Single => Policy::SlicedSingle { slice },
+                QueuesPlan::PerType => Policy::SlicedMulti {
+                    slice,
+                    objectives: hints.iter().map(|hint| hint.mean * 10).collect(),
+                },
+            }
+        }
+        PolicyPlan::ProcessorSharing(own) => Policy::ProcessorSharing { slots: own.slots },
+        PolicyPlan::Darc(own) => {
+            Policy::Darc { config: darc_config(own, &label)?, hinted: own.hinted }
+        }
+        PolicyPlan::DarcStatic(own) => Policy::DarcStatic { groups: groups(own, &label, names)? },
+    })
+}
+
+fn darc_config(plan: &Darc, label: &str) -> Result<darc::Config, PlanError> {
+    let default = darc::Config::default();
+    let correction = match plan.correction_us {
+        Some(us) => time(&of(label, "correction_us"), us)?,
+        None => default.correction,
+    };
+    if let Some(z) = plan.guard_z
+        && !(0.0..=100.0).contains(&z)
+    {
+        return Err(PlanError::field(of(label, "guard_z"), z, "0 to 100"));
+    }
+    Ok(darc::Config {
+        delta: plan.delta.unwrap_or(default.delta),
+        window: plan.window.unwrap_or(default.window),
+        delay_factor: plan.delay_factor.unwrap_or(default.delay_factor),
+        change_threshold: plan.change_threshold.unwrap_or(default.change_threshold),
+        correction,
+        group_order: match plan.group_order.unwrap_or(GroupOrderPlan::ByType) {
+            GroupOrderPlan::ByType => GroupOrder::ByType,
+            GroupOrderPlan::Fcfs => GroupOrder::Fcfs,
+        },
+        estimator: match plan.estimator.unwrap_or(EstimatorPlan::Window) {
+            EstimatorPlan::Window => Estimator::Window,
+            EstimatorPlan::Truncated => Estimator::Truncated,
+            EstimatorPlan::Weighted => {
+                Estimator::Weighted { weight: plan.estimator_weight.unwrap_or(0.001) }
+            }
+        },
+        by_occupancy: plan.by_occupancy,
+        discard_straddling: plan.discard_straddling,
+        guard_z: plan.guard_z,
+        sizing: match plan.sizing.unwrap_or(SizingPlan::Demand) {
+            SizingPlan::Demand => Sizing::Demand,
+            SizingPlan::LoadAware => Sizing::LoadAware(SizingObjective::default()),
+            SizingPlan::Rehearsed => Sizing::Rehearsed(Terms::default()),
+        },
+    })
+}
+
+fn groups(
+    plan: &DarcStatic,
+    label: &str,
+    names: &[String],
+) -> Result<Vec<(Vec<Kind>, u16)>, PlanError> {
+    let kind = |name: &String| {
+        let index = names.iter().position(|known| known == name).ok_or_else(|| {
+            PlanError::text(format!("`{}` names the unknown type `{name}`", of(label, "groups")))
+                .hint(format!("types are: {}", names.join(", ")))
+        })?;
+        Ok(Kind(index as u16 + 1))
+    };
+    match (&plan.groups, plan.reserved) {
+        (Some(groups), None) => groups
+            .iter()
+            .map(|group| {
+                Ok((group.types.iter().map(kind).collect::<Result<_, _>>()?, group.workers))
+            })
+            .collect(),
+        (None, Some(reserved)) => {
+            let rest = (2..=names.len() as u16).map(Kind).collect();
+            Ok(vec![(vec![Kind(1)], reserved), (rest, 0)])
+        }
+        _ => Err(PlanError::text(format!(
+            "policy `{label}` needs either `reserved` (workers of the first type) or `groups`"
+        ))),
+    }
+}

@@ -1,0 +1,101 @@
+//! Figure 1: why idling can be ideal ([persephone 5.4]).
+
+use super::measure::{id, missing, samples, slowdown, value};
+use cavy_kinds::server::draw;
+use cavy_kinds::server::{ServerExperiment, ServerPlan};
+use cavy_report::model::{Panel, Table};
+use cavy_study::claim::Measured;
+use cavy_study::draw::Spread;
+use cavy_study::experiment::BASE;
+use cavy_study::source::{About, Study};
+
+/// Figure 1.
+pub static FIG1: Study<ServerPlan> = Study {
+    about: About {
+        id: "fig1",
+        title: "Figure 1: the highest load that meets a tenfold slowdown",
+        plan: include_str!("plans/fig1.toml"),
+        files: &[],
+        shows: "The 99.9th percentile slowdown of five policies on Extreme Bimodal with 16 workers, no \
+            network and no overheads. Time sharing is shown with free preemption and with 1 us for \
+            each.",
+        claimed: "Under an objective of 10x, c-FCFS sustains 2.1, time sharing 3.7 and DARC 5.1 million \
+              requests per second, out of 5.34.",
+    },
+    measure,
+    found,
+    panels,
+    tables,
+};
+
+/// The objective of the source.
+const OBJECTIVE: f64 = 10.0;
+
+/// The largest load of the grid below which every load meets the objective, in million requests/s.
+fn grid_capacity(experiment: &ServerExperiment, policy: &str) -> Option<f64> {
+    experiment
+        .of(BASE, policy)
+        .take_while(|result| {
+            // Where the knee was run at length, that run decides.
+            let result = experiment.at("knee", policy, result.load()).unwrap_or(result);
+            result.stable() && result.slowdown().is_some_and(|s| s.value <= OBJECTIVE)
+        })
+        .last()
+        .map(|result| result.rate_per_s.unwrap_or(0.0) / 1e6)
+}
+
+fn measure(experiment: &ServerExperiment) -> Vec<Measured> {
+    let of = |name: &str, policy: &str| {
+        let name = id("fig1", name);
+        match grid_capacity(experiment, policy) {
+            Some(rate) => {
+                let n = samples(experiment.of(BASE, policy));
+                value(name, rate, n, "Largest load of the grid that meets 10x.".to_string())
+            }
+            None => missing(name, "the objective is met at no load of the grid"),
+        }
+    };
+    let at_half = |name: &str, policy: &str| {
+        let name = id("fig1", name);
+        match slowdown(experiment.at(BASE, policy, 0.5)) {
+            Some((result, estimate)) => Measured {
+                low: Some(estimate.min()),
+                high: Some(estimate.max()),
+                ..value(name, estimate.value, result.overall.samples, "At load 0.5.".to_string())
+            },
+            None => missing(name, "too few samples, or unstable"),
+        }
+    };
+    vec![
+        of("c_fcfs", "c-FCFS"),
+        of("time_sharing", "TS, free"),
+        of("time_sharing_1us", "TS, 1 us"),
+        at_half("ts_1us_slowdown", "TS, 1 us"),
+        of("darc", "DARC"),
+    ]
+}
+
+fn found(experiment: &ServerExperiment) -> String {
+    let rate = |policy| {
+        grid_capacity(experiment, policy).map_or("none".to_string(), |rate| format!("{rate:.2}"))
+    };
+    format!(
+        "On this grid c-FCFS meets it up to {} million requests per second, fixed priority {}, free time \
+         sharing {} and DARC {}. With 1 us for each preemption time sharing falls to {}: the published \
+         3.7 assumes that preemption costs nothing.",
+        rate("c-FCFS"),
+        rate("fixed priority"),
+        rate("TS, free"),
+        rate("DARC"),
+        rate("TS, 1 us"),
+    )
+}
+
+fn panels(experiment: &ServerExperiment) -> Vec<Panel> {
+    let of = |variant| draw::panels_of(experiment, variant, Spread::Replications);
+    [BASE, "calibrated"].into_iter().flat_map(of).collect()
+}
+
+fn tables(experiment: &ServerExperiment) -> Vec<Table> {
+    vec![cavy_study::draw::points(experiment)]
+}

@@ -1,0 +1,196 @@
+//! What a point came to: the part that is the same whatever was simulated.
+
+use crate::objective::{Percentile, Quantity};
+use cavy_lab::statistics::quantile;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+/// Does a system keep up with what it is offered?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It does.
+    Stable,
+    /// It does not: queues grow without end, or too much is lost.
+    Unstable,
+    /// The run is too short to tell.
+    TooShort,
+}
+
+/// The result of one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome<D> {
+    /// The point's key.
+    pub key: String,
+    /// The variant of the plan.
+    pub variant: String,
+    /// Label of what was run: a policy, a transport.
+    pub label: String,
+    /// Swept keys and their values.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// Value of the axis that can be searched, such as the load; `None` where there is none.
+    pub at: Option<f64>,
+    /// Units of work a second: offered, or for closed clients achieved.
+    pub rate_per_s: Option<f64>,
+    /// Does it keep up?
+    pub standing: Standing,
+    /// Why it does not, or why that cannot be told.
+    pub note: String,
+    /// Why what was run is not yet what its label says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unformed: Option<String>,
+    /// Replications.
+    pub replications: u32,
+    /// Units of work simulated, warm-up included, all replications together.
+    pub work: u64,
+    /// Under `run.precision_ratio`, the value that needed the most replications.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_to_converge: Option<String>,
+    /// Fingerprint of all replications, hex.
+    pub digest: String,
+    /// What only this kind has.
+    #[serde(flatten)]
+    pub data: D,
+}
+
+/// What only a kind's outcomes have is read like what all have.
+impl<D> Deref for Outcome<D> {
+    type Target = D;
+    fn deref(&self) -> &D {
+        &self.data
+    }
+}
+
+impl<D> Outcome<D> {
+    /// Does it keep up, as far as can be told?
+    pub fn stable(&self) -> bool {
+        self.standing == Standing::Stable
+    }
+
+    /// The searched axis, which is the load in most kinds; zero where there is none.
+    pub fn load(&self) -> f64 {
+        self.at.unwrap_or(0.0)
+    }
+
+    /// The fingerprint as a number.
+    pub fn digest_value(&self) -> u64 {
+        u64::from_str_radix(&self.digest, 16).unwrap_or(0)
+    }
+}
+
+/// A value over replications.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// From the pooled samples of all replications.
+    pub value: f64,
+    /// Lower end of the 95 % interval, by sectioning.
+    pub low: f64,
+    /// Upper end of the 95 % interval.
+    pub high: f64,
+    /// Median over replications.
+    pub median: f64,
+    /// Each replication's own value, in order.
+    pub replications: Vec<f64>,
+}
+
+impl Estimate {
+    /// From the pooled value and each replication's own.
+    pub fn new(pooled: f64, replications: Vec<f64>) -> Self {
+        let interval = quantile::sectioned(&replications, pooled);
+        let (mut low, high) = interval.map_or((pooled, pooled), |i| (i.low, i.high));
+        // A time cannot be negative, whatever the spread of a few replications says.
+        if pooled >= 0.0 && replications.iter().all(|&value| value >= 0.0) {
+            low = low.max(0.0);
+        }
+        let mut sorted = replications.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median = match sorted.len() {
+            0 => pooled,
+            n if n % 2 == 1 => sorted[middle],
+            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+        };
+        Estimate { value: pooled, low, high, median, replications }
+    }
+
+    /// Smallest replication.
+    pub fn min(&self) -> f64 {
+        self.replications.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Largest replication.
+    pub fn max(&self) -> f64 {
+        self.replications.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+/// A percentile over all replications together, with the spread over them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Quantile {
+    /// Pooled value, its interval, and each replication's own.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// Samples beyond it, all replications together.
+    pub beyond: u64,
+}
+
+impl Quantile {
+    /// The `p`-quantile of `count` samples: of all together, and of each replication.
+    pub fn new(pooled: f64, replications: Vec<f64>, count: u64, p: f64) -> Self {
+        let estimate = Estimate::new(pooled, replications);
+        Quantile { estimate, beyond: quantile::beyond(count, p) }
+    }
+
+    /// The estimate, if enough samples lie beyond it to know it.
+    pub fn supported(&self) -> Option<&Estimate> {
+        (self.beyond >= quantile::BEYOND_MIN).then_some(&self.estimate)
+    }
+}
+
+/// What some requests or messages experienced. `None` where there are none; ask [`Quantile::supported`]
+/// whether there were enough.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Samples after warm-up, all replications together.
+    pub samples: u64,
+    /// Mean latency, microseconds.
+    pub mean_us: Option<Estimate>,
+    /// Median latency, microseconds.
+    pub p50_us: Option<Quantile>,
+    /// 99th percentile latency, microseconds.
+    pub p99_us: Option<Quantile>,
+    /// 99.9th percentile latency, microseconds.
+    pub p999_us: Option<Quantile>,
+    /// Median slowdown.
+    pub p50_slowdown: Option<Quantile>,
+    /// 99th percentile slowdown.
+    pub p99_slowdown: Option<Quantile>,
+    /// 99.9th percentile slowdown.
+    pub p999_slowdown: Option<Quantile>,
+}
+
+impl Summary {
+    /// One of the six percentiles, with or without support.
+    pub fn quantile(&self, percentile: Percentile, quantity: Quantity) -> Option<&Quantile> {
+        match (percentile, quantity) {
+            (Percentile::P50, Quantity::Us) => self.p50_us.as_ref(),
+            (Percentile::P99, Quantity::Us) => self.p99_us.as_ref(),
+            (Percentile::P999, Quantity::Us) => self.p999_us.as_ref(),
+            (Percentile::P50, Quantity::Slowdown) => self.p50_slowdown.as_ref(),
+            (Percentile::P99, Quantity::Slowdown) => self.p99_slowdown.as_ref(),
+            (Percentile::P999, Quantity::Slowdown) => self.p999_slowdown.as_ref(),
+        }
+    }
+
+    /// One of the six percentiles, if it is supported.
+    pub fn get(&self, percentile: Percentile, quantity: Quantity) -> Option<&Estimate> {
+        self.quantile(percentile, quantity)?.supported()
+    }
+
+    /// The percentiles of a quantity by their titles, the farthest out first, as rankings compare them.
+    pub fn tails(&self, quantity: Quantity) -> Vec<(&'static str, Option<&Estimate>)> {
+        let of = |p: Percentile| (p.title(), self.get(p, quantity));
+        Percentile::ALL.into_iter().rev().map(of).collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Where the files are that a plan names: in a folder, or in the program.
+
+use super::PlanError;
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// A file that the program carries: its name, and what is in it.
+pub type Carried = (&'static str, &'static str);
+
+/// The files that a plan names.
+#[derive(Clone, Debug)]
+pub enum Files {
+    /// Relative to a folder: those of a user's plan.
+    Folder(PathBuf),
+    /// In the program: those of a figure's plan.
+    Carried(&'static [Carried]),
+}
+
+impl Files {
+    /// Those of a plan that names none.
+    pub const NONE: Files = Files::Carried(&[]);
+
+    /// Those relative to the folder of `plan`.
+    pub fn beside(plan: &Path) -> Files {
+        Files::Folder(plan.parent().unwrap_or(Path::new(".")).to_path_buf())
+    }
+
+    /// The name of `file` for messages: with the folder, where there is one.
+    pub fn shown(&self, file: &str) -> String {
+        match self {
+            Files::Folder(folder) => folder.join(file).display().to_string(),
+            Files::Carried(_) => file.to_string(),
+        }
+    }
+
+    /// Opens `file`.
+    pub fn open(&self, file: &str) -> io::Result<Box<dyn Read>> {
+        match self {
+            Files::Folder(folder) => {
+                std::fs::File::open(folder.join(file)).map(|open| Box::new(open) as Box<dyn Read>)
+            }
+            Files::Carried(files) => carried(files, file)
+                .map(|text| Box::new(text.as_bytes()) as Box<dyn Read>)
+                .ok_or_else(|| io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// All of `file`.
+    pub fn read(&self, file: &str) -> io::Result<Cow<'static, [u8]>> {
+        match self {
+            Files::Folder(folder) => std::fs::read(folder.join(file)).map(Cow::Owned),
+            Files::Carried(files) => carried(files, file)
+                .map(|text| Cow::Borrowed(text.as_bytes()))
+                .ok_or_else(|| io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Why `file` could not be read, for a user.
+    pub fn unreadable(&self, file: &str, what: &str, error: &dyn std::fmt::Display) -> PlanError {
+        PlanError::text(format!("cannot read the {what}: {error}"))
+            .in_file(self.shown(file))
+            .hint("the path is relative to the plan")
+    }
+}
+
+fn carried(files: &[Carried], name: &str) -> Option<&'static str> {
+    files.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}

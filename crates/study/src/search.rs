@@ -1,0 +1,253 @@
+//! How far a contestant goes under an objective, by bisection of the searched axis.
+
+use crate::experiment::{self, Point};
+use crate::objective::Objective;
+use crate::outcome::{Outcome, Standing};
+use crate::plan::Loaded;
+use crate::point::RunError;
+use crate::runner::Runner;
+use crate::subject::{Axis, Sense, Subject};
+use cavy_core::Digest;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The last value of the searched axis at which an objective holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Capacity {
+    /// The variant of the plan.
+    pub variant: String,
+    /// Label of the contestant.
+    pub label: String,
+    /// Swept keys other than the searched one, with their values.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// The objective, in words.
+    pub objective: String,
+    /// Its place in the plan.
+    pub objective_index: usize,
+    /// The last value found to meet it, such as the highest load; `None` when not even the first value
+    /// tried does.
+    pub at: Option<f64>,
+    /// That value as a rate, units of work per second.
+    pub rate_per_s: Option<f64>,
+    /// The first value found to miss it; `None` when it holds up to the last value tried.
+    pub missed_at: Option<f64>,
+    /// What gave way there: the objective, or stability.
+    pub limit: String,
+    /// The bounded value at the capacity.
+    pub value: Option<f64>,
+    /// Units of work simulated for the search alone.
+    pub work: u64,
+    /// Fingerprint of the search's runs.
+    #[serde(skip)]
+    pub digest: u64,
+}
+
+/// One contestant in one setting: what its capacity depends on is its key at a fixed place.
+struct Wanted<'p, S> {
+    template: &'p Point<S>,
+    system: String,
+    objective_index: usize,
+    objective: &'p Objective,
+}
+
+/// One search of a plan: a point like those run, and about how many runs it takes.
+pub struct Ahead<'p, S> {
+    /// The point.
+    pub point: &'p Point<S>,
+    /// Runs.
+    pub runs: usize,
+}
+
+/// The searches of a plan, for an estimate of what they cost.
+pub fn ahead<S: Subject>(loaded: &Loaded<S>) -> Vec<Ahead<'_, S>> {
+    let mut all: Vec<Ahead<'_, S>> = Vec::new();
+    for point in &loaded.points {
+        let Some(axis) = searched(point) else { continue };
+        if point.objectives.is_empty() {
+            continue;
+        }
+        let same = |other: &Point<S>| {
+            other.variant == point.variant
+                && other.label == point.label
+                && other.facet() == point.facet()
+        };
+        if all.iter().any(|one| same(one.point)) {
+            continue;
+        }
+        let swept = loaded.points.iter().filter(|other| same(other)).count();
+        let range = axis.greatest - axis.least;
+        // Swept values bracket the capacity; without them both ends are tried as well.
+        let (gap, ends) = if swept > 1 { (range / swept as f64, 0.0) } else { (range, 2.0) };
+        let halvings = (gap / step(point, &axis)).log2().max(0.0).ceil();
+        all.push(Ahead { point, runs: (halvings + ends) as usize * point.objectives.len() });
+    }
+    all
+}
+
+fn searched<S: Subject>(point: &Point<S>) -> Option<Axis> {
+    point.axis().filter(|axis| axis.searchable)
+}
+
+fn step<S: Subject>(point: &Point<S>, axis: &Axis) -> f64 {
+    let step = point.step.unwrap_or(axis.step);
+    if axis.whole { step.max(1.0).round() } else { step }
+}
+
+/// Finds the capacity of every contestant for every objective of the plan.
+///
+/// Values that the plan sweeps bracket the capacity: it lies beyond the last value up to which all meet
+/// the objective, which is what "sustains" means, and is then bisected. Variants that leave a contestant
+/// as it was share one search, and the swept values of all of them bracket it.
+pub(crate) fn capacities<S: Subject>(
+    runner: &Runner<'_>,
+    loaded: &Loaded<S>,
+    results: &[Outcome<S::Data>],
+) -> Result<Vec<Capacity>, RunError> {
+    let system = |point: &Point<S>| match searched(point) {
+        Some(axis) if !point.objectives.is_empty() => {
+            point.at(&axis, axis.least).map(|point| point.key())
+        }
+        _ => Ok(String::new()),
+    };
+    let of_points: Vec<String> = loaded.points.iter().map(system).collect::<Result<_, _>>()?;
+    // One capacity for each contestant in each setting that is not the searched axis.
+    let mut wanted: Vec<Wanted<'_, S>> = Vec::new();
+    for (point, system) in loaded.points.iter().zip(&of_points) {
+        let same = |other: &Wanted<'_, S>| {
+            other.template.variant == point.variant
+                && other.template.label == point.label
+                && other.template.facet() == point.facet()
+        };
+        if searched(point).is_none() || wanted.iter().any(same) {
+            continue;
+        }
+        wanted.extend(point.objectives.iter().enumerate().map(|(objective_index, objective)| {
+            Wanted { template: point, system: system.clone(), objective_index, objective }
+        }));
+    }
+    let mut searches: BTreeMap<(&str, String), &Wanted<'_, S>> = BTreeMap::new();
+    for one in &wanted {
+        searches.entry((&one.system, one.objective.to_string())).or_insert(one);
+    }
+    if !searches.is_empty() {
+        runner.progress.doing("searching capacities");
+    }
+    let found: BTreeMap<(&str, String), Capacity> = searches
+        .into_par_iter()
+        .map(|(key, one)| {
+            let of_system = of_points.iter().zip(results).filter(|(system, _)| *system == key.0);
+            let known = of_system.map(|(_, result)| result);
+            let found = bisect(runner, loaded, one.template, one.objective, known)?;
+            Ok((key, found))
+        })
+        .collect::<Result<_, RunError>>()?;
+    let of =
+        |one: &Wanted<'_, S>| named(one, &found[&(one.system.as_str(), one.objective.to_string())]);
+    Ok(wanted.iter().map(of).collect())
+}
+
+/// `found` under the names by which `wanted` goes.
+fn named<S: Subject>(wanted: &Wanted<'_, S>, found: &Capacity) -> Capacity {
+    Capacity {
+        variant: wanted.template.variant.clone(),
+        label: wanted.template.label.clone(),
+        settings: experiment::settings(&wanted.template.facet()),
+        objective_index: wanted.objective_index,
+        ..found.clone()
+    }
+}
+
+fn bisect<'r, S: Subject>(
+    runner: &Runner<'_>,
+    loaded: &Loaded<S>,
+    template: &Point<S>,
+    objective: &Objective,
+    known: impl Iterator<Item = &'r Outcome<S::Data>>,
+) -> Result<Capacity, RunError> {
+    let axis = searched(template).expect("only points with a searched axis are searched");
+    // The way is from what is easily met to what is not; along it a value is worth more and more.
+    let (first, last, sign) = match axis.sense {
+        Sense::Greatest => (axis.least, axis.greatest, 1.0),
+        Sense::Least => (axis.greatest, axis.least, -1.0),
+    };
+    let place = |outcome: &Outcome<S::Data>| sign * outcome.load();
+    let holds = |outcome: &Outcome<S::Data>| objective.holds::<S>(outcome);
+    let mut swept: Vec<&Outcome<S::Data>> = known.collect();
+    swept.sort_by(|a, b| place(a).total_cmp(&place(b)));
+    let mut digest = Digest::new();
+    let mut work = 0;
+    let mut try_at = |value: f64| -> Result<Outcome<S::Data>, RunError> {
+        let result = runner.point(&template.at(&axis, value)?, &loaded.files)?;
+        digest.fold(result.digest_value());
+        work += result.work;
+        Ok(result)
+    };
+
+    let mut met: Option<Outcome<S::Data>> = None;
+    let mut missed: Option<Outcome<S::Data>> = None;
+    for result in swept {
+        if holds(result) == Some(true) {
+            met = Some(result.clone());
+        } else {
+            // Too few samples count as a miss: nothing is promised that was not seen.
+            missed = Some(result.clone());
+            break;
+        }
+    }
+    if met.is_none() && missed.as_ref().is_none_or(|m| place(m) > sign * first) {
+        let outcome = try_at(first)?;
+        match holds(&outcome) {
+            Some(true) => met = Some(outcome),
+            _ => missed = Some(outcome),
+        }
+    }
+    if met.is_some() && missed.is_none() {
+        let outcome = try_at(last)?;
+        match holds(&outcome) {
+            Some(true) => met = Some(outcome),
+            _ => missed = Some(outcome),
+        }
+    }
+    let step = step(template, &axis);
+    while let (Some(near), Some(far)) = (&met, &missed)
+        && place(far) - place(near) > step * 1.0001
+    {
+        // On a grid of the step, so that searches for several objectives share points.
+        let middle = ((near.load() + far.load()) / 2.0 / step).round() * step;
+        let middle = (middle * 1e9).round() / 1e9;
+        if sign * middle <= place(near) || sign * middle >= place(far) {
+            break;
+        }
+        let outcome = try_at(middle)?;
+        match holds(&outcome) {
+            Some(true) => met = Some(outcome),
+            _ => missed = Some(outcome),
+        }
+    }
+    let limit = match &missed {
+        None => format!("holds up to {} {last}", axis.words),
+        Some(result) if result.standing == Standing::Unstable => {
+            format!("unstable: {}", result.note)
+        }
+        Some(result) if result.standing == Standing::TooShort => {
+            format!("too short to judge: {}", result.note)
+        }
+        Some(result) if holds(result).is_none() => "too few samples to judge".to_string(),
+        Some(_) => "objective".to_string(),
+    };
+    Ok(Capacity {
+        variant: template.variant.clone(),
+        label: template.label.clone(),
+        settings: BTreeMap::new(),
+        objective: objective.to_string(),
+        objective_index: 0,
+        at: met.as_ref().map(Outcome::load),
+        rate_per_s: met.as_ref().and_then(|result| result.rate_per_s),
+        missed_at: missed.as_ref().map(Outcome::load),
+        limit,
+        value: met.as_ref().and_then(|result| objective.value::<S>(result)),
+        work,
+        digest: digest.value(),
+    })
+}

@@ -1,0 +1,235 @@
+//! A source of figures: a paper or a talk, whose figures are plans, with what its claims measure.
+
+use crate::claim::{self, Measured, Statement};
+use crate::draw;
+use crate::experiment::Experiment;
+use crate::kind::{Kind as _, Of, Prepared};
+use crate::plan::files::Carried;
+use crate::plan::read::{Loaded, Text};
+use crate::plan::{Files, PlanError};
+use crate::point::RunError;
+use crate::registry::{Chosen, Registry};
+use crate::runner::Runner;
+use crate::subject::Subject;
+use cavy_core::Digest;
+use cavy_report::model::{self, Claim, Panel, Table};
+
+/// How much to simulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Minutes for everything: the `quick` values of the plans.
+    Quick,
+    /// The sample sizes of the specification.
+    Full,
+}
+
+/// What all figures have, whatever they are about.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Name within the source, such as `fig3`.
+    pub id: &'static str,
+    /// Headline.
+    pub title: &'static str,
+    /// The plan, as text.
+    pub plan: &'static str,
+    /// The files that the plan names.
+    pub files: &'static [Carried],
+    /// What it shows, two sentences.
+    pub shows: &'static str,
+    /// What the source claims.
+    pub claimed: &'static str,
+}
+
+/// One figure of a source, about plans of kind `S`.
+pub struct Study<S: Subject> {
+    /// Names and texts.
+    pub about: About,
+    /// What its claims measure.
+    pub measure: fn(&Experiment<S>) -> Vec<Measured>,
+    /// What we found, in words made from the results.
+    pub found: fn(&Experiment<S>) -> String,
+    /// Its plots.
+    pub panels: fn(&Experiment<S>) -> Vec<Panel>,
+    /// Its tables.
+    pub tables: fn(&Experiment<S>) -> Vec<Table>,
+}
+
+/// A figure, whatever its kind.
+pub trait Figure: Sync {
+    /// Names and texts.
+    fn about(&self) -> &About;
+    /// Its plan, at a scale, with a seed.
+    fn plan(&self, scale: Scale, seed: u64) -> Result<Box<dyn Prepared>, PlanError>;
+    /// Runs its plan and says what came of it.
+    fn make(&self, plan: &dyn Prepared, runner: &Runner<'_>) -> Result<Made, RunError>;
+}
+
+/// What a figure's plan came to.
+pub struct Made {
+    /// Values by the names of claims.
+    pub measured: Vec<Measured>,
+    /// What was found.
+    pub found: String,
+    /// Plots.
+    pub panels: Vec<Panel>,
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Fingerprint of all runs.
+    pub digest: u64,
+    /// Units of work simulated.
+    pub work: u64,
+}
+
+impl<S: Subject> Figure for Study<S> {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn plan(&self, scale: Scale, seed: u64) -> Result<Box<dyn Prepared>, PlanError> {
+        let About { id, plan, files, .. } = self.about;
+        Of::<S>::new().read(&Text {
+            text: plan,
+            name: id,
+            files: &Files::Carried(files),
+            overrides: &[format!("run.seed={seed}")],
+            quick: scale == Scale::Quick,
+        })
+    }
+
+    fn make(&self, plan: &dyn Prepared, runner: &Runner<'_>) -> Result<Made, RunError> {
+        let loaded: &Loaded<S> =
+            plan.as_any().downcast_ref().expect("a figure makes the plan that it gave out");
+        let experiment = runner.experiment(loaded)?;
+        let mut tables = (self.tables)(&experiment);
+        tables.extend(draw::capacities(&experiment));
+        Ok(Made {
+            measured: (self.measure)(&experiment),
+            found: (self.found)(&experiment),
+            panels: (self.panels)(&experiment),
+            tables,
+            digest: experiment.digest(),
+            work: experiment.work(),
+        })
+    }
+}
+
+/// One source of figures.
+pub struct Source {
+    /// Name in commands, such as `persephone`.
+    pub id: &'static str,
+    /// Headline of its report.
+    pub title: &'static str,
+    /// One or two sentences.
+    pub summary: &'static str,
+    /// Its claims, as TOML.
+    pub claims: &'static str,
+    /// Claims about live runs of what it describes, as TOML; empty when there are none. `cavy live study`
+    /// measures them.
+    pub live_claims: &'static str,
+    /// Its figures, in order.
+    pub figures: Vec<&'static dyn Figure>,
+}
+
+impl Source {
+    /// Its claims.
+    pub fn statements(&self) -> Vec<Statement> {
+        claim::read(self.claims)
+    }
+
+    /// Its claims about live runs.
+    pub fn live_statements(&self) -> Vec<Statement> {
+        if self.live_claims.is_empty() { Vec::new() } else { claim::read(self.live_claims) }
+    }
+}
+
+/// Figures made again, with their claims judged.
+pub struct Reproduction {
+    /// Claims in the order of the sources.
+    pub claims: Vec<Claim>,
+    /// Figures in order.
+    pub figures: Vec<model::Figure>,
+    /// Fingerprint of all runs.
+    pub digest: u64,
+    /// Units of work simulated, by what they are called.
+    pub work: Vec<(&'static str, u64)>,
+}
+
+/// The plans of some figures, read once.
+pub struct Planned {
+    chosen: Vec<(Chosen, Box<dyn Prepared>)>,
+    scale: Scale,
+    seed: u64,
+}
+
+impl Planned {
+    /// Reads the plans of the chosen figures.
+    pub fn read(
+        registry: &Registry,
+        chosen: &[Chosen],
+        scale: Scale,
+        seed: u64,
+    ) -> Result<Self, PlanError> {
+        let read = |one: &Chosen| {
+            let figure = registry.sources[one.source].figures[one.figure];
+            Ok((*one, figure.plan(scale, seed)?))
+        };
+        Ok(Planned { chosen: chosen.iter().map(read).collect::<Result<_, _>>()?, scale, seed })
+    }
+
+    /// The plans, with the index of their source.
+    pub fn plans(&self) -> impl Iterator<Item = (usize, &dyn Prepared)> {
+        self.chosen.iter().map(|(one, plan)| (one.source, plan.as_ref()))
+    }
+
+    /// Makes the figures again. `command` is what a reader types before a figure's name.
+    pub fn reproduce(
+        &self,
+        registry: &Registry,
+        runner: &Runner<'_>,
+        command: &str,
+    ) -> Result<Reproduction, RunError> {
+        // The points of all figures first, so that the cores have work until the last of them is done and
+        // not only until the last of each.
+        let jobs: Vec<_> = self.chosen.iter().flat_map(|(_, plan)| plan.jobs()).collect();
+        runner.run(&jobs)?;
+        let repeat = |source: &str, figure: &str| {
+            let suffix = if self.scale == Scale::Full { " --full" } else { "" };
+            let seed =
+                if self.seed == 1 { String::new() } else { format!(" --seed {}", self.seed) };
+            format!("{command} {source}.{figure}{suffix}{seed}")
+        };
+        let mut digest = Digest::new();
+        let (mut claims, mut figures) = (Vec::new(), Vec::new());
+        let mut work: Vec<(&'static str, u64)> = Vec::new();
+        for (index, source) in registry.sources.iter().enumerate() {
+            let mut measured = Vec::new();
+            for (one, plan) in self.chosen.iter().filter(|(one, _)| one.source == index) {
+                let figure = source.figures[one.figure];
+                let about = figure.about();
+                runner.progress.doing(&format!("{} {}", source.id, about.id));
+                let made = figure.make(plan.as_ref(), runner)?;
+                digest.fold(made.digest);
+                let unit = plan.about().work.many;
+                match work.iter_mut().find(|(known, _)| *known == unit) {
+                    Some((_, all)) => *all += made.work,
+                    None => work.push((unit, made.work)),
+                }
+                measured.extend(made.measured);
+                figures.push(model::Figure {
+                    id: format!("{}.{}", source.id, about.id),
+                    title: about.title.to_string(),
+                    shows: about.shows.to_string(),
+                    claimed: about.claimed.to_string(),
+                    found: made.found,
+                    command: repeat(source.id, about.id),
+                    panels: made.panels,
+                    tables: made.tables,
+                });
+            }
+            claims.extend(claim::judge(&source.statements(), &measured, &|statement| {
+                repeat(statement.system(), statement.figure())
+            }));
+        }
+        Ok(Reproduction { claims, figures, digest: digest.value(), work })
+    }
+}
