@@ -1,0 +1,100 @@
+//! Every command works for a kind of plan and a source that the project does not know.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn call(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cavy-eighth"));
+    command.args(args).current_dir(folder).env("COLUMNS", "100");
+    command.output().expect("the command starts")
+}
+
+/// What a successful call prints.
+fn text(folder: &Path, args: &[&str]) -> String {
+    let output = call(folder, args);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {talk}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&text(folder, args)).expect("one JSON object")
+}
+
+#[test]
+fn it_is_listed_and_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = text(folder.path(), &["list"]);
+    for what in ["erlang.loss", "bucket", "requests that pass a token bucket", "(2 claims)"] {
+        assert!(list.contains(what), "{what} in {list}");
+    }
+    assert!(!list.contains("persephone"), "{list}");
+    let claim = json(folder.path(), &["explain", "erlang.loss.half", "--json"]);
+    assert_eq!(claim["claims"][0]["source"], "Erlang's loss formula");
+    assert!(text(folder.path(), &["explain", "loss"]).contains("Loss by rate"));
+}
+
+#[test]
+fn it_is_reproduced_with_the_file_that_the_program_carries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = json(folder.path(), &["reproduce", "--json"]);
+    let verdicts: Vec<&Value> =
+        made["claims"].as_array().expect("claims").iter().map(|c| &c["verdict"]).collect();
+    assert_eq!(verdicts, ["reproduced", "reproduced"], "{made}");
+    let again = json(folder.path(), &["reproduce", "erlang.loss", "--json", "--resume"]);
+    assert_eq!(made["digest"], again["digest"]);
+    let report = folder.path().join("cavy-out/report.html");
+    let page = std::fs::read_to_string(report).expect("a report");
+    assert!(page.contains("found no token"), "the facts are the kind's own");
+}
+
+#[test]
+fn a_plan_is_written_checked_run_searched_and_ranked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    text(folder, &["plan", "new", "mine.toml", "--template", "bucket"]);
+    assert!(text(folder, &["plan", "check", "mine.toml"]).contains("requests"));
+    let ran = json(folder, &["run", "mine.toml", "--json", "--set", "shapers.shape.queue=8"]);
+    assert_eq!(ran["points"].as_array().expect("points").len(), 8);
+    assert_eq!(ran["points"][0]["shaper"], "policer");
+    // The fewest tokens that will do; whoever lets requests wait needs fewer.
+    let tokens = |place: usize| ran["capacity"][place]["tokens"].as_f64().expect("a number");
+    assert!(tokens(1) < tokens(0) && tokens(0) <= 64.0, "{}", ran["capacity"]);
+    assert_eq!(ran["ranking"][0]["rows"][0]["label"], "shaper");
+    let table = text(folder, &["run", "mine.toml"]);
+    assert!(table.contains("fewest tokens") && table.contains("wait"), "{table}");
+    let jobs = json(folder, &["run", "mine.toml", "--json", "--jobs", "1", "--out", "one"]);
+    let twice = json(folder, &["run", "mine.toml", "--json", "--twice", "--out", "two"]);
+    assert_eq!(jobs["digest"], twice["digest"]);
+    let resumed = json(folder, &["run", "mine.toml", "--json", "--resume", "--out", "two"]);
+    assert_eq!(jobs["digest"], resumed["digest"]);
+    let svg = std::fs::read_dir(folder.join("cavy-out/svg")).expect("pictures").count();
+    assert_eq!(svg, 4, "a curve and a timeline, light and dark");
+}
+
+#[test]
+fn its_schema_and_its_mistakes_are_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let schema = json(folder, &["plan", "schema", "bucket"]);
+    assert!(schema["properties"]["tokens"].is_object(), "{schema}");
+    assert!(schema["properties"]["run"]["properties"]["requests"].is_object(), "{schema}");
+    text(folder, &["plan", "new", "mine.toml", "--template", "bucket"]);
+    for (set, says) in [
+        ("tokens=0", "`tokens` is 0; it must be 1 to 1000"),
+        ("objectives=['p99_us <= 3']", "has the unknown metric `p99_us`"),
+        ("shapers.police.queue=3", "`queue` is a key of shape"),
+    ] {
+        let output = call(folder, &["run", "mine.toml", "--set", set]);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{set}: {talk}");
+        assert!(talk.contains(says), "{set}: {talk}");
+    }
+    let plan = std::fs::read_to_string(folder.join("mine.toml")).expect("written above");
+    std::fs::write(folder.join("other.toml"), plan.replace("\"bucket\"", "\"bukket\""))
+        .expect("a file");
+    let output = call(folder, &["run", "other.toml"]);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("did you mean `bucket`?"), "{talk}");
+}
