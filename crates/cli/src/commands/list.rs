@@ -3,6 +3,7 @@
 use crate::args::List;
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
+use cavy_study::claim::Statement;
 use cavy_study::registry::Registry;
 use cavy_study::source::Source;
 use serde_json::json;
@@ -18,23 +19,24 @@ pub fn list(args: &List, registry: &Registry) -> Result<Outcome, Fault> {
     Ok(Outcome::Success)
 }
 
-/// Claims of a figure.
-fn claims_of(source: &Source, figure: &str) -> usize {
-    source.statements().iter().filter(|statement| statement.figure() == figure).count()
+/// Claims of a figure among those of its source.
+fn claims_of(all: &[Statement], figure: &str) -> usize {
+    all.iter().filter(|statement| statement.figure() == figure).count()
 }
 
 fn as_text(registry: &Registry) -> String {
     let mut out = String::new();
     for source in &registry.sources {
         let _ = writeln!(out, "{}: {}", source.id, source.title);
+        let claims = source.statements();
         let figures: Vec<_> = source.figures.iter().map(|figure| figure.about()).collect();
         let names: Vec<String> =
             figures.iter().map(|figure| format!("{}.{}", source.id, figure.id)).collect();
         let width = names.iter().map(String::len).max().unwrap_or(0);
         for (name, figure) in names.iter().zip(&figures) {
-            let claims = claims_of(source, figure.id);
-            let plural = if claims == 1 { "" } else { "s" };
-            let _ = writeln!(out, "  {name:width$}  {} ({claims} claim{plural})", figure.title);
+            let count = claims_of(&claims, figure.id);
+            let plural = if count == 1 { "" } else { "s" };
+            let _ = writeln!(out, "  {name:width$}  {} ({count} claim{plural})", figure.title);
         }
         let live = source.live_statements().len();
         if live > 0 {
@@ -56,6 +58,7 @@ fn as_text(registry: &Registry) -> String {
 
 fn as_json(registry: &Registry) -> serde_json::Value {
     let of_source = |source: &Source| {
+        let statements = source.statements();
         let figures: Vec<_> = source
             .figures
             .iter()
@@ -66,11 +69,11 @@ fn as_json(registry: &Registry) -> serde_json::Value {
                     "title": figure.title,
                     "shows": figure.shows,
                     "claimed": figure.claimed,
-                    "claims": claims_of(source, figure.id),
+                    "claims": claims_of(&statements, figure.id),
                 })
             })
             .collect();
-        let claims: Vec<String> = source.statements().into_iter().map(|s| s.id).collect();
+        let claims: Vec<String> = statements.into_iter().map(|s| s.id).collect();
         let live: Vec<String> = source.live_statements().into_iter().map(|s| s.id).collect();
         json!({
             "id": source.id,

@@ -1,10 +1,14 @@
 //! Claims: what a source says, as data, and the judgement of what we measured.
 //!
-//! Expected values and tolerances live in `claims/*.toml`, apart from the code that measures; nothing
+//! Expected values and tolerances live in files of the sources, apart from the code that measures; nothing
 //! reads them while measuring. The measured values and the claims meet here, once, in [`judge`].
 
 use cavy_report::model::{Claim, Verdict};
 use serde::Deserialize;
+
+mod table;
+
+pub use table::read;
 
 /// One claim of a source.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,20 +46,6 @@ impl Statement {
     pub fn system(&self) -> &str {
         self.id.split('.').next().unwrap_or("")
     }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    claim: Vec<Statement>,
-}
-
-/// Reads a file of claims.
-///
-/// # Panics
-/// When the file, which is part of the program, is malformed.
-pub fn read(text: &str) -> Vec<Statement> {
-    toml::from_str::<File>(text).expect("the claims are part of the program and well formed").claim
 }
 
 /// A measured value, by the name of the claim it answers.

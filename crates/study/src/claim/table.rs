@@ -1,0 +1,183 @@
+//! Files of claims: single claims, and tables of claims that differ in a few words and numbers.
+//!
+//! A published table of sixty cells is sixty claims. Written as a table of claims it has a line for each;
+//! what they share stands once above them. `{}` in the statement of a table takes the `words` of a row, in
+//! order. A text that many claims share, such as the reason of a tolerance, stands once under `[reasons]` or
+//! `[doubts]`; `"@name"` stands for it.
+
+use super::Statement;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    reasons: BTreeMap<String, String>,
+    #[serde(default)]
+    doubts: BTreeMap<String, String>,
+    #[serde(default)]
+    claim: Vec<Statement>,
+    #[serde(default)]
+    table: Vec<Table>,
+}
+
+/// Claims of one figure that differ in a few words and numbers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// `system.figure`.
+    figure: String,
+    source: String,
+    /// With `{}` for each of the words of a row.
+    statement: String,
+    #[serde(default)]
+    unit: String,
+    /// Of rows that do not say.
+    reason: Option<String>,
+    doubt: Option<String>,
+    explained_by: Option<String>,
+    rows: Vec<Row>,
+}
+
+/// One of them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    /// The last part of the claim's name.
+    name: String,
+    published: String,
+    tolerance: (f64, f64),
+    #[serde(default)]
+    words: Vec<String>,
+    reason: Option<String>,
+    doubt: Option<String>,
+    explained_by: Option<String>,
+}
+
+/// Reads a file of claims: by figure in the order in which figures first appear, and within a figure in
+/// the order of the file.
+///
+/// # Panics
+/// When the file, which is part of the program, is malformed.
+pub fn read(text: &str) -> Vec<Statement> {
+    match parse(text) {
+        Ok(all) => all,
+        Err(why) => panic!("the claims are part of the program and well formed: {why}"),
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Statement>, String> {
+    let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+    let File { reasons, doubts, claim, table } = file;
+    let mut all = Vec::new();
+    for mut one in claim {
+        one.reason = shared(&one.reason, &reasons)?;
+        one.doubt = one.doubt.map(|doubt| shared(&doubt, &doubts)).transpose()?;
+        all.push(one);
+    }
+    for table in table {
+        for row in &table.rows {
+            all.push(statement(&table, row, &reasons, &doubts)?);
+        }
+    }
+    // Tables stand behind single claims in the parsed file; figures are read in one piece.
+    let mut order: Vec<String> = Vec::new();
+    let place = |one: &Statement| {
+        let figure = format!("{}.{}", one.system(), one.figure());
+        text.find(&figure).unwrap_or(usize::MAX)
+    };
+    for one in &all {
+        if order.contains(&one.id) {
+            return Err(format!("two claims are called `{}`", one.id));
+        }
+        order.push(one.id.clone());
+    }
+    all.sort_by_cached_key(place);
+    Ok(all)
+}
+
+fn statement(
+    table: &Table,
+    row: &Row,
+    reasons: &BTreeMap<String, String>,
+    doubts: &BTreeMap<String, String>,
+) -> Result<Statement, String> {
+    let id = format!("{}.{}", table.figure, row.name);
+    let reason = row.reason.as_ref().or(table.reason.as_ref());
+    let reason = reason.ok_or_else(|| format!("`{id}` has no reason"))?;
+    let doubt = row.doubt.as_ref().or(table.doubt.as_ref());
+    let mut parts = table.statement.split("{}");
+    let mut text = parts.next().unwrap_or("").to_string();
+    let mut words = row.words.iter();
+    for part in parts {
+        text += words.next().ok_or_else(|| format!("`{id}` has too few words"))?;
+        text += part;
+    }
+    if words.next().is_some() {
+        return Err(format!("`{id}` has too many words"));
+    }
+    Ok(Statement {
+        id,
+        source: table.source.clone(),
+        statement: text,
+        published: row.published.clone(),
+        reviewers: None,
+        unit: table.unit.clone(),
+        tolerance: row.tolerance,
+        reason: shared(reason, reasons)?,
+        doubt: doubt.map(|doubt| shared(doubt, doubts)).transpose()?,
+        explained_by: row.explained_by.as_ref().or(table.explained_by.as_ref()).cloned(),
+    })
+}
+
+/// The text, or what `@name` stands for.
+fn shared(text: &str, texts: &BTreeMap<String, String>) -> Result<String, String> {
+    match text.strip_prefix('@') {
+        None => Ok(text.to_string()),
+        Some(name) => texts.get(name).cloned().ok_or_else(|| format!("there is no text `@{name}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = r#"
+        [reasons]
+        noise = "seeds move it"
+        [[table]]
+        figure = "s.f"
+        source = "Table 1"
+        statement = "{} at {} % load."
+        unit = "x"
+        reason = "@noise"
+        rows = [
+            { name = "a", published = "1", tolerance = [0.9, 1.1], words = ["Ours", "80"] },
+            { name = "b", published = "2", tolerance = [1.9, inf], words = ["Theirs", "50"], reason = "z" },
+        ]
+    "#;
+
+    #[test]
+    fn a_row_is_a_claim() {
+        let all = read(TABLE);
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].id, "s.f.a");
+        assert_eq!(all[0].statement, "Ours at 80 % load.");
+        assert_eq!((all[0].reason.as_str(), all[1].reason.as_str()), ("seeds move it", "z"));
+        assert_eq!(all[1].tolerance, (1.9, f64::INFINITY));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said() {
+        for (from, to, why) in [
+            ("\"80\"]", "\"80\", \"x\"]", "too many words"),
+            (", \"80\"]", "]", "too few words"),
+            ("@noise", "@nois", "no text `@nois`"),
+            ("\"b\"", "\"a\"", "two claims"),
+        ] {
+            let error = parse(&TABLE.replacen(from, to, 1)).expect_err(why);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
