@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := reproduce
-.PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit loom doc bench clean help
+.PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
 
 reproduce: build ## build, make Perséphone's figures again, print where the report is (the default)
 	$(CAVY) reproduce persephone
@@ -69,6 +69,9 @@ loom: ## model checking of live's hand-offs
 doc: ## the documentation of the code, warnings denied
 	RUSTDOCFLAGS="$$RUSTDOCFLAGS -D warnings" $(CARGO) doc $(LOCKED) --workspace --exclude cavy-live-cli \
 	  --all-features --no-deps
+
+docs: ## write the generated parts of documents anew
+	$(CARGO) run -q $(LOCKED) -p cavy-tidy --bin documents
 
 bench: ## the benchmarks
 	cd benches && $(CARGO) bench

@@ -1,5 +1,7 @@
 //! The files of the repository, for its tests of itself; see `tests/`.
 
+pub mod documents;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

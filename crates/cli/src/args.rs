@@ -231,6 +231,8 @@ pub enum PlanCommand {
     Check(Check),
     /// Print the JSON schema of plans, for editors.
     Schema(Schema),
+    /// Print what keys there are, for readers: Markdown.
+    Keys(Keys),
 }
 
 /// `cavy plan new`.
@@ -260,6 +262,17 @@ pub struct New {
   cavy plan schema server             of one kind of plan")]
 pub struct Schema {
     /// The kind of plan, such as `server`; all when absent.
+    #[arg(value_name = "KIND")]
+    pub kind: Option<String>,
+}
+
+/// `cavy plan keys`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy plan keys            the keys that all plans share
+  cavy plan keys network    those of one kind of plan")]
+pub struct Keys {
+    /// The kind of plan, such as `server`; the keys that all share when absent.
     #[arg(value_name = "KIND")]
     pub kind: Option<String>,
 }

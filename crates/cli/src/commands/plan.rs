@@ -1,12 +1,13 @@
 //! `cavy plan`: write, check and describe plan files.
 
-use crate::args::{Check, New, Plan, PlanCommand, Schema};
+use crate::args::{Check, Keys, New, Plan, PlanCommand, Schema};
 use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
 use cavy_report::folder::replace;
+use cavy_study::kind::Kind;
 use cavy_study::plan::files::Carried;
-use cavy_study::plan::nearest;
+use cavy_study::plan::{nearest, reference};
 use cavy_study::registry::Registry;
 use cavy_study::store::Store;
 use serde_json::{Value, json};
@@ -19,17 +20,34 @@ pub fn plan(args: &Plan, registry: &Registry) -> Result<Outcome, Fault> {
         PlanCommand::New(args) => new(args, registry),
         PlanCommand::Check(args) => check(args, registry),
         PlanCommand::Schema(args) => schema(args, registry),
+        PlanCommand::Keys(args) => keys(args, registry),
     }
+}
+
+/// The kind called `name`.
+fn named<'r>(name: &str, registry: &'r Registry) -> Result<&'r dyn Kind, Fault> {
+    registry.kind(name).ok_or_else(|| {
+        let names: Vec<&str> = registry.kinds.iter().map(|kind| kind.about().name).collect();
+        Fault::new(format!("there is no kind of plan `{name}`"))
+            .hint(format!("kinds are: {}", names.join(", ")))
+    })
+}
+
+/// Prints the keys of one kind, or those that all share.
+fn keys(args: &Keys, registry: &Registry) -> Result<Outcome, Fault> {
+    let text = match (&args.kind, registry.kinds.first()) {
+        (Some(name), _) => reference::of_kind(&named(name, registry)?.schema()),
+        (None, Some(any)) => reference::shared(&any.schema()),
+        (None, None) => String::new(),
+    };
+    terminal::print(&text)?;
+    Ok(Outcome::Success)
 }
 
 /// Prints the schema of one kind, or of all.
 fn schema(args: &Schema, registry: &Registry) -> Result<Outcome, Fault> {
     let schema = match &args.kind {
-        Some(name) => registry.kind(name).map(|kind| kind.schema()).ok_or_else(|| {
-            let names: Vec<&str> = registry.kinds.iter().map(|kind| kind.about().name).collect();
-            Fault::new(format!("there is no kind of plan `{name}`"))
-                .hint(format!("kinds are: {}", names.join(", ")))
-        })?,
+        Some(name) => named(name, registry)?.schema(),
         None => any_kind(registry),
     };
     terminal::print_json(&schema)?;

@@ -48,9 +48,9 @@ macro_rules! transports {
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
-            /// Name in tables and plots; the transport's own when absent. Must differ from the others'.
+            /// Name in tables and plots, different from the others'. Default: the transport's own.
                 pub label: Option<String>,
-            /// Buffers of the switches under this transport, instead of the network's.
+            /// Buffers of the switches under this transport. Default: the network's.
                 pub buffer: Option<BufferPlan>,
             $($(#[$says])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: $type,)*
         }
@@ -169,7 +169,7 @@ transports! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OraclePlan {
-    /// Name in tables and plots; `oracle` when absent.
+    /// Name in tables and plots, different from the others'. Default: the transport's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }

@@ -15,7 +15,8 @@ pub struct NetworkPlan {
     pub load: f64,
     /// Hosts, switches and links.
     pub network: FabricPlan,
-    /// How long messages are. Not for incast and echo, which say it themselves.
+    /// How long messages are: exactly one of its `workload`, `cdf`, `trace` and `sizes`. Not for incast and
+    /// echo, which say it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesPlan>,
     /// Who sends to whom, and when.
@@ -42,10 +43,10 @@ fn default_load() -> f64 {
 pub struct NetPhasePlan {
     /// How long it lasts.
     pub duration_ms: f64,
-    /// How long messages are meanwhile; as `messages` says when absent.
+    /// How long messages are meanwhile. Default: as `messages` of the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesPlan>,
-    /// Nominal load meanwhile; the plan's when absent.
+    /// Nominal load meanwhile. Default: the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
 }
@@ -81,13 +82,13 @@ pub enum TopologyName {
 pub struct FabricPlan {
     /// Which shape.
     pub topology: TopologyName,
-    /// Hosts. `star`, `links`.
+    /// Hosts, from 2. `star`, `links`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
     /// Switches. `links`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<u32>,
-    /// Racks, each with a switch. `leaf_spine`.
+    /// Racks, each with a switch that is linked to every spine. `leaf_spine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub racks: Option<u32>,
     /// Hosts of each rack. `leaf_spine`.
@@ -96,13 +97,13 @@ pub struct FabricPlan {
     /// Switches that join the racks. `leaf_spine`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spines: Option<u32>,
-    /// Rate of a host's link in Gb/s.
+    /// Rate of a host's link in Gb/s, 0.001 to 8000.
     #[serde(default = "default_host_gbps")]
     pub host_gbps: f64,
-    /// Rate of a link between switches in Gb/s; four times `host_gbps` when absent. `leaf_spine`.
+    /// Rate of a link between rack and spine in Gb/s. `leaf_spine`. Default: four times `host_gbps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spine_gbps: Option<f64>,
-    /// The links. `links`.
+    /// The links. Every host has exactly one, and there is a way between any two. `links`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkPlan>,
     /// Time that a bit takes along a link, microseconds.
@@ -120,32 +121,33 @@ pub struct FabricPlan {
     /// Software of a receiver, microseconds a packet.
     #[serde(default = "default_host_us")]
     pub host_receive_us: f64,
-    /// Processor of a receiver, microseconds a packet, which the next packet waits for.
+    /// Processor of a receiver, microseconds a packet, which the next packet waits for. Default: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub host_receive_each_us: f64,
-    /// How late the sleeping thread of a host looks at what has come for it, microseconds: values of equal
-    /// likelihood. What comes before it looks is seen at the same time. Without any it looks at once.
+    /// How late the sleeping thread of a host looks at packets, messages to send and timers, microseconds:
+    /// values of equal likelihood, at most 10 000 of them, such as quantiles of `Server::lag` of the live
+    /// endpoint. What comes before it looks is seen at the same time. Default: none, it looks at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_wakes_us: Vec<f64>,
     /// What that thread takes to send what came of one look, beyond `host_send_us`, microseconds: values of
-    /// equal likelihood.
+    /// equal likelihood. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_sends_us: Vec<f64>,
-    /// Packets that a sender's card takes at once, the one on the link included: what it holds goes in
-    /// order, and a transport cannot put anything before it.
+    /// Packets that a sender's card takes at once, the one on the link included, 1 to 1000: what it holds goes
+    /// in order, and a transport cannot put anything before it. Default: 1.
     #[serde(default = "default_nic_packets", skip_serializing_if = "is_one")]
     pub host_nic_packets: u32,
     /// What packets are on the wire besides headers and payload.
     #[serde(default)]
     pub framing: FramingPlan,
-    /// Which of several ways a packet takes; what each protocol was made for when absent: all spray
-    /// but DCTCP and PIAS.
+    /// Which of several ways a packet takes. Default: as the transport needs; all spray but DCTCP and PIAS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<RoutingPlan>,
-    /// What switches can keep; what each protocol was made for when absent.
+    /// What switches can keep: `"unlimited"`, `{ per_port_bytes = n }` or `{ shared_bytes = n, alpha = 1 }`, at
+    /// least a full frame. Default: as the transport needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<BufferPlan>,
-    /// Share of packets that are lost at random.
+    /// Share of packets that are lost at random, 0 to 0.5.
     #[serde(default)]
     pub loss_ratio: f64,
 }
@@ -184,10 +186,10 @@ pub struct LinkPlan {
     pub from: String,
     /// The other end.
     pub to: String,
-    /// Rate in Gb/s; `host_gbps` when absent.
+    /// Rate in Gb/s. Default: `host_gbps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gbps: Option<f64>,
-    /// Time that a bit takes, microseconds; `propagation_us` of the network when absent.
+    /// Time that a bit takes, microseconds. Default: that of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_us: Option<f64>,
 }
@@ -248,18 +250,19 @@ fn default_alpha() -> f64 {
     1.0
 }
 
-/// How long messages are; exactly one of `workload`, `cdf`, `trace` and `sizes`.
+/// How long messages are: exactly one of `workload`, `cdf`, `trace` and `sizes`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessagesPlan {
     /// A published distribution [homa 4.1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadName>,
-    /// Bytes of the packets that W5 is counted in: 1470 when absent, as on the source's cluster; 1442 in its
-    /// simulations. Only for W5.
+    /// Bytes of the packets that W5 is counted in; 1442 in the source's simulations. Only for W5. Default: 1470,
+    /// as on its cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_bytes: Option<u32>,
-    /// A CSV file with columns `bytes` and `cumulative`, relative to the plan.
+    /// A CSV file with columns `bytes` and `cumulative`, relative to the plan. Sizes rise, the last cumulative is
+    /// 1, and sizes between rows do not occur.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cdf: Option<String>,
     /// A CSV file with one line a message, relative to the plan.
@@ -335,18 +338,18 @@ pub enum SizesPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetRunPlan {
-    /// Messages submitted in this time count, milliseconds; 10 when neither this nor `messages` is
-    /// given. Echo lasts as long as its questions.
+    /// Messages submitted in this time count, milliseconds. Echo lasts as long as its questions. Default: 10,
+    /// where `messages` is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-    /// So many messages count in each replication, all hosts together, instead of `duration_ms`: as
-    /// many at every load. Not for incast and echo.
+    /// So many messages count in each replication, all hosts together, instead of `duration_ms`: as many at
+    /// every load, at least 100. Not for incast and echo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
-    /// Messages before that do not; a quarter of the time that counts when absent.
+    /// Messages before that do not, milliseconds. Default: a quarter of the time that counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup_ms: Option<f64>,
-    /// Wait so long at most for messages to end; as long as both together when absent.
+    /// Wait so long at most for messages to end, milliseconds. Default: both together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<f64>,
     /// Measure each transport's own best time as well, for the second denominator of slowdown.
@@ -357,9 +360,9 @@ pub struct NetRunPlan {
     /// Find out what short messages (the smaller half, of one packet) near the 99th percentile wait for
     /// [homa 5.8].
     pub tail_sources: bool,
-    /// Packets under way at most, in millions; a run that has more is unstable.
+    /// Packets under way at most, in millions, 0.001 to 8; a run that has more is unstable.
     pub packets_max_millions: f64,
-    /// Slowdown over time, in steps of so many milliseconds. For phases.
+    /// Slowdown over time, in steps of so many milliseconds. For phases. Default: off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline_ms: Option<f64>,
 }

@@ -36,16 +36,16 @@ impl Default for Arriving {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asking {
-    /// How gaps between questions are spread.
+    /// How gaps between messages are spread.
     pub arrivals: ArrivalsName,
     /// Standard deviation of near-periodic gaps over their mean, 0 to 0.57.
     pub variation: f64,
     /// Draw sizes so that short runs have the load they should have [homa 4.4].
     pub stratified: bool,
-    /// Hosts that ask; half of them when absent.
+    /// Hosts that ask. Default: half of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// Hosts that answer; all that do not ask when absent.
+    /// Hosts that answer. Default: all that do not ask.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
 }

@@ -14,13 +14,14 @@ pub struct ServerPlan {
     /// the number of workers. Above 1 the plan runs and says `unstable`.
     #[serde(default = "default_load")]
     pub load: f64,
-    /// Network round trip in microseconds, added to every latency.
+    /// Network round trip in microseconds, added to every latency, 0 to 3.6e9.
     #[serde(default)]
     pub round_trip_us: f64,
-    /// Requests that may wait in each queue; more are dropped.
+    /// Requests that may wait in each queue, at least 1; more are dropped.
     #[serde(default = "default_queue_limit")]
     pub queue_limit: u32,
-    /// The types of requests.
+    /// The types of requests, 1 to 63. Their order matters: `fixed_priority` serves them so, and the first is
+    /// the short one of `cscq` and `reserved`. Not with `trace`.
     #[serde(default)]
     pub types: Vec<TypePlan>,
     /// How requests arrive.
@@ -32,7 +33,7 @@ pub struct ServerPlan {
     /// A workload that changes over time: each phase overrides shares and service times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhasePlan>,
-    /// Share of requests whose type the classifier draws at random.
+    /// Share of requests whose type the classifier draws at random, 0 to 1. Not with `trace`.
     #[serde(default)]
     pub mislabel_ratio: f64,
     /// The policies to compare.
@@ -54,9 +55,9 @@ fn default_queue_limit() -> u32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TypePlan {
-    /// Its name.
+    /// Its name, different from the others'.
     pub name: String,
-    /// Its share of all requests; the shares add up to 1.
+    /// Its share of all requests, from 0; the shares add up to 1 within 1e-6.
     pub share: f64,
     /// How long a worker is busy with it.
     pub service: ServicePlan,
@@ -85,14 +86,14 @@ pub enum ServicePlan {
     Lognormal {
         /// Mean of the time itself.
         mean_us: f64,
-        /// Standard deviation of the logarithm.
+        /// Standard deviation of the logarithm, 0 to 8.
         sigma: f64,
     },
     /// One of two values.
     Bimodal {
         /// The short one.
         short_us: f64,
-        /// The long one.
+        /// The long one, not below `short_us`.
         long_us: f64,
         /// Share of the long one.
         long_ratio: f64,
@@ -103,7 +104,7 @@ pub enum ServicePlan {
         mean_us: f64,
         /// Tail index, above 1; the smaller the heavier the tail.
         shape: f64,
-        /// Longer times do not occur.
+        /// Longer times do not occur, which lowers the mean. Default: no limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_us: Option<f64>,
     },
@@ -111,21 +112,21 @@ pub enum ServicePlan {
     Uniform {
         /// The least.
         low_us: f64,
-        /// The most.
+        /// The most, not below `low_us`.
         high_us: f64,
     },
     /// Weibull.
     Weibull {
         /// Mean.
         mean_us: f64,
-        /// Shape; 1 is exponential, less has a heavier tail.
+        /// Shape, at least 0.1; 1 is exponential, less has a heavier tail.
         shape: f64,
     },
     /// Measured times, drawn with replacement from a CSV file.
     Trace {
-        /// The file, relative to the plan.
+        /// The file, relative to the plan; its first line names the columns.
         file: String,
-        /// Name of the column.
+        /// Name of the column; its values are at least 1 ns.
         column: String,
         /// Unit of the column.
         unit: Unit,
@@ -176,9 +177,10 @@ pub enum ArrivalsPlan {
     Bursty {
         /// Rate in a burst as a multiple of the mean rate, above 1.
         peak_ratio: f64,
-        /// Share of time spent in bursts; `peak_ratio * burst_share` is at most 1.
+        /// Share of time spent in bursts, 1e-6 to 1; `peak_ratio * burst_share` is at most 1.
         burst_share: f64,
-        /// Mean length of a burst in milliseconds.
+        /// Mean length of a burst in milliseconds, at most 1e9, and so long that the rate switches at most 1000
+        /// times for each request.
         mean_burst_ms: f64,
     },
 }
@@ -187,14 +189,14 @@ pub enum ArrivalsPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TracePlan {
-    /// The file, relative to the plan.
+    /// The file, relative to the plan; its first line names the columns, and it has at least 100 requests.
     pub file: String,
     /// Column of arrival times, ascending.
     pub time: String,
-    /// Column of type names.
+    /// Column of type names, at most 63 different ones.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Column of service times.
+    /// Column of service times, at least 1 ns.
     pub service: String,
     /// Unit of both time columns.
     pub unit: Unit,
@@ -206,10 +208,10 @@ pub struct TracePlan {
 pub struct PhasePlan {
     /// How long it lasts, in milliseconds.
     pub duration_ms: f64,
-    /// Offered load of this phase; the plan's when absent.
+    /// Offered load, relative to the mean service time of this phase. Default: the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
-    /// Shares by type name; a type not named has none.
+    /// Shares by type name, which add up to 1; a type not named does not occur.
     pub share: BTreeMap<String, f64>,
     /// Constant service times in microseconds by type name; a type not named keeps its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -223,16 +225,17 @@ macro_rules! policies {
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub struct $name {
-            /// Name in tables and plots; the policy's own when absent. Must differ from the others'.
+            /// Name in tables and plots, different from the others'. Default: the policy's own.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub label: Option<String>,
             /// Extra worker time of every request, microseconds.
             #[serde(default)]
             pub per_request_us: f64,
-            /// Serial dispatcher time of every request, microseconds.
+            /// Serial dispatcher time of every request before it reaches a queue, microseconds.
             #[serde(default)]
             pub dispatch_us: f64,
-            /// Extra service time of each type as a ratio, by type name: 0.2 makes it a fifth longer.
+            /// Extra service time as a ratio, 0 to 100, by type name: 0.2 makes it a fifth longer. Load and slowdown
+            /// refer to service times without it; traces are not taxed. Default: none.
             #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
             pub service_tax_ratio: BTreeMap<String, f64>,
             $($(#[$says])* pub $field: $type,)*
@@ -269,19 +272,19 @@ policies! {
     Plain {}
     /// A queue per worker.
     Queues {
-        /// Which queue a request joins; round robin when absent.
+        /// Which queue a request joins. Default: `round_robin`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         steering: Option<SteeringPlan>,
-        /// Flows behind `steering = "flows"`.
+        /// Flows behind `steering = "flows"`, at least 1, each on a worker of its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flows: Option<u16>,
     }
     /// A queue per worker; idle workers steal.
     Stealing {
-        /// Which queue a request joins; round robin when absent.
+        /// Which queue a request joins. Default: `round_robin`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         steering: Option<SteeringPlan>,
-        /// Flows behind `steering = "flows"`.
+        /// Flows behind `steering = "flows"`, at least 1, each on a worker of its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flows: Option<u16>,
         /// Extra worker time of a stolen request, microseconds.
@@ -290,12 +293,12 @@ policies! {
     }
     /// The earliest deadline first.
     Edf {
-        /// Relative deadlines in microseconds by type name.
+        /// Relative deadlines in microseconds by type name, for every type.
         deadlines_us: BTreeMap<String, f64>,
     }
     /// Cycle stealing.
     Cscq {
-        /// Workers that prefer the first type.
+        /// Workers that prefer the first type, 0 to `workers`.
         #[serde(default = "one")]
         short_workers: u16,
     }
@@ -307,43 +310,44 @@ policies! {
         /// Worker time lost at each preemption, microseconds.
         #[serde(default)]
         preemption_us: f64,
-        /// One queue, or one per type; single when absent.
+        /// How requests wait.
         #[serde(default)]
         queues: QueuesPlan,
     }
     /// Every request at once, cores shared equally.
     ProcessorSharing {
-        /// Requests at once.
+        /// Requests at once, 1 to 65535; more are dropped.
         #[serde(default = "default_slots")]
         slots: u16,
     }
     /// DARC: reserved workers that follow the measured mix.
     Darc {
-        /// Relative distance within which types share a group; 0.2.
+        /// Relative distance within which types share a group, 0 to 10. Default: 0.2.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<f64>,
-        /// Completions a profiling window needs; 50 000.
+        /// Completions that a profile needs before it may be evaluated, at least 1. Default: 50 000.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
-        /// Queueing delay, in multiples of a type's mean, that calls for an evaluation; 10.
+        /// Queueing delay, in multiples of a type's mean, that calls for an evaluation. Default: 10.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delay_factor: Option<u64>,
-        /// Relative change of demand that calls for a new reservation; 0.1.
+        /// Relative change of demand that calls for a new reservation, 0 to 10. Default: 0.1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change_threshold: Option<f64>,
-        /// Constant taken off measured worker time, microseconds; 0.23.
+        /// Constant taken off the time that a request held its worker, microseconds; your `per_request_us` where
+        /// service times are a few microseconds. Default: 0.23, the artifact's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         correction_us: Option<f64>,
         /// Start from the plan's means and shares instead of profiling first.
         #[serde(default)]
         hinted: bool,
-        /// Order within a group; by type.
+        /// Order within a group. Default: `by_type`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         group_order: Option<GroupOrderPlan>,
-        /// Estimator of mean service times; window.
+        /// Estimator of mean service times. Default: `window`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         estimator: Option<EstimatorPlan>,
-        /// Weight of the newest sample under `estimator = "weighted"`; 0.001.
+        /// Weight of the newest sample under `estimator = "weighted"`, above 0, at most 1. Default: 0.001.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         estimator_weight: Option<f64>,
         /// Share out workers by the whole time a request holds one.
@@ -352,20 +356,20 @@ policies! {
         /// Judge a change by the window after the one in which it was noticed.
         #[serde(default)]
         discard_straddling: bool,
-        /// Change only beyond so many standard errors; off when absent.
+        /// Change only beyond so many standard errors, 0 to 100. Default: off.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guard_z: Option<f64>,
-        /// How many workers each group gets; demand.
+        /// How many workers each group gets. Default: `demand`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sizing: Option<SizingPlan>,
     }
     /// DARC with a reservation that is given; one of both keys.
     DarcStatic {
-        /// Workers reserved to the first type.
+        /// Workers reserved to the first type; 0 is fixed priority. This or `groups`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reserved: Option<u16>,
-        /// Groups of types, shortest first, with the workers reserved to them; the last group has all
-        /// that remain.
+        /// Groups of types, shortest first, with the workers reserved to them. Each type is named once; the last
+        /// group has all workers that remain. This or `reserved`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         groups: Option<Vec<GroupPlan>>,
     }
@@ -525,9 +529,9 @@ pub enum EstimatorPlan {
 pub enum SizingPlan {
     /// By share of the work.
     Demand,
-    /// By measured load and an objective.
+    /// As few as meet a wait of ten means for all but 0.1 % of requests at the measured load.
     LoadAware,
-    /// By rehearsing the last requests.
+    /// By playing the last 50 000 requests under each candidate.
     Rehearsed,
 }
 
@@ -535,11 +539,12 @@ pub enum SizingPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerRun {
-    /// Requests of each replication.
+    /// Requests of each replication, at least 100. A 99.9th percentile needs 100 000 in all; a type with share s
+    /// needs `1.2e5 / s`.
     pub requests: u64,
     /// Requests at most for one point when `precision_ratio` is set.
     pub requests_max: u64,
-    /// Record latency in bins of this many milliseconds.
+    /// Record latency in bins of this many milliseconds, in the first replication. Default: off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline_ms: Option<f64>,
 }

@@ -24,12 +24,12 @@ pub struct Frame {
     /// One or two sentences under the headline.
     #[serde(default)]
     pub summary: String,
-    /// Label of the contestant that the others are compared with; the first when absent.
+    /// Label of the contestant that the others are compared with. Default: the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// What is good enough, such as `p99_slowdown <= 4`, `p99_us <= 500 for "get"` or `stable`. For
     /// each the last value of the searched axis, such as the highest load, that every contestant
-    /// sustains is found.
+    /// sustains is found. Default: nothing is searched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<String>,
     /// What to vary: a key of this plan, such as `load` or `policies.darc.window`, and its values.
@@ -54,15 +54,15 @@ pub struct Frame {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Run {
-    /// Independent replications of each point, 1 to 10000. The default depends on the kind.
+    /// Independent replications of each point, 1 to 10000. Default: by kind, below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replications: Option<u32>,
     /// Root of all random streams.
     pub seed: u64,
-    /// Replicate until every percentile's 95 % interval is within this ratio of it, 0.05 for 5 %.
+    /// Replicate until every percentile's 95 % interval is within this ratio of it, 0.05 for 5 %. Default: off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision_ratio: Option<f64>,
-    /// Bisect the searched axis to this distance. The default depends on the axis.
+    /// Bisect the searched axis to this distance. Default: by kind, below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_step: Option<f64>,
 }

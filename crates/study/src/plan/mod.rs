@@ -10,6 +10,7 @@ pub mod frame;
 mod mistake;
 pub mod path;
 pub mod read;
+pub mod reference;
 
 pub use error::PlanError;
 pub use files::Files;

@@ -1,0 +1,68 @@
+//! Parts of documents that are generated: what the program itself says is not written a second time by hand.
+//!
+//! A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `make docs` writes all of
+//! them; a test compares.
+
+use cavy_study::plan::reference;
+use cavy_study::registry::Registry;
+use std::fmt::Write as _;
+
+/// A generated part: its name, and what it says.
+pub type Part = (String, String);
+
+/// All generated parts.
+pub fn parts() -> Vec<Part> {
+    let registry = Registry { kinds: cavy_kinds::all(), sources: cavy_sources::all() };
+    let mut all = vec![("kinds".to_string(), kinds(&registry))];
+    if let Some(any) = registry.kinds.first() {
+        all.push(("keys of all plans".to_string(), reference::shared(&any.schema())));
+    }
+    for kind in &registry.kinds {
+        all.push((format!("keys of {}", kind.about().name), reference::of_kind(&kind.schema())));
+    }
+    all
+}
+
+/// Kinds of plans, with what is their own of what all have.
+fn kinds(registry: &Registry) -> String {
+    let mut out = String::from(
+        "| `kind` | what it is about | what is compared | what is counted | replications, and why |\n\
+         |---|---|---|---|---|\n",
+    );
+    for kind in &registry.kinds {
+        let about = kind.about();
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {} | {}: {} |",
+            about.name,
+            about.says,
+            about.contestant.many,
+            about.work.many,
+            about.replications,
+            about.replications_reason
+        );
+    }
+    out
+}
+
+/// `text` with its generated parts as they should be; `Err` names what is wrong with its marks.
+pub fn renewed(text: &str, parts: &[Part]) -> Result<String, String> {
+    const BEGIN: &str = "<!-- generated: ";
+    const END: &str = "<!-- end -->";
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(BEGIN) {
+        let head = &rest[at + BEGIN.len()..];
+        let (name, after) = head.split_once(" -->\n").ok_or("a mark without an end")?;
+        let (_, part) = parts
+            .iter()
+            .find(|(known, _)| known == name)
+            .ok_or_else(|| format!("there is no generated part `{name}`"))?;
+        let end = after.find(END).ok_or_else(|| format!("`{name}` has no end"))?;
+        out.push_str(&rest[..at]);
+        let _ = write!(out, "{BEGIN}{name} -->\n\n{}\n\n{END}", part.trim_matches('\n'));
+        rest = &after[end + END.len()..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
