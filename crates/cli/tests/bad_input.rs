@@ -181,9 +181,26 @@ fn traces_that_cannot_be_used() {
     let plan = std::fs::read_to_string(cavy.path("good.toml")).expect("written above");
     cavy.write("latin.toml", plan.replace("good.csv", "latin.csv"));
     cavy.write("missing.toml", plan.replace("good.csv", "missing.csv"));
+    // What a trace says itself cannot be said again, and is not ignored in silence.
+    cavy.write("typed.toml", format!("{plan}[[types]]\nname = \"a\"\nshare = 1\nservice = {{ dist = \"constant\", us = 1 }}\n"));
+    cavy.write("arrivals.toml", format!("{plan}[arrivals]\nprocess = \"constant\"\n"));
+    cavy.write("objective.toml", format!("objectives = [\"p99_us <= 5\"]\n{plan}"));
     let names = [
-        "missing", "empty", "head", "short", "ragged", "word", "negative", "nan", "huge",
-        "unsorted", "column", "latin",
+        "typed",
+        "arrivals",
+        "objective",
+        "missing",
+        "empty",
+        "head",
+        "short",
+        "ragged",
+        "word",
+        "negative",
+        "nan",
+        "huge",
+        "unsorted",
+        "column",
+        "latin",
     ];
     let files: Vec<String> = names.iter().map(|name| format!("{name}.toml")).collect();
     let calls: Vec<[&str; 2]> = files.iter().map(|file| ["run", file.as_str()]).collect();

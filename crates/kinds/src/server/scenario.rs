@@ -87,7 +87,32 @@ pub fn check(plan: &ServerPlan) -> Result<(), PlanError> {
     if plan.run.requests < 100 {
         return Err(PlanError::field("run.requests", plan.run.requests, "at least 100"));
     }
-    Ok(())
+    check_trace(plan)
+}
+
+/// A recorded trace says itself what arrives, and when: keys that would say it again are refused.
+fn check_trace(plan: &ServerPlan) -> Result<(), PlanError> {
+    if plan.trace.is_none() {
+        return Ok(());
+    }
+    let given = [
+        ("types", !plan.types.is_empty()),
+        ("arrivals", plan.arrivals != ArrivalsPlan::Poisson),
+        ("phases", !plan.phases.is_empty()),
+        ("mislabel_ratio", plan.mislabel_ratio != 0.0),
+    ];
+    let taxed = plan.policies.iter().any(|policy| !policy.shared().service_tax_ratio.is_empty());
+    match given.iter().find(|(_, given)| *given) {
+        Some((key, _)) => Err(PlanError::text(format!(
+            "`{key}` is set beside `trace`, which says itself what arrives and when"
+        ))
+        .hint(format!("leave out `{key}`, or `trace`"))),
+        None if taxed => Err(PlanError::text(
+            "`service_tax_ratio` is set beside `trace`, whose service times are taken as recorded",
+        )
+        .hint("leave one of them out")),
+        None => Ok(()),
+    }
 }
 
 /// Can there be requests of this type? A trace names its types itself.

@@ -41,17 +41,42 @@ fn time(
 ) -> Result<u64, PlanError> {
     let at = table.place(row, index);
     let cell = row.get(index).unwrap_or("");
-    let value: f64 = cell.parse().map_err(|_| {
-        PlanError::text(format!("{at}: `{cell}` is no number")).in_file(&table.name)
-    })?;
-    let ns = value * unit.ns();
-    let is_time = (0.0..9e18).contains(&ns);
-    if !is_time || (ns.round() as u64) < least_ns {
+    let wrong = |what: &str| Err(PlanError::text(format!("{at}: {what}")).in_file(&table.name));
+    let ns = match exact_ns(cell, unit) {
+        Some(ns) => ns,
+        None => match cell.parse::<f64>() {
+            Err(_) => return wrong(&format!("`{cell}` is no number")),
+            // Exponents: nobody writes the time since 1970 so.
+            Ok(value) if (0.0..9e18).contains(&(value * unit.ns())) => {
+                (value * unit.ns()).round() as u64
+            }
+            Ok(_) => 0,
+        },
+    };
+    let is_time = cell.parse::<f64>().is_ok_and(|value| (0.0..9e18).contains(&(value * unit.ns())));
+    if !is_time || ns < least_ns {
         let must = if least_ns > 0 { "a time above 0" } else { "a time, not negative" };
-        let message = format!("{at}: {cell} must be {must}");
-        return Err(PlanError::text(message).in_file(&table.name));
+        return wrong(&format!("{cell} must be {must}"));
     }
-    Ok(ns.round() as u64)
+    Ok(ns)
+}
+
+/// A decimal in `unit` as whole nanoseconds, rounded, without the 53 bits of a float between: a time since
+/// 1970 in nanoseconds has 61. `None` for what has a sign, an exponent, or is too long.
+fn exact_ns(cell: &str, unit: Unit) -> Option<u64> {
+    let (whole, fraction) = cell.split_once('.').unwrap_or((cell, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 19 || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let places = (unit.ns() as u64).ilog10() as usize;
+    let mut ns: u128 = whole.parse().ok()?;
+    for place in 0..places {
+        let digit = fraction.as_bytes().get(place).map_or(0, |byte| byte - b'0');
+        ns = ns * 10 + u128::from(digit);
+    }
+    let round_up = fraction.as_bytes().get(places).is_some_and(|byte| *byte >= b'5');
+    u64::try_from(ns + u128::from(round_up)).ok().filter(|ns| *ns < 9_000_000_000_000_000_000)
 }
 
 /// The times in `column` of the CSV file `file`, in ns.
@@ -110,4 +135,26 @@ pub fn requests(plan: &TracePlan, files: &Files) -> Result<Trace, PlanError> {
     let total = requests.len() as f64;
     let shares = counts.iter().map(|&count| count as f64 / total).collect();
     Ok(Trace { names, shares, requests: requests.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_since_1970_keep_their_nanoseconds() {
+        for (cell, unit, ns) in [
+            ("1763878820000000225", Unit::Ns, 1_763_878_820_000_000_225),
+            ("1763878820000000.2255", Unit::Us, 1_763_878_820_000_000_226),
+            ("1763878820.000000225", Unit::S, 1_763_878_820_000_000_225),
+            ("0.5", Unit::Ns, 1),
+            ("12", Unit::Ms, 12_000_000),
+            ("3.", Unit::Us, 3_000),
+        ] {
+            assert_eq!(exact_ns(cell, unit), Some(ns), "{cell}");
+        }
+        for cell in ["", ".5", "-1", "1e3", "99999999999999999999", "9000000000000000001"] {
+            assert_eq!(exact_ns(cell, Unit::Ns), None, "{cell}");
+        }
+    }
 }
