@@ -125,32 +125,100 @@ fn hold(grid: &mut Grid, columns: usize, width: usize) {
 }
 
 /// One table under its headline. Ends with a line feed; `width` as in [`claims`].
+///
+/// No number and no word is ever broken: columns that do not fit beside the others follow below, with the
+/// columns that tell rows apart repeated before them.
 pub fn table(table: &Table, width: usize, color: bool) -> String {
-    let mut grid = grid(width.max(40), color);
-    grid.set_header(table.columns.iter().map(|head| head_cell(head, color)));
-    for row in &table.rows {
-        grid.add_row(row.iter().map(|cell| match cell {
-            Cell::Missing(why) if color => Box::new(why).add_attribute(Attribute::Dim),
-            cell => Box::new(words::cell(cell)),
-        }));
-    }
-    for index in 0..table.columns.len() {
-        if words::is_numeric(&table.rows, index)
-            && let Some(column) = grid.column_mut(index)
-        {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let width = width.max(40);
     let mut out = String::new();
     if !table.title.is_empty() {
         out.push_str(&table.title);
         out.push('\n');
     }
-    out.push_str(&lines(&mut grid));
+    for columns in stacked(table, width) {
+        let mut grid = grid(width, color);
+        grid.set_header(columns.iter().map(|&index| head_cell(&table.columns[index], color)));
+        for row in &table.rows {
+            grid.add_row(columns.iter().map(|&index| match &row[index] {
+                Cell::Missing(why) if color => Box::new(why).add_attribute(Attribute::Dim),
+                cell => Box::new(words::cell(cell)),
+            }));
+        }
+        for (place, &index) in columns.iter().enumerate() {
+            if let Some(column) = grid.column_mut(place) {
+                if words::is_numeric(&table.rows, index) {
+                    column.set_cell_alignment(CellAlignment::Right);
+                }
+                let least = least_width(table, index).min(width.saturating_sub(GAP));
+                column.set_constraint(at_least(least));
+            }
+        }
+        out.push_str(&lines(&mut grid));
+    }
     if table.rows.is_empty() {
         out.push_str("no rows\n");
     }
     out
+}
+
+/// Blanks that a column takes beside its content.
+const GAP: usize = 2;
+
+fn at_least(width: usize) -> ColumnConstraint {
+    let width = u16::try_from(width + GAP - 1).unwrap_or(u16::MAX);
+    ColumnConstraint::LowerBoundary(Width::Fixed(width))
+}
+
+/// Characters of the longest part that must stay whole.
+fn least(text: &str) -> usize {
+    text.split([' ', '\n']).map(|word| word.chars().count()).max().unwrap_or(0)
+}
+
+/// The least width of a column: of its head, and of its cells.
+fn least_width(table: &Table, index: usize) -> usize {
+    let cells = table.rows.iter().map(|row| least(&words::cell(&row[index])));
+    cells.chain([least(&table.columns[index])]).max().unwrap_or(0)
+}
+
+/// Columns in groups that fit `width` each. Every group begins with the columns that tell rows apart.
+fn stacked(table: &Table, width: usize) -> Vec<Vec<usize>> {
+    let count = table.columns.len();
+    let need = |columns: &[usize]| -> usize {
+        columns.iter().map(|&index| least_width(table, index) + GAP).sum()
+    };
+    let all: Vec<usize> = (0..count).collect();
+    if need(&all) <= width + GAP {
+        return vec![all];
+    }
+    let keys: Vec<usize> = (0..telling(table)).collect();
+    let mut groups = Vec::new();
+    let mut group = keys.clone();
+    for index in keys.len()..count {
+        group.push(index);
+        if need(&group) > width + GAP && group.len() > keys.len() + 1 {
+            group.pop();
+            groups.push(std::mem::replace(&mut group, keys.clone()));
+            group.push(index);
+        }
+    }
+    groups.push(group);
+    groups
+}
+
+/// How many of the first columns tell all rows apart; one if no few do.
+fn telling(table: &Table) -> usize {
+    /// More would be a table of keys.
+    const MOST: usize = 4;
+    let tells = |columns: &usize| {
+        let mut seen: Vec<Vec<String>> = Vec::new();
+        table.rows.iter().all(|row| {
+            let key: Vec<String> = row.iter().take(*columns).map(words::cell).collect();
+            let is_new = !seen.contains(&key);
+            seen.push(key);
+            is_new
+        })
+    };
+    (1..=MOST.min(table.columns.len().saturating_sub(1))).find(tells).unwrap_or(1)
 }
 
 fn grid(width: usize, color: bool) -> Grid {
