@@ -25,6 +25,15 @@ test: fmt-check lint tidy wasm deny unit loom doc build ## run all tests, then r
 	$(CAVY) reproduce persephone --out $(TARGET)/cavy-out
 	$(CAVY) reproduce homa --out $(TARGET)/cavy-out-homa
 
+# What one runs while working: the tests of the rooms that differ from BASE, a commit or a branch.
+BASE ?= HEAD
+check: fmt-check lint tidy ## formats, lints, tidy, and tests of the rooms that changed (BASE=main: since then)
+	@rooms=$$( (git diff --name-only $(BASE); git ls-files --others --exclude-standard) | \
+	  sed -n 's,^crates/\([^/]*\)/.*,-p cavy-\1,p' | sort -u); \
+	if [ -n "$$rooms" ]; then \
+	  echo "$(CARGO) test" $$rooms; $(CARGO) test -q $(LOCKED) $$rooms; \
+	else echo "no room differs from $(BASE)"; fi
+
 fmt: ## format the code
 	$(CARGO) fmt --all
 
