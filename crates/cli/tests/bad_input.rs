@@ -256,3 +256,40 @@ fn a_reader_that_leaves_early_is_no_mistake() {
     assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
     assert!(output.status.success());
 }
+
+/// A device has no end; no plan is that long.
+#[test]
+fn a_file_without_end_is_no_plan() {
+    let cavy = Cavy::new();
+    let output = cavy.call(&["plan", "check", "/dev/zero"]);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{talk}");
+    assert!(talk.contains("longer than 16 MB"), "{talk}");
+}
+
+#[test]
+fn a_check_says_what_a_run_would_refuse() {
+    let cavy = Cavy::with_plan();
+    let output = cavy.call(&["plan", "check", "plan.toml", "--set", "run.requests=10_000_000_000"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("ok: ") && said.contains("`cavy run` refuses it"), "{said}");
+    assert!(said.contains("`run.requests` is 10"), "{said}");
+}
+
+#[test]
+fn damaged_results_are_named_and_made_again() {
+    let cavy = Cavy::with_plan();
+    let whole = cavy.json(&["run", "plan.toml", "--json"]);
+    let file = cavy.path("cavy-out/points.jsonl");
+    let kept = std::fs::read_to_string(&file).expect("results");
+    let other =
+        kept.lines().last().expect("a line").replacen("\"version\":\"", "\"version\":\"9", 1);
+    let first: Vec<&str> = kept.lines().take(4).collect();
+    std::fs::write(&file, format!("{}\nnonsense\n{other}\n", first.join("\n"))).expect("a file");
+    let output = cavy.call(&["run", "plan.toml", "--json", "--resume"]);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("1 line of cavy-out/points.jsonl cannot be read"), "{talk}");
+    assert!(talk.contains("1 line of cavy-out/points.jsonl come from another version"), "{talk}");
+    let resumed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(resumed["digest"], whole["digest"]);
+}

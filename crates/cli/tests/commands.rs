@@ -295,3 +295,34 @@ fn two_runs_do_not_share_a_folder() {
     child.kill().expect("it is running");
     child.wait().expect("it ends");
 }
+
+/// A point may take minutes; who stops a run waits for none.
+#[test]
+fn a_long_point_ends_with_the_run_that_is_stopped() {
+    let cavy = Cavy::with_plan();
+    let mut args = vec!["run", "plan.toml", "--accept-cost", "--jobs=1", "--out=long"];
+    args.extend(["--set=run.requests=1_000_000_000", "--set=load=0.5", "--set=objectives=[]"]);
+    let mut child = cavy.command(&args).stderr(Stdio::piped()).spawn().expect("it starts");
+    let folder = cavy.path("long/points.jsonl");
+    let until = |done: &mut dyn FnMut() -> bool| {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            done()
+        })
+    };
+    assert!(until(&mut || folder.exists()), "the run begins");
+    std::thread::sleep(Duration::from_millis(200));
+    let id = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-TERM", &id]).status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    let mut code = None;
+    let ended = until(&mut || {
+        code = child.try_wait().expect("a child").map(|status| status.code());
+        code.is_some()
+    });
+    assert!(ended, "five seconds are more than enough");
+    assert_eq!(code, Some(Some(130)));
+    let output = child.wait_with_output().expect("it has ended");
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("interrupted after 0 of 2 points"), "{talk}");
+}
