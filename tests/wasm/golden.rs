@@ -65,7 +65,7 @@ pub const GOLDEN: [Golden; 4] = [
     },
     Golden {
         name: "slices over typed queues",
-        digest: 0xe799_2f96_668e_55ad,
+        digest: 0x7591_ea4e_1caf_4219,
         policy: || Policy::SlicedMulti {
             slice: Span::from_us(5),
             objectives: vec![Span::from_us(20), Span::from_us(400), Span::from_us(900)],

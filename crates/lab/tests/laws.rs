@@ -392,6 +392,34 @@ fn hand_over_is_charged_once_however_often_a_request_resumes() {
 }
 
 #[test]
+fn a_slice_is_time_of_the_requests_own() {
+    // [persephone 3.6]: a request of 4.9 us that costs 0.3 us ends within a slice of 5 us. The
+    // machine counts the slice from when it starts the request.
+    let costs = Costs { per_request: Span::from_ns(300), steal: Span::from_ns(20), ..FREE };
+    let played =
+        play(costs, &[(0, 4_900)], &[&[Ask::Run(0, 0), Ask::Arm(0, 5_000)], &[Ask::Disarm(0)]]);
+    assert_eq!(played.said(), [(0, "arrive 0"), (5_200, "finish 0 on 0")]);
+    // The first slice of a longer one ends after its cost, later ones do not pay it again, and a
+    // steal delays the slice in which it happens.
+    let played = play(
+        costs,
+        &[(0, 12_000)],
+        &[
+            &[Ask::Run(0, 0), Ask::Arm(0, 5_000)],
+            &[Ask::Preempt(0)],
+            &[Ask::Run(0, 0), Ask::Arm(0, 10_300)],
+            &[Ask::Preempt(0)],
+            &[Ask::Steal(0, 0), Ask::Arm(0, 15_300)],
+            &[Ask::Disarm(0)],
+        ],
+    );
+    let said = played.said();
+    assert_eq!(said[1], (5_300, "timer 0"));
+    assert_eq!(said[3], (10_300, "timer 0"));
+    assert_eq!(said[5], (12_320, "finish 0 on 0"));
+}
+
+#[test]
 fn the_dispatcher_handles_one_request_after_another() {
     // Lindley: 10 ns each. Sent at 0, 4, 8 and 100, they reach the machine at 10, 20, 30 and 110,
     // and latency counts from when they were sent.

@@ -72,6 +72,8 @@ struct Job {
     number: u64,
     /// Worker time it still needs.
     left: Span,
+    /// Whether it has never run, so that what every request costs lies still before it.
+    fresh: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +92,9 @@ struct Slot {
     end: Instant,
     /// When its slice is over.
     slice: Instant,
+    /// What the worker does for the request before the request itself runs. A slice is time of the
+    /// request's own ([persephone 3.6]: what a request costs once is not counted in it).
+    lead: Span,
 }
 
 const IDLE: Slot = Slot {
@@ -97,6 +102,7 @@ const IDLE: Slot = Slot {
     since: Instant::ZERO,
     end: Instant::NEVER,
     slice: Instant::NEVER,
+    lead: Span::ZERO,
 };
 
 /// Runs `machine` on `requests` until `setup.requests` have arrived and the system is empty.
@@ -251,6 +257,7 @@ where
             request,
             number: self.arrived,
             left: request.service + self.setup.costs.per_request,
+            fresh: true,
         };
         let index = match self.free_jobs.pop() {
             Some(index) => {
@@ -377,7 +384,8 @@ where
             match *out {
                 Out::Effect(effect) => self.apply(effect),
                 Out::Arm(Timer::Slice(worker), at) => {
-                    self.slots[worker.0 as usize].slice = at.max(self.now);
+                    let slot = &mut self.slots[worker.0 as usize];
+                    slot.slice = at.max(self.now) + core::mem::take(&mut slot.lead);
                     self.moved.push(worker);
                 }
                 Out::Disarm(Timer::Slice(worker)) => {
@@ -439,14 +447,20 @@ where
     #[inline]
     fn start(&mut self, worker: Worker, req: Req, stolen: bool) {
         let job = &mut self.jobs[req.0 as usize];
+        let mut lead = Span::ZERO;
+        if core::mem::take(&mut job.fresh) {
+            lead += self.setup.costs.per_request;
+        }
         if stolen {
             job.left += self.setup.costs.steal;
+            lead += self.setup.costs.steal;
         }
         let (left, number) = (job.left, job.number);
         let slot = &mut self.slots[worker.0 as usize];
         assert!(slot.doing == Doing::Nothing, "{worker:?} is busy and should run {req:?}");
         slot.doing = Doing::Running(req);
         slot.since = self.now;
+        slot.lead = lead;
         if let Some(shared) = &mut self.shared {
             shared.start(worker.0, left, self.now);
             self.set_shared_alarm();
