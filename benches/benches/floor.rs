@@ -1,8 +1,8 @@
 //! The event loops that a patient person writes by hand, and the lab beside them in the same run.
 //!
 //! No components, no policy interface, no digest: the standard heap, two events a request, Poisson
-//! arrivals at load 0.8, first come first served, an exact histogram. Mean sojourn times are printed
-//! because a fast wrong answer is no floor.
+//! arrivals at load 0.8, first come first served, an exact histogram. Mean sojourn times are
+//! printed because a fast wrong answer is no floor.
 
 use cavy_bench::log_linear::LogLinear;
 use cavy_bench::queueing::{Model, mean_and_p99_us};

@@ -1,8 +1,8 @@
 //! The Hold model: pop the earliest of n pending events, push it back one increment later.
 //!
 //! Prints nanoseconds per hold for the lab's two pending sets and for the two things people write
-//! instead: the standard heap over the same 16-byte keys, and over 48-byte events by value. All four
-//! must pop the same times. Increments are drawn beforehand, so that drawing is not measured.
+//! instead: the standard heap over the same 16-byte keys, and over 48-byte events by value. All
+//! four must pop the same times. Increments are drawn beforehand, so that drawing is not measured.
 
 use cavy_bench::{in_turns, ns_per, print_machine};
 use cavy_core::{Instant, Purpose, Stream};

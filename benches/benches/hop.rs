@@ -2,9 +2,9 @@
 //!
 //! The network of the source, 144 hosts at 80 % load of W3, nobody in charge: whatever is submitted
 //! is sent. The loop by hand has one kind of packet, ports that are first come first served and so
-//! need no event of their own, the standard heap, and nothing to measure but the sum of latencies. It
-//! is printed because a fast wrong answer is no floor. Full Homa, data and grants, carries the same
-//! messages in the last row.
+//! need no event of their own, the standard heap, and nothing to measure but the sum of latencies.
+//! It is printed because a fast wrong answer is no floor. Full Homa, data and grants, carries the
+//! same messages in the last row.
 
 #[path = "../../crates/lab/examples/blast/transport.rs"]
 mod blast;

@@ -1,7 +1,8 @@
-//! The source's fabric under full Homa for a tenth of a second: wall time, processor time and memory.
+//! The source's fabric under full Homa for a tenth of a second: wall time, processor time and
+//! memory.
 //!
-//! 144 hosts, 4 spines, W3 as published at 80 % load, Poisson arrivals. `cargo bench --bench paper -- MS`
-//! simulates another number of milliseconds.
+//! 144 hosts, 4 spines, W3 as published at 80 % load, Poisson arrivals.
+//! `cargo bench --bench paper -- MS` simulates another number of milliseconds.
 
 use cavy_bench::print_machine;
 use cavy_core::Span;

@@ -1,5 +1,5 @@
-//! The lab's own runs of the models that the floors are written for: the policies as users run them,
-//! behind the boxed interface, with full statistics and the digest.
+//! The lab's own runs of the models that the floors are written for: the policies as users run
+//! them, behind the boxed interface, with full statistics and the digest.
 
 use cavy_core::Span;
 use cavy_lab::cpu::{Cores, Costs, Recorder, Replication, Setup, run};

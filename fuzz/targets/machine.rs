@@ -1,5 +1,6 @@
-//! A machine of each variant and packets of strangers, as bytes: its invariants hold after each step, it
-//! keeps to its limits, each message it submits ends at most once, and what it says can be read.
+//! A machine of each variant and packets of strangers, as bytes: its invariants hold after each
+//! step, it keeps to its limits, each message it submits ends at most once, and what it says can be
+//! read.
 //!
 //! Included by the fuzzer `machine` and by the replay of its corpus, `crates/homa/tests/corpus.rs`.
 

@@ -1,5 +1,5 @@
-//! A packet, read and written again in each dialect. What is accepted says the same when it is written
-//! and read once more; what is not is refused, never fatal.
+//! A packet, read and written again in each dialect. What is accepted says the same when it is
+//! written and read once more; what is not is refused, never fatal.
 //!
 //! Included by the fuzzer `wire` and by the replay of its corpus, `crates/homa/tests/corpus.rs`.
 

@@ -1,8 +1,8 @@
 //! The golden runs: four short simulations whose digests are written down here, so that debug,
 //! release and wasm32 builds must agree with each other and with yesterday's.
 //!
-//! Included by `crates/lab/tests/determinism.rs` and by the package `cavy-wasm-check`, so that there
-//! is one definition. A digest that changes is a change of results: say why in the commit.
+//! Included by `crates/lab/tests/determinism.rs` and by the package `cavy-wasm-check`, so that
+//! there is one definition. A digest that changes is a change of results: say why in the commit.
 
 use cavy_core::Span;
 use cavy_lab::cpu::{Cores, Costs, Setup, Unobserved, run};

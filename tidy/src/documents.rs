@@ -1,7 +1,8 @@
-//! Parts of documents that are generated: what the program itself says is not written a second time by hand.
+//! Parts of documents that are generated: what the program itself says is not written a second time
+//! by hand.
 //!
-//! A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `make docs` writes all of
-//! them; a test compares.
+//! A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `make docs`
+//! writes all of them; a test compares.
 
 use cavy_study::plan::reference;
 use cavy_study::registry::Registry;

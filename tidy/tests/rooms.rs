@@ -111,7 +111,8 @@ fn core_protocols_and_workload_are_no_std() {
     none("`#![no_std]` is missing", &faults);
 }
 
-/// Folders of the room `kinds` or `sources`: each is a kind or a source, and none knows another one.
+/// Folders of the room `kinds` or `sources`: each is a kind or a source, and none knows another
+/// one.
 fn neighbours(room: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join("crates").join(room).join("src")).expect("a room");
     let folders = entries.flatten().filter(|entry| entry.path().is_dir());

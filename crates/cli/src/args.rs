@@ -4,7 +4,8 @@ use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Tail latency: the published remedies, made again on this machine, and tried on your own workload.
+/// Tail latency: the published remedies, made again on this machine, and tried on your own
+/// workload.
 #[derive(Parser, Debug)]
 #[command(
     name = "cavy",
@@ -76,7 +77,8 @@ pub struct Manner {
     /// Run everything twice and fail at the first event that differs.
     #[arg(long)]
     pub twice: bool,
-    /// Where pending events wait; each kind of plan has its own choice. Results do not depend on it.
+    /// Where pending events wait; each kind of plan has its own choice. Results do not depend on
+    /// it.
     #[arg(long, value_name = "QUEUE")]
     pub queue: Option<Queue>,
     /// Shuffle simultaneous events by this seed; results must not depend on it.
@@ -291,7 +293,8 @@ pub struct Check {
     pub quick: bool,
 }
 
-/// `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`, whose arguments another program reads.
+/// `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`, whose arguments another program
+/// reads.
 #[derive(Arguments, Debug)]
 pub struct Live {
     /// Arguments of `cavy-live`; `--help` lists them.

@@ -1,10 +1,10 @@
 //! The `cavy` command: arguments, printing, exit codes. Everything else is below.
 //!
-//! stdout is data, stderr is talk. Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage or
-//! input, 130 interrupted.
+//! stdout is data, stderr is talk. Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage
+//! or input, 130 interrupted.
 //!
-//! What plans can be about and what was published comes from a [`Registry`]: a program with kinds or
-//! sources of its own is a call of [`main`] with them.
+//! What plans can be about and what was published comes from a [`Registry`]: a program with kinds
+//! or sources of its own is a call of [`main`] with them.
 #![cfg_attr(test, allow(non_snake_case))]
 
 mod args;

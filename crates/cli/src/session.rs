@@ -127,8 +127,9 @@ fn say_skipped(folder: &Folder, skipped: Skipped) {
     }
 }
 
-/// At the first Ctrl-C (or request to terminate) no further point is begun, and after a moment the program
-/// ends: finished points are in the folder, and those in hand are lost. The second ends it at once.
+/// At the first Ctrl-C (or request to terminate) no further point is begun, and after a moment the
+/// program ends: finished points are in the folder, and those in hand are lost. The second ends it
+/// at once.
 fn listen(meter: Arc<Meter>) -> Result<Arc<AtomicBool>, Fault> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);

@@ -2,8 +2,8 @@
 //! [`Transmit`] that is asked for packets.
 //!
 //! Effects and timers are pushed to an [`Outbox`]: they are data, which can be asserted, logged,
-//! digested and replayed. Packets are pulled, because which packet goes next must be decided as late
-//! as possible: only when the port has room.
+//! digested and replayed. Packets are pulled, because which packet goes next must be decided as
+//! late as possible: only when the port has room.
 
 use crate::stream::Stream;
 use crate::time::Instant;
@@ -152,7 +152,8 @@ pub struct Packet<H> {
     pub payload: crate::family::packet::Extent,
     /// Priority level in the network, 0 lowest.
     pub priority: u8,
-    /// For networks that sort by more than a level: the smaller goes first. pFabric's remaining bytes.
+    /// For networks that sort by more than a level: the smaller goes first. pFabric's remaining
+    /// bytes.
     pub rank: u32,
 }
 

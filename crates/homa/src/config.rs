@@ -62,12 +62,12 @@ pub struct Config {
     pub oldest_pick: u32,
     /// Repair of losses; `None` in a network without any.
     pub recovery: Option<Recovery>,
-    /// Does a server forget the answer when its last byte is sent (RAMCloud's at-least-once), or when
-    /// the client says that it has it (at-most-once)?
+    /// Does a server forget the answer when its last byte is sent (RAMCloud's at-least-once), or
+    /// when the client says that it has it (at-most-once)?
     pub forget_answers: bool,
-    /// Beyond the source: does a server say that it refuses a question, and does a client believe it?
-    /// By a mark in UNKNOWN that the source's peers do not read. Without it a refused question is
-    /// asked again until the client gives up.
+    /// Beyond the source: does a server say that it refuses a question, and does a client believe
+    /// it? By a mark in UNKNOWN that the source's peers do not read. Without it a refused question
+    /// is asked again until the client gives up.
     pub refusals: bool,
     /// Incast control ([homa 2.10]).
     pub incast: Option<Incast>,
@@ -110,9 +110,9 @@ pub enum Granting {
         window_bytes: u32,
         /// How much.
         increment_bytes: u32,
-        /// Grant only while less than this is on its way to this host in all; `u32::MAX` for no bound.
-        /// Messages shorter than a window leave the active set as soon as they are granted, so in an
-        /// incast the windows alone bound nothing ([homa 5.10]).
+        /// Grant only while less than this is on its way to this host in all; `u32::MAX` for no
+        /// bound. Messages shorter than a window leave the active set as soon as they are granted,
+        /// so in an incast the windows alone bound nothing ([homa 5.10]).
         incoming_max_bytes: u32,
     },
     /// One packet a packet time for each active sender, levels that stay: the simulator's rules.
@@ -203,18 +203,20 @@ pub struct Recovery {
     pub resend_ticks: u32,
     /// Ticks from one RESEND to the next.
     pub resend_interval_ticks: u32,
-    /// Longest wait for the next RESEND: each in vain, and each that is answered by BUSY, doubles the
-    /// wait up to this many ticks. `resend_interval_ticks` or less for waits that stay the same, as in
-    /// the source. Ticks near a round trip need more: in an incast silence lasts far longer than them.
+    /// Longest wait for the next RESEND: each in vain, and each that is answered by BUSY, doubles
+    /// the wait up to this many ticks. `resend_interval_ticks` or less for waits that stay the
+    /// same, as in the source. Ticks near a round trip need more: in an incast silence lasts far
+    /// longer than them.
     pub resend_wait_max_ticks: u32,
     /// Silent ticks until giving up.
     pub timeout_ticks: u32,
     /// Ticks after an answer was sent until its acknowledgement is asked for.
     pub ack_ticks: u32,
-    /// A RESEND that comes sooner than this after the last packet of the message is answered by BUSY;
-    /// zero for never.
+    /// A RESEND that comes sooner than this after the last packet of the message is answered by
+    /// BUSY; zero for never.
     pub resend_guard: Span,
-    /// Does UNKNOWN restart an exchange in any state (RAMCloud), or only before the answer has begun?
+    /// Does UNKNOWN restart an exchange in any state (RAMCloud), or only before the answer has
+    /// begun?
     pub restart_always: bool,
     /// How long names of finished exchanges are remembered so that they are not carried out twice.
     pub remember_ticks: u32,
@@ -244,7 +246,8 @@ pub struct Quick {
 /// `incoming_max_bytes`; this keeps it from lying idle at senders that are busy with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Informed {
-    /// A sender is congested from this much on, in quarters of the unscheduled limit that wait at it.
+    /// A sender is congested from this much on, in quarters of the unscheduled limit that wait at
+    /// it.
     pub backlog_min: u8,
     /// Messages with at most so much left have whole windows: their senders prefer them, and so do
     /// not let their grants lie.
@@ -272,11 +275,13 @@ pub struct Learning {
 /// When new cut-offs are published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Publish {
-    /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon, which counts payload.
+    /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon, which
+    /// counts payload.
     Deciles,
-    /// Counts what packets and grants take of the link, as [`static_cutoffs`](crate::cutoffs::static_cutoffs)
-    /// does. When the fullest level would have this much less, per mille of an equal share; or when the
-    /// share of unscheduled bytes is three quarters of a level off the levels there are for them.
+    /// Counts what packets and grants take of the link, as
+    /// [`static_cutoffs`](crate::cutoffs::static_cutoffs) does. When the fullest level would have
+    /// this much less, per mille of an equal share; or when the share of unscheduled bytes is three
+    /// quarters of a level off the levels there are for them.
     Imbalance {
         /// The difference.
         per_mille: u32,
@@ -352,9 +357,9 @@ impl Config {
         }
     }
 
-    /// The Homa of the paper's cluster: questions and answers, at least once, 2 ms ticks
-    /// ([homa 2.2] RC). The cluster's full packets carried 1470 bytes straight above Ethernet; with IP
-    /// and UDP below, 1442 fit.
+    /// The Homa of the paper's cluster: questions and answers, at least once, 2 ms ticks ([homa
+    /// 2.2] RC). The cluster's full packets carried 1470 bytes straight above Ethernet; with IP and
+    /// UDP below, 1442 fit.
     pub fn ramcloud(cutoffs: Cutoffs, overcommit: u8) -> Config {
         const PACKET: u32 = 1442;
         let rtt_bytes = 7 * PACKET;

@@ -33,9 +33,9 @@ impl Cutoffs {
         Cutoffs { levels, count: 0, bounds: [0; LEVELS_MAX as usize - 1] }
     }
 
-    /// The same for a network of `levels` levels of which `unscheduled` are for unscheduled bytes: the
-    /// first bounds, as the source's cluster runs with fewer levels had them. `None` when they do not
-    /// fit.
+    /// The same for a network of `levels` levels of which `unscheduled` are for unscheduled bytes:
+    /// the first bounds, as the source's cluster runs with fewer levels had them. `None` when they
+    /// do not fit.
     pub fn fewer(&self, levels: u8, unscheduled: u8) -> Option<Cutoffs> {
         let kept = usize::from(unscheduled.checked_sub(1)?).min(self.bounds().len());
         if unscheduled > levels {
@@ -123,8 +123,8 @@ impl Packing {
     }
 }
 
-/// What the unscheduled levels divide among them, and how ([homa 5.6]). The published cut-offs divide
-/// bytes evenly.
+/// What the unscheduled levels divide among them, and how ([homa 5.6]). The published cut-offs
+/// divide bytes evenly.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shares {
     /// What is divided.
@@ -155,14 +155,15 @@ impl Shares {
     }
 }
 
-/// The static algorithm: cut-offs that divide the unscheduled bytes on the link as `shares` has it among
-/// `unscheduled_levels` levels, for messages of known sizes ([homa 2.6]).
+/// The static algorithm: cut-offs that divide the unscheduled bytes on the link as `shares` has it
+/// among `unscheduled_levels` levels, for messages of known sizes ([homa 2.6]).
 ///
 /// `sizes` are (length in bytes, probability), ascending by length. The head of a message is
 /// unscheduled, and its tail is treated as such ([homa 2.8]). With [`ClassedBy::Remaining`], the
 /// graduated mode, each packet counts where the rest of its message puts it.
 ///
-/// `None` when `sizes` is empty, the levels do not fit a network of `levels`, or the ratio is not above 0.
+/// `None` when `sizes` is empty, the levels do not fit a network of `levels`, or the ratio is not
+/// above 0.
 ///
 /// [`ClassedBy::Remaining`]: crate::config::ClassedBy::Remaining
 pub fn static_cutoffs(

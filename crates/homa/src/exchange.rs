@@ -209,8 +209,8 @@ impl Exchanges {
         };
         let generation = self.slots[slot as usize].generation.wrapping_add(1);
         self.slots[slot as usize] = Exchange { generation, live: true, ..exchange };
-        // With room for twice as many, a table full of traces of removed entries is cleaned in place
-        // and never grows.
+        // With room for twice as many, a table full of traces of removed entries is cleaned in
+        // place and never grows.
         let room = (2 * self.slots.len()).saturating_sub(self.index.len());
         let slots = &self.slots;
         let rehash = |&slot: &u32| {

@@ -1,9 +1,9 @@
 //! Names of exchanges that are over, so that a packet which comes late does not start them again
 //! ([homa 8.2] point 10).
 //!
-//! One ring for all peers, bounded in number and in time. The source's suggestion, a high-water mark
-//! and a bitmap per client, does not work when a client numbers its exchanges across servers: what
-//! one server sees of them is sparse, and a long question may rightly come after thousands of
+//! One ring for all peers, bounded in number and in time. The source's suggestion, a high-water
+//! mark and a bitmap per client, does not work when a client numbers its exchanges across servers:
+//! what one server sees of them is sparse, and a long question may rightly come after thousands of
 //! younger ones.
 
 use crate::exchange::Owner;
@@ -59,8 +59,8 @@ impl Finished {
         self.ring.push_back(Name { node, id, tick, ending });
         let (ring, front) = (&self.ring, self.front);
         if self.index.is_empty() && self.index.capacity() < 2 * most as usize {
-            // Room for twice as many, once: a table full of traces of removed entries is then cleaned
-            // in place and never grows.
+            // Room for twice as many, once: a table full of traces of removed entries is then
+            // cleaned in place and never grows.
             self.index.reserve(2 * most as usize + 1, |_| 0);
         }
         self.index.insert_unique(hash(node, id), sequence, |&sequence| {

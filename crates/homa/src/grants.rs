@@ -108,8 +108,8 @@ impl Homa {
         }
     }
 
-    /// The RAMCloud rules: one increment, to the best message with room in its window. False if none
-    /// has.
+    /// The RAMCloud rules: one increment, to the best message with room in its window. False if
+    /// none has.
     fn grant_one(&mut self, window: u32, increment: u32) -> bool {
         for rank in 0..self.grants.active.len() {
             let slot = self.grants.active[rank].slot;
@@ -145,7 +145,8 @@ impl Homa {
             let to = inb.received.bytes.saturating_add(window).min(inb.length);
             let headroom = u64::from(incoming_max).saturating_sub(self.incoming_bytes);
             let mut more = u64::from(to.saturating_sub(inb.granted)).min(headroom) as u32;
-            // Whoever grants several packets at a time wants whole ones: a part costs a header as well.
+            // Whoever grants several packets at a time wants whole ones: a part costs a header as
+            // well.
             let packet = self.config.scheduled_packet_bytes;
             if increment > packet && inb.granted + more < inb.length {
                 more -= more % packet;
@@ -241,8 +242,8 @@ impl Homa {
         }
     }
 
-    /// Grants come with arrivals, and a message of which nothing is on its way has none: it is given
-    /// an increment at each tick.
+    /// Grants come with arrivals, and a message of which nothing is on its way has none: it is
+    /// given an increment at each tick.
     pub(crate) fn grant_idle(&mut self, slot: u32) {
         let exchange = &self.exchanges[slot];
         let inb = &exchange.inb;
@@ -316,7 +317,8 @@ impl Homa {
         level.max(self.own_cutoffs.level(size))
     }
 
-    /// The order of inbound messages: by bytes not received, or not granted where the source does so.
+    /// The order of inbound messages: by bytes not received, or not granted where the source does
+    /// so.
     fn inbound_key(&self, slot: u32) -> Key {
         let exchange = &self.exchanges[slot];
         let inb = &exchange.inb;

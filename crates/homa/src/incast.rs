@@ -1,7 +1,7 @@
 //! The incast threshold that finds itself ([homa 2.10], [homa 8.2] point 1).
 //!
-//! A lost answer is the sign that buffers were too small for what was open: the threshold is halved,
-//! once a tick. A threshold's worth of answers without loss raises it by one.
+//! A lost answer is the sign that buffers were too small for what was open: the threshold is
+//! halved, once a tick. A threshold's worth of answers without loss raises it by one.
 
 use crate::machine::Homa;
 

@@ -1,8 +1,8 @@
 //! Cut-offs from what arrives: the module's daemon, and an online variant ([homa 2.6], [homa 8.2]
 //! point 6).
 //!
-//! Sizes are counted in logarithmic buckets of 1/8 octave. All sums have 64 bits. There is no timer:
-//! a new look is taken when a message arrives and the last look is old.
+//! Sizes are counted in logarithmic buckets of 1/8 octave. All sums have 64 bits. There is no
+//! timer: a new look is taken when a message arrives and the last look is old.
 
 use crate::config::{Config, Learning, Publish, TailBoost};
 use crate::cutoffs::{Cutoffs, LEVELS_MAX};

@@ -3,12 +3,12 @@
 //!
 //! **Problem.** Most messages in a datacenter are tiny and wait behind a few that are huge.
 //!
-//! **Promise.** [`Homa`] sends the shortest remaining message first everywhere: at the sender, at the
-//! receiver, which grants all but the first bytes of a message, and through priority levels in the
-//! network's queues. One skeleton serves the three published Homas and Basic: they are
-//! configurations. Whatever peers send, a message is delivered once or reported failed; what makes no
-//! sense is counted and dropped; memory is bounded. A step costs a few heap operations and allocates
-//! nothing after warm-up.
+//! **Promise.** [`Homa`] sends the shortest remaining message first everywhere: at the sender, at
+//! the receiver, which grants all but the first bytes of a message, and through priority levels in
+//! the network's queues. One skeleton serves the three published Homas and Basic: they are
+//! configurations. Whatever peers send, a message is delivered once or reported failed; what makes
+//! no sense is counted and dropped; memory is bounded. A step costs a few heap operations and
+//! allocates nothing after warm-up.
 //!
 //! **Not here.** No socket and no network: worlds have those, and [`wire`] has the bytes for them.
 //! No estimate of the network's capacity: the link's rate is configured.

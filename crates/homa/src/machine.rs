@@ -1,8 +1,8 @@
 //! The machine: what happens, and who sees to it.
 //!
 //! `handle` sends each input to the part that owns it: `sender` for what goes out, `receiver` for
-//! DATA, `grants` for who may send next, `recovery` for losses and endings. All parts work on the one
-//! state below.
+//! DATA, `grants` for who may send next, `recovery` for losses and endings. All parts work on the
+//! one state below.
 
 use crate::config::{Config, ConfigError, Granting, Order};
 use crate::counters::Counters;
@@ -196,15 +196,15 @@ impl Homa {
         self.grants.waiting > 0
     }
 
-    /// Bytes that senders may send to this host and that have not arrived, unscheduled ones of known
-    /// messages included.
+    /// Bytes that senders may send to this host and that have not arrived, unscheduled ones of
+    /// known messages included.
     pub fn incoming_bytes(&self) -> u64 {
         self.incoming_bytes
     }
 
-    /// Bytes granted to active messages that have not arrived. With honest peers at most overcommitment
-    /// times (window + increment) ([homa 2.15]), or the unscheduled limit where that is more, beside
-    /// the oldest message's share.
+    /// Bytes granted to active messages that have not arrived. With honest peers at most
+    /// overcommitment times (window + increment) ([homa 2.15]), or the unscheduled limit where that
+    /// is more, beside the oldest message's share.
     pub fn active_incoming_bytes(&self) -> u64 {
         let active = self.grants.active.iter();
         active.map(|a| u64::from(self.exchanges[a.slot].inb.outstanding())).sum()

@@ -1,13 +1,13 @@
 //! Repair of losses after a few round trips instead of many milliseconds ([homa 8.2] point 3).
 //!
-//! Silence says little under load: what is missing may wait in the queue of this host's own downlink,
-//! behind others of a higher level, or at a sender that prefers shorter messages. So a complaint needs
-//! more than time.
+//! Silence says little under load: what is missing may wait in the queue of this host's own
+//! downlink, behind others of a higher level, or at a sender that prefers shorter messages. So a
+//! complaint needs more than time.
 //!
-//! * Bytes that later ones have overtaken are missing after a reordering window of a round trip; the
-//!   end of what was granted, after some round trips of silence. Both times double with each complaint
-//!   in vain, and with each repair that turns out to have been needless, for all messages of that
-//!   sender; BUSY makes them eight times as long.
+//! * Bytes that later ones have overtaken are missing after a reordering window of a round trip;
+//!   the end of what was granted, after some round trips of silence. Both times double with each
+//!   complaint in vain, and with each repair that turns out to have been needless, for all messages
+//!   of that sender; BUSY makes them eight times as long.
 //! * Nothing is missing before the downlink was seen idle since, within the last round trip: until
 //!   then it may be in the queue.
 //! * The sender does not send again what left it less than a round trip ago.
@@ -283,8 +283,8 @@ impl Homa {
     /// May what `slot` misses be in the queue of the downlink? False when nobody watches that.
     pub(crate) fn may_be_queued(&self, slot: u32, now: Instant) -> bool {
         let Some(quick) = self.config.quick else { return false };
-        // What its sender sent since may have come after an idle time that is longer ago; what it sent
-        // in the last round trip it does not send again.
+        // What its sender sent since may have come after an idle time that is longer ago; what it
+        // sent in the last round trip it does not send again.
         let recent = Instant::from_ns(now.as_ns().saturating_sub(quick.rtt.as_ns()));
         !self.is_drained_since(self.suspected(slot, &quick).max(recent), now)
     }

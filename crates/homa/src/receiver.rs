@@ -36,8 +36,8 @@ impl Homa {
             || (extent.length_bytes == 0 && !(empty && self.config.empty_messages))
     }
 
-    /// The exchange whose message `extent` is of, begun if this is the first packet of it; `None` when
-    /// the packet is of no use.
+    /// The exchange whose message `extent` is of, begun if this is the first packet of it; `None`
+    /// when the packet is of no use.
     #[inline]
     fn receiving(
         &mut self,

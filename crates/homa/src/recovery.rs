@@ -1,8 +1,8 @@
 //! Losses and endings: silence, RESEND, BUSY, UNKNOWN, acknowledgements, giving up ([homa 2.11],
 //! [homa 2.12]).
 //!
-//! Ticks are counted as they are handled, not by the clock: after a stall of the host every exchange
-//! is one tick older, not two hundred ([homa 2.14] case 14).
+//! Ticks are counted as they are handled, not by the clock: after a stall of the host every
+//! exchange is one tick older, not two hundred ([homa 2.14] case 14).
 
 use crate::config::Recovery;
 use crate::exchange::{Exchange, Owner};
@@ -127,7 +127,8 @@ impl Homa {
             return;
         }
         let complain = recovery.complains(silent, exchange.busies);
-        // Quick repair has tried already, unless it saw that all may still be in the downlink's queue.
+        // Quick repair has tried already, unless it saw that all may still be in the downlink's
+        // queue.
         let complain = complain
             && (silent >= 4 * recovery.resend_ticks || !self.may_be_queued(slot, cx.now()));
         let exchange = &mut self.exchanges[slot];
@@ -195,8 +196,8 @@ impl Homa {
         self.finished.add(owner, id, ending, self.ticks, self.config.limits.remembered);
     }
 
-    /// Does this machine say that it refuses? Only if it also remembers: a question that was refused
-    /// and is then carried out would be the worst of both.
+    /// Does this machine say that it refuses? Only if it also remembers: a question that was
+    /// refused and is then carried out would be the worst of both.
     pub(crate) fn refuses(&self) -> bool {
         let remembers = self.config.recovery.is_some_and(|recovery| recovery.remember_ticks > 0);
         self.config.refusals && remembers && self.config.limits.remembered > 0
@@ -256,8 +257,8 @@ impl Homa {
         }
     }
 
-    /// [homa 2.11], UNKNOWN received. Silence is not reset: a peer that knows nothing time and again
-    /// is no better than one that says nothing.
+    /// [homa 2.11], UNKNOWN received. Silence is not reset: a peer that knows nothing time and
+    /// again is no better than one that says nothing.
     pub(crate) fn on_unknown(&mut self, from: Node, name: Message, cx: &mut HomaCx<'_>) {
         self.counters.unknown_received += 1;
         let Some(slot) = self.named(from, name) else {
@@ -286,8 +287,8 @@ impl Homa {
 
     /// Sends a message again from its start, because the peer knows nothing of it.
     ///
-    /// Deviation: the source sends again all that was sent before, at once. A peer without state has
-    /// granted nothing, so this begins as any message does: with the unscheduled bytes.
+    /// Deviation: the source sends again all that was sent before, at once. A peer without state
+    /// has granted nothing, so this begins as any message does: with the unscheduled bytes.
     fn restart(&mut self, slot: u32, cx: &mut HomaCx<'_>) {
         if !self.exchanges[slot].out.live {
             return;

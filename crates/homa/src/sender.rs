@@ -219,8 +219,8 @@ impl Homa {
         }
     }
 
-    /// Length of the packet of `slot` that begins at `start`, if `end` is as far as it may go. Packets
-    /// end where unscheduled bytes do ([homa 2.4] rule 7).
+    /// Length of the packet of `slot` that begins at `start`, if `end` is as far as it may go.
+    /// Packets end where unscheduled bytes do ([homa 2.4] rule 7).
     #[inline]
     fn piece(&self, slot: u32, start: u32, end: u32) -> u32 {
         let unscheduled = self.exchanges[slot].out.unscheduled;
@@ -420,7 +420,8 @@ impl Homa {
         let out = &mut exchange.out;
         if !out.live {
             // The answer does not exist yet, or the question has not arrived. For the question's
-            // sake this counts as silence: two who only complain would wait for each other for ever.
+            // sake this counts as silence: two who only complain would wait for each other for
+            // ever.
             self.send_busy(slot);
             return;
         }

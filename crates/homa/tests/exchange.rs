@@ -1,4 +1,5 @@
-//! What a sender sends in which order, and how exchanges end ([homa 2.4], [homa 2.11], [homa 2.12]).
+//! What a sender sends in which order, and how exchanges end ([homa 2.4], [homa 2.11], [homa
+//! 2.12]).
 
 mod conversation;
 

@@ -1,10 +1,10 @@
 //! Every order of delivery, every loss and every duplicate, within budgets, for two hosts and up to
 //! two questions of up to three packets ([homa 8.2] point 13).
 //!
-//! Time stands still: what a tick does depends on the number of ticks only. A tick comes when nothing
-//! is in flight, and as often as the budget says also before. States that were met are not explored
-//! again. At each end of all things every question was answered once or reported failed, the server
-//! saw it at most once, and nothing is left over.
+//! Time stands still: what a tick does depends on the number of ticks only. A tick comes when
+//! nothing is in flight, and as often as the budget says also before. States that were met are not
+//! explored again. At each end of all things every question was answered once or reported failed,
+//! the server saw it at most once, and nothing is left over.
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message, Seen};

@@ -1,6 +1,6 @@
 //! Thousands of seeds of a network that loses, doubles and reorders packets. Every message is
-//! delivered once or reported failed, and nothing is left over. Machines with planted bugs show that
-//! these oracles can fail.
+//! delivered once or reported failed, and nothing is left over. Machines with planted bugs show
+//! that these oracles can fail.
 
 mod toy;
 

@@ -68,7 +68,8 @@ fn clause_2_8_tail_boost() {
     }
 }
 
-/// [homa 2.7] SIM: the others keep their levels when a middle one leaves, and a newcomer fills the gap.
+/// [homa 2.7] SIM: the others keep their levels when a middle one leaves, and a newcomer fills the
+/// gap.
 #[test]
 fn clause_2_7_levels_are_sticky() {
     let granting = Granting::Spaced { overcommit: 3, window_wire_bytes: 1_100, adaptive: None };
@@ -119,8 +120,8 @@ fn clause_2_7_linux_window() {
     assert!(talk.homa.incoming_bytes() <= 400_000 + unscheduled);
 }
 
-/// [homa 2.7] LX, and whoever grants several packets at a time: those do not cut packets, for the second
-/// half of one takes a header as well.
+/// [homa 2.7] LX, and whoever grants several packets at a time: those do not cut packets, for the
+/// second half of one takes a header as well.
 #[test]
 fn clause_2_7_several_packets_are_whole_ones() {
     for (increment_bytes, granted) in [(100, 1_275), (200, 1_200)] {
@@ -311,8 +312,9 @@ fn clause_2_6_learned_cutoffs() {
     }
 }
 
-/// [homa 8.2] point 6: what is learned is what the static algorithm computes for the same messages, up to a
-/// bucket, an eighth of an octave; the module's daemon, which counts payload, has longer bounds.
+/// [homa 8.2] point 6: what is learned is what the static algorithm computes for the same messages,
+/// up to a bucket, an eighth of an octave; the module's daemon, which counts payload, has longer
+/// bounds.
 #[test]
 fn clause_8_2_learned_cutoffs_are_the_computed_ones() {
     const MESSAGES: u64 = 4_000;

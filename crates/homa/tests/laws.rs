@@ -1,5 +1,5 @@
-//! The laws of the seam, on one Homa among scripted peers that do all that peers may and some of what
-//! they may not, and law 8 on several in a loop.
+//! The laws of the seam, on one Homa among scripted peers that do all that peers may and some of
+//! what they may not, and law 8 on several in a loop.
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};

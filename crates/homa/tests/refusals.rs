@@ -1,4 +1,5 @@
-//! Questions that are refused, and complaints that grow rarer: what overload needs beyond the source.
+//! Questions that are refused, and complaints that grow rarer: what overload needs beyond the
+//! source.
 
 mod conversation;
 
@@ -115,7 +116,8 @@ fn nobody_refuses_who_does_not_remember() {
     assert_eq!(kinds(&mut talk), []);
 }
 
-/// The ticks at which a client complains, of a hundred, while its peer says `reply` to each complaint.
+/// The ticks at which a client complains, of a hundred, while its peer says `reply` to each
+/// complaint.
 fn complaints(config: &Config, reply: Option<Kind>) -> Vec<u32> {
     let mut talk = Talk::new(config);
     talk.submit(PEER, 2, 100, true);

@@ -211,7 +211,8 @@ fn clause_2_3_freeze_and_unknown_types_are_refused() {
 
 #[test]
 fn clause_2_12_acknowledgements_name_their_server_port() {
-    // What the module sends for a full list: five names, none of which needs to be the packet's own.
+    // What the module sends for a full list: five names, none of which needs to be the packet's
+    // own.
     let ids: [(u64, u16); 5] =
         [(10, SERVER), (20, 98), (6, SERVER), (1 << 40, SERVER), (12, SERVER)];
     let mut bytes = vectors()[5].1.clone();

@@ -1,13 +1,14 @@
 //! What plans can be about.
 //!
-//! **Problem.** A user's question is about a server, or about a network, and each has words of its own.
+//! **Problem.** A user's question is about a server, or about a network, and each has words of its
+//! own.
 //!
-//! **Promise.** A kind is one folder: what can be written in such a plan, what is run for it, what that
-//! came to, and what is drawn and said of it. All that is the same for every plan (sweeps, replications,
-//! searches, rankings) is the room `study`'s.
+//! **Promise.** A kind is one folder: what can be written in such a plan, what is run for it, what
+//! that came to, and what is drawn and said of it. All that is the same for every plan (sweeps,
+//! replications, searches, rankings) is the room `study`'s.
 //!
-//! **Not here.** No source of figures: those are plans of these kinds, in the room `sources`. No kind
-//! knows another one.
+//! **Not here.** No source of figures: those are plans of these kinds, in the room `sources`. No
+//! kind knows another one.
 //!
 //! **Reading order.** [`server`], the first kind, then the others in any order.
 

@@ -54,7 +54,8 @@ fn homa_5_2_priorities_and_limits_each_serve_short_messages() {
     let (basic, p1, p8) = (short_p99(of("Basic")), short_p99(of("P1")), short_p99(of("P8")));
     assert!(basic > 1.5 * p1 && p1 > 1.5 * p8, "{basic} {p1} {p8}");
     assert!(p8 < 4.0, "{p8}");
-    // A message over its own best cannot be much slower than over the common one, nor faster than 1.
+    // A message over its own best cannot be much slower than over the common one, nor faster than
+    // 1.
     let own = of("P8").short.p50_own.as_ref().expect("measured").estimate.value;
     assert!((1.0..3.0).contains(&own), "{own}");
     // The oracle pays for nothing and so has no queues.
@@ -67,8 +68,8 @@ fn homa_5_2_priorities_and_limits_each_serve_short_messages() {
     assert!(of("P8").waste_ratio.is_some() && of("oracle").waste_ratio.is_none());
 }
 
-/// [homa 4.3]: a column of the published tables is one size, so what is read there is as narrow as the number of
-/// messages allows, and no message of another bin.
+/// [homa 4.3]: a column of the published tables is one size, so what is read there is as narrow as
+/// the number of messages allows, and no message of another bin.
 #[test]
 fn homa_4_3_edges_are_as_narrow_as_is_supported() {
     let fifo = |messages: u32| {

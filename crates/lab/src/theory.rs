@@ -4,9 +4,9 @@
 //! rates per microsecond, answers are in microseconds. A queue without a steady state has infinite
 //! waits, and the functions say so.
 //!
-//! **Names.** `arrivals` is the arrival rate λ, `mean` and `second_moment` are E\[S\] and E\[S²\] of the
-//! service time, `servers` is N, `erlangs` is the offered load λE\[S\], and `utilization` is ρ, the
-//! offered load per server. A *wait* ends when service begins, a *sojourn* when it ends.
+//! **Names.** `arrivals` is the arrival rate λ, `mean` and `second_moment` are E\[S\] and E\[S²\]
+//! of the service time, `servers` is N, `erlangs` is the offered load λE\[S\], and `utilization` is
+//! ρ, the offered load per server. A *wait* ends when service begins, a *sojourn* when it ends.
 
 /// Mean sojourn in M/M/1: 1 / (μ - λ).
 pub fn mm1_mean_sojourn(arrivals: f64, mean: f64) -> f64 {

@@ -1,10 +1,11 @@
 //! The simulator against closed forms: every row of [persephone 5.1].
 //!
 //! **How agreement is judged.** Each row runs at least ten independent replications and takes the
-//! 95 % interval of Student's t over their means. The closed form must lie within twice the half-width
-//! of the estimate: with nine degrees of freedom a true model fails that one time in seven hundred. A
-//! wide interval would excuse anything, so each row also says how narrow it must be. Lee and
-//! Longton's formula is an approximation, and has the tolerances that the specification grants it.
+//! 95 % interval of Student's t over their means. The closed form must lie within twice the
+//! half-width of the estimate: with nine degrees of freedom a true model fails that one time in
+//! seven hundred. A wide interval would excuse anything, so each row also says how narrow it must
+//! be. Lee and Longton's formula is an approximation, and has the tolerances that the specification
+//! grants it.
 //!
 //! **What every run is held to besides.** Little's law per type, exactly: the time that a type's
 //! requests spent in the system, integrated as the machine saw them come and go, is the sum of the
@@ -371,8 +372,8 @@ fn print_row(what: &str, theory: f64, found: Interval) {
     println!("| {what} | {theory:.5} | {estimate:.5} | {ratio:.4} | {relative:.2} % |");
 }
 
-/// `theory` lies within twice the half-width of the replications' mean, and the half-width is at most
-/// `narrow` of the estimate.
+/// `theory` lies within twice the half-width of the replications' mean, and the half-width is at
+/// most `narrow` of the estimate.
 fn agrees(what: &str, values: &[f64], theory: f64, narrow: f64) {
     let found = Interval::of_mean(values).expect("replications");
     judge(what, found, theory, narrow);
@@ -679,9 +680,9 @@ fn clause_5_1_little_and_arrivals_see_time_averages() {
 
 #[test]
 fn central_fcfs_is_the_recursion_of_kiefer_and_wolfowitz() {
-    // Not a row of the table but sharper than any: under c-FCFS request n starts when it is there and
-    // the first of the workers is free, which a dozen lines say without events, queues or machines.
-    // The two must agree to the nanosecond, whatever the mix and the load.
+    // Not a row of the table but sharper than any: under c-FCFS request n starts when it is there
+    // and the first of the workers is free, which a dozen lines say without events, queues or
+    // machines. The two must agree to the nanosecond, whatever the mix and the load.
     for (mix, workers, load) in [
         (high_bimodal(), 14, 0.8),
         (tpc_c(), 14, 0.5),
@@ -711,9 +712,9 @@ fn central_fcfs_is_the_recursion_of_kiefer_and_wolfowitz() {
 #[test]
 fn clause_2_12_static_stability() {
     // 13 workers for longs that bring 13.861 rho Erlangs: the limit is .938, and shorts that steal
-    // take a little of the 13. So near it a queue grows by luck as well as by law: the excess of 0.04
-    // workers at .94 takes a few million requests to outgrow chance, and a steady state at .93 about
-    // as many to be sure of.
+    // take a little of the 13. So near it a queue grows by luck as well as by law: the excess of
+    // 0.04 workers at .94 takes a few million requests to outgrow chance, and a steady state at .93
+    // about as many to be sure of.
     let ratio = |load, requests| {
         let policy = Policy::Darc { config: darc::Config::default(), hinted: true };
         let model = Model::new(high_bimodal(), policy, 14, load, requests);

@@ -171,9 +171,9 @@ fn golden_digests() {
 
 #[test]
 fn different_policies_and_seeds_give_different_digests() {
-    // A digest that saw too little would call different runs equal. Types are registered in the order
-    // of their means, so that SJF is fixed priority here; constant times leave nothing to truncate;
-    // and both searches for a better plan find the same.
+    // A digest that saw too little would call different runs equal. Types are registered in the
+    // order of their means, so that SJF is fixed priority here; constant times leave nothing to
+    // truncate; and both searches for a better plan find the same.
     let mut digests: Vec<(u64, &str)> = policies(Span::from_us(1))
         .iter()
         .filter(|(name, _)| !["SJF", "DARC truncated", "DARC rehearsed"].contains(name))

@@ -288,7 +288,8 @@ fn law_5_completions_then_arrivals_then_timers() {
 #[test]
 fn law_5_effects_apply_in_the_order_of_emission() {
     // A worker can be stopped and a request dropped only after it was started and before: the world
-    // would refuse either order reversed. Simultaneous ends come in the order in which they started.
+    // would refuse either order reversed. Simultaneous ends come in the order in which they
+    // started.
     let played = play(
         FREE,
         &[(10, 5), (10, 30), (10, 30)],

@@ -409,14 +409,14 @@ pub struct HomaStudy {
     /// What to measure; both when absent.
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<HomaPart>,
-    /// Rate of each link in Mb/s. Slower ones leave more of the processors to peers that take much of
-    /// them, and need longer runs for as many messages.
+    /// Rate of each link in Mb/s. Slower ones leave more of the processors to peers that take much
+    /// of them, and need longer runs for as many messages.
     #[arg(long, value_name = "N", default_value = "100",
         value_parser = clap::value_parser!(u32).range(10..=1_000))]
     pub mbit: u32,
-    /// Take runs that the folder of `--out` has of the same messages, instead of running them again.
-    /// Every run is kept there as it ends, so that Ctrl-C costs no more than one. A run in doubt is
-    /// run again, at most three times in all.
+    /// Take runs that the folder of `--out` has of the same messages, instead of running them
+    /// again. Every run is kept there as it ends, so that Ctrl-C costs no more than one. A run in
+    /// doubt is run again, at most three times in all.
     #[arg(long)]
     pub resume: bool,
 }
@@ -477,8 +477,8 @@ pub struct Study {
     /// Which; all when absent.
     #[arg(value_enum, value_name = "STUDY")]
     pub studies: Vec<StudyName>,
-    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 and 60 (l3), 20 (l4), 10 (costs) or 30
-    /// (homa) when absent.
+    /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 and 60 (l3), 20 (l4), 10
+    /// (costs) or 30 (homa) when absent.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
     pub seconds: Option<f64>,
     /// Runs of each peer, each with arrivals of its own; 5 when absent.
@@ -513,8 +513,9 @@ pub struct Study {
 }
 
 impl Study {
-    /// The command that makes one of these studies again: `study` with every option that decides what is
-    /// measured. Where the report goes and what may be taken from earlier runs is not among them.
+    /// The command that makes one of these studies again: `study` with every option that decides
+    /// what is measured. Where the report goes and what may be taken from earlier runs is not among
+    /// them.
     pub fn again(&self, study: Option<StudyName>) -> String {
         let mut words = vec!["cavy-live study".to_string()];
         let studies = study.map_or(self.studies.clone(), |study| vec![study]);

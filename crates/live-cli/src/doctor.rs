@@ -1,7 +1,7 @@
 //! `cavy-live doctor`: what this machine has of what live runs need, and how to get the rest.
 //!
-//! Rights and parts of the kernel are tried out in a namespace of the doctor's own, not guessed from
-//! lists; it is removed at the end.
+//! Rights and parts of the kernel are tried out in a namespace of the doctor's own, not guessed
+//! from lists; it is removed at the end.
 
 use crate::args;
 use crate::faults::{FAILED, Fault};

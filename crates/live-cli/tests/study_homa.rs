@@ -1,6 +1,6 @@
-//! The study of Homa between hosts: that all peers answer everything and all tables are there. Needs
-//! root; skipped with a reason elsewhere. How fast anything is depends on the machine and is tested
-//! nowhere.
+//! The study of Homa between hosts: that all peers answer everything and all tables are there.
+//! Needs root; skipped with a reason elsewhere. How fast anything is depends on the machine and is
+//! tested nowhere.
 
 mod cavy_live;
 

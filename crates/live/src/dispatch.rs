@@ -145,8 +145,8 @@ impl<P> Dispatch<P> {
         (step.grants, step.dropped)
     }
 
-    /// `worker` is done with `req`. `service` is what it measured itself; `None` when it ran nothing,
-    /// because nobody waits for the request any more.
+    /// `worker` is done with `req`. `service` is what it measured itself; `None` when it ran
+    /// nothing, because nobody waits for the request any more.
     pub(crate) fn finished(
         &mut self,
         now: Instant,

@@ -135,8 +135,8 @@ struct Core {
 type Wakers = SmallVec<[Waker; 1]>;
 
 impl State {
-    /// Hands grants to those who wait. What was granted to a request that is gone is skipped at once,
-    /// which may grant more.
+    /// Hands grants to those who wait. What was granted to a request that is gone is skipped at
+    /// once, which may grant more.
     fn hand_out(&mut self, now: Instant, mut grants: Grants<Arc<Waiter>>) -> Wakers {
         let mut wakers = Wakers::new();
         while let Some(grant) = grants.pop() {

@@ -1,5 +1,5 @@
-//! Questions and answers over real sockets on the loopback interface: each answered exactly once, or
-//! failed within its deadline.
+//! Questions and answers over real sockets on the loopback interface: each answered exactly once,
+//! or failed within its deadline.
 
 mod homa_network;
 

@@ -1,5 +1,5 @@
-//! What [homa 7.3] records of a running Linux module, asked of our endpoint packet by packet. A socket
-//! of the test plays the module: packets with its header, its cut-offs, its manners.
+//! What [homa 7.3] records of a running Linux module, asked of our endpoint packet by packet. A
+//! socket of the test plays the module: packets with its header, its cut-offs, its manners.
 #![allow(non_snake_case)]
 
 mod homa_network;

@@ -1,5 +1,5 @@
-//! The folder for results: there and writable before anything is measured, one program at a time, and no
-//! file in it ever half-written.
+//! The folder for results: there and writable before anything is measured, one program at a time,
+//! and no file in it ever half-written.
 
 use crate::model::Document;
 use crate::{Theme, html, series, svg};

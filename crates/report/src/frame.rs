@@ -212,7 +212,8 @@ pub(crate) fn caption(axis: &Axis) -> String {
     text
 }
 
-/// What the legend calls a curve: whoever looks for one that has nothing to show should not look long.
+/// What the legend calls a curve: whoever looks for one that has nothing to show should not look
+/// long.
 pub(crate) fn name(series: &Series) -> String {
     let shown = series.points.iter().any(|point| point.y.is_some() || !point.stable);
     match shown {

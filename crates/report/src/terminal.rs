@@ -23,8 +23,8 @@ const RULED: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// The claims that could be judged as a table, then why each that is not plainly reproduced is not, then
-/// the others by what was missing, then the tally.
+/// The claims that could be judged as a table, then why each that is not plainly reproduced is not,
+/// then the others by what was missing, then the tally.
 ///
 /// Ends with a line feed. `width` is in columns; below 40 it is taken as 40.
 pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
@@ -126,8 +126,8 @@ fn hold(grid: &mut Grid, columns: usize, width: usize) {
 
 /// One table under its headline. Ends with a line feed; `width` as in [`claims`].
 ///
-/// No number and no word is ever broken: columns that do not fit beside the others follow below, with the
-/// columns that tell rows apart repeated before them.
+/// No number and no word is ever broken: columns that do not fit beside the others follow below,
+/// with the columns that tell rows apart repeated before them.
 pub fn table(table: &Table, width: usize, color: bool) -> String {
     let width = width.max(40);
     let mut out = String::new();
@@ -180,7 +180,8 @@ fn least_width(table: &Table, index: usize) -> usize {
     cells.chain([least(&table.columns[index])]).max().unwrap_or(0)
 }
 
-/// Columns in groups that fit `width` each. Every group begins with the columns that tell rows apart.
+/// Columns in groups that fit `width` each. Every group begins with the columns that tell rows
+/// apart.
 fn stacked(table: &Table, width: usize) -> Vec<Vec<usize>> {
     let count = table.columns.len();
     let need = |columns: &[usize]| -> usize {

@@ -1,5 +1,5 @@
-//! The part all policies share: a [`Server`] that keeps one request per worker ([persephone 2.1]) and
-//! asks a [`Discipline`] which one. Its inputs and effects are those of [persephone 2.4].
+//! The part all policies share: a [`Server`] that keeps one request per worker ([persephone 2.1])
+//! and asks a [`Discipline`] which one. Its inputs and effects are those of [persephone 2.4].
 //!
 //! The server owns the promises that must hold whatever the policy: every request is run once or
 //! dropped once ([persephone I1]), no worker runs two ([persephone I2]), and after each step no

@@ -1,9 +1,9 @@
 //! The rules of [persephone 2.5] to [persephone 2.13] as conversations: what happens, line by line,
 //! and everything the machine says to it.
 //!
-//! `clauses/baselines.rs` has the same for [persephone 3], `clauses/trajectory.rs` pairs of machines
-//! that must decide alike; `tests/reservation.rs` has the reservation itself, and `tests/laws.rs` what
-//! holds for all policies.
+//! `clauses/baselines.rs` has the same for [persephone 3], `clauses/trajectory.rs` pairs of
+//! machines that must decide alike; `tests/reservation.rs` has the reservation itself, and
+//! `tests/laws.rs` what holds for all policies.
 
 #[path = "clauses/baselines.rs"]
 mod baselines;
@@ -103,9 +103,9 @@ fn clause_2_5_types_beyond_the_table_are_unknown() {
 
 #[test]
 fn clause_2_6_start_up_is_cfcfs_until_the_window_is_dispatched() {
-    // A window of 3: the round after the third dispatch ends start-up. Until then B takes any worker
-    // and nobody overtakes; then the common queue is sorted into the queues of the types, and A,
-    // although later, goes first, on a worker that is from now on B's and that A may steal.
+    // A window of 3: the round after the third dispatch ends start-up. Until then B takes any
+    // worker and nobody overtakes; then the common queue is sorted into the queues of the types,
+    // and A, although later, goes first, on a worker that is from now on B's and that A may steal.
     let config = darc::Config { window: 3, ..darc::Config::default() };
     let mut talk = Talk::new(Policy::Darc { config, hinted: false }, 2, &two_types(), 9);
     talk.script(
@@ -634,7 +634,8 @@ fn resize_hands_the_queues_of_lost_workers_over() {
 // 8.2 Opportunities
 
 /// The first plan for (Extreme Bimodal, High Bimodal) on 14 workers at load .9. The window is long
-/// because Extreme Bimodal has one long request in 200: a window of 50 000 misjudges its load by 6 %.
+/// because Extreme Bimodal has one long request in 200: a window of 50 000 misjudges its load by 6
+/// %.
 fn plans(sizing: Sizing) -> [String; 2] {
     let config =
         darc::Config { sizing, window: 600_000, correction: Span::ZERO, ..darc::Config::default() };

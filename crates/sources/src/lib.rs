@@ -2,9 +2,10 @@
 //!
 //! **Problem.** A claim that nobody can check is an opinion.
 //!
-//! **Promise.** A source is one folder: the plans of its figures, its claims with their tolerances and
-//! reasons, the functions that turn results into values, and the words around them. What the claims expect
-//! is out of reach of the code that measures: the two meet in `cavy_study::claim::judge`.
+//! **Promise.** A source is one folder: the plans of its figures, its claims with their tolerances
+//! and reasons, the functions that turn results into values, and the words around them. What the
+//! claims expect is out of reach of the code that measures: the two meet in
+//! `cavy_study::claim::judge`.
 //!
 //! **Not here.** No kind of plan, no simulation, no drawing that another source would want as well.
 //!

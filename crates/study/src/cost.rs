@@ -25,8 +25,8 @@ pub struct Cost {
     pub kept: usize,
     /// Seconds on one core that this saves.
     pub kept_core_s: f64,
-    /// Seconds on one core for the points at most, where a precision decides how many replications there
-    /// are.
+    /// Seconds on one core for the points at most, where a precision decides how many replications
+    /// there are.
     pub most_core_s: f64,
     known: BTreeSet<String>,
 }

@@ -117,8 +117,8 @@ fn fold_bytes(digest: &mut Digest, bytes: &[u8]) {
     digest.fold(bytes.len() as u64);
 }
 
-/// Fingerprint of the measured data a plan names, so that changed data are not taken for the old.
-/// A file that cannot be read counts as empty here; building the scenario says what is wrong with it.
+/// Fingerprint of the measured data a plan names, so that changed data are not taken for the old. A
+/// file that cannot be read counts as empty here; building the scenario says what is wrong with it.
 fn measured<S: Subject>(plan: &S, files: &Files) -> u64 {
     let named = plan.files();
     if named.is_empty() {
@@ -229,8 +229,9 @@ pub(crate) fn check<S: Subject>(loaded: &Loaded<S>) -> Result<(), PlanError> {
         return Err(PlanError::text(format!("`objectives` are set, but in this plan {what}"))
             .hint("leave them out, and read the results of the points"));
     }
-    // Points that differ in nothing but the searched axis build alike; building one of each variant,
-    // contestant and other swept setting finds every mistake, and does not read a file once for each.
+    // Points that differ in nothing but the searched axis build alike; building one of each
+    // variant, contestant and other swept setting finds every mistake, and does not read a file
+    // once for each.
     let mut built = BTreeSet::new();
     for point in &loaded.points {
         point.plan.check()?;
@@ -285,7 +286,8 @@ pub struct Experiment<S: Subject> {
     pub plan: S,
     /// Results in the order of the points.
     pub results: Vec<Outcome<S::Data>>,
-    /// The last values of the searched axis that are good enough, per variant, contestant and objective.
+    /// The last values of the searched axis that are good enough, per variant, contestant and
+    /// objective.
     pub capacities: Vec<Capacity>,
 }
 
@@ -318,8 +320,8 @@ impl<S: Subject> Experiment<S> {
         self.results.iter().filter(move |r| r.variant == variant)
     }
 
-    /// The result of a contestant at a load (to a millionth), or at another value of the axis that can
-    /// be searched, in one variant.
+    /// The result of a contestant at a load (to a millionth), or at another value of the axis that
+    /// can be searched, in one variant.
     pub fn at(&self, variant: &str, label: &str, at: f64) -> Option<&Outcome<S::Data>> {
         let near = |result: &&Outcome<S::Data>| (result.load() - at).abs() < 1e-6;
         self.results.iter().filter(|r| r.variant == variant && r.label == label).find(near)

@@ -167,8 +167,8 @@ fn point<S: Subject>(result: &Outcome<S::Data>, axis: Option<&str>) -> Value {
     value
 }
 
-/// Takes the values out of percentiles with too few samples beyond them: how many there are stays. A median of
-/// few samples says something, and how few they are stands beside it.
+/// Takes the values out of percentiles with too few samples beyond them: how many there are stays.
+/// A median of few samples says something, and how few they are stands beside it.
 fn withhold(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -7,9 +7,9 @@
 //! cores; results do not depend on how many. A [`claim`] is data with its source, judged by values
 //! that were measured without looking at it.
 //!
-//! **Not here.** No kind of plan and no source of figures: the room `kinds` says what plans can be about,
-//! the room `sources` has what was published. This room knows neither. It has no printing, no arguments and no
-//! clock: those are the command's.
+//! **Not here.** No kind of plan and no source of figures: the room `kinds` says what plans can be
+//! about, the room `sources` has what was published. This room knows neither. It has no printing,
+//! no arguments and no clock: those are the command's.
 //!
 //! **Reading order.** [`plan`] and [`subject`], what a kind supplies; [`experiment`], [`point`],
 //! [`runner`], [`search`], [`rank`] and [`draw`], what is done with it; [`kind`], [`source`] and

@@ -75,8 +75,8 @@ impl Quantity {
     }
 }
 
-/// Reads `p99_us` or `p999_slowdown`: the metrics of kinds that measure latency. What is wrong, if it
-/// is none.
+/// Reads `p99_us` or `p999_slowdown`: the metrics of kinds that measure latency. What is wrong, if
+/// it is none.
 pub fn percentile(metric: &str) -> Result<(Percentile, Quantity), String> {
     let (percentile, quantity) =
         metric.split_once('_').ok_or("does not name a percentile and a quantity")?;
@@ -142,8 +142,8 @@ impl Objective {
         })
     }
 
-    /// Reads `stable` or `METRIC <= LIMIT [for WHOM]`, with `>=` for metrics of which more is better.
-    /// What is wrong, if it is none.
+    /// Reads `stable` or `METRIC <= LIMIT [for WHOM]`, with `>=` for metrics of which more is
+    /// better. What is wrong, if it is none.
     pub fn parse(text: &str) -> Result<Objective, String> {
         if text.trim() == "stable" {
             return Ok(Objective::Stable);

@@ -148,8 +148,8 @@ impl Quantile {
     }
 }
 
-/// What some requests or messages experienced. `None` where there are none; ask [`Quantile::supported`]
-/// whether there were enough.
+/// What some requests or messages experienced. `None` where there are none; ask
+/// [`Quantile::supported`] whether there were enough.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Samples after warm-up, all replications together.
@@ -188,7 +188,8 @@ impl Summary {
         self.quantile(percentile, quantity)?.supported()
     }
 
-    /// The percentiles of a quantity by their titles, the farthest out first, as rankings compare them.
+    /// The percentiles of a quantity by their titles, the farthest out first, as rankings compare
+    /// them.
     pub fn tails(&self, quantity: Quantity) -> Vec<(&'static str, Option<&Estimate>)> {
         let of = |p: Percentile| (p.title(), self.get(p, quantity));
         Percentile::ALL.into_iter().rev().map(of).collect()

@@ -1,4 +1,5 @@
-//! Running one point: its replications, side by side, as many as it asks for or its precision needs.
+//! Running one point: its replications, side by side, as many as it asks for or its precision
+//! needs.
 
 use crate::experiment::{self, Point};
 use crate::outcome::Outcome;
@@ -58,8 +59,8 @@ pub enum RunError {
     },
 }
 
-/// The seed of a replication. It does not depend on the contestant, so all meet the same arrivals; nor
-/// on the load, so curves are smooth.
+/// The seed of a replication. It does not depend on the contestant, so all meet the same arrivals;
+/// nor on the load, so curves are smooth.
 pub fn seed_of(root: u64, replication: u32) -> u64 {
     let mut digest = Digest::new();
     digest.fold(root);

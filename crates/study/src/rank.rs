@@ -15,8 +15,9 @@ pub struct Ranking {
     pub objective: Option<String>,
     /// Label of the contestant that the others are compared with.
     pub baseline: String,
-    /// The value of the searched axis at which contestants are compared: the last one run at which all
-    /// that are stable anywhere are stable. `None` when there is none; rows then name their own.
+    /// The value of the searched axis at which contestants are compared: the last one run at which
+    /// all that are stable anywhere are stable. `None` when there is none; rows then name their
+    /// own.
     pub compared_at: Option<f64>,
     /// Contestants, the best first; those that are not ranked last.
     pub rows: Vec<Rank>,

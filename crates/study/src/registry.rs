@@ -104,7 +104,8 @@ impl Registry {
         })
     }
 
-    /// Finds the figures named by `names`: `persephone`, `persephone.fig3` or `fig3`; all when empty.
+    /// Finds the figures named by `names`: `persephone`, `persephone.fig3` or `fig3`; all when
+    /// empty.
     pub fn choose(&self, names: &[String]) -> Result<Vec<Chosen>, PlanError> {
         let is = |name: &String, full: &str| {
             let (source, figure) = full.split_once('.').unwrap_or((full, ""));

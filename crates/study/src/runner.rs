@@ -97,8 +97,8 @@ pub fn jobs<S: Subject>(loaded: &Loaded<S>) -> Vec<Box<dyn Job + '_>> {
 }
 
 impl Runner<'_> {
-    /// Runs all jobs, each key once: every core takes the longest that is left, until none is, or one
-    /// failed, or all is to stop.
+    /// Runs all jobs, each key once: every core takes the longest that is left, until none is, or
+    /// one failed, or all is to stop.
     pub fn run(&self, jobs: &[Box<dyn Job + '_>]) -> Result<(), RunError> {
         let mut unique: BTreeMap<&str, &dyn Job> = BTreeMap::new();
         for job in jobs {
@@ -119,8 +119,8 @@ impl Runner<'_> {
             self.progress.done(job.core_s());
             Ok(())
         };
-        // A parallel iterator would give each core a stretch of the list, so that one begins with the
-        // longest and the other with the middle ones.
+        // A parallel iterator would give each core a stretch of the list, so that one begins with
+        // the longest and the other with the middle ones.
         let outcomes = rayon::broadcast(|_| {
             while let Some(job) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if let Err(error) = one(*job) {

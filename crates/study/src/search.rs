@@ -25,8 +25,8 @@ pub struct Capacity {
     pub objective: String,
     /// Its place in the plan.
     pub objective_index: usize,
-    /// The last value found to meet it, such as the highest load; `None` when not even the first value
-    /// tried does.
+    /// The last value found to meet it, such as the highest load; `None` when not even the first
+    /// value tried does.
     pub at: Option<f64>,
     /// That value as a rate, units of work per second.
     pub rate_per_s: Option<f64>,
@@ -96,9 +96,9 @@ fn step<S: Subject>(point: &Point<S>, axis: &Axis) -> f64 {
 
 /// Finds the capacity of every contestant for every objective of the plan.
 ///
-/// Values that the plan sweeps bracket the capacity: it lies beyond the last value up to which all meet
-/// the objective, which is what "sustains" means, and is then bisected. Variants that leave a contestant
-/// as it was share one search, and the swept values of all of them bracket it.
+/// Values that the plan sweeps bracket the capacity: it lies beyond the last value up to which all
+/// meet the objective, which is what "sustains" means, and is then bisected. Variants that leave a
+/// contestant as it was share one search, and the swept values of all of them bracket it.
 pub(crate) fn capacities<S: Subject>(
     runner: &Runner<'_>,
     loaded: &Loaded<S>,

@@ -123,8 +123,8 @@ pub struct Source {
     pub summary: &'static str,
     /// Its claims, as TOML.
     pub claims: &'static str,
-    /// Claims about live runs of what it describes, as TOML; empty when there are none. `cavy live study`
-    /// measures them.
+    /// Claims about live runs of what it describes, as TOML; empty when there are none.
+    /// `cavy live study` measures them.
     pub live_claims: &'static str,
     /// Its figures, in order.
     pub figures: Vec<&'static dyn Figure>,
@@ -188,8 +188,8 @@ impl Planned {
         runner: &Runner<'_>,
         command: &str,
     ) -> Result<Reproduction, RunError> {
-        // The points of all figures first, so that the cores have work until the last of them is done and
-        // not only until the last of each.
+        // The points of all figures first, so that the cores have work until the last of them is
+        // done and not only until the last of each.
         let jobs: Vec<_> = self.chosen.iter().flat_map(|(_, plan)| plan.jobs()).collect();
         runner.run(&jobs)?;
         let repeat = |source: &str, figure: &str| {

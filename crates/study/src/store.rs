@@ -2,8 +2,8 @@
 //!
 //! One line of JSON a point, appended when it is finished. A line cut short by a crash is skipped
 //! when read. Keys name everything that decides a result, so a line is valid wherever its key is
-//! asked for by the same version of the program. The store knows no kind of result: a line is read when
-//! somebody who knows its type asks for it.
+//! asked for by the same version of the program. The store knows no kind of result: a line is read
+//! when somebody who knows its type asks for it.
 
 use crate::outcome::Outcome;
 use crate::point::RunError;
@@ -69,8 +69,8 @@ impl Store {
         Store::default()
     }
 
-    /// A store in `file`, and what was skipped of it. With `resume` it starts with what the file holds
-    /// of this `version`; without, it starts empty.
+    /// A store in `file`, and what was skipped of it. With `resume` it starts with what the file
+    /// holds of this `version`; without, it starts empty.
     pub fn in_file(file: &Path, resume: bool, version: &str) -> Result<(Self, Skipped), RunError> {
         let path = file.display().to_string();
         let wrong = |error| RunError::Store { path: path.clone(), error };

@@ -1,8 +1,9 @@
 //! What an experiment can be about: a kind of plan, and what its points come to.
 //!
 //! Reading, sweeping, replicating, keeping, resuming, searching, ranking and drawing are the same
-//! whatever is simulated. A type that implements [`Subject`] says what differs. It is the part of a plan
-//! that belongs to the kind; [`crate::kind::Of`] makes of it a [`crate::kind::Kind`] for a registry.
+//! whatever is simulated. A type that implements [`Subject`] says what differs. It is the part of a
+//! plan that belongs to the kind; [`crate::kind::Of`] makes of it a [`crate::kind::Kind`] for a
+//! registry.
 
 use crate::draw::{Column, Curve};
 use crate::experiment::Experiment;
@@ -47,8 +48,8 @@ pub struct About {
     pub name: &'static str,
     /// What such a plan is about, a phrase.
     pub says: &'static str,
-    /// What is compared, such as policies. The word for one is the key that names it in its table, the
-    /// word for many is the key of the list.
+    /// What is compared, such as policies. The word for one is the key that names it in its table,
+    /// the word for many is the key of the list.
     pub contestant: Noun,
     /// What is simulated and counted, such as requests.
     pub work: Noun,
@@ -119,7 +120,8 @@ pub struct Summed<D> {
     pub note: String,
     /// Why what was run is not yet what its label says, if it is not.
     pub unformed: Option<String>,
-    /// Units of work a second: offered, or for closed clients achieved. `None` where time means nothing.
+    /// Units of work a second: offered, or for closed clients achieved. `None` where time means
+    /// nothing.
     pub rate_per_s: Option<f64>,
     /// Units of work simulated, over all replications.
     pub work: u64,
@@ -162,7 +164,8 @@ pub struct TooMuch {
 
 /// A kind of plan: the part of it that is not [`crate::plan::Frame`].
 ///
-/// It refuses keys that it does not know (`deny_unknown_fields`), and names none that the frame has.
+/// It refuses keys that it does not know (`deny_unknown_fields`), and names none that the frame
+/// has.
 pub trait Subject:
     Clone + Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {

@@ -1,8 +1,8 @@
 //! How long messages are: discrete size distributions, and the load they make.
 //!
-//! A distribution is a list of sizes with cumulative probabilities, read as steps: a size that is not
-//! in the list never occurs. Interpolating between rows would lower the mean by 1 to 5 % and invent
-//! sizes `[homa 4.1]`.
+//! A distribution is a list of sizes with cumulative probabilities, read as steps: a size that is
+//! not in the list never occurs. Interpolating between rows would lower the mean by 1 to 5 % and
+//! invent sizes `[homa 4.1]`.
 //!
 //! Load counts everything a message puts on the wire: headers, gaps between frames, and the grants
 //! that Homa pays for it. [`payload_ratio`] is the part of it that is payload `[homa 4.2]`; all
@@ -67,8 +67,8 @@ impl Published {
 pub struct Sizes {
     /// (bytes, cumulative probability); both ascend strictly, the last probability is 1.
     rows: Vec<(u32, f64)>,
-    /// `guide[i]` is the first row whose probability reaches `i / GUIDE`, so that a draw looks at one
-    /// or two rows and not at seven.
+    /// `guide[i]` is the first row whose probability reaches `i / GUIDE`, so that a draw looks at
+    /// one or two rows and not at seven.
     guide: Vec<u32>,
 }
 
@@ -111,9 +111,9 @@ impl Sizes {
         Sizes::new(&[(bytes, 1.0)])
     }
 
-    /// W1 as the model it was made from: fifteen listed sizes, then a generalized Pareto law rounded
-    /// up to whole bytes and cut at `max_bytes` (at least 16). The published cut-offs of W1 need this
-    /// form `[homa 2.6, 4.1]`.
+    /// W1 as the model it was made from: fifteen listed sizes, then a generalized Pareto law
+    /// rounded up to whole bytes and cut at `max_bytes` (at least 16). The published cut-offs of W1
+    /// need this form `[homa 2.6, 4.1]`.
     pub fn analytic_w1(max_bytes: u32) -> Result<Sizes, SizesError> {
         if max_bytes < 16 {
             return Err(SizesError::Bytes { row: 15, bytes: max_bytes });
@@ -126,7 +126,8 @@ impl Sizes {
         const SIGMA: f64 = 214.476;
         let mut rows: Vec<(u32, f64)> = (1..).zip(LISTED).collect();
         // P(size <= s) = 1 - 0.53 (1 + (s - 15) K / SIGMA)^(-1/K). Above some thousand bytes single
-        // bytes carry no visible probability: steps of a thousandth keep every quantile within that.
+        // bytes carry no visible probability: steps of a thousandth keep every quantile within
+        // that.
         let mut bytes = 16;
         while bytes < max_bytes {
             let excess = f64::from(bytes - 15);
@@ -150,8 +151,8 @@ impl Sizes {
         Sizes { rows, guide }
     }
 
-    /// Shorter sizes become `min_bytes` and longer ones `max_bytes`, keeping their probability: what
-    /// the benchmarks of the Linux module do with 8 and 1,000,000 `[homa 4.1]`.
+    /// Shorter sizes become `min_bytes` and longer ones `max_bytes`, keeping their probability:
+    /// what the benchmarks of the Linux module do with 8 and 1,000,000 `[homa 4.1]`.
     pub fn clamped(&self, min_bytes: u32, max_bytes: u32) -> Result<Sizes, SizesError> {
         if min_bytes == 0 || min_bytes > max_bytes || max_bytes > BYTES_MAX {
             return Err(SizesError::Clamp { min_bytes, max_bytes });
@@ -159,9 +160,9 @@ impl Sizes {
         Ok(self.mapped(|bytes| bytes.clamp(min_bytes, max_bytes)))
     }
 
-    /// Every size times `to / from`, rounded, one byte at least and [`BYTES_MAX`] at most; `from` is not 0.
-    /// Sizes that become the same share one row. W5 was measured in packets, which the source's cluster takes
-    /// for 1470 bytes and its simulations for 1442 `[homa 4.1]`.
+    /// Every size times `to / from`, rounded, one byte at least and [`BYTES_MAX`] at most; `from`
+    /// is not 0. Sizes that become the same share one row. W5 was measured in packets, which the
+    /// source's cluster takes for 1470 bytes and its simulations for 1442 `[homa 4.1]`.
     pub fn scaled(&self, from: u32, to: u32) -> Sizes {
         let (from, to) = (u64::from(from.max(1)), u64::from(to));
         self.mapped(|bytes| {
@@ -207,8 +208,8 @@ impl Sizes {
         self.rows[self.rows.len() - 1].0
     }
 
-    /// The size at `u` in (0, 1]: that of the first row whose cumulative probability is at least `u`.
-    /// Values outside are taken for the nearer end.
+    /// The size at `u` in (0, 1]: that of the first row whose cumulative probability is at least
+    /// `u`. Values outside are taken for the nearer end.
     #[inline]
     pub fn at(&self, u: f64) -> u32 {
         let mut row = self.guide[((u * GUIDE as f64) as usize).min(GUIDE - 1)] as usize;

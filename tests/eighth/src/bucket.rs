@@ -1,7 +1,8 @@
 //! A token bucket as a kind of plan: requests that find no token are dropped, or wait.
 //!
-//! It differs from the project's kinds where they might have been taken for all there are: it has no load, it
-//! searches for the fewest tokens and not for the most of something, and its metric is no percentile.
+//! It differs from the project's kinds where they might have been taken for all there are: it has
+//! no load, it searches for the fewest tokens and not for the most of something, and its metric is
+//! no percentile.
 
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_lab::statistics::interval::Interval;

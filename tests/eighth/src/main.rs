@@ -1,7 +1,7 @@
 //! The command `cavy` with a kind and a source of its own, and nothing else.
 //!
-//! The project has kinds of plans and sources of figures. This program shows that neither list is closed: what
-//! it needs is in this folder, and every command works for it (`tests/commands.rs`).
+//! The project has kinds of plans and sources of figures. This program shows that neither list is
+//! closed: what it needs is in this folder, and every command works for it (`tests/commands.rs`).
 
 mod bucket;
 mod source;

@@ -1,5 +1,5 @@
-//! `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`: what runs on real threads is a program of its own, so
-//! that building `cavy` compiles none of what a server needs.
+//! `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`: what runs on real threads is a
+//! program of its own, so that building `cavy` compiles none of what a server needs.
 
 use crate::Outcome;
 use crate::args::Live;

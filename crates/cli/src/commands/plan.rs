@@ -114,7 +114,8 @@ fn new(args: &New, registry: &Registry) -> Result<Outcome, Fault> {
     Ok(Outcome::Success)
 }
 
-/// The template called `name`, or the plan of the figure called so: its text, and the files it names.
+/// The template called `name`, or the plan of the figure called so: its text, and the files it
+/// names.
 fn template(name: &str, registry: &Registry) -> Result<(&'static str, &'static [Carried]), Fault> {
     if let Some((_, template)) = registry.templates().find(|(_, one)| one.name == name) {
         return Ok((template.text, template.files));

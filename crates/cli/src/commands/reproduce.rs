@@ -51,7 +51,8 @@ pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<
     Ok(if missed { Outcome::Failed } else { Outcome::Success })
 }
 
-/// What a reader must know: of each kind of plan what is true of it, under the systems that it is for.
+/// What a reader must know: of each kind of plan what is true of it, under the systems that it is
+/// for.
 fn facts(
     registry: &Registry,
     planned: &Planned,

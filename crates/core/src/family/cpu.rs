@@ -36,12 +36,12 @@ pub enum Input {
         worker: Worker,
         /// The request that ended.
         req: Req,
-        /// Service time as the worker measured it, without the cost of handing over; `None` when the
-        /// worker does not measure, and the scheduler then takes the time since it said `Run`.
+        /// Service time as the worker measured it, without the cost of handing over; `None` when
+        /// the worker does not measure, and the scheduler then takes the time since it said `Run`.
         service: Option<Span>,
     },
-    /// `worker` found that nobody waits for `req` any more, ran nothing, and is free. It says nothing
-    /// of how long requests of this type take.
+    /// `worker` found that nobody waits for `req` any more, ran nothing, and is free. It says
+    /// nothing of how long requests of this type take.
     Skipped {
         /// The worker that is free again.
         worker: Worker,

@@ -3,9 +3,9 @@
 //! A transport handles (message, offset, length) and never a byte of payload; the world keeps the
 //! bytes and puts them where [`Effect::Place`] says.
 //!
-//! A message is named by the node that submits it. Names of one node are unique and even; the answer
-//! to message n bears the name n + 1, so that (source of the question, name) is enough to tell any
-//! two messages apart, and both directions of one exchange share all but the lowest bit.
+//! A message is named by the node that submits it. Names of one node are unique and even; the
+//! answer to message n bears the name n + 1, so that (source of the question, name) is enough to
+//! tell any two messages apart, and both directions of one exchange share all but the lowest bit.
 
 use super::Node;
 
@@ -119,8 +119,8 @@ pub enum Effect<W> {
     },
     /// The bytes of a message this node sent are not needed any more.
     Released {
-        /// Whom it was for. An answer bears the name that its receiver chose, and two may choose the
-        /// same.
+        /// Whom it was for. An answer bears the name that its receiver chose, and two may choose
+        /// the same.
         peer: Node,
         /// The message.
         message: Message,

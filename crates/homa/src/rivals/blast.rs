@@ -1,14 +1,15 @@
 //! Blind sending: everything at once, nobody asks ([homa 3.3]).
 //!
 //! All bytes are unscheduled and all packets have one level. A host sends its messages in the order
-//! of submission, each whole before the next, which is one FIFO queue of packets; or the message with
-//! the fewest bytes not yet sent first ([homa 2.4]), chosen again after each packet. Meant for ports
-//! with unlimited buffers, as a floor to compare with.
+//! of submission, each whole before the next, which is one FIFO queue of packets; or the message
+//! with the fewest bytes not yet sent first ([homa 2.4]), chosen again after each packet. Meant for
+//! ports with unlimited buffers, as a floor to compare with.
 //!
-//! Repair, which the source does not need: a receiver acknowledges a whole message once. It asks for
-//! what is missing of a message when no packet of it came for a while, and a sender that has sent
-//! everything and heard nothing asks what became of it. Both wait twice as long each time, so that a
-//! long queue is not made longer. A sender asked for what it has not sent yet says that it is busy.
+//! Repair, which the source does not need: a receiver acknowledges a whole message once. It asks
+//! for what is missing of a message when no packet of it came for a while, and a sender that has
+//! sent everything and heard nothing asks what became of it. Both wait twice as long each time, so
+//! that a long queue is not made longer. A sender asked for what it has not sent yet says that it
+//! is busy.
 
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
@@ -68,7 +69,8 @@ impl Config {
     }
 }
 
-/// The packets of a blind sender and its receiver. What is asked for begins at the payload's offset.
+/// The packets of a blind sender and its receiver. What is asked for begins at the payload's
+/// offset.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Header {
     /// Carries payload.

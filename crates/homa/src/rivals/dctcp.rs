@@ -129,8 +129,8 @@ impl Window {
         flying == 0 || f64::from(flying + 1) * SEGMENT <= self.cwnd
     }
 
-    /// An acknowledgement of packet `number` brought `news` packets; `first` is the lowest packet not
-    /// acknowledged now, `next` the lowest never sent, and `flying` were in flight before.
+    /// An acknowledgement of packet `number` brought `news` packets; `first` is the lowest packet
+    /// not acknowledged now, `next` the lowest never sent, and `flying` were in flight before.
     pub fn acknowledged(&mut self, number: u32, news: u32, marked: bool, at: Position) {
         self.acked += news;
         self.marked += if marked { news } else { 0 };
@@ -281,8 +281,9 @@ impl Dctcp {
         Ok(Dctcp { config, end, turns: Lanes::default(), sinking: None })
     }
 
-    /// One whose packets sink through the levels by the bytes of their message before them, and leave
-    /// this node in the order of levels, as its tagging module and its card's queues would have it.
+    /// One whose packets sink through the levels by the bytes of their message before them, and
+    /// leave this node in the order of levels, as its tagging module and its card's queues would
+    /// have it.
     pub(super) fn sinking(config: Config, thresholds: Thresholds) -> Result<Self, ConfigError> {
         Ok(Dctcp { sinking: Some(thresholds), ..Dctcp::new(config)? })
     }

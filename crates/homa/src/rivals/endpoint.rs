@@ -1,9 +1,10 @@
 //! What all rivals share: messages cut into packets, each delivered exactly once whatever the
 //! network does, and none kept longer than it is needed.
 //!
-//! A sender numbers its messages to each peer, and every DATA packet says below which number none of
-//! them is alive any more. So a receiver tells a late copy of a finished message from a new message
-//! without timers, and what it remembers is one bit for each message younger than the oldest alive.
+//! A sender numbers its messages to each peer, and every DATA packet says below which number none
+//! of them is alive any more. So a receiver tells a late copy of a finished message from a new
+//! message without timers, and what it remembers is one bit for each message younger than the
+//! oldest alive.
 
 use super::flows::{Flows, Reuse};
 use super::received::Received;
@@ -259,8 +260,8 @@ pub(super) fn handle<R: Rival>(rival: &mut R, input: Input<R::Header>, cx: &mut 
     }
 }
 
-/// Messages, peers and control packets of one node. `S` and `R` are a protocol's states of a message
-/// being sent and being received.
+/// Messages, peers and control packets of one node. `S` and `R` are a protocol's states of a
+/// message being sent and being received.
 #[derive(Clone, Debug)]
 pub struct Endpoint<H, S, R> {
     /// Messages this node sends.
@@ -418,7 +419,8 @@ impl<H: Copy, S: Reuse, R: Reuse> Endpoint<H, S, R> {
         Met::Nonsense
     }
 
-    /// The number of the packet that carries `payload`, if a sender of this message makes such a one.
+    /// The number of the packet that carries `payload`, if a sender of this message makes such a
+    /// one.
     pub fn number(&mut self, about: About, payload: Extent) -> Option<u32> {
         let number = payload.offset_bytes / PAYLOAD_BYTES;
         let legal = about.length_bytes <= LENGTH_MAX_BYTES

@@ -22,8 +22,8 @@ struct Slot<T> {
     value: T,
 }
 
-/// Messages by slot and by key. Slots are used again, lowest age last; nothing iterates in the order
-/// of a hash.
+/// Messages by slot and by key. Slots are used again, lowest age last; nothing iterates in the
+/// order of a hash.
 #[derive(Clone, Debug)]
 pub struct Flows<T> {
     slots: Vec<Slot<T>>,
@@ -70,7 +70,8 @@ impl<T: Reuse> Flows<T> {
         slot
     }
 
-    /// Empties a slot. Its value is as fresh at once, so that a timer that comes late finds nothing.
+    /// Empties a slot. Its value is as fresh at once, so that a timer that comes late finds
+    /// nothing.
     pub fn remove(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(key) = place.key.take() else { return };

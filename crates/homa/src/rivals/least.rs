@@ -1,5 +1,5 @@
-//! The slot with the least key: a binary heap that knows where each slot is, so that keys change and
-//! slots leave in logarithmic time.
+//! The slot with the least key: a binary heap that knows where each slot is, so that keys change
+//! and slots leave in logarithmic time.
 
 use alloc::vec::Vec;
 

@@ -1,9 +1,10 @@
-//! The transports Homa is compared with, each from its own specification ([homa 3.3] to [homa 3.8]).
+//! The transports Homa is compared with, each from its own specification ([homa 3.3] to [homa
+//! 3.8]).
 //!
 //! **Promise.** Each is a machine of the packet family: a message that is submitted is delivered
 //! exactly once, or reported failed when the other side stays silent, whatever is lost, copied or
-//! reordered on the way. None is weaker than its source; where the source leaves a gap (what repairs
-//! a lost control packet), the file of the rival says what fills it.
+//! reordered on the way. None is weaker than its source; where the source leaves a gap (what
+//! repairs a lost control packet), the file of the rival says what fills it.
 //!
 //! **One-way.** The rivals move messages and know nothing of exchanges: a question and its answer
 //! are two messages. `Cancel` takes back a message this node sends, and tells the receiver once.
@@ -18,9 +19,9 @@
 //! world provides it. Homa itself, and Basic, which is Homa with other parameters ([homa 3.1]).
 //!
 //! **Reading order.** [`endpoint`], what all share, and its parts [`received`] and [`flows`]; then
-//! [`blast`], the smallest rival; what senders choose by, [`least`] and [`turns`]; [`scoreboard`] and
-//! [`selective`], for those that acknowledge each packet: [`pfabric`], [`dctcp`], [`pias`]; last
-//! those that ask the receiver, [`phost`] and [`ndp`].
+//! [`blast`], the smallest rival; what senders choose by, [`least`] and [`turns`]; [`scoreboard`]
+//! and [`selective`], for those that acknowledge each packet: [`pfabric`], [`dctcp`], [`pias`];
+//! last those that ask the receiver, [`phost`] and [`ndp`].
 
 pub mod alarm;
 pub mod blast;

@@ -1,10 +1,10 @@
 //! NDP: switches cut payloads off instead of dropping, and receivers pull ([homa 3.8]).
 //!
-//! A sender sends one window blindly and then exactly one packet for each PULL. A receiver answers a
-//! whole packet by an ACK, a trimmed one by a NACK, and either by a PULL, as long as more is missing
-//! than is on its way. All PULLs of a host leave one full-packet time apart, the messages in turn. A
-//! PULL carries how many there were, so that a later one makes up for one that is lost. Senders serve
-//! their messages in turn too: NDP has no shortest-first anywhere.
+//! A sender sends one window blindly and then exactly one packet for each PULL. A receiver answers
+//! a whole packet by an ACK, a trimmed one by a NACK, and either by a PULL, as long as more is
+//! missing than is on its way. All PULLs of a host leave one full-packet time apart, the messages
+//! in turn. A PULL carries how many there were, so that a later one makes up for one that is lost.
+//! Senders serve their messages in turn too: NDP has no shortest-first anywhere.
 //!
 //! A timeout without any news sends a window again, what flew being taken for lost.
 //!

@@ -2,9 +2,10 @@
 //! ([homa 3.4]).
 //!
 //! Every DATA packet carries in its rank the bytes its message has left, and the network does the
-//! scheduling. A host keeps a window of about two round trips, and a short fixed timeout repairs what
-//! switches drop. Its own port is one of pFabric's queues too: it sends the message with the least
-//! left. Acknowledgements have rank 0, before everything. All packets have one priority level.
+//! scheduling. A host keeps a window of about two round trips, and a short fixed timeout repairs
+//! what switches drop. Its own port is one of pFabric's queues too: it sends the message with the
+//! least left. Acknowledgements have rank 0, before everything. All packets have one priority
+//! level.
 
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;

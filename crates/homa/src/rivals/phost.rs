@@ -3,8 +3,8 @@
 //! A sender announces a message with an RTS. The receiver issues one token in each full-packet time
 //! t, to the message with the fewest packets left, and a sender whose port is idle spends the token
 //! of the message with the fewest packets left. A token lives 1.5 t. A message of at most eight
-//! packets brings its tokens along, valid for 8 t + 1.5 t; a longer one waits for its first token (so
-//! the published code; the pHost paper gives every message tokens for the first round trip). A
+//! packets brings its tokens along, valid for 8 t + 1.5 t; a longer one waits for its first token
+//! (so the published code; the pHost paper gives every message tokens for the first round trip). A
 //! message that has more than eight tokens unanswered gets no more until 25 t have passed. When
 //! tokens for all packets are out, the receiver waits 9 t (or, for a message that brought its own,
 //! twice its packets times t) and begins again with those that are missing.
@@ -14,8 +14,8 @@
 //!
 //! Repair, which the source does not need because it loses no small packet: a sender that hears
 //! nothing announces its message again, waiting twice as long each time; the answer says that the
-//! message is known, or delivered. A message whose tokens seem to be spent in vain is served on after
-//! the same waits, so lost tokens and lost packets look alike.
+//! message is known, or delivered. A message whose tokens seem to be spent in vain is served on
+//! after the same waits, so lost tokens and lost packets look alike.
 
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
@@ -310,7 +310,8 @@ impl PHost {
         self.heard(slot, cx);
     }
 
-    /// What is known of the message in `slot` changed: may it have a token, or what does it wait for?
+    /// What is known of the message in `slot` changed: may it have a token, or what does it wait
+    /// for?
     fn consider(&mut self, slot: u32, cx: &mut EndCx<'_>) {
         let config = self.config;
         let flow = &mut self.end.incoming[slot];

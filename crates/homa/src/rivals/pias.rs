@@ -2,8 +2,8 @@
 //! ([homa 3.7]).
 //!
 //! The level follows the bytes the message sent before the packet; a retransmission keeps the level
-//! of its bytes. A node sends in the order of levels too, one packet of each message in turn within a
-//! level. Acknowledgements go at the highest level.
+//! of its bytes. A node sends in the order of levels too, one packet of each message in turn within
+//! a level. Acknowledgements go at the highest level.
 
 use super::dctcp::{self, Dctcp};
 use super::endpoint::{ConfigError, EndCx, LEVEL_TOP, Timer, Why, require};
@@ -36,9 +36,10 @@ impl Thresholds {
         Thresholds(packets)
     }
 
-    /// Our estimate for other workloads: thresholds that give each level the same share of all bytes.
-    /// `steps` are sizes in bytes, ascending, each with the share of messages not longer. The source
-    /// minimises mean completion time over such splits; it publishes the result for web search only.
+    /// Our estimate for other workloads: thresholds that give each level the same share of all
+    /// bytes. `steps` are sizes in bytes, ascending, each with the share of messages not longer.
+    /// The source minimises mean completion time over such splits; it publishes the result for web
+    /// search only.
     ///
     /// # Errors
     /// When there is no step, or sizes or shares do not ascend to 1.

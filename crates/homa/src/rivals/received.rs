@@ -1,8 +1,8 @@
 //! A set of numbers that fills from below.
 //!
 //! Packets of a message that came in, packets that were acknowledged, messages of a peer that are
-//! over: all of these fill roughly in order. What is complete costs one number, what is ahead of the
-//! first gap one bit each.
+//! over: all of these fill roughly in order. What is complete costs one number, what is ahead of
+//! the first gap one bit each.
 
 use alloc::collections::VecDeque;
 

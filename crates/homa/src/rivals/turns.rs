@@ -58,8 +58,8 @@ impl Turns {
     }
 }
 
-/// A round robin for each level; the highest level with a slot in it goes first. Every slot is in at
-/// most one.
+/// A round robin for each level; the highest level with a slot in it goes first. Every slot is in
+/// at most one.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes([Turns; 8]);
 
@@ -86,8 +86,8 @@ impl Lanes {
         self.len() == 0
     }
 
-    /// Gives `slot` a turn at `level` after all others there, unless it has one coming; takes it out
-    /// of any other level.
+    /// Gives `slot` a turn at `level` after all others there, unless it has one coming; takes it
+    /// out of any other level.
     pub fn join(&mut self, slot: u32, level: u8) {
         for (other, turns) in self.0.iter_mut().enumerate() {
             if other == usize::from(level) {

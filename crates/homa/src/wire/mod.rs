@@ -3,14 +3,15 @@
 //! **Problem.** The machine speaks of names and extents; a network carries bytes, and some of those
 //! come from people who mean no good.
 //!
-//! **Promise.** Every field of the format has one accessor ([`View`], over borrowed bytes, without a
-//! copy) and one place in what the machine understands ([`Repr`]). A packet that is accepted is whole;
-//! one that is not is refused with a [`WireError`], never with a panic. What [`Repr`] writes, the
-//! module reads: the vectors of [homa 7.2] come out byte for byte.
+//! **Promise.** Every field of the format has one accessor ([`View`], over borrowed bytes, without
+//! a copy) and one place in what the machine understands ([`Repr`]). A packet that is accepted is
+//! whole; one that is not is refused with a [`WireError`], never with a panic. What [`Repr`]
+//! writes, the module reads: the vectors of [homa 7.2] come out byte for byte.
 //!
-//! **Not here.** No socket, no port that is open: whoever owns the endpoint compares ports. No meaning
-//! beyond one packet: offsets that contradict each other are the machine's to refuse. No checksum,
-//! which the module neither fills in nor verifies, no segmentation offload, and no disguise as TCP.
+//! **Not here.** No socket, no port that is open: whoever owns the endpoint compares ports. No
+//! meaning beyond one packet: offsets that contradict each other are the machine's to refuse. No
+//! checksum, which the module neither fills in nor verifies, no segmentation offload, and no
+//! disguise as TCP.
 //!
 //! **Reading order.** This file for the numbers, [`View`] for reading, [`Repr`] for both ways.
 

@@ -134,7 +134,8 @@ impl Repr {
         put.bytes(11, [kind as u8]);
         // Lengths of headers in words, in the high half: what TCP's receive offload looks at.
         put.bytes(12, [if kind == Type::Data { (DATA_BYTES as u8 / 4) << 4 } else { 0x50 }]);
-        // What the module writes for its disguise as TCP, and ignores under its own protocol number.
+        // What the module writes for its disguise as TCP, and ignores under its own protocol
+        // number.
         put.bytes(13, [0x06]);
         put.bytes(18, 0xb97d_u16.to_be_bytes());
         put.bytes(20, name.to_be_bytes());
@@ -228,7 +229,8 @@ impl Put<'_> {
 }
 
 fn parse_data(view: &View<'_>, name: Message, ports: Ports, dialect: &Dialect) -> Data {
-    // An acknowledgement for another port of this host, or too far away to be told: NEED_ACK will ask.
+    // An acknowledgement for another port of this host, or too far away to be told: NEED_ACK will
+    // ask.
     let ack = view.piggybacked_ack().filter(|&(_, port)| port == ports.destination);
     let ack = ack.and_then(|(id, _)| name_difference(id, name.0));
     let [marks, backlog, _] = view.pad();

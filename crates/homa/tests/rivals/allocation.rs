@@ -1,8 +1,8 @@
 //! Law 8: after warm-up no rival allocates per step.
 //!
 //! A machine talks to itself over a line kept in arrays, so the driver allocates nothing either.
-//! Messages of all sizes come in one cycle, again and again; one packet in 61 is lost, so that repair
-//! is measured too.
+//! Messages of all sizes come in one cycle, again and again; one packet in 61 is lost, so that
+//! repair is measured too.
 
 use crate::each_transport;
 use crate::network::Rival;

@@ -1,5 +1,5 @@
-//! The laws of the seam. A machine talks to itself, as node 0 to node 0, over a line that delays and
-//! loses packets; so one machine is sender and receiver, and the rig of the laws can drive it.
+//! The laws of the seam. A machine talks to itself, as node 0 to node 0, over a line that delays
+//! and loses packets; so one machine is sender and receiver, and the rig of the laws can drive it.
 
 use crate::each_transport;
 use crate::network::Rival;

@@ -1,5 +1,5 @@
-//! Eight hosts, all to all, at 60 % load: every rival keeps up, and each does for short messages what
-//! it was made for.
+//! Eight hosts, all to all, at 60 % load: every rival keeps up, and each does for short messages
+//! what it was made for.
 
 use crate::each_transport;
 use crate::network::{Network, Queue, Rival, Topology};

@@ -86,7 +86,8 @@ pub struct Toy<M> {
     /// Nanoseconds a byte takes, and a packet.
     pub byte_ns: u64,
     pub flight: Span,
-    /// Answers are this long, and take this long to make; `None` answers with the question's length.
+    /// Answers are this long, and take this long to make; `None` answers with the question's
+    /// length.
     pub answer_bytes: Option<u32>,
     pub serve: Span,
     /// Delivered twice is no defect (at-least-once).

@@ -40,8 +40,8 @@ pub enum RecoveryPlan {
     RoundTrips,
 }
 
-/// Declares the structs of transports: each has the keys that all with packets have, then its own, all of
-/// which may be left out.
+/// Declares the structs of transports: each has the keys that all with packets have, then its own,
+/// all of which may be left out.
 macro_rules! transports {
     ($($(#[$about:meta])* $name:ident { $($(#[$says:meta])* $field:ident: $type:ty,)* })*) => {$(
         $(#[$about])*
@@ -66,26 +66,32 @@ transports! {
         levels: Option<u8>,
         /// Levels for unscheduled bytes. Default: by the share of bytes that are unscheduled.
         unscheduled_levels: Option<u8>,
-        /// Sizes up to which messages have the topmost level, the next, and so on. Default: computed.
+        /// Sizes up to which messages have the topmost level, the next, and so on. Default:
+        /// computed.
         cutoffs_bytes: Option<Vec<u32>>,
-        /// Computed cut-offs give each level so many times what the one above it gets, 0.01 to 100. Default: 1.
+        /// Computed cut-offs give each level so many times what the one above it gets, 0.01 to 100.
+        /// Default: 1.
         cutoffs_ratio: Option<f64>,
         /// What computed cut-offs divide. Default: `bytes`.
         cutoffs_by: Option<CutoffsPlan>,
-        /// Compare cut-offs with what is left of a message instead of its length. Default: true for `sim`.
+        /// Compare cut-offs with what is left of a message instead of its length. Default: true for
+        /// `sim`.
         graduated: Option<bool>,
-        /// Most senders that a receiver grants at once, 1 to 64. Default: levels for scheduled bytes.
+        /// Most senders that a receiver grants at once, 1 to 64. Default: levels for scheduled
+        /// bytes.
         overcommit: Option<u8>,
-        /// Raise `overcommit` up to this while the downlink idles. For the variant `sim`. Default: off.
+        /// Raise `overcommit` up to this while the downlink idles. For the variant `sim`. Default:
+        /// off.
         overcommit_most: Option<u8>,
-        /// Grant only while less than this is on its way to a receiver in all. For the variants `rc` (default:
-        /// no bound), `lx` and `cavy` (default: ten round trips' bytes).
+        /// Grant only while less than this is on its way to a receiver in all. For the variants
+        /// `rc` (default: no bound), `lx` and `cavy` (default: ten round trips' bytes).
         incoming_max_bytes: Option<u32>,
         /// Bytes of a message that are sent without a grant. Default: a round trip's.
         unscheduled_bytes: Option<u32>,
         /// Better level for the last bytes of a message. Default: as the variant has it.
         tail_boost: Option<bool>,
-        /// Mark questions when more than this many are open; 0 never. Default: as the variant has it.
+        /// Mark questions when more than this many are open; 0 never. Default: as the variant has
+        /// it.
         incast_threshold: Option<u32>,
         /// Bytes of an answer to a marked question that are sent without a grant. Default: 300.
         incast_bytes: Option<u32>,
@@ -95,15 +101,16 @@ transports! {
         recovery: Option<RecoveryPlan>,
         /// Time between two looks at what is silent, microseconds. Default: as the variant has it.
         tick_us: Option<f64>,
-        /// Share of the link that the oldest message is granted, 0 to 0.5. Default: as the variant has it.
+        /// Share of the link that the oldest message is granted, 0 to 0.5. Default: as the variant
+        /// has it.
         oldest_ratio: Option<f64>,
-        /// Credit of a message for its age, as a share of what the link could have carried meanwhile.
-        /// Default: 0.
+        /// Credit of a message for its age, as a share of what the link could have carried
+        /// meanwhile. Default: 0.
         aging_ratio: Option<f64>,
         /// Messages with so much left are never overtaken for age. Default: 10 000.
         aging_floor_bytes: Option<u32>,
-        /// Grant nothing while more than this is on its way here, and less to senders that are congested.
-        /// For the variants `rc` and `cavy`. Default: off.
+        /// Grant nothing while more than this is on its way here, and less to senders that are
+        /// congested. For the variants `rc` and `cavy`. Default: off.
         informed_budget_bytes: Option<u32>,
         /// Learn cut-offs from what arrives, looking so often, milliseconds. Default: off.
         learning_ms: Option<f64>,
@@ -130,8 +137,8 @@ transports! {
     PhostPlan {
         /// Window at first, in packets. Default: 8.
         window_packets: Option<u32>,
-        /// Messages of at most so many bytes have a level of their own above the others. Default: those of
-        /// eight packets.
+        /// Messages of at most so many bytes have a level of their own above the others. Default:
+        /// those of eight packets.
         short_bytes: Option<u32>,
     }
     /// DCTCP.

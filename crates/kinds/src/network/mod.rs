@@ -3,16 +3,16 @@
 //! **Problem.** "Would Homa help my network" depends on message sizes, rates, buffers and load; a
 //! published figure answers it for the authors' network only.
 //!
-//! **Promise.** A [`NetworkPlan`] names a network, messages, who sends to whom, and the transports to
-//! compare; each is run from its own specification with the queues its protocol requires, on the same
-//! messages, over the same seeds. The answer has slowdown by size, queues, losses, capacity and a
-//! ranking. Published figures are such plans.
+//! **Promise.** A [`NetworkPlan`] names a network, messages, who sends to whom, and the transports
+//! to compare; each is run from its own specification with the queues its protocol requires, on the
+//! same messages, over the same seeds. The answer has slowdown by size, queues, losses, capacity
+//! and a ranking. Published figures are such plans.
 //!
 //! **Not here.** No protocol and no world: those are `cavy_homa` and `cavy_lab::net`.
 //!
-//! **Reading order.** [`plan`], [`traffic`] and [`contestant`] (what can be written), [`scenario`] (what is
-//! run, checked), [`transport`] (what each transport is), [`run`] and [`result`] (what it came to), [`draw`];
-//! `subject` ties them together.
+//! **Reading order.** [`plan`], [`traffic`] and [`contestant`] (what can be written), [`scenario`]
+//! (what is run, checked), [`transport`] (what each transport is), [`run`] and [`result`] (what it
+//! came to), [`draw`]; `subject` ties them together.
 
 pub mod contestant;
 pub mod draw;

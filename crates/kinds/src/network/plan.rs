@@ -15,8 +15,8 @@ pub struct NetworkPlan {
     pub load: f64,
     /// Hosts, switches and links.
     pub network: FabricPlan,
-    /// How long messages are: exactly one of its `workload`, `cdf`, `trace` and `sizes`. Not for incast and
-    /// echo, which say it themselves.
+    /// How long messages are: exactly one of its `workload`, `cdf`, `trace` and `sizes`. Not for
+    /// incast and echo, which say it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesPlan>,
     /// Who sends to whom, and when.
@@ -100,7 +100,8 @@ pub struct FabricPlan {
     /// Rate of a host's link in Gb/s, 0.001 to 8000.
     #[serde(default = "default_host_gbps")]
     pub host_gbps: f64,
-    /// Rate of a link between rack and spine in Gb/s. `leaf_spine`. Default: four times `host_gbps`.
+    /// Rate of a link between rack and spine in Gb/s. `leaf_spine`. Default: four times
+    /// `host_gbps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spine_gbps: Option<f64>,
     /// The links. Every host has exactly one, and there is a way between any two. `links`.
@@ -124,27 +125,29 @@ pub struct FabricPlan {
     /// Processor of a receiver, microseconds a packet, which the next packet waits for. Default: 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub host_receive_each_us: f64,
-    /// How late the sleeping thread of a host looks at packets, messages to send and timers, microseconds:
-    /// values of equal likelihood, at most 10 000 of them, such as quantiles of `Server::lag` of the live
-    /// endpoint. What comes before it looks is seen at the same time. Default: none, it looks at once.
+    /// How late the sleeping thread of a host looks at packets, messages to send and timers,
+    /// microseconds: values of equal likelihood, at most 10 000 of them, such as quantiles of
+    /// `Server::lag` of the live endpoint. What comes before it looks is seen at the same time.
+    /// Default: none, it looks at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_wakes_us: Vec<f64>,
-    /// What that thread takes to send what came of one look, beyond `host_send_us`, microseconds: values of
-    /// equal likelihood. Default: none.
+    /// What that thread takes to send what came of one look, beyond `host_send_us`, microseconds:
+    /// values of equal likelihood. Default: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_sends_us: Vec<f64>,
-    /// Packets that a sender's card takes at once, the one on the link included, 1 to 1000: what it holds goes
-    /// in order, and a transport cannot put anything before it. Default: 1.
+    /// Packets that a sender's card takes at once, the one on the link included, 1 to 1000: what it
+    /// holds goes in order, and a transport cannot put anything before it. Default: 1.
     #[serde(default = "default_nic_packets", skip_serializing_if = "is_one")]
     pub host_nic_packets: u32,
     /// What packets are on the wire besides headers and payload.
     #[serde(default)]
     pub framing: FramingPlan,
-    /// Which of several ways a packet takes. Default: as the transport needs; all spray but DCTCP and PIAS.
+    /// Which of several ways a packet takes. Default: as the transport needs; all spray but DCTCP
+    /// and PIAS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub routing: Option<RoutingPlan>,
-    /// What switches can keep: `"unlimited"`, `{ per_port_bytes = n }` or `{ shared_bytes = n, alpha = 1 }`, at
-    /// least a full frame. Default: as the transport needs.
+    /// What switches can keep: `"unlimited"`, `{ per_port_bytes = n }` or
+    /// `{ shared_bytes = n, alpha = 1 }`, at least a full frame. Default: as the transport needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<BufferPlan>,
     /// Share of packets that are lost at random, 0 to 0.5.
@@ -164,7 +167,8 @@ fn default_nic_packets() -> u32 {
     1
 }
 
-// Keys that came later are left out where they say nothing, so that results kept from before are found.
+// Keys that came later are left out where they say nothing, so that results kept from before are
+// found.
 
 fn is_one(packets: &u32) -> bool {
     *packets == 1
@@ -257,12 +261,12 @@ pub struct MessagesPlan {
     /// A published distribution [homa 4.1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadName>,
-    /// Bytes of the packets that W5 is counted in; 1442 in the source's simulations. Only for W5. Default: 1470,
-    /// as on its cluster.
+    /// Bytes of the packets that W5 is counted in; 1442 in the source's simulations. Only for W5.
+    /// Default: 1470, as on its cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packet_bytes: Option<u32>,
-    /// A CSV file with columns `bytes` and `cumulative`, relative to the plan. Sizes rise, the last cumulative is
-    /// 1, and sizes between rows do not occur.
+    /// A CSV file with columns `bytes` and `cumulative`, relative to the plan. Sizes rise, the last
+    /// cumulative is 1, and sizes between rows do not occur.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cdf: Option<String>,
     /// A CSV file with one line a message, relative to the plan.
@@ -338,12 +342,12 @@ pub enum SizesPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetRunPlan {
-    /// Messages submitted in this time count, milliseconds. Echo lasts as long as its questions. Default: 10,
-    /// where `messages` is absent.
+    /// Messages submitted in this time count, milliseconds. Echo lasts as long as its questions.
+    /// Default: 10, where `messages` is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<f64>,
-    /// So many messages count in each replication, all hosts together, instead of `duration_ms`: as many at
-    /// every load, at least 100. Not for incast and echo.
+    /// So many messages count in each replication, all hosts together, instead of `duration_ms`: as
+    /// many at every load, at least 100. Not for incast and echo.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
     /// Messages before that do not, milliseconds. Default: a quarter of the time that counts.
@@ -357,8 +361,8 @@ pub struct NetRunPlan {
     /// Compute least times as the source's simulator does, without the switch within a rack
     /// [homa 4.3].
     pub ideal_without_latency_in_rack: bool,
-    /// Find out what short messages (the smaller half, of one packet) near the 99th percentile wait for
-    /// [homa 5.8].
+    /// Find out what short messages (the smaller half, of one packet) near the 99th percentile wait
+    /// for [homa 5.8].
     pub tail_sources: bool,
     /// Packets under way at most, in millions, 0.001 to 8; a run that has more is unstable.
     pub packets_max_millions: f64,

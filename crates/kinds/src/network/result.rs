@@ -6,8 +6,8 @@ use cavy_study::outcome::{Outcome, Quantile, Summary};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
-/// What some messages experienced. `None` where there are none; ask [`Quantile::supported`] whether there
-/// were enough.
+/// What some messages experienced. `None` where there are none; ask [`Quantile::supported`] whether
+/// there were enough.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NetSummary {
     /// Latency, and slowdown over the least time that there is.
@@ -30,7 +30,8 @@ impl Deref for NetSummary {
 /// A bin of sizes, or all messages up to or from a size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeSlice {
-    /// Cumulative share of messages at the end of the bin; of the slice for "smallest" and "largest".
+    /// Cumulative share of messages at the end of the bin; of the slice for "smallest" and
+    /// "largest".
     pub share: f64,
     /// The longest message of a bin or of the smallest; the bound that all of the largest exceed.
     pub bytes: u32,
@@ -98,16 +99,17 @@ pub struct Carried {
     pub short: NetSummary,
     /// By size: deciles of the message count, 95, 99, 99.9 and 100 % [homa 4.3].
     pub bins: Vec<SizeSlice>,
-    /// At the end of each of `bins` the last 1 % of all messages before it, or the last 4 %, or the whole bin: the
-    /// narrowest whose 99th percentile is supported, the whole bin if none is. For the last bin the largest
-    /// hundred-thousandth or ten-thousandth.
+    /// At the end of each of `bins` the last 1 % of all messages before it, or the last 4 %, or the
+    /// whole bin: the narrowest whose 99th percentile is supported, the whole bin if none is. For
+    /// the last bin the largest hundred-thousandth or ten-thousandth.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<Edge>,
     /// All messages up to the end of each bin.
     pub smallest: Vec<SizeSlice>,
     /// The largest 50, 10 and 1 % of the messages, as near as sizes allow.
     pub largest: Vec<SizeSlice>,
-    /// The largest hundred-thousandth of the messages, or those of the longest size, however few they are.
+    /// The largest hundred-thousandth of the messages, or those of the longest size, however few
+    /// they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest: Option<SizeSlice>,
     /// Payload that arrived for the first time, Gb/s for each host.

@@ -120,9 +120,9 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     })
 }
 
-/// Up to which size messages are short where the sources of their tail are asked for: the smallest half, and of
-/// these such as have one packet, as of a longer one the delays of its last packet would say little. Where none
-/// has, the smallest.
+/// Up to which size messages are short where the sources of their tail are asked for: the smallest
+/// half, and of these such as have one packet, as of a longer one the delays of its last packet
+/// would say little. Where none has, the smallest.
 fn short_bytes(sizes: &Sizes) -> u32 {
     /// Payload of a full packet that needs no grant [homa 2.2].
     const PACKET_BYTES: u32 = 1442;
@@ -306,8 +306,8 @@ fn ports(reports: &[&Report]) -> Vec<PortResult> {
 
 /// Growth of the backlog from half to half that says the network does not keep up [homa 5.4].
 const BACKLOG_GROWTH: f64 = 0.2;
-/// And as a share of what was offered: fewer bytes come and go with single large messages. More load
-/// than this above capacity is seen.
+/// And as a share of what was offered: fewer bytes come and go with single large messages. More
+/// load than this above capacity is seen.
 const BACKLOG_OFFERED: f64 = 0.02;
 /// Share of messages that may fail.
 const FAILED_RATIO: f64 = 0.001;

@@ -1,4 +1,5 @@
-//! From a plan to what the packet world runs: network, transport, traffic, spans. Checks everything.
+//! From a plan to what the packet world runs: network, transport, traffic, spans. Checks
+//! everything.
 
 use super::contestant::TransportPlan;
 use super::fabric::{self, Fabric};

@@ -286,7 +286,8 @@ impl Subject for NetworkPlan {
     }
 }
 
-/// What some messages experienced: the 99th percentile of slowdown, or the median where they are too few.
+/// What some messages experienced: the 99th percentile of slowdown, or the median where they are
+/// too few.
 fn experience(whose: String, summary: &NetSummary) -> Experience<'_> {
     let of = |p: Percentile| (p.title(), summary.get(p, Quantity::Slowdown));
     let values = [Percentile::P99, Percentile::P50].map(of).into();

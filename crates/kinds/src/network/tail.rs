@@ -1,4 +1,5 @@
-//! What the messages of a run say beyond the world's own report: answers, and what short ones wait for.
+//! What the messages of a run say beyond the world's own report: answers, and what short ones wait
+//! for.
 
 use cavy_lab::net::{Done, Observer, PS_PER_NS, Ps, Setup, ps};
 use serde::{Deserialize, Serialize};

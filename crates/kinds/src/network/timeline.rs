@@ -1,5 +1,5 @@
-//! Slowdown over time, and what receivers made of what they had seen: how a transport takes a workload
-//! that changes.
+//! Slowdown over time, and what receivers made of what they had seen: how a transport takes a
+//! workload that changes.
 
 use super::NetExperiment;
 use super::result::NetResult;
@@ -27,7 +27,8 @@ pub struct TimeBin {
     pub p50_slowdown: Option<f64>,
     /// 99th percentile of it, where ten messages lie beyond.
     pub p99_slowdown: Option<f64>,
-    /// Levels for unscheduled bytes that receivers ask for at its end, the mean over hosts; Homa only.
+    /// Levels for unscheduled bytes that receivers ask for at its end, the mean over hosts; Homa
+    /// only.
     pub unscheduled_levels: Option<f64>,
     /// Times that a receiver changed its cut-offs in it.
     pub changes: u64,

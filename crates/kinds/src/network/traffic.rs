@@ -114,7 +114,8 @@ pub enum TrafficPlan {
     Rpc(Asking),
     /// One client keeps `concurrent` questions under way to all other hosts.
     Incast(Converging),
-    /// One client asks one server, one question at a time, `repeats` times for each of `sizes_bytes`.
+    /// One client asks one server, one question at a time, `repeats` times for each of
+    /// `sizes_bytes`.
     Echo(Echoing),
 }
 

@@ -1,8 +1,8 @@
 //! From a plan to a transport with the queues its protocol requires.
 //!
-//! Published constants are for 10 Gb/s and a round trip of 8 us. On a network with a longer round trip
-//! or more bytes in one, windows, buffers and timeouts grow with it; they never shrink below what was
-//! published.
+//! Published constants are for 10 Gb/s and a round trip of 8 us. On a network with a longer round
+//! trip or more bytes in one, windows, buffers and timeouts grow with it; they never shrink below
+//! what was published.
 
 use super::contestant::{
     BasicPlan, CutoffsPlan, DctcpPlan, HomaPlan, HomaVariant, PiasPlan, RecoveryPlan, TransportPlan,
@@ -637,7 +637,8 @@ impl HomaBuilder<'_> {
             config.learning = Some(Learning {
                 interval,
                 messages_min: 100,
-                // Half is forgotten with each 25 ms of a full link, and 5 ms of one are worth a look.
+                // Half is forgotten with each 25 ms of a full link, and 5 ms of one are worth a
+                // look.
                 bytes_min: config.link_bits_per_s / 8 / 200,
                 keep_per_mille: 500,
                 memory_bytes: config.link_bits_per_s / 8 / 40,

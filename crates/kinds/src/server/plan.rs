@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 pub struct ServerPlan {
     /// Workers: cores, threads or slots that run one request each. 1 to 256.
     pub workers: u16,
-    /// Offered load as a ratio of what the workers can do: arrival rate times mean service time over
-    /// the number of workers. Above 1 the plan runs and says `unstable`.
+    /// Offered load as a ratio of what the workers can do: arrival rate times mean service time
+    /// over the number of workers. Above 1 the plan runs and says `unstable`.
     #[serde(default = "default_load")]
     pub load: f64,
     /// Network round trip in microseconds, added to every latency, 0 to 3.6e9.
@@ -20,8 +20,8 @@ pub struct ServerPlan {
     /// Requests that may wait in each queue, at least 1; more are dropped.
     #[serde(default = "default_queue_limit")]
     pub queue_limit: u32,
-    /// The types of requests, 1 to 63. Their order matters: `fixed_priority` serves them so, and the first is
-    /// the short one of `cscq` and `reserved`. Not with `trace`.
+    /// The types of requests, 1 to 63. Their order matters: `fixed_priority` serves them so, and
+    /// the first is the short one of `cscq` and `reserved`. Not with `trace`.
     #[serde(default)]
     pub types: Vec<TypePlan>,
     /// How requests arrive.
@@ -179,8 +179,8 @@ pub enum ArrivalsPlan {
         peak_ratio: f64,
         /// Share of time spent in bursts, 1e-6 to 1; `peak_ratio * burst_share` is at most 1.
         burst_share: f64,
-        /// Mean length of a burst in milliseconds, at most 1e9, and so long that the rate switches at most 1000
-        /// times for each request.
+        /// Mean length of a burst in milliseconds, at most 1e9, and so long that the rate switches
+        /// at most 1000 times for each request.
         mean_burst_ms: f64,
     },
 }
@@ -189,7 +189,8 @@ pub enum ArrivalsPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TracePlan {
-    /// The file, relative to the plan; its first line names the columns, and it has at least 100 requests.
+    /// The file, relative to the plan; its first line names the columns, and it has at least 100
+    /// requests.
     pub file: String,
     /// Column of arrival times, ascending.
     pub time: String,
@@ -234,8 +235,9 @@ macro_rules! policies {
             /// Serial dispatcher time of every request before it reaches a queue, microseconds.
             #[serde(default)]
             pub dispatch_us: f64,
-            /// Extra service time as a ratio, 0 to 100, by type name: 0.2 makes it a fifth longer. Load and slowdown
-            /// refer to service times without it; traces are not taxed. Default: none.
+            /// Extra service time as a ratio, 0 to 100, by type name: 0.2 makes it a fifth longer.
+            /// Load and slowdown refer to service times without it; traces are not taxed. Default:
+            /// none.
             #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
             pub service_tax_ratio: BTreeMap<String, f64>,
             $($(#[$says])* pub $field: $type,)*
@@ -325,17 +327,20 @@ policies! {
         /// Relative distance within which types share a group, 0 to 10. Default: 0.2.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delta: Option<f64>,
-        /// Completions that a profile needs before it may be evaluated, at least 1. Default: 50 000.
+        /// Completions that a profile needs before it may be evaluated, at least 1. Default: 50
+        /// 000.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<u64>,
-        /// Queueing delay, in multiples of a type's mean, that calls for an evaluation. Default: 10.
+        /// Queueing delay, in multiples of a type's mean, that calls for an evaluation. Default:
+        /// 10.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delay_factor: Option<u64>,
         /// Relative change of demand that calls for a new reservation, 0 to 10. Default: 0.1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change_threshold: Option<f64>,
-        /// Constant taken off the time that a request held its worker, microseconds; your `per_request_us` where
-        /// service times are a few microseconds. Default: 0.23, the artifact's.
+        /// Constant taken off the time that a request held its worker, microseconds; your
+        /// `per_request_us` where service times are a few microseconds. Default: 0.23, the
+        /// artifact's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         correction_us: Option<f64>,
         /// Start from the plan's means and shares instead of profiling first.
@@ -347,7 +352,8 @@ policies! {
         /// Estimator of mean service times. Default: `window`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         estimator: Option<EstimatorPlan>,
-        /// Weight of the newest sample under `estimator = "weighted"`, above 0, at most 1. Default: 0.001.
+        /// Weight of the newest sample under `estimator = "weighted"`, above 0, at most 1. Default:
+        /// 0.001.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         estimator_weight: Option<f64>,
         /// Share out workers by the whole time a request holds one.
@@ -368,8 +374,8 @@ policies! {
         /// Workers reserved to the first type; 0 is fixed priority. This or `groups`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reserved: Option<u16>,
-        /// Groups of types, shortest first, with the workers reserved to them. Each type is named once; the last
-        /// group has all workers that remain. This or `reserved`.
+        /// Groups of types, shortest first, with the workers reserved to them. Each type is named
+        /// once; the last group has all workers that remain. This or `reserved`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         groups: Option<Vec<GroupPlan>>,
     }
@@ -539,8 +545,8 @@ pub enum SizingPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerRun {
-    /// Requests of each replication, at least 100. A 99.9th percentile needs 100 000 in all; a type with share s
-    /// needs `1.2e5 / s`.
+    /// Requests of each replication, at least 100. A 99.9th percentile needs 100 000 in all; a type
+    /// with share s needs `1.2e5 / s`.
     pub requests: u64,
     /// Requests at most for one point when `precision_ratio` is set.
     pub requests_max: u64,

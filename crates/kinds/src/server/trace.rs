@@ -61,8 +61,8 @@ fn time(
     Ok(ns)
 }
 
-/// A decimal in `unit` as whole nanoseconds, rounded, without the 53 bits of a float between: a time since
-/// 1970 in nanoseconds has 61. `None` for what has a sign, an exponent, or is too long.
+/// A decimal in `unit` as whole nanoseconds, rounded, without the 53 bits of a float between: a
+/// time since 1970 in nanoseconds has 61. `None` for what has a sign, an exponent, or is too long.
 fn exact_ns(cell: &str, unit: Unit) -> Option<u64> {
     let (whole, fraction) = cell.split_once('.').unwrap_or((cell, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,7 +1,7 @@
 //! The smallest transport: send everything at once, and hope.
 //!
-//! No grants, no acknowledgments, no recovery. With unlimited buffers nothing is lost, and then this
-//! is what a network does when nobody is in charge.
+//! No grants, no acknowledgments, no recovery. With unlimited buffers nothing is lost, and then
+//! this is what a network does when nobody is in charge.
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Header, Input, Message};

@@ -1,8 +1,9 @@
 //! The cpu world: requests arrive, a scheduler decides, workers run.
 //!
-//! The world obeys the laws of the seam: completions come before arrivals and arrivals before timers
-//! in the same nanosecond, timers fire once per arming, effects apply in order. It keeps a request
-//! only while the request is in the system, so memory does not grow with the length of a run.
+//! The world obeys the laws of the seam: completions come before arrivals and arrivals before
+//! timers in the same nanosecond, timers fire once per arming, effects apply in order. It keeps a
+//! request only while the request is in the system, so memory does not grow with the length of a
+//! run.
 
 mod alarms;
 mod costs;

@@ -1,8 +1,8 @@
 //! The record of one replication: a histogram of latency per type after warm-up.
 //!
-//! How long the warm-up lasts is known only at the end of a run, so latencies are kept in six slices
-//! by request number, and the slices after the warm-up are merged: memory does not depend on the
-//! length of the run.
+//! How long the warm-up lasts is known only at the end of a run, so latencies are kept in six
+//! slices by request number, and the slices after the warm-up are merged: memory does not depend on
+//! the length of the run.
 
 use super::observer::{Done, Observer};
 use super::{Outcome, Setup};
@@ -11,8 +11,8 @@ use crate::statistics::warmup::Series;
 use cavy_core::Instant;
 
 /// Where slices begin, in tenths of the run. The first is never counted: the source discards the
-/// first 10 % of requests in the order of sending ([persephone 4.2]). MSER-5 may discard more, up to
-/// half.
+/// first 10 % of requests in the order of sending ([persephone 4.2]). MSER-5 may discard more, up
+/// to half.
 const SLICES: usize = 6;
 
 /// Records one replication.

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 
 /// Work each busy slot has received since the start, and when each slot will have had enough.
 ///
-/// All busy slots advance at the same rate, so the order of completion is the order of (work received
-/// at arrival + work needed): a heap in virtual time, whatever comes and goes.
+/// All busy slots advance at the same rate, so the order of completion is the order of (work
+/// received at arrival + work needed): a heap in virtual time, whatever comes and goes.
 #[derive(Clone, Debug)]
 pub struct SharedCores {
     cores: u16,

@@ -13,8 +13,8 @@ use cavy_core::family::Node;
 
 /// Measures the least time of a message of each of `sizes` between hosts at each distance, on the
 /// network of `setup` when there is nothing else on it `[homa 4.3]`. Each is sent twice, one at a
-/// time, so that what a transport has to learn from the first message does not count. With `asks` it
-/// is the time of a question with an answer of the same size.
+/// time, so that what a transport has to learn from the first message does not count. With `asks`
+/// it is the time of a question with an answer of the same size.
 pub fn own_best<M: Transport>(
     setup: &Setup,
     make: impl FnMut(Node) -> M,

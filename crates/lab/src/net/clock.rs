@@ -2,8 +2,8 @@
 //!
 //! Every rate whose bits divide 8 x 10^12 evenly (1, 10, 25, 40, 100, 200, 400 Gb/s and all decimal
 //! parts of them) has a whole number of picoseconds a byte, so packets take exactly the time they
-//! should. Other rates keep 20 more binary digits and round each packet to a picosecond. Machines see
-//! nanoseconds, rounded down: they have no finer clock.
+//! should. Other rates keep 20 more binary digits and round each packet to a picosecond. Machines
+//! see nanoseconds, rounded down: they have no finer clock.
 
 use cavy_core::{Instant, Span};
 

@@ -1,8 +1,8 @@
 //! What goes wrong in a run, by rule.
 //!
 //! A rule about packets says which packets, when, and what happens to them; the first rule that
-//! matches a packet on a link decides, and no other is asked. Random rules draw from a stream of their
-//! own, so a run without them is not shifted.
+//! matches a packet on a link decides, and no other is asked. Random rules draw from a stream of
+//! their own, so a run without them is not shifted.
 
 use super::clock::{Ps, begin};
 use super::topology::Place;
@@ -19,7 +19,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Every packet is lost with this probability, once on its way: when it leaves its sender's card.
+    /// Every packet is lost with this probability, once on its way: when it leaves its sender's
+    /// card.
     pub fn loss(ratio: Ratio) -> Faults {
         let rule = Rule { which: Which::any(), what: What::Lose(ratio) };
         Faults { rules: vec![rule], outages: Vec::new() }
@@ -43,7 +44,8 @@ pub struct Rule {
 /// Which packets, on which link, when. Everything given must match.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Which {
-    /// On the link from here to there. `None`: on the link from the sender's card, so once a packet.
+    /// On the link from here to there. `None`: on the link from the sender's card, so once a
+    /// packet.
     pub link: Option<(Place, Place)>,
     /// From this host.
     pub from: Option<Node>,
@@ -70,8 +72,8 @@ impl Which {
         }
     }
 
-    /// Every packet on the link between two places, in either direction, between two times: two rules
-    /// with [`What::Down`] make a cut cable.
+    /// Every packet on the link between two places, in either direction, between two times: two
+    /// rules with [`What::Down`] make a cut cable.
     pub fn link(from: Place, to: Place, since: Instant, until: Instant) -> Which {
         Which { link: Some((from, to)), since, until, ..Which::any() }
     }

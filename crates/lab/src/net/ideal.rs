@@ -85,8 +85,8 @@ impl Ideal {
         }
     }
 
-    /// As the source's simulator computes it: without the switch's latency between hosts of one rack
-    /// `[homa 4.3]`.
+    /// As the source's simulator computes it: without the switch's latency between hosts of one
+    /// rack `[homa 4.3]`.
     pub fn without_latency_in_rack(mut self) -> Ideal {
         self.without_latency_in_rack = true;
         self

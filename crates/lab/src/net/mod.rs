@@ -7,8 +7,8 @@
 //! the same messages, and a run ends with a digest that depends on the seed and nothing else. After
 //! warm-up nothing is allocated for a packet, and memory is bounded by what is under way.
 //!
-//! **Not here.** No transport: whatever is a [`Transport`] runs. No payload: packets carry the names
-//! of bytes. No collisions, bit errors, pause frames or cut-through switches.
+//! **Not here.** No transport: whatever is a [`Transport`] runs. No payload: packets carry the
+//! names of bytes. No collisions, bit errors, pause frames or cut-through switches.
 //!
 //! **Reading order.** [`Topology`] (who is linked to whom), [`Network`] (queues, buffers, delays),
 //! [`traffic`] (who sends what), [`Setup`] and [`run`], [`Report`] (what it came to). [`Ideal`] has
@@ -74,7 +74,8 @@ where
     type Why = W;
 }
 
-/// Runs one machine of `make` on each host until the messages of `traffic` have ended or time is up.
+/// Runs one machine of `make` on each host until the messages of `traffic` have ended or time is
+/// up.
 ///
 /// # Panics
 /// When [`Setup::check`] fails, or a machine sends a packet to itself or one longer than it may.

@@ -24,17 +24,18 @@ pub struct Network {
     pub hosts: Hosts,
     /// Headers below the protocol.
     pub framing: Framing,
-    /// Links as a kernel's token bucket makes them (Linux `htb`): what is sent is at the other end at
-    /// once, and as long as it is less than so many bytes ahead of the rate, so is the next packet.
-    /// `None`, and always in the source: a packet is there when its last bit is.
+    /// Links as a kernel's token bucket makes them (Linux `htb`): what is sent is at the other end
+    /// at once, and as long as it is less than so many bytes ahead of the rate, so is the next
+    /// packet. `None`, and always in the source: a packet is there when its last bit is.
     pub burst_bytes: Option<u32>,
-    /// How late the thread of a host may look at what has come for it: packets, messages to send, timers, and
-    /// room at a full card. Each of these is as likely as the others, and is drawn by the first that comes
-    /// to a host that has nothing; what comes before the thread looks is seen at the same time. Empty, and
-    /// always in the source: it looks at once.
+    /// How late the thread of a host may look at what has come for it: packets, messages to send,
+    /// timers, and room at a full card. Each of these is as likely as the others, and is drawn by
+    /// the first that comes to a host that has nothing; what comes before the thread looks is seen
+    /// at the same time. Empty, and always in the source: it looks at once.
     pub wakes: Vec<Span>,
-    /// What the thread of a host takes to send what came of one look, beyond `hosts.send`: each of these is
-    /// as likely as the others. Packets of a host stay in order. Empty, and always in the source: nothing.
+    /// What the thread of a host takes to send what came of one look, beyond `hosts.send`: each of
+    /// these is as likely as the others. Packets of a host stay in order. Empty, and always in the
+    /// source: nothing.
     pub sends: Vec<Span>,
 }
 
@@ -97,13 +98,13 @@ pub enum Order {
     /// The highest of eight levels first, each first come first served.
     Levels,
     /// The packet of the smallest rank decides the flow, and the flow's earliest packet goes. When
-    /// the buffer is full the largest rank is dropped, the latest of equals, which may be the packet
-    /// that arrives `[homa 3.4]`.
+    /// the buffer is full the largest rank is dropped, the latest of equals, which may be the
+    /// packet that arrives `[homa 3.4]`.
     SmallestRank,
-    /// NDP `[homa 3.8]`: `queue_bytes` for data and as many for headers; when data does not fit, the
-    /// arriving or the newest waiting packet, by the toss of a coin, loses its payload. Ten headers
-    /// are sent for one packet of data when both wait. Packets without payload go with the headers.
-    /// A header that does not fit is dropped: nothing is returned to its sender.
+    /// NDP `[homa 3.8]`: `queue_bytes` for data and as many for headers; when data does not fit,
+    /// the arriving or the newest waiting packet, by the toss of a coin, loses its payload. Ten
+    /// headers are sent for one packet of data when both wait. Packets without payload go with the
+    /// headers. A header that does not fit is dropped: nothing is returned to its sender.
     Trim {
         /// Room for data, and the same again for headers.
         queue_bytes: u32,
@@ -142,9 +143,10 @@ pub enum Routing {
 
 /// Delays of a host and what its network card takes `[homa 4.4]`.
 ///
-/// Delays but `receive_each` are pipelines: they add to the time of a packet and take no capacity. All of a sender's
-/// delay lies behind the serialization at its card, which gives the same times on the wire as delays
-/// before it, and lets the transport choose the packet as late as its own delay allows.
+/// Delays but `receive_each` are pipelines: they add to the time of a packet and take no capacity.
+/// All of a sender's delay lies behind the serialization at its card, which gives the same times on
+/// the wire as delays before it, and lets the transport choose the packet as late as its own delay
+/// allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hosts {
     /// Software, from the transport's choice of a packet to the card.
@@ -205,13 +207,13 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// Packets as IP has them, without Ethernet: what the simulators of pFabric, pHost and PIAS put on
-    /// their links `[homa 3.4, 3.5]`.
+    /// Packets as IP has them, without Ethernet: what the simulators of pFabric, pHost and PIAS put
+    /// on their links `[homa 3.4, 3.5]`.
     pub const IP: Framing =
         Framing { ethernet_bytes: 0, ip_udp_bytes: 28, frame_min_bytes: 0, mtu_bytes: 1500 };
 
-    /// Packets straight in Ethernet, without IP and UDP: RAMCloud on the cluster of the source, whose
-    /// full packets carry 1470 bytes behind 30 of header `[homa 2.2]`.
+    /// Packets straight in Ethernet, without IP and UDP: RAMCloud on the cluster of the source,
+    /// whose full packets carry 1470 bytes behind 30 of header `[homa 2.2]`.
     pub const RAW_ETHERNET: Framing =
         Framing { ethernet_bytes: 38, ip_udp_bytes: 0, frame_min_bytes: 84, mtu_bytes: 1500 };
 }

@@ -1,4 +1,5 @@
-//! What a run tells those who watch it. Every method does nothing by default and then costs nothing.
+//! What a run tells those who watch it. Every method does nothing by default and then costs
+//! nothing.
 
 use super::clock::Ps;
 use super::faults::OutageKind;
@@ -67,8 +68,8 @@ pub trait Observer<M: ?Sized, H> {
     fn received(&mut self, _packet: &InFlight<H>, _at: Ps) {}
     /// A machine made a step (an input, a timer, or a packet pulled), and its effects were applied.
     fn stepped(&mut self, _host: Node, _machine: &M, _at: Ps) {}
-    /// A transport says that a message arrived whole. `expected` is false when that was said before,
-    /// or the message had failed.
+    /// A transport says that a message arrived whole. `expected` is false when that was said
+    /// before, or the message had failed.
     fn delivered(
         &mut self,
         _at_host: Node,

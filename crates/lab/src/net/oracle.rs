@@ -196,8 +196,8 @@ impl<'a, T: Traffic, P: Pending> Oracle<'a, T, P> {
         };
         self.waiting.insert((job.left, job.sequence, slot));
         self.fetch(host);
-        // Where either end is busy with less than this, it could not be sent, and then all the others
-        // go on as they did.
+        // Where either end is busy with less than this, it could not be sent, and then all the
+        // others go on as they did.
         let done_at = self.now + job.left;
         let busy = |until: Option<Ps>| until.is_some_and(|until| until <= done_at);
         if !busy(self.sends_until[host.0 as usize]) && !busy(self.receives_until[to.0 as usize]) {

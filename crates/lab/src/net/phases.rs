@@ -25,8 +25,8 @@ struct Phase {
 }
 
 impl Phases {
-    /// The traffic among `hosts` hosts under `seed`. The first phase draws the numbers that it draws
-    /// alone.
+    /// The traffic among `hosts` hosts under `seed`. The first phase draws the numbers that it
+    /// draws alone.
     pub fn start(
         phases: &[(OpenLoop, Span)],
         hosts: u32,

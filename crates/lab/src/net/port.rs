@@ -46,7 +46,8 @@ pub(super) struct Port {
     pub faulty: bool,
     /// An event at `busy_until` is pending.
     pub armed: bool,
-    /// When the packet on the wire has left; with a bucket, when it has tokens again, which may be past.
+    /// When the packet on the wire has left; with a bucket, when it has tokens again, which may be
+    /// past.
     pub busy_until: Ps,
     /// How far a bucket may be ahead of its rate; `None` for a wire.
     pub burst: Option<Ps>,
@@ -93,8 +94,8 @@ impl Port {
         }
     }
 
-    /// When what leaves at `left_at` is where it leads. One link leads to a host, so packets come to its
-    /// processor in the order in which they leave.
+    /// When what leaves at `left_at` is where it leads. One link leads to a host, so packets come
+    /// to its processor in the order in which they leave.
     #[inline]
     pub(super) fn arrival(&mut self, left_at: Ps) -> Ps {
         let arrives_at = left_at + self.delay;
@@ -255,8 +256,8 @@ impl Port {
         self.line.iter().position(|waiting| waiting.flow == flow)
     }
 
-    /// Takes out the waiting packet of the largest rank, the latest of equals, if that rank is above
-    /// `rank`: an arriving packet is the latest of its equals.
+    /// Takes out the waiting packet of the largest rank, the latest of equals, if that rank is
+    /// above `rank`: an arriving packet is the latest of its equals.
     pub(super) fn evict_above<H: Copy>(
         &mut self,
         packets: &Packets<H>,

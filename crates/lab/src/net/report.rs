@@ -9,8 +9,8 @@ use crate::trail::Trail;
 use cavy_core::family::Node;
 use cavy_workload::Sizes;
 
-/// Slowdowns are recorded in thousandths, so that a [`Histogram`] of whole numbers keeps them: exact
-/// up to 2.047, then to 0.05 %.
+/// Slowdowns are recorded in thousandths, so that a [`Histogram`] of whole numbers keeps them:
+/// exact up to 2.047, then to 0.05 %.
 pub const SLOWDOWN_UNIT: f64 = 1e-3;
 
 /// Shares of the messages at which [`Bins::deciles`] end.
@@ -32,16 +32,16 @@ impl Bins {
         Bins(sizes)
     }
 
-    /// Deciles of the message count, with 95, 99, 99.9 and 100 % at the end `[homa 4.3]`: the source's
-    /// last column is the largest messages alone, which are far worse off than the rest of their
-    /// hundredth. A size that holds more than a decile makes the bins of those deciles one.
+    /// Deciles of the message count, with 95, 99, 99.9 and 100 % at the end `[homa 4.3]`: the
+    /// source's last column is the largest messages alone, which are far worse off than the rest of
+    /// their hundredth. A size that holds more than a decile makes the bins of those deciles one.
     pub fn deciles(sizes: &Sizes) -> Bins {
         Bins::up_to(SHARES.iter().map(|&share| sizes.quantile(share)).collect())
     }
 
-    /// The same, with the last 4 % and the last 1 % of all messages before each end apart, and the largest
-    /// ten-thousandth and hundred-thousandth: the source's columns are narrow bins at their sizes, of some
-    /// eighty in all `[homa 4.3]`, and slowdown may change much within a tenth.
+    /// The same, with the last 4 % and the last 1 % of all messages before each end apart, and the
+    /// largest ten-thousandth and hundred-thousandth: the source's columns are narrow bins at their
+    /// sizes, of some eighty in all `[homa 4.3]`, and slowdown may change much within a tenth.
     pub fn at_deciles(sizes: &Sizes) -> Bins {
         let (before, largest) = SHARES.split_at(SHARES.len() - 2);
         let before = before.iter().flat_map(|&share| [share - 0.04, share - 0.01, share]);
@@ -74,8 +74,8 @@ pub struct BinRecord {
     pub latency_ns: Histogram,
 }
 
-/// The ports of one class, from the end of the warm-up to the end of submissions. Bytes are those of
-/// waiting frames, without the one being sent where nothing else is said.
+/// The ports of one class, from the end of the warm-up to the end of submissions. Bytes are those
+/// of waiting frames, without the one being sent where nothing else is said.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct ClassRecord {
     /// How many ports.

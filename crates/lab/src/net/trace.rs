@@ -8,15 +8,16 @@
 //!
 //! Time in nanoseconds with three decimals, what happened, sender and receiver, message, first byte
 //! and length, level, rank, bytes on the wire. What happens is `send` (left a transport), `wire` (a
-//! port begins to send it), `queue` (joins the queue of a port), `trim`, `lose`, and `take` (reaches
-//! a transport). `wire`, `queue` and `trim` end with the port, as in `h3>s0` for host 3 to switch 0,
-//! and `queue` with the bytes that wait there now; a mark of congestion is a last field `ce`. Lines
-//! about messages have the message and its length instead: `submit`, `done`, `fail`.
+//! port begins to send it), `queue` (joins the queue of a port), `trim`, `lose`, and `take`
+//! (reaches a transport). `wire`, `queue` and `trim` end with the port, as in `h3>s0` for host 3 to
+//! switch 0, and `queue` with the bytes that wait there now; a mark of congestion is a last field
+//! `ce`. Lines about messages have the message and its length instead: `submit`, `done`, `fail`.
 //!
-//! [`Capture`] writes pcapng, which Wireshark opens: Ethernet, IPv4 and UDP headers with the level in
-//! the upper three bits of the type of service, and the length the packet would have. There is no
-//! payload in the lab, so each packet is cut after these 42 bytes. Hosts are 10.0.x.y by number. Packets of a
-//! network without IP (`Framing::RAW_ETHERNET`) are written with these headers in place of their own.
+//! [`Capture`] writes pcapng, which Wireshark opens: Ethernet, IPv4 and UDP headers with the level
+//! in the upper three bits of the type of service, and the length the packet would have. There is
+//! no payload in the lab, so each packet is cut after these 42 bytes. Hosts are 10.0.x.y by number.
+//! Packets of a network without IP (`Framing::RAW_ETHERNET`) are written with these headers in
+//! place of their own.
 //!
 //! Both are observers: a run without them pays nothing. What cannot be written is kept as an error
 //! until [`TextTrace::finish`] or [`Capture::finish`], and nothing more is written.

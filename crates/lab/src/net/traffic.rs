@@ -1,9 +1,9 @@
 //! Who sends what to whom, and when.
 //!
 //! Message number n of a host has the same time, receiver and length whatever transport carries it
-//! and whatever other hosts do: gaps, receivers and lengths come from three streams of each host, and
-//! each message takes one number of each. Closed loops, where a message waits for an answer, can only
-//! promise that for receiver and length.
+//! and whatever other hosts do: gaps, receivers and lengths come from three streams of each host,
+//! and each message takes one number of each. Closed loops, where a message waits for an answer,
+//! can only promise that for receiver and length.
 
 use super::clock::Ps;
 use cavy_core::family::Node;
@@ -28,8 +28,8 @@ pub struct Submission {
 
 /// The applications of all hosts.
 pub trait Traffic {
-    /// The next message of `host`, or `None` if there is none for now. Asked at the start, after each
-    /// submission, and when a message of a host that has none pending has ended.
+    /// The next message of `host`, or `None` if there is none for now. Asked at the start, after
+    /// each submission, and when a message of a host that has none pending has ended.
     fn next(&mut self, host: Node, now: Ps) -> Option<Submission>;
     /// How long the answer to a question of `question_bytes` is.
     fn answer_bytes(&mut self, question_bytes: u32) -> u32 {

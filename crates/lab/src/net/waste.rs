@@ -8,8 +8,8 @@ use super::topology::{Egress, Place, PortClass};
 use cavy_core::family::Node;
 
 /// Measures for how long downlinks are idle while their receiver withholds: it knows a message that
-/// is not complete and does not let its sender send. Only the transport knows, so `withheld` is asked
-/// after each of its steps.
+/// is not complete and does not let its sender send. Only the transport knows, so `withheld` is
+/// asked after each of its steps.
 #[derive(Clone, Debug)]
 pub struct Waste<F> {
     withheld: F,

@@ -5,9 +5,9 @@
 //! order, and no event owns memory: a 48-byte event or a boxed closure in the queue costs two to
 //! four times the key.
 //!
-//! Two structures keep the set behind one trait, and give the identical order, which a property test
-//! holds them to: [`Heap4`] for a few dozen events (a queueing model has one per worker), [`Wheel`]
-//! for a thousand and more (a network has one per packet in flight).
+//! Two structures keep the set behind one trait, and give the identical order, which a property
+//! test holds them to: [`Heap4`] for a few dozen events (a queueing model has one per worker),
+//! [`Wheel`] for a thousand and more (a network has one per packet in flight).
 
 use cavy_core::Instant;
 
@@ -27,8 +27,8 @@ const _: () = assert!(CLASS_BITS + TIE_BITS + SLOT_BITS == 64);
 /// What comes first among events of one nanosecond.
 ///
 /// A worker that finishes exactly when a request arrives is free for it: the other order would make
-/// results with constant service times depend on which event was created first. Timers come last, so
-/// that a deadline that is met in the very same nanosecond counts as met.
+/// results with constant service times depend on which event was created first. Timers come last,
+/// so that a deadline that is met in the very same nanosecond counts as met.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Class {
@@ -50,8 +50,8 @@ impl Key {
     /// Slots lie below this: 16.7 million events pending at a time.
     pub const SLOTS: u32 = 1 << SLOT_BITS;
 
-    /// The event of `slot` at time `at`. Keys that differ in their tie never compare equal, which is
-    /// why ties come from [`Ties`].
+    /// The event of `slot` at time `at`. Keys that differ in their tie never compare equal, which
+    /// is why ties come from [`Ties`].
     ///
     /// # Panics
     /// When `tie` or `slot` needs more bits than it has.

@@ -7,10 +7,10 @@ const MASK: u64 = Key::TIES - 1;
 
 /// Hands out one tie-breaker per event, no two alike.
 ///
-/// In order of emission by default. Shuffled by a seed, simultaneous events happen in another order,
-/// which a correct model either does not notice or was never promised: a result that moves depends
-/// on an order that nobody wrote down. The shuffle is a bijection of the sequence number and not a
-/// random draw, so ties stay unique and a run stays exactly repeatable.
+/// In order of emission by default. Shuffled by a seed, simultaneous events happen in another
+/// order, which a correct model either does not notice or was never promised: a result that moves
+/// depends on an order that nobody wrote down. The shuffle is a bijection of the sequence number
+/// and not a random draw, so ties stay unique and a run stays exactly repeatable.
 #[derive(Clone, Debug)]
 pub struct Ties {
     sequence: u64,
@@ -45,8 +45,8 @@ impl Ties {
     }
 }
 
-/// A keyed permutation of 38-bit integers: each step (xor, odd multiple, folding the upper half onto
-/// the lower) is invertible, so the whole is.
+/// A keyed permutation of 38-bit integers: each step (xor, odd multiple, folding the upper half
+/// onto the lower) is invertible, so the whole is.
 #[derive(Clone, Debug)]
 struct Shuffle {
     offset: u64,

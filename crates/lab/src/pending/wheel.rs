@@ -17,8 +17,8 @@ const NIL: u32 = u32::MAX;
 ///   `now`, in the slot of its own digit there. Every event of a lower level is therefore earlier
 ///   than every event of a higher one, and within a level slots are in order of time.
 /// * An event of time `now` lies in `front`; all of `front` is of time `now`.
-/// * `filled` has a bit per level and `slots_filled` a bit per slot, set exactly where a list is not
-///   empty.
+/// * `filled` has a bit per level and `slots_filled` a bit per slot, set exactly where a list is
+///   not empty.
 ///
 /// Lists are in no particular order. Opening one moves `now` to where its slot starts and deals its
 /// events out again, each to a lower level than before, so an event moves at most once per level. A
@@ -178,8 +178,8 @@ impl Pending for Wheel {
         self.open()
     }
 
-    /// Looks through the whole earliest list, so it is for the occasional question and not for every
-    /// event: a loop pops, and compares afterward.
+    /// Looks through the whole earliest list, so it is for the occasional question and not for
+    /// every event: a loop pops, and compares afterward.
     fn peek(&self) -> Option<Key> {
         if let Some(rest) = self.front.peek() {
             return Some(Key::joined(self.now, rest));

@@ -1,8 +1,8 @@
 //! The interval of the mean from one long run, by batch means.
 //!
-//! Consecutive sojourn times resemble each other, so the spread of single requests says little about
-//! the spread of their mean. Means of long enough batches are nearly independent, and their spread
-//! does.
+//! Consecutive sojourn times resemble each other, so the spread of single requests says little
+//! about the spread of their mean. Means of long enough batches are nearly independent, and their
+//! spread does.
 
 use super::interval::{Interval, TooShort};
 use super::warmup::{Series, Truncation};
@@ -14,11 +14,11 @@ const BATCHES: [usize; 2] = [32, 16];
 const PARTS: usize = 4;
 /// The largest lag-1 autocorrelation of the parts' means that is acceptable.
 ///
-/// Deviation: the usual rule asks that the lag-1 autocorrelation of the batch means themselves be at
-/// most 0.1. Estimated from 32 means that figure has a standard error of 0.18, so a third of all
-/// perfectly good runs fail, and longer runs fail as often. In a process that forgets exponentially,
-/// batches correlate by 0.1 when they last six time constants, and quarters of such batches by 0.42;
-/// from 128 quarters that is seen with a standard error of 0.09.
+/// Deviation: the usual rule asks that the lag-1 autocorrelation of the batch means themselves be
+/// at most 0.1. Estimated from 32 means that figure has a standard error of 0.18, so a third of all
+/// perfectly good runs fail, and longer runs fail as often. In a process that forgets
+/// exponentially, batches correlate by 0.1 when they last six time constants, and quarters of such
+/// batches by 0.42; from 128 quarters that is seen with a standard error of 0.09.
 const LAG1_MAX: f64 = 0.42;
 
 /// The interval of the mean of the observations after `warmup`.
@@ -42,8 +42,8 @@ pub fn interval(series: &Series, warmup: Truncation) -> Result<Interval, TooShor
     Err(TooShort)
 }
 
-/// Means of `k` equal groups of `values`, leaving out what does not fill them at the beginning, which
-/// lies nearest to the warm-up. Empty when there are fewer than `k` values.
+/// Means of `k` equal groups of `values`, leaving out what does not fill them at the beginning,
+/// which lies nearest to the warm-up. Empty when there are fewer than `k` values.
 fn grouped(values: &[f64], k: usize) -> Vec<f64> {
     let size = values.len() / k;
     if size == 0 {
@@ -66,7 +66,8 @@ mod tests {
     use super::*;
     use cavy_core::{Purpose, Stream};
 
-    /// A first-order autoregression about 10 with coefficient `phi`: mean 10, lag-1 correlation phi.
+    /// A first-order autoregression about 10 with coefficient `phi`: mean 10, lag-1 correlation
+    /// phi.
     fn autoregression(seed: u64, n: usize, phi: f64) -> Series {
         let mut stream = Stream::keyed(seed, 0, Purpose::Test);
         let mut series = Series::new();

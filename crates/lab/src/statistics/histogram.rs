@@ -36,8 +36,8 @@ impl Histogram {
         Histogram { buckets, sum: 0, max: 0, clipped: 0 }
     }
 
-    /// Records one latency; does not allocate. One above 73 minutes is counted at 73 minutes, and in
-    /// [`Histogram::clipped`].
+    /// Records one latency; does not allocate. One above 73 minutes is counted at 73 minutes, and
+    /// in [`Histogram::clipped`].
     #[inline]
     pub fn record(&mut self, ns: u64) {
         self.sum += u128::from(ns);
@@ -48,7 +48,8 @@ impl Histogram {
         self.buckets.saturating_record(ns.min(HIGHEST_NS));
     }
 
-    /// Adds everything that `other` has recorded. The result does not depend on the order of merges.
+    /// Adds everything that `other` has recorded. The result does not depend on the order of
+    /// merges.
     pub fn merge(&mut self, other: &Histogram) {
         self.buckets.add(&other.buckets).expect("all histograms have the same bounds");
         self.sum += other.sum;

@@ -1,7 +1,7 @@
 //! What a run's numbers are worth: warm-up, intervals, tails, and when to stop.
 //!
-//! **Problem.** A tail latency from one run of a million requests can be off by 40 %, and nothing in
-//! the number says so.
+//! **Problem.** A tail latency from one run of a million requests can be off by 40 %, and nothing
+//! in the number says so.
 //!
 //! **Promise.** Every estimate here comes with a 95 % interval, or with the words "too short"; the
 //! intervals' coverage is measured by a test against closed forms. Memory does not grow with the
@@ -10,8 +10,8 @@
 //!
 //! **Reading order.** [`histogram`] collects a run's latencies and [`warmup`] its series. One long
 //! run gives an interval by [`batch`] means; independent replications give one for means and, by
-//! [`quantile`], for tails. [`paired`] compares two policies, [`sequential`] says when it is enough.
-//! All of them return an [`Interval`], whose width [`student`] sets.
+//! [`quantile`], for tails. [`paired`] compares two policies, [`sequential`] says when it is
+//! enough. All of them return an [`Interval`], whose width [`student`] sets.
 
 pub mod batch;
 pub mod histogram;

@@ -26,8 +26,8 @@ pub struct Paired {
     pub verdict: Verdict,
 }
 
-/// Compares a metric of two policies over the same replications, in the same order; `None` for fewer
-/// than two.
+/// Compares a metric of two policies over the same replications, in the same order; `None` for
+/// fewer than two.
 ///
 /// # Panics
 /// When the policies have different numbers of replications, which then are no pairs.

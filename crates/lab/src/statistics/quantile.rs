@@ -2,12 +2,12 @@
 
 use super::interval::{Interval, half_width};
 
-/// Observations that must lie beyond a quantile before it may be printed: of all replications together.
-/// Every report, of the lab and of live runs, goes by this number.
+/// Observations that must lie beyond a quantile before it may be printed: of all replications
+/// together. Every report, of the lab and of live runs, goes by this number.
 pub const BEYOND_MIN: u64 = 100;
 
-/// What is enough for a curve over time, whose bins are many and are looked at together: each of them may
-/// be far off, and reports say so.
+/// What is enough for a curve over time, whose bins are many and are looked at together: each of
+/// them may be far off, and reports say so.
 pub const BEYOND_MIN_IN_BIN: u64 = 10;
 
 /// The normal quantile of 0.975.
@@ -33,8 +33,8 @@ pub fn rank(n: u64, p: f64) -> u64 {
     (libm::ceil(exact - 1e-9 * exact) as u64).clamp(1, n.max(1))
 }
 
-/// The sectioning interval of a quantile: `pooled` is the quantile of all replications' observations
-/// taken together, `replications` has each one's own.
+/// The sectioning interval of a quantile: `pooled` is the quantile of all replications'
+/// observations taken together, `replications` has each one's own.
 ///
 /// The spread is taken about the pooled quantile and not about the replications' mean: a short
 /// replication's quantile is biased, the pooled one far less, and the interval then owns up to the

@@ -1,8 +1,8 @@
 //! When enough replications have been run: the sequential stop rule.
 //!
 //! Looking at an interval again and again and stopping when it is narrow favors moments at which it
-//! is narrow by chance. A round adds several replications at once and the first look comes after the
-//! first round, which keeps the looks few and the effect below what the coverage tests can see.
+//! is narrow by chance. A round adds several replications at once and the first look comes after
+//! the first round, which keeps the looks few and the effect below what the coverage tests can see.
 
 use super::interval::Interval;
 
@@ -11,7 +11,8 @@ use super::interval::Interval;
 pub struct Target {
     /// The metric's name, for the report.
     pub metric: String,
-    /// Half width of its interval as a share of the estimate, at most: 0.05 for "plus or minus 5 %".
+    /// Half width of its interval as a share of the estimate, at most: 0.05 for "plus or minus 5
+    /// %".
     pub relative_max: f64,
 }
 

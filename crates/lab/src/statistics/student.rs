@@ -13,8 +13,8 @@ pub fn t975(df: u64) -> f64 {
     two_sided(df, 0.95)
 }
 
-/// The t within which a Student variable of `df` degrees of freedom stays, either side of zero, with
-/// probability `confidence`.
+/// The t within which a Student variable of `df` degrees of freedom stays, either side of zero,
+/// with probability `confidence`.
 ///
 /// # Panics
 /// When `df` is zero, or `confidence` is not between 0 and 1.

@@ -120,8 +120,8 @@ impl Series {
 pub struct Truncation {
     /// Share of the run that is warm-up, 0 to 0.5.
     pub ratio: f64,
-    /// The best cut lies so near the latest one allowed (in its last tenth) that the run most likely
-    /// was still warming up when it ended.
+    /// The best cut lies so near the latest one allowed (in its last tenth) that the run most
+    /// likely was still warming up when it ended.
     pub too_short: bool,
 }
 

@@ -55,8 +55,8 @@ fn homa_4_4_higher_levels_go_first_and_each_in_order_of_arrival() {
 
 #[test]
 fn homa_5_8_waits_are_split_into_lag_and_queueing() {
-    // 1400 at level 0 is on the wire; 1007 comes 1 ns later and lags by the rest of it; 1017 lags as
-    // long less 1 ns and then queues behind 1007.
+    // 1400 at level 0 is on the wire; 1007 comes 1 ns later and lags by the rest of it; 1017 lags
+    // as long less 1 ns and then queues behind 1007.
     let list = arrive_apart(&[1400, 1007, 1017], 1_000);
     let (_, log, _) = play(star(Order::Levels, Buffer::Unlimited), by_digit, list);
     let first = (1400 + 78) * 800;
@@ -119,8 +119,8 @@ fn homa_3_4_the_earliest_packet_of_the_best_flow_goes() {
             }
         }
     }
-    // Host 1 keeps the port busy; host 2's packets arrive meanwhile, and host 3's one, whose rank is
-    // between the two of host 2.
+    // Host 1 keeps the port busy; host 2's packets arrive meanwhile, and host 3's one, whose rank
+    // is between the two of host 2.
     let network = star(Order::SmallestRank, Buffer::Unlimited);
     let setup = Setup::new(network, 1, Span::from_ms(10), Bins::up_to(vec![]));
     let one = |from, at, length_bytes| {
@@ -193,7 +193,8 @@ fn a_finite_buffer_drops_what_does_not_fit() {
 
 #[test]
 fn a_shared_buffer_leaves_alpha_times_what_is_free() {
-    // One port with alpha 1 takes half of the memory, and with alpha 2 two thirds, to the next packet.
+    // One port with alpha 1 takes half of the memory, and with alpha 2 two thirds, to the next
+    // packet.
     for (alpha, packets) in [(1.0, 10), (2.0, 14)] {
         let buffer = Buffer::Shared { bytes: 20 * 1058, alpha };
         let network = star(Order::Levels, buffer);
@@ -296,7 +297,8 @@ fn a_bucket_lets_a_burst_pass_at_once_and_then_keeps_its_rate() {
     let list = arrive_apart(&[1400; 3], 1_000);
     let (_, slow, _) = play(wire, flat, list.clone());
     let (_, log, _) = play(bucket, flat, list);
-    // A frame takes 1182.4 ns, of which the full bucket spares 800; the third waits for the second's.
+    // A frame takes 1182.4 ns, of which the full bucket spares 800; the third waits for the
+    // second's.
     assert_eq!(log.delays, [(1400, 0, 0), (1400, 381_400, 0), (1400, 1_562_800, 0)]);
     // What is within the burst takes no time on either link.
     assert_eq!(slow.received_at[0].1 - log.received_at[0].1, 2 * 1_182_400);

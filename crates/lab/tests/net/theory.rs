@@ -131,8 +131,8 @@ fn a_receivers_processor_under_poisson_arrivals_is_m_d_1() {
         let traffic = traffic(senders, link_load, 1000).start(senders + 1, 7).unwrap();
         let mut excess = Excess(Ideal::new(&setup.network), Waits::default());
         run(&setup, |_| Blast::default(), traffic, &mut Wheel::new(), &mut excess);
-        // A link that spaces packets less than the processor does changes nothing of the sum of both
-        // waits: a packet leaves the processor when it would have left one fed at once.
+        // A link that spaces packets less than the processor does changes nothing of the sum of
+        // both waits: a packet leaves the processor when it would have left one fed at once.
         let service = each.as_ns() as f64 * 1e3;
         let expected = load * service / (2.0 * (1.0 - load));
         let (mean, half) = excess.1.mean();
@@ -179,8 +179,8 @@ fn levels_are_nonpreemptive_priorities() {
 
 #[test]
 fn homa_4_3_slowdown_is_time_over_the_ideal() {
-    // A lone stream of messages of one packet, so far apart that most do not wait: slowdown is what the
-    // header adds.
+    // A lone stream of messages of one packet, so far apart that most do not wait: slowdown is what
+    // the header adds.
     let (setup, senders) = fan_in(Order::Levels, Span::from_ms(20));
     let ideal = Ideal::new(&setup.network);
     let traffic = OpenLoop { senders: 0..1, ..traffic(senders, 0.5, 1000) };

@@ -64,8 +64,8 @@ fn homa_5_5_what_counts_is_the_answer_of_the_receiver_at_the_time() {
     let mut waste = Waste::new(&setup, |blast: &Blast| !blast.inbound.is_empty());
     let traffic = Listed::at_times(3, [one(0, 2, 0, 2_920)]);
     run(&setup, |_| Blast::default(), traffic, &mut Wheel::new(), &mut waste);
-    // From the first packet's delivery (0.5 us after its end on the downlink) to the second's: 12,304
-    // ns, less what the downlink sends of the second.
+    // From the first packet's delivery (0.5 us after its end on the downlink) to the second's:
+    // 12,304 ns, less what the downlink sends of the second.
     let wasted = waste.shares().0 * 3.0 * 100_000.0;
     assert!((wasted - (12_304.0 - 1_230.4)).abs() < 1e-6, "{wasted}");
 }

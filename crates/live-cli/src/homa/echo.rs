@@ -1,7 +1,8 @@
 //! Round trips by size, one at a time and many at once.
 //!
-//! Closed by design: each caller waits for its answer. It shows what a call costs when nothing else is
-//! under way, and how many calls a second the endpoints carry; tails under load are `load`'s business.
+//! Closed by design: each caller waits for its answer. It shows what a call costs when nothing else
+//! is under way, and how many calls a second the endpoints carry; tails under load are `load`'s
+//! business.
 
 use super::call::wrong;
 use super::typed::Echo;

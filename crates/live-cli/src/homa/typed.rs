@@ -85,7 +85,8 @@ pub enum PollingName {
 Says where it listens on stdout, and at its end what it did. The first Ctrl-C finishes what is under
 way, a second one ends at once.")]
 pub struct Serve {
-    /// Address to listen at; port 0 takes any that is free. IP has no ports: --raw uses the host only.
+    /// Address to listen at; port 0 takes any that is free. IP has no ports: --raw uses the host
+    /// only.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7000", value_parser = address)]
     pub bind: SocketAddr,
     #[command(flatten)]

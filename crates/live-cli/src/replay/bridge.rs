@@ -173,8 +173,8 @@ impl Story {
         }
     }
 
-    /// The requests as a trace for the lab, without those that were skipped. Those that never ran get
-    /// the mean of their type.
+    /// The requests as a trace for the lab, without those that were skipped. Those that never ran
+    /// get the mean of their type.
     fn trace(&self, types: usize, span: impl Fn(&Job) -> Option<Span>) -> Arc<[Request]> {
         let mut sums = vec![(0u64, 0u64); types + 1];
         for job in &self.jobs {

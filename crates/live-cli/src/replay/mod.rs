@@ -1,7 +1,7 @@
 //! `cavy-live replay`: a recorded run, decided again by a fresh machine.
 //!
-//! The run of a pool is predicted by the lab as well ([`bridge`]); of an endpoint of Homa it is told
-//! what it did and what waited ([`story`], [`endpoint`]).
+//! The run of a pool is predicted by the lab as well ([`bridge`]); of an endpoint of Homa it is
+//! told what it did and what waited ([`story`], [`endpoint`]).
 
 pub mod bridge;
 mod endpoint;

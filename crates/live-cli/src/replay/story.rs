@@ -28,7 +28,8 @@ pub const TIMERS: [(&str, Timer); 4] = [
     ("quick repair", Timer::Quick),
 ];
 
-/// Most messages whose times are followed at once, so that memory is bounded whatever the file says.
+/// Most messages whose times are followed at once, so that memory is bounded whatever the file
+/// says.
 const OPEN_MAX: usize = 1 << 20;
 
 /// What is sent at one level.

@@ -39,7 +39,8 @@ pub struct Finding {
     pub scale_us: Option<f64>,
     /// It is a tail, and not a median that rare stalls leave alone.
     pub tail: bool,
-    /// Share of the runs behind the value that are in doubt; `None` where all runs of the study are.
+    /// Share of the runs behind the value that are in doubt; `None` where all runs of the study
+    /// are.
     pub doubted_ratio: Option<f64>,
 }
 

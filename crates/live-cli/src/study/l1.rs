@@ -1,6 +1,6 @@
 //! L1: timed slots `[persephone 7.7]`. High Bimodal a thousand times slower, on 14 workers that
-//! wait instead of computing, so that two cores are enough. Threads, queues and scheduling are real.
-//! Its recordings are what L5 predicts.
+//! wait instead of computing, so that two cores are enough. Threads, queues and scheduling are
+//! real. Its recordings are what L5 predicts.
 
 use super::finding::{Finding, quantile};
 use super::tables::{find, samples};

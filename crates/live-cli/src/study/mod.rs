@@ -2,8 +2,8 @@
 //! the machine was like `[persephone 7.7]`.
 //!
 //! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
-//! for all, in turns), then the studies `l1` to `l4` and `costs`, and `finding` (claims). `homa` is a
-//! study of its own kind, on a network of hosts.
+//! for all, in turns), then the studies `l1` to `l4` and `costs`, and `finding` (claims). `homa` is
+//! a study of its own kind, on a network of hosts.
 
 mod costs;
 mod finding;

@@ -92,8 +92,8 @@ pub struct Measured {
 }
 
 /// A short request lasts at least this long: waking a thread takes some microseconds, and shorter
-/// requests would measure that `[persephone 7.1]`. The generator may be late by a tenth of it, and is
-/// by some 10 us (p99) while both cores are busy.
+/// requests would measure that `[persephone 7.1]`. The generator may be late by a tenth of it, and
+/// is by some 10 us (p99) while both cores are busy.
 const SHORT_US: f64 = 250.0;
 
 /// A long request lasts at least this many short ones.

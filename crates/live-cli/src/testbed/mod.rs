@@ -4,12 +4,12 @@
 //! **Problem.** What a transport does to tails shows when links are full and queues are those of a
 //! switch; the loopback interface has neither.
 //!
-//! **Promise.** Each host is a network namespace with one interface; one more namespace is the switch,
-//! a bridge with one port a host. Both ends of each link are shaped to its rate, counted as Ethernet
-//! counts: with preamble, gap and shortest frame. A port sends the highest of eight levels first, told
-//! by the upper three bits of TOS, and keeps so many bytes of each. Whatever is made carries the name
-//! of the process that made it, and is removed with it, at the latest by whoever builds next: also
-//! after kill -9.
+//! **Promise.** Each host is a network namespace with one interface; one more namespace is the
+//! switch, a bridge with one port a host. Both ends of each link are shaped to its rate, counted as
+//! Ethernet counts: with preamble, gap and shortest frame. A port sends the highest of eight levels
+//! first, told by the upper three bits of TOS, and keeps so many bytes of each. Whatever is made
+//! carries the name of the process that made it, and is removed with it, at the latest by whoever
+//! builds next: also after kill -9.
 //!
 //! **Not here.** No marking, no random loss, no delay beyond that of the link: the kernels this is
 //! for have no such queues. No claim about microseconds: all hosts share the cores of one machine.
@@ -57,8 +57,8 @@ impl Plan {
     /// How far a link may be ahead of its rate.
     pub const BURST_BYTES: u32 = script::BURST_BYTES;
 
-    /// What `packets` of so many `bytes` in all, as the kernel counts them, take of a link, where none is
-    /// shorter than the shortest frame.
+    /// What `packets` of so many `bytes` in all, as the kernel counts them, take of a link, where
+    /// none is shorter than the shortest frame.
     pub fn wire_bytes(packets: u64, bytes: u64) -> u64 {
         bytes + packets * u64::from(script::UNCOUNTED_BYTES)
     }

@@ -5,7 +5,8 @@ use super::space::Space;
 use super::{LEVELS, Plan, tools};
 use crate::faults::Fault;
 
-/// What an Ethernet link carries beside the frame that the kernel counts: check 4, preamble 8, gap 12.
+/// What an Ethernet link carries beside the frame that the kernel counts: check 4, preamble 8, gap
+/// 12.
 pub const UNCOUNTED_BYTES: u32 = 24;
 /// The shortest frame with all of these.
 const FRAME_MIN_BYTES: u32 = 84;
@@ -67,9 +68,9 @@ pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Fault> {
     set_levels(plan, owner, plan.levels)
 }
 
-/// Shows packets to the tables of IP at the bridge, where the kernel can: there they leave the socket that
-/// sent them. Otherwise what waits in the switch counts against the sender's buffer, and TCP's limit on
-/// what waits below it keeps the switch empty, as no card and no cable would.
+/// Shows packets to the tables of IP at the bridge, where the kernel can: there they leave the
+/// socket that sent them. Otherwise what waits in the switch counts against the sender's buffer,
+/// and TCP's limit on what waits below it keeps the switch empty, as no card and no cable would.
 pub fn leave_sockets(owner: &Owner) -> Result<(), Fault> {
     const TABLES: [&str; 2] = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
     Space::open(&owner.switch())?.within(|| {

@@ -30,8 +30,9 @@ fn socket(testbed: &Testbed, host: u16, level: u32) -> UdpSocket {
     testbed.hosts()[usize::from(host)].within(open).expect("a namespace")
 }
 
-/// How many packets of the floods arrive after the packet of each prober, which is sent when the floods
-/// have filled the queue of the port to `server`; the link of that port takes 0.12 ms for each.
+/// How many packets of the floods arrive after the packet of each prober, which is sent when the
+/// floods have filled the queue of the port to `server`; the link of that port takes 0.12 ms for
+/// each.
 fn overtaken(floods: &[UdpSocket; 2], probers: [&UdpSocket; 2], server: &UdpSocket) -> [usize; 2] {
     let to = server.local_addr().expect("an address");
     std::thread::scope(|scope| {
@@ -73,9 +74,9 @@ fn levels_are_strict_and_tos_survives() {
     socket2::SockRef::from(&server).set_recv_buffer_size(1 << 20).expect("a buffer");
     let floods = [socket(&testbed, 0, 0), socket(&testbed, 1, 0)];
     let before = testbed.ports().expect("counters");
-    // Two links feed one, so half of what they carry waits there, which is more than the sockets of the
-    // floods hold: packets have left them. Threads that do not run at the time let the queue drain, so
-    // there is more than one attempt; without levels none overtakes.
+    // Two links feed one, so half of what they carry waits there, which is more than the sockets of
+    // the floods hold: packets have left them. Threads that do not run at the time let the queue
+    // drain, so there is more than one attempt; without levels none overtakes.
     let all: Vec<[usize; 2]> =
         (0..ATTEMPTS).map(|_| overtaken(&floods, [&high, &low], &server)).collect();
     assert!(all.iter().any(|[high, low]| *high >= low + FLOOD_PACKETS / 2), "{all:?}");

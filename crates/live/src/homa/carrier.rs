@@ -1,12 +1,12 @@
 //! Sockets: batches of packets in, packets of a level out.
 //!
 //! The level of a packet is the upper three bits of the TOS byte (IPv4) or the traffic class (IPv6)
-//! ([homa 7.2]). It is an option of the socket, set when it differs from the last packet's: the same
-//! bits on the wire as ancillary data for each packet ([homa 7.4]), without building that. A batch is
-//! in the order of its levels, so that it is set a few times at most.
+//! ([homa 7.2]). It is an option of the socket, set when it differs from the last packet's: the
+//! same bits on the wire as ancillary data for each packet ([homa 7.4]), without building that. A
+//! batch is in the order of its levels, so that it is set a few times at most.
 //!
-//! What ICMP says of packets that were not delivered is read from the socket's queue of errors, with
-//! the beginning of the packet that it quotes; whether to believe it is not decided here.
+//! What ICMP says of packets that were not delivered is read from the socket's queue of errors,
+//! with the beginning of the packet that it quotes; whether to believe it is not decided here.
 
 use super::options::{Carrier, Options};
 use crate::clock;
@@ -73,7 +73,8 @@ pub(super) struct Heads {
 
 impl Heads {
     pub(super) fn new() -> Heads {
-        // All of it is filled each time or none, so that what the system says of its length stays right.
+        // All of it is filled each time or none, so that what the system says of its length stays
+        // right.
         let time = nix::cmsg_space!(TimeSpec);
         let room = |control| MultiHeaders::preallocate(BATCH, control);
         Heads { received: room(Some(time)), sent: room(None) }
@@ -171,8 +172,8 @@ impl Wire {
         self.got.len()
     }
 
-    /// How long the oldest packet of the last batch had waited when it was received; `None` the second
-    /// time, without packets, and where that is not measured.
+    /// How long the oldest packet of the last batch had waited when it was received; `None` the
+    /// second time, without packets, and where that is not measured.
     pub(super) fn take_waited(&mut self) -> Option<Span> {
         self.waited.take()
     }

@@ -17,8 +17,8 @@ use std::time::Duration;
 /// Why a call has no answer.
 ///
 /// After [`CallError::Silent`], [`CallError::Unreachable`], [`CallError::Unanswered`],
-/// [`CallError::Deadline`] and [`CallError::Closed`] the question may have been carried out, once; after
-/// the others it was not.
+/// [`CallError::Deadline`] and [`CallError::Closed`] the question may have been carried out, once;
+/// after the others it was not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -29,8 +29,8 @@ pub enum CallError {
     /// ([`Options::unreachable_after`]).
     #[error("nobody listens there")]
     Unreachable,
-    /// The server refuses: too much waits there, or waited for too long. Known after a round trip or
-    /// after the server's [`Options::refused_after`], if both ends say refusals
+    /// The server refuses: too much waits there, or waited for too long. Known after a round trip
+    /// or after the server's [`Options::refused_after`], if both ends say refusals
     /// ([`Config::refusals`](cavy_homa::Config::refusals)).
     #[error("the server is overloaded and has not carried it out; ask again later")]
     Overloaded,
@@ -111,8 +111,8 @@ impl Slot {
     }
 }
 
-/// Asks servers. Clones are the same endpoint; when the last one goes (and the [`Server`](super::Server)
-/// it came from, if any), calls under way end with [`CallError::Closed`].
+/// Asks servers. Clones are the same endpoint; when the last one goes (and the
+/// [`Server`](super::Server) it came from, if any), calls under way end with [`CallError::Closed`].
 ///
 /// ```
 /// use cavy_live::homa::{Client, Handler, Options, Server};
@@ -216,8 +216,8 @@ impl Client {
         id
     }
 
-    /// Takes no more calls, lets those under way end, at most `patience` long, and closes the endpoint.
-    /// For all clones.
+    /// Takes no more calls, lets those under way end, at most `patience` long, and closes the
+    /// endpoint. For all clones.
     pub fn shutdown(&self, patience: Duration) {
         self.endpoint.close(Span::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));
     }

@@ -37,14 +37,15 @@ pub struct Counters {
     pub answered: u64,
     /// Questions given to the handler.
     pub questions: u64,
-    /// Questions refused: too many waited, or this one too long, the handler gave no answer, or this
-    /// endpoint was closing.
+    /// Questions refused: too many waited, or this one too long, the handler gave no answer, or
+    /// this endpoint was closing.
     pub refused: u64,
     /// Answers that were sent and never acknowledged, or not taken.
     pub answers_failed: u64,
     /// Exchanges in the machine now.
     pub exchanges: u64,
-    /// Messages that are arriving, questions that wait or are handled, and answers that are kept, now.
+    /// Messages that are arriving, questions that wait or are handled, and answers that are kept,
+    /// now.
     pub messages: u64,
     /// Bytes of those messages, of calls' questions too; not of questions with the handler.
     pub message_bytes: u64,

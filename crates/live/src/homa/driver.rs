@@ -1,7 +1,7 @@
 //! The loop of an endpoint's thread: what came in, what is due, what may go out, and sleep.
 //!
-//! Packets are pulled one by one, as late as possible, and handed to the system. Nothing is decided here
-//! about who sends what when: that is the machine's, whose world is the `engine`.
+//! Packets are pulled one by one, as late as possible, and handed to the system. Nothing is decided
+//! here about who sends what when: that is the machine's, whose world is the `engine`.
 
 use super::carrier::{BATCH, Heads, Outgoing, Unsent, Wire};
 use super::endpoint::{Command, Shared};
@@ -132,7 +132,8 @@ impl Driver {
         any.then_some(waited)
     }
 
-    /// Where lag is measured: keeps how long the oldest of what this look found has waited. When it was.
+    /// Where lag is measured: keeps how long the oldest of what this look found has waited. When it
+    /// was.
     fn note_look(&mut self, called: Option<Span>) -> Option<Instant> {
         let lag = self.engine.shared.lag.as_ref()?;
         if let Some(oldest) = called.max(self.wire.take_waited()) {

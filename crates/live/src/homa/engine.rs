@@ -29,9 +29,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const LINGER: Span = Span::from_ms(5);
 
 /// How late a tick may be while packets wait. Whoever ticks on time with a full socket complains of
-/// silence that it has not listened to; the complaints are answered, and the sockets never empty again.
-/// With ten thousand calls at once this was sixty packets a call; ticks count as they are handled
-/// ([homa 2.14] case 14), so a late one only makes everybody more patient.
+/// silence that it has not listened to; the complaints are answered, and the sockets never empty
+/// again. With ten thousand calls at once this was sixty packets a call; ticks count as they are
+/// handled ([homa 2.14] case 14), so a late one only makes everybody more patient.
 const TICK_LATE: Span = Span::from_ms(20);
 
 #[cfg(any(test, feature = "fuzz"))]
@@ -59,8 +59,8 @@ pub(super) struct Engine {
     pub(super) seal: Option<Seal>,
     /// Questions for which there is no room.
     refused: Vec<QuestionName>,
-    /// Peers of which ICMP said that nobody listens there, and until when they may show that somebody
-    /// does.
+    /// Peers of which ICMP said that nobody listens there, and until when they may show that
+    /// somebody does.
     suspects: BTreeMap<Node, Instant>,
     closing: Option<Closing>,
 }
@@ -393,9 +393,9 @@ impl Engine {
 
     /// ICMP says that nobody listens at `to`, to which a packet with this beginning was sent.
     ///
-    /// Anybody can send ICMP, so what it quotes must name a call that is under way to that peer: names
-    /// are drawn at random, and who has not seen a packet cannot say one ([homa 7.4]). Even then the
-    /// peer has time to answer; the machine asks again meanwhile.
+    /// Anybody can send ICMP, so what it quotes must name a call that is under way to that peer:
+    /// names are drawn at random, and who has not seen a packet cannot say one ([homa 7.4]). Even
+    /// then the peer has time to answer; the machine asks again meanwhile.
     pub(super) fn on_undelivered(&mut self, to: std::net::SocketAddr, quote: &[u8]) {
         self.counters.unreachable += 1;
         let Some(after) = self.options.unreachable_after else { return };
@@ -426,8 +426,8 @@ impl Engine {
         any
     }
 
-    /// Does this packet show that its sender receives what is sent to it: does it speak of an answer
-    /// that was given to it?
+    /// Does this packet show that its sender receives what is sent to it: does it speak of an
+    /// answer that was given to it?
     fn proves(&self, from: Node, repr: &Repr) -> bool {
         if self.seal.is_some() {
             // Sealed for this life, which was told to its address.

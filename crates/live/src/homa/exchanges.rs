@@ -1,10 +1,11 @@
-//! Whose bytes are where: questions of this endpoint, messages that arrive, questions of others, and
-//! answers to them.
+//! Whose bytes are where: questions of this endpoint, messages that arrive, questions of others,
+//! and answers to them.
 //!
-//! The machine names bytes and never sees one. Here each name has its bytes, for as long as the machine
-//! wants them: a message that is sent lies where its owner left it and is handed to the system from
-//! there; one that arrives is copied once, in [`Exchanges::place`], from the buffer that the socket
-//! filled to its place in the message, which the handler or the caller is then given as it is.
+//! The machine names bytes and never sees one. Here each name has its bytes, for as long as the
+//! machine wants them: a message that is sent lies where its owner left it and is handed to the
+//! system from there; one that arrives is copied once, in [`Exchanges::place`], from the buffer
+//! that the socket filled to its place in the message, which the handler or the caller is then
+//! given as it is.
 
 use super::client::Done;
 use super::server::QuestionName;
@@ -167,8 +168,8 @@ impl Exchanges {
         (self.waiting.len(), self.waiting_bytes)
     }
 
-    /// The question that waits for longest, now with the handler, if fewer than `most` are and the answers
-    /// that are kept have less than `answers_bytes_max`.
+    /// The question that waits for longest, now with the handler, if fewer than `most` are and the
+    /// answers that are kept have less than `answers_bytes_max`.
     pub(super) fn handle_next(
         &mut self,
         most: u32,

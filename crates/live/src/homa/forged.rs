@@ -1,6 +1,7 @@
 //! Sealed packets in the hands of somebody without the key: what the fuzzer `sealed` runs, and the
-//! replay of its corpus. He sees all packets, and can alter, cut, repeat and send them from anywhere;
-//! what is opened was sealed for this life, is opened once, and he is never sent more than he sent.
+//! replay of its corpus. He sees all packets, and can alter, cut, repeat and send them from
+//! anywhere; what is opened was sealed for this life, is opened once, and he is never sent more
+//! than he sent.
 
 use super::*;
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
-//! An endpoint among peers that mean no good: what the fuzzer `endpoint` runs, and the replay of its
-//! corpus. Whatever they send, what an endpoint holds is bounded by its options, nobody who has not
-//! shown that he receives is sent more than came from him, each call ends once, and nothing stays.
+//! An endpoint among peers that mean no good: what the fuzzer `endpoint` runs, and the replay of
+//! its corpus. Whatever they send, what an endpoint holds is bounded by its options, nobody who has
+//! not shown that he receives is sent more than came from him, each call ends once, and nothing
+//! stays.
 
 use super::super::server::Handler;
 use super::*;
@@ -284,8 +285,8 @@ mod tests {
         [&header[..length], &[1; 100]].concat()
     }
 
-    /// Who asks and never takes the answers stops being served, and is served again once they are given
-    /// up.
+    /// Who asks and never takes the answers stops being served, and is served again once they are
+    /// given up.
     #[test]
     fn answers_that_nobody_takes_hold_back_questions() {
         let mut stage = Stage::new(true).expect("an endpoint");

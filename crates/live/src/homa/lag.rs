@@ -10,11 +10,11 @@ const MAX_NS: u64 = 60_000_000_000;
 /// nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lag {
-    /// Each time the thread looked and found something: how long the oldest of the packets and calls that
-    /// it found had waited, from when the system had the one and the other was made.
+    /// Each time the thread looked and found something: how long the oldest of the packets and
+    /// calls that it found had waited, from when the system had the one and the other was made.
     pub looked: Histogram<u64>,
-    /// Each time it found calls, or questions for its handler, and one packet was all there was to send: from
-    /// that look until the system had it.
+    /// Each time it found calls, or questions for its handler, and one packet was all there was to
+    /// send: from that look until the system had it.
     pub sent: Histogram<u64>,
 }
 

@@ -31,7 +31,8 @@ pub enum Polling {
 /// A Homa socket of some host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer {
-    /// Its address in the carrier. IP has no ports: over [`Carrier::Raw`] this one's port is not used.
+    /// Its address in the carrier. IP has no ports: over [`Carrier::Raw`] this one's port is not
+    /// used.
     pub at: SocketAddr,
     /// Its Homa port.
     pub port: u16,
@@ -74,21 +75,21 @@ pub struct Options {
     pub waiting_max: u32,
     /// Most bytes of questions that wait for the handler.
     pub waiting_bytes_max: u64,
-    /// Once the answers that are kept until they are acknowledged have so many bytes, the handler is given
-    /// no more questions; they wait, and are refused like others that wait. Answers to those that it
-    /// then has come on top.
+    /// Once the answers that are kept until they are acknowledged have so many bytes, the handler
+    /// is given no more questions; they wait, and are refused like others that wait. Answers to
+    /// those that it then has come on top.
     pub answers_bytes_max: u64,
-    /// Refuse a question that has waited so long for the handler; `None` lets it wait. Clients do not
-    /// say how long they are willing to wait: whoever is served by then should still want it.
+    /// Refuse a question that has waited so long for the handler; `None` lets it wait. Clients do
+    /// not say how long they are willing to wait: whoever is served by then should still want it.
     pub refused_after: Option<Span>,
     /// How many times the bytes that came from an address it is sent before it has shown that it
     /// receives what it is sent; `None` for no limit, as the Linux module has it.
     pub unproven_ratio: Option<u32>,
-    /// End a call with [`CallError::Unreachable`](crate::homa::CallError::Unreachable) when ICMP says
-    /// that nobody listens there and the peer says nothing for so long; `None` leaves ICMP unread.
-    /// Only a message that quotes the name of a call under way counts, which nobody can guess, and
-    /// whatever the peer sends refutes it; so this must be longer than the wait between two complaints
-    /// (`resend_wait_max_ticks` of the configuration).
+    /// End a call with [`CallError::Unreachable`](crate::homa::CallError::Unreachable) when ICMP
+    /// says that nobody listens there and the peer says nothing for so long; `None` leaves ICMP
+    /// unread. Only a message that quotes the name of a call under way counts, which nobody can
+    /// guess, and whatever the peer sends refutes it; so this must be longer than the wait between
+    /// two complaints (`resend_wait_max_ticks` of the configuration).
     pub unreachable_after: Option<Span>,
     /// Seal packets with this key, and take none that is not ([`Options::sealed`]); `None` as the
     /// Linux module does, for which nothing is secret.
@@ -98,16 +99,16 @@ pub struct Options {
     pub measure_lag: bool,
     /// Buffers of the socket, each way, as far as the system allows.
     pub socket_buffer_bytes: u32,
-    /// Record every step of the machine to this file, for [`record::homa`](crate::record::homa): times,
-    /// lengths and names of messages, no payload, no address and no key. What is in the file is
-    /// replaced.
+    /// Record every step of the machine to this file, for [`record::homa`](crate::record::homa):
+    /// times, lengths and names of messages, no payload, no address and no key. What is in the file
+    /// is replaced.
     pub record: Option<PathBuf>,
 }
 
 impl Options {
     /// UDP at `bind`: the configuration of the Linux module, with packets that fit 1,500 bytes, a
-    /// server given up after a second of silence instead of a tenth, refusals, and complaints that grow
-    /// rarer. The module does not speak UDP, so both ends are of this kind.
+    /// server given up after a second of silence instead of a tenth, refusals, and complaints that
+    /// grow rarer. The module does not speak UDP, so both ends are of this kind.
     pub fn udp(bind: SocketAddr) -> Options {
         let mut config = Config::linux();
         config.unscheduled_packet_bytes -= 8;

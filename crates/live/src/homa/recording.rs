@@ -19,7 +19,8 @@ pub enum Recording {
     Running,
     /// The endpoint is closed, and the file is complete.
     Complete(Summary),
-    /// It ended before the endpoint did, for this reason. The file holds what was written until then.
+    /// It ended before the endpoint did, for this reason. The file holds what was written until
+    /// then.
     Stopped(String),
 }
 

@@ -1,25 +1,26 @@
 //! Packets that only holders of a key can write, read, or say twice.
 //!
-//! **Problem.** Nothing in Homa's format is secret: whoever can send packets into the network can forge
-//! answers and grants, and whoever reads them reads all. **Promise.** With a key, a packet is what a
-//! holder of the key wrote, to this endpoint, since this endpoint started, and it counts once. What is
-//! not is counted and dropped. **Not here.** No exchange of keys and no change of them, no secrecy of
-//! lengths and times, no forward secrecy, and no telling one holder of the key from another.
+//! **Problem.** Nothing in Homa's format is secret: whoever can send packets into the network can
+//! forge answers and grants, and whoever reads them reads all. **Promise.** With a key, a packet is
+//! what a holder of the key wrote, to this endpoint, since this endpoint started, and it counts
+//! once. What is not is counted and dropped. **Not here.** No exchange of keys and no change of
+//! them, no secrecy of lengths and times, no forward secrecy, and no telling one holder of the key
+//! from another.
 //!
 //! A sealed packet is a kind, the sender's *life*, a counter, and the sealed bytes with their tag
-//! (XChaCha20-Poly1305). A life is 16 random bytes drawn when an endpoint starts; life and
-//! counter are the nonce, so none is used twice, also by endpoints that share the key or start again.
-//! XChaCha20 derives a key from the first 16 bytes of its nonce, which are the life, for ChaCha20 with the
-//! rest. So a key is derived once a life, kept as long as the life's window, and used by ring, which has
-//! ChaCha20-Poly1305 without the X.
-//! The receiver's life is sealed in without being sent: what was said to an earlier life of the same
-//! address fails. So the receiver must only remember, of each life that it has heard in its own, which
-//! of the last `WINDOW_PACKETS` counters it has seen. When it has heard too many lives it begins a new
-//! one itself and forgets them all.
+//! (XChaCha20-Poly1305). A life is 16 random bytes drawn when an endpoint starts; life and counter
+//! are the nonce, so none is used twice, also by endpoints that share the key or start again.
+//! XChaCha20 derives a key from the first 16 bytes of its nonce, which are the life, for ChaCha20
+//! with the rest. So a key is derived once a life, kept as long as the life's window, and used by
+//! ring, which has ChaCha20-Poly1305 without the X. The receiver's life is sealed in without being
+//! sent: what was said to an earlier life of the same address fails. So the receiver must only
+//! remember, of each life that it has heard in its own, which of the last `WINDOW_PACKETS` counters
+//! it has seen. When it has heard too many lives it begins a new one itself and forgets them all.
 //!
-//! Who does not know a peer's life asks for it (ASK), keeps the packets meanwhile, and is told (TELL),
-//! bound to its own life and to the counter of its question. A peer that started again tells its life
-//! to whoever speaks to the earlier one. [Decision 13](../../../../docs/decisions/0013-sealed-packets.md).
+//! Who does not know a peer's life asks for it (ASK), keeps the packets meanwhile, and is told
+//! (TELL), bound to its own life and to the counter of its question. A peer that started again
+//! tells its life to whoever speaks to the earlier one. [Decision
+//! 13](../../../../docs/decisions/0013-sealed-packets.md).
 
 use super::carrier::Outgoing;
 use bytes::Bytes;
@@ -105,8 +106,8 @@ pub(super) enum Opened<'a> {
     Replayed,
 }
 
-/// The cipher of all packets of one life; with [`nonce`] it is XChaCha20-Poly1305 with life and counter
-/// as its nonce.
+/// The cipher of all packets of one life; with [`nonce`] it is XChaCha20-Poly1305 with life and
+/// counter as its nonce.
 fn cipher(key: &Key, life: &Life) -> LessSafeKey {
     let mut derived = chacha20::hchacha::<chacha20::R20>((&key.0).into(), life.into());
     let cipher = UnboundKey::new(&CHACHA20_POLY1305, &derived).expect("32 bytes are a key");
@@ -265,7 +266,8 @@ impl Seal {
         bytes.extend_from_slice(&packet.payload);
         let about = Aad::from(bound(kind, receiver));
         let tag = self.cipher.seal_in_place_separate_tag(nonce(counter), about, &mut bytes);
-        // It fails for packets of 256 GB only; one without its tag would be dropped where it arrives.
+        // It fails for packets of 256 GB only; one without its tag would be dropped where it
+        // arrives.
         if let Ok(tag) = tag {
             bytes.extend_from_slice(tag.as_ref());
         }

@@ -48,8 +48,8 @@ impl Question {
     }
 }
 
-/// The way back for one answer, from any thread. Dropped without an answer it gives the question up: the
-/// call ends with [`CallError::Unanswered`](super::CallError::Unanswered).
+/// The way back for one answer, from any thread. Dropped without an answer it gives the question
+/// up: the call ends with [`CallError::Unanswered`](super::CallError::Unanswered).
 pub struct Reply {
     shared: Arc<Shared>,
     question: QuestionName,
@@ -67,8 +67,8 @@ impl Reply {
     }
 
     /// Refuses a question that was not begun: the call ends with
-    /// [`CallError::Overloaded`](super::CallError::Overloaded), after which it may be made again. For
-    /// handlers with queues of their own.
+    /// [`CallError::Overloaded`](super::CallError::Overloaded), after which it may be made again.
+    /// For handlers with queues of their own.
     pub fn refuse(mut self) {
         self.end(Err(Refusal::Overloaded));
     }
@@ -99,8 +99,9 @@ impl std::fmt::Debug for Reply {
     }
 }
 
-/// What answers questions. It is called on the endpoint's thread and must not keep it: what takes long
-/// goes to a [`Pool`] ([`Handler::pooled`]) or elsewhere with its [`Reply`] ([`Handler::new`]).
+/// What answers questions. It is called on the endpoint's thread and must not keep it: what takes
+/// long goes to a [`Pool`] ([`Handler::pooled`]) or elsewhere with its [`Reply`]
+/// ([`Handler::new`]).
 pub struct Handler {
     answer: Box<dyn FnMut(Question, Reply) + Send>,
 }
@@ -116,8 +117,8 @@ impl Handler {
         Handler::new(move |question, reply| reply.send(answer(question)))
     }
 
-    /// Answers on a worker of `pool`, as the type that `kind` says. A question that the pool refuses, or
-    /// drops before a worker takes it, is refused.
+    /// Answers on a worker of `pool`, as the type that `kind` says. A question that the pool
+    /// refuses, or drops before a worker takes it, is refused.
     pub fn pooled(
         pool: Pool,
         kind: impl Fn(&Question) -> Kind + Send + 'static,
@@ -205,8 +206,8 @@ impl Server {
         Client { endpoint: self.endpoint.clone() }
     }
 
-    /// Lets the questions under way be answered and the answers arrive, at most `patience` long, and
-    /// closes the endpoint. New questions are refused, as
+    /// Lets the questions under way be answered and the answers arrive, at most `patience` long,
+    /// and closes the endpoint. New questions are refused, as
     /// [`CallError::Overloaded`](super::CallError::Overloaded) if both ends say refusals.
     pub fn shutdown(self, patience: Duration) {
         self.endpoint.close(Span::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX)));

@@ -32,7 +32,8 @@ pub enum Wait {
 /// How long before its time a hybrid wait stops sleeping: more than a sleeper is usually late.
 pub const SPIN_SPAN: Span = Span::from_us(80);
 
-/// The same for a thread that goes first: it is woken at once, and what it spins is taken from others.
+/// The same for a thread that goes first: it is woken at once, and what it spins is taken from
+/// others.
 pub const SPIN_SPAN_FIRST: Span = Span::from_us(50);
 
 /// Now, on the monotonic clock of this machine.
@@ -99,9 +100,9 @@ pub fn sharpen_timers() -> Option<u64> {
     rustix::thread::current_timer_slack().ok()
 }
 
-/// Makes this thread go before all ordinary threads (`SCHED_FIFO`), if the system lets it: true when
-/// it does now. It needs `CAP_SYS_NICE` or a limit on `rtprio`. Threads that it starts inherit this,
-/// so whatever is to be ordinary must be started before.
+/// Makes this thread go before all ordinary threads (`SCHED_FIFO`), if the system lets it: true
+/// when it does now. It needs `CAP_SYS_NICE` or a limit on `rtprio`. Threads that it starts inherit
+/// this, so whatever is to be ordinary must be started before.
 pub fn go_first() -> bool {
     let Ok(priority) = ThreadPriorityValue::try_from(FIRST) else { return false };
     let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);

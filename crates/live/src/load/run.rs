@@ -41,8 +41,8 @@ pub struct Options {
     /// How senders wait.
     pub wait: Wait,
     /// Senders go before all ordinary threads, where the system permits it; for runs that keep the
-    /// cores busy which the senders share. The report says what came of it. Whatever a target starts
-    /// while it sends inherits that, so it should start its threads before.
+    /// cores busy which the senders share. The report says what came of it. Whatever a target
+    /// starts while it sends inherits that, so it should start its threads before.
     pub first: bool,
     /// Requests before this time are sent, and counted nowhere.
     pub warmup: Span,

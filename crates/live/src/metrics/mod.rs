@@ -41,7 +41,8 @@ pub struct TypeStats {
     pub stolen: u64,
     /// Requests the policy had no place for. With `OnFull::Block` each further try counts again.
     pub drops: u64,
-    /// Requests that ran to their end and gave their worker back; those that were cancelled ran none.
+    /// Requests that ran to their end and gave their worker back; those that were cancelled ran
+    /// none.
     pub finished: u64,
     /// Jobs that panicked.
     pub panics: u64,

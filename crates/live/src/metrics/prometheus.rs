@@ -38,7 +38,8 @@ const BOUNDS_US: [u64; 22] = [
     100_000_000,
 ];
 
-/// OpenMetrics text, which Prometheus reads, of one snapshot. Names begin with `prefix` and an underscore.
+/// OpenMetrics text, which Prometheus reads, of one snapshot. Names begin with `prefix` and an
+/// underscore.
 pub fn text(stats: Stats, prefix: &str) -> String {
     let mut registry = Registry::with_prefix(prefix);
     registry.register_collector(Box::new(Scrape::new(move || stats.clone())));

@@ -178,7 +178,8 @@ impl Desk {
         self.blocked_count += 1;
     }
 
-    /// `worker` ended a job, or skipped it when `service` is `None`. Its own letter is there when it goes on at once or goes home.
+    /// `worker` ended a job, or skipped it when `service` is `None`. Its own letter is there when
+    /// it goes on at once or goes home.
     pub(crate) fn finished(
         &mut self,
         now: Instant,

@@ -115,8 +115,8 @@ struct Writing<E> {
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// Where the entries of a recording go: into memory, and from there to a thread that writes them, so
-/// that whoever holds the machine never waits for a disk.
+/// Where the entries of a recording go: into memory, and from there to a thread that writes them,
+/// so that whoever holds the machine never waits for a disk.
 pub(super) struct Sink<E> {
     kept: Vec<E>,
     /// Batches that were handed over and did not come back.
@@ -168,8 +168,8 @@ impl<E: Entry> Sink<E> {
         self.kept.push(entry);
     }
 
-    /// Hands over what is kept; `so_far` is what all entries come to. Nothing that the disk does makes
-    /// this wait.
+    /// Hands over what is kept; `so_far` is what all entries come to. Nothing that the disk does
+    /// makes this wait.
     pub(super) fn flush(&mut self, so_far: Summary) {
         let Some(Writing { to, back, .. }) = self.writing.as_ref().filter(|_| self.fault.is_none())
         else {
@@ -352,8 +352,8 @@ impl<R: Read> Lines<R> {
         ReplayError::Line { line: self.number, what }
     }
 
-    /// Are the lines before this one those whose sum was `recorded`, as far as it can tell? The first
-    /// line that may differ is `since`.
+    /// Are the lines before this one those whose sum was `recorded`, as far as it can tell? The
+    /// first line that may differ is `since`.
     pub(super) fn check_sum(&self, recorded: u64, since: u64) -> Result<(), ReplayError> {
         match recorded == self.before {
             true => Ok(()),

@@ -3,16 +3,17 @@
 //! **Problem.** What a service did last night at ten cannot be asked again: its threads and its
 //! network are gone.
 //!
-//! **Promise.** A machine is a function of what it is told. So a log of that, with the configuration
-//! and the seed in front, is enough for a fresh machine to decide the same at every step; equal digests
-//! show that it did. Whoever is recorded never waits for a disk: lines are written by a thread of
-//! their own, and when that one cannot keep up, the recording ends and says so. A log that was cut off
-//! in the middle of a line is read up to there. Logs come from users: whatever is in a file, reading
-//! it costs bounded memory and ends with an answer or an error that names the line.
+//! **Promise.** A machine is a function of what it is told. So a log of that, with the
+//! configuration and the seed in front, is enough for a fresh machine to decide the same at every
+//! step; equal digests show that it did. Whoever is recorded never waits for a disk: lines are
+//! written by a thread of their own, and when that one cannot keep up, the recording ends and says
+//! so. A log that was cut off in the middle of a line is read up to there. Logs come from users:
+//! whatever is in a file, reading it costs bounded memory and ends with an answer or an error that
+//! names the line.
 //!
 //! **Format.** JSON lines: a header with the configuration, one short array for each thing that the
-//! machine was told, and at the end how many there were and the digest of what it answered. Pools and
-//! slots have [`pool`], endpoints have [`homa`]; what both share is in `lines`.
+//! machine was told, and at the end how many there were and the digest of what it answered. Pools
+//! and slots have [`pool`], endpoints have [`homa`]; what both share is in `lines`.
 //!
 //! **Not here.** No payload, no address, no key. No summary either: `cavy-live replay` has it.
 //!

@@ -1,7 +1,8 @@
 //! Faults, live: a server process and a client, and between them what goes wrong in networks and
 //! machines. Each call ends once and in time, no server carries one out twice, nothing is left.
 //!
-//! All as one table: `cargo test -p cavy-live --test homa_faults -- --ignored --exact table --nocapture`
+//! All as one table:
+//! `cargo test -p cavy-live --test homa_faults -- --ignored --exact table --nocapture`
 
 #[path = "../homa_network/mod.rs"]
 mod homa_network;

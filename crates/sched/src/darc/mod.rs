@@ -199,8 +199,8 @@ impl Darc {
         }
     }
 
-    /// Computes a reservation from `demands` and puts it in force ([persephone 2.8]). `elapsed_s` is
-    /// the length of the window, for sizing by absolute load; 0 when there was none.
+    /// Computes a reservation from `demands` and puts it in force ([persephone 2.8]). `elapsed_s`
+    /// is the length of the window, for sizing by absolute load; 0 when there was none.
     fn apply(&mut self, workers: u16, elapsed_s: f64) {
         let groups = Table::group(&mut self.demands, self.config.delta, workers);
         let arrivals_per_s =

@@ -113,8 +113,8 @@ impl Profile {
     }
 
     /// What the window says of each type. With `by_occupancy`, workers are shared out by the whole
-    /// time a request holds one, and order goes by service alone ([persephone 8.2 O2]); without, both
-    /// go by occupancy less the correction, as in the artifact.
+    /// time a request holds one, and order goes by service alone ([persephone 8.2 O2]); without,
+    /// both go by occupancy less the correction, as in the artifact.
     pub fn demands(&self, by_occupancy: bool, into: &mut Vec<Demand>) {
         into.clear();
         for (index, tally) in self.tallies.iter().enumerate() {

@@ -92,8 +92,8 @@ impl Table {
         groups
     }
 
-    /// Gives each group the workers it wants, shortest first, the rest of the list as stealable, and
-    /// the spillway to those for whom none are left.
+    /// Gives each group the workers it wants, shortest first, the rest of the list as stealable,
+    /// and the spillway to those for whom none are left.
     pub fn assign(mut groups: Vec<Group>, wants: &[u16], workers: u16) -> Table {
         let mut next = 0;
         for (group, &want) in groups.iter_mut().zip(wants) {

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 pub enum Sizing {
     /// Its rounded share of the work, whatever the load ([persephone 2.8]).
     Demand,
-    /// As few as meet an objective at the measured load, and never so many that longer groups become
-    /// unstable ([persephone 8.2 O5]).
+    /// As few as meet an objective at the measured load, and never so many that longer groups
+    /// become unstable ([persephone 8.2 O5]).
     LoadAware(Objective),
     /// What would have served the last window best ([persephone 8.2 O7]).
     Rehearsed(Terms),
@@ -31,13 +31,13 @@ impl Default for Objective {
     }
 }
 
-/// Share of its workers that a group may be loaded with before we call it unstable: the rounding and
-/// the noise of one window stay below the rest.
+/// Share of its workers that a group may be loaded with before we call it unstable: the rounding
+/// and the noise of one window stay below the rest.
 pub(super) const STABLE_UTILIZATION: f64 = 0.98;
 
 impl Sizing {
-    /// Workers for each group, shortest first. `arrivals_per_s` is 0 when the load is not known yet;
-    /// demand then decides.
+    /// Workers for each group, shortest first. `arrivals_per_s` is 0 when the load is not known
+    /// yet; demand then decides.
     pub fn wants(
         &self,
         groups: &[Group],

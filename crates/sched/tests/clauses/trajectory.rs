@@ -190,8 +190,8 @@ fn policies(services: &[Span], unit: u64) -> Vec<Policy> {
 
 #[test]
 fn invariant_10_types_by_any_other_name() {
-    // Kinds 1, 2, 3 are registered as 3, 1, 2. Ties between types could tell; means are distinct, and
-    // deadlines and objectives meet equal ratios next to never.
+    // Kinds 1, 2, 3 are registered as 3, 1, 2. Ties between types could tell; means are distinct,
+    // and deadlines and objectives meet equal ratios next to never.
     let names = vec![3, 1, 2];
     let renamed = [THREE[1], THREE[2], THREE[0]];
     let offer = offer(THREE, 0.9);

@@ -1,4 +1,5 @@
-//! The highest sustainable load, and what overcommitment has to do with it ([homa 5.4], [homa 5.5]).
+//! The highest sustainable load, and what overcommitment has to do with it ([homa 5.4], [homa
+//! 5.5]).
 
 use super::measure::{NOT_RUN, id, missing, ran, value};
 use super::show::{self, Curve};
@@ -47,8 +48,8 @@ pub static WASTE: Study<NetworkPlan> = Study {
 const WORKLOADS: [(&str, &str); 5] =
     [(BASE, "w1"), ("w2", "w2"), ("w3", "w3"), ("w4", "w4"), ("w5", "w5")];
 
-/// The longest messages must live this much shorter than a run counts, for its halves to be alike; a
-/// point whose halves cannot be is no evidence.
+/// The longest messages must live this much shorter than a run counts, for its halves to be alike;
+/// a point whose halves cannot be is no evidence.
 const BACKLOG_SHARE: f64 = 0.1;
 
 /// The highest load of the grid up to which all are stable, and the lowest that is not.

@@ -107,13 +107,14 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     ran(all)
 }
 
-/// The long run of a transport where there is one. Basic's tail differs by half between runs of a second.
+/// The long run of a transport where there is one. Basic's tail differs by half between runs of a
+/// second.
 fn longest<'a>(e: &'a NetExperiment, transport: &str, load: f64) -> Option<&'a NetResult> {
     e.at("long", transport, load).or(e.at(BASE, transport, load))
 }
 
-/// `measured` of a transport without levels only once its backlog grows no more: what waits before a short
-/// message is whatever is under way.
+/// `measured` of a transport without levels only once its backlog grows no more: what waits before
+/// a short message is whatever is under way.
 fn full(measured: Measured, result: Option<&NetResult>) -> Measured {
     match result {
         Some(result) if ["Basic", "P1"].contains(&result.label.as_str()) && !result.stable() => {
@@ -123,8 +124,8 @@ fn full(measured: Measured, result: Option<&NetResult>) -> Measured {
     }
 }
 
-/// By how much a row's percentile is above that of the first: software that is not modeled adds the same to
-/// both.
+/// By how much a row's percentile is above that of the first: software that is not modeled adds the
+/// same to both.
 fn more(id: String, row: &Measured, first: &Measured) -> Measured {
     match (row.value, first.value) {
         (Some(above), Some(below)) => {

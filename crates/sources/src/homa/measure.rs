@@ -69,12 +69,14 @@ pub fn percentile(id: String, summary: Option<&NetSummary>, of: Percentile) -> M
     }
 }
 
-/// Share of what was to arrive that must have arrived for a point to have the load it is named after.
+/// Share of what was to arrive that must have arrived for a point to have the load it is named
+/// after.
 const CARRIED_MIN: f64 = 0.95;
 
 /// `measured` at a point, unless the run was too short for the load to build up: with long messages
-/// still under way, links are less busy than the load says, and queues shorter. A transport that falls
-/// behind another one of its variant and load, which carries it, has itself to blame, and is judged.
+/// still under way, links are less busy than the load says, and queues shorter. A transport that
+/// falls behind another one of its variant and load, which carries it, has itself to blame, and is
+/// judged.
 pub fn settled(measured: Measured, e: &NetExperiment, result: Option<&NetResult>) -> Measured {
     let Some(result) = result else { return measured };
     let beside = e.results.iter().filter(|other| {
@@ -130,8 +132,8 @@ pub fn p99_own(summary: &NetSummary) -> Option<&Quantile> {
     summary.p99_own.as_ref()
 }
 
-/// The messages of a column of the published tables: those just below a size, as in the source, or the whole
-/// bin in a short run.
+/// The messages of a column of the published tables: those just below a size, as in the source, or
+/// the whole bin in a short run.
 pub fn column(result: &NetResult, share: f64) -> Option<&SizeSlice> {
     result.edge_at(share).map(|edge| &edge.slice).or_else(|| result.bin_at(share))
 }

@@ -1,9 +1,9 @@
-//! Homa (Montazeri et al., SIGCOMM 2018) and its rivals: the figures and tables of [homa 5], and the
-//! improvements of [homa 8.2].
+//! Homa (Montazeri et al., SIGCOMM 2018) and its rivals: the figures and tables of [homa 5], and
+//! the improvements of [homa 8.2].
 //!
-//! Each figure is a network plan under `plans/homa/` and the functions that turn its results into the
-//! values its claims are about. What the claims expect is in `claims/homa.toml`, which nothing here
-//! reads.
+//! Each figure is a network plan under `plans/homa/` and the functions that turn its results into
+//! the values its claims are about. What the claims expect is in `claims/homa.toml`, which nothing
+//! here reads.
 //!
 //! **Reading order.** `slowdown`, the main table; `cluster`; then the rest in any order. `measure`
 //! and `show` are what they share.

@@ -1,5 +1,5 @@
-//! The main table: slowdown by size on the source's fabric, with queues, levels and the sources of the
-//! tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
+//! The main table: slowdown by size on the source's fabric, with queues, levels and the sources of
+//! the tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
 
 use super::measure::{
     COLUMNS, NOT_RUN, at_column, column, id, known, missing, p50, p99, percentile, ran, ratio,
@@ -41,9 +41,9 @@ figure!(W3, 3, "w3.toml", "w3");
 figure!(W4, 4, "w4.toml", "w4");
 figure!(W5, 5, "w5.toml", "w5");
 
-/// The point that answers for a transport in the table of a load. For pHost and NDP the column "80 %" of
-/// the source is the highest load they sustain, which the plan's variants have. Transports of which less
-/// is published are in variants with shorter runs.
+/// The point that answers for a transport in the table of a load. For pHost and NDP the column "80
+/// %" of the source is the highest load they sustain, which the plan's variants have. Transports of
+/// which less is published are in variants with shorter runs.
 fn point<'a>(e: &'a NetExperiment, transport: &'a str, load: f64) -> Option<&'a NetResult> {
     match transport {
         "pHost" if load > 0.5 => e.of("phost", transport).next(),
@@ -122,8 +122,8 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     ran(all)
 }
 
-/// Queues at the ports to hosts ([homa 5.7]). The source's simulator records at each packet what it finds
-/// before it, so its mean is one over packets, and the packet on the wire counts.
+/// Queues at the ports to hosts ([homa 5.7]). The source's simulator records at each packet what it
+/// finds before it, so its mean is one over packets, and the packet on the wire counts.
 fn queues(figure: &str, homa: Option<&NetResult>) -> [Measured; 2] {
     let (mean, max) = (id(figure, "queue_mean_kb"), id(figure, "queue_max_kb"));
     let Some((homa, port)) = homa.and_then(|homa| Some((homa, homa.port("downlink")?))) else {
@@ -151,7 +151,8 @@ fn lag(id: String, homa: Option<&NetResult>) -> Measured {
     }
 }
 
-/// Use of levels ([homa 5.9]): the source has four for unscheduled bytes and four for scheduled ones.
+/// Use of levels ([homa 5.9]): the source has four for unscheduled bytes and four for scheduled
+/// ones.
 fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
     let at = |load| e.at("levels", "Homa", load);
     let mut all = Vec::new();
@@ -199,10 +200,10 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
     all
 }
 
-/// Share of its scheduled bytes that a downlink carries while one message is granted there, if it is
-/// a queue that shares its link among messages and serves unscheduled bytes before: of the time with
-/// any customer, there is one for 1 less the load, whatever the sizes. With the shortest first there are
-/// fewer at once, so the share is a little larger.
+/// Share of its scheduled bytes that a downlink carries while one message is granted there, if it
+/// is a queue that shares its link among messages and serves unscheduled bytes before: of the time
+/// with any customer, there is one for 1 less the load, whatever the sizes. With the shortest first
+/// there are fewer at once, so the share is a little larger.
 fn alone(result: &NetResult) -> Option<f64> {
     let scheduled: u64 = result.level_bytes[..4].iter().sum();
     let all: u64 = result.level_bytes.iter().sum();

@@ -51,8 +51,8 @@ pub fn tail<'a>(
     Some((result, result.tail_us(kind)?))
 }
 
-/// How many times the load of `below` the policy `above` sustains, with the ends that the brackets of
-/// both searches allow.
+/// How many times the load of `below` the policy `above` sustains, with the ends that the brackets
+/// of both searches allow.
 pub fn capacity_ratio(
     id: String,
     experiment: &ServerExperiment,

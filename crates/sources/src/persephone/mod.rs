@@ -2,8 +2,8 @@
 //! improvements of [persephone 8.2].
 //!
 //! Each figure is a plan under `plans/persephone/` and the functions that turn its results into the
-//! values its claims are about. What the claims expect is in `claims/persephone.toml`, which nothing
-//! here reads.
+//! values its claims are about. What the claims expect is in `claims/persephone.toml`, which
+//! nothing here reads.
 
 mod adaptation;
 mod measure;

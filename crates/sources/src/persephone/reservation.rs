@@ -79,9 +79,9 @@ fn measure_fig3(experiment: &ServerExperiment) -> Vec<Measured> {
     ]
 }
 
-/// Load above which DARC cannot serve the long requests of High Bimodal: their demand of 13.861 of 14
-/// workers has 13 ([persephone 2.12]). An overload of 0.2 %, at load 0.94, is too slow to be seen in a
-/// run of a few million requests.
+/// Load above which DARC cannot serve the long requests of High Bimodal: their demand of 13.861 of
+/// 14 workers has 13 ([persephone 2.12]). An overload of 0.2 %, at load 0.94, is too slow to be
+/// seen in a run of a few million requests.
 const STABLE_BELOW: f64 = 13.0 / 13.861;
 
 /// The largest ratio of long tails over all loads at which DARC is stable.

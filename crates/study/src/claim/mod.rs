@@ -1,7 +1,8 @@
 //! Claims: what a source says, as data, and the judgement of what we measured.
 //!
-//! Expected values and tolerances live in files of the sources, apart from the code that measures; nothing
-//! reads them while measuring. The measured values and the claims meet here, once, in [`judge`].
+//! Expected values and tolerances live in files of the sources, apart from the code that measures;
+//! nothing reads them while measuring. The measured values and the claims meet here, once, in
+//! [`judge`].
 
 use cavy_report::model::{Claim, Verdict};
 use serde::Deserialize;

@@ -1,9 +1,9 @@
 //! Files of claims: single claims, and tables of claims that differ in a few words and numbers.
 //!
-//! A published table of sixty cells is sixty claims. Written as a table of claims it has a line for each;
-//! what they share stands once above them. `{}` in the statement of a table takes the `words` of a row, in
-//! order. A text that many claims share, such as the reason of a tolerance, stands once under `[reasons]` or
-//! `[doubts]`; `"@name"` stands for it.
+//! A published table of sixty cells is sixty claims. Written as a table of claims it has a line for
+//! each; what they share stands once above them. `{}` in the statement of a table takes the `words`
+//! of a row, in order. A text that many claims share, such as the reason of a tolerance, stands
+//! once under `[reasons]` or `[doubts]`; `"@name"` stands for it.
 
 use super::Statement;
 use serde::Deserialize;
@@ -55,8 +55,8 @@ struct Row {
     explained_by: Option<String>,
 }
 
-/// Reads a file of claims: by figure in the order in which figures first appear, and within a figure in
-/// the order of the file.
+/// Reads a file of claims: by figure in the order in which figures first appear, and within a
+/// figure in the order of the file.
 ///
 /// # Panics
 /// When the file, which is part of the program, is malformed.

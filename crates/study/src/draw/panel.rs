@@ -66,8 +66,8 @@ pub fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label, unit, scale, min: None, max: None }
 }
 
-/// The swept key on the horizontal axis of a variant, if anything is swept: the searched axis, else the
-/// first key.
+/// The swept key on the horizontal axis of a variant, if anything is swept: the searched axis, else
+/// the first key.
 pub fn horizontal<S: Subject>(experiment: &Experiment<S>, variant: &str) -> Option<String> {
     let settings = &experiment.of_variant(variant).next()?.settings;
     let searched = experiment.plan.axis().map(|axis| axis.key);
@@ -108,8 +108,8 @@ fn x_label<S: Subject>(experiment: &Experiment<S>, variant: &str, key: &str) -> 
     }
 }
 
-/// A panel of `curve` for every contestant of a variant over the first swept key. Further swept keys
-/// become further lines. `None` when nothing that is a number is swept.
+/// A panel of `curve` for every contestant of a variant over the first swept key. Further swept
+/// keys become further lines. `None` when nothing that is a number is swept.
 pub fn panel<S: Subject>(
     experiment: &Experiment<S>,
     variant: &str,

@@ -59,7 +59,8 @@ pub struct Run {
     pub replications: Option<u32>,
     /// Root of all random streams.
     pub seed: u64,
-    /// Replicate until every percentile's 95 % interval is within this ratio of it, 0.05 for 5 %. Default: off.
+    /// Replicate until every percentile's 95 % interval is within this ratio of it, 0.05 for 5 %.
+    /// Default: off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision_ratio: Option<f64>,
     /// Bisect the searched axis to this distance. Default: by kind, below.

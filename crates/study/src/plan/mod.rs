@@ -1,8 +1,8 @@
 //! Plans: what a user wants to know, as a TOML file.
 //!
-//! A plan says at its top what `kind` it is of. The keys that all plans share are those of [`Frame`];
-//! the others belong to the kind, whose structs read the file, check it, and generate the JSON schema
-//! and the reference of keys. The project's own figures are plans like any other.
+//! A plan says at its top what `kind` it is of. The keys that all plans share are those of
+//! [`Frame`]; the others belong to the kind, whose structs read the file, check it, and generate
+//! the JSON schema and the reference of keys. The project's own figures are plans like any other.
 
 pub mod error;
 pub mod files;

@@ -42,8 +42,9 @@ fn value_of(text: &str) -> Value {
 /// What an element of a list is called, besides its number.
 pub type Names = fn(&Value) -> Vec<String>;
 
-/// Puts `value` at `path`, such as `load`, `run.requests`, `types.get.share` or `policies.1.window`.
-/// Elements of a list are addressed by number from 0, or by a name that `names` gives them.
+/// Puts `value` at `path`, such as `load`, `run.requests`, `types.get.share` or
+/// `policies.1.window`. Elements of a list are addressed by number from 0, or by a name that
+/// `names` gives them.
 pub fn set(table: &mut Table, path: &str, value: Value, names: Names) -> Result<(), PlanError> {
     if path.split('.').any(str::is_empty) {
         return Err(PlanError::text(format!("`{path}` is no key of a plan")));

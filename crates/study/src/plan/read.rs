@@ -1,7 +1,7 @@
 //! Reading a plan: TOML, overrides, and errors that name the nearest known key.
 //!
-//! A plan has two readers: [`Frame`] takes the keys that all plans share, the kind takes the others.
-//! Each refuses what it does not know.
+//! A plan has two readers: [`Frame`] takes the keys that all plans share, the kind takes the
+//! others. Each refuses what it does not know.
 
 use super::frame::{Frame, KEYS, RUN_KEYS};
 use super::mistake::{Known, from_toml};
@@ -194,8 +194,8 @@ pub(crate) fn schema_of<S: Subject>() -> serde_json::Value {
     schemars::schema_for!(S).to_value()
 }
 
-/// What elements of lists are called in plans of kind `S`: their `label` or `name`, contestants also by
-/// the label that they have by default and by their keyword.
+/// What elements of lists are called in plans of kind `S`: their `label` or `name`, contestants
+/// also by the label that they have by default and by their keyword.
 pub(crate) fn names<S: Subject>() -> Names {
     |item| {
         let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_string);

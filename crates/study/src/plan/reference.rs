@@ -4,8 +4,8 @@ use super::frame::{KEYS, RUN_KEYS};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// The keys of `schema`, a plan's, as Markdown: a table for each table of the plan. Keys that all plans share
-/// are left out; [`shared`] has them.
+/// The keys of `schema`, a plan's, as Markdown: a table for each table of the plan. Keys that all
+/// plans share are left out; [`shared`] has them.
 pub fn of_kind(schema: &Value) -> String {
     let mut page = Page { schema, out: String::new(), ahead: Vec::new() };
     let empty = Map::new();

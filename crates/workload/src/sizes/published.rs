@@ -1,8 +1,9 @@
 //! The five published size distributions: (bytes, cumulative probability), 118 rows each
 //! `[homa 4.1]`.
 //!
-//! Source: the size files `benchmarks/homa/messageSizeCDFs/W1..W5.txt` of PlatformLab/RAMCloud, thinned by
-//! grouping neighbors so that the overall mean, the ends and the artifact's cut-off sizes stay.
+//! Source: the size files `benchmarks/homa/messageSizeCDFs/W1..W5.txt` of PlatformLab/RAMCloud,
+//! thinned by grouping neighbors so that the overall mean, the ends and the artifact's cut-off
+//! sizes stay.
 
 /// One row: a size in bytes and the probability of a message of at most that size.
 pub(super) type Row = (u32, f64);

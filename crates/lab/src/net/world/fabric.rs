@@ -211,8 +211,8 @@ where
         self.push(arrives_at, Class::Arrival, self.first_packet + index);
     }
 
-    /// When a packet of the host whose card `port` is arrives that would arrive at `arrives_at` if its thread
-    /// took no time.
+    /// When a packet of the host whose card `port` is arrives that would arrive at `arrives_at` if
+    /// its thread took no time.
     fn sent_at(&mut self, port: u32, arrives_at: Ps) -> Ps {
         let network = &self.setup.network;
         let host = &mut self.hosts[port as usize];

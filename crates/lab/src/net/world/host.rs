@@ -306,8 +306,8 @@ where
         self.answers.push_back((node, Input::Answer { to, question, length_bytes }));
     }
 
-    /// A question came a second time, as it may under a transport that carries out questions at least
-    /// once: the application cannot tell and answers again.
+    /// A question came a second time, as it may under a transport that carries out questions at
+    /// least once: the application cannot tell and answers again.
     fn answer_again(&mut self, node: Node, to: Node, question: Message) {
         let record = self.messages.get_mut(question).copied();
         let again = |record: &Record| {

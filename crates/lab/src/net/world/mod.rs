@@ -41,8 +41,8 @@ struct Host<M: Transport> {
     looks_at: Ps,
     /// What sending takes after one look, and which that is.
     sending: (Ps, Option<Ps>),
-    /// When the last packet that it sent is where its link leads; of no meaning where sending takes the same
-    /// time for all.
+    /// When the last packet that it sent is where its link leads; of no meaning where sending takes
+    /// the same time for all.
     sent_until: Ps,
     thread_rng: Stream,
     down: bool,

@@ -13,8 +13,8 @@ use cavy_workload::sizes::{self, Framing, Published, Sizes};
 /// The longest message of the Linux module, and the shortest that names the length of its answer
 /// `[homa 4.1]`.
 pub const BYTES: (u32, u32) = (8, 1_000_000);
-/// Length of all answers of the slowdown runs: traffic is as good as one-way, and that a message has
-/// arrived is known where it was sent, by the same clock.
+/// Length of all answers of the slowdown runs: traffic is as good as one-way, and that a message
+/// has arrived is known where it was sent, by the same clock.
 pub const ANSWER_BYTES: u32 = 8;
 /// Ethernet with preamble, check and gap, IP and UDP.
 pub const LOWER_BYTES: u32 = 38 + 28;

@@ -48,7 +48,8 @@ impl<M: ?Sized, H> Observer<M, H> for Watch<'_> {
 /// What software takes in one run.
 #[derive(Clone, Debug)]
 pub struct Software {
-    /// To send a packet on the idle network, the way through the kernel to the other end's socket included.
+    /// To send a packet on the idle network, the way through the kernel to the other end's socket
+    /// included.
     pub send: Span,
     /// Until a thread looks at what has come.
     pub wakes: Vec<Span>,
@@ -57,10 +58,12 @@ pub struct Software {
 }
 
 impl Software {
-    /// As it was measured; `None` where the run has not said how long its threads kept things waiting.
+    /// As it was measured; `None` where the run has not said how long its threads kept things
+    /// waiting.
     ///
-    /// On the idle network links of the testbed, which are buckets, take no time for one short packet. Its message
-    /// waits for a thread three times, when it is submitted, asked and answered, and is sent twice.
+    /// On the idle network links of the testbed, which are buckets, take no time for one short
+    /// packet. Its message waits for a thread three times, when it is submitted, asked and
+    /// answered, and is sent twice.
     pub fn of(round: &Round) -> Option<Software> {
         let lag = round.lag.as_ref()?;
         let sending_ns = round.idle_median.as_ns().saturating_sub(3 * lag.looked.idle_p50_ns);

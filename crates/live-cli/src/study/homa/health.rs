@@ -28,8 +28,8 @@ pub struct Moment {
 pub struct Health {
     /// Share of all processor time that was used, by whomever.
     pub busy_ratio: f64,
-    /// By this process: hosts, transports and generator. What the kernel does for packets that arrive
-    /// is partly counted here and partly with nobody.
+    /// By this process: hosts, transports and generator. What the kernel does for packets that
+    /// arrive is partly counted here and partly with nobody.
     pub own_ratio: f64,
     /// By the kernel for interrupts and packets, whoever was running; partly in the former as well.
     pub kernel_ratio: f64,
@@ -96,8 +96,8 @@ impl Moment {
 }
 
 impl Health {
-    /// Share of all processor time that the threads of this process found taken: by whomever, or, where
-    /// they go before all others, by themselves and the kernel.
+    /// Share of all processor time that the threads of this process found taken: by whomever, or,
+    /// where they go before all others, by themselves and the kernel.
     pub fn contended_ratio(&self) -> f64 {
         match self.goes_first {
             true => (self.own_ratio + self.kernel_ratio).min(self.busy_ratio),

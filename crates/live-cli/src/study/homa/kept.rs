@@ -35,8 +35,8 @@ pub struct Label<'a> {
 }
 
 impl Label<'_> {
-    /// Its name has all that decides what comes of it, the configuration of Homa as well, so that no run
-    /// is taken for one with other settings.
+    /// Its name has all that decides what comes of it, the configuration of Homa as well, so that
+    /// no run is taken for one with other settings.
     fn file(&self) -> Result<String, Fault> {
         let config = peers::config(self.peer, self.plan, self.demand.tuning())?;
         let mut digest = Digest::new();
@@ -94,7 +94,8 @@ impl Shelf {
         (kept.version == env!("CARGO_PKG_VERSION")).then_some(kept)
     }
 
-    /// A run that was kept by this version. One in doubt is run again, whatever came of it, a few times.
+    /// A run that was kept by this version. One in doubt is run again, whatever came of it, a few
+    /// times.
     pub fn take(&self, label: &Label<'_>) -> Option<Round> {
         let kept = self.read(label)?;
         let tries = kept.tries;

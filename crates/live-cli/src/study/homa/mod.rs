@@ -1,15 +1,14 @@
-//! `cavy-live study homa`: messages of known lengths between six hosts, over Homa and over what a user
-//! would take instead, on a network of this machine's own `[homa 7.5, 7.6, 7.7]`.
+//! `cavy-live study homa`: messages of known lengths between six hosts, over Homa and over what a
+//! user would take instead, on a network of this machine's own `[homa 7.5, 7.6, 7.7]`.
 //!
 //! **Promise.** All peers get the same messages at the same times, drawn before the run; latency
-//! counts from the time a message was due. All hosts, transports and the generator are threads of one
-//! process, one for each host, that share this machine's cores; links are so slow that a packet takes
-//! longer than its software. What the machine was like stands beside every result.
+//! counts from the time a message was due. All hosts, transports and the generator are threads of
+//! one process, one for each host, that share this machine's cores; links are so slow that a packet
+//! takes longer than its software. What the machine was like stands beside every result.
 //!
-//! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run), `kept`
-//! (runs of an earlier process), `progress`,
-//! `health` and `lag` (what it was like), `slowdown` (what came of it), `incast`, `bridge` (what the lab says),
-//! `show`.
+//! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run),
+//! `kept` (runs of an earlier process), `progress`, `health` and `lag` (what it was like),
+//! `slowdown` (what came of it), `incast`, `bridge` (what the lab says), `show`.
 
 mod arrivals;
 mod books;

@@ -46,8 +46,8 @@ impl Progress {
         self.since = now;
     }
 
-    /// Runs and time left, as what was done took, and whether it was worth anything: who reads that all
-    /// runs are in doubt need not wait for the rest.
+    /// Runs and time left, as what was done took, and whether it was worth anything: who reads that
+    /// all runs are in doubt need not wait for the rest.
     pub fn left(&self) -> String {
         if self.ran == 0 {
             return format!("{} runs left", self.left);

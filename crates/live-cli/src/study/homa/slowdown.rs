@@ -70,8 +70,8 @@ impl Tally {
         tally
     }
 
-    /// The percentile of what `of` says, over messages whose length `chosen` likes, and how many they
-    /// are. `None` with too few beyond it, or where it is one that was not answered.
+    /// The percentile of what `of` says, over messages whose length `chosen` likes, and how many
+    /// they are. `None` with too few beyond it, or where it is one that was not answered.
     pub fn quantile(
         &self,
         chosen: impl Fn(u32) -> bool,

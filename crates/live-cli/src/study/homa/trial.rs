@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PATIENCE: Span = Span::from_ms(5_000);
 /// How long an idle message may take.
 const IDLE_PATIENCE: Span = Span::from_ms(3_000);
-/// The generator spins for so much before each message at most: the kernel works for up to a fifth of a
-/// millisecond on what came in before it lets anybody run ...
+/// The generator spins for so much before each message at most: the kernel works for up to a fifth
+/// of a millisecond on what came in before it lets anybody run ...
 const SPIN_MAX: Span = Span::from_us(250);
 /// ... and for this part of the time between two.
 const SPIN_PART: u64 = 5;
@@ -33,8 +33,9 @@ const SHORT_BYTES: u32 = 10_000;
 const SHORT_TIMES: usize = 5;
 /// A generator may be later than a packet's time for this share of messages `[homa 7.6]` ...
 pub const LATE_RATIO_MAX: f64 = 0.001;
-/// ... or later than this part of the short half's P99. Latencies count from the time a message was due, so
-/// lateness is in them: a packet's time matters to a tail of a few packets, and not to one of hundreds.
+/// ... or later than this part of the short half's P99. Latencies count from the time a message was
+/// due, so lateness is in them: a packet's time matters to a tail of a few packets, and not to one
+/// of hundreds.
 pub const LATE_PART_MAX: f64 = 0.01;
 /// What other machines may take `[homa 7.6]`.
 pub const STEAL_RATIO_MAX: f64 = 0.01;
@@ -185,8 +186,8 @@ pub fn run(
     })
 }
 
-/// Sends all messages when they are due, before whatever else wants a core; when that began, and how
-/// late each was, and how the kernel scheduled the sender.
+/// Sends all messages when they are due, before whatever else wants a core; when that began, and
+/// how late each was, and how the kernel scheduled the sender.
 fn send(
     rig: &dyn Rig,
     arrivals: &Arrivals,
@@ -212,8 +213,8 @@ fn send_on_time(
 ) -> Result<(Instant, Vec<u64>), Fault> {
     clock::sharpen_timers();
     let bytes = peers::messages(ANSWER_BYTES);
-    // Part of the wait is spun, but little of a core, which the hosts share: a thread that runs already
-    // is not kept waiting for the kernel to finish somebody's packets.
+    // Part of the wait is spun, but little of a core, which the hosts share: a thread that runs
+    // already is not kept waiting for the kernel to finish somebody's packets.
     let mean_ns = arrivals.length.as_ns() / arrivals.all.len().max(1) as u64;
     let spin = Span::from_ns(mean_ns / SPIN_PART).min(SPIN_MAX);
     let start = clock::now() + Span::from_ms(20);

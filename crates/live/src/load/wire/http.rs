@@ -1,4 +1,5 @@
-//! HTTP/1.1, as much of it as a load generator needs: fixed requests, answers of all three framings.
+//! HTTP/1.1, as much of it as a load generator needs: fixed requests, answers of all three
+//! framings.
 
 use crate::load::target::Outcome;
 use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply};
@@ -66,7 +67,8 @@ impl Protocol for Http {
 enum Framing {
     Length(usize),
     Chunked,
-    /// With the connection, which this client takes for a fault: where the answer ends is not known.
+    /// With the connection, which this client takes for a fault: where the answer ends is not
+    /// known.
     Connection,
 }
 

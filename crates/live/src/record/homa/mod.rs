@@ -14,10 +14,10 @@
 //! {"inputs":300,"digest":"5c1f...","sum":"d00b..."}
 //! ```
 //!
-//! A mark follows every 256 steps and says how many there were, the digest of the answers to them, and
-//! the fingerprint of the lines before it. So the first stretch that is decided otherwise is known, a
-//! log that was cut off is compared as far as it goes, and damage is not taken for another decision.
-//! All lines are in `docs/reference/recordings.md`.
+//! A mark follows every 256 steps and says how many there were, the digest of the answers to them,
+//! and the fingerprint of the lines before it. So the first stretch that is decided otherwise is
+//! known, a log that was cut off is compared as far as it goes, and damage is not taken for another
+//! decision. All lines are in `docs/reference/recordings.md`.
 
 mod config;
 mod recorder;
@@ -85,8 +85,8 @@ impl Header {
     }
 }
 
-/// Is this a configuration that an endpoint can have and a recording can hold? Otherwise which field is
-/// wrong, and what it must be.
+/// Is this a configuration that an endpoint can have and a recording can hold? Otherwise which
+/// field is wrong, and what it must be.
 pub(crate) fn check(config: &Config) -> Result<(), (&'static str, String)> {
     if config.layout != Layout::Linux || !config.answers || config.recovery.is_none() {
         return Err((

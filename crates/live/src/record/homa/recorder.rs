@@ -11,8 +11,8 @@ use cavy_homa::{Timer, Why};
 use std::io;
 use std::path::Path;
 
-/// Steps older than this are handed to the writer when the endpoint has nothing to do, so that a log
-/// of an endpoint that is killed ends shortly before its end.
+/// Steps older than this are handed to the writer when the endpoint has nothing to do, so that a
+/// log of an endpoint that is killed ends shortly before its end.
 const KEPT_FOR: Span = Span::from_ms(50);
 
 /// A recording in progress.

@@ -139,8 +139,8 @@ pub type Watch<'a> = dyn FnMut(&Taken<'_>) + 'a;
 /// Lets a fresh machine take the steps in `reader` again.
 ///
 /// A timer that fires in the recording and was not set by this machine is another decision, as any
-/// other answer would be. What no recorder writes, such as time that goes back, is an error and not a
-/// panic: recordings come from users.
+/// other answer would be. What no recorder writes, such as time that goes back, is an error and not
+/// a panic: recordings come from users.
 ///
 /// # Errors
 /// A file that cannot be read, is damaged, or describes a machine that cannot be built.

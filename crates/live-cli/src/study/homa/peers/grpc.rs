@@ -1,5 +1,5 @@
-//! gRPC: unary calls on one HTTP/2 connection for each pair of hosts. The messages are bytes, so that
-//! no code has to be made from a description.
+//! gRPC: unary calls on one HTTP/2 connection for each pair of hosts. The messages are bytes, so
+//! that no code has to be made from a description.
 
 use super::{PORT, Rig, listen, on, others, runtime, wish};
 use crate::faults::Fault;

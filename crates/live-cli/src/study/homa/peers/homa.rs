@@ -35,9 +35,9 @@ pub struct Tuning<'a> {
     pub like: Published,
     /// Lengths of messages, for cut-offs.
     pub sizes: &'a Sizes,
-    /// Do the ends of messages go at the level of unscheduled bytes `[homa 2.8]`? At 80 % of W4 they make
-    /// up a third of the short messages' P99, and nobody gains by it. When a link is overloaded for good
-    /// (incast), those at lower levels would never arrive without.
+    /// Do the ends of messages go at the level of unscheduled bytes `[homa 2.8]`? At 80 % of W4
+    /// they make up a third of the short messages' P99, and nobody gains by it. When a link is
+    /// overloaded for good (incast), those at lower levels would never arrive without.
     pub boosts_tails: bool,
 }
 
@@ -77,9 +77,9 @@ pub fn config(peer: HomaPeer, plan: &Plan, tuning: Tuning<'_>) -> Result<Config,
         static_cutoffs(&steps, LEVELS, unscheduled, ClassedBy::Length, &packing, Shares::EVEN);
     let cutoffs = cutoffs.ok_or_else(|| broken("no cut-offs fit these sizes"))?;
     let mut config = Config::cavy(cutoffs, overcommit, plan.link_bits_per_s, RTT_BYTES);
-    // With a grant for each packet that arrives, and messages that leave the active set when they are
-    // granted in full, what is on its way never becomes less: with answers of 10 KB a queue that is once
-    // full stays full. So live, all that is on its way is bounded [homa 2.2, 2.7].
+    // With a grant for each packet that arrives, and messages that leave the active set when they
+    // are granted in full, what is on its way never becomes less: with answers of 10 KB a queue
+    // that is once full stays full. So live, all that is on its way is bounded [homa 2.2, 2.7].
     config.granting = Granting::Windows {
         overcommit,
         window_bytes: 0,
@@ -142,8 +142,8 @@ fn patience(peer: HomaPeer) -> u32 {
     match peer {
         // Those who lose packets at the switch want them soon; TCP waits for as long.
         HomaPeer::Basic | HomaPeer::NoGrants | HomaPeer::NoIncastControl => 25,
-        // At 100 Mb/s and 80 % the longest messages wait for hundreds of milliseconds behind shorter
-        // ones. Who complains of that gets again what waits at the switch.
+        // At 100 Mb/s and 80 % the longest messages wait for hundreds of milliseconds behind
+        // shorter ones. Who complains of that gets again what waits at the switch.
         _ => 100,
     }
 }

@@ -1,8 +1,8 @@
-//! Those that are compared `[homa 7.7]`: Homa with eight, two and one level, Basic, kernel TCP with one
-//! connection for each pair of hosts and with a pool, QUIC, gRPC.
+//! Those that are compared `[homa 7.7]`: Homa with eight, two and one level, Basic, kernel TCP with
+//! one connection for each pair of hosts and with a pool, QUIC, gRPC.
 //!
-//! Each has one thread a host. A message begins with the length of the answer that it wants; whoever
-//! answers has read all of it before. Connections are there before the first message.
+//! Each has one thread a host. A message begins with the length of the answer that it wants;
+//! whoever answers has read all of it before. Connections are there before the first message.
 
 mod grpc;
 mod homa;

@@ -17,8 +17,8 @@ const NAME: &str = "host.cavy";
 const STREAMS_MAX: u32 = 1 << 16;
 /// What a receiver takes ahead on one connection.
 const WINDOW_BYTES: u32 = 64 << 20;
-/// What waits at a receiving socket, as Homa's. A sending one keeps the system's own size, so that it
-/// feels when its link is full.
+/// What waits at a receiving socket, as Homa's. A sending one keeps the system's own size, so that
+/// it feels when its link is full.
 const SOCKET_BYTES: usize = 8 << 20;
 
 /// Connections from each host to each other.

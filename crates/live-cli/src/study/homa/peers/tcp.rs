@@ -1,5 +1,5 @@
-//! Kernel TCP: messages with their length in front, on one connection for each pair of hosts, or on a
-//! pool of connections with one message under way on each.
+//! Kernel TCP: messages with their length in front, on one connection for each pair of hosts, or on
+//! a pool of connections with one message under way on each.
 
 use super::{PORT, Rig, connect, listen, on, runtime, wish};
 use crate::faults::Fault;
