@@ -27,8 +27,8 @@ pub fn parts() -> Vec<Part> {
 /// Kinds of plans, with what is their own of what all have.
 fn kinds(registry: &Registry) -> String {
     let mut out = String::from(
-        "| `kind` | what it is about | what is compared | what is counted | replications, and why |\n\
-         |---|---|---|---|---|\n",
+        "| `kind` | what it is about | what is compared | what is counted | replications, and why \
+         |\n|---|---|---|---|---|\n",
     );
     for kind in &registry.kinds {
         let about = kind.about();

@@ -242,7 +242,7 @@ pub enum PlanCommand {
 #[command(after_help = "Examples:
   cavy plan new                                       writes plan.toml
   cavy plan new mine.toml --template measured         starts from service times in a CSV file
-  cavy plan new net.toml --template network           message sizes, a network, transports to compare
+  cavy plan new net.toml --template network           message sizes, a network, transports
   cavy plan new fig3.toml --template persephone.fig3  the plan of a published figure
   cavy plan new -                                     prints it")]
 pub struct New {

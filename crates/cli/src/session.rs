@@ -121,8 +121,8 @@ fn say_skipped(folder: &Folder, skipped: Skipped) {
         let what = lines(of_other_versions);
         let file = file.display();
         terminal::talk(&format!(
-            "resume: {of_other_versions} {what} of {file} come from another version of cavy; those points \
-             are run again"
+            "resume: {of_other_versions} {what} of {file} come from another version of cavy; those \
+             points are run again"
         ));
     }
 }

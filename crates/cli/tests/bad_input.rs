@@ -172,8 +172,9 @@ fn traces_that_cannot_be_used() {
     ] {
         cavy.write(name, text);
         let plan = format!(
-            "kind = \"server\"\ntitle = \"Trace\"\nworkers = 2\n[[policies]]\npolicy = \"c_fcfs\"\n[trace]\nfile = \
-             \"{name}\"\ntime = \"at\"\ntype = \"kind\"\nservice = \"busy\"\nunit = \"us\"\n"
+            "kind = \"server\"\ntitle = \"Trace\"\nworkers = 2\n[[policies]]\npolicy = \
+             \"c_fcfs\"\n[trace]\nfile = \"{name}\"\ntime = \"at\"\ntype = \"kind\"\nservice = \
+             \"busy\"\nunit = \"us\"\n"
         );
         cavy.write(&name.replace("csv", "toml"), plan);
     }
@@ -182,7 +183,13 @@ fn traces_that_cannot_be_used() {
     cavy.write("latin.toml", plan.replace("good.csv", "latin.csv"));
     cavy.write("missing.toml", plan.replace("good.csv", "missing.csv"));
     // What a trace says itself cannot be said again, and is not ignored in silence.
-    cavy.write("typed.toml", format!("{plan}[[types]]\nname = \"a\"\nshare = 1\nservice = {{ dist = \"constant\", us = 1 }}\n"));
+    cavy.write(
+        "typed.toml",
+        format!(
+            "{plan}[[types]]\nname = \"a\"\nshare = 1\nservice = {{ dist \
+             = \"constant\", us = 1 }}\n"
+        ),
+    );
     cavy.write("arrivals.toml", format!("{plan}[arrivals]\nprocess = \"constant\"\n"));
     cavy.write("objective.toml", format!("objectives = [\"p99_us <= 5\"]\n{plan}"));
     let names = [

@@ -116,8 +116,8 @@ fn cutoffs_that_are_none_are_refused() {
     }
 }
 
-/// [homa 5.6]: weights and counts. Four sizes of one packet each, 100 and 200 bytes on the link beside
-/// 1000 and 1500.
+/// [homa 5.6]: weights and counts. Four sizes of one packet each, 100 and 200 bytes on the link
+/// beside 1000 and 1500.
 #[test]
 fn clause_5_6_levels_divide_unevenly() {
     let sizes = [(4, 0.25), (104, 0.25), (904, 0.25), (1404, 0.25)];

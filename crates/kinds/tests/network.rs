@@ -99,11 +99,11 @@ fn homa_4_3_edges_are_as_narrow_as_is_supported() {
 #[test]
 fn homa_5_10_control_spares_an_incast_nearly_all_its_losses() {
     let made = run(&star(
-        "buffer = { shared_bytes = 300_000, alpha = 1 }\n\
-         [traffic]\npattern = \"incast\"\nconcurrent = 500\n\
-         [[transports]]\ntransport = \"homa\"\nlabel = \"without\"\nvariant = \"cavy\"\nincast_threshold = 0\n\
-         [[transports]]\ntransport = \"homa\"\nlabel = \"with\"\nvariant = \"cavy\"\n\
-         [run]\nduration_ms = 10\nreplications = 1\nown_best = false",
+        "buffer = { shared_bytes = 300_000, alpha = 1 }\n[traffic]\npattern = \
+         \"incast\"\nconcurrent = 500\n[[transports]]\ntransport = \"homa\"\nlabel = \
+         \"without\"\nvariant = \"cavy\"\nincast_threshold = 0\n[[transports]]\ntransport = \
+         \"homa\"\nlabel = \"with\"\nvariant = \"cavy\"\n[run]\nduration_ms = 10\nreplications = \
+         1\nown_best = false",
     ));
     let of = |label| made.of("base", label).next().expect("a point");
     // Not all: the grants that N first packets bring at once still overflow (docs/models/homa.md).

@@ -10,9 +10,10 @@ use rayon::ThreadPoolBuilder;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const PLAN: &str = "kind = \"network\"\ntitle = \"t\"\n[network]\ntopology = \"star\"\nhosts = 4\n\
-    [messages]\nsizes = { dist = \"constant\", bytes = 2000 }\n[[transports]]\ntransport = \"fifo\"\n\
-    [sweep]\nload = [0.3, 0.7, 0.1, 0.5]\n[run]\nduration_ms = 2\nown_best = false";
+const PLAN: &str = "kind = \"network\"\ntitle = \"t\"\n[network]\ntopology = \"star\"\nhosts = \
+                    4\n[messages]\nsizes = { dist = \"constant\", bytes = 2000 \
+                    }\n[[transports]]\ntransport = \"fifo\"\n[sweep]\nload = [0.3, 0.7, 0.1, \
+                    0.5]\n[run]\nduration_ms = 2\nown_best = false";
 
 /// Keeps what each finished point was expected to cost, and wants to stop after some.
 struct Watch<'a> {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
     after_help = "Examples:
   cavy-live sched --policy darc --workers 14         a server whose short requests stay short
   cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
-      --type get@0.9='/get/key1' --type scan@0.1='/scan'
+                  --type get@0.9='/get/key1' --type scan@0.1='/scan'
 
   cavy-live homa serve                               messages without connections
   cavy-live study l1 --quick                         the live study, in minutes
@@ -198,7 +198,12 @@ pub struct Load {
     /// A type of request: its name, its share (1 when absent; shares need not add up to 1), and
     /// what to send: `METHOD PATH BODY`, `/PATH`, the words of a command, or for Homa a number of
     /// bytes. May be given often.
-    #[arg(long = "type", value_name = "NAME[@SHARE]=REQUEST", required = true, value_parser = request)]
+    #[arg(
+        long = "type",
+        value_name = "NAME[@SHARE]=REQUEST",
+        required = true,
+        value_parser = request
+    )]
     pub types: Vec<Request>,
     /// Requests per second, all types together.
     #[arg(long, value_name = "PER_S", allow_negative_numbers = true,
@@ -566,12 +571,12 @@ fn names<T: ValueEnum>(values: &[T]) -> Option<String> {
   cavy-live replay run.jsonl                         the same decisions? what would the lab say?
   cavy-live replay run.jsonl --out report            the same as report.html
   cavy-live homa serve --record homa.jsonl           record an endpoint
-  cavy-live replay homa.jsonl                        the same decisions? what did it send, what waited?
+  cavy-live replay homa.jsonl                        the same decisions? what was sent, what waited?
 
 A recording holds every input of a machine and its time. A fresh machine is fed the same inputs;
-equal digests mean that it decided the same at every step. For a pool's policy the lab then meets the
-recorded arrivals, types and service times, and predicts latencies, which stand beside the measured
-ones. For an endpoint of Homa a summary tells calls, packets, levels and what waited.
+equal digests mean that it decided the same at every step. For a pool's policy the lab then meets
+the recorded arrivals, types and service times, and predicts latencies, which stand beside the
+measured ones. For an endpoint of Homa a summary tells calls, packets, levels and what waited.
 Exit code 1 when the decisions differ.")]
 pub struct Replay {
     /// The recording.
@@ -676,10 +681,12 @@ mod tests {
     fn the_command_that_a_report_names_measures_the_same_again() {
         for line in [
             "cavy-live study",
-            "cavy-live study l1 l4 --seconds 2.5 --repetitions 3 --seed 7 --peers darc,c-fcfs --wait sleep",
+            "cavy-live study l1 l4 --seconds 2.5 --repetitions 3 --seed 7 --peers darc,c-fcfs \
+             --wait sleep",
             "cavy-live study costs --probe 0ns --quick",
             "cavy-live study homa --seconds 9 --repetitions 5 --seed 18446744073709551615 \
-             --transports homa,pool-bbr --workloads w3,w5 --loads 50,80 --parts slowdown --mbit 25 --quick",
+             --transports homa,pool-bbr --workloads w3,w5 --loads 50,80 --parts slowdown --mbit 25 \
+             --quick",
         ] {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(study(&line).again(None), line);

@@ -117,8 +117,8 @@ fn network() -> Vec<Check> {
         "raw socket, protocol 146",
         raw.map(|_| "opens".to_string()).map_err(|error| error.to_string()),
         "Homa over IP",
-        "run as root, or give the program the right: `setcap cap_net_raw+ep PROGRAM`; Homa over UDP \
-         needs none",
+        "run as root, or give the program the right: `setcap cap_net_raw+ep PROGRAM`; Homa over \
+         UDP needs none",
     ));
     let trial = Trial::open();
     let missing = "run on a kernel that has it built in or as a module";
@@ -171,7 +171,8 @@ fn machine(args: &args::Doctor) -> Vec<Check> {
     checks.push(cores.poor_unless(machine.cores >= CORES_MIN, "take a machine with more"));
     if let Some(floors) = &machine.floors {
         let found = format!(
-            "{source}, read in {:.0} ns; a sleep of 200 us ends {:.0} us late (p50), {:.0} us (p99)",
+            "{source}, read in {:.0} ns; a sleep of 200 us ends {:.0} us late (p50), {:.0} us \
+             (p99)",
             floors.clock_read_ns, floors.sleep_late_p50_us, floors.sleep_late_p99_us
         );
         let good = floors.clock_read_ns < 500.0 && floors.sleep_late_p99_us < JITTER_MAX_US;

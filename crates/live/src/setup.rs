@@ -55,7 +55,8 @@ pub enum BuildError {
     },
     /// A policy that starts from hints lacks one.
     #[error(
-        "the policy starts from hints, and type {name:?} has none; give .hint({name:?}, mean, ratio)"
+        "the policy starts from hints, and type {name:?} has none; give .hint({name:?}, mean, \
+         ratio)"
     )]
     HintMissing {
         /// The type without a hint.

@@ -136,16 +136,17 @@ fn figures() -> Vec<Figure> {
         Figure {
             id: "specimen.fig1".into(),
             title: "Tail slowdown against load, when one request in two hundred is long".into(),
-            shows: "Slowdown of the slowest request in a thousand as the load grows, for three ways to \
-                    share fourteen cores. Lower is better; a hatched band begins where a system \
-                    cannot keep up."
+            shows: "Slowdown of the slowest request in a thousand as the load grows, for three \
+                    ways to share fourteen cores. Lower is better; a hatched band begins where a \
+                    system cannot keep up."
                 .into(),
-            claimed: "Reserving cores sustains 2.35 times the load of first come, first served within \
-                      the objective."
+            claimed: "Reserving cores sustains 2.35 times the load of first come, first served \
+                      within the objective."
                 .into(),
-            found: "It sustains 2.3 times the load. First come, first served is unstable from 0.8, \
-                    earlier than published, because the specimen's numbers are made up."
-                .into(),
+            found:
+                "It sustains 2.3 times the load. First come, first served is unstable from 0.8, \
+                 earlier than published, because the specimen's numbers are made up."
+                    .into(),
             command: "cavy reproduce specimen.fig1 --seed 42".into(),
             panels: vec![load_panel(), latency],
             tables: vec![],
@@ -153,9 +154,10 @@ fn figures() -> Vec<Figure> {
         Figure {
             id: "specimen.fig2".into(),
             title: "Adapting to a changing mix".into(),
-            shows: "Throughput of both kinds of requests over one minute. The gap is a window with too \
-                    few samples."
-                .into(),
+            shows:
+                "Throughput of both kinds of requests over one minute. The gap is a window with \
+                 too few samples."
+                    .into(),
             claimed: "Reservations follow the mix within half a second.".into(),
             found: "They do, in all five seeds.".into(),
             command: "cavy reproduce specimen.fig2 --seed 42".into(),
@@ -194,7 +196,8 @@ fn figures() -> Vec<Figure> {
             shows: "What a plot looks like when there is too much or too little to show.".into(),
             claimed: String::new(),
             found: "Labels are words, even <script>alert(\"these\")</script> & those.".into(),
-            command: "cavy run plan.toml --set workload.long_ratio=0.005 --set sweep.load=0.1,0.2,0.3"
+            command: "cavy run plan.toml --set workload.long_ratio=0.005 --set \
+                      sweep.load=0.1,0.2,0.3"
                 .into(),
             panels: vec![many, single, empty],
             tables: vec![],
@@ -279,7 +282,7 @@ fn claims() -> Vec<Claim> {
     claims[0].reviewers = Some("2.3x to 2.4x".into());
     claims[2].evidence =
         "The published figure counts the client's time, about 8 us, which the lab leaves out; \
-                          with it added the value is 15.2x."
+         with it added the value is 15.2x."
             .into();
     claims[2].value = Some(19.3);
     claims[5].evidence =
@@ -304,8 +307,8 @@ fn claims() -> Vec<Claim> {
 fn document() -> Document {
     Document {
         title: "Specimen: a report with made-up numbers".into(),
-        summary: "Every kind of plot, table and verdict once, to judge the drawing. Nothing here was \
-                  simulated or measured."
+        summary: "Every kind of plot, table and verdict once, to judge the drawing. Nothing here \
+                  was simulated or measured."
             .into(),
         command: "cargo run -p cavy-report --example specimen".into(),
         version: "cavy 0.1.0".into(),
@@ -316,7 +319,11 @@ fn document() -> Document {
             ("Servers", "14 workers, one dispatcher"),
             ("Arrivals", "Poisson, open loop, the same for every policy"),
             ("Service times", "0.5 us (99.5 %) and 500 us (0.5 %)"),
-            ("Samples", "1.2 million requests a point after warm-up, 5 seeds; spread is smallest to largest"),
+            (
+                "Samples",
+                "1.2 million requests a point after warm-up, 5 seeds; spread is smallest \
+                 to largest",
+            ),
             ("Left out", "network, client, cost of preemption unless said"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))

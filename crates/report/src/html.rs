@@ -253,7 +253,8 @@ fn claims(document: &Document) -> String {
         };
         let _ = write!(
             out,
-            "<tbody><tr class=\"group\"><th colspan=\"{columns}\" scope=\"rowgroup\">{heading}</th></tr>"
+            "<tbody><tr class=\"group\"><th colspan=\"{columns}\" \
+             scope=\"rowgroup\">{heading}</th></tr>"
         );
         let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
             group.into_iter().partition(|claim| claim.verdict == Verdict::TooShort);

@@ -130,8 +130,8 @@ fn full_queues_drop_and_say_so() {
     }
 }
 
-/// [persephone I3]: requests of one type start in the order of arrival, where there is one queue for
-/// them and nobody is preempted.
+/// [persephone I3]: requests of one type start in the order of arrival, where there is one queue
+/// for them and nobody is preempted.
 #[test]
 fn requests_of_a_type_start_in_the_order_of_arrival() {
     let one_queue_a_type = |name: &str| {

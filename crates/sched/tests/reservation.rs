@@ -126,7 +126,8 @@ proptest! {
         let mut rotated = types.clone();
         rotated.rotate_left(shift);
         let other = reserve(&rotated, workers);
-        let own = |table: &Table| table.groups.iter().map(|g| (g.own, g.spills)).collect::<Vec<_>>();
+        let own =
+            |table: &Table| table.groups.iter().map(|g| (g.own, g.spills)).collect::<Vec<_>>();
         prop_assert_eq!(own(&table), own(&other));
     }
 
@@ -139,6 +140,9 @@ proptest! {
         let total: f64 = types.iter().map(|t| t.1).sum();
         let types: Vec<_> = types.iter().map(|t| (t.0, t.1 / total)).collect();
         let scaled: Vec<_> = types.iter().map(|t| (t.0 * 1024.0, t.1)).collect();
-        prop_assert_eq!(reserve(&types, workers).to_string(), reserve(&scaled, workers).to_string());
+        prop_assert_eq!(
+            reserve(&types, workers).to_string(),
+            reserve(&scaled, workers).to_string()
+        );
     }
 }

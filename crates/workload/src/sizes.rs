@@ -411,11 +411,13 @@ impl fmt::Display for SizesError {
             ),
             SizesError::Incomplete { cumulative } => write!(
                 f,
-                "the last cumulative is {cumulative}, must be 1; are these probabilities of single sizes?"
+                "the last cumulative is {cumulative}, must be 1; are these probabilities of single \
+                 sizes?"
             ),
             SizesError::Clamp { min_bytes, max_bytes } => write!(
                 f,
-                "min_bytes {min_bytes} and max_bytes {max_bytes} must be from 1 to {BYTES_MAX} and ascend"
+                "min_bytes {min_bytes} and max_bytes {max_bytes} must be from 1 to {BYTES_MAX} and \
+                 ascend"
             ),
         }
     }

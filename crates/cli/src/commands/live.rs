@@ -29,7 +29,10 @@ pub fn live(command: Option<&str>, args: &Live) -> Result<Outcome, Fault> {
         command.map(OsString::from).into_iter().chain(args.args.iter().cloned()).collect();
     let asked = words.first().map_or_else(String::new, |word| format!(" {}", word.display()));
     Err(Fault::new(format!("`cavy-live{asked}` is needed, and the program cavy-live is not built"))
-        .hint("build it with `make live` (a few minutes), or `cargo build --release -p cavy-live-cli`")
+        .hint(
+            "build it with `make live` (a few minutes), or `cargo build --release -p \
+             cavy-live-cli`",
+        )
         .hint("it is looked for beside this program, then on the PATH")
         .code(FAILED))
 }

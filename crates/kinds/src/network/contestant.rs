@@ -52,7 +52,11 @@ macro_rules! transports {
                 pub label: Option<String>,
             /// Buffers of the switches under this transport. Default: the network's.
                 pub buffer: Option<BufferPlan>,
-            $($(#[$says])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $field: $type,)*
+            $(
+                $(#[$says])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $field: $type,
+            )*
         }
     )*};
 }

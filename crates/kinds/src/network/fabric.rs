@@ -178,8 +178,10 @@ fn refuse_foreign(plan: &FabricPlan) -> Result<(), PlanError> {
 fn needed(value: Option<u32>, key: &str, least: u32) -> Result<u32, PlanError> {
     let field = format!("network.{key}");
     match value {
-        None => Err(PlanError::text(format!("`{field}` is missing"))
-            .hint("star needs hosts; leaf_spine needs racks, hosts_per_rack, spines; links needs hosts, switches, links")),
+        None => Err(PlanError::text(format!("`{field}` is missing")).hint(
+            "star needs hosts; leaf_spine needs racks, hosts_per_rack, spines; links needs \
+             hosts, switches, links",
+        )),
         Some(value) if value < least || value > NODES_MAX => {
             Err(PlanError::field(field, value, &format!("{least} to {NODES_MAX}")))
         }
@@ -194,7 +196,8 @@ fn affordable(hosts: f64, switches: f64) -> Result<(), PlanError> {
         return Ok(());
     }
     let message = format!(
-        "`network` has {hosts} hosts and {switches} switches, whose tables alone need {:.0} GB of memory",
+        "`network` has {hosts} hosts and {switches} switches, whose tables alone need {:.0} GB of \
+         memory",
         bytes / 1e9
     );
     Err(PlanError::text(message).hint("simulate a part of it: slowdowns hardly depend on its size"))

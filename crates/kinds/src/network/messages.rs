@@ -110,10 +110,12 @@ fn of_row(error: &SizesError, lines: &[u64]) -> PlanError {
             line(row)
         ))
         .hint("`cumulative` is the share of messages of at most so many bytes"),
-        SizesError::Incomplete { cumulative } => PlanError::text(format!(
-            "the last cumulative is {cumulative}; it must be 1"
-        ))
-        .hint("`cumulative` adds up the shares of all sizes so far; are these shares of single sizes?"),
+        SizesError::Incomplete { cumulative } => {
+            PlanError::text(format!("the last cumulative is {cumulative}; it must be 1")).hint(
+                "`cumulative` adds up the shares of all sizes so far; are these shares of single \
+                 sizes?",
+            )
+        }
         ref other => PlanError::text(other.to_string()),
     }
 }

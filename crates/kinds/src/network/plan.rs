@@ -212,7 +212,8 @@ pub enum RoutingPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "expected \"unlimited\", { per_port_bytes = 300000 } or { shared_bytes = 12000000, alpha = 1 }"
+    expecting = "expected \"unlimited\", { per_port_bytes = 300000 } or { shared_bytes = 12000000, \
+                 alpha = 1 }"
 )]
 pub enum BufferPlan {
     /// In a word.

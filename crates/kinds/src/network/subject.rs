@@ -84,11 +84,12 @@ impl Subject for NetworkPlan {
         contestant: Noun { one: "transport", many: "transports" },
         work: Noun { one: "message", many: "messages" },
         replications: 3,
-        replications_reason: "a message costs dozens of packets; a replication of a loaded fabric takes \
-                              minutes",
+        replications_reason: "a message costs dozens of packets; a replication of a loaded fabric \
+                              takes minutes",
         own_run: true,
         objectives: &[
-            "write it as `p99_slowdown <= 4 for smallest 50%`, `p99_us <= 200`, `goodput_gbps >= 9` or `stable`",
+            "write it as `p99_slowdown <= 4 for smallest 50%`, `p99_us <= 200`, `goodput_gbps >= \
+             9` or `stable`",
             "percentiles are p50, p99, p999; quantities are us, slowdown",
         ],
         templates: &TEMPLATES,

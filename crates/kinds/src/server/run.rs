@@ -164,11 +164,11 @@ const BACKLOG_RATIO: f64 = 0.02;
 /// And beyond chance: so many standard deviations of the number of arrivals.
 const BACKLOG_SIGMAS: f64 = 4.0;
 
-/// [persephone 5.3]: drops above 0.1 %, or a last third slower than 1.5 times the middle third, over
-/// all requests or over those of one type: a starving type of few requests hides in the mean of
-/// all. And, which sees an overload of a few percent in a short run: a backlog that grows with the
-/// arrivals. The excess must be in both of two replications, and significant over three and more:
-/// near saturation one short run's thirds differ by more than that for no reason.
+/// [persephone 5.3]: drops above 0.1 %, or a last third slower than 1.5 times the middle third,
+/// over all requests or over those of one type: a starving type of few requests hides in the mean
+/// of all. And, which sees an overload of a few percent in a short run: a backlog that grows with
+/// the arrivals. The excess must be in both of two replications, and significant over three and
+/// more: near saturation one short run's thirds differ by more than that for no reason.
 fn instability(replications: &[&Replication], names: &[String], drop_ratio: f64) -> Option<String> {
     if drop_ratio > 0.001 {
         return Some(format!("{:.2} % of requests dropped", drop_ratio * 100.0));

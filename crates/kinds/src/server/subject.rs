@@ -185,7 +185,8 @@ impl Subject for ServerPlan {
             ("intervals", "95 %, by sectioning over independent replications"),
             (
                 "percentiles",
-                "given where 100 samples of all replications lie beyond; histograms are exact to 3 digits",
+                "given where 100 samples of all replications lie beyond; histograms are exact to 3 \
+                 digits",
             ),
             ("warm-up", "discarded by MSER-5"),
             (
@@ -222,8 +223,8 @@ impl Subject for ServerPlan {
         let stable = || experiment.results.iter().filter(|result| result.stable());
         if stable().any(|result| result.slowdown().is_none()) {
             sentences.push(
-                "Some points have fewer than 100 samples beyond a percentile; those percentiles are not \
-                 given. Raise run.requests to see them."
+                "Some points have fewer than 100 samples beyond a percentile; those percentiles \
+                 are not given. Raise run.requests to see them."
                     .to_string(),
             );
         }

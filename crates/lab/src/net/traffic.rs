@@ -369,7 +369,8 @@ impl fmt::Display for TrafficError {
             }
             TrafficError::Receivers { receivers, hosts } => write!(
                 f,
-                "receivers {receivers:?} must be some of the {hosts} hosts 0..{hosts}, and not only the sender"
+                "receivers {receivers:?} must be some of the {hosts} hosts 0..{hosts}, and not \
+                 only the sender"
             ),
             TrafficError::Rate { rate_per_s } => {
                 write!(f, "rate_per_s is {rate_per_s}, must be above 0 and at most 1e9")

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 Messages of 1 B to 1 MB, without connections; a call ends once, with an answer or an error, within
 its deadline. --raw sends IP packets of protocol 146 as the Linux module does, and needs the right
 CAP_NET_RAW; otherwise packets travel in UDP. Nothing is encrypted or authenticated unless both ends
-have the same --key-file (`openssl rand -hex 32 > homa.key`). `cavy live homa` is the same command.")]
+have the same --key-file (`openssl rand -hex 32 > homa.key`). `cavy live homa` is the same
+command.")]
 pub struct Homa {
     /// What to do.
     #[command(subcommand)]

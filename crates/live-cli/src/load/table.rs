@@ -165,7 +165,8 @@ fn machine(machine: &Machine) -> String {
     if let Some(floors) = &machine.floors {
         let _ = writeln!(
             out,
-            "  floors (us): clock read {:.3}, sleep ends late p50 {} p99 {}, TCP echo p50 {} p99 {}",
+            "  floors (us): clock read {:.3}, sleep ends late p50 {} p99 {}, TCP echo p50 {} \
+             p99 {}",
             floors.clock_read_ns / 1e3,
             figure(Some(floors.sleep_late_p50_us)),
             figure(Some(floors.sleep_late_p99_us)),

@@ -59,11 +59,12 @@ impl Decided {
         match (whole, stopped) {
             (true, None) => format!("identical (digest {digest:016x})"),
             (true, Some(why)) => format!(
-                "identical as far as it was recorded (digest {digest:016x}); it stopped there: {why}"
+                "identical as far as it was recorded (digest {digest:016x}); it stopped there: \
+                 {why}"
             ),
             (false, _) => format!(
-                "identical in the first {} steps; the recording was cut off after {} (digest so far \
-                 {digest:016x})",
+                "identical in the first {} steps; the recording was cut off after {} (digest so \
+                 far {digest:016x})",
                 count(*compared),
                 count(summary.inputs)
             ),
@@ -148,9 +149,9 @@ impl Decided {
             false => format!("{:.1} %", 100.0 * seconds(part) / seconds(whole)),
         };
         format!(
-            "Bytes that might be sent waited in {} of the time, at most {} B of them, and {} pulls gave \
-             nothing although there were some. Messages could have been granted and were not in {} of \
-             the time; at most {} B were on their way here.",
+            "Bytes that might be sent waited in {} of the time, at most {} B of them, and {} pulls \
+             gave nothing although there were some. Messages could have been granted and were not \
+             in {} of the time; at most {} B were on their way here.",
             share(story.sending),
             count(story.backlog_max_bytes),
             count(story.paced),
@@ -162,8 +163,9 @@ impl Decided {
 
 /// What the tables show.
 const SHOWS: &str = "Packets by what they say, what was sent at which level of priority, and what \
-    waited: calls for their answers, messages for their first packet, questions for the application, \
-    and timers for the endpoint's thread. Times are those at which the machine was told.";
+                     waited: calls for their answers, messages for their first packet, questions \
+                     for the application, and timers for the endpoint's thread. Times are those at \
+                     which the machine was told.";
 
 fn seconds(span: Span) -> f64 {
     span.as_us() / 1e6

@@ -67,7 +67,8 @@ fn decisions(bridge: &Bridge) -> String {
         _ if bridge.replayed.agrees() => format!("identical (digest {digest:016x})"),
         None => format!("not known: the recording was cut off (digest so far {digest:016x})"),
         Some(recorded) => format!(
-            "DIFFERENT: the run recorded digest {:016x} after {} inputs, the replay has {digest:016x} after {}",
+            "DIFFERENT: the run recorded digest {:016x} after {} inputs, the replay has \
+             {digest:016x} after {}",
             recorded.digest, recorded.inputs, bridge.replayed.summary.inputs
         ),
     }
@@ -116,9 +117,10 @@ fn document(name: &str, bridge: &Bridge) -> Document {
 
 /// What the table of [`table`] shows.
 pub const SHOWS: &str = "Latency by type from arrival at the pool to the end of the job, live and \
-    in the ideal lab, which met the recorded arrivals with the service times that workers measured. \
-    The last columns take the time from hand-over to notice of completion for the service time, so \
-    that waking threads is part of it.";
+                         in the ideal lab, which met the recorded arrivals with the service times \
+                         that workers measured. The last columns take the time from hand-over to \
+                         notice of completion for the service time, so that waking threads is part \
+                         of it.";
 
 /// One sentence on how far the lab is off.
 pub fn found(types: &[Compared]) -> String {

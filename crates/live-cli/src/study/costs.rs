@@ -87,8 +87,8 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         id: "live.costs".to_string(),
         title: "Handing over a job".to_string(),
         shows: format!(
-            "Empty jobs, {RATE_PER_S:.0} a second, from the call that submits to the end of the job \
-             on another thread. Every job finds the pool idle and wakes a thread."
+            "Empty jobs, {RATE_PER_S:.0} a second, from the call that submits to the end of the \
+             job on another thread. Every job finds the pool idle and wakes a thread."
         ),
         claimed: "The inline driver takes at most 1.5 times what spawn_blocking takes.".to_string(),
         found: found(&all),

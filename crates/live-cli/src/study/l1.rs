@@ -70,18 +70,15 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         id: "live.l1".to_string(),
         title: "Timed slots: short requests beside long ones".to_string(),
         shows: format!(
-            "High Bimodal a thousand times slower (1 ms and 100 ms, half each) on {WORKERS} workers \
-             at 90 % load, {rate:.0} requests a second. Service is emulated by waiting; scheduling, \
-             queues and threads are real. Lines `lab` are the ideal lab with the same arrivals."
+            "High Bimodal a thousand times slower (1 ms and 100 ms, half each) on {WORKERS} \
+             workers at 90 % load, {rate:.0} requests a second. Service is emulated by waiting; \
+             scheduling, queues and threads are real. Lines `lab` are the ideal lab with the same \
+             arrivals."
         ),
         claimed: "c-FCFS: short p99 143 ms in the lab; DARC: under 5 ms, 1.9 ms in the lab \
                   (specification 7.7)."
             .to_string(),
-        found: found(
-            &samples,
-            trial.bench.window,
-            &tables::reserved(&rounds, &trial.bench.types),
-        ),
+        found: found(&samples, trial.bench.window, &tables::reserved(&rounds, &trial.bench.types)),
         command: settings.command(StudyName::L1),
         panels: tables::curves(&trial, &samples),
         tables,
@@ -197,8 +194,8 @@ fn agreement(id: &str, types: &[bridge::Compared]) -> Vec<Finding> {
             samples,
             note: worst.map_or(String::new(), |pair| {
                 format!(
-                    "Measured {:.3} ms, predicted {:.3} ms; from the time workers were held instead \
-                     of their service times {:.3} ms.",
+                    "Measured {:.3} ms, predicted {:.3} ms; from the time workers were held \
+                     instead of their service times {:.3} ms.",
                     pair.measured_us / 1e3,
                     pair.predicted_us / 1e3,
                     pair.held_us / 1e3

@@ -74,12 +74,13 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         title: "A pool of connections".to_string(),
         shows: format!(
             "Queries of 1 ms and 100 ms, half each, over {} connections to a database in a process \
-             of its own, at 90 % load. The database waits instead of computing and has a worker for \
-             each connection; what waits here, waits for a connection. Lines `lab` are the ideal lab \
-             with the same arrivals.",
+             of its own, at 90 % load. The database waits instead of computing and has a worker \
+             for each connection; what waits here, waits for a connection. Lines `lab` are the \
+             ideal lab with the same arrivals.",
             l1::WORKERS
         ),
-        claimed: "As for timed slots: DARC keeps short p99 under 5 ms (specification 7.7).".to_string(),
+        claimed: "As for timed slots: DARC keeps short p99 under 5 ms (specification 7.7)."
+            .to_string(),
         found: found(&samples, &tables::reserved(&rounds, &trial.bench.types)),
         command: settings.command(StudyName::L2),
         panels: tables::curves(&trial, &samples),

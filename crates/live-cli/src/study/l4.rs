@@ -97,9 +97,9 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         id: "live.l4".to_string(),
         title: "Work that changes".to_string(),
         shows: format!(
-            "Four phases of {phase} at 80 % load: A long and B short, the other way round, A nearly \
-             all, A alone (3.5 ms). DARC is told nothing and looks every {} completions. Two pools \
-             have seven workers each, the priority queue and fixed priority put A first.",
+            "Four phases of {phase} at 80 % load: A long and B short, the other way round, A \
+             nearly all, A alone (3.5 ms). DARC is told nothing and looks every {} completions. \
+             Two pools have seven workers each, the priority queue and fixed priority put A first.",
             trial.bench.window
         ),
         claimed: "The reservation follows: A has 13, 1, 2 and up to 14 workers; it settles within \

@@ -248,8 +248,14 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
 /// How the generator's thread was scheduled, in words.
 fn generator(heard: &[Heard]) -> String {
     match heard.first().map_or("", |heard| heard.senders) {
-        "fifo" => "its thread goes before those of the pools (SCHED_FIFO), so that they do not make it late",
-        _ => "an ordinary thread, which busy pools make late: going first was not permitted (root or CAP_SYS_NICE)",
+        "fifo" => {
+            "its thread goes before those of the pools (SCHED_FIFO), so that they do not \
+             make it late"
+        }
+        _ => {
+            "an ordinary thread, which busy pools make late: going first was not permitted (root \
+             or CAP_SYS_NICE)"
+        }
     }
     .to_string()
 }
@@ -311,8 +317,8 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
 /// Title and summary of reports about scheduling.
 const SCHED: (&str, &str) = (
     "Perséphone live: short requests beside long ones, on real threads",
-    "The scheduling machine of the lab, deciding for the threads of this machine, beside the pools a \
-     user would take instead. A virtual machine with shared cores is no place for claims about \
+    "The scheduling machine of the lab, deciding for the threads of this machine, beside the pools \
+     a user would take instead. A virtual machine with shared cores is no place for claims about \
      microseconds; what it was like stands beside every result.",
 );
 
@@ -320,8 +326,9 @@ const SCHED: (&str, &str) = (
 const HOMA: (&str, &str) = (
     "Homa live: short messages beside long ones, between hosts",
     "The transport of the lab on real sockets, between network namespaces of this machine, beside \
-     TCP, QUIC and gRPC with the same messages. Links are slow, so that the software of one machine \
-     with shared cores weighs little; what the machine was like stands beside every result.",
+     TCP, QUIC and gRPC with the same messages. Links are slow, so that the software of one \
+     machine with shared cores weighs little; what the machine was like stands beside every \
+     result.",
 );
 
 /// The document without results.
@@ -332,8 +339,16 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
             "machine",
             format!("Linux {}, {}, {} cores", machine.kernel, machine.processor, machine.cores),
         ),
-        fact("model", "open: requests are sent when they are due, whatever became of earlier ones".into()),
-        fact("latency", "from the intended time to the end of the job; the generator's lateness is part of it, and reported".into()),
+        fact(
+            "model",
+            "open: requests are sent when they are due, whatever became of earlier ones".into(),
+        ),
+        fact(
+            "latency",
+            "from the intended time to the end of the job; the generator's lateness is \
+             part of it, and reported"
+                .into(),
+        ),
         fact("order", "all peers in turns within each repetition, on the same arrivals".into()),
         fact("repetitions", format!("{}, each with a seed of its own", settings.repetitions)),
         fact("in brackets", "the smallest and greatest of one repetition".into()),
@@ -344,19 +359,31 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
     if !only_homa {
         facts.extend([
             fact("warm-up", "the first tenth of each run (not l4)".into()),
-            fact("percentiles", "over all repetitions together, given where 100 requests lie beyond".into()),
-            fact("doubts", "the generator was late by more than a tenth of the shortest service time, or missed the rate".into()),
-            fact("Go", match &settings.session.go {
-                Ok(go) => go.version.clone(),
-                Err(reason) => format!("skipped: {reason}"),
-            }),
+            fact(
+                "percentiles",
+                "over all repetitions together, given where 100 requests lie beyond".into(),
+            ),
+            fact(
+                "doubts",
+                "the generator was late by more than a tenth of the shortest service \
+                 time, or missed the rate"
+                    .into(),
+            ),
+            fact(
+                "Go",
+                match &settings.session.go {
+                    Ok(go) => go.version.clone(),
+                    Err(reason) => format!("skipped: {reason}"),
+                },
+            ),
         ]);
     }
     if let Some(floors) = &machine.floors {
         facts.push(fact(
             "clock and timers",
             format!(
-                "reading the clock {:.0} ns; a sleep of 200 us ends {:.0} us late at p50 and {:.0} at p99",
+                "reading the clock {:.0} ns; a sleep of 200 us ends {:.0} us late at p50 and {:.0} \
+                 at p99",
                 floors.clock_read_ns, floors.sleep_late_p50_us, floors.sleep_late_p99_us
             ),
         ));

@@ -93,7 +93,8 @@ fn class(
     let rate = plan.link_bits_per_s;
     format!(
         "class add dev {device} parent {parent} classid {id} htb rate {guaranteed} ceil {rate}bit \
-         burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES} overhead {UNCOUNTED_BYTES} mpu {FRAME_MIN_BYTES} {rest}"
+         burst {BURST_BYTES} cburst {BURST_BYTES} quantum {QUANTUM_BYTES} overhead \
+         {UNCOUNTED_BYTES} mpu {FRAME_MIN_BYTES} {rest}"
     )
 }
 

@@ -47,7 +47,8 @@ pub const PARTS: [Part; 5] = [
         name: "u32",
         needed_for: "testbed: levels by TOS",
         tool: "tc",
-        line: "filter add dev v0 parent 1: protocol ip prio 1 u32 match ip tos 0xe0 0xe0 flowid 1:10",
+        line: "filter add dev v0 parent 1: protocol ip prio 1 u32 match ip tos 0xe0 0xe0 flowid \
+               1:10",
     },
 ];
 

@@ -62,7 +62,8 @@ impl Server {
         let mut stream = self.http();
         let length = body.len();
         let text = format!(
-            "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+            "{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: \
+             {length}\r\n\r\n{body}"
         );
         stream.write_all(text.as_bytes()).expect("the server reads");
         let mut answer = Vec::new();

@@ -229,7 +229,10 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0_u8..5) {
+    fn no_bytes_make_it_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        kind in 0_u8..5,
+    ) {
         let mut seal = seal();
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
@@ -280,8 +283,8 @@ fn cost() {
     // Beside what is used, XChaCha20-Poly1305 in Rust.
     let other = XChaCha20Poly1305::new(&KEY.0.into());
     println!(
-        "bytes of payload, ns to seal a packet, ns to open it; ns of the cipher alone to seal, and of \
-         RustCrypto's (medians of 9 rounds)"
+        "bytes of payload, ns to seal a packet, ns to open it; ns of the cipher alone to seal, and \
+         of RustCrypto's (medians of 9 rounds)"
     );
     for length in [0_usize, 100, 1_375] {
         let (mut one, mut two) = acquainted();

@@ -312,7 +312,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_is_total(text in "(# cavy schedule 1\n# origin: \n# types: a b\nat_ns,type,service_ns\n)?[0-9a-b,\n#-]{0,60}") {
+        fn reading_is_total(text in "(# cavy schedule 1\n# origin: \n# types: a \
+                                     b\nat_ns,type,service_ns\n)?[0-9a-b,\n#-]{0,60}") {
             let _ = Schedule::from_text(&text);
         }
     }

@@ -15,13 +15,15 @@ pub static BEYOND: Study<NetworkPlan> = Study {
         title: "Beyond the source: age, informed senders, learned cut-offs",
         plan: include_str!("plans/beyond.toml"),
         files: &[],
-        shows: "Echoed questions of W3 and W4 on a star of 16 with one option at a time. `aged` gives \
-            messages longer than 100 kB credit for waiting, `oldest 5 %` is the Linux module's share for the oldest message, \
-            `learned` starts without cut-offs and finds them. On W4 `bounded` grants nothing while 15 kB, \
-            one and a half times what is sent blindly, are on their way, and `informed` also grants less to senders \
-            that say they are busy with others.",
-        claimed: "The specification asks that the largest messages are no worse than under Basic while the \
-              short tail stays within 10 %, and for the same goodput with a third of the queue.",
+        shows: "Echoed questions of W3 and W4 on a star of 16 with one option at a time. `aged` \
+                gives messages longer than 100 kB credit for waiting, `oldest 5 %` is the Linux \
+                module's share for the oldest message, `learned` starts without cut-offs and finds \
+                them. On W4 `bounded` grants nothing while 15 kB, one and a half times what is \
+                sent blindly, are on their way, and `informed` also grants less to senders that \
+                say they are busy with others.",
+        claimed: "The specification asks that the largest messages are no worse than under Basic \
+                  while the short tail stays within 10 %, and for the same goodput with a third of \
+                  the queue.",
     },
     measure,
     found,

@@ -16,10 +16,11 @@ pub static CAPACITY: Study<NetworkPlan> = Study {
         title: "The highest load each transport sustains",
         plan: include_str!("plans/capacity.toml"),
         files: &[],
-        shows: "For each load of the source's grid whether the backlog grows from one half of a run to the \
-            next by more than a fifth. Runs must be many times as long as the largest messages live.",
-        claimed: "Homa sustains 87 to 92 % on all workloads, pFabric 75 to 90 %, PIAS 75 to 85 %, NDP about \
-              70 % and pHost 58 to 73 %.",
+        shows: "For each load of the source's grid whether the backlog grows from one half of a \
+                run to the next by more than a fifth. Runs must be many times as long as the \
+                largest messages live.",
+        claimed: "Homa sustains 87 to 92 % on all workloads, pFabric 75 to 90 %, PIAS 75 to 85 %, \
+                  NDP about 70 % and pHost 58 to 73 %.",
     },
     measure: measure_capacity,
     found: found_capacity,
@@ -34,10 +35,10 @@ pub static WASTE: Study<NetworkPlan> = Study {
         title: "Bandwidth wasted for lack of overcommitment",
         plan: include_str!("plans/waste.toml"),
         files: &[],
-        shows: "The share of time that links to hosts idle while the host withholds a grant, over the load, \
-            by the number K of senders that are granted at once.",
-        claimed: "With K=1 W4 is sustained to 63 % only, with K=7 to 89 %; withholding wastes 30 to 40 % of a \
-              link.",
+        shows: "The share of time that links to hosts idle while the host withholds a grant, over \
+                the load, by the number K of senders that are granted at once.",
+        claimed: "With K=1 W4 is sustained to 63 % only, with K=7 to 89 %; withholding wastes 30 \
+                  to 40 % of a link.",
     },
     measure: measure_waste,
     found: found_waste,

@@ -20,11 +20,13 @@ macro_rules! figure {
                 title: concat!("W", $number, " on a cluster of 16: levels, and Basic"),
                 plan: include_str!(concat!("plans/", $plan)),
                 files: &[],
-                shows: "Slowdown by size of echoed questions, 8 clients and 8 servers around one switch, for \
-                        Homa with 8, 4, 2 and 1 levels and for the transport before it. Arrivals are \
-                        near-periodic as in the source's generator, and Poisson beside them.",
-                claimed: "Homa's 99th percentile for short messages is 5 to 15 times below Basic's; two levels \
-                          give most of it; the very largest messages are worse off than under Basic.",
+                shows: "Slowdown by size of echoed questions, 8 clients and 8 servers around one \
+                        switch, for Homa with 8, 4, 2 and 1 levels and for the transport before \
+                        it. Arrivals are near-periodic as in the source's generator, and Poisson \
+                        beside them.",
+                claimed: "Homa's 99th percentile for short messages is 5 to 15 times below \
+                          Basic's; two levels give most of it; the very largest messages are worse \
+                          off than under Basic.",
             },
             measure: measure::<$number>,
             found,
@@ -173,8 +175,8 @@ fn found(e: &NetExperiment) -> String {
         some => format!(" {what}: {some}."),
     });
     format!(
-        "At the source's 7.6 Gb/s the short half has median and 99th percentile slowdowns over the least \
-         possible time of {} with near-periodic arrivals.{}",
+        "At the source's 7.6 Gb/s the short half has median and 99th percentile slowdowns over the \
+         least possible time of {} with near-periodic arrivals.{}",
         row(BASE),
         beside.concat()
     )

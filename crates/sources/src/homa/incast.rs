@@ -15,13 +15,15 @@ pub static INCAST: Study<NetworkPlan> = Study {
         title: "Incast: one client, 15 servers, answers of 10 kB",
         plan: include_str!("plans/incast.toml"),
         files: &[],
-        shows: "What one client receives while it keeps so many questions open to 15 servers, through a port \
-            with 3 MB of buffer. Control marks questions beyond 25 open ones; the answers to those send \
-            300 bytes unasked. `marks only` leaves it at that; `control` also grants nothing while 40 kB, \
-            overcommitment times a round trip, are on their way.",
-        claimed: "Without control goodput collapses beyond about 300 questions, when their blind bytes fill \
-              the buffer; with control it stays near the line rate for thousands. No public code has \
-              the control; this is our own design after the source's description.",
+        shows: "What one client receives while it keeps so many questions open to 15 servers, \
+                through a port with 3 MB of buffer. Control marks questions beyond 25 open ones; \
+                the answers to those send 300 bytes unasked. `marks only` leaves it at that; \
+                `control` also grants nothing while 40 kB, overcommitment times a round trip, are \
+                on their way.",
+        claimed: "Without control goodput collapses beyond about 300 questions, when their blind \
+                  bytes fill the buffer; with control it stays near the line rate for thousands. \
+                  No public code has the control; this is our own design after the source's \
+                  description.",
     },
     measure,
     found,
@@ -124,8 +126,8 @@ fn found(e: &NetExperiment) -> String {
     let all: Vec<String> = e.labels(BASE).into_iter().filter_map(one).collect();
     let knee = knee(e, "no control").map_or("none".to_string(), |(most, _)| format!("{most:.0}"));
     format!(
-        "Without control the last grid point near the line rate is {knee} open questions. At the most \
-         questions tried: {}.",
+        "Without control the last grid point near the line rate is {knee} open questions. At the \
+         most questions tried: {}.",
         all.join("; ")
     )
 }

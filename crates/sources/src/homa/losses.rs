@@ -15,9 +15,9 @@ pub static LOSS: Study<NetworkPlan> = Study {
         title: "Lost packets: repair after milliseconds or after round trips",
         plan: include_str!("plans/loss.toml"),
         files: &[],
-        shows: "Slowdown of questions and answers when a share of all packets is lost, with the source's \
-            timers of milliseconds and with repair after round trips, which is ours. W3 at half load, \
-            and W3 and W4 at 80 % as variants.",
+        shows: "Slowdown of questions and answers when a share of all packets is lost, with the \
+                source's timers of milliseconds and with repair after round trips, which is ours. \
+                W3 at half load, and W3 and W4 at 80 % as variants.",
         claimed: "The source repairs after 6 ms; the specification proposes five round trips.",
     },
     measure: measure_loss,
@@ -33,9 +33,10 @@ pub static BUFFERS: Study<NetworkPlan> = Study {
         title: "Finite shared buffers",
         plan: include_str!("plans/buffers.toml"),
         files: &[],
-        shows: "W4 at 80 % load when the ports of each switch share so much memory by dynamic thresholds.",
-        claimed: "Critics say that shallow buffers drop Homa's blind bytes; its author says that switches \
-              share memory.",
+        shows: "W4 at 80 % load when the ports of each switch share so much memory by dynamic \
+                thresholds.",
+        claimed: "Critics say that shallow buffers drop Homa's blind bytes; its author says that \
+                  switches share memory.",
     },
     measure: measure_buffers,
     found: found_buffers,

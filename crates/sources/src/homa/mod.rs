@@ -28,9 +28,9 @@ pub fn source() -> Source {
         id: "homa",
         title: "Homa: a receiver-driven transport that uses priority queues",
         summary: "Receivers grant the shortest messages first and say which of a switch's priority \
-                  queues each packet takes; so short messages have short tails on busy networks. The \
-                  published tables are made again with the transports Homa was compared with, on the \
-                  same messages, and every claim is judged.",
+                  queues each packet takes; so short messages have short tails on busy networks. \
+                  The published tables are made again with the transports Homa was compared with, \
+                  on the same messages, and every claim is judged.",
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
         figures: vec![

@@ -21,11 +21,13 @@ macro_rules! figure {
                 title: concat!("W", $number, ": slowdown by size at 80 and 50 % load"),
                 plan: include_str!(concat!("plans/", $plan)),
                 files: &[],
-                shows: "The 99th percentile slowdown of messages by size, over the time they would take \
-                        alone, on racks of 16 hosts with four spine switches; each tenth of the axis is a \
-                        tenth of the messages. pHost and NDP, which do not sustain 80 %, run at loads they do.",
-                claimed: "Homa's tail is within a fifth of pFabric's for the short half of the messages, \
-                          half of pHost's or less, and far below PIAS and NDP where messages are long.",
+                shows: "The 99th percentile slowdown of messages by size, over the time they would \
+                        take alone, on racks of 16 hosts with four spine switches; each tenth of \
+                        the axis is a tenth of the messages. pHost and NDP, which do not sustain \
+                        80 %, run at loads they do.",
+                claimed: "Homa's tail is within a fifth of pFabric's for the short half of the \
+                          messages, half of pHost's or less, and far below PIAS and NDP where \
+                          messages are long.",
             },
             measure: measure::<$number>,
             found,

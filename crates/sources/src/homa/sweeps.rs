@@ -15,8 +15,8 @@ pub static UNSCHEDULED_LEVELS: Study<NetworkPlan> = Study {
         title: "How many levels unscheduled bytes need",
         plan: include_str!("plans/unscheduled_levels.toml"),
         files: &[],
-        shows: "Slowdown of W1 at 80 % load with 1 to 7 levels for unscheduled bytes and one for scheduled \
-            ones.",
+        shows: "Slowdown of W1 at 80 % load with 1 to 7 levels for unscheduled bytes and one for \
+                scheduled ones.",
         claimed: "The second level gains much, further ones little.",
     },
     measure: measure_unscheduled_levels,
@@ -32,8 +32,9 @@ pub static WEIGHTS: Study<NetworkPlan> = Study {
         title: "How evenly levels divide unscheduled bytes",
         plan: include_str!("plans/weights.toml"),
         files: &[],
-        shows: "Slowdown of W1 at 80 % load with seven unscheduled levels, each of which gets 0.5 to 2 times \
-            what the one above it gets: bytes, by what is left of a message or by its length, or packets.",
+        shows: "Slowdown of W1 at 80 % load with seven unscheduled levels, each of which gets 0.5 \
+                to 2 times what the one above it gets: bytes, by what is left of a message or by \
+                its length, or packets.",
         claimed: "As many bytes for each level is near the best.",
     },
     measure: measure_weights,
@@ -49,7 +50,8 @@ pub static CUTOFF: Study<NetworkPlan> = Study {
         title: "Where the cut-off between two levels lies",
         plan: include_str!("plans/cutoff.toml"),
         files: &[],
-        shows: "Slowdown of W3 at 80 % load with two unscheduled levels and one cut-off between them.",
+        shows: "Slowdown of W3 at 80 % load with two unscheduled levels and one cut-off between \
+                them.",
         claimed: "The optimum is broad and near the cut-off that balances bytes.",
     },
     measure: measure_cutoff,
@@ -65,8 +67,8 @@ pub static SCHEDULED_LEVELS: Study<NetworkPlan> = Study {
         title: "How many levels scheduled bytes need",
         plan: include_str!("plans/scheduled_levels.toml"),
         files: &[],
-        shows: "Slowdown of W4 at 80 % load with 4 to 7 levels for scheduled bytes, and as many senders \
-            granted at once.",
+        shows: "Slowdown of W4 at 80 % load with 4 to 7 levels for scheduled bytes, and as many \
+                senders granted at once.",
         claimed: "Short messages hardly notice; large ones are better off with more.",
     },
     measure: measure_scheduled_levels,
@@ -98,8 +100,8 @@ pub static BOOST: Study<NetworkPlan> = Study {
         title: "Cut-offs by what is left, and the boost of tails",
         plan: include_str!("plans/boost.toml"),
         files: &[],
-        shows: "Slowdown of W3 at 80 % load with and without two parts of the source's code that its paper \
-            does not mention.",
+        shows: "Slowdown of W3 at 80 % load with and without two parts of the source's code that \
+                its paper does not mention.",
         claimed: "Graduated or uniform cut-offs move the tail of middle sizes by about a tenth.",
     },
     measure: measure_boost,
@@ -115,8 +117,8 @@ pub static SPLIT: Study<NetworkPlan> = Study {
         title: "Levels for unscheduled and for scheduled bytes",
         plan: include_str!("plans/split.toml"),
         files: &[],
-        shows: "Slowdown of W3 and of W2 at 80 % load when K of the eight levels are for scheduled bytes, with K \
-            senders granted at once.",
+        shows: "Slowdown of W3 and of W2 at 80 % load when K of the eight levels are for scheduled \
+                bytes, with K senders granted at once.",
         claimed: "The published split, K=4 for W3 and K=3 for W2, is near the best.",
     },
     measure: measure_split,

@@ -16,11 +16,12 @@ pub static SWITCH: Study<NetworkPlan> = Study {
         title: "Cut-offs when the workload changes",
         plan: include_str!("plans/switch.toml"),
         files: &[],
-        shows: "W3, then W5, then W3 again. Receivers have the cut-offs and scheduled levels of one of the two \
-            all the time, or learn them from the bytes that arrive. Slowdown by the time of submission, \
-            and how many levels receivers ask to be used for unscheduled bytes.",
-        claimed: "Nobody published how fast learned cut-offs converge; the specification asks for the time to \
-              recover.",
+        shows: "W3, then W5, then W3 again. Receivers have the cut-offs and scheduled levels of \
+                one of the two all the time, or learn them from the bytes that arrive. Slowdown by \
+                the time of submission, and how many levels receivers ask to be used for \
+                unscheduled bytes.",
+        claimed: "Nobody published how fast learned cut-offs converge; the specification asks for \
+                  the time to recover.",
     },
     measure,
     found,
@@ -113,8 +114,8 @@ fn found(e: &NetExperiment) -> String {
         super::measure::words(found)
     };
     format!(
-        "Receivers had the levels for W5 after {}, and those for W3 again after {}. At the end P99 of \
-         all messages was {} with W3's cut-offs, {} with W5's and {} with learned ones.",
+        "Receivers had the levels for W5 after {}, and those for W3 again after {}. At the end P99 \
+         of all messages was {} with W3's cut-offs, {} with W5's and {} with learned ones.",
         ms(1),
         ms(2),
         tail("W3's"),

@@ -19,12 +19,12 @@ pub static FIG8: Study<ServerPlan> = Study {
         title: "Figure 8: a workload that changes",
         plan: include_str!("plans/fig8.toml"),
         files: &[],
-        shows: "Tail latency and reserved workers over time while types A and B swap service times, then \
-            shares, and then B vanishes; without any hint. Beside DARC as published (X = 10): the \
-            artifact's X = 1, and O3 with a short window, the straddling window thrown away, and a guard \
-            against noise.",
-        claimed: "The profiler picks up new service times and shares and adjusts the reservation; once stable, \
-              DARC is no worse than c-FCFS.",
+        shows: "Tail latency and reserved workers over time while types A and B swap service \
+                times, then shares, and then B vanishes; without any hint. Beside DARC as \
+                published (X = 10): the artifact's X = 1, and O3 with a short window, the \
+                straddling window thrown away, and a guard against noise.",
+        claimed: "The profiler picks up new service times and shares and adjusts the reservation; \
+                  once stable, DARC is no worse than c-FCFS.",
     },
     measure: measure_fig8,
     found: found_fig8,
@@ -39,8 +39,8 @@ pub static FIG9: Study<ServerPlan> = Study {
         title: "Figure 9: a classifier that is wrong",
         plan: include_str!("plans/fig9.toml"),
         files: &[],
-        shows: "High Bimodal with every label drawn at random, and with a tenth and a hundredth of them. DARC \
-            sees equal means for all labels and puts them in one group.",
+        shows: "High Bimodal with every label drawn at random, and with a tenth and a hundredth of \
+                them. DARC sees equal means for all labels and puts them in one group.",
         claimed: "With random labels DARC degrades to c-FCFS.",
     },
     measure: |experiment| {
@@ -61,9 +61,9 @@ pub static FIG9: Study<ServerPlan> = Study {
             }
         };
         format!(
-            "Slowdown at 80 % load, DARC against c-FCFS: {} with random labels, {} with a tenth wrong, {} \
-             with a hundredth wrong. A long request under a short label blocks the reserved worker, so few \
-             errors already cost much of the gain.",
+            "Slowdown at 80 % load, DARC against c-FCFS: {} with random labels, {} with a tenth \
+             wrong, {} with a hundredth wrong. A long request under a short label blocks the \
+             reserved worker, so few errors already cost much of the gain.",
             words(BASE),
             words("tenth"),
             words("hundredth"),
@@ -217,8 +217,8 @@ fn found_fig8(experiment: &ServerExperiment) -> String {
                 .map(|change| change.reservation.as_str())
                 .collect();
             Some(format!(
-                "{policy} settles {} after the first two changes, ends the phases with {} and drops {} \
-                 requests",
+                "{policy} settles {} after the first two changes, ends the phases with {} and \
+                 drops {} requests",
                 times.join(" and "),
                 tables.join("; "),
                 result.dropped

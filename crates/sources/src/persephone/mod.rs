@@ -20,10 +20,10 @@ pub fn source() -> Source {
     Source {
         id: "persephone",
         title: "Perséphone: when idling is ideal",
-        summary: "Reserving a few workers for short requests, and leaving them idle while long ones \
-                  wait, lets a server meet a tight tail objective at more than twice the load. Every \
-                  figure of the source is made again with the policies it was compared with, on the \
-                  same arrivals, and every claim is judged.",
+        summary: "Reserving a few workers for short requests, and leaving them idle while long \
+                  ones wait, lets a server meet a tight tail objective at more than twice the \
+                  load. Every figure of the source is made again with the policies it was compared \
+                  with, on the same arrivals, and every claim is judged.",
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
         figures: vec![

@@ -16,11 +16,11 @@ pub static FIG1: Study<ServerPlan> = Study {
         title: "Figure 1: the highest load that meets a tenfold slowdown",
         plan: include_str!("plans/fig1.toml"),
         files: &[],
-        shows: "The 99.9th percentile slowdown of five policies on Extreme Bimodal with 16 workers, no \
-            network and no overheads. Time sharing is shown with free preemption and with 1 us for \
-            each.",
-        claimed: "Under an objective of 10x, c-FCFS sustains 2.1, time sharing 3.7 and DARC 5.1 million \
-              requests per second, out of 5.34.",
+        shows: "The 99.9th percentile slowdown of five policies on Extreme Bimodal with 16 \
+                workers, no network and no overheads. Time sharing is shown with free preemption \
+                and with 1 us for each.",
+        claimed: "Under an objective of 10x, c-FCFS sustains 2.1, time sharing 3.7 and DARC 5.1 \
+                  million requests per second, out of 5.34.",
     },
     measure,
     found,
@@ -80,9 +80,9 @@ fn found(experiment: &ServerExperiment) -> String {
         grid_capacity(experiment, policy).map_or("none".to_string(), |rate| format!("{rate:.2}"))
     };
     format!(
-        "On this grid c-FCFS meets it up to {} million requests per second, fixed priority {}, free time \
-         sharing {} and DARC {}. With 1 us for each preemption time sharing falls to {}: the published \
-         3.7 assumes that preemption costs nothing.",
+        "On this grid c-FCFS meets it up to {} million requests per second, fixed priority {}, \
+         free time sharing {} and DARC {}. With 1 us for each preemption time sharing falls to {}: \
+         the published 3.7 assumes that preemption costs nothing.",
         rate("c-FCFS"),
         rate("fixed priority"),
         rate("TS, free"),

@@ -17,8 +17,8 @@ pub static O1: Study<ServerPlan> = Study {
         plan: include_str!("plans/o1.toml"),
         files: &[],
         shows: "DARC with three estimators of mean service time on Extreme Bimodal means with \
-            exponential service times: sums over the window, an exponentially weighted mean, and the artifact's integer mean, which truncates at \
-            every step.",
+                exponential service times: sums over the window, an exponentially weighted mean, \
+                and the artifact's integer mean, which truncates at every step.",
         claimed: "The artifact's mean can only fall once it has seen many samples (defect D1).",
     },
     measure: |experiment| {
@@ -55,11 +55,12 @@ pub static O2: Study<ServerPlan> = Study {
         title: "O2, O5, O7: counting reserved workers better",
         plan: include_str!("plans/o2.toml"),
         files: &[],
-        shows: "Extreme Bimodal with 230 ns of cost for each request. DARC's demand sees service only; O2 shares \
-            workers out by the whole time a request holds one, O5 sizes the short group for the measured \
-            load, O7 rehearses the last requests under each candidate.",
-        claimed: "Reserving by occupancy moves the 50x point from load 0.62 to above 0.85 (our simulation, \
-              specification 8.2).",
+        shows: "Extreme Bimodal with 230 ns of cost for each request. DARC's demand sees service \
+                only; O2 shares workers out by the whole time a request holds one, O5 sizes the \
+                short group for the measured load, O7 rehearses the last requests under each \
+                candidate.",
+        claimed: "Reserving by occupancy moves the 50x point from load 0.62 to above 0.85 (our \
+                  simulation, specification 8.2).",
     },
     measure: measure_o2,
     found: |experiment| {
@@ -86,10 +87,11 @@ pub static O4: Study<ServerPlan> = Study {
         title: "O4: first come first served within a group",
         plan: include_str!("plans/o4.toml"),
         files: &[],
-        shows: "TPC-C with the reservation 2/6/6 held. Within the group of Delivery and StockLevel the artifact \
-            lets the shorter type go first.",
-        claimed: "First come first served in a group cuts overall slowdown at 85 % load from 8.0 to 5.8 and \
-              StockLevel's tail from 1312 to 741 us, at Delivery's cost (our simulation, specification 8.2).",
+        shows: "TPC-C with the reservation 2/6/6 held. Within the group of Delivery and StockLevel \
+                the artifact lets the shorter type go first.",
+        claimed: "First come first served in a group cuts overall slowdown at 85 % load from 8.0 \
+                  to 5.8 and StockLevel's tail from 1312 to 741 us, at Delivery's cost (our \
+                  simulation, specification 8.2).",
     },
     measure: |experiment| {
         let at = |policy| experiment.at(BASE, policy, 0.85);
@@ -106,8 +108,8 @@ pub static O4: Study<ServerPlan> = Study {
                 .map_or("n/a".to_string(), |(_, e)| format!("{:.0}", e.median))
         };
         format!(
-            "At 85 % load StockLevel waits {} us by type and {} us first come first served; Delivery {} and \
-             {} us.",
+            "At 85 % load StockLevel waits {} us by type and {} us first come first served; \
+             Delivery {} and {} us.",
             at("DARC, by type", "StockLevel"),
             at("DARC, FCFS", "StockLevel"),
             at("DARC, by type", "Delivery"),

@@ -16,9 +16,10 @@ pub static FIG10A: Study<ServerPlan> = Study {
         title: "Figure 10a: the price of preemption, Extreme Bimodal",
         plan: include_str!("plans/fig10a.toml"),
         files: &[],
-        shows: "Time sharing over one queue in slices of 5 us, when each preemption costs 0, 1, 2 and 4 us, \
-            beside DARC; no other cost, no network.",
-        claimed: "With preemption that costs as much as it does, DARC serves better (recalled, not verified).",
+        shows: "Time sharing over one queue in slices of 5 us, when each preemption costs 0, 1, 2 \
+                and 4 us, beside DARC; no other cost, no network.",
+        claimed: "With preemption that costs as much as it does, DARC serves better (recalled, not \
+                  verified).",
     },
     measure: |experiment| measure(experiment, "fig10a"),
     found,
@@ -34,7 +35,8 @@ pub static FIG10B: Study<ServerPlan> = Study {
         plan: include_str!("plans/fig10b.toml"),
         files: &[],
         shows: "The same for High Bimodal and a queue for each type.",
-        claimed: "With preemption that costs as much as it does, DARC serves better (recalled, not verified).",
+        claimed: "With preemption that costs as much as it does, DARC serves better (recalled, not \
+                  verified).",
     },
     measure: |experiment| measure(experiment, "fig10b"),
     found,
@@ -53,8 +55,8 @@ fn found(experiment: &ServerExperiment) -> String {
         None => "unstable".to_string(),
     };
     format!(
-        "Slowdown at 70 % load: DARC {}, time sharing {} when preemption is free, {} at 1 us, {} at 2 us, \
-         {} at 4 us.",
+        "Slowdown at 70 % load: DARC {}, time sharing {} when preemption is free, {} at 1 us, {} \
+         at 2 us, {} at 4 us.",
         at("DARC"),
         at("TS, free"),
         at("TS, 1 us"),

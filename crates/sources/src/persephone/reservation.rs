@@ -19,10 +19,12 @@ pub static FIG3: Study<ServerPlan> = Study {
         title: "Figure 3: DARC against c-FCFS and d-FCFS on High Bimodal",
         plan: include_str!("plans/fig3.toml"),
         files: &[],
-        shows: "Tail slowdown, and the tail latency of short and of long requests, against load, with 150 ns \
-            of cost for each request and 10 us of network; the variant has no cost.",
-        claimed: "DARC improves slowdown over c-FCFS by up to 15.7x, sustains 2.3x more load under an \
-              objective of 20 us for short requests, and costs long requests up to 4.2x in tail latency.",
+        shows: "Tail slowdown, and the tail latency of short and of long requests, against load, \
+                with 150 ns of cost for each request and 10 us of network; the variant has no \
+                cost.",
+        claimed: "DARC improves slowdown over c-FCFS by up to 15.7x, sustains 2.3x more load under \
+                  an objective of 20 us for short requests, and costs long requests up to 4.2x in \
+                  tail latency.",
     },
     measure: measure_fig3,
     found: found_fig3,
@@ -37,9 +39,9 @@ pub static FIG4A: Study<ServerPlan> = Study {
         title: "Figure 4a: how many workers to reserve, High Bimodal",
         plan: include_str!("plans/fig4a.toml"),
         files: &[],
-        shows: "Tail slowdown at 90 % load when 0 to 13 of 14 workers are reserved for short requests; the \
-            variants show 80 and 95 %. Zero reserved workers are fixed priority, not c-FCFS, which is \
-            drawn beside it.",
+        shows: "Tail slowdown at 90 % load when 0 to 13 of 14 workers are reserved for short \
+                requests; the variants show 80 and 95 %. Zero reserved workers are fixed priority, \
+                not c-FCFS, which is drawn beside it.",
         claimed: "Reserving one worker of 14 cuts slowdown 4.4x.",
     },
     measure: |experiment| measure_fig4(experiment, "fig4a"),
@@ -55,8 +57,8 @@ pub static FIG4B: Study<ServerPlan> = Study {
         title: "Figure 4b: how many workers to reserve, Extreme Bimodal",
         plan: include_str!("plans/fig4b.toml"),
         files: &[],
-        shows: "The same for Extreme Bimodal. Each further worker helps short requests until long ones no \
-            longer fit on the rest.",
+        shows: "The same for Extreme Bimodal. Each further worker helps short requests until long \
+                ones no longer fit on the rest.",
         claimed: "DARC's own choice is two workers.",
     },
     measure: |experiment| measure_fig4(experiment, "fig4b"),
@@ -111,10 +113,11 @@ fn found_fig3(experiment: &ServerExperiment) -> String {
         tail(result, "long").map_or("n/a".to_string(), |(_, e)| format!("{:.0}", e.median))
     };
     format!(
-        "The price stands beside the gain: at 90 % load the long tail is {} us under DARC against {} us \
-         under c-FCFS. And DARC is stable only below load 0.938, where c-FCFS goes on to 1: one worker in \
-         14 refuses long requests, so their demand of 13.86 workers has 13 ([persephone 2.12]). Just \
-         above, at 0.94, the overload is 0.2 % and the backlog grows too slowly for a run to show it.",
+        "The price stands beside the gain: at 90 % load the long tail is {} us under DARC against \
+         {} us under c-FCFS. And DARC is stable only below load 0.938, where c-FCFS goes on to 1: \
+         one worker in 14 refuses long requests, so their demand of 13.86 workers has 13 \
+         ([persephone 2.12]). Just above, at 0.94, the overload is 0.2 % and the backlog grows too \
+         slowly for a run to show it.",
         long("DARC"),
         long("c-FCFS"),
     )
@@ -197,8 +200,9 @@ fn found_fig4(experiment: &ServerExperiment) -> String {
     let central = central.map_or("n/a".to_string(), |(_, e)| format!("{:.3}", e.median));
     let chosen = |policy| experiment.of(BASE, policy).find_map(|r| r.reservation.clone());
     format!(
-        "Slowdown at 90 % load: {}; c-FCFS {central}. For the exact mix DARC reserves {}; following its \
-         profile it ended at {}, as the noise of a window may tip a demand over its rounding point.",
+        "Slowdown at 90 % load: {}; c-FCFS {central}. For the exact mix DARC reserves {}; \
+         following its profile it ended at {}, as the noise of a window may tip a demand over its \
+         rounding point.",
         words.join(", "),
         chosen("DARC").unwrap_or_default(),
         chosen("DARC, profiled").unwrap_or_default(),

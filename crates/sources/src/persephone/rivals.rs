@@ -18,10 +18,11 @@ pub static FIG5A: Study<ServerPlan> = Study {
         title: "Figure 5a: High Bimodal",
         plan: include_str!("plans/fig5a.toml"),
         files: &[],
-        shows: "Tail slowdown and tail latencies of three systems, each with the costs calibrated in the \
-            specification. Variants show what the costs decide: none at all, 1 and 2 us for a \
-            preemption, 0 and 230 ns for a request.",
-        claimed: "For a slowdown of 20x DARC sustains 2.35x more than Shenango and 1.3x more than Shinjuku.",
+        shows: "Tail slowdown and tail latencies of three systems, each with the costs calibrated \
+                in the specification. Variants show what the costs decide: none at all, 1 and 2 us \
+                for a preemption, 0 and 230 ns for a request.",
+        claimed: "For a slowdown of 20x DARC sustains 2.35x more than Shenango and 1.3x more than \
+                  Shinjuku.",
     },
     measure: |experiment| {
         vec![
@@ -31,8 +32,8 @@ pub static FIG5A: Study<ServerPlan> = Study {
     },
     found: |experiment| {
         format!(
-            "The lead over Shinjuku depends on what a preemption costs: DARC sustains {} times its load at \
-             1 us, {} at 1.5 us and {} at 2 us.",
+            "The lead over Shinjuku depends on what a preemption costs: DARC sustains {} times its \
+             load at 1 us, {} at 1.5 us and {} at 2 us.",
             lead(experiment, "preemption_1us"),
             lead(experiment, BASE),
             lead(experiment, "preemption_2us"),
@@ -49,10 +50,11 @@ pub static FIG5B: Study<ServerPlan> = Study {
         title: "Figure 5b: Extreme Bimodal",
         plan: include_str!("plans/fig5b.toml"),
         files: &[],
-        shows: "The same for Extreme Bimodal, with Shinjuku on a single queue. Requests of 0.5 us make this \
-            workload sensitive to the cost of a request, so 0 and 230 ns are shown as well.",
-        claimed: "For a slowdown of 50x DARC sustains 1.4x more than Shenango, and reduces slowdown by up to \
-              2x over Shinjuku.",
+        shows: "The same for Extreme Bimodal, with Shinjuku on a single queue. Requests of 0.5 us \
+                make this workload sensitive to the cost of a request, so 0 and 230 ns are shown \
+                as well.",
+        claimed: "For a slowdown of 50x DARC sustains 1.4x more than Shenango, and reduces \
+                  slowdown by up to 2x over Shinjuku.",
     },
     measure: |experiment| {
         let at = |policy, load| experiment.at(BASE, policy, load);
@@ -76,9 +78,9 @@ pub static FIG5B: Study<ServerPlan> = Study {
             found.map_or("n/a".to_string(), |load| format!("{load:.3}"))
         };
         format!(
-            "DARC meets 50x up to load {} with 150 ns for each request; with none up to {}, with 230 ns up \
-             to {}. The rounded demand gives short requests two workers; three would serve them better \
-             (Figure 4b, O2).",
+            "DARC meets 50x up to load {} with 150 ns for each request; with none up to {}, with \
+             230 ns up to {}. The rounded demand gives short requests two workers; three would \
+             serve them better (Figure 4b, O2).",
             capacity(BASE),
             capacity("request_0ns"),
             capacity("request_230ns"),
@@ -95,11 +97,11 @@ pub static FIG6: Study<ServerPlan> = Study {
         title: "Figure 6: TPC-C",
         plan: include_str!("plans/fig6.toml"),
         files: &[],
-        shows: "Tail latency of five types of transactions and overall slowdown. DARC is shown with the \
-            reservation 2/6/6 held, and with the one it profiles.",
-        claimed: "At 85 % load DARC improves the tail of Payment, OrderStatus and NewOrder by 9.2x, 7x and \
-              3.6x over c-FCFS in Shenango and overall slowdown by up to 4.6x, and sustains 1.2x and \
-              1.05x more load than Shenango and Shinjuku under 10x.",
+        shows: "Tail latency of five types of transactions and overall slowdown. DARC is shown \
+                with the reservation 2/6/6 held, and with the one it profiles.",
+        claimed: "At 85 % load DARC improves the tail of Payment, OrderStatus and NewOrder by \
+                  9.2x, 7x and 3.6x over c-FCFS in Shenango and overall slowdown by up to 4.6x, \
+                  and sustains 1.2x and 1.05x more load than Shenango and Shinjuku under 10x.",
     },
     measure: measure_fig6,
     found: found_fig6,
@@ -114,9 +116,11 @@ pub static FIG7: Study<ServerPlan> = Study {
         title: "Figure 7: RocksDB",
         plan: include_str!("plans/fig7.toml"),
         files: &[],
-        shows: "Half point reads of 1.5 us, half scans of 635 us. The variant makes scans a fifth slower under \
-            Shinjuku, as masking interrupts around each of 15 000 library calls may.",
-        claimed: "For a slowdown of 20x DARC sustains 2.3x more than Shenango and 1.3x more than Shinjuku.",
+        shows: "Half point reads of 1.5 us, half scans of 635 us. The variant makes scans a fifth \
+                slower under Shinjuku, as masking interrupts around each of 15 000 library calls \
+                may.",
+        claimed: "For a slowdown of 20x DARC sustains 2.3x more than Shenango and 1.3x more than \
+                  Shinjuku.",
     },
     measure: |experiment| {
         vec![
@@ -127,9 +131,9 @@ pub static FIG7: Study<ServerPlan> = Study {
     },
     found: |experiment| {
         format!(
-            "Slices of 14.4 us cost scans so little that DARC sustains only {} times Shinjuku's load. With \
-             scans a fifth slower inside Shinjuku it is {}: the published 1.3 needs RocksDB itself to be \
-             slower there.",
+            "Slices of 14.4 us cost scans so little that DARC sustains only {} times Shinjuku's \
+             load. With scans a fifth slower inside Shinjuku it is {}: the published 1.3 needs \
+             RocksDB itself to be slower there.",
             lead(experiment, BASE),
             lead(experiment, "scan_tax"),
         )
@@ -189,9 +193,9 @@ fn found_fig6(experiment: &ServerExperiment) -> String {
         .fold(0.0, f64::max);
     let profiled = at85("DARC, profiled").and_then(|r| r.reservation.clone()).unwrap_or_default();
     format!(
-        "The price: at 85 % load StockLevel waits {} us under DARC against {} us under Shenango, and DARC \
-         is stable up to load {last_stable} on this grid. The profiled reservation ended as {profiled}: \
-         demands of 6.46 and 5.52 workers lie close to the rounding point.",
+        "The price: at 85 % load StockLevel waits {} us under DARC against {} us under Shenango, \
+         and DARC is stable up to load {last_stable} on this grid. The profiled reservation ended \
+         as {profiled}: demands of 6.46 and 5.52 workers lie close to the rounding point.",
         stock("DARC"),
         stock("Shenango"),
     )

@@ -154,7 +154,7 @@ mod tests {
         reason = "@noise"
         rows = [
             { name = "a", published = "1", tolerance = [0.9, 1.1], words = ["Ours", "80"] },
-            { name = "b", published = "2", tolerance = [1.9, inf], words = ["Theirs", "50"], reason = "z" },
+            { name = "b", published = "2", tolerance = [1.9, inf], words = ["B", "5"], reason = "z" },
         ]
     "#;
 

@@ -90,15 +90,15 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
     if unstable > 0 {
         let are = if unstable == 1 { "is" } else { "are" };
         sentences.push(format!(
-            "{unstable} of {all} points {are} unstable: there queues grow without end, and no latency \
-             is given."
+            "{unstable} of {all} points {are} unstable: there queues grow without end, and no \
+             latency is given."
         ));
     }
     if short > 0 {
         let are = if short == 1 { "is" } else { "are" };
         sentences.push(format!(
-            "{short} of {all} points {are} too short to tell whether they keep up; the table of points \
-             says how long they must be."
+            "{short} of {all} points {are} too short to tell whether they keep up; the table of \
+             points says how long they must be."
         ));
     }
     sentences.extend(S::remarks(experiment));

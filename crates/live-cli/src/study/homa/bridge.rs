@@ -178,8 +178,8 @@ pub fn table(
     Table {
         id: format!("bridge-{}-{}", demand.id(), peer.name()),
         title: format!(
-            "{}: {} measured, and predicted by the lab with the same messages; packets sent again: {} \
-             measured, {} predicted",
+            "{}: {} measured, and predicted by the lab with the same messages; packets sent again: \
+             {} measured, {} predicted",
             demand.label(),
             peer.label(),
             sent_again.0,

@@ -164,8 +164,8 @@ pub fn table(points: &[Point]) -> Table {
     Table {
         id: "incast".to_string(),
         title: format!(
-            "Incast: bytes of answers of {ANSWER_BYTES} B, of all that the link to the asker carried, as \
-             shares of its rate (%), by questions at once"
+            "Incast: bytes of answers of {ANSWER_BYTES} B, of all that the link to the asker \
+             carried, as shares of its rate (%), by questions at once"
         ),
         columns,
         rows: peers.iter().map(row).collect(),

@@ -282,8 +282,8 @@ fn judge(
             bridged.push(show::Bridged { label: demand.label(), bins, runs, doubted });
             let send = software.iter().map(|one| one.send).min().unwrap_or(Span::ZERO);
             shows.push_str(&format!(
-                " The lab takes {:.0} us to send a packet and what was measured beyond that, and as long as was \
-                 measured until a thread looks at what came.",
+                " The lab takes {:.0} us to send a packet and what was measured beyond that, and \
+                 as long as was measured until a thread looks at what came.",
                 send.as_us()
             ));
         }
@@ -294,7 +294,7 @@ fn judge(
         shows,
         claimed:
             "Short messages have a 99th percentile that is at least five times lower than over \
-                  the best TCP and QUIC, at 80 % of W4 and W5 (issue 5)."
+             the best TCP and QUIC, at 80 % of W4 and W5 (issue 5)."
                 .to_string(),
         found: found(demand, &results),
         command: settings.command(StudyName::Homa),
@@ -329,9 +329,9 @@ fn run_incast(
         id: "live.homa.incast".to_string(),
         title: "Incast: all answer one".to_string(),
         shows: format!(
-            "One host keeps so many questions of 16 B under way to {} others, which answer {} B each. \
-             With headers, {:.1} % of the link's rate is what can be reached. The switch keeps {} kB a \
-             level and port.",
+            "One host keeps so many questions of 16 B under way to {} others, which answer {} B \
+             each. With headers, {:.1} % of the link's rate is what can be reached. The switch \
+             keeps {} kB a level and port.",
             HOSTS - 1,
             incast::ANSWER_BYTES,
             100.0 * most_goodput(),
@@ -374,16 +374,17 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
         fact(
             "percentiles of messages",
             format!(
-                "over all repetitions together, given where {BEYOND_MIN} messages lie beyond; where fewer than \
-                 {BEYOND_FEW} do, tables say so and no advantage is claimed"
+                "over all repetitions together, given where {BEYOND_MIN} messages lie beyond; \
+                 where fewer than {BEYOND_FEW} do, tables say so and no advantage is claimed"
             ),
         ),
         fact(
             "doubts about a run",
             format!(
-                "late: more than {} % of the messages were late by more than a packet's time and more than {} % of \
-                 the short half's P99; stolen: more than {} % of the time; busy: more than {} % of it was \
-                 used, where this process went before all others by it and by the kernel for packets",
+                "late: more than {} % of the messages were late by more than a packet's time and \
+                 more than {} % of the short half's P99; stolen: more than {} % of the time; busy: \
+                 more than {} % of it was used, where this process went before all others by it \
+                 and by the kernel for packets",
                 100.0 * trial::LATE_RATIO_MAX,
                 100.0 * trial::LATE_PART_MAX,
                 100.0 * trial::STEAL_RATIO_MAX,
@@ -392,9 +393,10 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
         ),
         fact(
             "looked, sent",
-            "how long the oldest packet or message that a thread of Homa found had waited for it, and how \
-             long it took from there to send the packet of a message or answer that has one"
-                .into(),
+            "how long the oldest packet or message that a thread of Homa found had waited for it, \
+             and how long it took from there to send the packet of a message or answer that has \
+             one"
+            .into(),
         ),
         fact(
             "threads",

@@ -88,8 +88,8 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
     Table {
         id: format!("short-{}", demand.id()),
         title: format!(
-            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic ideal; {} \
-             messages lie beyond the short p99",
+            "{}: slowdown of the shorter half of messages, up to {short} B, over the analytic \
+             ideal; {} messages lie beyond the short p99",
             demand.label(),
             beyond_short(demand, results)
         ),
@@ -123,7 +123,8 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
     Table {
         id: format!("deciles-{}", demand.id()),
         title: format!(
-            "{}: slowdown by length of message, p50 / p99 (*: fewer than {BEYOND_FEW} messages beyond)",
+            "{}: slowdown by length of message, p50 / p99 (*: fewer than {BEYOND_FEW} messages \
+             beyond)",
             demand.label()
         ),
         columns,
@@ -252,8 +253,8 @@ pub fn advantage(
         return Some(finding);
     };
     finding.note = format!(
-        "{}: {theirs:.2} over {own:.2}, of {} and {samples} short messages in {} runs each, on links \
-         of {} Mb/s.",
+        "{}: {theirs:.2} over {own:.2}, of {} and {samples} short messages in {} runs each, on \
+         links of {} Mb/s.",
         rival.peer.label(),
         p99(&rival.all).1,
         ours.single.len(),
@@ -318,7 +319,8 @@ pub fn agreement(bridged: &[Bridged]) -> Vec<Finding> {
             note: worst.map_or("No bin has enough messages.".to_string(), |(label, bin, pair)| {
                 let ratio = if tail { 0.99 } else { 0.5 };
                 format!(
-                    "Worst: {label}, up to {} B: measured {:.0} us, {} messages beyond it, predicted {:.0} us.",
+                    "Worst: {label}, up to {} B: measured {:.0} us, {} messages beyond it, \
+                     predicted {:.0} us.",
                     bin.up_to_bytes,
                     pair.0,
                     beyond(bin.messages, ratio),
