@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 ///    the same instant, after the pending inputs of that instant;
 /// 6. [`Transmit::pull`] is called only with room, and means nothing beyond sending;
 /// 7. a machine may be dropped at any step; what must survive a crash is an explicit effect;
-/// 8. machines of the packet and cpu families do not allocate per step after warm-up.
+/// 8. machines of the packet, cpu and probe families do not allocate per step after warm-up.
 pub trait Machine {
     /// What happens to it: a small owned value.
     type Input;
