@@ -6,10 +6,11 @@ use toml::Table;
 
 /// What each room may depend on. Arrows point down: no protocol knows another, a world or a face;
 /// worlds know no protocol; `report` knows nobody.
-const ARROWS: [(&str, &[&str]); 12] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("core", &[]),
     ("sched", &["core"]),
     ("homa", &["core"]),
+    ("coords", &["core"]),
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
     ("report", &[]),
@@ -25,11 +26,11 @@ const ARROWS: [(&str, &[&str]); 12] = [
 ];
 
 /// Protocol rooms, whose tests know no world either.
-const PROTOCOLS: [&str; 2] = ["sched", "homa"];
+const PROTOCOLS: [&str; 3] = ["sched", "homa", "coords"];
 /// Worlds.
 const WORLDS: [&str; 2] = ["lab", "live"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
-const NO_STD: [&str; 4] = ["core", "homa", "sched", "workload"];
+const NO_STD: [&str; 5] = ["core", "coords", "homa", "sched", "workload"];
 
 fn manifest(room: &str) -> Table {
     let file = root().join("crates").join(room).join("Cargo.toml");
