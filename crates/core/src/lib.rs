@@ -15,6 +15,8 @@
 //! then [`laws`] (behind the feature of that name), which state what every machine owes its world.
 #![no_std]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod digest;
 pub mod family;

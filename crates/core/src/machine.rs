@@ -20,7 +20,8 @@ use alloc::vec::Vec;
 /// 5. effects apply in the order in which they were emitted; a timer armed for the past fires in
 ///    the same instant, after the pending inputs of that instant;
 /// 6. [`Transmit::pull`] is called only with room, and means nothing beyond sending;
-/// 7. a machine may be dropped at any step; what must survive a crash is an explicit effect;
+/// 7. a machine may be dropped at any step; what must survive a crash is an explicit effect, and a
+///    new machine that is told again what was stored contradicts nothing that the old one said;
 /// 8. machines of the packet, cpu and probe families do not allocate per step after warm-up.
 pub trait Machine {
     /// What happens to it: a small owned value.
@@ -90,21 +91,36 @@ impl<E, T> Outbox<E, T> {
 #[derive(Debug)]
 pub struct Cx<'a, E, T> {
     now: Instant,
+    wall: Instant,
     rng: &'a mut Stream,
     out: &'a mut Outbox<E, T>,
 }
 
 impl<'a, E, T> Cx<'a, E, T> {
-    /// A context for one step at `now`. For worlds.
+    /// A context for one step at `now`, on a node whose wall clock shows the same. For worlds.
     #[inline]
     pub fn new(now: Instant, rng: &'a mut Stream, out: &'a mut Outbox<E, T>) -> Self {
-        Cx { now, rng, out }
+        Cx { now, wall: now, rng, out }
     }
 
-    /// The time of this step on the node's own clock.
+    /// The same step on a node that takes `wall` for the time of day. For worlds.
+    #[inline]
+    pub fn with_wall(self, wall: Instant) -> Self {
+        Cx { wall, ..self }
+    }
+
+    /// The time of this step on the node's own monotonic clock (law 2): for spans and timers.
     #[inline]
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// What the node takes for the time of day, since an epoch that all nodes share. It may be
+    /// wrong, run fast or slow, and step back: no law holds for it. Only machines of the message
+    /// family may be given one that differs from [`Cx::now`].
+    #[inline]
+    pub fn wall(&self) -> Instant {
+        self.wall
     }
 
     /// The machine's own random stream.

@@ -6,6 +6,7 @@
 //! test them on themselves. Law 8 needs a counting allocator, which the test binary brings.
 
 pub mod cpu;
+pub mod message;
 pub mod probe;
 
 use crate::digest::Digest;
