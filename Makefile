@@ -51,11 +51,16 @@ lint: ## clippy, warnings denied
 tidy: ## the repository's tests of itself
 	$(CARGO) test $(LOCKED) -p cavy-tidy -- --nocapture
 
-# The protocols must run in a browser and give the same numbers there.
+# The protocols must run in a browser and give the same numbers there. One room a line.
+WASM = -p cavy-core \
+  -p cavy-coords \
+  -p cavy-homa \
+  -p cavy-sched \
+  -p cavy-workload
 wasm: ## what must build for wasm32, if that target is installed
 	@if [ -d "$$($(CARGO:cargo=rustc) --print sysroot)/lib/rustlib/wasm32-unknown-unknown/lib" ]; then \
-	  echo "$(CARGO) check -p cavy-coords -p cavy-core -p cavy-homa -p cavy-sched -p cavy-workload --target wasm32-unknown-unknown"; \
-	  $(CARGO) check $(LOCKED) -p cavy-coords -p cavy-core -p cavy-homa -p cavy-sched -p cavy-workload \
+	  echo "$(CARGO) check $(WASM) --target wasm32-unknown-unknown"; \
+	  $(CARGO) check $(LOCKED) $(WASM) \
 	    --target wasm32-unknown-unknown && \
 	  if [ -x tests/wasm/run.sh ]; then tests/wasm/run.sh; fi; \
 	else echo "SKIPPED: target wasm32-unknown-unknown is not installed (rustup target add it)"; fi
