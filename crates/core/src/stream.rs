@@ -39,6 +39,10 @@ pub enum Purpose {
     Sizes = 11,
     /// How late a host's thread looks at what has come for it, and how long it takes to send.
     Threads = 12,
+    /// How long messages take between regions.
+    Delays = 20,
+    /// How long records take to be stored.
+    Disks = 21,
 }
 
 /// One deterministic stream of random integers.

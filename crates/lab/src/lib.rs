@@ -11,7 +11,8 @@
 //! **Not here.** No protocol: the lab knows the vocabularies of `cavy_core::family` and not who
 //! speaks them. No parallelism: independent runs are spread over cores by `study`.
 //!
-//! **Reading order.** [`cpu`] is the world of schedulers; [`pending`] holds its events; [`trail`]
+//! **Reading order.** [`cpu`] is the world of schedulers, [`net`] that of packets, [`wan`]
+//! that of nodes in regions; [`pending`] holds its events; [`trail`]
 //! is its fingerprint; [`statistics`] says what a number is worth; [`theory`] has the closed forms
 //! that all of it is held to.
 
@@ -20,4 +21,6 @@ pub mod net;
 pub mod pending;
 pub mod statistics;
 pub mod theory;
+mod timers;
 pub mod trail;
+pub mod wan;

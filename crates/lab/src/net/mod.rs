@@ -28,7 +28,6 @@ mod phases;
 mod port;
 mod report;
 mod setup;
-mod timers;
 mod topology;
 pub mod trace;
 pub mod traffic;

@@ -1,16 +1,15 @@
-//! The timers of one host's machine.
+//! The timers of one node's machine, in whatever unit its world counts.
 //!
 //! Deadlines move far more often than they pass, so a change costs a search in a sorted list, and
 //! whatever keeps deadlines in order is told of them late: the queue of events has at most one live
 //! entry for the earliest, and a heap here at most one live key for each timer, which may be too
 //! early. A key or an entry that comes up early is put back.
 
-use super::clock::Ps;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Not armed.
-const OFF: Ps = Ps::MAX;
+const OFF: u64 = u64::MAX;
 /// Dead keys that the heap may have beside twice the timers there are.
 const DEAD_MAX: usize = 64;
 
@@ -18,24 +17,24 @@ const DEAD_MAX: usize = 64;
 struct Entry<T> {
     timer: T,
     /// [`OFF`] when disarmed.
-    at: Ps,
+    at: u64,
     /// Its live key in the heap, at most `at`; [`OFF`] when it has none.
-    filed: Ps,
+    filed: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct Timers<T> {
+pub(crate) struct Timers<T> {
     /// By timer. Disarmed ones stay until they are many.
     entries: Vec<Entry<T>>,
     off: usize,
     /// By deadline and then by timer. A key that is not its timer's `filed` is dead.
-    heap: BinaryHeap<Reverse<(Ps, T)>>,
+    heap: BinaryHeap<Reverse<(u64, T)>>,
     /// The live entry in the queue of events; [`OFF`] when there is none.
-    pub(super) queued: Ps,
+    pub(crate) queued: u64,
 }
 
 impl<T: Copy + Ord> Timers<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Timers { entries: Vec::new(), off: 0, heap: BinaryHeap::new(), queued: OFF }
     }
 
@@ -46,7 +45,7 @@ impl<T: Copy + Ord> Timers<T> {
 
     /// Sets the deadline of `timer`. True if the queue needs an earlier entry than it has.
     #[inline]
-    pub(super) fn arm(&mut self, timer: T, at: Ps) -> bool {
+    pub(crate) fn arm(&mut self, timer: T, at: u64) -> bool {
         // Never is not a deadline.
         if at == OFF {
             self.disarm(timer);
@@ -90,7 +89,7 @@ impl<T: Copy + Ord> Timers<T> {
     }
 
     #[inline]
-    pub(super) fn disarm(&mut self, timer: T) {
+    pub(crate) fn disarm(&mut self, timer: T) {
         if let Ok(place) = self.find(timer)
             && self.entries[place].at != OFF
         {
@@ -119,7 +118,7 @@ impl<T: Copy + Ord> Timers<T> {
 
     /// The earliest deadline and its timer, the first by name among equals. All other live keys are
     /// later, and deadlines are no earlier than their keys.
-    fn earliest(&mut self) -> Option<(Ps, T)> {
+    fn earliest(&mut self) -> Option<(u64, T)> {
         loop {
             let &Reverse((filed, timer)) = self.heap.peek()?;
             match self.find(timer) {
@@ -142,13 +141,13 @@ impl<T: Copy + Ord> Timers<T> {
     }
 
     /// Is the earliest timer due?
-    pub(super) fn is_due(&mut self, now: Ps) -> bool {
+    pub(crate) fn is_due(&mut self, now: u64) -> bool {
         self.earliest().is_some_and(|(at, _)| at <= now)
     }
 
     /// The entry of the queue at `now` came up: takes the earliest timer if it is due. The caller
     /// then asks [`Timers::requeue`] for the next entry.
-    pub(super) fn take_due(&mut self, now: Ps) -> Option<T> {
+    pub(crate) fn take_due(&mut self, now: u64) -> Option<T> {
         self.queued = OFF;
         let (at, timer) = self.earliest()?;
         if at > now {
@@ -160,7 +159,7 @@ impl<T: Copy + Ord> Timers<T> {
 
     /// When the queue needs an entry, if it has none, or only one that is too late for a timer that
     /// was armed before the last one came.
-    pub(super) fn requeue(&mut self) -> Option<Ps> {
+    pub(crate) fn requeue(&mut self) -> Option<u64> {
         let (at, _) = self.earliest()?;
         if at >= self.queued {
             return None;
@@ -170,7 +169,7 @@ impl<T: Copy + Ord> Timers<T> {
     }
 
     /// Forgets all timers; the entry in the queue, if any, finds nothing.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.heap.clear();
         self.off = 0;
@@ -234,7 +233,7 @@ mod tests {
         use cavy_core::{Purpose, Stream};
         let mut draws = Stream::keyed(5, 0, Purpose::Test);
         let mut timers = Timers::new();
-        let mut list: std::collections::BTreeMap<u32, Ps> = std::collections::BTreeMap::new();
+        let mut list: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
         let mut now = 0;
         for _ in 0..50_000 {
             let name = draws.below(40) as u32;
