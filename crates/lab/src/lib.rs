@@ -19,6 +19,7 @@
 pub mod cpu;
 pub mod net;
 pub mod pending;
+pub mod services;
 pub mod statistics;
 pub mod theory;
 mod timers;

@@ -8,6 +8,8 @@
 //! of the service time, `servers` is N, `erlangs` is the offered load λE\[S\], and `utilization` is
 //! ρ, the offered load per server. A *wait* ends when service begins, a *sojourn* when it ends.
 
+pub mod closed;
+
 /// Mean sojourn in M/M/1: 1 / (μ - λ).
 pub fn mm1_mean_sojourn(arrivals: f64, mean: f64) -> f64 {
     let slack = 1.0 / mean - arrivals;

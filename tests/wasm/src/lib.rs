@@ -5,26 +5,46 @@
 
 #[path = "../golden.rs"]
 mod golden;
+#[path = "../services.rs"]
+mod services;
 #[path = "../wan.rs"]
 mod wan;
 
 use cavy_lab::pending::Heap4;
 use golden::GOLDEN;
+use services::SERVICES;
 use wan::WAN;
 
-/// The run beyond those of [`GOLDEN`].
-fn beyond(index: u32) -> usize {
-    index as usize - GOLDEN.len()
+/// A golden run of some world.
+enum Run {
+    Cpu(usize),
+    Wan(usize),
+    Services(usize),
+}
+
+/// Runs are numbered through the worlds, in this order.
+fn run(index: u32) -> Run {
+    let index = index as usize;
+    let (wan, services) = (GOLDEN.len(), GOLDEN.len() + WAN.len());
+    match index {
+        _ if index < wan => Run::Cpu(index),
+        _ if index < services => Run::Wan(index - wan),
+        _ => Run::Services(index - services),
+    }
 }
 
 fn name(index: u32) -> &'static str {
-    GOLDEN.get(index as usize).map_or_else(|| WAN[beyond(index)].0, |golden| golden.name)
+    match run(index) {
+        Run::Cpu(one) => GOLDEN[one].name,
+        Run::Wan(one) => WAN[one].0,
+        Run::Services(one) => SERVICES[one].0,
+    }
 }
 
 /// How many golden runs there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_count() -> u32 {
-    (GOLDEN.len() + WAN.len()) as u32
+    (GOLDEN.len() + WAN.len() + SERVICES.len()) as u32
 }
 
 /// Where the name of run `index` lies in memory, as UTF-8.
@@ -42,17 +62,19 @@ pub extern "C" fn golden_name_bytes(index: u32) -> u32 {
 /// The digest written down for run `index`.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_digest(index: u32) -> u64 {
-    GOLDEN.get(index as usize).map_or_else(|| WAN[beyond(index)].1, |golden| golden.digest)
+    match run(index) {
+        Run::Cpu(one) => GOLDEN[one].digest,
+        Run::Wan(one) => WAN[one].1,
+        Run::Services(one) => SERVICES[one].1,
+    }
 }
 
 /// Makes run `index` and returns the digest found.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_run(index: u32) -> u64 {
-    match GOLDEN.get(index as usize) {
-        Some(golden) => golden.run(),
-        None => {
-            let setup = wan::setup(beyond(index) as u32);
-            wan::echo(&setup, &mut Heap4::new()).0.trail.digest()
-        }
+    match run(index) {
+        Run::Cpu(one) => GOLDEN[one].run(),
+        Run::Wan(one) => wan::echo(&wan::setup(one as u32), &mut Heap4::new()).0.trail.digest(),
+        Run::Services(one) => services::digest(&SERVICES[one]),
     }
 }

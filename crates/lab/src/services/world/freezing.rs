@@ -1,0 +1,180 @@
+//! Freezing groups: when it takes hold, what holds whom, when it lets go.
+
+use super::super::replica::{Hold, Parcel};
+use super::super::report::Observer;
+use super::{Doing, Mark, Plan, World, entry};
+use crate::pending::{Class, Pending};
+use cavy_core::family::probe::{Controller, Epoch, Group, Input, Set};
+use cavy_core::{Instant, Span};
+
+impl<C, P, O> World<'_, C, P, O>
+where
+    C: Controller,
+    P: Pending,
+    O: Observer<C::Finding>,
+{
+    /// A controller wants a set to stand.
+    pub(super) fn freeze(&mut self, controller: u32, set: Set, epoch: Epoch, lease: Span) {
+        for place in 0..self.controllers[controller as usize].members(set).len() {
+            let group = self.controllers[controller as usize].members(set)[place].0;
+            if group as usize >= self.replicas.len() {
+                continue;
+            }
+            let now = self.now;
+            let holds = &mut self.replicas[group as usize].holds;
+            if let Some(hold) = holds.iter_mut().find(|hold| hold.controller == controller) {
+                hold.epoch = epoch;
+                hold.leaves = Instant::NEVER;
+                if hold.landed {
+                    let input = Input::Frozen { group: Group(group), epoch, at: now };
+                    self.mail.push_back((controller, input));
+                } else {
+                    let at = hold.lands;
+                    self.plan(at, Plan::Land(group, controller, epoch));
+                }
+                continue;
+            }
+            let latency = self.stop_latency(group);
+            let lands = now + latency;
+            let hold = Hold { controller, epoch, lands, leaves: Instant::NEVER, landed: false };
+            self.replicas[group as usize].holds.push(hold);
+            if latency.is_zero() {
+                self.freeze_lands(group, controller, epoch);
+            } else {
+                self.plan(lands, Plan::Land(group, controller, epoch));
+            }
+        }
+        self.plan(self.now + lease, Plan::Lease(controller, set, epoch));
+    }
+
+    fn stop_latency(&mut self, group: u32) -> Span {
+        let faults = &mut self.faults;
+        let base = self.stop_time.as_ref().map_or(Span::ZERO, |law| law.at(|| faults.bits()));
+        let threads = u64::from(self.replicas[group as usize].threads_used);
+        base + self.setup.faults.stop_per_thread * threads
+    }
+
+    fn hold(&mut self, group: u32, controller: u32, epoch: Epoch) -> Option<&mut Hold> {
+        let holds = &mut self.replicas[group as usize].holds;
+        holds.iter_mut().find(|hold| hold.controller == controller && hold.epoch == epoch)
+    }
+
+    pub(super) fn freeze_lands(&mut self, group: u32, controller: u32, epoch: Epoch) {
+        let now = self.now;
+        let Some(hold) = self.hold(group, controller, epoch) else { return };
+        if hold.landed {
+            return;
+        }
+        hold.landed = true;
+        self.mail.push_back((controller, Input::Frozen { group: Group(group), epoch, at: now }));
+        if self.replicas[group as usize].frozen {
+            return;
+        }
+        self.fold(Mark::Stopped, u64::from(group));
+        self.settle(group);
+        let one = &mut self.replicas[group as usize];
+        one.frozen = true;
+        one.frozen_since = now;
+        one.stops += 1;
+        if !one.throttled {
+            self.stop(group);
+        }
+    }
+
+    /// A controller wants those of a set to go on that stand because of `epoch`.
+    pub(super) fn thaw(&mut self, controller: u32, set: Set, epoch: Epoch) {
+        for place in 0..self.controllers[controller as usize].members(set).len() {
+            let group = self.controllers[controller as usize].members(set)[place].0;
+            if group as usize >= self.replicas.len() {
+                continue;
+            }
+            let now = self.now;
+            let faults = &mut self.faults;
+            let go = self.go_time.as_ref().map_or(Span::ZERO, |law| law.at(|| faults.bits()));
+            let Some(hold) = self.hold(group, controller, epoch) else { continue };
+            if hold.leaves != Instant::NEVER {
+                continue;
+            }
+            let leaves = now + go;
+            if !hold.landed && leaves <= hold.lands {
+                // The wish to go on overtakes the wish to stop: the group never stands.
+                self.replicas[group as usize].holds.retain(|hold| hold.controller != controller);
+                let group = Group(group);
+                self.mail.push_back((controller, Input::Frozen { group, epoch, at: leaves }));
+                self.mail.push_back((controller, Input::Thawed { group, epoch, at: leaves }));
+                continue;
+            }
+            hold.leaves = leaves.max(hold.lands);
+            let at = hold.leaves;
+            if at == now && hold.landed {
+                self.freeze_leaves(group, controller, epoch);
+            } else {
+                self.plan(at, Plan::Leave(group, controller, epoch));
+            }
+        }
+    }
+
+    pub(super) fn freeze_leaves(&mut self, group: u32, controller: u32, epoch: Epoch) {
+        let now = self.now;
+        let Some(hold) = self.hold(group, controller, epoch) else { return };
+        if hold.leaves != now {
+            return;
+        }
+        if !hold.landed {
+            self.freeze_lands(group, controller, epoch);
+        }
+        let one = &mut self.replicas[group as usize];
+        one.holds.retain(|hold| hold.controller != controller);
+        self.mail.push_back((controller, Input::Thawed { group: Group(group), epoch, at: now }));
+        if !one.frozen || one.holds.iter().any(|hold| hold.landed) {
+            return;
+        }
+        self.settle(group);
+        self.fold(Mark::Continued, u64::from(group));
+        let one = &mut self.replicas[group as usize];
+        one.frozen = false;
+        one.stood += now.since(one.frozen_since);
+        if !one.throttled {
+            self.goes_on(group);
+        }
+        // Waits in virtual time are the group's own clock, whatever its quota.
+        let mut postponed = core::mem::take(&mut self.replicas[group as usize].postponed);
+        let stood = self.replicas[group as usize].stood;
+        for visit in postponed.drain(..) {
+            let it = &mut self.visits[visit as usize];
+            debug_assert_eq!(it.doing, Doing::Waiting);
+            it.due = Instant::from_ns(it.left.as_ns()) + stood;
+            let due = it.due;
+            self.push(due, Class::Completion, visit, entry::STEP);
+        }
+        self.replicas[group as usize].postponed = postponed;
+        self.resume_newcomers(group);
+    }
+
+    /// A group that stands no more: its threads have cores, and what came for it is taken up.
+    pub(super) fn goes_on(&mut self, group: u32) {
+        self.settle(group);
+        self.go_again(group);
+        while let Some(parcel) = self.replicas[group as usize].inbox.pop_front() {
+            let parcel: Parcel = parcel;
+            self.take_up(group, parcel);
+        }
+    }
+
+    pub(super) fn lease_ends(&mut self, controller: u32, set: Set, epoch: Epoch) {
+        let now = self.now;
+        for place in 0..self.controllers[controller as usize].members(set).len() {
+            let group = self.controllers[controller as usize].members(set)[place].0;
+            if group as usize >= self.replicas.len() {
+                continue;
+            }
+            let Some(hold) = self.hold(group, controller, epoch) else { continue };
+            if hold.leaves <= now {
+                continue;
+            }
+            hold.leaves = now;
+            self.replicas[group as usize].leases_ended += 1;
+            self.freeze_leaves(group, controller, epoch);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! The world of services: closed forms, steps, freezing and its faults, one seed one run.
+
+#[path = "services/closed_forms.rs"]
+mod closed_forms;
+#[path = "services/freezing.rs"]
+mod freezing;
+#[path = "services/stage.rs"]
+mod stage;
+#[path = "services/steps.rs"]
+mod steps;
+
+#[path = "../../../tests/wasm/services.rs"]
+mod golden;
+
+#[test]
+fn golden_digests() {
+    for golden in &golden::SERVICES {
+        let found = golden::digest(golden);
+        println!("{}: 0x{found:016X}", golden.0);
+        assert_eq!(found, golden.1, "{}: found 0x{found:016X}", golden.0);
+    }
+}
