@@ -55,6 +55,7 @@ tidy: ## the repository's tests of itself
 WASM = -p cavy-core \
   -p cavy-coords \
   -p cavy-homa \
+  -p cavy-txn \
   -p cavy-sched \
   -p cavy-workload
 wasm: ## what must build for wasm32, if that target is installed

@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sched", &["core"]),
     ("homa", &["core"]),
     ("coords", &["core"]),
+    ("txn", &["core"]),
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
     ("report", &[]),
@@ -26,11 +27,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Protocol rooms, whose tests know no world either.
-const PROTOCOLS: &[&str] = &["sched", "homa", "coords"];
+const PROTOCOLS: &[&str] = &["sched", "homa", "coords", "txn"];
 /// Worlds.
 const WORLDS: [&str; 2] = ["lab", "live"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
-const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "workload"];
+const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "txn", "workload"];
 
 fn manifest(room: &str) -> Table {
     let file = root().join("crates").join(room).join("Cargo.toml");
