@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("homa", &["core"]),
     ("coords", &["core"]),
     ("txn", &["core"]),
+    ("whatif", &["core"]),
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
     ("report", &[]),
@@ -27,11 +28,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Protocol rooms, whose tests know no world either.
-const PROTOCOLS: &[&str] = &["sched", "homa", "coords", "txn"];
+const PROTOCOLS: &[&str] = &["sched", "homa", "coords", "txn", "whatif"];
 /// Worlds.
 const WORLDS: [&str; 2] = ["lab", "live"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
-const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "txn", "workload"];
+const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "txn", "whatif", "workload"];
 
 fn manifest(room: &str) -> Table {
     let file = root().join("crates").join(room).join("Cargo.toml");

@@ -8,6 +8,8 @@ mod freezing;
 mod stage;
 #[path = "services/steps.rs"]
 mod steps;
+#[path = "services/whatif.rs"]
+mod whatif;
 
 #[path = "../../../tests/wasm/services.rs"]
 mod golden;
