@@ -11,7 +11,7 @@
 use crate::poker::{Poker, SELF};
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::probe::{Controller, Effect, Group, Input, Set, Timer};
+use cavy_core::family::probe::{Controller, Effect, Epoch, Group, Input, Set, Timer};
 use cavy_core::{Cx, Machine, Span};
 
 /// What services tell each other.
@@ -129,7 +129,10 @@ impl Published {
     }
 
     /// The service goes on: what waited for its lock comes now.
-    fn caught_up(&mut self, cx: &mut PublishedCx<'_>) {
+    fn thawed(&mut self, epoch: Epoch, cx: &mut PublishedCx<'_>) {
+        if !self.poker.thawed(epoch) {
+            return;
+        }
         let phase = core::mem::take(&mut self.unheard);
         self.begin(phase, cx);
         while self.blocked > 0 && !self.poker.stopping() {
@@ -174,11 +177,7 @@ impl Machine for Published {
                     self.begin(phase, cx);
                 }
             }
-            Input::Thawed { epoch, .. } => {
-                if self.poker.thawed(epoch) {
-                    self.caught_up(cx);
-                }
-            }
+            Input::Thawed { epoch, .. } => self.thawed(epoch, cx),
             Input::Abort => {
                 self.aborted = true;
                 self.poker.abort(cx);

@@ -1,7 +1,7 @@
 //! Pauses that nobody coordinates: the predecessor of Slowpoke, and pauses at every request ([slowpoke B5, B6]).
 
 use crate::poker::{Poker, SELF};
-use cavy_core::family::probe::{Controller, Effect, Group, Input, Set, Timer};
+use cavy_core::family::probe::{Controller, Effect, Epoch, Group, Input, Set, Timer};
 use cavy_core::{Cx, Machine, Span};
 
 /// A service that stops itself whenever its requests have cost more than a threshold.
@@ -38,6 +38,17 @@ impl Uncoordinated {
             self.poker.pause(owed, cx);
         }
     }
+
+    /// The service goes on: requests that waited for the lock are counted now.
+    fn thawed(&mut self, epoch: Epoch, cx: &mut UncoordinatedCx<'_>) {
+        if !self.poker.thawed(epoch) {
+            return;
+        }
+        while self.blocked > 0 && !self.poker.stopping() {
+            self.blocked -= 1;
+            self.request(cx);
+        }
+    }
 }
 
 impl Machine for Uncoordinated {
@@ -63,14 +74,7 @@ impl Machine for Uncoordinated {
                     self.request(cx);
                 }
             }
-            Input::Thawed { epoch, .. } => {
-                if self.poker.thawed(epoch) {
-                    while self.blocked > 0 && !self.poker.stopping() {
-                        self.blocked -= 1;
-                        self.request(cx);
-                    }
-                }
-            }
+            Input::Thawed { epoch, .. } => self.thawed(epoch, cx),
             Input::Abort => {
                 self.aborted = true;
                 self.poker.abort(cx);
