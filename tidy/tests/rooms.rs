@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("live", &["core", "homa", "sched", "workload"]),
     ("study", &["core", "lab", "report"]),
-    ("kinds", &["core", "homa", "lab", "report", "sched", "study", "workload"]),
+    ("kinds", &["core", "homa", "lab", "report", "sched", "study", "whatif", "workload"]),
     ("sources", &["homa", "kinds", "lab", "report", "study", "workload"]),
     ("cli", &["kinds", "report", "sources", "study"]),
     (

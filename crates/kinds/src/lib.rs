@@ -16,10 +16,15 @@ pub mod csv;
 pub mod network;
 
 pub mod server;
+pub mod services;
 
 use cavy_study::kind::{Kind, Of};
 
 /// All kinds, in the order in which they are listed.
 pub fn all() -> Vec<Box<dyn Kind>> {
-    vec![Box::new(Of::<server::ServerPlan>::new()), Box::new(Of::<network::NetworkPlan>::new())]
+    vec![
+        Box::new(Of::<server::ServerPlan>::new()),
+        Box::new(Of::<network::NetworkPlan>::new()),
+        Box::new(Of::<services::ServicesPlan>::new()),
+    ]
 }

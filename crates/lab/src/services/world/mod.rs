@@ -36,6 +36,8 @@ pub struct Setup<'a> {
     pub wiring: Wiring,
     /// Controllers that die, with their times: they are told nothing more and do nothing more.
     pub deaths: Vec<(u32, Instant)>,
+    /// Note what groups have used after so many requests of clients, 0 for never: the end of a warm-up.
+    pub mark_after: u64,
     /// Shuffle the order of simultaneous events of one class by this seed.
     pub shuffle_ties: Option<u64>,
     /// Call the controllers' own checks after each step.
@@ -53,6 +55,7 @@ impl<'a> Setup<'a> {
             faults: Faults::default(),
             wiring: Wiring::default(),
             deaths: Vec::new(),
+            mark_after: 0,
             shuffle_ties: None,
             check: false,
         }
@@ -328,6 +331,7 @@ struct World<'a, C: Controller, P, O> {
     begun: u64,
     steps: u64,
     trail: Trail,
+    marked: Vec<Used>,
     over: Option<Ended>,
 }
 
@@ -435,6 +439,7 @@ where
             begun: 0,
             steps: 0,
             trail: Trail::new(),
+            marked: Vec::new(),
             over: None,
             setup,
             controllers,
@@ -574,21 +579,22 @@ where
     }
 
     fn outcome(&mut self) -> Outcome {
-        let now = self.now;
-        for processor in &mut self.processors {
-            processor.advance(now);
-        }
-        let groups = (0..self.replicas.len() as u32).map(|group| self.used(group)).collect();
+        let groups = self.all_used();
         Outcome {
             ended: self.over.unwrap_or(Ended::Time),
-            at: now,
+            at: self.now,
             completed: self.completed,
             failed: self.failed,
             visits: self.begun,
             steps: self.steps,
             groups,
+            marked: core::mem::take(&mut self.marked),
             trail: self.trail.clone(),
         }
+    }
+
+    pub(super) fn all_used(&mut self) -> Vec<Used> {
+        (0..self.replicas.len() as u32).map(|group| self.used(group)).collect()
     }
 
     fn used(&mut self, group: u32) -> Used {

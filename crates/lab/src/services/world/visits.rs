@@ -683,6 +683,9 @@ where
                 self.mail.push_back((edge, Input::Completed { requests: 1 }));
             }
         }
+        if self.completed + self.failed == self.setup.mark_after {
+            self.marked = self.all_used();
+        }
         let flow = self.observer.done(&done);
         self.note(flow);
         if self.crowds[crowd as usize].gap.is_some() {

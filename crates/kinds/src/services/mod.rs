@@ -1,0 +1,13 @@
+//! Services that call each other, a change to one of them, and methods that predict what it gives.
+
+mod change;
+mod draw;
+mod graph;
+mod plan;
+mod result;
+mod run;
+mod scenario;
+mod subject;
+
+pub use plan::*;
+pub use result::{Predicted, ServicesExperiment, ServicesResult};

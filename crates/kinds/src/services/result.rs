@@ -1,0 +1,52 @@
+//! What a point of a plan for services came to.
+
+use super::plan::ServicesPlan;
+use cavy_study::experiment::Experiment;
+use cavy_study::outcome::{Estimate, Outcome};
+use serde::{Deserialize, Serialize};
+
+/// A plan for services that was run.
+pub type ServicesExperiment = Experiment<ServicesPlan>;
+/// One point of it.
+pub type ServicesResult = Outcome<Predicted>;
+
+/// What a method predicted, and what was then true.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// Throughput of the unchanged system, requests a second.
+    pub unchanged_per_s: Estimate,
+    /// Throughput of the changed system: the truth.
+    pub truth_per_s: Estimate,
+    /// What the method says of it; `None` when it says nothing.
+    pub predicted_per_s: Option<Estimate>,
+    /// Predicted over true, less 1, in percent.
+    pub error_percent: Option<Estimate>,
+    /// True over unchanged, less 1, in percent.
+    pub gain_percent: Estimate,
+    /// Predicted over unchanged, less 1, in percent.
+    pub predicted_gain_percent: Option<Estimate>,
+    /// Throughput of the slowed system on the wall, where one was run.
+    pub slowed_per_s: Option<Estimate>,
+    /// Share of time for which all others stood, where they did.
+    pub paused_ratio: Option<f64>,
+    /// Mean length of a pause, milliseconds.
+    pub pause_ms: Option<f64>,
+    /// Median latency of the changed system, milliseconds; a sample of the first replication.
+    pub truth_p50_ms: Option<f64>,
+    /// 99th percentile, where 100 samples lie beyond it.
+    pub truth_p99_ms: Option<f64>,
+    /// 99.9th percentile, where 100 samples lie beyond it.
+    pub truth_p999_ms: Option<f64>,
+    /// The same as predicted, by methods that freeze clients as well.
+    pub predicted_p50_ms: Option<f64>,
+    /// 99th percentile as predicted.
+    pub predicted_p99_ms: Option<f64>,
+    /// 99.9th percentile as predicted.
+    pub predicted_p999_ms: Option<f64>,
+    /// The busiest service of the unchanged system, and how busy it is.
+    pub bottleneck: String,
+    /// The busiest service of the changed system: what to look at next.
+    pub next_bottleneck: String,
+    /// Reasons to doubt the prediction.
+    pub doubts: Vec<String>,
+}

@@ -1,0 +1,745 @@
+//! Running one replication: the unchanged system, the changed one, and what the method needs; and what replications
+//! say together.
+
+use super::change::{Change, What, cpu_ns, slower};
+use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
+use super::result::Predicted;
+use super::scenario::{Scenario, us};
+use cavy_core::family::probe::{Controller, Group};
+use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::pending::{Heap4, Wheel};
+use cavy_lab::services::{
+    Alone, Arriving, Done, Ended, Law, Network, Observer, Outcome, Place, Setup, Step, run,
+};
+use cavy_lab::statistics::histogram::Histogram;
+use cavy_lab::statistics::quantile::{BEYOND_MIN, beyond};
+use cavy_lab::theory::closed::{self, Station};
+use cavy_lab::trail::Trail;
+use cavy_study::outcome::{Estimate, Standing};
+use cavy_study::plan::PlanError;
+use cavy_study::point::{Manner, Queue, RunError};
+use cavy_study::subject::Summed;
+use cavy_whatif::governor::Doubts;
+use cavy_whatif::{
+    Busy, Change as Debt, Config, Governor, Limits, Published, Reading, Target, Uncoordinated,
+    Windows, published,
+};
+use core::ops::ControlFlow;
+
+/// What one replication came to.
+pub struct Replication {
+    trail: Trail,
+    unchanged: Measured,
+    truth: Measured,
+    predicted_per_s: Option<f64>,
+    slowed: Option<Slowed>,
+    doubts: Vec<String>,
+    work: u64,
+}
+
+/// One system, run for some requests.
+struct Measured {
+    per_s: f64,
+    latency: Histogram,
+    /// Share of each service's cores that was busy.
+    busy: Vec<f64>,
+    /// CPU time of each service for a request, in nanoseconds.
+    cpu_ns: Vec<f64>,
+    trail: Trail,
+    requests: u64,
+    failed: u64,
+    ended: Ended,
+}
+
+/// A slowed system.
+struct Slowed {
+    per_s: f64,
+    paused_ratio: f64,
+    pause_ms: f64,
+    latency: Option<Histogram>,
+}
+
+/// Counts requests from the end of the warm-up on, and ends the run.
+struct Counter<'a, F> {
+    warmup: u64,
+    requests: u64,
+    seen: u64,
+    counted: u64,
+    failed: u64,
+    from: Instant,
+    to: Instant,
+    latency: Histogram,
+    finding: Option<&'a mut dyn FnMut(&F)>,
+    /// Ends with the first finding, and not by requests.
+    by_finding: bool,
+    in_virtual_time: bool,
+}
+
+impl<F> Counter<'_, F> {
+    fn new(warmup: u64, requests: u64) -> Self {
+        Counter {
+            warmup,
+            requests,
+            seen: 0,
+            counted: 0,
+            failed: 0,
+            from: Instant::ZERO,
+            to: Instant::ZERO,
+            latency: Histogram::new(),
+            finding: None,
+            by_finding: false,
+            in_virtual_time: false,
+        }
+    }
+
+    fn per_s(&self) -> f64 {
+        self.counted as f64 * 1e9 / self.to.since(self.from).as_ns().max(1) as f64
+    }
+}
+
+impl<F> Observer<F> for Counter<'_, F> {
+    fn done(&mut self, done: &Done) -> ControlFlow<()> {
+        self.seen += 1;
+        if self.seen <= self.warmup {
+            self.from = done.at;
+            return ControlFlow::Continue(());
+        }
+        if done.failed {
+            self.failed += 1;
+        } else {
+            self.counted += 1;
+            let latency = if self.in_virtual_time { done.latency_virtual } else { done.latency };
+            self.latency.record(latency.as_ns());
+        }
+        self.to = done.at;
+        let enough = !self.by_finding && self.seen >= self.warmup + self.requests;
+        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn concluded(&mut self, _: usize, _: Instant, finding: &F) -> ControlFlow<()> {
+        if let Some(tell) = &mut self.finding {
+            tell(finding);
+        }
+        if self.by_finding { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Simulated time at most.
+const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
+
+fn go<C: Controller>(
+    setup: &Setup<'_>,
+    controllers: &mut [C],
+    observer: &mut impl Observer<C::Finding>,
+    manner: &Manner,
+) -> Result<Outcome, RunError> {
+    let mut setup = setup.clone();
+    setup.shuffle_ties = manner.shuffle_ties;
+    let outcome = if manner.queue == Some(Queue::Wheel) {
+        run(&setup, controllers, &mut Wheel::new(), observer)
+    } else {
+        run(&setup, controllers, &mut Heap4::new(), observer)
+    };
+    outcome.map_err(|error| RunError::Plan(PlanError::text(error.to_string())))
+}
+
+/// Runs a system alone.
+fn measure(
+    scenario: &Scenario,
+    network: &Network,
+    seed: u64,
+    manner: &Manner,
+) -> Result<Measured, RunError> {
+    let mut setup = Setup::new(network, seed, UNTIL);
+    setup.mark_after = scenario.warmup;
+    let mut counter = Counter::new(scenario.warmup, scenario.requests);
+    let outcome = go::<Alone>(&setup, &mut [], &mut counter, manner)?;
+    Ok(measured(network, &outcome, &counter))
+}
+
+fn measured<F>(network: &Network, outcome: &Outcome, counter: &Counter<'_, F>) -> Measured {
+    let elapsed_ns = counter.to.since(counter.from).as_ns().max(1) as f64;
+    // From the end of the warm-up on: what is under way then is about what is under way at the end.
+    let of_service = |service: usize| -> f64 {
+        let groups = network.groups_of(service).map(|group| {
+            let before = outcome.marked.get(group as usize).copied().unwrap_or_default();
+            let used = outcome.groups[group as usize].usage.cpu;
+            used.saturating_sub(before.usage.cpu).as_ns() as f64
+        });
+        groups.sum()
+    };
+    let services = 0..network.services.len();
+    let completed = (counter.counted + counter.failed).max(1) as f64;
+    Measured {
+        per_s: counter.per_s(),
+        latency: counter.latency.clone(),
+        busy: services
+            .clone()
+            .map(|service| of_service(service) / (elapsed_ns * servers(network, service)))
+            .collect(),
+        cpu_ns: services.map(|service| of_service(service) / completed).collect(),
+        trail: outcome.trail.clone(),
+        requests: outcome.completed + outcome.failed,
+        failed: counter.failed,
+        ended: outcome.ended,
+    }
+}
+
+/// Cores of all replicas; of a service on a host, those of the host.
+fn servers(network: &Network, service: usize) -> f64 {
+    let one = &network.services[service];
+    match one.place {
+        Place::Own(host) => f64::from(host.cores) * f64::from(one.replicas),
+        Place::On(host) => f64::from(network.hosts[host].cores),
+    }
+}
+
+/// A factor of all CPU times of one deployment.
+fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
+    if cv == 0.0 {
+        return network.clone();
+    }
+    // A normal number by adding twelve uniform ones, which is exact enough for a few percent of spread.
+    let mut stream = Stream::keyed(seed, node, Purpose::Labels);
+    let normal: f64 = (0..12).map(|_| stream.unit()).sum::<f64>() - 6.0;
+    slower(network, (1.0 + cv * normal).max(0.1))
+}
+
+const TRUTH: u32 = 1;
+const SLOWED: u32 = 2;
+
+/// Runs one replication.
+pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
+    let unchanged = measure(scenario, &scenario.network, seed, manner)?;
+    let changed = deployment(&scenario.changed, seed, TRUTH, scenario.truth_cv);
+    let truth = measure(scenario, &changed, seed, manner)?;
+    let mut all = Prediction::default();
+    predict(scenario, &unchanged, seed, manner, &mut all)?;
+    let mut trail = unchanged.trail.clone();
+    for other in [Some(&truth.trail), all.trail.as_ref()].into_iter().flatten() {
+        trail.fold(Instant::ZERO, other.digest());
+    }
+    let mut doubts = all.doubts;
+    for (what, one) in [("the unchanged system", &unchanged), ("the changed system", &truth)] {
+        if one.ended != Ended::Enough {
+            doubts.push(format!("{what} came to a stop: {:?}", one.ended));
+        }
+        if one.failed > 0 {
+            doubts.push(format!("{what} failed {} requests", one.failed));
+        }
+    }
+    Ok(Replication {
+        trail,
+        work: unchanged.requests + truth.requests + all.requests,
+        unchanged,
+        truth,
+        predicted_per_s: all.per_s,
+        slowed: all.slowed,
+        doubts,
+    })
+}
+
+#[derive(Default)]
+struct Prediction {
+    per_s: Option<f64>,
+    slowed: Option<Slowed>,
+    doubts: Vec<String>,
+    trail: Option<Trail>,
+    requests: u64,
+}
+
+fn predict(
+    scenario: &Scenario,
+    unchanged: &Measured,
+    seed: u64,
+    manner: &Manner,
+    all: &mut Prediction,
+) -> Result<(), RunError> {
+    match &scenario.method {
+        MethodPlan::NoChange(_) => all.per_s = Some(unchanged.per_s),
+        MethodPlan::Utilisation(own) => {
+            let costs = match own.times {
+                TimesPlan::Costs => (own.visit_us * 1e3, own.call_us * 1e3),
+                _ => (0.0, 0.0),
+            };
+            let limit = match scenario.network.clients[0].arriving {
+                Arriving::Open { ref gap } => 1e9 / gap.mean_ns(),
+                Arriving::Closed { .. } => f64::INFINITY,
+            };
+            all.per_s = Some(utilisation(scenario, unchanged, own.times, costs).min(limit));
+        }
+        MethodPlan::Mva(own) => {
+            let stations =
+                stations_of(&scenario.changed, &changed_cpu(scenario, &unchanged.cpu_ns));
+            let population = scenario.population.unwrap_or(1);
+            let think = think_ns(&scenario.network);
+            let per_ns = match own.form {
+                FormPlan::Exact => closed::exact(&stations, population, think),
+                FormPlan::Seidmann => closed::seidmann(&stations, population, think).throughput,
+                FormPlan::BardSchweitzer => {
+                    closed::bard_schweitzer(&stations, population, think).throughput
+                }
+            };
+            all.per_s = Some(per_ns * 1e9);
+        }
+        MethodPlan::Sleep(_) => {
+            let delays = delays(scenario, true);
+            let mut network = deployment(&scenario.network, seed, SLOWED, scenario.slowed_cv);
+            for (service, delay) in network.services.iter_mut().zip(&delays) {
+                if !delay.is_zero() {
+                    for one in &mut service.endpoints {
+                        let ns = delay.as_ns();
+                        one.steps.insert(0, Step::Wait(Law::Constant { ns }));
+                    }
+                }
+            }
+            let slowed = measure(scenario, &network, seed, manner)?;
+            formula(scenario, slowed.per_s, 0.0, 0.0, all);
+            (all.trail, all.requests) = (Some(slowed.trail), slowed.requests);
+        }
+        MethodPlan::Uncoordinated(own) => {
+            let delays = delays(scenario, true);
+            let make = |group: u32, service: Option<usize>| {
+                let changed = scenario.changes.iter().any(|one| Some(one.service) == service);
+                let delay = service.filter(|_| !changed).map_or(Span::ZERO, |one| delays[one]);
+                // A target owes nothing; neither do clients.
+                Uncoordinated::new(Group(group), delay, us(own.threshold_us))
+            };
+            each_service(scenario, seed, manner, make, false, all)?;
+        }
+        MethodPlan::Slowpoke(own) => {
+            let delays = delays(scenario, own.exact);
+            let groups = scenario.network.groups() as usize;
+            let make = |group: u32, service: Option<usize>| {
+                let target = scenario.changes.iter().any(|one| Some(one.service) == service);
+                let delay = service.map_or(Span::ZERO, |one| delays[one]);
+                Published::new(Group(group), target, delay, own.batch, groups)
+            };
+            each_service(scenario, seed, manner, make, !own.exact, all)?;
+        }
+        MethodPlan::Governor(own) => govern(scenario, own, unchanged, seed, manner, all)?,
+    }
+    Ok(())
+}
+
+/// Mean time that a visit of the changed service saves, over its endpoints as they are visited.
+fn saved_ns(scenario: &Scenario, change: &Change) -> f64 {
+    let saved = change.saved_ns(&scenario.network);
+    let by_endpoint = scenario.network.demands().map_or(Vec::new(), |all| {
+        all.into_iter().nth(change.service).map_or(Vec::new(), |one| one.by_endpoint)
+    });
+    let visits: f64 = by_endpoint.iter().sum();
+    saved.iter().zip(&by_endpoint).map(|(ns, times)| ns * times).sum::<f64>() / visits.max(1e-12)
+}
+
+/// Servers of what bounds a changed service: one for a lock.
+fn parallel(scenario: &Scenario, change: &Change) -> u32 {
+    match change.lock {
+        Some(_) => 1,
+        None => servers(&scenario.network, change.service) as u32,
+    }
+}
+
+/// Pause of each service for each of its requests, by the rule of the source.
+fn delays(scenario: &Scenario, exact: bool) -> Vec<Span> {
+    let change = &scenario.changes[0];
+    let cores = u32::from(scenario.network.cores(change.service));
+    let cores = if change.lock.is_some() { 1 } else { cores };
+    let replicas = f64::from(scenario.network.services[change.service].replicas);
+    let of_target = scenario.visits[change.service] / replicas;
+    let saved_us = saved_ns(scenario, change) / 1e3;
+    let delay = |service: usize| {
+        if service == change.service {
+            return Span::ZERO;
+        }
+        let own = u32::from(scenario.network.cores(service));
+        let visits =
+            scenario.visits[service] / f64::from(scenario.network.services[service].replicas);
+        published::delay(saved_us.max(0.0), of_target, cores, visits, own, exact)
+    };
+    (0..scenario.visits.len()).map(delay).collect()
+}
+
+/// 1/X = 1/X_slow - C, with C of the first change ([slowpoke 2.1]).
+fn formula(
+    scenario: &Scenario,
+    slowed_per_s: f64,
+    paused_ratio: f64,
+    pause_ms: f64,
+    all: &mut Prediction,
+) {
+    let change = &scenario.changes[0];
+    let servers = f64::from(parallel(scenario, change));
+    let pause_us = saved_ns(scenario, change) / 1e3 * scenario.visits[change.service] / servers;
+    all.per_s = published::predict(slowed_per_s, pause_us);
+    if all.per_s.is_none() {
+        all.doubts.push("the slowed system was faster than its pauses allow".to_string());
+    }
+    if scenario.changes.len() > 1 {
+        all.doubts.push("only the first change is predicted by this method".to_string());
+    }
+    all.slowed = Some(Slowed { per_s: slowed_per_s, paused_ratio, pause_ms, latency: None });
+}
+
+/// Runs a system with a controller in each replica.
+fn each_service<C: Controller>(
+    scenario: &Scenario,
+    seed: u64,
+    manner: &Manner,
+    make: impl Fn(u32, Option<usize>) -> C,
+    virtual_addresses: bool,
+    all: &mut Prediction,
+) -> Result<(), RunError> {
+    let network = deployment(&scenario.network, seed, SLOWED, scenario.slowed_cv);
+    let replicas = network.groups() - network.clients.len() as u32;
+    let service_of = |group: u32| {
+        (0..network.services.len()).find(|&service| network.groups_of(service).contains(&group))
+    };
+    let mut controllers: Vec<C> =
+        (0..replicas).map(|group| make(group, service_of(group))).collect();
+    let mut setup = Setup::new(&network, seed, UNTIL);
+    setup.wiring.hears = (0..replicas).map(Some).collect();
+    setup.wiring.virtual_addresses = virtual_addresses;
+    setup.faults = scenario.faults.clone();
+    let mut counter = Counter::new(scenario.warmup, scenario.requests);
+    let outcome = go(&setup, &mut controllers, &mut counter, manner)?;
+    if outcome.ended != Ended::Enough {
+        all.doubts.push(format!("the slowed system came to a stop: {:?}", outcome.ended));
+        return Ok(());
+    }
+    // The most that any service stood, as a measure of what all of them did.
+    let frozen = outcome.groups.iter().max_by_key(|one| one.frozen).copied().unwrap_or_default();
+    let elapsed_ns = outcome.at.as_ns().max(1) as f64;
+    let pause_ms = frozen.frozen.as_ns() as f64 / 1e6 / frozen.stops.max(1) as f64;
+    let paused = frozen.frozen.as_ns() as f64 / elapsed_ns;
+    formula(scenario, counter.per_s(), paused, pause_ms, all);
+    all.trail = Some(outcome.trail);
+    all.requests = outcome.completed + outcome.failed;
+    Ok(())
+}
+
+/// Runs a system under a Governor.
+fn govern(
+    scenario: &Scenario,
+    own: &GovernorPlan,
+    unchanged: &Measured,
+    seed: u64,
+    manner: &Manner,
+    all: &mut Prediction,
+) -> Result<(), RunError> {
+    let network = deployment(&scenario.network, seed, SLOWED, scenario.slowed_cv);
+    let mut targets = Vec::new();
+    for change in &scenario.changes {
+        let parallel = own.parallel.unwrap_or_else(|| parallel(scenario, change));
+        let saved = change.saved_ns(&scenario.network);
+        let service = &scenario.network.services[change.service];
+        // What a visit takes in all, as CPU accounting sees it.
+        let whole = unchanged.cpu_ns[change.service] / scenario.visits[change.service].max(1e-12);
+        let share = (saved_ns(scenario, change) / whole.max(1.0)).min(0.999);
+        let debt = match own.mode {
+            ModePlan::Count => Debt::Count {
+                saved_ns: saved.iter().map(|ns| ns.round() as i64).collect(),
+                parallel,
+            },
+            ModePlan::Clock => Debt::Clock { share, parallel, busy: Busy::Cpu },
+            ModePlan::Busy => Debt::Clock { share, parallel, busy: Busy::Wall },
+            ModePlan::Delivered if share < 0.0 => {
+                all.doubts.push("delivered mode predicts no slower services".to_string());
+                return Ok(());
+            }
+            ModePlan::Delivered => {
+                let most = service.threads.unwrap_or(parallel).min(parallel).max(1);
+                Debt::Delivered { share, parallel: most }
+            }
+        };
+        let groups = network.groups_of(change.service).map(Group).collect();
+        targets.push(Target { groups, change: debt });
+    }
+    let taken = |group: &Group| targets.iter().any(|one| one.groups.contains(group));
+    let clients = network.group_of_clients(0);
+    let rest = (0..network.groups()).map(Group).filter(|group| !taken(group));
+    let rest = rest.filter(|group| own.freezes_clients || group.0 != clients).collect();
+    let limits = limits(scenario, own);
+    let window = Span::from_ns((scenario.requests as f64 / unchanged.per_s * 1e9) as u64);
+    let settle = Span::from_ns((scenario.warmup as f64 / unchanged.per_s * 1e9) as u64);
+    let config = Config {
+        targets,
+        rest,
+        limits,
+        windows: Windows { settle, length: window.max(Span::from_us(1)), pattern: vec![true] },
+        hosts: 0,
+    };
+    let governor = Governor::new(config)
+        .map_err(|error| RunError::Plan(PlanError::text(format!("the Governor has {error}"))))?;
+    let mut setup = Setup::new(&network, seed, UNTIL);
+    setup.wiring.hears = vec![Some(0); network.groups() as usize];
+    setup.wiring.edge = Some(0);
+    setup.faults = scenario.faults.clone();
+    let mut reading: Option<Reading> = None;
+    let mut keep = |one: &Reading| reading = Some(*one);
+    let mut counter = Counter::new(scenario.warmup, scenario.requests);
+    counter.finding = Some(&mut keep);
+    counter.by_finding = true;
+    counter.in_virtual_time = true;
+    let outcome = go(&setup, &mut [governor], &mut counter, manner)?;
+    let latency = own.freezes_clients.then(|| counter.latency.clone());
+    let Some(reading) = reading else {
+        all.doubts.push(format!("the slowed system came to a stop: {:?}", outcome.ended));
+        return Ok(());
+    };
+    all.doubts.extend(doubts(&reading));
+    let throttled = outcome.groups.iter().any(|one| !one.throttled.is_zero());
+    if throttled && reading.pauses > 0 {
+        all.doubts.push(
+            "A2: a CPU quota held a service that was frozen as well; quotas are refilled meanwhile"
+                .to_string(),
+        );
+    }
+    all.per_s = Some(reading.predicted_per_s());
+    all.slowed = Some(Slowed {
+        per_s: reading.measured_per_s(),
+        paused_ratio: reading.paused.as_ns() as f64 / reading.elapsed().as_ns().max(1) as f64,
+        pause_ms: reading.paused.as_ns() as f64 / 1e6 / f64::from(reading.pauses.max(1)),
+        latency,
+    });
+    all.trail = Some(outcome.trail);
+    all.requests = outcome.completed + outcome.failed;
+    Ok(())
+}
+
+fn doubts(reading: &Reading) -> Vec<String> {
+    [
+        (Doubts::DUTY, "pauses would have to take more than 85 % of the time"),
+        (Doubts::IDLE, "A3: the target idled in most pauses; more clients or shorter pauses"),
+        (Doubts::LONG, "pauses took longer than asked by a fifth"),
+        (Doubts::UNCONFIRMED, "a group did not confirm that it stood"),
+        (Doubts::GONE, "a group ended"),
+        (Doubts::NOTHING, "nothing was completed"),
+    ]
+    .into_iter()
+    .filter(|(bit, _)| reading.doubts & bit != 0)
+    .map(|(_, why)| why.to_string())
+    .collect()
+}
+
+fn limits(scenario: &Scenario, own: &GovernorPlan) -> Limits {
+    let change = &scenario.changes[0];
+    let batch = own.batch.unwrap_or_else(|| {
+        let third = scenario.population.map_or(100, |population| population / 3);
+        third.clamp(1, 100)
+    });
+    let of_batch = saved_ns(scenario, change).abs() * f64::from(batch)
+        / f64::from(own.parallel.unwrap_or_else(|| parallel(scenario, change)));
+    let pause = match (own.pause_us, own.mode) {
+        (Some(pause_us), _) => us(pause_us),
+        (None, ModePlan::Count) => Span::from_ns((of_batch as u64).max(1_000)),
+        (None, _) => Span::from_ms(2),
+    };
+    let pause_max = own.pause_max_us.map_or(pause * 10, us).max(pause);
+    let tick = own.tick_us.map_or(Span::from_ms(1).min(Span::from_ns(pause.as_ns() / 2 + 1)), us);
+    Limits {
+        pause_min: pause,
+        pause_max,
+        tick,
+        lease: (pause_max * 4).max(Span::from_ms(200)),
+        ..Limits::default()
+    }
+}
+
+/// CPU time of each service for a request of the changed system, from that of the unchanged one.
+fn changed_cpu(scenario: &Scenario, cpu_ns: &[f64]) -> Vec<f64> {
+    let mut all = cpu_ns.to_vec();
+    for change in &scenario.changes {
+        let saved = saved_ns(scenario, change) * scenario.visits[change.service];
+        if !matches!(change.what, What::Replicas(_) | What::Cores(_)) {
+            all[change.service] = (all[change.service] - saved).max(0.0);
+        }
+    }
+    all
+}
+
+/// Time for which a request is nowhere: thinking, messages, waits.
+fn think_ns(network: &Network) -> f64 {
+    let think = match &network.clients[0].arriving {
+        Arriving::Closed { think: Some(think), .. } => think.mean_ns(),
+        _ => 0.0,
+    };
+    let hop = network.hop.as_ref().map_or(0.0, Law::mean_ns);
+    let demands = network.demands().unwrap_or_default();
+    let waits = |steps: &[Step]| -> f64 {
+        steps
+            .iter()
+            .map(|step| if let Step::Wait(time) = step { time.mean_ns() } else { 0.0 })
+            .sum()
+    };
+    let per_visit = network.services.iter().zip(&demands).map(|(service, demand)| {
+        let endpoints = service.endpoints.iter().zip(&demand.by_endpoint);
+        endpoints.map(|(one, times)| times * (2.0 * hop + waits(&one.steps))).sum::<f64>()
+    });
+    think + per_visit.sum::<f64>()
+}
+
+/// The law of utilisation, in requests a second.
+fn utilisation(
+    scenario: &Scenario,
+    unchanged: &Measured,
+    times: TimesPlan,
+    (visit_ns, call_ns): (f64, f64),
+) -> f64 {
+    let population = scenario.population.unwrap_or(u32::MAX);
+    let bound = |network: &Network, cpu_ns: &[f64]| {
+        let stations = stations_of(network, cpu_ns);
+        closed::bound(&stations, population, think_ns(network)) * 1e9
+    };
+    if times == TimesPlan::Measured {
+        return bound(&scenario.changed, &changed_cpu(scenario, &unchanged.cpu_ns));
+    }
+    // What a modeller has: the times of the steps, not what visits and calls cost besides.
+    let cpu_of = |network: &Network, visit_ns: f64, call_ns: f64| -> Vec<f64> {
+        let demands = network.demands().unwrap_or_default();
+        let services = network.services.iter().zip(&demands);
+        services
+            .map(|(service, demand)| {
+                let endpoints = service.endpoints.iter().zip(&demand.by_endpoint);
+                endpoints
+                    .map(|(one, times)| {
+                        let own = cpu_ns(&one.steps, &service.caches);
+                        times * (own + visit_ns + call_ns * calls(&one.steps))
+                    })
+                    .sum()
+            })
+            .collect()
+    };
+    let of = |network: &Network, visit_ns: f64| bound(network, &cpu_of(network, visit_ns, call_ns));
+    match times {
+        TimesPlan::Overhead => {
+            // The overhead with which the law gives the throughput that was measured, by bisection.
+            let (mut low, mut high) = (0.0, 1e8);
+            for _ in 0..80 {
+                let middle = (low + high) / 2.0;
+                if of(&scenario.network, middle) > unchanged.per_s {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            of(&scenario.changed, low)
+        }
+        _ => of(&scenario.changed, visit_ns),
+    }
+}
+
+/// Mean calls that `steps` make.
+fn calls(steps: &[Step]) -> f64 {
+    let of = |all: &[cavy_lab::services::Call]| -> f64 {
+        all.iter().map(|call| call.share * f64::from(call.repeat)).sum()
+    };
+    steps
+        .iter()
+        .map(|step| match step {
+            Step::Call(call) | Step::Tell(call) => of(core::slice::from_ref(call)),
+            Step::OneOf(all) | Step::Together(all) => of(all),
+            Step::Cached { miss, .. } => calls(miss),
+            _ => 0.0,
+        })
+        .sum()
+}
+
+/// Stations of a network: services on one host are one station.
+fn stations_of(network: &Network, cpu_ns: &[f64]) -> Vec<Station> {
+    let mut hosts: Vec<f64> = vec![0.0; network.hosts.len()];
+    let mut all = Vec::new();
+    for (service, one) in network.services.iter().enumerate() {
+        match one.place {
+            Place::On(host) => hosts[host] += cpu_ns[service],
+            Place::Own(_) => {
+                let servers = servers(network, service) as u32;
+                all.push(Station { demand: cpu_ns[service], servers });
+            }
+        }
+    }
+    for (demand, host) in hosts.into_iter().zip(&network.hosts) {
+        all.push(Station { demand, servers: u32::from(host.cores) });
+    }
+    all.retain(|one| one.demand > 0.0);
+    all
+}
+
+/// What a fingerprint is made of.
+pub fn trail(replication: &Replication) -> &Trail {
+    &replication.trail
+}
+
+/// What replications say together.
+pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted> {
+    let estimate = |of: &dyn Fn(&Replication) -> f64| {
+        let each: Vec<f64> = runs.iter().map(of).collect();
+        Estimate::new(each.iter().sum::<f64>() / each.len().max(1) as f64, each)
+    };
+    let percent = |a: f64, b: f64| (a / b - 1.0) * 100.0;
+    let known = runs.iter().all(|run| run.predicted_per_s.is_some());
+    let predicted = |run: &Replication| run.predicted_per_s.unwrap_or(f64::NAN);
+    let when = |known: bool, of: &dyn Fn(&Replication) -> f64| known.then(|| estimate(of));
+    let slowed = runs.iter().all(|run| run.slowed.is_some());
+    let mean = |of: &dyn Fn(&Slowed) -> f64| {
+        let all: Vec<f64> = runs.iter().filter_map(|run| run.slowed.as_ref()).map(of).collect();
+        slowed.then(|| all.iter().sum::<f64>() / all.len().max(1) as f64)
+    };
+    let mut truth = Histogram::new();
+    runs.iter().for_each(|run| truth.merge(&run.truth.latency));
+    let mut ours: Option<Histogram> = Some(Histogram::new());
+    for run in runs {
+        match (&mut ours, run.slowed.as_ref().and_then(|one| one.latency.as_ref())) {
+            (Some(all), Some(one)) => all.merge(one),
+            _ => ours = None,
+        }
+    }
+    let tail = |histogram: Option<&Histogram>, p: f64| {
+        let histogram = histogram?;
+        let supported = p == 0.5 || beyond(histogram.count(), p) >= BEYOND_MIN;
+        histogram.quantile(p).filter(|_| supported).map(|ns| ns as f64 / 1e6)
+    };
+    let busiest = |of: &dyn Fn(&Replication) -> &Measured| {
+        let Some(run) = runs.first() else { return String::new() };
+        let busy = of(run).busy.iter().enumerate();
+        let most = busy.max_by(|a, b| a.1.total_cmp(b.1));
+        most.map_or(String::new(), |(service, busy)| {
+            format!("{} ({:.0} %)", scenario.names[service], busy * 100.0)
+        })
+    };
+    let mut doubts: Vec<String> = runs.iter().flat_map(|run| run.doubts.clone()).collect();
+    doubts.sort();
+    doubts.dedup();
+    let stuck = runs.iter().any(|run| run.truth.ended != Ended::Enough);
+    Summed {
+        standing: if stuck { Standing::Unstable } else { Standing::Stable },
+        note: if stuck { doubts.join("; ") } else { String::new() },
+        unformed: None,
+        rate_per_s: Some(estimate(&|run| run.truth.per_s).value),
+        work: runs.iter().map(|run| run.work).sum(),
+        data: Predicted {
+            unchanged_per_s: estimate(&|run| run.unchanged.per_s),
+            truth_per_s: estimate(&|run| run.truth.per_s),
+            predicted_per_s: when(known, &predicted),
+            error_percent: when(known, &|run| percent(predicted(run), run.truth.per_s)),
+            gain_percent: estimate(&|run| percent(run.truth.per_s, run.unchanged.per_s)),
+            predicted_gain_percent: when(known, &|run| {
+                percent(predicted(run), run.unchanged.per_s)
+            }),
+            slowed_per_s: when(slowed, &|run| {
+                run.slowed.as_ref().map_or(f64::NAN, |slowed| slowed.per_s)
+            }),
+            paused_ratio: mean(&|one| one.paused_ratio),
+            pause_ms: mean(&|one| one.pause_ms),
+            truth_p50_ms: tail(Some(&truth), 0.5),
+            truth_p99_ms: tail(Some(&truth), 0.99),
+            truth_p999_ms: tail(Some(&truth), 0.999),
+            predicted_p50_ms: tail(ours.as_ref(), 0.5),
+            predicted_p99_ms: tail(ours.as_ref(), 0.99),
+            predicted_p999_ms: tail(ours.as_ref(), 0.999),
+            bottleneck: busiest(&|run| &run.unchanged),
+            next_bottleneck: busiest(&|run| &run.truth),
+            doubts,
+        },
+    }
+}

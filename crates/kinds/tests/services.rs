@@ -1,0 +1,204 @@
+//! Plans for services: what they say is what is run, and what is wrong with them is said.
+
+use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult};
+use cavy_study::kind::{Kind as _, Of};
+use cavy_study::plan::Files;
+use cavy_study::plan::read::Text;
+
+const PLAN: &str = r#"
+kind = "services"
+title = "x"
+hop = 100
+
+[clients]
+population = 96
+call = "front"
+
+[[services]]
+name = "front"
+cores = 2
+steps = [{ cpu = 600 }, { call = "middle" }]
+
+[[services]]
+name = "middle"
+cores = 2
+locks = ["table"]
+caches = [{ name = "rows", hit_ratio = 0.5 }]
+steps = [{ cpu = 800 }, { cpu = 200 }, { call = "back" }]
+
+[[services]]
+name = "back"
+cores = 2
+steps = [{ cpu = 500 }]
+
+[whatif]
+service = "middle"
+faster_ratio = 0.5
+
+[[methods]]
+method = "governor"
+mode = "count"
+
+[run]
+requests = 3000
+replications = 1
+"#;
+
+fn read(plan: &str, overrides: &[&str]) -> Result<Box<dyn cavy_study::kind::Prepared>, String> {
+    let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
+    let text = Text {
+        text: plan,
+        name: "plan",
+        files: &Files::Carried(&[]),
+        overrides: &overrides,
+        quick: false,
+    };
+    Of::<ServicesPlan>::new().read(&text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn mistakes_are_named_with_field_value_and_cure() {
+    read(PLAN, &[]).map(drop).expect("the plan is good");
+    for (key, found) in [
+        ("services.front.cores=0", "services.front.cores"),
+        ("services.front.cores=0", "at least 1"),
+        ("clients.population=0", "clients.population"),
+        ("clients.call=\"nobody\"", "services are: front, middle, back"),
+        ("services.front.steps=[{ call = \"nobody\" }]", "services.front.steps.0.call"),
+        ("services.front.steps=[{ call = \"middle.x\" }]", "call it by its name alone"),
+        ("services.front.steps=[{ cpu = 1, call = \"middle\" }]", "one thing"),
+        ("services.front.steps=[{ cpu = -1 }]", "3.6e9 microseconds"),
+        ("services.front.steps=[{ call = \"middle\", share = 1.5 }]", "0 to 1"),
+        (
+            "services.front.steps=[{ one_of = [{ call = \"middle\", share = 0.7 }, { call = \"back\", share = 0.6 }] }]",
+            "at most 1",
+        ),
+        ("services.back.steps=[{ cpu = 1 }, { call = \"front\" }]", "circle"),
+        ("whatif.service=\"nobody\"", "whatif.service"),
+        ("whatif.faster_ratio=1.5", "share of the service's time that is saved"),
+        ("whatif={ service = \"middle\" }", "give one of faster_ratio"),
+        ("whatif={ service = \"middle\", less_us = 2000 }", "takes 1000 us a visit"),
+        ("whatif={ service = \"middle\", less_us = 100, cores = 4 }", "less_us and cores"),
+        ("whatif={ service = \"middle\", faster_ratio = 0.5, lock = \"no\" }", "it has: table"),
+        ("whatif={ service = \"middle\", faster_ratio = 0.5, lock = \"table\" }", "no CPU time"),
+        ("services.front.steps=[{ cpu = 600 }]", "no request ever visits"),
+        ("run.requests=3", "100 to 1e9"),
+        ("stops.lost_ratio=2.0", "stops.lost_ratio"),
+        ("services.middle.host=\"h\"", "give one of them"),
+        ("methods=[{ method = \"governor\", batch = 0 }]", "batch"),
+        (
+            "methods=[{ method = \"governor\", pause_us = 9, pause_max_us = 3 }]",
+            "at least `pause_us`",
+        ),
+        ("methods=[{ method = \"slowpoke\", bach = 4 }]", "bach"),
+    ] {
+        let error = read(PLAN, &[key]).map(drop).expect_err(key);
+        let whole = error.to_string();
+        assert!(whole.contains(found) || hints(key).contains(found), "{key}: {whole}");
+    }
+}
+
+/// The hints of the error that an override gives.
+fn hints(key: &str) -> String {
+    let overrides = [key.to_string()];
+    let text = Text {
+        text: PLAN,
+        name: "plan",
+        files: &Files::Carried(&[]),
+        overrides: &overrides,
+        quick: false,
+    };
+    match Of::<ServicesPlan>::new().read(&text) {
+        Ok(_) => String::new(),
+        Err(error) => format!("{error} {}", error.hints.join(" ")),
+    }
+}
+
+/// What the points of a plan came to.
+fn results(overrides: &[&str]) -> Vec<ServicesResult> {
+    let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
+    let text = Text {
+        text: PLAN,
+        name: "plan",
+        files: &Files::Carried(&[]),
+        overrides: &overrides,
+        quick: false,
+    };
+    let loaded: cavy_study::plan::read::Loaded<ServicesPlan> =
+        cavy_study::plan::read::load(&text).expect("a good plan");
+    let files = Files::Carried(&[]);
+    let manner = cavy_study::point::Manner::default();
+    let run = |point| cavy_study::point::run(point, &files, &manner).expect("it runs");
+    loaded.points.iter().map(run).collect()
+}
+
+#[test]
+fn methods_predict_what_they_should() {
+    let all = r#"methods=[
+        { method = "no_change" }, { method = "utilisation" }, { method = "mva" }, { method = "sleep" },
+        { method = "uncoordinated" }, { method = "uncoordinated", threshold_us = 0 },
+        { method = "slowpoke", batch = 30 }, { method = "governor", mode = "count" },
+        { method = "governor", mode = "clock" }, { method = "governor", mode = "busy" },
+        { method = "governor", mode = "delivered" }]"#;
+    let results = results(&[all]);
+    let error = |label: &str| {
+        let one = results.iter().find(|one| one.label == label).expect(label);
+        assert!(one.doubts.is_empty(), "{label}: {:?}", one.doubts);
+        one.error_percent.as_ref().expect(label).value
+    };
+    // 1000 us on two cores now, 600 then at the first service: 2000 and 3333 a second.
+    let now = &results[0];
+    assert!((now.unchanged_per_s.value - 2_000.0).abs() < 10.0, "{now:?}");
+    assert!((now.truth_per_s.value - 3_333.0).abs() < 15.0, "{now:?}");
+    assert!((error("no change") + 40.0).abs() < 0.5);
+    assert_eq!(now.bottleneck, "middle (100 %)");
+    assert!(now.next_bottleneck.starts_with("front"));
+    for label in ["utilisation law", "MVA"] {
+        // Constant times queue less than the exponential ones of the theory.
+        assert!(error(label).abs() < 2.0, "{label}: {}", error(label));
+    }
+    for label in ["Governor, count", "Governor, clock", "Governor, busy", "Governor, delivered"] {
+        assert!(error(label).abs() < 1.5, "{label}: {}", error(label));
+    }
+    assert!(error("Slowpoke").abs() < 6.0, "{}", error("Slowpoke"));
+    assert!(error("pause a request").abs() < 8.0, "{}", error("pause a request"));
+    // Sleeping takes no capacity away: the prediction explodes or is none [slowpoke B4].
+    let sleep = results.iter().find(|one| one.label == "sleep").expect("it was run");
+    let said = sleep.predicted_per_s.as_ref().map_or(f64::INFINITY, |one| one.value);
+    assert!(said > 5_000.0, "{said}");
+}
+
+#[test]
+fn other_changes_are_predicted_as_well() {
+    for change in [
+        "whatif={ service = \"middle\", less_us = 300 }",
+        "whatif={ service = \"middle\", faster_ratio = 0.9, step = 1 }",
+        "whatif={ service = \"middle\", replicas = 2 }",
+        "whatif={ service = \"middle\", cores = 3 }",
+        "whatif={ service = \"back\", faster_ratio = -1.5 }",
+        "whatif={ service = \"front\", faster_ratio = 0.5, also = [{ service = \"middle\", less_us = 700 }] }",
+    ] {
+        for one in results(&[change]) {
+            let error = one.error_percent.as_ref().expect("it predicts").value;
+            assert!(error.abs() < 2.0, "{change}: {error} % {one:?}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_says_what_it_is_and_one_seed_gives_one_result() {
+    let governor = MethodPlan::Governor(cavy_kinds::services::Governor {
+        label: None,
+        mode: ModePlan::Delivered,
+        batch: None,
+        pause_us: None,
+        pause_max_us: None,
+        tick_us: None,
+        freezes_clients: true,
+        parallel: None,
+    });
+    assert_eq!(governor.label(), "Governor, delivered");
+    let once = results(&["run.seed=9"]);
+    assert_eq!(once[0].digest, results(&["run.seed=9"])[0].digest);
+    assert_ne!(once[0].digest, results(&["services.middle.steps=[{ cpu = { dist = \"exponential\", mean_us = 900 } }, { call = \"back\" }]"])[0].digest);
+}
