@@ -1,5 +1,6 @@
 //! What went wrong, for a reader: one sentence, then hints.
 
+use cavy_report::folder::FolderError;
 use std::fmt::Write as _;
 
 /// Exit code of wrong usage or input.
@@ -48,6 +49,12 @@ impl Fault {
             let _ = writeln!(out, "hint: {hint}");
         }
         out
+    }
+}
+
+impl From<FolderError> for Fault {
+    fn from(error: FolderError) -> Self {
+        Fault::new(error.message).hint(error.hint)
     }
 }
 

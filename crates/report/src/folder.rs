@@ -1,12 +1,12 @@
 //! The folder for results: there and writable before anything is measured, one program at a time,
 //! and no file in it ever half-written.
 
+use crate::file::replace;
 use crate::model::Document;
 use crate::{Theme, html, series, svg};
-use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that a document becomes, beside those in `svg/`.
@@ -115,19 +115,4 @@ impl Folder {
 /// A name as part of a file name.
 fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
-}
-
-/// Puts `bytes` in the place of `file` in one step, by way of a file beside it.
-pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = OsString::from(".");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    let part = file.with_file_name(name);
-    let written = File::create(&part)
-        .and_then(|mut open| open.write_all(bytes).and_then(|()| open.sync_all()))
-        .and_then(|()| fs::rename(&part, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written
 }

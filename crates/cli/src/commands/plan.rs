@@ -4,7 +4,7 @@ use crate::args::{Check, Keys, New, Plan, PlanCommand, Schema};
 use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
-use cavy_report::folder::replace;
+use cavy_report::file::replace;
 use cavy_study::kind::Kind;
 use cavy_study::plan::files::Carried;
 use cavy_study::plan::{nearest, reference};

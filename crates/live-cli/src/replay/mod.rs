@@ -9,16 +9,17 @@ mod story;
 
 use crate::args::Replay;
 use crate::faults::{FAILED, Fault};
-use crate::study::folder::Folder;
 use crate::terminal;
 use bridge::{Bridge, Compared, RATIOS};
 use cavy_live::record::{Recorded, ReplayError};
+use cavy_report::folder::Folder;
 use cavy_report::model::{Cell, Document, Figure, Table};
 use cavy_report::number::count;
 use std::process::ExitCode;
 
 /// Runs the command.
 pub fn replay(args: &Replay) -> Result<ExitCode, Fault> {
+    let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let name = args.file.display().to_string();
     let recorded = Recorded::in_file(&args.file).map_err(|error| fault(&name, &error))?;
     let (document, agrees) = match recorded {
@@ -32,7 +33,6 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Fault> {
             (decided.document(&name), decided.agrees())
         }
     };
-    let folder = args.out.as_deref().map(Folder::open).transpose()?;
     if let Some(folder) = &folder {
         let report = folder.write_document(&document)?;
         terminal::talk(&format!("report: {}", report.display()));

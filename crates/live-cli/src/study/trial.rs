@@ -1,6 +1,5 @@
 //! One comparison: the same arrivals for every peer, in turns, and what came of it.
 
-use super::folder::Folder;
 use super::peers::{self, After, Bench, Go};
 use crate::args::PeerName;
 use crate::faults::{FAILED, Fault, INTERRUPTED};
@@ -12,6 +11,7 @@ use cavy_live::load::ledger::{Keep, Times};
 use cavy_live::load::report::quantile_ns;
 use cavy_live::load::{Model, Options, Outcome, Report, Schedule, Verdict, Wait, run};
 use cavy_live::record::pool::{Header, VERSION};
+use cavy_report::folder::Folder;
 use cavy_workload::source::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
