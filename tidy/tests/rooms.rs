@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
     ("report", &[]),
-    ("live", &["core", "homa", "sched", "workload"]),
+    ("live", &["core", "homa", "lab", "sched", "workload"]),
     ("study", &["core", "lab", "report"]),
     ("kinds", &["core", "homa", "lab", "report", "sched", "study", "whatif", "workload"]),
     ("sources", &["homa", "kinds", "lab", "report", "study", "workload"]),

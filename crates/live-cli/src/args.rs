@@ -13,8 +13,8 @@ use std::path::PathBuf;
     version,
     after_help = "Examples:
   cavy-live sched --policy darc --workers 14         a server whose short requests stay short
-  cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
-                  --type get@0.9='/get/key1' --type scan@0.1='/scan'
+  cavy-live load http://127.0.0.1:8080 --rate 400 --duration 5min \\
+      --type get@0.9='/get/key1' --type scan@0.1='/scan'
 
   cavy-live homa serve                               messages without connections
   cavy-live study l1 --quick                         the live study, in minutes
@@ -177,9 +177,10 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
 /// `cavy-live load`.
 #[derive(Arguments, Debug)]
 #[command(after_help = "Examples:
-  cavy-live load http://127.0.0.1:8080 --rate 200 --duration 30s \\
+  cavy-live load http://127.0.0.1:8080 --rate 400 --duration 5min \\
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
-  cavy-live load homa://127.0.0.1:7000 --rate 2000 --type small@0.9=100 --type large@0.1=50000
+  cavy-live load homa://127.0.0.1:7000 --rate 2000 --duration 1min \\
+      --type small@0.8=100 --type large@0.2=50000
   cavy-live load redis://127.0.0.1:6380 --rate 5000 --duration 10s --type get='GET key1'
   cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
       --type short='/timed/short' --type long='/timed/long' --save-schedule l1.schedule
@@ -187,10 +188,11 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
       --type short='/timed/short' --type long='/timed/long'
 
 Open model: requests are sent when they are due, whether or not earlier ones were answered, and
-latency counts from that time. Nothing is skipped and nothing corrected afterwards. When the
-generator itself was late by more than a tenth of the shortest service time (p99), no percentiles
-are given and the exit code is 3. `--closed N` sends like N clients that wait for their answers;
-such results are labelled, because they hide queueing.")]
+latency counts from that time. Nothing is skipped and nothing corrected afterwards. A p99 takes
+10000 requests of a type: these examples send as many. When the generator itself was late by more
+than a tenth of the shortest service time (p99), no tails are given and the exit code is 3. It is 1
+when fewer than half of a type were answered. `--closed N` sends like N clients that wait for their
+answers; such results are labelled, because they hide queueing.")]
 pub struct Load {
     /// The server: http://HOST:PORT, redis://HOST:PORT or homa://HOST:PORT.
     #[arg(value_name = "URL")]

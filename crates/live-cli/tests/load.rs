@@ -128,6 +128,73 @@ fn a_generator_that_was_late_publishes_nothing() {
 }
 
 #[test]
+fn files_are_opened_before_anything_is_sent() {
+    let server = Server::start(&[]);
+    let url = format!("redis://{}", server.resp);
+    let folder = tempfile::tempdir().expect("a folder");
+    let missing = folder.path().join("missing/out").to_str().expect("a name").to_string();
+    let there = folder.path().join("out").to_str().expect("a name").to_string();
+    let fixed = ["--rate", "100", "--duration", "60s", "--type", "get=GET key1"];
+    for files in [
+        ["--lines", &missing, "--hlog", &there],
+        ["--lines", &there, "--percentiles", &missing],
+        ["--hlog", &missing, "--save-schedule", &there],
+        ["--lines", &there, "--hlog", &there],
+    ] {
+        let started = cavy_live::now();
+        let output = load(&url, &[&fixed[..], &files].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{files:?}: {said}");
+        assert!(said.contains("cannot write") || said.contains("two options write"), "{said}");
+        assert!(started.elapsed().as_secs() < 10, "not after the run: {files:?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(server.stats()["connections"]["connections"], 1, "nobody connected but for this");
+}
+
+#[test]
+fn a_full_disk_costs_the_files_and_not_the_result() {
+    let server = Server::start(&[]);
+    let url = format!("redis://{}", server.resp);
+    let args = ["--rate", "100", "--duration", "1s", "--type", "get=GET key1", "--json"];
+    let output = load(&url, &[&args[..], &["--lines", "/dev/full"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /dev/full"));
+    assert!(json(&output)["sent"].as_u64() > Some(50), "the result is shown all the same");
+}
+
+#[test]
+fn a_run_that_mostly_failed_says_why_and_does_not_end_well() {
+    let server = Server::start(&[]);
+    let url = format!("http://{}", server.http);
+    let args = ["--rate", "200", "--duration", "1s", "--force-publish"];
+    let types = ["--type", "get@0.8=/get/key1", "--type", "wrong@0.2=/get/no-such-key"];
+    let all = [&args[..], &types].concat();
+    let output = load(&url, &all);
+    let (said, shown) =
+        (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "one type of two failed: {said}");
+    assert!(said.contains("of type wrong 0 were answered"), "{said}");
+    assert!(said.contains("a p99 takes 10000 of a type"), "{said}");
+    assert!(shown.contains("x 404 Not Found: {\"error\":\"no such key\"}"), "{shown}");
+    let report = json(&load(&url, &[&all[..], &["--json"]].concat()));
+    let wrong = &report["types"][1];
+    assert_eq!(wrong["complaints"][0]["outcome"], "server_error", "{wrong}");
+    assert_eq!(wrong["complaints"][0]["count"], wrong["sent"], "{wrong}");
+    // A wrong port: the other door of the same server, in both directions.
+    for (url, kind, words) in [
+        (format!("http://{}", server.resp), "a=/get/key1", "no HTTP: `-ERR"),
+        (format!("redis://{}", server.http), "a=GET key1", "no RESP: `HTTP/1.1 400"),
+    ] {
+        let output = load(&url, &[&args[..], &["--type", kind]].concat());
+        let shown = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        assert!(shown.contains(words), "{shown}");
+    }
+}
+
+#[test]
 fn the_closed_model_is_labelled() {
     let server = Server::start(&["--workers", "2", "--sleep-service", "only=5ms"]);
     let url = format!("http://{}", server.http);

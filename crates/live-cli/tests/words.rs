@@ -51,6 +51,65 @@ fn help_teaches() {
     insta::assert_snapshot!("help", transcript(&calls));
 }
 
+/// The commands of a text, each on one line.
+fn commands(text: &str) -> Vec<String> {
+    let joined = text.replace("\\\n", " ");
+    let lines = joined.lines().map(|line| line.trim().trim_start_matches("target/release/"));
+    let load = |line: &&str| line.starts_with("cavy load ") || line.starts_with("cavy-live load ");
+    lines.filter(load).map(str::to_string).collect()
+}
+
+/// The value after an option.
+fn value<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
+    let at = words.iter().position(|word| *word == option)?;
+    words.get(at + 1).copied()
+}
+
+fn seconds(span: &str) -> f64 {
+    let digits = span.trim_end_matches(char::is_alphabetic);
+    let unit = match &span[digits.len()..] {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        other => panic!("unit {other}"),
+    };
+    digits.parse::<f64>().expect("a number") * unit
+}
+
+/// What a reader copies must give what it shows: a p99 takes 10,000 requests of each type.
+#[test]
+fn examples_send_enough_for_a_p99_of_every_type() {
+    let guides = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides");
+    let mut texts: Vec<String> = [&["--help"][..], &["load", "--help"]]
+        .map(|args| String::from_utf8_lossy(&call(args).stdout).into_owned())
+        .to_vec();
+    for guide in std::fs::read_dir(guides).expect("guides").flatten() {
+        texts.push(std::fs::read_to_string(guide.path()).expect("a guide"));
+    }
+    let mut seen = 0;
+    for line in texts.iter().flat_map(|text| commands(text)) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A stored schedule is as long as the command that stored it.
+        let Some(rate) = value(&words, "--rate") else { continue };
+        let length = seconds(value(&words, "--duration").unwrap_or("10s"))
+            - seconds(value(&words, "--warmup").unwrap_or("0s"));
+        let shares = words.iter().zip(&words[1..]).filter(|(word, _)| **word == "--type");
+        let shares: Vec<f64> = shares
+            .map(|(_, kind)| kind.split_once('=').expect("a type").0)
+            .map(|name| {
+                name.split_once('@').map_or(1.0, |(_, share)| share.parse().expect("a share"))
+            })
+            .collect();
+        let all: f64 = shares.iter().sum();
+        for share in shares {
+            let mean = rate.parse::<f64>().expect("a rate") * length * share / all;
+            assert!(mean - 3.0 * mean.sqrt() >= 10_000.0, "{mean} requests: {line}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 12, "only {seen} types of examples were found");
+}
+
 #[test]
 fn mistakes_about_a_server() {
     let store = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

@@ -1,18 +1,20 @@
-//! One file of results: there and writable before anything is measured, whole or not there at the end.
+//! One file of results: there and writable before anything is measured, whole or not there at the
+//! end.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Names that a part of a file is tried under, should a killed program have left one of the same name.
+/// Names that a part of a file is tried under, should a killed program have left one of the same
+/// name.
 const NAMES_MAX: u32 = 100;
 
 /// A file that is about to be written.
 ///
 /// What stands under its name stays there until [`NewFile::finish`], and for ever when that is not
-/// reached: the bytes go to a file beside it, which takes its place in one step. A pipe or a device is
-/// opened as it is, since nothing can take its place.
+/// reached: the bytes go to a file beside it, which takes its place in one step. A pipe or a device
+/// is opened as it is, since nothing can take its place.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -25,7 +27,8 @@ impl NewFile {
     /// Sees that `path` can be written.
     ///
     /// # Errors
-    /// When it is a folder, or must not be written, or its folder is missing or must not be written to.
+    /// When it is a folder, or must not be written, or its folder is missing or must not be written
+    /// to.
     pub fn open(path: &Path) -> io::Result<Self> {
         let there = match fs::metadata(path) {
             Ok(there) => Some(there),

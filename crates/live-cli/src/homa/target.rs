@@ -7,7 +7,7 @@ use crate::faults::Fault;
 use bytes::Bytes;
 use cavy_core::Span;
 use cavy_live::homa::{CallError, Client, Peer};
-use cavy_live::load::{Outcome, Target, Ticket};
+use cavy_live::load::{Outcome, Target, Ticket, clock};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -59,14 +59,18 @@ pub fn targets(
 impl Target for Calls {
     fn submit(&mut self, ticket: Ticket) {
         let question = self.questions.get(usize::from(ticket.kind())).cloned().unwrap_or_default();
-        self.client.begin_then(self.to, question, Some(self.timeout), move |outcome| {
-            ticket.finish(match outcome {
-                Ok(_) => Outcome::Answered,
-                Err(CallError::Full | CallError::Overloaded) => Outcome::Overloaded,
-                Err(CallError::Silent | CallError::Unreachable) => Outcome::ConnectionError,
-                Err(CallError::Deadline) => Outcome::TimedOut,
-                Err(_) => Outcome::ServerError,
-            });
+        self.client.begin_then(self.to, question, Some(self.timeout), move |answer| {
+            let error = match answer {
+                Ok(_) => return ticket.finish(Outcome::Answered),
+                Err(error) => error,
+            };
+            let outcome = match error {
+                CallError::Full | CallError::Overloaded => Outcome::Overloaded,
+                CallError::Silent | CallError::Unreachable => Outcome::ConnectionError,
+                CallError::Deadline => Outcome::TimedOut,
+                _ => Outcome::ServerError,
+            };
+            ticket.fail_at(clock::now(), outcome, &error.to_string());
         });
     }
 }

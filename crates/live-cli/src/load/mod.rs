@@ -1,17 +1,19 @@
 //! `cavy-live load`.
 
+mod outputs;
 mod table;
 
 use crate::args::{self, Load};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::homa::{Way, target};
 use crate::terminal;
-use cavy_core::Span;
 use cavy_live::load::ledger::Keep;
+use cavy_live::load::report::TypeReport;
 use cavy_live::load::schedule::ENTRIES_MAX;
 use cavy_live::load::wire::{Client, ClientOptions, Http, Protocol, Resp};
-use cavy_live::load::{Model, Options, Report, Schedule, Target, Verdict, Wait, export, run};
+use cavy_live::load::{Model, Options, Report, Schedule, Target, Verdict, Wait, run};
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
+use outputs::Outputs;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -20,9 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit code of a run whose percentiles must not be published.
 const REFUSED: u8 = 3;
-
-/// Length of an interval of the interval log.
-const INTERVAL: Span = Span::from_ms(1_000);
 
 /// Runs the command.
 pub fn load(args: &Load) -> Result<ExitCode, Fault> {
@@ -38,9 +37,9 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
         let (warmup, length) = (args.warmup, schedule.length());
         return Err(Fault::new(format!("--warmup {warmup} leaves nothing of {length} to measure")));
     }
-    if let Some(file) = &args.save_schedule {
-        write(file, schedule.to_text().as_bytes())?;
-    }
+    // A file that cannot be written must not be found out at the end.
+    let outputs = Outputs::open(args, schedule.types())?;
+    outputs::save_schedule(args, &schedule)?;
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(&stop)?;
     let targets = connect(args, &server, &sends)?;
@@ -51,23 +50,33 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
         args.url,
         schedule.digest()
     ));
+    if args.closed.is_none() {
+        terminal::talk(&table::expected(&schedule, args.warmup));
+    }
     let options = options(args, stop);
     let report = run(&schedule, targets, &options)
         .map_err(|error| Fault::new(error.to_string()).code(FAILED))?;
-    store(args, &report)?;
+    // Whatever becomes of the files, the result is shown, and the reverse.
+    let stored = outputs.write(&report);
     if args.json {
         terminal::print_json(&report)?;
     } else {
         terminal::print(&table::render(&report))?;
     }
+    stored?;
+    for kind in report.types.iter().filter(|kind| kind.mostly_failed()) {
+        let (name, sent, answered) = (&kind.name, kind.sent, kind.answered);
+        terminal::talk(&format!(
+            "error: of {sent} requests of type {name} {answered} were answered"
+        ));
+    }
     Ok(ExitCode::from(exit_code(&report)))
 }
 
 fn exit_code(report: &Report) -> u8 {
-    let answered: u64 = report.types.iter().map(|kind| kind.answered).sum();
     match &report.verdict {
         _ if report.interrupted => INTERRUPTED,
-        _ if answered == 0 => FAILED,
+        _ if report.sent == 0 || report.types.iter().any(TypeReport::mostly_failed) => FAILED,
         Verdict::Refused(_) => REFUSED,
         _ => 0,
     }
@@ -86,7 +95,10 @@ fn options(args: &Load, stop: Arc<AtomicBool>) -> Options {
         patience: args.timeout,
         shortest_service: args.shortest_service,
         force: args.force_publish,
-        keep: Keep { interval: args.hlog.as_ref().map(|_| INTERVAL), lines: args.lines.is_some() },
+        keep: Keep {
+            interval: args.hlog.as_ref().map(|_| outputs::INTERVAL),
+            lines: args.lines.is_some(),
+        },
         probe: args.probe,
         stop,
     }
@@ -283,37 +295,4 @@ fn connect(args: &Load, server: &Server, sends: &Sends) -> Result<Vec<Box<dyn Ta
             })
     };
     (0..senders).map(client).collect()
-}
-
-/// Writes the files that were asked for. Distributions that must not be published are not written.
-fn store(args: &Load, report: &Report) -> Result<(), Fault> {
-    if let Some(file) = &args.lines {
-        write(file, export::lines(report).as_bytes())?;
-    }
-    let refused = matches!(report.verdict, Verdict::Refused(_));
-    if refused && (args.hlog.is_some() || args.percentiles.is_some()) {
-        terminal::talk("no distributions are written, for the reasons below");
-        return Ok(());
-    }
-    if let Some(file) = &args.hlog {
-        let log = export::interval_log(report, INTERVAL);
-        let log = log.map_err(|error| {
-            Fault::new(format!("cannot encode the interval log: {error}")).code(FAILED)
-        })?;
-        write(file, &log)?;
-    }
-    if let Some(file) = &args.percentiles {
-        for (kind, account) in report.types.iter().zip(&report.accounts) {
-            let mut name = file.clone().into_os_string();
-            name.push(format!(".{}.txt", kind.name));
-            write(Path::new(&name), export::percentile_text(&account.response).as_bytes())?;
-        }
-    }
-    Ok(())
-}
-
-fn write(file: &Path, bytes: &[u8]) -> Result<(), Fault> {
-    std::fs::write(file, bytes).map_err(|error| {
-        Fault::new(format!("cannot write {}: {error}", file.display())).code(FAILED)
-    })
 }

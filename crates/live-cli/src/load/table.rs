@@ -1,10 +1,31 @@
 //! The result of a run for a terminal.
 
+use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::load::machine::{Machine, Moment};
 use cavy_live::load::report::{Percentiles, TypeReport};
-use cavy_live::load::{Model, Report, Verdict};
+use cavy_live::load::{Model, Report, Schedule, Verdict};
 use comfy_table::{CellAlignment, Table, TableStyle};
 use std::fmt::Write as _;
+
+/// Percentiles of the table, the highest first.
+const PERCENTILES: [(&str, f64); 4] = [("p99.9", 0.999), ("p99", 0.99), ("p90", 0.9), ("p50", 0.5)];
+
+/// Which percentiles a schedule has enough requests for, in one line.
+pub fn expected(schedule: &Schedule, warmup: Span) -> String {
+    let mut counts = vec![0u64; schedule.types().len()];
+    for entry in schedule.entries().iter().filter(|entry| entry.at >= warmup) {
+        counts[usize::from(entry.kind)] += 1;
+    }
+    let each = schedule.types().iter().zip(&counts).map(|(name, &count)| {
+        let highest = PERCENTILES.iter().find(|(_, ratio)| quantile::supported(count, *ratio));
+        format!("{name} {count} ({})", highest.map_or("no percentile", |(label, _)| label))
+    });
+    let each: Vec<String> = each.collect();
+    let few = counts.iter().any(|&count| !quantile::supported(count, 0.99));
+    let need = if few { "; a p99 takes 10000 of a type, a p99.9 100000" } else { "" };
+    format!("requests and the highest percentile they give: {}{need}", each.join(", "))
+}
 
 /// The whole result.
 pub fn render(report: &Report) -> String {
@@ -29,10 +50,15 @@ pub fn render(report: &Report) -> String {
     };
     let _ = writeln!(out, "{} requests counted{warmup}; {rate}\n", report.sent);
     out.push_str(&counts(&report.types));
+    out.push_str(&complaints(&report.types));
     out.push('\n');
     match &report.verdict {
         Verdict::Refused(reasons) => {
-            out.push_str("\nNO PERCENTILES: they would not be the server's.\n");
+            let given = report.types.iter().any(|kind| kind.response_us.is_some());
+            out.push_str(match given {
+                true => "\nNO TAILS: they would not be the server's.\n",
+                false => "\nNO PERCENTILES: they would not be the server's.\n",
+            });
             for reason in reasons {
                 let _ = writeln!(out, "- {reason}");
             }
@@ -41,6 +67,9 @@ pub fn render(report: &Report) -> String {
             );
             out.push_str("others (`chrt -f 10 cavy load ...`);\n");
             out.push_str("--force-publish gives them all the same, labelled.\n");
+            if given {
+                out.push_str(&latencies(report));
+            }
         }
         Verdict::Forced(reasons) => {
             out.push_str("\nNOT FOR PUBLICATION, given because of --force-publish:\n");
@@ -115,24 +144,53 @@ fn counts(types: &[TypeReport]) -> String {
     lines(&table)
 }
 
+/// Why requests were not answered, by type, the most frequent reason first.
+fn complaints(types: &[TypeReport]) -> String {
+    let mut out = String::new();
+    for kind in types {
+        for one in &kind.complaints {
+            let _ = writeln!(out, "{}: {} x {}", kind.name, one.count, one.text);
+        }
+        if kind.other_complaints > 0 {
+            let _ = writeln!(out, "{}: {} x something else", kind.name, kind.other_complaints);
+        }
+    }
+    out
+}
+
 fn latencies(report: &Report) -> String {
-    let mut table = table(&["us", "mean", "p50", "p90", "p99", "p99.9", "max"]);
-    let mut few = false;
-    let mut row = |label: String, times: Option<Percentiles>| {
+    const COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
+    let mut table = table(&[&["us"][..], &COLUMNS].concat());
+    let (mut few, mut late) = (false, false);
+    // Beside a refusal, what is missing was refused.
+    let refused = matches!(report.verdict, Verdict::Refused(_));
+    let mut row = |label: String, times: Option<Percentiles>, withheld: &[&str]| {
         let Some(times) = times else { return };
         let cells = [times.mean, times.p50, times.p90, times.p99, times.p999, times.max];
-        few |= cells.contains(&None);
         let mut row = vec![label];
-        row.extend(cells.map(figure));
+        row.extend(cells.into_iter().zip(COLUMNS).map(|(cell, name)| match cell {
+            None if refused || withheld.contains(&name) => {
+                late = true;
+                "late".to_string()
+            }
+            None => {
+                few = true;
+                figure(None)
+            }
+            some => figure(some),
+        }));
         table.add_row(row);
     };
     for kind in &report.types {
-        row(format!("{} since due", kind.name), kind.response_us);
-        row(format!("{} since sent", kind.name), kind.since_sent_us);
+        row(format!("{} since due", kind.name), kind.response_us, &kind.withheld);
+        row(format!("{} since sent", kind.name), kind.since_sent_us, &[]);
     }
     let mut out = lines(&table);
     if few {
         out.push_str("n/a: fewer than 100 requests beyond it, or no answers that far down\n");
+    }
+    if late {
+        out.push_str("late: the generator's lateness makes too much of it\n");
     }
     out
 }

@@ -70,13 +70,24 @@ pub struct Account {
     pub outcomes: [u64; Outcome::ALL.len()],
     /// From the intended time to the answer, of answered requests.
     pub response: Times,
+    /// From when the sender took the request up to the answer: the response without the generator's
+    /// lateness.
+    pub since_taken: Times,
     /// From sending to the answer, of answered requests.
     pub since_sent: Times,
+    /// What was said of requests that were not answered.
+    pub complaints: Complaints,
 }
 
 impl Account {
     fn new() -> Self {
-        Account { outcomes: [0; Outcome::ALL.len()], response: times(), since_sent: times() }
+        Account {
+            outcomes: [0; Outcome::ALL.len()],
+            response: times(),
+            since_taken: times(),
+            since_sent: times(),
+            complaints: Complaints::default(),
+        }
     }
 
     /// Requests that ended with `outcome`.
@@ -90,8 +101,74 @@ impl Account {
         }
         // Histograms of one precision that resize can always be added.
         let _ = self.response.add(&other.response);
+        let _ = self.since_taken.add(&other.since_taken);
         let _ = self.since_sent.add(&other.since_sent);
+        self.complaints.add(&other.complaints);
     }
+}
+
+/// Different complaints that are kept of one type.
+const COMPLAINTS_MAX: usize = 8;
+
+/// Longest complaint that is kept, in characters.
+const COMPLAINT_CHARS_MAX: usize = 200;
+
+/// Why requests were not answered, in the words of whoever knew: a status and a text of the server,
+/// an error of the system. Bounded, whatever servers invent.
+#[derive(Clone, Debug, Default)]
+pub struct Complaints {
+    kept: Vec<Complaint>,
+    /// How many more there were, of other texts than those kept.
+    others: u64,
+}
+
+/// One complaint.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Complaint {
+    /// How these requests ended.
+    pub outcome: Outcome,
+    /// What was said of them; empty for those beyond what is kept apart.
+    pub text: String,
+    /// How many they are.
+    pub count: u64,
+}
+
+impl Complaints {
+    fn note(&mut self, outcome: Outcome, text: &str, count: u64) {
+        let same = |one: &&mut Complaint| one.outcome == outcome && one.text == text;
+        if let Some(one) = self.kept.iter_mut().find(same) {
+            one.count += count;
+        } else if self.kept.len() < COMPLAINTS_MAX {
+            self.kept.push(Complaint { outcome, text: text.to_string(), count });
+        } else {
+            self.others += count;
+        }
+    }
+
+    fn add(&mut self, other: &Complaints) {
+        for one in &other.kept {
+            self.note(one.outcome, &one.text, one.count);
+        }
+        self.others += other.others;
+    }
+
+    /// The most frequent first.
+    pub fn list(&self) -> Vec<Complaint> {
+        let mut list = self.kept.clone();
+        list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
+        list
+    }
+
+    /// Requests whose complaints differ from all that are kept.
+    pub fn others(&self) -> u64 {
+        self.others
+    }
+}
+
+/// One line that moves no cursor and fills no memory, whatever a server wrote.
+fn printable(text: &str) -> String {
+    let one_line = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
+    one_line.take(COMPLAINT_CHARS_MAX).collect()
 }
 
 /// Response times of one type within one interval, as (value, count).
@@ -231,9 +308,9 @@ impl Ledger {
         !timeout.timed_out()
     }
 
-    pub(crate) fn book(&self, line: &Line) {
+    pub(crate) fn book(&self, line: &Line, why: Option<&str>) {
         if !self.closed.load(Ordering::Acquire) && !line.warmup {
-            self.enter(line);
+            self.enter(line, why);
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
         if self.awaited.load(Ordering::SeqCst) {
@@ -242,7 +319,7 @@ impl Ledger {
         }
     }
 
-    fn enter(&self, line: &Line) {
+    fn enter(&self, line: &Line, why: Option<&str>) {
         let mut book = lock(&self.shards[line.index as usize % SHARDS]);
         let book = &mut *book;
         record(&mut book.lateness, line.taken.since(line.intended));
@@ -253,9 +330,13 @@ impl Ledger {
         let kind = usize::from(line.kind);
         let account = &mut book.accounts[kind];
         account.outcomes[line.outcome as usize] += 1;
+        if let Some(why) = why {
+            account.complaints.note(line.outcome, &printable(why), 1);
+        }
         if line.outcome == Outcome::Answered {
             let response = line.completed.since(line.intended);
             record(&mut account.response, response);
+            record(&mut account.since_taken, line.completed.since(line.taken));
             record(&mut account.since_sent, line.completed.since(line.actual));
             if let Some(interval) = self.keep.interval {
                 let passed = line.completed.since(self.start).as_ns();

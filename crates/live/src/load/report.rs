@@ -1,24 +1,33 @@
 //! What came of a run, and what may be concluded from it.
 
 use crate::load::clock::Wait;
-use crate::load::ledger::{Account, Line, Times, Totals};
+use crate::load::ledger::{Account, Complaint, Line, Times, Totals};
 use crate::load::machine::Machine;
 use crate::load::run::{Model, Options};
 use crate::load::schedule::Schedule;
 use crate::load::target::Outcome;
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Lateness above this part of the shortest service time makes percentiles meaningless
+/// A request that the generator sent later than this part of the shortest service time is *late*
 /// `[persephone 7.5]`.
 pub const LATENESS_RATIO_MAX: f64 = 0.1;
 
+/// Where more than a hundredth of the requests were late, only the median is given
+/// `[persephone 7.5]`.
+pub const LATE_SHARE_MAX: f64 = 0.01;
+
+/// Where more than a twentieth were late, not even that. With fewer, the median lies between the
+/// undisturbed one and the undisturbed 55th percentile.
+pub const LATE_SHARE_MAX_MEDIAN: f64 = 0.05;
+
+/// A single figure of which the generator's own lateness makes more than this part is not given.
+pub const LATENESS_IN_FIGURE_MAX: f64 = 0.1;
+
 /// The rate sent may differ from the one planned by this part.
 pub const RATE_ERROR_MAX: f64 = 0.02;
-
-/// A percentile needs this many samples beyond it.
-pub const SAMPLES_BEYOND: f64 = 100.0;
 
 /// Whether percentiles are given.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -116,10 +125,37 @@ pub struct TypeReport {
     pub timed_out: u64,
     /// Lost by the target, a defect of it.
     pub lost: u64,
+    /// Why requests were not answered, the most frequent reason first.
+    pub complaints: Vec<Complaint>,
+    /// Requests not answered for still other reasons.
+    pub other_complaints: u64,
     /// From the intended time to the answer; `None` when refused.
     pub response_us: Option<Percentiles>,
     /// From sending to the answer; `None` when refused.
     pub since_sent_us: Option<Percentiles>,
+    /// Figures of `response_us` that are `None` because the generator's lateness made too much of
+    /// them.
+    pub withheld: Vec<&'static str>,
+}
+
+impl TypeReport {
+    /// Whether fewer than half of its requests were answered.
+    pub fn mostly_failed(&self) -> bool {
+        self.answered * 2 < self.sent
+    }
+}
+
+/// What may be given of a run's latencies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Trust {
+    /// All of them, as the user insists.
+    All,
+    /// All but single figures that the generator's lateness moved.
+    Each,
+    /// The median.
+    Median,
+    /// None.
+    Nothing,
 }
 
 /// Percentiles in microseconds; `None` where there are too few samples to know, or where requests
@@ -158,27 +194,80 @@ impl Percentiles {
             max: some.then(|| times.max() as f64 / 1e3),
         }
     }
-}
 
-/// The `ratio` quantile over answered and unanswered requests together, as far as it is known: at
-/// least [`SAMPLES_BEYOND`] samples lie beyond it and it falls among answered ones.
-pub fn quantile_ns(times: &Times, unanswered: u64, ratio: f64) -> Option<f64> {
-    let all = (times.len() + unanswered) as f64;
-    // Half a sample of room for rounding: 10 000 requests are enough for a p99.
-    if all * (1.0 - ratio) < SAMPLES_BEYOND - 0.5 {
-        return None;
+    /// The figures by name, in the order of a table.
+    fn figures(&mut self) -> [(&'static str, &mut Option<f64>); 6] {
+        [
+            ("mean", &mut self.mean),
+            ("p50", &mut self.p50),
+            ("p90", &mut self.p90),
+            ("p99", &mut self.p99),
+            ("p99.9", &mut self.p999),
+            ("max", &mut self.max),
+        ]
     }
-    let rank = (ratio * all).ceil();
-    let answered = times.len() as f64;
-    // Half a rank less, so that rounding does not reach the next one.
-    (rank <= answered).then(|| times.value_at_quantile((rank - 0.5) / answered) as f64)
+
+    /// The median alone.
+    fn median(self) -> Self {
+        Percentiles { mean: None, p90: None, p99: None, p999: None, max: None, ..self }
+    }
+
+    /// Takes away the figures of which lateness makes too much, and names them; `undisturbed` are
+    /// the same without lateness.
+    fn without_lateness(&mut self, mut undisturbed: Percentiles) -> Vec<&'static str> {
+        let mut withheld = Vec::new();
+        for ((name, figure), (_, without)) in self.figures().into_iter().zip(undisturbed.figures())
+        {
+            let (Some(all), Some(without)) = (*figure, *without) else { continue };
+            if all - without > LATENESS_IN_FIGURE_MAX * all {
+                *figure = None;
+                withheld.push(name);
+            }
+        }
+        withheld
+    }
 }
 
-fn type_report(name: &str, sent: u64, account: &Account, publish: bool) -> TypeReport {
+/// The `ratio` quantile over answered and unanswered requests together, as far as it is known:
+/// enough samples lie beyond it ([`quantile::supported`]) and it falls among answered ones.
+pub fn quantile_ns(times: &Times, unanswered: u64, ratio: f64) -> Option<f64> {
+    let all = times.len() + unanswered;
+    let rank = quantile::rank(all, ratio);
+    let known = quantile::supported(all, ratio) && rank <= times.len();
+    known.then(|| at_rank(times, rank))
+}
+
+/// The value of rank `rank`, from 1, of at least so many.
+fn at_rank(times: &Times, rank: u64) -> f64 {
+    // Half a rank less, so that rounding does not reach the next one.
+    times.value_at_quantile((rank as f64 - 0.5) / times.len() as f64) as f64
+}
+
+/// The lateness that a share of `share` of the requests exceeds, in microseconds. This is a gate
+/// and no result, so the rank alone decides, however few they are.
+fn late_us(lateness: &Times, share: f64) -> f64 {
+    match lateness.len() {
+        0 => 0.0,
+        count => at_rank(lateness, quantile::rank(count, 1.0 - share)) / 1e3,
+    }
+}
+
+fn type_report(name: &str, sent: u64, account: &Account, trust: Trust) -> TypeReport {
     let count = |outcome| account.count(outcome);
     let unanswered =
         count(Outcome::TimedOut) + count(Outcome::ConnectionError) + count(Outcome::Lost);
-    let percentiles = |times| publish.then(|| Percentiles::of(times, unanswered));
+    let percentiles = |times| match trust {
+        Trust::All | Trust::Each => Some(Percentiles::of(times, unanswered)),
+        Trust::Median => Some(Percentiles::of(times, unanswered).median()),
+        Trust::Nothing => None,
+    };
+    let mut response_us = percentiles(&account.response);
+    let withheld = match &mut response_us {
+        Some(response) if trust != Trust::All => {
+            response.without_lateness(Percentiles::of(&account.since_taken, unanswered))
+        }
+        _ => Vec::new(),
+    };
     TypeReport {
         name: name.to_string(),
         sent,
@@ -188,8 +277,11 @@ fn type_report(name: &str, sent: u64, account: &Account, publish: bool) -> TypeR
         connection_errors: count(Outcome::ConnectionError),
         timed_out: count(Outcome::TimedOut),
         lost: count(Outcome::Lost),
-        response_us: percentiles(&account.response),
+        complaints: account.complaints.list(),
+        other_complaints: account.complaints.others(),
+        response_us,
         since_sent_us: percentiles(&account.since_sent),
+        withheld,
     }
 }
 
@@ -209,25 +301,27 @@ fn shortest(schedule: &Schedule, options: &Options, accounts: &[Account]) -> Opt
     of(least, "the shortest median from sending to answer")
 }
 
-/// Why percentiles should not be believed.
-fn doubts(report: &Report) -> Vec<String> {
+/// Why percentiles should not be believed, and what may be given all the same.
+fn doubts(report: &Report) -> (Vec<String>, Trust) {
     let mut doubts = Vec::new();
     if report.model != Model::Open {
-        return doubts;
+        return (doubts, Trust::All);
     }
-    // With few requests their 99th percentile is not known; the worst is then taken.
-    let late = report.lateness_us.p99.or(report.lateness_us.max);
-    if let (Some(late), Some(shortest)) = (late, &report.shortest_service)
-        && late > LATENESS_RATIO_MAX * shortest.us
-    {
-        let what = if report.lateness_us.p99.is_some() { "p99" } else { "maximum" };
-        doubts.push(format!(
-            "the generator was late: lateness {what} is {late:.1} us, more than {:.0} % of the \
-             shortest service time, {:.1} us ({})",
-            LATENESS_RATIO_MAX * 100.0,
-            shortest.us,
-            shortest.source
-        ));
+    let mut trust = Trust::Each;
+    if let Some(shortest) = &report.shortest_service {
+        let most = LATENESS_RATIO_MAX * shortest.us;
+        let late = late_us(&report.lateness, LATE_SHARE_MAX);
+        if late > most {
+            let many = late_us(&report.lateness, LATE_SHARE_MAX_MEDIAN) > most;
+            trust = if many { Trust::Nothing } else { Trust::Median };
+            doubts.push(format!(
+                "the generator was late: lateness p99 is {late:.1} us, more than {:.0} % of the \
+                 shortest service time, {:.1} us ({})",
+                LATENESS_RATIO_MAX * 100.0,
+                shortest.us,
+                shortest.source
+            ));
+        }
     }
     let error = report.sent_per_s / report.planned_per_s - 1.0;
     if !report.interrupted && error.abs() > RATE_ERROR_MAX {
@@ -235,8 +329,9 @@ fn doubts(report: &Report) -> Vec<String> {
             "the rate was not reached: {:.1} requests per second were sent, {:.1} were planned",
             report.sent_per_s, report.planned_per_s
         ));
+        trust = Trust::Nothing;
     }
-    doubts
+    (doubts, trust)
 }
 
 fn notes(report: &Report) -> Vec<String> {
@@ -264,6 +359,13 @@ fn notes(report: &Report) -> Vec<String> {
         notes.push(format!(
             "one request in a thousand meets a stall of {met:.0} us on this machine, more than a \
              tenth of the lowest p99.9: that tail is not the server's alone"
+        ));
+    }
+    for kind in report.types.iter().filter(|kind| !kind.withheld.is_empty()) {
+        notes.push(format!(
+            "{} of type {} not given: more than a tenth of it is the lateness of the generator",
+            kind.withheld.join(", "),
+            kind.name
         ));
     }
     let lost: u64 = report.types.iter().map(|kind| kind.lost).sum();
@@ -314,16 +416,16 @@ pub(crate) fn conclude(
         intervals: totals.intervals,
         lines: totals.lines,
     };
-    let doubts = doubts(&report);
+    let (doubts, trust) = doubts(&report);
+    let trust = if options.force { Trust::All } else { trust };
     report.verdict = match (doubts.is_empty(), options.force) {
         (true, _) => Verdict::Published,
         (false, true) => Verdict::Forced(doubts),
         (false, false) => Verdict::Refused(doubts),
     };
-    let publish = !matches!(report.verdict, Verdict::Refused(_));
     let rows = schedule.types().iter().zip(&totals.sent).zip(&report.accounts);
     report.types =
-        rows.map(|((name, sent), account)| type_report(name, *sent, account, publish)).collect();
+        rows.map(|((name, sent), account)| type_report(name, *sent, account, trust)).collect();
     report.notes = notes(&report);
     report
 }
@@ -358,6 +460,43 @@ mod tests {
         assert_eq!(quantile_ns(&times, 1_000, 0.91), None);
     }
 
+    #[test]
+    fn lateness_takes_away_only_what_it_made() {
+        // One request of 4,941 was 24 ms late; the server always took 1 ms.
+        let undisturbed = || (0..4_940u64).map(|n| 1_000_000 + n);
+        let mut account =
+            crate::load::ledger::Ledger::new(1, cavy_core::Instant::ZERO, Default::default())
+                .close()
+                .accounts
+                .remove(0);
+        account.response = of(undisturbed().chain([25_000_000]));
+        account.since_taken = of(undisturbed().chain([1_000_000]));
+        account.since_sent = account.since_taken.clone();
+        let report = |trust| type_report("only", 4_941, &account, trust);
+        let given = report(Trust::Each);
+        assert_eq!(given.withheld, ["max"]);
+        let response = given.response_us.expect("given");
+        assert!(response.p50.is_some() && response.p90.is_some() && response.mean.is_some());
+        assert_eq!((response.p99, response.max), (None, None), "too few for a p99");
+        assert_eq!(report(Trust::All).response_us.and_then(|all| all.max), Some(25_001.983));
+        let median = report(Trust::Median).response_us.expect("a median");
+        assert!(median.p50.is_some() && median.p90.is_none() && median.mean.is_none());
+        assert_eq!(report(Trust::Nothing).response_us, None);
+    }
+
+    #[test]
+    fn the_gate_on_lateness_looks_at_its_rank_and_not_at_one_event() {
+        let late = |slow: u64, all: u64| {
+            late_us(&of((0..all).map(|n| if n < slow { 24_000_000 } else { 1_000 })), 0.01)
+        };
+        assert!(late(1, 4_941) < 1.1, "one event");
+        assert!(late(49, 4_941) < 1.1, "a little under a hundredth");
+        assert!(late(50, 4_941) > 20_000.0, "a little over");
+        // Where a hundredth is less than one request, one is more than a hundredth.
+        assert!(late(1, 50) > 20_000.0);
+        assert_eq!(late_us(&of([]), 0.01), 0.0);
+    }
+
     proptest! {
         #[test]
         fn quantiles_agree_with_a_sorted_list(
@@ -367,10 +506,10 @@ mod tests {
             let times = of(values.iter().copied());
             values.sort();
             for ratio in [0.5, 0.9] {
-                let all = (values.len() as u64 + unanswered) as f64;
-                let rank = (ratio * all).ceil() as usize;
+                let all = values.len() as u64 + unanswered;
+                let rank = (all as f64 * ratio).ceil() as usize;
                 let known = quantile_ns(&times, unanswered, ratio);
-                if all * (1.0 - ratio) < SAMPLES_BEYOND - 0.5 || rank > values.len() {
+                if (all as f64 * (1.0 - ratio)) < 99.9999 || rank > values.len() {
                     prop_assert_eq!(known, None);
                 } else {
                     let exact = values[rank - 1] as f64;

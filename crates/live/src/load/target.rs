@@ -98,21 +98,27 @@ impl Ticket {
 
     /// Ends the request; its answer was there at `time`.
     pub fn finish_at(mut self, time: Instant, outcome: Outcome) {
-        self.book(time, outcome);
+        self.book(time, outcome, None);
     }
 
-    fn book(&mut self, time: Instant, outcome: Outcome) {
+    /// Ends the request at `time` without the answer it asked for; `why` is what a reader of the
+    /// report needs to find the cause, such as the status and the text of the server.
+    pub fn fail_at(mut self, time: Instant, outcome: Outcome, why: &str) {
+        self.book(time, outcome, Some(why));
+    }
+
+    fn book(&mut self, time: Instant, outcome: Outcome, why: Option<&str>) {
         self.finished = true;
         self.line.completed = time;
         self.line.outcome = outcome;
-        self.ledger.book(&self.line);
+        self.ledger.book(&self.line, why);
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.finished {
-            self.book(clock::now(), Outcome::Lost);
+            self.book(clock::now(), Outcome::Lost, None);
         }
     }
 }

@@ -313,6 +313,13 @@ fn http_outcomes_are_counted_apart() {
     assert_eq!((fine.answered, full.overloaded, wrong.server_errors), (40, 40, 40));
     assert_eq!(fine.response_us.map(|p| p.count), Some(40));
     assert_eq!(full.response_us.map(|p| p.count), Some(0), "errors have no latency");
+    let said = |kind: &report::TypeReport| {
+        kind.complaints.iter().map(|one| (one.count, one.text.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(said(fine), []);
+    assert_eq!(said(full), [(40, "503 Service Unavailable: ok".to_string())]);
+    assert_eq!(said(wrong), [(40, "500 Internal Server Error: ok".to_string())]);
+    assert!(wrong.mostly_failed() && !fine.mostly_failed());
 }
 
 #[test]
@@ -363,6 +370,7 @@ fn what_is_not_http_is_an_error_of_the_server() {
     });
     let report = drive(http(&["/"]), at, &even(4, Span::from_ms(1), &["only"]));
     assert_eq!(report.types[0].server_errors, 4, "{:?}", report.types[0]);
+    assert_eq!(report.types[0].complaints[0].text, "no HTTP: `SSH-2.0-OpenSSH_9.2`");
 }
 
 #[test]
@@ -414,4 +422,25 @@ fn a_server_that_goes_away_ends_in_errors_and_not_in_waiting() {
     assert!(gone.load(Ordering::SeqCst));
     assert_eq!(only.connection_errors + only.timed_out, 200, "{only:?}");
     assert!(only.connection_errors > 100, "{only:?}");
+    let told: u64 = only.complaints.iter().map(|one| one.count).sum();
+    assert_eq!(told + only.other_complaints, 200, "{only:?}");
+}
+
+#[test]
+fn complaints_are_bounded_whatever_a_server_invents() {
+    let next = AtomicU64::new(0);
+    let at = server(move |mut stream| {
+        let mut bytes = [0; 4096];
+        while stream.read(&mut bytes).is_ok_and(|read| read > 0) {
+            let number = next.fetch_add(1, Ordering::SeqCst);
+            let body = format!("{number} {}", "x".repeat(5_000));
+            let head = format!("HTTP/1.1 400 No\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    let report = drive(http(&["/"]), at, &even(100, Span::from_ms(2), &["only"]));
+    let only = &report.types[0];
+    assert_eq!((only.server_errors, only.complaints.len()), (100, 8), "{only:?}");
+    assert!(only.complaints.iter().all(|one| one.text.len() <= 200), "{only:?}");
+    assert_eq!(only.other_complaints, 92);
 }

@@ -2,7 +2,7 @@
 
 use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, FRAME_MAX_BYTES, PACKET_BYTES};
 use super::peers;
-use super::slowdown::{Tally, Time, beyond, ideal_us, network};
+use super::slowdown::{Tally, Time, ideal_us, network};
 use super::trial::Round;
 use crate::args::HomaPeer;
 use crate::faults::Fault;
@@ -13,6 +13,7 @@ use cavy_homa::Homa;
 use cavy_lab::net::traffic::{OpenTraffic, Submission, Traffic};
 use cavy_lab::net::{self, Done, Ideal, Observer, PS_PER_NS, Ps, Setup};
 use cavy_lab::pending::Heap4;
+use cavy_lab::statistics::quantile::beyond;
 use cavy_report::model::{Cell, Table};
 
 /// The same messages, with short answers.
@@ -119,7 +120,7 @@ pub struct Compared {
     /// The longest message.
     pub up_to_bytes: u32,
     /// Messages measured.
-    pub messages: usize,
+    pub messages: u64,
     /// Measured and predicted median, in microseconds.
     pub p50: Option<(f64, f64)>,
     /// The same of the 99th percentile.

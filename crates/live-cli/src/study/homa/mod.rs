@@ -32,12 +32,13 @@ use arrivals::{Arrivals, Demand};
 use bridge::Software;
 use cavy_core::Span;
 use cavy_lab::net::Ideal;
+use cavy_lab::statistics::quantile::{BEYOND_MIN, BEYOND_MIN_IN_BIN};
 use cavy_report::model::Figure;
 use cavy_workload::sizes::Published;
 use kept::{Label, Shelf};
 use progress::Progress;
 use show::Result as PeerResult;
-use slowdown::{BEYOND_FEW, BEYOND_MIN, Tally};
+use slowdown::Tally;
 use trial::{Manner, Round};
 
 /// Length of a run, and of a quick one, in seconds.
@@ -374,8 +375,9 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
         fact(
             "percentiles of messages",
             format!(
-                "over all repetitions together, given where {BEYOND_MIN} messages lie beyond; \
-                 where fewer than {BEYOND_FEW} do, tables say so and no advantage is claimed"
+                "over all repetitions together, given where {BEYOND_MIN_IN_BIN} messages lie \
+                 beyond; where fewer than {BEYOND_MIN} do, tables say so and \
+                 no advantage is claimed"
             ),
         ),
         fact(

@@ -4,15 +4,16 @@ use super::arrivals::Demand;
 use super::bridge::{self, Compared};
 use super::incast::Point;
 use super::lag::Times;
-use super::slowdown::{BEYOND_FEW, Tally, beyond};
+use super::slowdown::Tally;
 use super::trial::Round;
 use crate::args::HomaPeer;
 use crate::study::finding::Finding;
+use cavy_lab::statistics::quantile::{BEYOND_MIN, beyond};
 use cavy_report::model::{Axis, Cell, Panel, Point as Dot, Scale, Series, Table};
 use cavy_report::number::count;
 
 /// Samples of the shorter half that a claim about its tail needs.
-const CLAIM_SAMPLES: usize = BEYOND_FEW * 100;
+const CLAIM_SAMPLES: u64 = BEYOND_MIN * 100;
 
 /// All runs of one peer on one demand, and each alone.
 pub struct Result {
@@ -46,7 +47,7 @@ fn spread(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Option<(f64, f
 }
 
 /// How many of a peer's messages lie beyond the P99 of the shorter half, where they are fewest.
-pub fn beyond_short(demand: &Demand, results: &[Result]) -> usize {
+pub fn beyond_short(demand: &Demand, results: &[Result]) -> u64 {
     let of = |result: &Result| beyond(result.all.short(demand, 0.99).1, 0.99);
     results.iter().map(of).min().unwrap_or(0)
 }
@@ -108,8 +109,8 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
         Some(value) if value >= 10.0 => format!("{value:.1}"),
         Some(value) => format!("{value:.2}"),
     };
-    let mark = |(value, samples): (Option<f64>, usize)| {
-        let few = value.is_some() && beyond(samples, 0.99) < BEYOND_FEW;
+    let mark = |(value, samples): (Option<f64>, u64)| {
+        let few = value.is_some() && beyond(samples, 0.99) < BEYOND_MIN;
         format!("{}{}", text(value), if few { "*" } else { "" })
     };
     let row = |result: &Result| {
@@ -123,7 +124,7 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
     Table {
         id: format!("deciles-{}", demand.id()),
         title: format!(
-            "{}: slowdown by length of message, p50 / p99 (*: fewer than {BEYOND_FEW} messages \
+            "{}: slowdown by length of message, p50 / p99 (*: fewer than {BEYOND_MIN} messages \
              beyond)",
             demand.label()
         ),
@@ -143,7 +144,7 @@ pub fn panel(demand: &Demand, results: &[Result]) -> Panel {
                 y,
                 low: spread.map(|(low, _)| low),
                 high: spread.map(|(_, high)| high),
-                samples: samples as u64,
+                samples,
                 stable: true,
             }
         };
@@ -247,7 +248,7 @@ pub fn advantage(
         .filter_map(|result| p99(&result.all).0.map(|value| (value, *result)))
         .min_by(|a, b| a.0.total_cmp(&b.0));
     let (own, samples) = p99(&ours.all);
-    let mut finding = Finding { samples: samples as u64, ..Finding::nothing(id) };
+    let mut finding = Finding { samples, ..Finding::nothing(id) };
     let (Some((theirs, rival)), Some(own)) = (best, own) else {
         finding.note = format!("{samples} short messages are too few for their p99.");
         return Some(finding);
@@ -312,7 +313,7 @@ pub fn agreement(bridged: &[Bridged]) -> Vec<Finding> {
         let pairs = all.filter_map(|(label, bin)| Some((label, bin, of(bin)?)));
         let worst =
             pairs.max_by(|a, b| bridge::error(a.2).abs().total_cmp(&bridge::error(b.2).abs()));
-        let samples = bridged.iter().flat_map(|one| &one.bins).map(|bin| bin.messages as u64);
+        let samples = bridged.iter().flat_map(|one| &one.bins).map(|bin| bin.messages);
         Finding {
             value: worst.map(|(_, _, pair)| bridge::error(pair).abs()),
             samples: samples.sum(),

@@ -7,12 +7,8 @@ use crate::testbed::Plan;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_lab::net::{Buffer, Hosts, Ideal, Network, Rate, Topology};
+use cavy_lab::statistics::quantile::{BEYOND_MIN_IN_BIN, beyond, rank};
 use std::collections::BTreeMap;
-
-/// A percentile is given where so many messages lie beyond it ...
-pub const BEYOND_MIN: usize = 10;
-/// ... and said to be of few where it is fewer than these.
-pub const BEYOND_FEW: usize = 100;
 
 /// The lab's network of the same shape, whose hosts take `send` for each packet they send.
 pub fn network(plan: &Plan, send: Span) -> Result<Network, Fault> {
@@ -71,42 +67,33 @@ impl Tally {
     }
 
     /// The percentile of what `of` says, over messages whose length `chosen` likes, and how many
-    /// they are. `None` with too few beyond it, or where it is one that was not answered.
+    /// they are. `None` with fewer than [`BEYOND_MIN_IN_BIN`] beyond it, or where it is one that
+    /// was not answered.
     pub fn quantile(
         &self,
         chosen: impl Fn(u32) -> bool,
         of: impl Fn(&Time) -> Option<f64>,
         ratio: f64,
-    ) -> (Option<f64>, usize) {
+    ) -> (Option<f64>, u64) {
         let mut all: Vec<f64> =
             self.times.iter().filter(|time| chosen(time.bytes)).filter_map(of).collect();
         let lost = self.unanswered.iter().filter(|&&bytes| chosen(bytes)).count();
         all.sort_by(f64::total_cmp);
-        let count = all.len() + lost;
-        let value = all.get(rank(count, ratio).saturating_sub(1)).copied();
-        (value.filter(|_| beyond(count, ratio) >= BEYOND_MIN), count)
+        let count = (all.len() + lost) as u64;
+        let value = all.get(rank(count, ratio) as usize - 1).copied();
+        (value.filter(|_| beyond(count, ratio) >= BEYOND_MIN_IN_BIN), count)
     }
 
     /// The slowdown of the shorter half.
-    pub fn short(&self, demand: &Demand, ratio: f64) -> (Option<f64>, usize) {
+    pub fn short(&self, demand: &Demand, ratio: f64) -> (Option<f64>, u64) {
         let short = demand.short_bytes();
         self.quantile(|bytes| bytes <= short, |time| Some(time.slowdown), ratio)
     }
 
     /// The slowdown of one bin, and how many messages it has.
-    pub fn bin(&self, demand: &Demand, bin: usize, ratio: f64) -> (Option<f64>, usize) {
+    pub fn bin(&self, demand: &Demand, bin: usize, ratio: f64) -> (Option<f64>, u64) {
         self.quantile(|bytes| demand.bins.of(bytes) == bin, |time| Some(time.slowdown), ratio)
     }
-}
-
-/// How many of so many are no slower than a percentile.
-fn rank(count: usize, ratio: f64) -> usize {
-    (count as f64 * ratio).ceil() as usize
-}
-
-/// How many of so many lie beyond a percentile.
-pub fn beyond(count: usize, ratio: f64) -> usize {
-    count.saturating_sub(rank(count, ratio))
 }
 
 /// The least time of a message and its answer.

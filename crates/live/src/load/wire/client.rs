@@ -16,6 +16,9 @@ use std::time::Duration;
 /// The receiver looks this often for requests without an answer.
 const EXPIRY: Duration = Duration::from_millis(20);
 
+/// Why a request was not sent.
+const NO_ROOM: &str = "no connection was free in time";
+
 /// How to connect.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
@@ -228,7 +231,7 @@ impl Shared {
             drop(room);
             if let Some(ticket) = ticket {
                 self.under_way.fetch_sub(1, Ordering::AcqRel);
-                ticket.finish(Outcome::TimedOut);
+                ticket.fail_at(now, Outcome::TimedOut, NO_ROOM);
             }
         }
     }
@@ -237,10 +240,10 @@ impl Shared {
     fn give_up(&self) {
         let backlog = std::mem::take(&mut lock(&self.room).backlog);
         for ticket in backlog {
-            ticket.finish(Outcome::TimedOut);
+            ticket.fail_at(clock::now(), Outcome::TimedOut, NO_ROOM);
         }
         for lane in &self.lanes {
-            lock(lane).fail(Outcome::TimedOut);
+            lock(lane).fail(Outcome::TimedOut, "no answer before the run ended");
         }
     }
 }

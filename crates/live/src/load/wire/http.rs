@@ -2,7 +2,7 @@
 //! framings.
 
 use crate::load::target::Outcome;
-use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply};
+use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply, beginning};
 
 /// Most headers of an answer.
 const HEADERS_MAX: usize = 64;
@@ -60,6 +60,27 @@ impl Protocol for Http {
     fn reply(&self, kind: u16, bytes: &[u8]) -> Reply {
         let head = self.requests.get(usize::from(kind)).is_some_and(|request| request.head);
         reply(bytes, head)
+    }
+
+    fn complaint(&self, bytes: &[u8]) -> String {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut response = httparse::Response::new(&mut headers);
+        let Ok(httparse::Status::Complete(start)) = response.parse(bytes) else {
+            return format!("no HTTP: `{}`", beginning(bytes));
+        };
+        let status = response.code.unwrap_or(0);
+        let body = bytes.get(start..).unwrap_or(&[]);
+        if (100..200).contains(&status) {
+            return self.complaint(body);
+        }
+        if (200..400).contains(&status) {
+            return format!("{status}, and where the answer ends cannot be told");
+        }
+        let reason = response.reason.unwrap_or("");
+        match beginning(body).as_str() {
+            "" => format!("{status} {reason}"),
+            text => format!("{status} {reason}: {text}"),
+        }
     }
 }
 

@@ -16,6 +16,9 @@ const READ_BYTES: usize = 64 << 10;
 /// Memory for answers that a connection keeps between requests.
 const KEPT_BYTES: usize = 256 << 10;
 
+/// Why a request has no answer when the connection is gone.
+const HANGS_UP: &str = "the server closed the connection without an answer";
+
 /// One connection. Without a stream it connects when it is next used.
 #[derive(Default)]
 pub(super) struct Lane {
@@ -61,8 +64,8 @@ impl Lane {
                 let _ = stream.set_nodelay(true);
                 self.adopt(stream, registry, token)
             });
-            if connected.is_err() {
-                return self.fail(Outcome::ConnectionError);
+            if let Err(error) = connected {
+                return self.broken("cannot connect", &error);
             }
             // A connection that is being made tells when it can be written to.
             self.out.extend(request);
@@ -76,7 +79,7 @@ impl Lane {
         match stream.write(request) {
             Ok(written) => self.out.extend(&request[written..]),
             Err(error) if waits(error.kind()) => self.out.extend(request),
-            Err(_) => return self.fail(Outcome::ConnectionError),
+            Err(error) => return self.broken("cannot send", &error),
         }
         0
     }
@@ -86,11 +89,11 @@ impl Lane {
         while !self.out.is_empty() {
             let Some(stream) = &mut self.stream else { return 0 };
             match stream.write(self.out.make_contiguous()) {
-                Ok(0) => return self.fail(Outcome::ConnectionError),
+                Ok(0) => return self.fail(Outcome::ConnectionError, HANGS_UP),
                 Ok(written) => drop(self.out.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if waits(error.kind()) => return 0,
-                Err(_) => return self.fail(Outcome::ConnectionError),
+                Err(error) => return self.broken("cannot send", &error),
             }
         }
         0
@@ -107,11 +110,11 @@ impl Lane {
             let time = clock::now();
             self.input.truncate(before + read.as_ref().map_or(0, |read| *read));
             match read {
-                Ok(0) => return ended + self.fail(Outcome::ConnectionError),
+                Ok(0) => return ended + self.fail(Outcome::ConnectionError, HANGS_UP),
                 Ok(_) => ended += self.answers(protocol, time),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if waits(error.kind()) => return ended,
-                Err(_) => return ended + self.fail(Outcome::ConnectionError),
+                Err(error) => return ended + self.broken("cannot receive", &error),
             }
         }
     }
@@ -122,18 +125,28 @@ impl Lane {
         while let Some(first) = self.flight.front() {
             match protocol.reply(first.ticket.kind(), &self.input[at..]) {
                 Reply::Partial if self.input.len() - at > REPLY_BYTES_MAX => {
-                    return ended + self.fail(Outcome::ServerError);
+                    return ended + self.fail(Outcome::ServerError, "the answer does not end");
                 }
                 Reply::Partial => break,
-                Reply::Broken => return ended + self.fail(Outcome::ServerError),
+                Reply::Broken => {
+                    let why = protocol.complaint(&self.input[at..]);
+                    return ended + self.fail(Outcome::ServerError, &why);
+                }
                 Reply::Whole { length, outcome, close } => {
+                    let reply = &self.input[at..at + length];
                     at += length;
                     ended += 1;
-                    if let Some(first) = self.flight.pop_front() {
-                        first.ticket.finish_at(time, outcome);
+                    match self.flight.pop_front() {
+                        Some(first) if outcome == Outcome::Answered => {
+                            first.ticket.finish_at(time, outcome);
+                        }
+                        Some(first) => {
+                            first.ticket.fail_at(time, outcome, &protocol.complaint(reply));
+                        }
+                        None => {}
                     }
                     if close {
-                        return ended + self.fail(Outcome::ConnectionError);
+                        return ended + self.fail(Outcome::ConnectionError, HANGS_UP);
                     }
                 }
             }
@@ -141,7 +154,7 @@ impl Lane {
         self.input.drain(..at);
         if self.flight.is_empty() && !self.input.is_empty() {
             // An answer to nothing: the next one could not be told from it.
-            return ended + self.fail(Outcome::ServerError);
+            return ended + self.fail(Outcome::ServerError, "more than an answer came");
         }
         if self.input.is_empty() && self.input.capacity() > KEPT_BYTES {
             self.input = Vec::new();
@@ -152,19 +165,26 @@ impl Lane {
     /// Closes the connection if its first request was sent longer than `timeout` ago.
     pub fn expire(&mut self, now: Instant, timeout: Span) -> usize {
         match self.flight.front() {
-            Some(first) if now.since(first.sent) > timeout => self.fail(Outcome::TimedOut),
+            Some(first) if now.since(first.sent) > timeout => {
+                self.fail(Outcome::TimedOut, &format!("no answer within {timeout}"))
+            }
             _ => 0,
         }
     }
 
-    /// Closes the connection and ends all that is under way on it.
-    pub fn fail(&mut self, outcome: Outcome) -> usize {
+    /// The same for an error of the system.
+    fn broken(&mut self, what: &str, error: &std::io::Error) -> usize {
+        self.fail(Outcome::ConnectionError, &format!("{what}: {error}"))
+    }
+
+    /// Closes the connection and ends all that is under way on it, for the reason `why`.
+    pub fn fail(&mut self, outcome: Outcome, why: &str) -> usize {
         self.stream = None;
         self.out.clear();
         self.input = Vec::new();
         let ended = self.flight.len();
         for flight in self.flight.drain(..) {
-            flight.ticket.finish(outcome);
+            flight.ticket.fail_at(clock::now(), outcome, why);
         }
         ended
     }

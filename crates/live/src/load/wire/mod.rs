@@ -25,6 +25,20 @@ pub trait Protocol: Send + Sync {
 
     /// Looks for the whole answer to a request of type `kind` at the beginning of `bytes`.
     fn reply(&self, kind: u16, bytes: &[u8]) -> Reply;
+
+    /// What `bytes`, a whole reply that is no answer or the beginning of something unknown, say to
+    /// a reader: a status and the beginning of a text.
+    fn complaint(&self, bytes: &[u8]) -> String;
+}
+
+/// The beginning of what a server sent, as text on one line.
+fn beginning(bytes: &[u8]) -> String {
+    const MOST: usize = 120;
+    let shown = &bytes[..bytes.len().min(MOST)];
+    let text = String::from_utf8_lossy(shown);
+    let line = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>();
+    let more = if bytes.len() > MOST { " ..." } else { "" };
+    format!("{}{more}", line.trim())
 }
 
 /// What the beginning of what was received is.

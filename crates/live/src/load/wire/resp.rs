@@ -1,7 +1,7 @@
 //! RESP, the protocol of Redis: commands as arrays of bulk strings, answers of RESP2 and RESP3.
 
 use crate::load::target::Outcome;
-use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply};
+use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply, beginning};
 
 /// Longest line within an answer, apart from bulk strings.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -45,6 +45,13 @@ impl Protocol for Resp {
             }
             Ok(None) if bytes.len() < REPLY_BYTES_MAX => Reply::Partial,
             _ => Reply::Broken,
+        }
+    }
+
+    fn complaint(&self, bytes: &[u8]) -> String {
+        match bytes.first() {
+            Some(b'-') => beginning(bytes),
+            _ => format!("no RESP: `{}`", beginning(bytes)),
         }
     }
 }
