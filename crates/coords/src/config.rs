@@ -34,8 +34,8 @@ pub struct Config {
     pub line: Line,
     /// Share of an error by which a coordinate moves, c_c.
     pub move_gain: f64,
-    /// Added to `move_gain` at first, halved every eight updates: 0.25 makes the step begin at 0.5, which helps
-    /// the tail ([htrae 2.10]).
+    /// Added to `move_gain` at first, halved every eight updates: 0.25 makes the step begin at 0.5,
+    /// which helps the tail ([htrae 2.10]).
     pub move_gain_extra: f64,
     /// Share by which a new error replaces the old, c_e.
     pub error_gain: f64,
@@ -55,8 +55,8 @@ pub struct Config {
     pub detours: Option<Detours>,
     /// Greatest round-trip time that is believed, milliseconds.
     pub rtt_max_ms: f64,
-    /// Most that one measurement moves a coordinate, milliseconds; without a limit in the source. A defence
-    /// against liars ([htrae 6]).
+    /// Most that one measurement moves a coordinate, milliseconds; without a limit in the source. A
+    /// defence against liars ([htrae 6]).
     pub step_max_ms: f64,
 }
 

@@ -12,7 +12,8 @@
 //! world's or a study's affair.
 //!
 //! **Reading order.** [`sphere`] and [`map`], the space; [`config`] and [`model`], coordinates in
-//! it; [`start`], [`filter`], [`history`] and [`systems`], what surrounds them.
+//! it; [`start`], [`filter`], [`history`] and [`systems`], what surrounds them; then
+//! [`predictors`], Htrae among those it is compared with.
 #![no_std]
 extern crate alloc;
 
@@ -21,6 +22,7 @@ pub mod filter;
 pub mod history;
 pub mod map;
 pub mod model;
+pub mod predictors;
 pub mod sphere;
 pub mod start;
 pub mod systems;

@@ -1,0 +1,71 @@
+//! Htrae's coordinates: they begin where addresses are said to be, and move ([htrae 2]).
+
+use super::Space;
+use crate::config::Config;
+use crate::model::{self, Coordinate};
+use crate::start::{Known, Placed};
+use alloc::vec::Vec;
+use cavy_core::{Instant, Stream};
+
+/// Coordinates on the globe.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Globe {
+    config: Config,
+    machines: Vec<Placed>,
+}
+
+impl Globe {
+    /// Machines of which `known` says the place and the effective system ([`crate::systems`]).
+    pub fn new(config: Config, known: impl IntoIterator<Item = (Known, u32)>) -> Self {
+        let start = |(known, system)| Placed::start(known, system, &config);
+        Globe { config, machines: known.into_iter().map(start).collect() }
+    }
+
+    /// Machines that begin at random places: what geography is worth shows by leaving it out
+    /// ([htrae 2.9, H2]).
+    pub fn at_random(
+        config: Config,
+        systems: impl IntoIterator<Item = u32>,
+        rng: &mut Stream,
+    ) -> Self {
+        let mut start =
+            |system| Placed::At(Coordinate::at(crate::sphere::Point::random(rng), system, &config));
+        Globe { config, machines: systems.into_iter().map(&mut start).collect() }
+    }
+
+    /// The coordinate of `machine`, once it has one.
+    pub fn coordinate(&self, machine: u32) -> Option<&Coordinate> {
+        self.machines.get(machine as usize)?.coordinate()
+    }
+}
+
+impl Space for Globe {
+    type Said = Option<Coordinate>;
+
+    fn said(&self, machine: u32) -> Option<Coordinate> {
+        self.coordinate(machine).copied()
+    }
+
+    fn estimate_ms(&self, from: u32, to: u32) -> Option<f64> {
+        Some(model::predict_ms(self.coordinate(from)?, self.coordinate(to)?, &self.config))
+    }
+
+    fn update(
+        &mut self,
+        machine: u32,
+        (_, said): (u32, &Option<Coordinate>),
+        rtt_ms: f64,
+        _: Instant,
+        rng: &mut Stream,
+    ) {
+        let (Some(placed), Some(peer)) = (self.machines.get_mut(machine as usize), said) else {
+            return;
+        };
+        match placed {
+            Placed::At(own) => {
+                model::update(own, peer, rtt_ms, &self.config, rng);
+            }
+            Placed::Nowhere { .. } => placed.note(peer, rtt_ms, &self.config),
+        }
+    }
+}
