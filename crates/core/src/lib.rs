@@ -11,7 +11,7 @@
 //! **Not here.** No scheduler, no queue of events, no distribution of service times: worlds and
 //! workloads live in their own rooms.
 //!
-//! **Reading order.** [`time`], [`machine`], [`stream`], then the four [`family`] vocabularies,
+//! **Reading order.** [`time`], [`machine`], [`stream`], then the [`family`] vocabularies,
 //! then [`laws`] (behind the feature of that name), which state what every machine owes its world.
 #![no_std]
 extern crate alloc;

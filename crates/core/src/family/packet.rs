@@ -45,6 +45,12 @@ pub struct Extent {
 pub trait Header: Copy {
     /// Its length on the wire, behind the headers of the network below the protocol.
     fn wire_bytes(&self) -> u32;
+    /// May switches mark it instead of dropping it? A packet that says no is dropped where it would
+    /// be marked (RFC 3168). Yes for protocols that do not say.
+    #[inline]
+    fn bears_marks(&self) -> bool {
+        true
+    }
 }
 
 /// What switches did to a packet on its way.

@@ -39,7 +39,7 @@ pub use clock::{PS_PER_NS, Ps, Rate, instant, ps};
 pub use faults::{Faults, Outage, OutageKind, Rule, What, Which};
 pub use ideal::{Ideal, OwnBest};
 pub use messages::number;
-pub use network::{Buffer, Framing, Hosts, Network, NetworkError, Order, Routing};
+pub use network::{Buffer, Counting, Framing, Hosts, Network, NetworkError, Order, Routing};
 pub use observer::{Done, Loss, Observer, Unobserved};
 pub use packets::{Delays, InFlight};
 pub use phases::Phases;

@@ -16,6 +16,8 @@ pub struct Network {
     pub mark_at_bytes: Option<u32>,
     /// What a switch can keep.
     pub buffer: Buffer,
+    /// What of a packet takes room there.
+    pub counting: Counting,
     /// Which of several shortest ways a packet takes.
     pub routing: Routing,
     /// From when the whole packet is in a switch to when it is in the queue of its port.
@@ -48,6 +50,7 @@ impl Network {
             order: Order::Levels,
             mark_at_bytes: None,
             buffer: Buffer::Unlimited,
+            counting: Counting::default(),
             routing: Routing::Spray,
             switch_latency: Span::from_ns(250),
             hosts: Hosts::default(),
@@ -64,7 +67,10 @@ impl Network {
             return Err(NetworkError::NicPackets);
         }
         let bytes = match self.buffer {
-            Buffer::Unlimited => u64::from(self.framing.mtu_bytes) + 18,
+            Buffer::PerPortPackets { packets: 0 } => 0,
+            Buffer::PerPortPackets { .. } | Buffer::Unlimited => {
+                u64::from(self.framing.mtu_bytes) + 18
+            }
             Buffer::PerPort { bytes } | Buffer::Shared { bytes, .. } => bytes,
         };
         if bytes < u64::from(self.framing.mtu_bytes) + 18 {
@@ -111,8 +117,7 @@ pub enum Order {
     },
 }
 
-/// What switches can keep. Bytes count frames without preamble and gap; the packet that is being
-/// sent does not count.
+/// What switches can keep, counted as [`Counting`] says.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Buffer {
     /// Everything `[homa 4.4]`.
@@ -122,6 +127,11 @@ pub enum Buffer {
         /// At least one full frame.
         bytes: u64,
     },
+    /// So many packets at each port, whatever their lengths.
+    PerPortPackets {
+        /// At least one.
+        packets: u32,
+    },
     /// One memory for all ports of a switch. A port may hold `alpha` times what is free (dynamic
     /// thresholds, Choudhury and Hahne).
     Shared {
@@ -130,6 +140,29 @@ pub enum Buffer {
         /// Above 0, at most 1024.
         alpha: f64,
     },
+}
+
+/// What of a packet takes room in a buffer. Simulators and switches differ, and a small buffer holds
+/// one or two packets more or less by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counting {
+    /// Bytes of a packet on the wire that take no room, such as preamble and gap.
+    pub silent_bytes: u32,
+    /// The packet that is being sent still takes room, until its last bit has left.
+    pub sending: bool,
+}
+
+impl Counting {
+    /// Every byte on the wire, and the packet that is being sent as well: the reference simulator of
+    /// [incast 5.1].
+    pub const EVERYTHING: Counting = Counting { silent_bytes: 0, sending: true };
+}
+
+impl Default for Counting {
+    /// Frames without preamble and gap, and not the one being sent.
+    fn default() -> Self {
+        Counting { silent_bytes: Framing::SILENT_BYTES, sending: false }
+    }
 }
 
 /// Which of several shortest ways a packet takes.
@@ -175,7 +208,7 @@ impl Default for Hosts {
 pub struct Framing {
     /// Ethernet: header 14, check 4, preamble 8, gap 12.
     pub ethernet_bytes: u32,
-    /// IPv4 and UDP; 0 where there is neither.
+    /// IPv4, and UDP for protocols above it; 0 where there is neither.
     pub ip_udp_bytes: u32,
     /// The shortest frame, with preamble and gap.
     pub frame_min_bytes: u32,
@@ -207,6 +240,11 @@ impl Default for Framing {
 }
 
 impl Framing {
+    /// The same with nothing between IP and the protocol: UDP's 8 bytes less, as TCP has it.
+    pub const fn without_udp(self) -> Framing {
+        Framing { ip_udp_bytes: self.ip_udp_bytes.saturating_sub(8), ..self }
+    }
+
     /// Packets as IP has them, without Ethernet: what the simulators of pFabric, pHost and PIAS put
     /// on their links `[homa 3.4, 3.5]`.
     pub const IP: Framing =

@@ -125,10 +125,10 @@ impl<H: Copy> InFlight<H> {
         self.length_bytes == 0 || self.flags & TRIMMED != 0
     }
 
-    /// What buffers count.
+    /// What buffers count, where so many bytes of a packet on the wire are not.
     #[inline]
-    pub(super) fn frame_bytes(&self) -> u32 {
-        u32::from(self.wire_bytes).saturating_sub(super::network::Framing::SILENT_BYTES)
+    pub(super) fn counted_bytes(&self, silent_bytes: u32) -> u32 {
+        u32::from(self.wire_bytes).saturating_sub(silent_bytes)
     }
 
     /// Tells flows apart, for switches that care.

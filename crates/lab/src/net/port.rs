@@ -53,6 +53,10 @@ pub(super) struct Port {
     pub burst: Option<Ps>,
     /// Level and rank of that packet.
     serving: (u8, u32),
+    /// Its bytes, as buffers count them.
+    pub serving_bytes: u32,
+    /// What is on the wire and not counted.
+    pub silent_bytes: u32,
     order: Order,
     heads: [u32; 8],
     tails: [u32; 8],
@@ -81,6 +85,8 @@ impl Port {
             busy_until: 0,
             burst: None,
             serving: (0, 0),
+            serving_bytes: 0,
+            silent_bytes: super::network::Framing::SILENT_BYTES,
             order,
             heads: [NIL; 8],
             tails: [NIL; 8],
@@ -136,6 +142,7 @@ impl Port {
     pub(super) fn begin<H: Copy>(&mut self, packets: &Packets<H>, index: u32, now: Ps) -> Ps {
         let packet = packets.get(index);
         self.serving = (packet.priority, packet.rank);
+        self.serving_bytes = packet.counted_bytes(self.silent_bytes);
         self.record.sent_packets += 1;
         self.record.sent_bytes += u64::from(packet.wire_bytes);
         let time = self.rate.time(u32::from(packet.wire_bytes));
@@ -156,7 +163,7 @@ impl Port {
         self.record.found_ps += residual;
         let packet = packets.get_mut(index);
         packet.queued_at = now;
-        let bytes = u64::from(packet.frame_bytes());
+        let bytes = u64::from(packet.counted_bytes(self.silent_bytes));
         let lower_on_wire = match self.order {
             Order::Levels => self.serving.0 < packet.priority,
             Order::SmallestRank => self.serving.1 > packet.rank,
@@ -217,7 +224,7 @@ impl Port {
         };
         self.account(now);
         let packet = packets.get_mut(index);
-        self.waiting_bytes -= u64::from(packet.frame_bytes());
+        self.waiting_bytes -= u64::from(packet.counted_bytes(self.silent_bytes));
         self.waiting_packets -= 1;
         let waited = u32::try_from(now.saturating_sub(packet.queued_at)).unwrap_or(u32::MAX);
         packet.queueing = packet.queueing.saturating_add(waited);
@@ -240,7 +247,7 @@ impl Port {
 
     fn take_line<H: Copy>(&mut self, packets: &Packets<H>, place: usize) -> u32 {
         let index = self.line.remove(place).index;
-        self.line_bytes -= u64::from(packets.get(index).frame_bytes());
+        self.line_bytes -= u64::from(packets.get(index).counted_bytes(self.silent_bytes));
         index
     }
 
@@ -281,7 +288,7 @@ impl Port {
     fn evict<H: Copy>(&mut self, packets: &Packets<H>, place: usize, now: Ps) -> u32 {
         self.account(now);
         let index = self.take_line(packets, place);
-        self.waiting_bytes -= u64::from(packets.get(index).frame_bytes());
+        self.waiting_bytes -= u64::from(packets.get(index).counted_bytes(self.silent_bytes));
         self.waiting_packets -= 1;
         index
     }

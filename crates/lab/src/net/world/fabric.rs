@@ -64,7 +64,13 @@ where
             && state.class != PortClass::Nic
             && state.waiting_bytes >= u64::from(mark_at)
         {
-            self.packets.get_mut(index).mark();
+            use cavy_core::family::packet::Header as _;
+            let packet = self.packets.get_mut(index);
+            if !packet.header().bears_marks() {
+                // What cannot be told of congestion is dropped by it (RFC 3168).
+                return self.lose(index, Loss::Full);
+            }
+            packet.mark();
             self.counts.marked += 1;
         }
         state.push(&mut self.packets, index, now);
@@ -75,7 +81,7 @@ where
             self.push(free_at, Class::Completion, port);
         }
         if is_shared(self.setup.network.buffer) {
-            self.count_shared(port, i64::from(self.packets.get(index).frame_bytes()));
+            self.count_shared(port, i64::from(self.counted(index)));
         }
         let egress = &self.egress[port as usize];
         self.observer.queued(egress, self.packets.get(index), waiting, now);
@@ -116,13 +122,26 @@ where
         }
     }
 
+    /// Bytes of a packet, as buffers count them.
+    #[inline]
+    fn counted(&self, index: u32) -> u32 {
+        self.packets.get(index).counted_bytes(self.setup.network.counting.silent_bytes)
+    }
+
     #[inline]
     fn fits(&self, port: u32, index: u32) -> bool {
-        let bytes = u64::from(self.packets.get(index).frame_bytes());
-        let waiting = self.ports[port as usize].waiting_bytes + bytes;
+        let bytes = u64::from(self.counted(index));
+        let state = &self.ports[port as usize];
+        let mut waiting = state.waiting_bytes + bytes;
+        let mut packets = state.waiting_packets + 1;
+        if self.setup.network.counting.sending && state.busy_until > self.now {
+            waiting += u64::from(state.serving_bytes);
+            packets += 1;
+        }
         match self.setup.network.buffer {
             Buffer::Unlimited => true,
             Buffer::PerPort { bytes: limit } => waiting <= limit,
+            Buffer::PerPortPackets { packets: limit } => packets <= limit,
             Buffer::Shared { bytes: limit, alpha } => {
                 let Place::Switch(switch) = self.egress[port as usize].from else { return true };
                 let free = limit.saturating_sub(self.shared_bytes[switch as usize]);
@@ -132,7 +151,7 @@ where
     }
 
     fn admit_or_trim(&mut self, port: u32, index: u32, queue_bytes: u64) -> Option<u32> {
-        let frame = u64::from(self.packets.get(index).frame_bytes());
+        let frame = u64::from(self.counted(index));
         let state = &mut self.ports[port as usize];
         if !self.packets.get(index).is_bare() {
             if state.data_bytes() + frame <= queue_bytes {
@@ -161,7 +180,7 @@ where
     fn admit_bare(&mut self, port: u32, index: u32, queue_bytes: u64) -> Option<u32> {
         let state = &self.ports[port as usize];
         let headers = state.waiting_bytes - state.data_bytes();
-        if headers + u64::from(self.packets.get(index).frame_bytes()) <= queue_bytes {
+        if headers + u64::from(self.counted(index)) <= queue_bytes {
             return Some(index);
         }
         self.lose(index, Loss::Full);
@@ -179,7 +198,7 @@ where
 
     fn uncount_shared(&mut self, port: u32, index: u32) {
         if is_shared(self.setup.network.buffer) {
-            self.count_shared(port, -i64::from(self.packets.get(index).frame_bytes()));
+            self.count_shared(port, -i64::from(self.counted(index)));
         }
     }
 

@@ -522,6 +522,7 @@ fn ports(setup: &Setup) -> Vec<Port> {
         if matches!(egress.to, Place::Host(_)) {
             port.each = ps(network.hosts.receive_each);
         }
+        port.silent_bytes = network.counting.silent_bytes;
         port.burst = network.burst_bytes.map(|bytes| egress.rate.time(bytes));
         port.faulty = concerned.iter().any(|link| match link {
             None => egress.class == PortClass::Nic,
