@@ -267,5 +267,5 @@ pub fn echo<P: Pending>(setup: &Setup, pending: &mut P) -> (Report, Askers, Vec<
 pub const WAN: [(&str, u64); 3] = [
     ("echoes across regions", 0xC30C_35DC_AE64_4F9A),
     ("echoes with jitter", 0xC76F_7D14_7295_4F06),
-    ("echoes with every fault", 0xC550_90DC_239A_417D),
+    ("echoes with every fault", 0x2998_5685_4186_2CE8),
 ];

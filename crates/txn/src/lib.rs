@@ -17,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod client;
+pub mod dast;
 pub mod layout;
 pub mod procedure;
 pub mod registers;

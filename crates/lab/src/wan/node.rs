@@ -125,7 +125,9 @@ impl<M: Talker> Host<M> {
 
     /// Everything that a crash takes but for the log. Returns the machine.
     pub fn fall(&mut self) -> Option<M> {
-        self.timers.clear();
+        // Anew, and not cleared: an entry of the queue that comes while the node is down is not for
+        // it.
+        self.timers = Timers::new();
         self.thread = Thread::new();
         self.benches = Benches::default();
         self.calls.clear();

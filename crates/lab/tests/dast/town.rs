@@ -1,0 +1,379 @@
+//! A small deployment of DAST with clients of every sort, and the oracles that every run must pass.
+
+use cavy_core::family::Node;
+use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::pending::Heap4;
+use cavy_lab::wan::{Ask, Clients, Ending, Observer, Parts, Setup, Site, Unmetered, run};
+use cavy_txn::client::{Note, Outcome, Request, Response};
+use cavy_txn::dast::{Config, Dast, Words};
+use cavy_txn::procedure::Given;
+use cavy_txn::registers::{self, Registers};
+use cavy_txn::store::Store;
+use cavy_txn::{Key, Layout, Region, Shard, Ts, Txn, TxnId, Value, Var};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What clients do.
+#[derive(Clone, Copy, Debug)]
+pub struct Mix {
+    /// Closed clients of each shard.
+    pub clients_per_shard: u32,
+    /// Of a hundred transactions, how many cross regions.
+    pub crt_percent: u64,
+    /// Of a hundred, how many of those in one region touch two shards.
+    pub two_shards_percent: u64,
+    /// Of a hundred, how many have a piece that waits for a value from elsewhere.
+    pub dependent_percent: u64,
+    /// Of a hundred, how many only read one shard.
+    pub read_percent: u64,
+    /// Rows of each shard.
+    pub rows: u64,
+    /// Think time: evenly up to twice this.
+    pub think: Span,
+}
+
+impl Mix {
+    /// A bit of everything on few rows.
+    pub fn all() -> Mix {
+        Mix {
+            clients_per_shard: 4,
+            crt_percent: 15,
+            two_shards_percent: 20,
+            dependent_percent: 30,
+            read_percent: 15,
+            rows: 6,
+            think: Span::from_ms(3),
+        }
+    }
+
+    /// Nothing but transactions of one shard.
+    pub fn single_shard() -> Mix {
+        let none =
+            Mix { crt_percent: 0, two_shards_percent: 0, dependent_percent: 0, ..Mix::all() };
+        Mix { read_percent: 0, rows: 1_000, ..none }
+    }
+}
+
+/// Clients, and what they saw.
+pub struct Callers {
+    layout: Layout,
+    mix: Mix,
+    draws: Stream,
+    numbers: Vec<u64>,
+    /// What was asked for.
+    pub asked: BTreeMap<TxnId, Arc<Txn>>,
+    /// Answers, with when they were asked for and came.
+    pub answered: BTreeMap<TxnId, (Instant, Instant, Outcome)>,
+    /// Never answered.
+    pub unknown: Vec<TxnId>,
+}
+
+impl Callers {
+    fn new(layout: Layout, mix: Mix, seed: u64) -> Callers {
+        let clients = layout.shards() * mix.clients_per_shard;
+        Callers {
+            layout,
+            mix,
+            draws: Stream::keyed(seed, 0, Purpose::Arrivals),
+            numbers: vec![0; clients as usize],
+            asked: BTreeMap::new(),
+            answered: BTreeMap::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    fn home(&self, client: u32) -> Shard {
+        Shard(client % self.layout.shards())
+    }
+
+    fn key(&mut self, shard: Shard) -> Key {
+        Key::new(u64::from(shard.0), self.draws.below(self.mix.rows))
+    }
+
+    fn list(&mut self, shard: Shard) -> Key {
+        Key::new(1_000 + u64::from(shard.0), self.draws.below(self.mix.rows))
+    }
+
+    fn transaction(&mut self, client: u32) -> Txn {
+        let home = self.home(client);
+        self.numbers[client as usize] += 1;
+        let id = TxnId { client: client + 1, number: self.numbers[client as usize] };
+        let region = self.layout.region_of(home);
+        let drawn = self.draws.below(100);
+        let within: Vec<Shard> = self.layout.shards_of(region).filter(|s| *s != home).collect();
+        let all = (0..self.layout.shards()).map(Shard);
+        let beyond: Vec<Shard> = all.filter(|s| self.layout.region_of(*s) != region).collect();
+        let crosses = drawn < self.mix.crt_percent && !beyond.is_empty();
+        let two = self.draws.below(100) < self.mix.two_shards_percent && !within.is_empty();
+        let others = if crosses {
+            beyond
+        } else if two {
+            within
+        } else {
+            Vec::new()
+        };
+        let mine = self.key(home);
+        if others.is_empty() {
+            if self.draws.below(100) < self.mix.read_percent {
+                let list = self.list(home);
+                return Txn::new(id, 0, vec![registers::read(home, &[mine, list])]);
+            }
+            let list = self.list(home);
+            let item = (u64::from(id.client) << 32 | id.number) as i64;
+            let pieces = vec![registers::add(home, mine, 1), registers::append(home, list, item)];
+            return Txn::new(id, 1, pieces);
+        }
+        let other = others[self.draws.below(others.len() as u64) as usize];
+        let theirs = self.key(other);
+        let kind = if crosses { 3 } else { 2 };
+        if self.draws.below(100) < self.mix.dependent_percent {
+            let (from, to) = ((home, mine), (other, theirs));
+            let (from, to) = if self.draws.below(2) == 0 { (from, to) } else { (to, from) };
+            return Txn::new(id, kind, registers::copy(from, to, Var(0)).to_vec());
+        }
+        let amount = self.draws.below(100) as i64;
+        let pieces =
+            vec![registers::add(home, mine, -amount), registers::add(other, theirs, amount)];
+        Txn::new(id, kind, pieces)
+    }
+}
+
+impl Clients<Words> for Callers {
+    fn count(&self) -> u32 {
+        self.numbers.len() as u32
+    }
+    fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
+        let txn = Arc::new(self.transaction(client));
+        self.asked.insert(txn.id, txn.clone());
+        let think = Span::from_ns(self.draws.below(2 * self.mix.think.as_ns() + 1));
+        Some((now + think, Request(txn)))
+    }
+    fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
+        let home = self.home(client);
+        self.layout.replica(home, client / self.layout.shards() + attempt)
+    }
+    fn site(&self, client: u32) -> Option<Site> {
+        Some(Site(self.layout.region_of(self.home(client)).0))
+    }
+    fn patience(&self, _: u32, _: u32) -> Option<Span> {
+        Some(Span::from_ms(2_000))
+    }
+    fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
+        let id = ask.request.0.id;
+        match ending {
+            Ending::Answered(response) => {
+                assert_eq!(response.id, id);
+                let again = self.answered.insert(id, (ask.since, now, response.outcome));
+                assert!(again.is_none(), "{id:?} ended twice");
+            }
+            Ending::Unknown => self.unknown.push(id),
+        }
+    }
+}
+
+/// What replicas applied, in order, by replica and key.
+#[derive(Default)]
+pub struct Logs {
+    /// The timestamp that each transaction ran at, as whoever ran it says.
+    pub ran_at: BTreeMap<TxnId, BTreeSet<Ts>>,
+    /// Writers of each key, by replica.
+    pub writers: BTreeMap<(Node, Key), Vec<TxnId>>,
+}
+
+impl Observer<Dast<Registers>> for Logs {
+    fn note(&mut self, _: Instant, node: Node, note: &Note) {
+        match note {
+            Note::Applied { id, at, keys } => {
+                self.ran_at.entry(*id).or_default().insert(*at);
+                for key in keys {
+                    self.writers.entry((node, *key)).or_default().push(*id);
+                }
+            }
+            // Its log begins anew with the other's rows.
+            Note::Copied { .. } => self.writers.retain(|(whose, _), _| *whose != node),
+        }
+    }
+}
+
+/// A run that is over.
+pub struct Town {
+    /// Who is where.
+    pub layout: Layout,
+    /// What clients saw.
+    pub callers: Callers,
+    /// What replicas applied.
+    pub logs: Logs,
+    /// The machines that are up.
+    pub machines: Vec<Option<Dast<Registers>>>,
+}
+
+/// The network of the source `[dast 4.4]`: 2.5 ms within a region, 50 ms across, stewards included.
+pub fn network(layout: Layout) -> Setup {
+    let per_region = layout.shards_per_region * layout.replicas;
+    let mut setup =
+        Setup::regions(layout.regions, per_region, Span::from_us(2_500), Span::from_ms(50));
+    for region in (0..layout.regions).map(Region) {
+        setup.nodes.extend(layout.stewards_of(region).map(|_| Site(region.0)));
+    }
+    setup.duration = Span::from_ms(3_000);
+    setup.drain = Span::from_ms(20_000);
+    // A region whose clock jumped by 5 s has entries for so long.
+    setup.linger = Span::from_ms(8_000);
+    setup
+}
+
+/// Runs it.
+pub fn go(config: &Config, setup: &Setup, mix: Mix) -> Town {
+    let layout = config.layout;
+    let config = Config { history: true, ..config.clone() };
+    let mut callers = Callers::new(layout, mix, setup.seed);
+    let mut logs = Logs::default();
+    let parts = Parts {
+        clients: &mut callers,
+        hardware: &mut Unmetered,
+        pending: &mut Heap4::new(),
+        observer: &mut logs,
+    };
+    let make = |node| Dast::new(config.clone(), node, Registers::default());
+    let (_, machines) = run(setup, make, parts);
+    Town { layout, callers, logs, machines }
+}
+
+impl Town {
+    /// Latencies of answered transactions of a kind, sorted, in milliseconds.
+    pub fn latencies(&self, crt: bool) -> Vec<f64> {
+        let of = |id: &TxnId| (self.callers.asked[id].kind == 3) == crt;
+        let all = self.callers.answered.iter().filter(|(id, _)| of(id));
+        let mut all: Vec<f64> =
+            all.map(|(_, (since, now, _))| now.since(*since).as_us() / 1e3).collect();
+        all.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    /// All oracles. `Err` says which was broken, and how.
+    pub fn judge(&self) -> Result<(), String> {
+        self.everything_ended()?;
+        self.replicas_agree()?;
+        self.order_explains_answers()
+    }
+
+    /// When faults are over, everything that was asked for ends.
+    pub fn everything_ended(&self) -> Result<(), String> {
+        if !self.callers.unknown.is_empty() {
+            let some: Vec<_> = self.callers.unknown.iter().take(3).collect();
+            let all = self.callers.unknown.len();
+            return Err(format!("liveness: {all} never answered, such as {some:?}"));
+        }
+        for (node, machine) in self.machines.iter().enumerate() {
+            if let Some(machine) = machine
+                && (node as u32) < self.layout.replica_nodes()
+                && (!machine.is_ready() || machine.backlog() > 0 || machine.is_stretched())
+            {
+                return Err(format!(
+                    "liveness: node {node} is left with {} entries, ready {}, stretched {}, {:?}",
+                    machine.backlog(),
+                    machine.is_ready(),
+                    machine.is_stretched(),
+                    machine.view()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Replicas of a shard hold the same rows.
+    pub fn replicas_agree(&self) -> Result<(), String> {
+        for shard in (0..self.layout.shards()).map(Shard) {
+            let replicas = self.layout.replicas_of(shard);
+            let all: Vec<_> = replicas
+                .filter_map(|node| Some((node, self.machines[node.0 as usize].as_ref()?)))
+                .collect();
+            for pair in all.windows(2) {
+                let ((a, one), (b, other)) = (&pair[0], &pair[1]);
+                if one.store() != other.store() {
+                    let differs = one.store().rows().zip(other.store().rows());
+                    let first = differs.into_iter().find(|(x, y)| x != y);
+                    return Err(format!("replicas {a:?} and {b:?} differ: {first:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Run one after another in the order of timestamps, the transactions give the answers that
+    /// clients got and the rows that replicas hold; each ran at one timestamp, once.
+    pub fn order_explains_answers(&self) -> Result<(), String> {
+        let mut order: BTreeMap<(Ts, TxnId), Arc<Txn>> = BTreeMap::new();
+        for (id, all) in &self.logs.ran_at {
+            if all.len() > 1 {
+                return Err(format!("{id:?} ran at {all:?}"));
+            }
+        }
+        for (id, txn) in &self.callers.asked {
+            let logged = self.logs.ran_at.get(id).and_then(|all| all.first().copied());
+            let answer = self.callers.answered.get(id).and_then(|(_, _, outcome)| match outcome {
+                Outcome::Committed { at, .. } => Some(*at),
+                _ => None,
+            });
+            if let (Some(a), Some(b)) = (logged, answer)
+                && a != b
+            {
+                return Err(format!("{id:?} ran at {a:?} and was answered as of {b:?}"));
+            }
+            if let Some(at) = logged.or(answer) {
+                order.insert((at, *id), txn.clone());
+            }
+        }
+        let mut store = Store::new();
+        for ((at, id), txn) in &order {
+            let mut given = Given::new();
+            let mut results: BTreeMap<usize, Vec<Value>> = BTreeMap::new();
+            while results.len() < txn.pieces.len() {
+                for (index, piece) in txn.pieces.iter().enumerate() {
+                    if results.contains_key(&index) || !given.has_all(piece) {
+                        continue;
+                    }
+                    let mut code = Registers::default();
+                    let (run, _) = store.run(&mut code, txn, index, &given, *at);
+                    for (var, value) in run.gives {
+                        given.set(var, value);
+                    }
+                    results.insert(index, run.result);
+                }
+            }
+            if let Some((_, _, Outcome::Committed { pieces, .. })) = self.callers.answered.get(id) {
+                for piece in pieces {
+                    let expected = &results[&usize::from(piece.piece)];
+                    if *expected != piece.result {
+                        return Err(format!(
+                            "{id:?} at {at:?}: piece {} gave {:?}, the order says {expected:?}",
+                            piece.piece, piece.result
+                        ));
+                    }
+                }
+            }
+        }
+        for shard in (0..self.layout.shards()).map(Shard) {
+            let up = self.layout.replicas_of(shard).find(|n| self.machines[n.0 as usize].is_some());
+            let Some(machine) = up.and_then(|node| self.machines[node.0 as usize].as_ref()) else {
+                continue;
+            };
+            for (key, row) in machine.store().rows() {
+                let expected = store.row(*key).map(|row| &row.value);
+                if expected != Some(&row.value) {
+                    return Err(format!(
+                        "{key:?} holds {:?}, the order says {expected:?}",
+                        row.value
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The percentile of sorted values, nearest rank.
+pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
+    let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
+    sorted[rank.clamp(1, sorted.len()) - 1]
+}

@@ -1,0 +1,141 @@
+//! What a run of DAST is set to, and the bugs that may be planted in it.
+
+use crate::layout::Layout;
+use cavy_core::Span;
+
+/// Parameters of `[dast 2.13]` and the choices that tell the modes apart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Who is where.
+    pub layout: Layout,
+    /// Between two reports of a node's clock.
+    pub sync: Span,
+    /// How far ahead of its clock a steward anticipates a CRT. At least a delay within the region
+    /// and the skew of its clocks; where it is shorter than those and `sync` together, IRTs wait
+    /// too.
+    pub est: Span,
+    /// Entries that may wait for values while later ones run; `None`: any number.
+    pub lookahead: Option<u32>,
+    /// A node that has not been heard for this long is taken out of its region's view.
+    pub fail_after: Span,
+    /// A CRT that is not decided after this long is resolved by its home region.
+    pub crt_after: Span,
+    /// A coordinator asks again for what it has not heard after this long.
+    pub retry_after: Span,
+    /// What ran is remembered for so much of timestamps, so that a retry does not run again.
+    pub remember: Span,
+    /// A clock that is further ahead than this is not followed.
+    pub jump_max: Span,
+    /// A decision is stored by a majority of the home shard before it is told. Without it the
+    /// failure of a coordinator leaves its CRTs undecided.
+    pub decision_log: bool,
+    /// A follower runs an IRT only when it knows that a majority of each shard has it.
+    pub follower_rule: bool,
+    /// A coordinator tells that at once, and not only in its next report.
+    pub tell_at_once: bool,
+    /// Regions that wait for a value keep their clocks below the CRT: the source's rule.
+    pub dependency_stretch: bool,
+    /// Clocks stretch at all.
+    pub stretch: bool,
+    /// Commits go through the steward, which tells everybody in one instant.
+    pub commit_via_steward: bool,
+    /// No two CRTs share the physical part of their timestamp.
+    pub unique_t: bool,
+    /// The counter of a stretched timestamp is physical time.
+    pub physical_k: bool,
+    /// The steward anticipates from its physical clock and not from its stretched one.
+    pub physical_est: bool,
+    /// Read-only transactions of one shard are read at one replica, without messages.
+    pub fenced_reads: bool,
+    /// Answers carry the versions that were read and written, and machines tell what they applied.
+    pub history: bool,
+    /// What is wrong with this machine.
+    pub bugs: Bugs,
+}
+
+/// The three ways to run it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// Pieces run when nothing that they conflict with is before them `[dast 2.7]`.
+    Precise,
+    /// The source's rule: a region's clocks wait with a CRT that waits for a value.
+    Paper,
+    /// What the published artifact does, weaknesses included `[dast 2.12]`.
+    Artifact,
+}
+
+impl Config {
+    /// The defaults of `[dast 2.13]` in `mode`.
+    pub fn new(layout: Layout, mode: Mode) -> Config {
+        let precise = Config {
+            layout,
+            sync: Span::from_ms(5),
+            est: Span::from_ms(90),
+            lookahead: None,
+            fail_after: Span::from_ms(100),
+            crt_after: Span::from_ms(500),
+            retry_after: Span::from_ms(250),
+            remember: Span::from_ms(30_000),
+            jump_max: Span::from_ms(10_000),
+            decision_log: true,
+            follower_rule: true,
+            tell_at_once: true,
+            dependency_stretch: false,
+            stretch: true,
+            commit_via_steward: true,
+            unique_t: true,
+            physical_k: true,
+            physical_est: true,
+            fenced_reads: false,
+            history: false,
+            bugs: Bugs::default(),
+        };
+        match mode {
+            Mode::Precise => precise,
+            Mode::Paper => Config { dependency_stretch: true, ..precise },
+            Mode::Artifact => Config {
+                lookahead: Some(5),
+                decision_log: false,
+                follower_rule: false,
+                tell_at_once: false,
+                commit_via_steward: false,
+                unique_t: false,
+                physical_est: false,
+                bugs: Bugs {
+                    no_watermark: true,
+                    one_ack: true,
+                    answer_early: true,
+                    ..Bugs::default()
+                },
+                ..precise
+            },
+        }
+    }
+}
+
+/// Bugs by the names of `[dast 5.8]`: for checkers, which must find each. The artifact has some.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bugs {
+    /// M1: nobody waits for the clocks of others.
+    pub no_watermark: bool,
+    /// M2: one acknowledgement a shard is taken for a majority.
+    pub one_ack: bool,
+    /// M3: followers run what may not be stable.
+    pub run_unstable: bool,
+    /// M4: a commit that comes before its prepare is forgotten.
+    pub drop_early_commit: bool,
+    /// M6: the least of the anticipated timestamps is taken.
+    pub least_timestamp: bool,
+    /// M8: the steward's promise is not waited for.
+    pub no_promise: bool,
+    /// M9: a new steward is content with a majority.
+    pub majority_freeze: bool,
+    /// M10: what ran is forgotten by the wall clock of each replica.
+    pub forget_by_wall: bool,
+    /// M11: a commit is told once.
+    pub commit_once: bool,
+    /// M12: fenced reads do not wait for entries below them.
+    pub read_above_unexecuted: bool,
+    /// An IRT of several shards is answered after the coordinator's own.
+    pub answer_early: bool,
+}

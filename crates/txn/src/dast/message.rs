@@ -1,0 +1,352 @@
+//! What nodes say to each other `[dast 2.10]`.
+
+use super::view::View;
+use crate::client::{Note, PieceResult, Request, Response};
+use crate::procedure::Given;
+use crate::store::Row;
+use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Message as Wire, Protocol};
+
+/// One try to commit a CRT. Retries of clients and of coordinators are different attempts of one
+/// id.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Attempt {
+    /// Of which transaction.
+    pub id: TxnId,
+    /// Who coordinates it.
+    pub coordinator: Node,
+    /// Which try of that coordinator.
+    pub round: u32,
+}
+
+/// A number of a proposal: round, then proposer. The coordinator's own is [`Ballot::FIRST`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Ballot {
+    /// Round.
+    pub round: u64,
+    /// Who proposes.
+    pub node: u32,
+}
+
+impl Ballot {
+    /// Of whoever may propose without asking.
+    pub const FIRST: Ballot = Ballot { round: 0, node: 0 };
+}
+
+/// A message, with the view that its sender is in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Message {
+    /// The sender's view of its region; of no meaning across regions.
+    pub view: u64,
+    /// What it says.
+    pub body: Body,
+}
+
+/// A CRT as one node knows it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct CrtState {
+    /// Which.
+    pub attempt: Attempt,
+    /// Its anticipated timestamp in this region.
+    pub a: Ts,
+    /// Its final timestamp, if it is decided.
+    pub f: Option<Ts>,
+    /// The transaction, where the node has part in it.
+    pub txn: Option<Arc<Txn>>,
+}
+
+/// An IRT as one node knows it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct IrtState {
+    /// The transaction.
+    pub txn: Arc<Txn>,
+    /// Its timestamp.
+    pub ts: Ts,
+    /// Who coordinates it.
+    pub coordinator: Node,
+}
+
+/// What a node tells a steward that changes the view.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Frozen {
+    /// The number of the view.
+    pub number: u64,
+    /// The greatest timestamp that the node has seen or given.
+    pub clock: Ts,
+    /// The greatest promise that it has heard.
+    pub promise: u64,
+    /// The greatest anticipated timestamp that it has seen.
+    pub anticipated: Ts,
+    /// IRTs of nodes that are no longer in the view.
+    pub orphans: Vec<IrtState>,
+    /// CRTs that may not be finished everywhere.
+    pub crts: Vec<CrtState>,
+}
+
+/// What ran here.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Done {
+    /// At which timestamp.
+    pub at: Ts,
+    /// What its pieces on this shard came to.
+    pub results: Arc<[PieceResult]>,
+    /// What they gave.
+    pub gives: Given,
+    /// They took themselves back.
+    pub aborted: bool,
+}
+
+/// An entry that has not run wholly, as a snapshot carries it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Pending {
+    /// The transaction.
+    pub txn: Arc<Txn>,
+    /// Its place.
+    pub ts: Ts,
+    /// An IRT of this coordinator, or a CRT.
+    pub coordinator: Node,
+    /// The CRT that it is.
+    pub crt: Option<Attempt>,
+    /// Who answers for the shard; of IRTs it follows from the view.
+    pub leader: Node,
+    /// Stable, or committed.
+    pub certain: bool,
+    /// It has begun to run: its place among the waiting is before all that has not.
+    pub begun: bool,
+    /// What those pieces that have run came to.
+    pub results: Vec<PieceResult>,
+    /// What is known of its variables.
+    pub given: Given,
+    /// A piece has said that it takes itself back.
+    pub aborted: bool,
+}
+
+/// What an acceptor remembers of one attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Acceptor {
+    /// Nothing below this is accepted.
+    pub promised: Ballot,
+    /// What was accepted: commit at a timestamp, or abort.
+    pub accepted: Option<(Ballot, Option<Ts>)>,
+}
+
+/// The state of a replica, for one that comes back.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Snapshot {
+    /// The view that it belongs to.
+    pub number: u64,
+    /// The rows, from one of the givers.
+    pub rows: Option<Vec<(Key, Row)>>,
+    /// What ran and is remembered.
+    pub done: Vec<(TxnId, Done)>,
+    /// What has not.
+    pub pending: Vec<Pending>,
+    /// CRTs of the region.
+    pub crts: Vec<CrtState>,
+    /// What holds clocks.
+    pub holds: Vec<(Attempt, Ts)>,
+    /// Decisions of the shard.
+    pub decisions: Vec<(Attempt, Acceptor)>,
+    /// The last place that was run.
+    pub high: Ts,
+}
+
+/// All that can be said.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Body {
+    /// An IRT, to every replica of every shard it touches.
+    #[allow(missing_docs)]
+    PrepareIrt { txn: Arc<Txn>, ts: Ts },
+    /// It is stored here.
+    #[allow(missing_docs)]
+    AckIrt { id: TxnId, ts: Ts, clock: Ts },
+    /// A majority of each shard has it.
+    #[allow(missing_docs)]
+    Stable { id: TxnId, ts: Ts },
+    /// A node's clock. All its IRTs below `stable` are stable, all below `held` are at every
+    /// replica.
+    #[allow(missing_docs)]
+    Report { clock: Ts, stable: Ts, held: Ts },
+    /// What a shard's part came to.
+    #[allow(missing_docs)]
+    Output { id: TxnId, shard: Shard, done: Done },
+    /// Variables.
+    #[allow(missing_docs)]
+    Values { id: TxnId, given: Given },
+    /// Ask for [`Body::Values`] again.
+    #[allow(missing_docs)]
+    PullValues { id: TxnId },
+    /// Ask for [`Body::Output`] again.
+    #[allow(missing_docs)]
+    PullOutput { id: TxnId },
+    /// To the steward of each region that a CRT touches.
+    #[allow(missing_docs)]
+    PrepareRemote { txn: Arc<Txn>, attempt: Attempt, source: u64 },
+    /// To the replicas of shards that a CRT touches.
+    #[allow(missing_docs)]
+    PrepareCrt { txn: Arc<Txn>, attempt: Attempt, a: Ts, leader: Node },
+    /// To all others of the region.
+    #[allow(missing_docs)]
+    NoteCrt { attempt: Attempt, a: Ts },
+    /// It is stored here.
+    #[allow(missing_docs)]
+    CrtAck { attempt: Attempt, shard: Shard, a: Ts, leads: bool },
+    /// It came too late for its timestamp.
+    #[allow(missing_docs)]
+    CrtNack { attempt: Attempt },
+    /// Accept this decision.
+    #[allow(missing_docs)]
+    Decide { attempt: Attempt, ballot: Ballot, value: Option<Ts> },
+    /// It is accepted, or a greater ballot was promised.
+    #[allow(missing_docs)]
+    Decided { attempt: Attempt, ballot: Ballot, accepted: bool },
+    /// Promise to accept nothing below.
+    #[allow(missing_docs)]
+    AskDecision { attempt: Attempt, ballot: Ballot },
+    /// Promised; and what was accepted before.
+    #[allow(missing_docs)]
+    TellDecision { attempt: Attempt, ballot: Ballot, state: Acceptor },
+    /// Coordinator, or home steward, to stewards.
+    #[allow(missing_docs)]
+    Commit { attempt: Attempt, f: Ts },
+    /// Steward, or coordinator, to replicas that have part.
+    #[allow(missing_docs)]
+    CommitCrt { attempt: Attempt, f: Ts, waits: bool },
+    /// Steward to all others: hold the clock at this, or no longer.
+    #[allow(missing_docs)]
+    Release { attempt: Attempt, hold: Option<Ts> },
+    /// A replica has the commit.
+    #[allow(missing_docs)]
+    CommitAck { attempt: Attempt },
+    /// All replicas of a region have it.
+    #[allow(missing_docs)]
+    RegionDone { attempt: Attempt },
+    /// Take the attempt back.
+    #[allow(missing_docs)]
+    Abort { attempt: Attempt },
+    /// Steward to nodes.
+    #[allow(missing_docs)]
+    AbortCrt { attempt: Attempt },
+    /// A CRT has been pending for long: decide it.
+    #[allow(missing_docs)]
+    Resolve { txn: Arc<Txn>, attempt: Attempt },
+    /// The decision that was found, for a coordinator that may be alive.
+    #[allow(missing_docs)]
+    Outcome { attempt: Attempt, value: Option<Ts> },
+    /// The value that a region waited for is there.
+    #[allow(missing_docs)]
+    ValueIn { attempt: Attempt },
+    /// Every CRT of this region with a timestamp up to `promise` has been sent to you, and all
+    /// below `settled` are finished everywhere.
+    #[allow(missing_docs)]
+    StewardReport { promise: u64, settled: u64 },
+    /// Who is steward of the sender's region.
+    NewSteward,
+    /// Among stewards: promise this ballot.
+    #[allow(missing_docs)]
+    AskLead { ballot: Ballot },
+    /// Promised, with the last view and one that may have been chosen.
+    #[allow(missing_docs)]
+    GrantLead { ballot: Ballot, chosen: View, accepted: Option<(Ballot, View)> },
+    /// A greater ballot was promised.
+    #[allow(missing_docs)]
+    DenyLead { promised: Ballot },
+    /// Accept this view.
+    #[allow(missing_docs)]
+    Propose { ballot: Ballot, view: View },
+    /// Accepted.
+    #[allow(missing_docs)]
+    Accepted { ballot: Ballot, number: u64 },
+    /// Chosen.
+    #[allow(missing_docs)]
+    Chosen { view: View },
+    /// A new view: say what you know.
+    #[allow(missing_docs)]
+    Freeze { view: View },
+    /// What is known.
+    Thaw(Arc<Frozen>),
+    /// All of it together: go on. Nobody who joins gives a timestamp at or below `floor`.
+    #[allow(missing_docs)]
+    Install { number: u64, orphans: Arc<[IrtState]>, floor: Ts },
+    /// You are not in this view.
+    #[allow(missing_docs)]
+    Outside { number: u64 },
+    /// Take me in.
+    Join,
+    /// The state of a replica.
+    Snapshot(Arc<Snapshot>),
+    /// I have my state.
+    Ready,
+}
+
+impl Wire for Message {
+    fn wire_bytes(&self) -> u64 {
+        const HEAD: u64 = 28;
+        const ATTEMPT: u64 = 18;
+        HEAD + match &self.body {
+            Body::PrepareIrt { txn, .. } => 40 + txn.wire_bytes(),
+            Body::PrepareRemote { txn, .. } | Body::PrepareCrt { txn, .. } => 50 + txn.wire_bytes(),
+            Body::Resolve { txn, .. } => ATTEMPT + txn.wire_bytes(),
+            Body::Output { done, .. } => {
+                40 + done.results.iter().map(PieceResult::wire_bytes).sum::<u64>()
+            }
+            Body::Values { given, .. } => 12 + given.wire_bytes(),
+            Body::Thaw(frozen) => {
+                let orphans: u64 = frozen.orphans.iter().map(|o| 24 + o.txn.wire_bytes()).sum();
+                60 + orphans + 60 * frozen.crts.len() as u64
+            }
+            Body::Install { orphans, .. } => {
+                28 + orphans.iter().map(|o| 24 + o.txn.wire_bytes()).sum::<u64>()
+            }
+            Body::Snapshot(snapshot) => {
+                let rows = snapshot.rows.as_ref().map_or(0, Vec::len) as u64;
+                100 + 80 * rows + 200 * (snapshot.done.len() + snapshot.pending.len()) as u64
+            }
+            _ => 2 * Ts::WIRE_BYTES,
+        }
+    }
+}
+
+/// What a node remembers through a crash. Replicas hold transactions in memory, at a majority; what
+/// must outlive a crash is that they lived, and what stewards promised each other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Record {
+    /// A replica was started.
+    Born,
+    /// A steward's part in choosing views.
+    #[allow(missing_docs)]
+    Vote { promised: Ballot, accepted: Option<(Ballot, View)>, chosen: View },
+}
+
+impl Wire for Record {
+    fn wire_bytes(&self) -> u64 {
+        match self {
+            Record::Born => 1,
+            Record::Vote { chosen, .. } => 60 + 8 * chosen.live.len() as u64,
+        }
+    }
+}
+
+/// The types of DAST.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Words;
+
+/// Sets of nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Group {
+    /// Replicas in the view, and the three stewards.
+    Region,
+}
+
+impl Protocol for Words {
+    type Message = Message;
+    type Request = Request;
+    type Response = Response;
+    type Record = Record;
+    type Job = ();
+    type Group = Group;
+    type Note = Note;
+}

@@ -1,0 +1,871 @@
+//! Stewards: the source's region manager, made of three `[dast 2.6, 2.9, 2.11]`.
+//!
+//! One leads. What it knows of CRTs is in its memory only; safety lies with the replicas, which
+//! refuse timestamps that they have run past. The three agree on views, one after another, by
+//! Paxos: a leader has a ballot that a majority has promised, and needs one round for each view.
+
+use super::message::{Attempt, Ballot, Body, CrtState, Frozen, IrtState, Record};
+use super::view::View;
+use super::{Dast, message::Acceptor};
+use crate::layout::Region;
+use crate::procedure::Procedures;
+use crate::txn::{Shard, Ts, Txn};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+use cavy_core::{Instant, Span};
+
+/// The low bits of a timestamp that name the region.
+const REGION_BITS: u32 = 10;
+
+pub(super) struct Steward {
+    me: Node,
+    phase: Phase,
+    /// This steward knows every CRT of its region.
+    merged: bool,
+    promised: Ballot,
+    accepted: Option<(Ballot, View)>,
+    chosen: View,
+    ballot: Ballot,
+    /// When each replica was last heard, and the steward that leads.
+    heard: BTreeMap<Node, Instant>,
+    lead_heard: Instant,
+    suspects: BTreeSet<Node>,
+    joins: BTreeSet<Node>,
+    last: u64,
+    promise: u64,
+    table: BTreeMap<Attempt, Pending>,
+    resolving: BTreeMap<Attempt, Resolution>,
+    resolved: BTreeMap<Attempt, Option<Ts>>,
+    /// What came while the view was changing.
+    held: Vec<(Node, Body)>,
+}
+
+enum Phase {
+    /// Another one leads.
+    Following,
+    /// Asked the others for their promise.
+    Asking { grants: BTreeSet<Node> },
+    /// Asked the others to accept a view.
+    Proposing { view: View, votes: BTreeSet<Node>, since: Instant },
+    /// Asked the replicas what they know.
+    Freezing { acks: BTreeMap<Node, Arc<Frozen>>, since: Instant },
+    /// Leads.
+    Serving,
+}
+
+/// A CRT that is not finished at all live replicas of the region.
+struct Pending {
+    txn: Option<Arc<Txn>>,
+    a: Ts,
+    f: Option<Ts>,
+    coordinator: Node,
+    leaders: BTreeMap<Shard, Node>,
+    unacked: BTreeSet<Node>,
+    since: Instant,
+}
+
+/// A decision that is looked for.
+struct Resolution {
+    txn: Arc<Txn>,
+    ballot: Ballot,
+    heard: BTreeSet<Node>,
+    found: Option<(Ballot, Option<Ts>)>,
+    proposed: bool,
+    accepted: BTreeSet<Node>,
+    since: Instant,
+}
+
+impl Steward {
+    pub fn new(me: Node, first: View) -> Steward {
+        let leads = first.steward == me;
+        let ballot = Ballot { round: 1, node: first.steward.0 };
+        Steward {
+            me,
+            phase: if leads { Phase::Serving } else { Phase::Following },
+            merged: leads,
+            promised: ballot,
+            accepted: None,
+            chosen: first,
+            ballot,
+            heard: BTreeMap::new(),
+            lead_heard: Instant::ZERO,
+            suspects: BTreeSet::new(),
+            joins: BTreeSet::new(),
+            last: 0,
+            promise: 0,
+            table: BTreeMap::new(),
+            resolving: BTreeMap::new(),
+            resolved: BTreeMap::new(),
+            held: Vec::new(),
+        }
+    }
+
+    fn leads(&self) -> bool {
+        !matches!(self.phase, Phase::Following | Phase::Asking { .. })
+    }
+
+    fn serves(&self) -> bool {
+        matches!(self.phase, Phase::Serving)
+    }
+}
+
+impl<E: Procedures> Dast<E> {
+    fn with_steward<T>(&mut self, act: impl FnOnce(&mut Self, &mut Steward) -> T) -> Option<T> {
+        let mut steward = self.steward.take()?;
+        let result = act(self, &mut steward);
+        self.steward = Some(steward);
+        Some(result)
+    }
+
+    fn other_stewards(&self) -> Vec<Node> {
+        self.config.layout.stewards_of(self.region).filter(|node| *node != self.me).collect()
+    }
+
+    pub(super) fn steward_starts(&mut self) {
+        let now = self.now;
+        self.with_steward(|node, steward| {
+            steward.lead_heard = now;
+            for replica in &node.view.live {
+                steward.heard.insert(*replica, now);
+            }
+        });
+    }
+
+    pub(super) fn steward_replays(
+        &mut self,
+        promised: Ballot,
+        accepted: Option<(Ballot, View)>,
+        chosen: View,
+    ) {
+        self.with_steward(|_, steward| {
+            (steward.promised, steward.accepted, steward.chosen) = (promised, accepted, chosen);
+        });
+    }
+
+    pub(super) fn steward_recovers(&mut self) {
+        let now = self.now;
+        self.with_steward(|node, steward| {
+            steward.phase = Phase::Following;
+            steward.merged = false;
+            steward.lead_heard = now;
+            node.adopt_view(steward);
+        });
+    }
+
+    fn adopt_view(&mut self, steward: &Steward) {
+        self.view = steward.chosen.clone();
+        self.stewards[usize::from(self.region.0)] = self.view.steward;
+        self.set_everyone();
+    }
+
+    pub(super) fn steward_heard(&mut self, from: Node) {
+        let now = self.now;
+        if let Some(steward) = &mut self.steward {
+            steward.heard.insert(from, now);
+        }
+    }
+
+    pub(super) fn lead_is_alive(&mut self, from: Node) {
+        let now = self.now;
+        if let Some(steward) = &mut self.steward
+            && steward.chosen.steward == from
+        {
+            steward.lead_heard = now;
+        }
+    }
+
+    pub(super) fn steward_suspects(&mut self, peer: Node) {
+        if let Some(steward) = &mut self.steward
+            && steward.chosen.live.contains(&peer)
+        {
+            steward.suspects.insert(peer);
+            self.change_view_if_needed();
+        }
+    }
+
+    pub(super) fn steward_tick(&mut self) {
+        let (now, fail_after) = (self.now, self.config.fail_after);
+        let rank = u64::from(self.me.0 - self.config.layout.replica_nodes()) % 3;
+        let patience = fail_after + Span::from_ms(20) * rank;
+        self.with_steward(|node, steward| match &steward.phase {
+            Phase::Following | Phase::Asking { .. } => {
+                if now.since(steward.lead_heard) >= patience {
+                    steward.lead_heard = now;
+                    node.ask_lead(steward);
+                }
+            }
+            Phase::Proposing { view, since, .. } => {
+                let again = (now.since(*since) >= fail_after).then(|| view.clone());
+                node.report_promise(steward, now);
+                if let Some(view) = again {
+                    node.propose(steward, view);
+                }
+            }
+            Phase::Freezing { acks, since } => {
+                let silent = now.since(*since) >= fail_after;
+                let enough = acks.len() == steward.chosen.live.len();
+                let live: Vec<Node> = acks.keys().copied().collect();
+                node.report_promise(steward, now);
+                if silent && !enough {
+                    // Whoever is silent is out, and the others are asked again.
+                    node.propose_members(steward, live);
+                }
+            }
+            Phase::Serving => node.report_promise(steward, now),
+        });
+        self.change_view_if_needed();
+        self.resolve_late();
+    }
+
+    /// What this region will not be surprised by any more.
+    fn report_promise(&mut self, steward: &mut Steward, _now: Instant) {
+        if steward.merged {
+            // The least `est` in use, which is one constant here `[dast 0.7]`.
+            let ahead = self.anticipation_base() + self.config.est.as_ns();
+            steward.promise = steward.promise.max(ahead.saturating_sub(1));
+        }
+        let promise = if steward.merged { steward.promise } else { 0 };
+        let settled = steward.table.values().map(|pending| pending.a.t).min().unwrap_or(promise);
+        self.cast(Body::StewardReport {
+            promise,
+            settled: if steward.merged { settled } else { 0 },
+        });
+    }
+
+    fn anticipation_base(&self) -> u64 {
+        if self.config.physical_est { self.clock.physical(self.wall) } else { self.peek_ts().t }
+    }
+
+    /// Members that have not been heard go, those that ask to come in come.
+    fn change_view_if_needed(&mut self) {
+        let (now, fail_after) = (self.now, self.config.fail_after);
+        self.with_steward(|node, steward| {
+            if !steward.serves() {
+                return;
+            }
+            let silent = |replica: &Node| {
+                let heard = steward.heard.get(replica).copied().unwrap_or(now);
+                now.since(heard) >= fail_after || steward.suspects.contains(replica)
+            };
+            let mut live = steward.chosen.live.clone();
+            live.retain(|replica| !silent(replica));
+            if live.len() == steward.chosen.live.len() {
+                // One that is in and asks sent that before it knew. If it has lost its state since,
+                // its channel has broken.
+                let mut joins = core::mem::take(&mut steward.joins);
+                joins.retain(|replica| !live.contains(replica));
+                live.extend(joins);
+                live.sort_unstable();
+            }
+            steward.suspects.clear();
+            if live != steward.chosen.live {
+                node.propose_members(steward, live);
+            }
+        });
+    }
+
+    fn propose_members(&mut self, steward: &mut Steward, live: Vec<Node>) {
+        let number = steward.chosen.number + 1;
+        let view = View { number, steward: self.me, live };
+        self.propose(steward, view);
+    }
+
+    fn propose(&mut self, steward: &mut Steward, view: View) {
+        steward.accepted = Some((steward.ballot, view.clone()));
+        self.vote(steward);
+        let votes = BTreeSet::from([self.me]);
+        steward.phase = Phase::Proposing { view: view.clone(), votes, since: self.now };
+        let (others, ballot) = (self.other_stewards(), steward.ballot);
+        self.send_all(others, &Body::Propose { ballot, view });
+    }
+
+    /// Stores what this steward has promised and accepted. Returns the place in the log.
+    fn vote(&mut self, steward: &Steward) -> u64 {
+        self.record(Record::Vote {
+            promised: steward.promised,
+            accepted: steward.accepted.clone(),
+            chosen: steward.chosen.clone(),
+        })
+    }
+
+    fn send_after_store(&mut self, entry: u64, to: Node, body: Body) {
+        if entry <= self.stored {
+            self.send(to, body);
+        } else {
+            self.after_store.push_back((entry, to, body));
+        }
+    }
+
+    fn ask_lead(&mut self, steward: &mut Steward) {
+        let round = steward.promised.round.max(steward.ballot.round) + 1;
+        steward.ballot = Ballot { round, node: self.me.0 };
+        steward.promised = steward.ballot;
+        steward.merged = false;
+        self.vote(steward);
+        steward.phase = Phase::Asking { grants: BTreeSet::from([self.me]) };
+        let (others, ballot) = (self.other_stewards(), steward.ballot);
+        self.send_all(others, &Body::AskLead { ballot });
+    }
+
+    /// What only stewards are told.
+    pub(super) fn steward_hears(&mut self, from: Node, body: Body) {
+        self.with_steward(|node, steward| node.hear_as_steward(steward, from, body));
+        self.change_view_if_needed();
+    }
+
+    fn hear_as_steward(&mut self, steward: &mut Steward, from: Node, body: Body) {
+        match body {
+            Body::AskLead { ballot } => {
+                if ballot > steward.promised {
+                    steward.promised = ballot;
+                    steward.phase = Phase::Following;
+                    steward.merged = false;
+                    steward.lead_heard = self.now;
+                    let entry = self.vote(steward);
+                    let (chosen, accepted) = (steward.chosen.clone(), steward.accepted.clone());
+                    let body = Body::GrantLead { ballot, chosen, accepted };
+                    self.send_after_store(entry, from, body);
+                } else {
+                    self.send(from, Body::DenyLead { promised: steward.promised });
+                }
+            }
+            Body::GrantLead { ballot, chosen, accepted } => {
+                self.granted(steward, from, ballot, chosen, accepted);
+            }
+            Body::DenyLead { promised } if promised > steward.promised => {
+                steward.promised = promised;
+                steward.phase = Phase::Following;
+                steward.merged = false;
+            }
+            Body::Propose { ballot, view } => {
+                if ballot < steward.promised {
+                    self.send(from, Body::DenyLead { promised: steward.promised });
+                } else if view.number > steward.chosen.number {
+                    if from != steward.me && steward.leads() {
+                        steward.phase = Phase::Following;
+                        steward.merged = false;
+                    }
+                    steward.promised = ballot;
+                    steward.lead_heard = self.now;
+                    let number = view.number;
+                    steward.accepted = Some((ballot, view));
+                    let entry = self.vote(steward);
+                    self.send_after_store(entry, from, Body::Accepted { ballot, number });
+                }
+            }
+            Body::Accepted { ballot, number } => {
+                let Phase::Proposing { view, votes, .. } = &mut steward.phase else { return };
+                if ballot != steward.ballot || number != view.number {
+                    return;
+                }
+                votes.insert(from);
+                if votes.len() >= 2 {
+                    let view = view.clone();
+                    self.view_is_chosen(steward, view);
+                }
+            }
+            Body::Chosen { view } if view.number > steward.chosen.number => {
+                steward.chosen = view;
+                steward.lead_heard = self.now;
+                for replica in steward.chosen.live.clone() {
+                    steward.heard.insert(replica, self.now);
+                }
+                self.vote(steward);
+                self.adopt_view(steward);
+            }
+            Body::Thaw(frozen) => {
+                let Phase::Freezing { acks, .. } = &mut steward.phase else { return };
+                if frozen.number != steward.chosen.number {
+                    return;
+                }
+                acks.insert(from, frozen);
+                let (acks, live) = (acks.len(), steward.chosen.live.len());
+                let enough = if self.config.bugs.majority_freeze { live / 2 + 1 } else { live };
+                if acks >= enough {
+                    self.put_in_force(steward);
+                }
+            }
+            Body::Join => {
+                steward.joins.insert(from);
+            }
+            Body::PrepareRemote { .. }
+            | Body::Commit { .. }
+            | Body::Abort { .. }
+            | Body::Resolve { .. } => {
+                if steward.serves() {
+                    self.serve(steward, from, body);
+                } else if steward.leads() || matches!(steward.phase, Phase::Asking { .. }) {
+                    steward.held.push((from, body));
+                }
+            }
+            Body::CommitAck { attempt } => self.commit_acked(steward, from, attempt),
+            Body::ValueIn { attempt } => {
+                let live = steward.chosen.live.clone();
+                self.send_all(live, &Body::Release { attempt, hold: None });
+            }
+            Body::TellDecision { attempt, ballot, state } => {
+                self.told_decision(steward, from, attempt, ballot, state);
+            }
+            Body::Decided { attempt, ballot, accepted } => {
+                self.resolution_accepted(steward, from, attempt, ballot, accepted);
+            }
+            _ => {}
+        }
+    }
+
+    fn granted(
+        &mut self,
+        steward: &mut Steward,
+        from: Node,
+        ballot: Ballot,
+        chosen: View,
+        accepted: Option<(Ballot, View)>,
+    ) {
+        if ballot != steward.ballot {
+            return;
+        }
+        if chosen.number > steward.chosen.number {
+            steward.chosen = chosen;
+            self.adopt_view(steward);
+        }
+        if let Some((their, view)) = accepted
+            && steward.accepted.as_ref().is_none_or(|(own, _)| their > *own)
+        {
+            steward.accepted = Some((their, view));
+        }
+        let Phase::Asking { grants } = &mut steward.phase else { return };
+        grants.insert(from);
+        if grants.len() < 2 {
+            return;
+        }
+        // A view that may have been chosen is, before this steward's own; it keeps the members.
+        let next = steward.chosen.number + 1;
+        let started = steward.accepted.as_ref().filter(|(_, view)| view.number == next);
+        let live = started.map_or(&steward.chosen, |(_, view)| view).live.clone();
+        let number = if started.is_some() { next + 1 } else { next };
+        if let Some((_, view)) = started.cloned() {
+            steward.chosen = view;
+        }
+        for replica in &live {
+            steward.heard.insert(*replica, self.now);
+        }
+        let view = View { number, steward: self.me, live };
+        self.propose(steward, view);
+    }
+
+    fn view_is_chosen(&mut self, steward: &mut Steward, view: View) {
+        steward.chosen = view.clone();
+        self.vote(steward);
+        self.adopt_view(steward);
+        for replica in &view.live {
+            steward.heard.insert(*replica, self.now);
+        }
+        let others = self.other_stewards();
+        self.send_all(others, &Body::Chosen { view: view.clone() });
+        self.send_all(view.live.clone(), &Body::Freeze { view });
+        steward.phase = Phase::Freezing { acks: BTreeMap::new(), since: self.now };
+    }
+
+    /// Everything that members know is put together, and the view is in force.
+    fn put_in_force(&mut self, steward: &mut Steward) {
+        let phase = core::mem::replace(&mut steward.phase, Phase::Serving);
+        let Phase::Freezing { acks, .. } = phase else { return };
+        let mut orphans: BTreeMap<(Ts, crate::txn::TxnId), IrtState> = BTreeMap::new();
+        let mut floor = Ts::ZERO;
+        for frozen in acks.values() {
+            floor = floor.max(frozen.clock);
+            steward.promise = steward.promise.max(frozen.promise);
+            steward.last = steward.last.max(frozen.anticipated.t);
+            for orphan in &frozen.orphans {
+                orphans.insert((orphan.ts, orphan.txn.id), orphan.clone());
+            }
+        }
+        let orphans: Arc<[IrtState]> = orphans.into_values().collect();
+        let number = steward.chosen.number;
+        let live = steward.chosen.live.clone();
+        self.send_all(live.clone(), &Body::Install { number, orphans, floor });
+        if steward.merged {
+            self.replace_leaders(steward);
+        } else {
+            let known = acks
+                .iter()
+                .flat_map(|(node, frozen)| frozen.crts.iter().map(move |crt| (*node, crt.clone())));
+            let known: Vec<(Node, CrtState)> = known.collect();
+            self.merge(steward, known);
+            steward.merged = true;
+            let layout = self.config.layout;
+            let others = (0..layout.replica_nodes()).map(Node);
+            let others = others.filter(|node| layout.region_of_node(*node) != self.region);
+            let others: Vec<Node> = others.collect();
+            self.send_all(others, &Body::NewSteward);
+        }
+        for (from, body) in core::mem::take(&mut steward.held) {
+            self.serve(steward, from, body);
+        }
+    }
+
+    /// A new steward learns the CRTs of its region from those who know them, and says again
+    /// whatever somebody may have missed.
+    fn merge(&mut self, steward: &mut Steward, known: Vec<(Node, CrtState)>) {
+        let layout = self.config.layout;
+        steward.table.clear();
+        for (_, crt) in &known {
+            let pending = steward.table.entry(crt.attempt).or_insert_with(|| Pending {
+                txn: None,
+                a: crt.a,
+                f: None,
+                coordinator: crt.attempt.coordinator,
+                leaders: BTreeMap::new(),
+                unacked: BTreeSet::new(),
+                since: self.now,
+            });
+            pending.f = pending.f.or(crt.f);
+            pending.txn = pending.txn.take().or_else(|| crt.txn.clone());
+        }
+        let attempts: Vec<Attempt> = steward.table.keys().copied().collect();
+        for attempt in attempts {
+            let Some(pending) = steward.table.get_mut(&attempt) else { continue };
+            let Some(txn) = pending.txn.clone() else {
+                // No replica that it touches has it, so nobody has acknowledged it.
+                steward.table.remove(&attempt);
+                let live = steward.chosen.live.clone();
+                self.send_all(live, &Body::AbortCrt { attempt });
+                continue;
+            };
+            let parts = parts(&layout, &txn, self.region, &steward.chosen.live);
+            pending.unacked = parts.iter().copied().collect();
+            let (a, f) = (pending.a, pending.f);
+            self.prepare_in_region(steward, attempt, &txn, a);
+            if let Some(f) = f
+                && !self.config.bugs.commit_once
+            {
+                self.commit_in_region(steward, attempt, f);
+            }
+        }
+    }
+
+    /// Leaders of shards that are out are replaced, and nobody waits for those who are.
+    fn replace_leaders(&mut self, steward: &mut Steward) {
+        let attempts: Vec<Attempt> = steward.table.keys().copied().collect();
+        for attempt in attempts {
+            let Some(pending) = steward.table.get_mut(&attempt) else { continue };
+            let live = &steward.chosen.live;
+            pending.unacked.retain(|node| live.contains(node));
+            let lost = pending.leaders.values().any(|leader| !live.contains(leader));
+            let (txn, a, f) = (pending.txn.clone(), pending.a, pending.f);
+            if lost
+                && f.is_none()
+                && let Some(txn) = txn
+            {
+                self.prepare_in_region(steward, attempt, &txn, a);
+            }
+            if f.is_some() {
+                self.finish_if_all_acked(steward, attempt);
+            }
+        }
+    }
+
+    fn prepare_in_region(
+        &mut self,
+        steward: &mut Steward,
+        attempt: Attempt,
+        txn: &Arc<Txn>,
+        a: Ts,
+    ) {
+        let layout = self.config.layout;
+        let live = steward.chosen.live.clone();
+        let parts = parts(&layout, txn, self.region, &live);
+        let mut leaders = BTreeMap::new();
+        let own_region = self.region;
+        for shard in txn.shards().iter().filter(|s| layout.region_of(**s) == own_region) {
+            let replicas = parts.iter().filter(|node| layout.shard_of(**node) == Some(*shard));
+            let replicas: Vec<Node> = replicas.copied().collect();
+            let own = replicas.contains(&attempt.coordinator).then_some(attempt.coordinator);
+            let drawn = self.draw(replicas.len() as u64) as usize;
+            if let Some(leader) = own.or_else(|| replicas.get(drawn).copied()) {
+                leaders.insert(*shard, leader);
+            }
+        }
+        for node in &live {
+            let leader = layout.shard_of(*node).and_then(|shard| leaders.get(&shard));
+            let body = match leader {
+                Some(leader) if parts.contains(node) => {
+                    Body::PrepareCrt { txn: txn.clone(), attempt, a, leader: *leader }
+                }
+                _ => Body::NoteCrt { attempt, a },
+            };
+            self.send(*node, body);
+        }
+        if let Some(pending) = steward.table.get_mut(&attempt) {
+            pending.leaders = leaders;
+        }
+    }
+
+    fn commit_in_region(&mut self, steward: &mut Steward, attempt: Attempt, f: Ts) {
+        let layout = self.config.layout;
+        let direct = !self.config.commit_via_steward;
+        let Some(pending) = steward.table.get_mut(&attempt) else { return };
+        pending.f = Some(f);
+        let Some(txn) = pending.txn.clone() else { return };
+        let live = steward.chosen.live.clone();
+        let parts = parts(&layout, &txn, self.region, &live);
+        pending.unacked = parts.iter().copied().collect();
+        let waits = self.waits_in(&txn, self.region);
+        let hold = waits.then_some(f);
+        for node in live {
+            if !parts.contains(&node) {
+                self.send(node, Body::Release { attempt, hold });
+            } else if !direct {
+                self.send(node, Body::CommitCrt { attempt, f, waits });
+            }
+        }
+        if direct {
+            if let Some(pending) = steward.table.get_mut(&attempt) {
+                pending.unacked.clear();
+            }
+            self.finish_if_all_acked(steward, attempt);
+        }
+    }
+
+    fn commit_acked(&mut self, steward: &mut Steward, from: Node, attempt: Attempt) {
+        if let Some(pending) = steward.table.get_mut(&attempt) {
+            pending.unacked.remove(&from);
+            self.finish_if_all_acked(steward, attempt);
+        }
+    }
+
+    fn finish_if_all_acked(&mut self, steward: &mut Steward, attempt: Attempt) {
+        let Some(pending) = steward.table.get(&attempt) else { return };
+        if pending.f.is_some() && pending.unacked.is_empty() {
+            let coordinator = pending.coordinator;
+            steward.table.remove(&attempt);
+            self.send(coordinator, Body::RegionDone { attempt });
+        }
+    }
+
+    /// What coordinators ask of the steward that leads.
+    fn serve(&mut self, steward: &mut Steward, from: Node, body: Body) {
+        let now = self.now;
+        match body {
+            Body::PrepareRemote { txn, attempt, source } => {
+                if steward.resolved.contains_key(&attempt) {
+                    return;
+                }
+                if let Some(pending) = steward.table.get(&attempt) {
+                    let a = pending.a;
+                    if pending.f.is_none() {
+                        self.prepare_in_region(steward, attempt, &txn, a);
+                    }
+                    return;
+                }
+                let a = self.anticipate(steward, source);
+                let pending = Pending {
+                    txn: Some(txn.clone()),
+                    a,
+                    f: None,
+                    coordinator: attempt.coordinator,
+                    leaders: BTreeMap::new(),
+                    unacked: BTreeSet::new(),
+                    since: now,
+                };
+                steward.table.insert(attempt, pending);
+                self.prepare_in_region(steward, attempt, &txn, a);
+            }
+            Body::Commit { attempt, f } => match steward.table.get(&attempt) {
+                Some(pending) if pending.f.is_none() => {
+                    self.commit_in_region(steward, attempt, f);
+                }
+                Some(pending) => {
+                    let again: Vec<Node> = pending.unacked.iter().copied().collect();
+                    let waits = pending.txn.clone().is_some_and(|t| self.waits_in(&t, self.region));
+                    self.send_all(again, &Body::CommitCrt { attempt, f, waits });
+                }
+                // It was prepared here, or there would be no commit; it is finished.
+                None => self.send(from, Body::RegionDone { attempt }),
+            },
+            Body::Abort { attempt } => self.abort_in_region(steward, attempt),
+            Body::Resolve { txn, attempt } => self.begin_resolution(steward, txn, attempt),
+            _ => {}
+        }
+    }
+
+    fn abort_in_region(&mut self, steward: &mut Steward, attempt: Attempt) {
+        let decided = steward.table.get(&attempt).is_some_and(|pending| pending.f.is_some());
+        if decided {
+            return;
+        }
+        steward.table.remove(&attempt);
+        steward.resolved.insert(attempt, None);
+        let live = steward.chosen.live.clone();
+        self.send_all(live, &Body::AbortCrt { attempt });
+    }
+
+    /// When the CRT will have been decided, probably: a time that no other CRT of any region has.
+    fn anticipate(&mut self, steward: &mut Steward, source: u64) -> Ts {
+        let base = source.max(self.anticipation_base());
+        let wanted = (base + self.config.est.as_ns()).max(steward.last + 1);
+        let wanted = wanted.max(steward.promise + 1);
+        let t = if self.config.unique_t {
+            let region = u64::from(self.region.0);
+            let rounded = wanted >> REGION_BITS << REGION_BITS | region;
+            if rounded < wanted { rounded + (1 << REGION_BITS) } else { rounded }
+        } else {
+            // Microseconds, as the artifact counts: ties happen.
+            wanted / 1_000 * 1_000 + if wanted.is_multiple_of(1_000) { 0 } else { 1_000 }
+        };
+        steward.last = t;
+        Ts { t, k: 0, n: self.me.0 }
+    }
+
+    // CRTs whose coordinator does not decide.
+
+    fn resolve_late(&mut self) {
+        if !self.config.decision_log {
+            return;
+        }
+        let (now, after) = (self.now, self.config.crt_after);
+        self.with_steward(|node, steward| {
+            if !steward.serves() {
+                return;
+            }
+            let layout = node.config.layout;
+            let mut late = Vec::new();
+            for (attempt, pending) in &mut steward.table {
+                let home = layout.region_of_node(pending.coordinator);
+                let failed = home == node.region
+                    && steward.chosen.live.binary_search(&pending.coordinator).is_err();
+                if pending.f.is_none() && (failed || now.since(pending.since) >= after) {
+                    pending.since = now;
+                    if let Some(txn) = &pending.txn {
+                        late.push((home, *attempt, txn.clone()));
+                    }
+                }
+            }
+            for (home, attempt, txn) in late {
+                if home == node.region {
+                    node.begin_resolution(steward, txn, attempt);
+                } else {
+                    node.tell_stewards(home, true, &Body::Resolve { txn, attempt });
+                }
+            }
+            let stuck = steward.resolving.iter().filter(|(_, r)| now.since(r.since) >= after);
+            let stuck: Vec<_> = stuck.map(|(a, r)| (*a, r.txn.clone())).collect();
+            for (attempt, txn) in stuck {
+                steward.resolving.remove(&attempt);
+                node.begin_resolution(steward, txn, attempt);
+            }
+            while steward.resolved.len() > 4_096 {
+                steward.resolved.pop_first();
+            }
+        });
+    }
+
+    fn home_replicas(&self, attempt: Attempt) -> Vec<Node> {
+        let layout = self.config.layout;
+        let shard = layout.shard_of(attempt.coordinator);
+        shard.into_iter().flat_map(|shard| layout.replicas_of(shard)).collect()
+    }
+
+    fn begin_resolution(&mut self, steward: &mut Steward, txn: Arc<Txn>, attempt: Attempt) {
+        if self.config.layout.region_of_node(attempt.coordinator) != self.region {
+            return;
+        }
+        if let Some(value) = steward.resolved.get(&attempt).copied() {
+            self.tell_outcome(&txn, attempt, value);
+            return;
+        }
+        if steward.resolving.contains_key(&attempt) {
+            return;
+        }
+        let round = self.now.as_ns() / 1_000_000 + 1;
+        let ballot = Ballot { round, node: self.me.0 };
+        let resolution = Resolution {
+            txn,
+            ballot,
+            heard: BTreeSet::new(),
+            found: None,
+            proposed: false,
+            accepted: BTreeSet::new(),
+            since: self.now,
+        };
+        steward.resolving.insert(attempt, resolution);
+        let replicas = self.home_replicas(attempt);
+        self.send_all(replicas, &Body::AskDecision { attempt, ballot });
+    }
+
+    fn told_decision(
+        &mut self,
+        steward: &mut Steward,
+        from: Node,
+        attempt: Attempt,
+        ballot: Ballot,
+        state: Acceptor,
+    ) {
+        let majority = self.config.layout.majority() as usize;
+        let Some(resolution) = steward.resolving.get_mut(&attempt) else { return };
+        if resolution.ballot != ballot || resolution.proposed {
+            return;
+        }
+        resolution.heard.insert(from);
+        resolution.found = resolution.found.max(state.accepted);
+        if resolution.heard.len() >= majority {
+            resolution.proposed = true;
+            // What may have been told is told; what nobody accepted is taken back.
+            let value = resolution.found.and_then(|(_, value)| value);
+            let replicas = self.home_replicas(attempt);
+            self.send_all(replicas, &Body::Decide { attempt, ballot, value });
+        }
+    }
+
+    fn resolution_accepted(
+        &mut self,
+        steward: &mut Steward,
+        from: Node,
+        attempt: Attempt,
+        ballot: Ballot,
+        accepted: bool,
+    ) {
+        let majority = self.config.layout.majority() as usize;
+        let Some(resolution) = steward.resolving.get_mut(&attempt) else { return };
+        if resolution.ballot != ballot || !accepted {
+            return;
+        }
+        resolution.accepted.insert(from);
+        if resolution.accepted.len() < majority {
+            return;
+        }
+        let value = resolution.found.and_then(|(_, value)| value);
+        let txn = resolution.txn.clone();
+        steward.resolving.remove(&attempt);
+        steward.resolved.insert(attempt, value);
+        self.tell_outcome(&txn, attempt, value);
+        match value {
+            Some(f) => self.commit_in_region(steward, attempt, f),
+            None => self.abort_in_region(steward, attempt),
+        }
+    }
+
+    fn tell_outcome(&mut self, txn: &Arc<Txn>, attempt: Attempt, value: Option<Ts>) {
+        let layout = self.config.layout;
+        let own_region = self.region;
+        let regions = layout.regions_of(txn).filter(|region| *region != own_region);
+        let regions: Vec<Region> = regions.collect();
+        for region in regions {
+            let body = match value {
+                Some(f) => Body::Commit { attempt, f },
+                None => Body::Abort { attempt },
+            };
+            self.tell_stewards(region, true, &body);
+        }
+        self.send(attempt.coordinator, Body::Outcome { attempt, value });
+    }
+}
+
+/// Live replicas of shards of `region` that a transaction touches.
+fn parts(layout: &crate::layout::Layout, txn: &Txn, region: Region, live: &[Node]) -> Vec<Node> {
+    let shards = txn.shards().iter().filter(|shard| layout.region_of(**shard) == region);
+    let all = shards.flat_map(|shard| layout.replicas_of(*shard));
+    all.filter(|node| live.binary_search(node).is_ok()).collect()
+}

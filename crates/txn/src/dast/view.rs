@@ -1,0 +1,451 @@
+//! Who is in, what a new view asks of its members, and how a replica comes back `[dast 2.9]`.
+
+use super::message::{Body, CrtState, Frozen, IrtState, Message, Record, Snapshot};
+use super::replica::Crt;
+use super::{Config, Dast};
+use crate::layout::{Layout, Region};
+use crate::procedure::Procedures;
+use crate::store::Store;
+use crate::txn::{Shard, Ts, TxnId};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+
+/// A region's view: who leads, and which replicas are in. Its stewards choose it by majority.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct View {
+    /// Counts views of the region from 1.
+    pub number: u64,
+    /// The steward that leads.
+    pub steward: Node,
+    /// Replicas that are in, in order.
+    pub live: Vec<Node>,
+}
+
+impl View {
+    /// The view of the start: everybody is in.
+    pub fn first(layout: &Layout, region: Region) -> View {
+        let steward = layout.stewards_of(region).next().unwrap_or(Node(0));
+        View { number: 1, steward, live: layout.replicas_in(region).collect() }
+    }
+}
+
+/// How much of a node there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Status {
+    /// It has no state, or one that no longer counts, and asks to be let in.
+    Out,
+    /// It is in, and waits for its state.
+    Joining,
+    /// It has its state.
+    Ready,
+}
+
+/// What a node knows of a replica of its region.
+pub(super) struct Peer {
+    /// It will coordinate nothing at or below this.
+    pub clock: Ts,
+    /// Its IRTs below this are stable.
+    pub stable: Ts,
+    /// Its IRTs below this are at every replica that they touch.
+    pub held: Ts,
+    /// Nothing runs above its clock.
+    pub waited_for: bool,
+    /// The view in which it came in: what it said before is of another life.
+    pub since: u64,
+    /// The last view in which it spoke.
+    pub heard_in: u64,
+    /// Its IRTs that are not known to be everywhere.
+    pub recent: BTreeMap<Ts, IrtState>,
+}
+
+impl Peer {
+    pub fn new() -> Peer {
+        Peer {
+            clock: Ts::ZERO,
+            stable: Ts::ZERO,
+            held: Ts::ZERO,
+            waited_for: true,
+            since: 1,
+            heard_in: 1,
+            recent: BTreeMap::new(),
+        }
+    }
+}
+
+impl<E: Procedures> Dast<E> {
+    pub(super) fn peer(&self, node: Node) -> Option<&Peer> {
+        self.peers.get(node.0.wrapping_sub(self.first_peer) as usize)
+    }
+
+    pub(super) fn peer_mut(&mut self, node: Node) -> Option<&mut Peer> {
+        self.peers.get_mut(node.0.wrapping_sub(self.first_peer) as usize)
+    }
+
+    /// In the view of this region; nodes of other regions are taken to be alive.
+    pub(super) fn is_live(&self, node: Node) -> bool {
+        self.peer(node).is_none() || self.view.live.binary_search(&node).is_ok()
+    }
+
+    pub(super) fn set_everyone(&mut self) {
+        self.everyone.clear();
+        self.everyone.extend_from_slice(&self.view.live);
+        self.everyone.extend(self.config.layout.stewards_of(self.region));
+    }
+
+    /// A message of the region is heard: it comes from a member, of this life.
+    pub(super) fn admits(&mut self, from: Node, message: &Message) -> bool {
+        let number = message.view;
+        if self.peer(from).is_none() {
+            let outside = self.status == Status::Out;
+            return !outside
+                || matches!(
+                    message.body,
+                    Body::Freeze { .. } | Body::Install { .. } | Body::Outside { .. }
+                );
+        }
+        if self.steward.is_some() {
+            if !self.is_live(from) && !matches!(message.body, Body::Join) {
+                let view = self.view.number;
+                if self.view.steward == self.me && number < view {
+                    self.send(from, Body::Outside { number: view });
+                }
+                return false;
+            }
+            return true;
+        }
+        if self.status == Status::Out || !self.is_live(from) {
+            return false;
+        }
+        let Some(peer) = self.peer_mut(from) else { return false };
+        peer.heard_in = peer.heard_in.max(number);
+        let admitted = number >= peer.since;
+        if !self.joining.is_empty() {
+            self.give_state();
+        }
+        admitted
+    }
+
+    /// A channel broke. In a region that means that the other end has lost its memory, or was away
+    /// for long: it is as good as failed. Across regions whatever matters is asked for again.
+    pub(super) fn broken(&mut self, peer: Node) {
+        if self.config.layout.region_of_node(peer) == self.region {
+            self.steward_suspects(peer);
+        } else if self.steward.is_none() {
+            let ids: Vec<TxnId> = self.coords.keys().copied().collect();
+            for id in ids {
+                if let Some(coord) = self.coords.get_mut(&id) {
+                    coord.retry_at = coord.retry_at.min(self.now);
+                }
+            }
+            for waiting in self.waiting.values_mut() {
+                waiting.since = cavy_core::Instant::ZERO;
+            }
+        }
+    }
+
+    /// A new view begins: this node says what others must know before it is in force.
+    pub(super) fn freeze(&mut self, from: Node, view: View) {
+        if self.steward.is_some() || view.number < self.view.number {
+            return;
+        }
+        if view.live.binary_search(&self.me).is_err() {
+            self.outside(view.number);
+            return;
+        }
+        if view.number > self.view.number {
+            if self.status == Status::Out {
+                self.status = Status::Joining;
+            }
+            let added = view.live.iter().filter(|node| !self.is_live(**node));
+            let added: Vec<Node> = added.copied().collect();
+            self.stewards[usize::from(self.region.0)] = view.steward;
+            self.view = view;
+            for node in added {
+                let number = self.view.number;
+                if node != self.me {
+                    self.joining.insert(node);
+                }
+                if let Some(peer) = self.peer_mut(node) {
+                    peer.since = number;
+                }
+            }
+            self.set_everyone();
+        }
+        let frozen = Frozen {
+            number: self.view.number,
+            clock: self
+                .peers
+                .iter()
+                .map(|peer| peer.clock)
+                .max()
+                .unwrap_or_default()
+                .max(self.peek_ts()),
+            promise: self.promise,
+            anticipated: self.anticipated,
+            orphans: self.orphans(),
+            crts: self.crt_states(),
+        };
+        self.send(from, Body::Thaw(Arc::new(frozen)));
+    }
+
+    /// IRTs of those who are out and still waited for.
+    fn orphans(&self) -> Vec<IrtState> {
+        let peers = self.peers.iter().enumerate();
+        let out = peers.filter(|(index, peer)| {
+            peer.waited_for && !self.is_live(Node(self.first_peer + *index as u32))
+        });
+        out.flat_map(|(_, peer)| peer.recent.values().cloned()).collect()
+    }
+
+    fn crt_states(&self) -> Vec<CrtState> {
+        let all = self.crts.iter().map(|(attempt, crt)| CrtState {
+            attempt: *attempt,
+            a: crt.a,
+            f: crt.f,
+            txn: crt.txn.clone(),
+        });
+        all.collect()
+    }
+
+    /// The view is in force.
+    pub(super) fn install(&mut self, number: u64, orphans: &[IrtState], floor: Ts) {
+        if self.steward.is_some() || number != self.view.number || self.status == Status::Out {
+            return;
+        }
+        for orphan in orphans {
+            self.store_irt(orphan.coordinator, &orphan.txn, orphan.ts, true);
+        }
+        let first = self.first_peer;
+        let live = self.view.live.clone();
+        for (index, peer) in self.peers.iter_mut().enumerate() {
+            peer.waited_for = live.binary_search(&Node(first + index as u32)).is_ok();
+            if !peer.waited_for {
+                peer.recent.clear();
+            }
+        }
+        // What a node that is out coordinated and nobody has: nobody was answered.
+        if self.status == Status::Joining {
+            self.clock.passed(floor);
+            self.clock.learn(self.wall, floor, self.config.jump_max);
+            let own = self.shard;
+            let others = own.into_iter().flat_map(|shard| self.config.layout.replicas_of(shard));
+            let me = self.me;
+            self.givers = others.filter(|node| *node != me && self.is_live(*node)).collect();
+        }
+        self.joining.retain(|node| live.binary_search(node).is_ok());
+        self.given_to_nobody();
+        let irts: Vec<TxnId> = self.unheld.iter().map(|(_, id)| *id).collect();
+        for id in irts {
+            self.tell_joining(id);
+            self.settle_irt(id);
+        }
+        let ids: Vec<TxnId> = self.coords.keys().copied().collect();
+        for id in ids {
+            let Some(coord) = self.coords.get(&id) else { continue };
+            let missing = coord.txn.shards().iter().filter(|s| !coord.outputs.contains_key(s));
+            let missing: Vec<Shard> = missing.copied().collect();
+            self.pull(id, &missing);
+        }
+        let steward = self.view.steward;
+        self.new_steward(steward);
+        self.give_state();
+    }
+
+    /// A replica that has come in must have every IRT that is not known to be everywhere.
+    fn tell_joining(&mut self, id: TxnId) {
+        let Some(coord) = self.coords.get(&id) else { return };
+        let super::crt::CoordKind::Irt(irt) = &coord.kind else { return };
+        let (txn, ts, stable) = (coord.txn.clone(), irt.ts, irt.stable);
+        let joining: Vec<Node> = self.joining.iter().copied().collect();
+        for node in joining {
+            let shard = self.config.layout.shard_of(node);
+            if shard.is_some_and(|shard| txn.shards().contains(&shard)) {
+                self.send(node, Body::PrepareIrt { txn: txn.clone(), ts });
+                if stable {
+                    self.send(node, Body::Stable { id, ts });
+                }
+            }
+        }
+    }
+
+    fn given_to_nobody(&mut self) {
+        self.givers.remove(&self.me);
+        self.state_given.clear();
+    }
+
+    /// Gives this replica's state to those of its shard that have come in, once nothing that was
+    /// sent before they were known can still be on its way: all others have spoken in this view.
+    pub(super) fn give_state(&mut self) {
+        if self.status != Status::Ready || self.joining.is_empty() {
+            return;
+        }
+        let Some(shard) = self.shard else { return };
+        let number = self.view.number;
+        let installed = self.peers.iter().enumerate().all(|(index, peer)| {
+            let node = Node(self.first_peer + index as u32);
+            let skip = node == self.me || self.joining.contains(&node) || !self.is_live(node);
+            skip || (peer.heard_in >= number && peer.waited_for)
+        });
+        if !installed {
+            return;
+        }
+        let mut replicas = self.config.layout.replicas_of(shard);
+        let first = replicas.find(|n| self.is_live(*n) && !self.joining.contains(n));
+        let whole = first == Some(self.me);
+        let joining: Vec<Node> = self.joining.iter().copied().collect();
+        for node in joining {
+            if self.config.layout.shard_of(node) == Some(shard) && self.state_given.insert(node) {
+                let rows = || self.store.rows().map(|(key, row)| (*key, row.clone())).collect();
+                let snapshot = Snapshot {
+                    number,
+                    rows: whole.then(rows),
+                    done: self.done.iter().map(|(id, done)| (*id, done.clone())).collect(),
+                    pending: self.pending(),
+                    crts: self.crt_states(),
+                    holds: self.clock.held_by().collect(),
+                    decisions: self.decisions.iter().map(|(a, s)| (*a, *s)).collect(),
+                    high: self.high,
+                };
+                self.send(node, Body::Snapshot(Arc::new(snapshot)));
+            }
+        }
+    }
+
+    pub(super) fn take_snapshot(&mut self, from: Node, snapshot: &Snapshot) {
+        if self.status != Status::Joining
+            || snapshot.number != self.view.number
+            || !self.givers.remove(&from)
+        {
+            return;
+        }
+        // Every giver's promises to coordinators count; the rest comes from one of them, whose
+        // rows, results and entries belong together.
+        for (attempt, state) in &snapshot.decisions {
+            let own = self.decisions.entry(*attempt).or_default();
+            own.promised = own.promised.max(state.promised);
+            own.accepted = own.accepted.max(state.accepted);
+        }
+        if let Some(rows) = &snapshot.rows {
+            let mut store = Store::new();
+            for (key, row) in rows {
+                store.set(*key, row.clone());
+            }
+            self.store = store;
+            self.high = snapshot.high;
+            self.clock.passed(snapshot.high);
+            self.done = snapshot.done.iter().cloned().collect();
+            self.done_order = snapshot.done.iter().map(|(id, done)| (done.at, *id)).collect();
+            let high = self.high;
+            self.queue.retain(|(ts, _), _| *ts > high);
+            for (attempt, ts) in &snapshot.holds {
+                if !self.gone.contains(attempt) && !self.crts.contains_key(attempt) {
+                    self.clock.hold(*attempt, *ts);
+                }
+            }
+            for crt in &snapshot.crts {
+                if self.gone.contains(&crt.attempt) {
+                    continue;
+                }
+                let begun = crt.f.is_some_and(|f| f <= high);
+                let known = Crt { a: crt.a, f: crt.f, txn: crt.txn.clone(), waits: false, begun };
+                self.crts.entry(crt.attempt).or_insert(known);
+            }
+            for pending in &snapshot.pending {
+                if pending.crt.is_none_or(|attempt| !self.gone.contains(&attempt)) {
+                    self.adopt(pending);
+                }
+            }
+            let early: Vec<_> = self.early.iter().map(|(a, (f, w))| (*a, *f, *w)).collect();
+            self.early.clear();
+            let steward = self.view.steward;
+            for (attempt, f, waits) in early {
+                self.commit_crt(steward, attempt, f, waits);
+            }
+            if self.config.history {
+                let note = crate::client::Note::Copied { from };
+                let effect = cavy_core::family::message::Effect::Note(note);
+                self.out.push_back(cavy_core::Out::Effect(effect));
+            }
+            self.has_rows = true;
+        }
+        if self.givers.is_empty() && self.has_rows {
+            self.status = Status::Ready;
+            self.cast(Body::Ready);
+            self.begin_held();
+        }
+    }
+
+    /// The region goes on without this node: what it has no longer counts.
+    pub(super) fn outside(&mut self, number: u64) {
+        if self.steward.is_some() || number <= self.view.number && self.status == Status::Out {
+            return;
+        }
+        if number < self.view.number {
+            return;
+        }
+        let config: Config = self.config.clone();
+        self.lose_state(config);
+        self.view.number = number;
+        self.send_join();
+    }
+
+    fn send_join(&mut self) {
+        let stewards: Vec<Node> = self.config.layout.stewards_of(self.region).collect();
+        self.send_all(stewards, &Body::Join);
+    }
+
+    /// Everything but what the disk has and who it is.
+    fn lose_state(&mut self, config: Config) {
+        self.status = Status::Out;
+        self.config = config;
+        self.has_rows = false;
+        for peer in &mut self.peers {
+            *peer = Peer::new();
+        }
+        self.joining = BTreeSet::new();
+        self.givers = BTreeSet::new();
+        self.state_given = BTreeSet::new();
+        let held: Vec<_> = self.clock.held_by().map(|(attempt, _)| attempt).collect();
+        for attempt in held {
+            self.clock.let_go(attempt);
+        }
+        self.store = Store::new();
+        self.promise = 0;
+        self.anticipated = Ts::ZERO;
+        self.high = Ts::ZERO;
+        self.queue.clear();
+        self.waiting.clear();
+        self.claims.clear();
+        self.given.clear();
+        self.done.clear();
+        self.done_order.clear();
+        self.pulls.clear();
+        self.crts.clear();
+        self.early.clear();
+        self.gone.clear();
+        self.decisions.clear();
+        self.coords.clear();
+        self.unstable.clear();
+        self.unheld.clear();
+        self.held.clear();
+        self.local.clear();
+    }
+
+    pub(super) fn replay(&mut self, record: Record) {
+        self.born = true;
+        if let Record::Vote { promised, accepted, chosen } = record {
+            self.steward_replays(promised, accepted, chosen);
+        }
+    }
+
+    /// It has lived before, so what it had in memory is lost.
+    pub(super) fn recovered(&mut self) {
+        if self.steward.is_some() {
+            self.steward_recovers();
+        } else {
+            self.status = Status::Out;
+        }
+    }
+}
