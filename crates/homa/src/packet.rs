@@ -145,8 +145,8 @@ impl Flags {
     }
 }
 
-/// Other exchanges an ACK ends, beside the one that names the packet: differences of names; 0 for
-/// none.
+/// Other exchanges an ACK ends, beside the one that names the packet, which it always ends:
+/// differences of names; 0 for none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Acks(pub [i32; 4]);
 

@@ -201,7 +201,6 @@ fn clause_2_3_freeze_and_unknown_types_are_refused() {
             None => assert_eq!(parse(&bytes), Err(WireError::Type(byte))),
             Some(Type::Freeze) => assert_eq!(parse(&bytes), Err(WireError::Freeze)),
             Some(Type::Cutoffs) => assert_eq!(parse(&bytes), Err(WireError::Version)),
-            Some(Type::Ack) => assert_eq!(parse(&bytes), Err(WireError::Acks)),
             Some(_) => assert!(parse(&bytes).is_ok(), "{byte:#x}"),
         }
     }
@@ -219,13 +218,54 @@ fn clause_2_12_acknowledgements_name_their_server_port() {
         bytes[30 + 10 * at..38 + 10 * at].copy_from_slice(&id.to_be_bytes());
         bytes[38 + 10 * at..40 + 10 * at].copy_from_slice(&port.to_be_bytes());
     }
-    // Another port's name is left out, and one that is too far from the first.
-    let expected = control(TO_SERVER, 10, Kind::Ack(Acks([-4, 2, 0, 0])));
-    assert_eq!(parse(&bytes), Ok(expected));
+    // The header's name is the first; another port's is left out, and one that is too far away.
+    let near = |ids: [u64; 3]| ids.map(|id| (id as i64 - 0x1234) as i32);
+    let [first, second, third] = near([10, 6, 12]);
+    let acks = Acks([first, second, third, 0]);
+    assert_eq!(parse(&bytes), Ok(control(TO_SERVER, 0x1234, Kind::Ack(acks))));
+    // Whoever owns the endpoint sees all of them.
+    let all: Vec<_> = View::new(&bytes).expect("whole").acknowledged().collect();
+    assert_eq!(all, ids);
     bytes[29] = 6;
     assert_eq!(parse(&bytes), Err(WireError::Acks), "more than five");
-    bytes[29] = 0;
-    assert_eq!(parse(&bytes), Err(WireError::Acks), "none");
+}
+
+/// Bytes of the module, of 2026-11: it answers NEED_ACK by an ACK whose header names the exchange,
+/// and whose list has only others, or nobody.
+#[test]
+fn clause_2_12_an_ack_ends_the_exchange_of_its_header() {
+    let need_ack = hex("0063800a 00000000 000000 17 50 06 0000 0000 b97d 0000 0000 0000 490d");
+    let asked = Ports { source: SERVER, destination: 0x800a };
+    assert_eq!(emit(&control(asked, 0x490d, Kind::NeedAck), b""), need_ack);
+    let empty = format!(
+        "800a0063 00000000 000000 18 50 06 0000 0000 b97d 0000 0000 0000 490c 0000 {}",
+        "0".repeat(100)
+    );
+    let mut bytes = hex(&empty);
+    let ack = |acks| Ok(control(asked.reversed(), 0x490c, Kind::Ack(Acks(acks))));
+    assert_eq!(parse(&bytes), ack([0; 4]), "an empty list");
+    // Five others fill the list.
+    bytes[28..30].copy_from_slice(&5_u16.to_be_bytes());
+    for (at, id) in (0..5).zip([0x4902_u64, 0x4904, 0x4906, 0x4908, 0x490a]) {
+        bytes[30 + 10 * at..38 + 10 * at].copy_from_slice(&id.to_be_bytes());
+        bytes[38 + 10 * at..40 + 10 * at].copy_from_slice(&SERVER.to_be_bytes());
+    }
+    assert_eq!(parse(&bytes), ack([-10, -8, -6, -4]), "a full one");
+    assert_eq!(View::new(&bytes).expect("whole").acknowledged().count(), 5);
+}
+
+/// The module puts an acknowledgement into any DATA to a host, of an answer too, and says which
+/// server's it is.
+#[test]
+fn clause_2_12_an_acknowledgement_rides_in_the_data_of_an_answer() {
+    let mut bytes = vectors()[0].1.clone();
+    bytes[0..4].copy_from_slice(&hex("0063 8005"));
+    bytes[27] = 0x35;
+    bytes[36..46].copy_from_slice(&hex("0000 0000 0000 490c 0063"));
+    let view = View::new(&bytes).expect("whole");
+    assert_eq!(view.acknowledged().collect::<Vec<_>>(), [(0x490c, SERVER)]);
+    let Ok(Repr { kind: Kind::Data(data), extent, .. }) = parse(&bytes) else { panic!("DATA") };
+    assert_eq!((data.ack, extent.message), (0, Message(0x1235)), "it is for another port");
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub enum WireError {
     Type(u8),
     /// FREEZE, which is not carried out.
     Freeze,
-    /// An ACK that acknowledges nothing, more than five, or nothing at this port.
+    /// An ACK that lists more than five exchanges.
     Acks,
     /// CUTOFFS of version 0, which is what those say who have none.
     Version,
@@ -138,7 +138,7 @@ impl fmt::Display for WireError {
             }
             WireError::Type(byte) => write!(f, "no packet has type {byte:#04x}"),
             WireError::Freeze => write!(f, "FREEZE is not carried out"),
-            WireError::Acks => write!(f, "the ACK acknowledges nothing here"),
+            WireError::Acks => write!(f, "the ACK lists more than {ACKS_MAX} exchanges"),
             WireError::Version => write!(f, "cut-offs of version 0"),
         }
     }

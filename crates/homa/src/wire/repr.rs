@@ -112,14 +112,22 @@ impl Repr {
             Type::Busy => bare(Kind::Busy),
             Type::NeedAck => bare(Kind::NeedAck),
             Type::Cutoffs => bare(Kind::Cutoffs(parse_cutoffs(view, dialect)?)),
-            Type::Ack => {
-                let (first, others) = parse_acks(view, ports)?;
-                let mut repr = bare(Kind::Ack(others));
-                repr.extent.message = first;
-                repr
-            }
+            Type::Ack => bare(Kind::Ack(parse_acks(view, name, ports)?)),
             Type::Freeze => return Err(WireError::Freeze),
         })
+    }
+
+    /// Does it say to the machine that the exchange of this name may be forgotten?
+    pub fn acknowledges(&self, id: u64) -> bool {
+        let name = self.extent.message.0;
+        let named = |&difference: &i32| {
+            difference != 0 && name.wrapping_add_signed(difference.into()) == id
+        };
+        match self.kind {
+            Kind::Ack(Acks(others)) => name == id || others.iter().any(named),
+            Kind::Data(data) => !self.extent.message.is_answer() && named(&data.ack),
+            _ => false,
+        }
     }
 
     /// Writes the header into the beginning of `to`; its length. The payload follows it.
@@ -161,6 +169,8 @@ impl Repr {
             Kind::Ack(Acks(others)) => {
                 let others = others.into_iter().filter(|&other| other != 0);
                 let others = others.map(|other| name.wrapping_add_signed(other.into()));
+                // The header ends its own exchange already; the draft's readers look at the list
+                // alone.
                 let mut count = 0_u16;
                 for id in core::iter::once(name).chain(others) {
                     let at = 30 + 10 * usize::from(count);
@@ -247,19 +257,20 @@ fn parse_data(view: &View<'_>, name: Message, ports: Ports, dialect: &Dialect) -
     }
 }
 
-/// The names an ACK ends at this port: the first, and differences of others to it.
-fn parse_acks(view: &View<'_>, ports: Ports) -> Result<(Message, Acks), WireError> {
+/// What an ACK ends beside the exchange of its header, which it ends in any case ([homa 2.12]): the
+/// first four it lists for this port, as differences of names. What is left out here, whoever owns
+/// the endpoint finds in [`View::acknowledged`].
+fn parse_acks(view: &View<'_>, name: Message, ports: Ports) -> Result<Acks, WireError> {
     if usize::from(view.ack_count()) > ACKS_MAX {
         return Err(WireError::Acks);
     }
-    let mut ids = view.acks().filter(|&(_, port)| port == ports.destination).map(|(id, _)| id);
-    let first = ids.next().ok_or(WireError::Acks)?;
     let mut others = Acks::default();
-    let differences = ids.filter_map(|id| name_difference(id, first));
+    let ids = view.acknowledged().filter(|&(_, port)| port == ports.destination).map(|(id, _)| id);
+    let differences = ids.filter_map(|id| name_difference(id, name.0));
     for (place, difference) in others.0.iter_mut().zip(differences) {
         *place = difference;
     }
-    Ok((Message(first), others))
+    Ok(others)
 }
 
 /// From the longest message of each level to bounds with the topmost level first. The module takes

@@ -159,15 +159,21 @@ impl<'a> View<'a> {
         self.u16(60)
     }
 
+    /// ACK and DATA: exchanges that may be forgotten, by their client's name, and the port of their
+    /// server; that of an ACK's header, which may be forgotten too, is not among them unless it is
+    /// listed.
+    pub fn acknowledged(&self) -> impl Iterator<Item = (u64, u16)> + 'a {
+        let view = *self;
+        let (count, first) = match self.kind {
+            Type::Ack => (usize::from(self.ack_count()).min(ACKS_MAX), 30),
+            Type::Data if self.piggybacked_ack().is_some() => (1, 36),
+            _ => (0, 0),
+        };
+        (0..count).map(move |at| (view.u64(first + 10 * at), view.u16(first + 8 + 10 * at)))
+    }
+
     /// ACK: how many it says it has.
     pub fn ack_count(&self) -> u16 {
         self.u16(28)
-    }
-
-    /// ACK: exchanges that may be forgotten, by their client's name, and the port of their server.
-    pub fn acks(&self) -> impl Iterator<Item = (u64, u16)> + 'a {
-        let view = *self;
-        let count = usize::from(view.ack_count()).min(ACKS_MAX);
-        (0..count).map(move |at| (view.u64(30 + 10 * at), view.u16(38 + 10 * at)))
     }
 }

@@ -20,10 +20,11 @@ use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::stream::{Purpose, Stream};
 use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Span};
-use cavy_homa::packet::{Header, Kind, Refusal};
+use cavy_homa::packet::{Acks, Header, Kind, Refusal};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
 use cavy_homa::{ConfigError, Homa, Timer, Why};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 /// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
 const LINGER: Span = Span::from_ms(5);
@@ -268,7 +269,9 @@ impl Engine {
                 match answer {
                     Ok(bytes) if bytes.len() <= most => {
                         let length = bytes.len() as u32;
-                        self.exchanges.keep_answer(question, bytes);
+                        // Peers with questions here are not forgotten.
+                        let Some(entry) = self.peers.get(question.0) else { return };
+                        self.exchanges.keep_answer(question, entry.peer.at, bytes);
                         self.answer(question, length);
                     }
                     Ok(_) => self.refuse(question, Refusal::Unanswered),
@@ -334,7 +337,7 @@ impl Engine {
         self.step(None, Step::Input(input));
     }
 
-    pub(super) fn on_bytes(&mut self, from: std::net::SocketAddr, bytes: &mut [u8]) {
+    pub(super) fn on_bytes(&mut self, from: SocketAddr, bytes: &mut [u8]) {
         let now = self.now();
         let Some(seal) = &mut self.seal else { return self.on_packet(from, bytes) };
         match seal.open(from, bytes, now) {
@@ -345,7 +348,7 @@ impl Engine {
         }
     }
 
-    fn on_packet(&mut self, from: std::net::SocketAddr, bytes: &[u8]) {
+    fn on_packet(&mut self, from: SocketAddr, bytes: &[u8]) {
         let parsed = View::new(bytes).and_then(|view| {
             let repr = Repr::parse(&view, &self.dialect)?;
             Ok((view, repr))
@@ -357,6 +360,7 @@ impl Engine {
                 return;
             }
         };
+        self.take_acknowledgements(from, &view, &repr);
         let name = repr.extent.message;
         // Who asks speaks to the port that answers, and the reverse ([homa 2.14] case 18).
         let here = match name.is_answer() {
@@ -378,12 +382,10 @@ impl Engine {
             self.counters.refused += 1;
             return;
         }
-        // Somebody listens there.
-        self.suspects.remove(&node);
         let proves = self.proves(node, &repr);
+        self.heard(node, proves);
         if let Some(entry) = self.peers.get_mut(node) {
             entry.received(bytes.len());
-            entry.proven |= proves;
         }
         let arrived = Arrived { repr: &repr, payload: view.payload() };
         let (header, payload) = (repr.header(), repr.extent);
@@ -391,12 +393,48 @@ impl Engine {
         self.step(Some(arrived), Step::Input(input));
     }
 
+    /// Acknowledgements that the machine does not find in the packet that carries them ([homa
+    /// 2.12]).
+    ///
+    /// The Linux module keeps them for a host, not for a port of it: it puts them into any DATA to
+    /// that host, of an answer too, and into an ACK from any of its ports, and says to which server
+    /// each is. Over raw IP every endpoint of this host sees the packet, whomever it is for.
+    fn take_acknowledgements(&mut self, from: SocketAddr, view: &View<'_>, repr: &Repr) {
+        if self.handler.is_none() {
+            return;
+        }
+        let port = self.options.server_port;
+        for (id, _) in view.acknowledged().filter(|&(_, of)| of == port) {
+            let Some(node) = self.exchanges.answered_at(from, id & !1) else { continue };
+            let peer = Peer { at: from, port: repr.ports.source };
+            if repr.ports.destination == port
+                && repr.acknowledges(id)
+                && self.peers.find(peer) == Some(node)
+            {
+                continue;
+            }
+            self.heard(node, true);
+            let extent = Extent { message: Message(id & !1), offset_bytes: 0, length_bytes: 0 };
+            let header = Header { kind: Kind::Ack(Acks::default()), ..repr.header() };
+            let (payload, seen) = (extent, Seen::default());
+            self.step(None, Step::Input(Input::Rx { from: node, header, payload, seen }));
+        }
+    }
+
+    /// Somebody lives there, and perhaps shows that he receives what is sent to him.
+    fn heard(&mut self, node: Node, proves: bool) {
+        self.suspects.remove(&node);
+        if let Some(entry) = self.peers.get_mut(node) {
+            entry.proven |= proves;
+        }
+    }
+
     /// ICMP says that nobody listens at `to`, to which a packet with this beginning was sent.
     ///
     /// Anybody can send ICMP, so what it quotes must name a call that is under way to that peer:
     /// names are drawn at random, and who has not seen a packet cannot say one ([homa 7.4]). Even
     /// then the peer has time to answer; the machine asks again meanwhile.
-    pub(super) fn on_undelivered(&mut self, to: std::net::SocketAddr, quote: &[u8]) {
+    pub(super) fn on_undelivered(&mut self, to: SocketAddr, quote: &[u8]) {
         self.counters.unreachable += 1;
         let Some(after) = self.options.unreachable_after else { return };
         let Ok(view) = View::new(quote) else { return };

@@ -14,6 +14,7 @@ use cavy_core::Instant;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
 
 /// A call under way.
 pub(super) struct Open {
@@ -30,6 +31,12 @@ struct Waiting {
     since: Instant,
 }
 
+/// An answer that is kept until it is acknowledged.
+struct Answer {
+    to: SocketAddr,
+    bytes: Bytes,
+}
+
 /// All messages of an endpoint.
 #[derive(Default)]
 pub(super) struct Exchanges {
@@ -42,7 +49,9 @@ pub(super) struct Exchanges {
     waiting: VecDeque<Waiting>,
     waiting_names: BTreeSet<QuestionName>,
     waiting_bytes: u64,
-    answers: BTreeMap<QuestionName, Bytes>,
+    answers: BTreeMap<QuestionName, Answer>,
+    /// The same by the address that asked, whichever of its ports did.
+    answers_at: BTreeMap<(SocketAddr, u64), Node>,
     answers_bytes: u64,
     /// Of all messages here: questions asked, messages that arrive or wait, answers.
     held_bytes: u64,
@@ -99,7 +108,7 @@ impl Exchanges {
     /// The bytes of a message that this endpoint sends to `to`.
     pub(super) fn outgoing(&self, to: Node, message: Message) -> Option<&Bytes> {
         match message.is_answer() {
-            true => self.answers.get(&(to, message.question().0)),
+            true => self.answers.get(&(to, message.question().0)).map(|answer| &answer.bytes),
             false => self.calls.get(&message.0).map(|call| &call.bytes),
         }
     }
@@ -157,6 +166,14 @@ impl Exchanges {
         self.answers.contains_key(&name)
     }
 
+    /// Whose question `id` of the host at `at` was answered here.
+    ///
+    /// A host names its questions once for all its ports ([homa 2.1]); of two that chose the same
+    /// name, the later one is found.
+    pub(super) fn answered_at(&self, at: SocketAddr, id: u64) -> Option<Node> {
+        self.answers_at.get(&(at, id)).copied()
+    }
+
     pub(super) fn wait(&mut self, name: QuestionName, bytes: Bytes, since: Instant) {
         self.waiting_bytes += bytes.len() as u64;
         self.held_bytes += bytes.len() as u64;
@@ -206,17 +223,21 @@ impl Exchanges {
         self.handled.remove(&name)
     }
 
-    pub(super) fn keep_answer(&mut self, name: QuestionName, bytes: Bytes) {
+    pub(super) fn keep_answer(&mut self, name: QuestionName, to: SocketAddr, bytes: Bytes) {
         self.drop_answer(name);
         self.held_bytes += bytes.len() as u64;
         self.answers_bytes += bytes.len() as u64;
-        self.answers.insert(name, bytes);
+        self.answers_at.insert((to, name.1), name.0);
+        self.answers.insert(name, Answer { to, bytes });
     }
 
     pub(super) fn drop_answer(&mut self, name: QuestionName) -> bool {
-        let Some(answer) = self.answers.remove(&name) else { return false };
-        self.held_bytes -= answer.len() as u64;
-        self.answers_bytes -= answer.len() as u64;
+        let Some(Answer { to, bytes }) = self.answers.remove(&name) else { return false };
+        if self.answers_at.get(&(to, name.1)) == Some(&name.0) {
+            self.answers_at.remove(&(to, name.1));
+        }
+        self.held_bytes -= bytes.len() as u64;
+        self.answers_bytes -= bytes.len() as u64;
         true
     }
 
