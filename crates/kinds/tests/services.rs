@@ -162,10 +162,10 @@ fn methods_predict_what_they_should() {
     }
     assert!(error("Slowpoke").abs() < 6.0, "{}", error("Slowpoke"));
     assert!(error("pause a request").abs() < 8.0, "{}", error("pause a request"));
-    // Sleeping takes no capacity away: the prediction explodes or is none [slowpoke B4].
+    // Sleeping takes no capacity away: the slowed system is as fast as the unchanged one [slowpoke B4].
     let sleep = results.iter().find(|one| one.label == "sleep").expect("it was run");
     let said = sleep.predicted_per_s.as_ref().map_or(f64::INFINITY, |one| one.value);
-    assert!(said > 5_000.0, "{said}");
+    assert!(said > 3_900.0, "{said}");
 }
 
 #[test]

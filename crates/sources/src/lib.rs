@@ -13,10 +13,11 @@
 
 pub mod homa;
 pub mod persephone;
+pub mod slowpoke;
 
 use cavy_study::source::Source;
 
 /// All sources, in the order in which they are listed.
 pub fn all() -> Vec<Source> {
-    vec![persephone::source(), homa::source()]
+    vec![persephone::source(), homa::source(), slowpoke::source()]
 }
