@@ -43,7 +43,8 @@ fn default_hop() -> TimePlan {
 pub struct ServicesRun {
     /// Requests measured of each system: unchanged, changed, and slowed. At least 100.
     pub requests: u64,
-    /// Requests before that, which are not measured. Default: four for each client, and 1000.
+    /// Requests before that, which are not measured. Default: 30 for each client, and 1000. Where
+    /// two services are nearly as busy, their queues need long to find their lengths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup_requests: Option<u64>,
 }

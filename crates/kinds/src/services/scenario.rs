@@ -41,7 +41,7 @@ pub fn scenario(plan: &ServicesPlan) -> Result<Scenario, PlanError> {
     if !(100..=1_000_000_000).contains(&run.requests) {
         return Err(PlanError::field("run.requests", run.requests, "100 to 1e9"));
     }
-    let four_each = 4 * u64::from(population.unwrap_or(0)) + 1_000;
+    let settled = 30 * u64::from(population.unwrap_or(100)) + 1_000;
     for (key, cv) in [
         ("truth_cv_ratio", plan.deployments.truth_cv_ratio),
         ("slowed_cv_ratio", plan.deployments.slowed_cv_ratio),
@@ -60,7 +60,7 @@ pub fn scenario(plan: &ServicesPlan) -> Result<Scenario, PlanError> {
         truth_cv: plan.deployments.truth_cv_ratio,
         slowed_cv: plan.deployments.slowed_cv_ratio,
         requests: run.requests,
-        warmup: run.warmup_requests.unwrap_or(four_each),
+        warmup: run.warmup_requests.unwrap_or(settled),
         population,
         visits: demands.into_iter().map(|one| one.visits).collect(),
         network,

@@ -6,6 +6,7 @@
 mod applications;
 mod logs;
 mod measure;
+mod studies;
 mod synthetic;
 
 use cavy_study::source::Source;
@@ -20,6 +21,14 @@ pub fn source() -> Source {
                   lab, with its mechanism and its slips; its own measurements are judged as well.",
         claims: include_str!("claims.toml"),
         live_claims: "",
-        figures: vec![&applications::FIG8, &synthetic::FIG9],
+        figures: vec![
+            &applications::FIG8,
+            &synthetic::FIG9,
+            &studies::FIG11,
+            &studies::MUTEX,
+            &studies::BATCH,
+            &studies::COORDINATION,
+            &studies::DELIVERED,
+        ],
     }
 }

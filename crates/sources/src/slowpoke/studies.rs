@@ -1,0 +1,281 @@
+//! Studies of the method: scaling, locks, batches, coordination, shared cores
+//! ([slowpoke 2.1, 2.6, 5.3, 5.4, 5.9]).
+
+use super::measure::{id, largest, mean_absolute, value};
+use cavy_kinds::services::{ServicesExperiment, ServicesPlan, ServicesResult};
+use cavy_report::model::{Cell, Panel, Table};
+use cavy_study::claim::Measured;
+use cavy_study::draw;
+use cavy_study::experiment::BASE;
+use cavy_study::source::{About, Study};
+use cavy_study::subject::Subject as _;
+
+/// More capacity: figure 11.
+pub static FIG11: Study<ServicesPlan> = Study {
+    about: About {
+        id: "fig11",
+        title: "Scaling one service",
+        plan: include_str!("plans/fig11.toml"),
+        files: &[],
+        shows: "What twice the replicas or cores of one service give, predicted as a service of half the time.",
+        claimed: "Errors of -2.1 % (replicas) and -9.9 % (cores; -4.2 % with a change measured before).",
+    },
+    measure: measure_scaling,
+    found: |e| found(e, "Errors"),
+    panels: |_| Vec::new(),
+    tables: |e| vec![draw::points(e)],
+};
+
+/// A lock that binds.
+pub static MUTEX: Study<ServicesPlan> = Study {
+    about: About {
+        id: "mutex",
+        title: "A lock that binds",
+        plan: include_str!("plans/mutex.toml"),
+        files: &[],
+        shows: "The same shorter section under a lock, predicted with one server and with as many as cores.",
+        claimed: "One server is right while the lock binds; as many as cores are wrong by -11 to -47 %.",
+    },
+    measure: measure_mutex,
+    found: |e| found(e, "Errors"),
+    panels: errors_over_swept,
+    tables: |e| vec![draw::points(e)],
+};
+
+/// Batch size.
+pub static BATCH: Study<ServicesPlan> = Study {
+    about: About {
+        id: "batch",
+        title: "Batch size and concurrency",
+        plan: include_str!("plans/batch.toml"),
+        files: &[],
+        shows: "Errors by the number of requests that make a pause and the number of clients.",
+        claimed: "As many clients as three batches are enough; 400 requests of 64 clients give errors of 20 %.",
+    },
+    measure: measure_batch,
+    found: |e| found(e, "Mean absolute errors"),
+    panels: |_| Vec::new(),
+    tables: by_clients,
+};
+
+/// Coordination.
+pub static COORDINATION: Study<ServicesPlan> = Study {
+    about: About {
+        id: "coordination",
+        title: "Coordinated pauses or not",
+        plan: include_str!("plans/coordination.toml"),
+        files: &[],
+        shows: "Errors of five methods by the number of clients, on six graphs.",
+        claimed: "Equal pauses from one place have the least error; with many clients even uncoordinated pauses do.",
+    },
+    measure: measure_coordination,
+    found: |e| found(e, "Mean absolute errors"),
+    panels: |_| Vec::new(),
+    tables: by_clients,
+};
+
+/// Shared cores.
+pub static DELIVERED: Study<ServicesPlan> = Study {
+    about: About {
+        id: "delivered",
+        title: "Where all services share their cores",
+        plan: include_str!("plans/delivered.toml"),
+        files: &[],
+        shows: "Errors of the Governor's delivered mode beside the open law, on twenty graphs whose services share the \
+                cores of one host.",
+        claimed: "The open law errs by -48 to +104 %; what was really delivered needs no number of servers.",
+    },
+    measure: measure_delivered,
+    found: |e| found(e, "Mean absolute errors"),
+    panels: |_| Vec::new(),
+    tables: |e| vec![draw::points(e)],
+};
+
+const NOT_RUN: f64 = f64::NAN;
+
+/// Errors in percent of the points that are `chosen`, all replications.
+fn errors(e: &ServicesExperiment, chosen: impl Fn(&ServicesResult) -> bool) -> Vec<f64> {
+    let of = |result: &ServicesResult| {
+        result.error_percent.as_ref().map_or(Vec::new(), |error| error.replications.clone())
+    };
+    e.results.iter().filter(|result| chosen(result)).flat_map(of).collect()
+}
+
+fn setting(result: &ServicesResult, key: &str) -> f64 {
+    result.settings.get(key).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
+}
+
+fn clients(result: &ServicesResult) -> f64 {
+    setting(result, "clients.population")
+}
+
+fn samples(e: &ServicesExperiment) -> u64 {
+    e.results.iter().map(|result| result.work).sum()
+}
+
+fn measure_scaling(e: &ServicesExperiment) -> Vec<Measured> {
+    let of = |variant: &str| -> f64 {
+        let all = errors(e, |r| r.variant == variant && r.label == "Slowpoke");
+        if all.is_empty() { NOT_RUN } else { all.iter().sum::<f64>() / all.len() as f64 }
+    };
+    let work = samples(e);
+    let exact = "In the lab twice the cores are exactly twice the capacity; the source's were more, 2.12 times.";
+    vec![
+        value(id("fig11", "replicas"), of(BASE), work, String::new()),
+        value(id("fig11", "cores"), of("cores"), work, exact.to_string()),
+    ]
+}
+
+/// Points at which the lock still bounds the changed system: its rate is that of the section.
+fn lock_binds(result: &ServicesResult) -> bool {
+    let section_us = 600.0 * (1.0 - setting(result, super::measure::RATIO));
+    result.truth_per_s.value > 0.97e6 / section_us
+}
+
+fn measure_mutex(e: &ServicesExperiment) -> Vec<Measured> {
+    let of = |label: &str| errors(e, |r| r.label == label && lock_binds(r));
+    let (one, many) = (of("one server"), of("as many as cores"));
+    let lowest = many.iter().copied().fold(f64::INFINITY, f64::min);
+    let note = |errors: &[f64]| format!("{} predictions while the lock binds.", errors.len());
+    vec![
+        value(id("mutex", "k1"), largest(&one), samples(e), note(&one)),
+        value(id("mutex", "kq"), lowest, samples(e), note(&many)),
+    ]
+}
+
+fn measure_batch(e: &ServicesExperiment) -> Vec<Measured> {
+    let of = |name: &str, label: &str, population: f64| {
+        let all = errors(e, |r| r.label == label && clients(r) == population);
+        value(
+            id("batch", name),
+            mean_absolute(&all),
+            samples(e),
+            format!("{} predictions.", all.len()),
+        )
+    };
+    vec![
+        of("flooded_400_64", "flooded, N = 400", 64.0),
+        of("central_400_64", "central, N = 400", 64.0),
+        of("flooded_100_256", "flooded, N = 100", 256.0),
+        of("central_100_256", "central, N = 100", 256.0),
+    ]
+}
+
+fn measure_coordination(e: &ServicesExperiment) -> Vec<Measured> {
+    let mae = |label: &str, population: f64, exponential: bool| {
+        mean_absolute(&errors(e, |r| {
+            r.label == label
+                && clients(r) == population
+                && r.variant.starts_with("exp") == exponential
+        }))
+    };
+    let (slowpoke, central, clock) = ("Slowpoke", "central, N = 100", "clock, clients frozen");
+    let mut all = Vec::new();
+    for (name, label) in [("slowpoke", slowpoke), ("central", central), ("clock", clock)] {
+        for population in [64.0, 128.0, 512.0] {
+            if name == "central" && population < 512.0 {
+                continue;
+            }
+            let name = format!("{name}_{population}");
+            let found = mae(label, population, false);
+            all.push(value(id("coordination", &name), found, samples(e), String::new()));
+            let exponential = mae(label, population, true);
+            if name == "slowpoke_64" || name == "slowpoke_128" {
+                continue;
+            }
+            let name = format!("{name}_exp");
+            all.push(value(id("coordination", &name), exponential, samples(e), String::new()));
+        }
+    }
+    for population in [64.0, 128.0] {
+        let (apart, together) =
+            (mae("uncoordinated", population, false), mae(central, population, false));
+        let note = format!("{apart:.2} % over {together:.2} %.");
+        let name = format!("uncoordinated_{population}");
+        all.push(value(id("coordination", &name), apart / together, samples(e), note));
+    }
+    let (flooded, apart) = (mae(slowpoke, 512.0, false), mae("uncoordinated", 512.0, false));
+    let note = format!("{flooded:.2} % over {apart:.2} %.");
+    all.push(value(id("coordination", "crossover"), flooded / apart, samples(e), note));
+    all
+}
+
+fn measure_delivered(e: &ServicesExperiment) -> Vec<Measured> {
+    let of = |label: &str| errors(e, |r| r.label == label);
+    let ours = of("Governor, delivered");
+    let (cores, one) = (of("open law, k = cores"), of("open law, k = 1"));
+    let note = format!("{} predictions.", ours.len());
+    let low = cores.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = one.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    vec![
+        value(id("delivered", "mae"), mean_absolute(&ours), samples(e), note.clone()),
+        value(id("delivered", "worst"), largest(&ours), samples(e), note.clone()),
+        value(id("delivered", "open_cores"), low, samples(e), note.clone()),
+        value(id("delivered", "open_one"), high, samples(e), note),
+    ]
+}
+
+fn labels(e: &ServicesExperiment) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for result in &e.results {
+        if !all.contains(&result.label) {
+            all.push(result.label.clone());
+        }
+    }
+    all
+}
+
+fn found(e: &ServicesExperiment, what: &str) -> String {
+    let one = |label: String| {
+        let errors = errors(e, |result| result.label == label);
+        format!("{label} {:.2} % (worst {:.1})", mean_absolute(&errors), largest(&errors))
+    };
+    let all: Vec<String> = labels(e).into_iter().map(one).collect();
+    format!("{what}: {}.", all.join(", "))
+}
+
+fn errors_over_swept(e: &ServicesExperiment) -> Vec<Panel> {
+    let variants = e.variants();
+    let panels = variants.iter().flat_map(|variant| {
+        let curves = ServicesPlan::curves(e, variant);
+        let errors: Vec<_> = curves.into_iter().filter(|curve| curve.id == "error").collect();
+        errors.iter().filter_map(|curve| draw::panel(e, variant, curve)).collect::<Vec<_>>()
+    });
+    panels.collect()
+}
+
+/// Mean absolute errors by method and number of clients, for constant and for exponential times.
+fn by_clients(e: &ServicesExperiment) -> Vec<Table> {
+    let mut populations: Vec<f64> = e.results.iter().map(clients).collect();
+    populations.sort_by(f64::total_cmp);
+    populations.dedup();
+    let table = |exponential: bool| {
+        let kind = if exponential { "exponential" } else { "constant" };
+        let row = |label: String| {
+            let mut row = vec![Cell::Text(label.clone())];
+            for &population in &populations {
+                let errors = errors(e, |r| {
+                    r.label == label
+                        && clients(r) == population
+                        && r.variant.starts_with("exp") == exponential
+                });
+                row.push(match errors.is_empty() {
+                    true => Cell::Missing("none".to_string()),
+                    false => Cell::Number(mean_absolute(&errors)),
+                });
+            }
+            row
+        };
+        let heads = populations.iter().map(|population| format!("{population} clients (%)"));
+        Table {
+            id: format!("errors-{kind}"),
+            title: format!("Mean absolute errors, {kind} times"),
+            columns: std::iter::once("method".to_string()).chain(heads).collect(),
+            rows: labels(e).into_iter().map(row).collect(),
+        }
+    };
+    let with_exponential = e.results.iter().any(|r| r.variant.starts_with("exp"));
+    let mut tables = vec![table(false)];
+    tables.extend(with_exponential.then(|| table(true)));
+    tables
+}
