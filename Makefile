@@ -24,6 +24,7 @@ live: build ## build cavy-live as well: servers, load generator, live studies
 test: fmt-check lint tidy wasm deny unit loom doc build ## run all tests, then reproduce the figures
 	$(CAVY) reproduce persephone --out $(TARGET)/cavy-out
 	$(CAVY) reproduce homa --out $(TARGET)/cavy-out-homa
+	$(CAVY) reproduce slowpoke --out $(TARGET)/cavy-out-slowpoke
 
 # What one runs while working: the tests of the rooms that differ from BASE, a commit or a branch.
 BASE ?= HEAD
