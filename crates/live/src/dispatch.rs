@@ -231,6 +231,13 @@ impl<P> Dispatch<P> {
         step
     }
 
+    /// Hands what was recorded to the writing thread; false when nothing is recorded any more.
+    pub(crate) fn flush_recording(&mut self) -> bool {
+        let Some(recording) = &mut self.recording else { return false };
+        recording.flush();
+        true
+    }
+
     /// Ends the recording, if there is one.
     pub(crate) fn take_recording(&mut self) -> Option<Recording> {
         self.recording.take()

@@ -13,7 +13,7 @@
 use crate::clock::Clock;
 use crate::dispatch::{Dispatch, Grants};
 use crate::metrics::{Ending, Measured, Stats};
-use crate::record::Summary;
+use crate::record::{Summary, keep_flushed};
 use crate::setup::{BuildError, Setup};
 use cavy_core::family::cpu::{Kind, Req, Worker};
 use cavy_core::{Instant, Span};
@@ -101,7 +101,11 @@ impl Builder {
             state: Mutex::new(state),
             setup,
         };
-        Ok(Slots { core: Arc::new(core) })
+        let core = Arc::new(core);
+        if core.setup.record.is_some() {
+            keep_flushed(&core, |core: &Core| core.state.lock().dispatch.flush_recording());
+        }
+        Ok(Slots { core })
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Core, Owner, Pool, Running};
 use crate::clock::Clock;
 use crate::dispatch::Dispatch;
 use crate::metrics::Measured;
+use crate::record::keep_flushed;
 use crate::setup::{BuildError, Setup};
 use cavy_core::Span;
 use cavy_sched::Policy;
@@ -182,6 +183,9 @@ impl Builder {
             core.start(name, move || dedicated::main(&shared, &dedicated))?;
         }
         core.fill_seats(core.setup.workers)?;
+        if core.setup.record.is_some() {
+            keep_flushed(&core, |core| core.desk.lock().dispatch.flush_recording());
+        }
         Ok(pool)
     }
 }

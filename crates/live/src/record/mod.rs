@@ -6,10 +6,10 @@
 //! **Promise.** A machine is a function of what it is told. So a log of that, with the
 //! configuration and the seed in front, is enough for a fresh machine to decide the same at every
 //! step; equal digests show that it did. Whoever is recorded never waits for a disk: lines are
-//! written by a thread of their own, and when that one cannot keep up, the recording ends and says
-//! so. A log that was cut off in the middle of a line is read up to there. Logs come from users:
-//! whatever is in a file, reading it costs bounded memory and ends with an answer or an error that
-//! names the line.
+//! written by a thread of their own, within half a second, and when that one cannot keep up, the
+//! recording ends and says so. A log that was cut off in the middle of a line is read up to there.
+//! Logs come from users: whatever is in a file, reading it costs bounded memory and ends with an
+//! answer or an error that names the line.
 //!
 //! **Format.** JSON lines: a header with the configuration, one short array for each thing that the
 //! machine was told, and at the end how many there were and the digest of what it answered. Pools
@@ -27,6 +27,8 @@ mod span;
 use serde::Deserialize;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What a recording came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,4 +95,22 @@ impl Recorded {
         lines.check_version(version, known)?;
         Ok(recorded)
     }
+}
+
+/// What was recorded is in its file at the latest after this time, however little it is.
+const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// Calls `flush` on `of` time and again, on a thread of its own, until it says that nothing is
+/// recorded any more or `of` is gone. Where no thread can be had, only full batches are written.
+pub(crate) fn keep_flushed<T: Send + Sync + 'static>(of: &Arc<T>, flush: fn(&T) -> bool) {
+    let of = Arc::downgrade(of);
+    let flushing = move || {
+        loop {
+            std::thread::sleep(FLUSH_EVERY);
+            if !of.upgrade().is_some_and(|of| flush(&of)) {
+                return;
+            }
+        }
+    };
+    let _ = std::thread::Builder::new().name("cavy-flush".to_string()).spawn(flushing);
 }

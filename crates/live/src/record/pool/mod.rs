@@ -83,6 +83,13 @@ impl Recording {
         }
     }
 
+    /// Hands over what is kept, so that it is in the file soon.
+    pub(crate) fn flush(&mut self) {
+        if !self.sink.is_flushed() {
+            self.sink.flush(self.summary());
+        }
+    }
+
     fn summary(&self) -> Summary {
         Summary { inputs: self.inputs, digest: self.digest.value() }
     }
