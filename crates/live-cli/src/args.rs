@@ -81,7 +81,8 @@ Then, from another terminal:
   curl http://127.0.0.1:8080/metrics
 
 The store has 5000 small keys, key0 to key4999. HTTP: GET /get/KEY, GET /scan, PUT /set/KEY,
-GET /timed/TYPE (timed slots), /stats, /metrics, /health. RESP: GET, SET, SCAN, KEYS *, TIMED TYPE.
+GET /timed/TYPE (timed slots), /stats, /metrics, /ready, /live.
+RESP: GET, SET, SCAN, KEYS *, TIMED TYPE.
 A full queue answers at once: 503, or `-ERR overloaded`. Ctrl-C finishes what is under way.")]
 pub struct Sched {
     /// Who goes first.

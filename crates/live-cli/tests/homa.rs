@@ -258,3 +258,42 @@ fn with_a_key_only_those_who_have_it_are_answered() {
     assert_eq!(said["questions"], 1, "{said}");
     assert!(said["unauthentic"].as_u64() > Some(1), "{said}");
 }
+
+/// A client that uses another port or key hears nothing, so the server must say what came.
+#[test]
+fn a_server_says_that_clients_name_another_port_or_key() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = |name: &str, digit: &str| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, digit.repeat(64)).expect("a key");
+        file.to_str().expect("a name").to_string()
+    };
+    let (mine, other) = (key("mine", "3"), key("other", "4"));
+    let plain: &[&str] = &[];
+    for (serve, ask, words) in [
+        (plain, &["--port", "98"][..], "another port than 99"),
+        (&["--key-file", &mine][..], &["--key-file", &other][..], "not sealed with this key"),
+        (&["--key-file", &mine][..], plain, "packets come that are not"),
+        (plain, &["--key-file", &mine][..], "packets come that are not Homa's"),
+    ] {
+        let fixed = ["homa", "serve", "--bind", "127.0.0.1:0", "--polling", "block", "--json"];
+        let mut child = command(&[&fixed[..], serve].concat())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let said: Value = serde_json::from_str(&line).expect("where it listens");
+        let at = said["at"].as_str().expect("an address");
+        let call = call(&[&["homa", "call", at, "--deadline", "300ms"][..], ask].concat());
+        assert_eq!(call.status.code(), Some(1), "{call:?}");
+        // It looks twice a second.
+        std::thread::sleep(Duration::from_millis(1_200));
+        signal(&child, "INT");
+        let output = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(words), "{serve:?} {ask:?}: {said}");
+    }
+}

@@ -377,3 +377,89 @@ fn a_store_of_ones_own_outlives_the_server() {
     let server = Server::start(&["--store", path]);
     resp(&server, "GET mine\r\n", "$4\r\nkept\r\n");
 }
+
+/// The reason why it is not ready, if it is not.
+fn not_ready(server: &Server) -> Option<String> {
+    let (status, body) = server.ask("GET /health", "");
+    assert_eq!(server.ask("GET /ready", "").0, status, "two names of one thing");
+    assert_eq!(server.ask("GET /live", ""), (200, "ok\n".to_string()), "it answers, so it lives");
+    (status != 200).then_some(body)
+}
+
+#[test]
+fn a_full_disk_is_told_by_health_and_writes_recover() {
+    let limit = |server: &Server, bytes: &str| {
+        let args = ["--pid", &server.id().to_string(), &format!("--fsize={bytes}:unlimited")];
+        std::process::Command::new("prlimit").args(args).status().is_ok_and(|done| done.success())
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("store");
+    let server = Server::start(&["--store", file.to_str().expect("a name")]);
+    assert_eq!(not_ready(&server), None);
+    // Files of this server may not grow: to the store that is a disk without room.
+    let length = std::fs::metadata(&file).expect("the store").len();
+    if !limit(&server, &length.to_string()) {
+        println!("SKIPPED: prlimit is not installed");
+        return;
+    }
+    let value = "x".repeat(60_000);
+    let failed = (0..200).find_map(|n| {
+        let (status, body) = server.ask(&format!("PUT /set/big{n}"), &value);
+        (status != 200).then_some((n, status, body))
+    });
+    let (written, status, body) = failed.expect("the file cannot hold 12 MB");
+    assert_eq!(status, 500, "{body}");
+    let why = not_ready(&server).expect("not ready");
+    assert!(why.contains("the store cannot be written"), "{why}");
+    assert_eq!(server.stats()["ready"], false);
+    assert!(limit(&server, "unlimited"));
+    assert_eq!(not_ready(&server), None, "asking tries again");
+    assert_eq!(server.ask("PUT /set/after", "written").0, 200);
+    assert_eq!(server.ask("GET /get/after", "").1, "written");
+    for n in 0..written {
+        assert_eq!(server.ask(&format!("GET /get/big{n}"), "").1.len(), 60_000, "big{n} is lost");
+    }
+    assert_eq!(
+        server.ask(&format!("GET /get/big{written}"), "").0,
+        404,
+        "what failed is not there"
+    );
+}
+
+#[test]
+fn a_recording_is_on_disk_soon_however_little_comes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.jsonl");
+    let server = Server::start(&["--record", file.to_str().expect("a name")]);
+    let lines = || std::fs::read_to_string(&file).expect("a recording").lines().count();
+    for asked in 1..=3 {
+        resp(&server, "GET key1\r\n", "$5\r\nvalue\r\n");
+        // A header, and an arrival and an end for each request.
+        until("the request is in the recording", || (lines() == 1 + 2 * asked).then_some(()));
+    }
+}
+
+#[test]
+fn half_a_connection_still_gets_its_answer_over_http() {
+    let server = Server::start(&["--sleep-service", "only=100ms"]);
+    let mut stream = server.http();
+    stream.write_all(b"GET /timed/only HTTP/1.1\r\nHost: x\r\n\r\n").expect("the server reads");
+    stream.shutdown(Shutdown::Write).expect("half is closed");
+    assert_eq!(parse(rest(&mut stream).as_bytes()).0, 200);
+}
+
+#[test]
+fn idle_connections_are_not_called_slow() {
+    let server = Server::start(&["--patience", "300ms"]);
+    let (mut http, mut redis) = (server.http(), server.resp());
+    http.write_all(b"GET /get/key1 HTTP/1.1\r\nHost: x\r\n\r\n").expect("the server reads");
+    redis.write_all(b"PING\r\n").expect("the server reads");
+    assert!(rest(&mut http).starts_with("HTTP/1.1 200"), "answered, then closed");
+    assert_eq!(rest(&mut redis), "+PONG\r\n");
+    let connections = &server.stats()["connections"];
+    assert_eq!((&connections["idle"], &connections["too_slow"]), (&2.into(), &0.into()));
+    let mut begun = server.http();
+    begun.write_all(b"GET /get/key1 HT").expect("the server reads");
+    rest(&mut begun);
+    assert_eq!(server.stats()["connections"]["too_slow"], 1);
+}

@@ -76,9 +76,9 @@ fn read(file: &Path) -> Result<Vec<u8>, Fault> {
 pub fn wrong(error: CallError, to: Peer) -> Fault {
     let fault = Fault::new(format!("{} port {}: {error}", to.at, to.port)).code(FAILED);
     match error {
-        CallError::Silent => {
-            fault.hint("is `cavy-live homa serve` running there, with the same carrier and --port?")
-        }
+        CallError::Silent => fault
+            .hint("is `cavy-live homa serve` running there, with the same carrier and --port?")
+            .hint("with --key-file, has it the same key? It says which packets it cannot use"),
         CallError::Overloaded => {
             fault.hint("ask less often, or look at the server's --workers and --queue-limit")
         }

@@ -10,7 +10,7 @@ use cavy_live::Pool;
 use cavy_live::homa::{Counters, Handler, Question, Server};
 use serde::Serialize;
 use std::process::ExitCode;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// What a server did, for programs.
@@ -57,9 +57,13 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Fault> {
         terminal::print(&format!("homa {carrier} {place} port {port}\n"))?;
     }
     terminal::talk("answering; Ctrl-C ends");
+    let watching = server.client();
+    let mut said = Said::default();
     // Nobody sends but the signal handler, which lives as long as the program.
-    let _ = ended.recv();
-    drop(ended);
+    while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(LOOK_EVERY) {
+        said.look(&watching.counters(), options.server_port, args.way.key_file.is_some());
+    }
+    drop((ended, watching));
     terminal::talk("ending: answers under way are finished; Ctrl-C again ends at once");
     let asking = server.client();
     server.shutdown(Duration::from_nanos(args.drain.as_ns()));
@@ -82,6 +86,46 @@ fn handler(args: &Serve) -> Result<Handler, Fault> {
             answer(question)
         },
     ))
+}
+
+/// How often a server looks whether somebody tries in vain.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// What was said of clients that this server cannot answer, each once: they hear nothing, so
+/// whoever runs the server must.
+#[derive(Default)]
+struct Said {
+    port: bool,
+    key: bool,
+    format: bool,
+}
+
+impl Said {
+    fn look(&mut self, counters: &Counters, port: u16, sealed: bool) {
+        let once = |said: &mut bool, is: bool, what: &str| {
+            if is && !std::mem::replace(said, true) {
+                terminal::talk(what);
+            }
+        };
+        once(
+            &mut self.port,
+            counters.wrong_port > 0,
+            &format!(
+                "packets come for another port than {port}: does a client name another --port?"
+            ),
+        );
+        once(
+            &mut self.key,
+            counters.unauthentic > 0,
+            "packets come that are not sealed with this key: another --key-file, or none?",
+        );
+        let malformed = counters.malformed.iter().sum::<u64>() > 0;
+        let format = match sealed {
+            true => "packets come that are not of this format",
+            false => "packets come that are not Homa's: sealed, by a client's --key-file?",
+        };
+        once(&mut self.format, malformed, format);
+    }
 }
 
 fn wait(service: Span) {

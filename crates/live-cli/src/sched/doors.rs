@@ -26,15 +26,26 @@ impl Ending {
     }
 }
 
+/// Why a connection was closed for the client's sake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closed {
+    /// It asked for nothing for a long time: no fault of anybody.
+    Idle,
+    /// It had begun with a request, or did not fetch an answer.
+    TooSlow,
+    /// It broke the protocol.
+    NotUnderstood,
+}
+
 impl Counters {
-    /// Counts a connection that was closed for the client's sake.
-    pub fn note(&self, too_slow: bool, not_understood: bool) {
-        if too_slow {
-            self.too_slow.fetch_add(1, Ordering::Relaxed);
-        }
-        if not_understood {
-            self.not_understood.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts a connection that was closed.
+    pub fn note(&self, why: Closed) {
+        let counter = match why {
+            Closed::Idle => &self.idle,
+            Closed::TooSlow => &self.too_slow,
+            Closed::NotUnderstood => &self.not_understood,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Events of connections: name, help, value.
-fn events(service: &Service) -> [(&'static str, &'static str, u64); 5] {
+fn events(service: &Service) -> [(&'static str, &'static str, u64); 6] {
     let counters = &service.counters;
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     [
@@ -23,6 +23,7 @@ fn events(service: &Service) -> [(&'static str, &'static str, u64); 5] {
             "Connections closed because the client was too slow",
             load(&counters.too_slow),
         ),
+        ("idle", "Connections closed because nothing was asked on them", load(&counters.idle)),
         (
             "not_understood",
             "Connections closed because the client broke the protocol",
@@ -41,6 +42,7 @@ pub fn json(service: &Service) -> Value {
         .collect();
     json!({
         "service": kind_of_service(service),
+        "ready": service.ready().is_ok(),
         "at_s": stats.at.as_ns() as f64 / 1e9,
         "workers": stats.workers,
         "waiting": stats.waiting,

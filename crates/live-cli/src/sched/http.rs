@@ -1,21 +1,24 @@
 //! The server over HTTP/1.1.
 
-use super::doors::Ending;
+use super::doors::{Closed, Ending};
 use super::figures;
 use super::service::{Refusal, Service};
+use super::watched::Watched;
 use axum::Router;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_io_timeout::TimeoutStream;
+use tower::ServiceExt as _;
 
 /// Longest head of a request.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -39,7 +42,9 @@ pub fn router(service: Arc<Service>, patience: Duration) -> Router {
         .route("/timed/{type}", get(work).post(work))
         .route("/stats", get(stats))
         .route("/metrics", get(metrics))
-        .route("/health", get(|| async { "ok\n" }))
+        .route("/live", get(|| async { "ok\n" }))
+        .route("/ready", get(ready))
+        .route("/health", get(ready))
         .layer(DefaultBodyLimit::max(longest))
         .with_state(Shared { service, patience })
 }
@@ -57,12 +62,24 @@ pub async fn serve(
     // answer is noticed here.
     stream.set_write_timeout(Some(patience));
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new())
+    // A client that has said all it will say still takes the answer.
+    http.half_close(true)
+        .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX);
-    let io = TokioIo::new(Box::pin(stream));
-    let connection = http.serve_connection(io, TowerToHyperService::new(router));
+    let begun = Arc::new(AtomicBool::new(false));
+    let io = TokioIo::new(Watched::new(Box::pin(stream), Arc::clone(&begun)));
+    let answered = Arc::clone(&begun);
+    let answering = service_fn(move |request| {
+        let (router, answered) = (router.clone(), Arc::clone(&answered));
+        async move {
+            let response = router.oneshot(request).await;
+            answered.store(false, Ordering::Relaxed);
+            response
+        }
+    });
+    let connection = http.serve_connection(io, answering);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -71,8 +88,22 @@ pub async fn serve(
             connection.as_mut().await
         }
     };
-    if let Err(error) = ended {
-        service.counters.note(error.is_timeout(), error.is_parse());
+    let Err(error) = ended else { return };
+    if error.is_timeout() {
+        let asked = begun.load(Ordering::Relaxed);
+        service.counters.note(if asked { Closed::TooSlow } else { Closed::Idle });
+    } else if error.is_parse() {
+        service.counters.note(Closed::NotUnderstood);
+    }
+}
+
+/// Whether work should be sent here. A store that could not be written is tried again first.
+async fn ready(State(shared): State<Shared>) -> Response {
+    let service = Arc::clone(&shared.service);
+    let looked = tokio::task::spawn_blocking(move || service.ready_again()).await;
+    match looked.unwrap_or_else(|error| Err(error.to_string())) {
+        Ok(()) => "ok\n".into_response(),
+        Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, json!({ "error": why })),
     }
 }
 

@@ -12,6 +12,7 @@ mod resp;
 mod rocks;
 mod service;
 pub mod store;
+mod watched;
 
 use crate::args::{Door, PolicyName, Sched};
 use crate::faults::{FAILED, Fault};
@@ -28,6 +29,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
+
+/// A file would become longer than this process may make one (Linux).
+const SIGXFSZ: i32 = 25;
 
 /// Types of the store, in the order of their service times.
 const STORE_TYPES: [&str; 3] = ["get", "set", "scan"];
@@ -156,6 +160,8 @@ async fn serve(args: &Sched, workers: u16, service: &Arc<Service>) -> Result<boo
     };
     let (mut interrupt, mut terminate) =
         (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    // With this, a limit on the length of files is an error of the write and not the end of us.
+    let _file_too_long = listen(SignalKind::from_raw(SIGXFSZ))?;
     let room = Arc::new(Semaphore::new(args.connections as usize));
     let patience = Duration::from_nanos(args.patience.as_ns());
     let (end, ending) = Ending::new();
@@ -186,6 +192,7 @@ async fn serve(args: &Sched, workers: u16, service: &Arc<Service>) -> Result<boo
         _ = terminate.recv() => {}
     }
     terminal::talk("ending: what is under way is finished; once more to end at once");
+    service.begin_to_end();
     let _ = end.send(true);
     let drained = tokio::select! {
         all = room.acquire_many(args.connections) => all.is_ok(),

@@ -6,7 +6,7 @@ use cavy_core::Span;
 use cavy_live::pool::JobError;
 use cavy_live::{Kind, Pool};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Longest key, in bytes.
@@ -69,6 +69,8 @@ pub struct Counters {
     pub turned_away: AtomicU64,
     /// Connections closed because the client was too slow.
     pub too_slow: AtomicU64,
+    /// Connections closed because nothing was asked on them for a long time.
+    pub idle: AtomicU64,
     /// Connections closed because the client did not keep to the protocol.
     pub not_understood: AtomicU64,
 }
@@ -86,6 +88,7 @@ pub struct Service {
     /// Events of connections.
     pub counters: Counters,
     held: Arc<AtomicUsize>,
+    ending: AtomicBool,
 }
 
 /// A value or an answer whose memory is accounted for until it is dropped.
@@ -130,7 +133,36 @@ impl Service {
             value_bytes_max,
             counters: Counters::default(),
             held: Arc::default(),
+            ending: AtomicBool::new(false),
         }
+    }
+
+    /// No more work should be sent here.
+    pub fn begin_to_end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether work should be sent here; else why not. Looks at what is known, and waits for
+    /// nothing.
+    pub fn ready(&self) -> Result<(), String> {
+        if self.ending.load(Ordering::Relaxed) {
+            return Err("the server is ending".to_string());
+        }
+        match &self.work {
+            Work::Store { store, .. } => match store.fault() {
+                Some(fault) => Err(format!("the store cannot be written: {fault}")),
+                None => Ok(()),
+            },
+            Work::Timed(_) => Ok(()),
+        }
+    }
+
+    /// The same after a store that could not be written has been tried again. Waits for the disk.
+    pub fn ready_again(&self) -> Result<(), String> {
+        if let Work::Store { store, .. } = &self.work {
+            store.try_again();
+        }
+        self.ready()
     }
 
     async fn run<T: Send + 'static>(

@@ -2,7 +2,7 @@
 
 use super::command::{self, Answer};
 use super::request;
-use crate::sched::doors::Ending;
+use crate::sched::doors::{Closed, Ending};
 use crate::sched::service::{KEY_BYTES_MAX, Service};
 use bytes::{Buf as _, BytesMut};
 use futures_util::FutureExt as _;
@@ -83,7 +83,8 @@ impl Connection {
                 true
             }
             () = tokio::time::sleep_until(self.due), if quiet => {
-                self.service.counters.note(true, false);
+                let asked = !self.input.is_empty();
+                self.service.counters.note(if asked { Closed::TooSlow } else { Closed::Idle });
                 false
             }
             () = ending.wait(), if self.reading == Reading::Open => {
@@ -123,7 +124,7 @@ impl Connection {
                     }
                 }
                 Err(reason) => {
-                    self.service.counters.note(false, true);
+                    self.service.counters.note(Closed::NotUnderstood);
                     let text = command::error(&format!("Protocol error: {reason}"));
                     self.pending.push_back(async move { Answer::Last(text) }.boxed());
                     self.reading = Reading::Closed;
@@ -142,7 +143,7 @@ impl Connection {
         }
         let written = timeout(self.limits.patience, self.stream.write_all(&out)).await;
         if written.is_err() {
-            self.service.counters.note(true, false);
+            self.service.counters.note(Closed::TooSlow);
         }
         self.due = Instant::now() + self.limits.patience;
         matches!(written, Ok(Ok(()))) && !last
