@@ -58,7 +58,7 @@ WASM = -p cavy-core \
   -p cavy-homa \
   -p cavy-txn \
   -p cavy-sched \
-  -p cavy-whatif \
+  -p cavy-tcp -p cavy-whatif \
   -p cavy-workload
 wasm: ## what must build for wasm32, if that target is installed
 	@if [ -d "$$($(CARGO:cargo=rustc) --print sysroot)/lib/rustlib/wasm32-unknown-unknown/lib" ]; then \

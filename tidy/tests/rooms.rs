@@ -10,6 +10,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("sched", &["core"]),
     ("homa", &["core"]),
+    ("tcp", &["core"]),
     ("coords", &["core"]),
     ("txn", &["core"]),
     ("whatif", &["core"]),
@@ -28,11 +29,11 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Protocol rooms, whose tests know no world either.
-const PROTOCOLS: &[&str] = &["sched", "homa", "coords", "txn", "whatif"];
+const PROTOCOLS: &[&str] = &["sched", "homa", "tcp", "coords", "txn", "whatif"];
 /// Worlds.
 const WORLDS: [&str; 2] = ["lab", "live"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
-const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "txn", "whatif", "workload"];
+const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "tcp", "txn", "whatif", "workload"];
 
 fn manifest(room: &str) -> Table {
     let file = root().join("crates").join(room).join("Cargo.toml");

@@ -1,0 +1,32 @@
+//! TCP as a machine: connections, and the stack of a host ([incast 2]).
+//!
+//! **Problem.** Many servers answer one client at once, their packets overflow one port, and what is
+//! lost whole is sent again only when a timer of 200 ms runs out: a thousand round trips in which
+//! the link idles [incast 1].
+//!
+//! **Promise.** Every octet arrives once and in order, or the connection ends and says why; with data
+//! unacknowledged a timer runs. The timer is a parameter down to a nanosecond: floor, granularity,
+//! back-off and random stretch, so that the stock sender and the published one are configurations.
+//!
+//! **Not here.** No bytes, sockets or clock. Not yet: timestamps, RACK-TLP, PRR, undo of spurious
+//! timeouts, CUBIC, ECN, keepalive, paths that become shorter.
+//!
+//! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
+//! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
+//! [`stack`]; [`messages`], which brings it into worlds of messages.
+#![no_std]
+extern crate alloc;
+
+pub mod config;
+mod connection;
+pub mod messages;
+mod receive;
+pub mod rto;
+pub mod segment;
+mod send;
+pub mod stack;
+
+pub use config::{Config, Counts, DelayedAck, Why};
+pub use rto::{BackoffReset, Floor, RtoConfig};
+pub use segment::{Flags, Sacks, Segment};
+pub use stack::{Stack, Timer};

@@ -1,0 +1,442 @@
+//! All connections of a host: who is meant, who may come, and what nobody asked for
+//! ([incast 2.2], [incast 2.4]).
+
+use crate::config::{Config, Counts, Why};
+use crate::connection::{Connection, Leaving, Step};
+use crate::segment::{Flags, Segment};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+use cavy_core::family::packet::{Extent, Message};
+use cavy_core::family::stream::{Connection as Name, Effect, Input};
+use cavy_core::{Cx, Instant, Machine, Packet, Room, Stream, Transmit};
+use hashbrown::HashTable;
+
+/// Names a timer of a [`Stack`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// Effects are left from the last step.
+    Rest,
+    /// The earliest deadline of the connection in this place.
+    Connection(u32),
+}
+
+/// Most effects of a step; what is more comes in a step of its own in the same instant.
+pub(crate) const EFFECTS_STEP: usize = 64;
+/// Most answers to segments that belong to no connection; more are dropped.
+const ANSWERS_MAX: usize = 64;
+
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Listening {
+    port: u16,
+    backlog: u16,
+    half_open: u16,
+}
+
+/// The TCP of one host, as a machine of streams.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    config: Config,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    live: u32,
+    index: HashTable<u32>,
+    listening: Vec<Listening>,
+    next_port: u16,
+    answers: VecDeque<(Node, Segment)>,
+    /// Connections that may have something to send, in turn.
+    ready: VecDeque<u32>,
+    pub(crate) effects: VecDeque<Effect<Why>>,
+    pub(crate) arms: Vec<(u32, Option<Instant>)>,
+    counts: Counts,
+}
+
+fn hash(peer: Node, local: u16, remote: u16) -> u64 {
+    let word = u64::from(peer.0) << 32 | u64::from(local) << 16 | u64::from(remote);
+    let mixed = word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
+}
+
+impl Stack {
+    /// A host without connections; the error says which value is out of range.
+    pub fn new(config: Config) -> Result<Stack, &'static str> {
+        config.check()?;
+        Ok(Stack {
+            config,
+            slots: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+            index: HashTable::new(),
+            listening: Vec::new(),
+            next_port: 32_768,
+            answers: VecDeque::new(),
+            ready: VecDeque::new(),
+            effects: VecDeque::new(),
+            arms: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What all its connections did.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Connections there are.
+    pub fn connections(&self) -> u32 {
+        self.live
+    }
+
+    fn find(&self, peer: Node, local: u16, remote: u16) -> Option<u32> {
+        let same = |&slot: &u32| {
+            self.slots[slot as usize].connection.as_ref().is_some_and(|one| {
+                one.peer == peer && one.local_port == local && one.remote_port == remote
+            })
+        };
+        self.index.find(hash(peer, local, remote), same).copied()
+    }
+
+    fn place(&self, name: Name) -> Option<u32> {
+        let slot = name.0 as u32;
+        let found = self.slots.get(slot as usize)?;
+        (found.generation == (name.0 >> 32) as u32 && found.connection.is_some()).then_some(slot)
+    }
+
+    fn next_name(&mut self) -> (u32, Name) {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        (slot, Name(u64::from(self.slots[slot as usize].generation) << 32 | u64::from(slot)))
+    }
+
+    fn insert(&mut self, slot: u32, connection: Connection) {
+        let key = hash(connection.peer, connection.local_port, connection.remote_port);
+        self.slots[slot as usize].connection = Some(Box::new(connection));
+        self.live += 1;
+        let slots = &self.slots;
+        self.index.insert_unique(key, slot, |&slot| {
+            slots[slot as usize]
+                .connection
+                .as_ref()
+                .map_or(0, |one| hash(one.peer, one.local_port, one.remote_port))
+        });
+    }
+
+    /// Runs `f` on a connection and does what follows from it.
+    fn with(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        rng: &mut Stream,
+        f: impl FnOnce(&mut Connection, &mut Step<'_, '_>),
+    ) {
+        let Some(connection) = self.slots[slot as usize].connection.as_deref_mut() else { return };
+        let was_half_open = connection.accepted && connection.is_half_open();
+        let mut step = Step {
+            now,
+            config: &self.config,
+            rng,
+            counts: &mut self.counts,
+            effects: &mut self.effects,
+        };
+        f(connection, &mut step);
+        if was_half_open && (!connection.is_half_open() || connection.over.is_some()) {
+            let port = connection.local_port;
+            if let Some(at) = self.listening.iter_mut().find(|one| one.port == port) {
+                at.half_open = at.half_open.saturating_sub(1);
+            }
+        }
+        if connection.over.is_some() {
+            return self.remove(slot);
+        }
+        if !connection.ready {
+            connection.ready = true;
+            self.ready.push_back(slot);
+        }
+        self.arm(slot);
+    }
+
+    /// A deadline that moved later is looked at when the earlier one has come.
+    fn arm(&mut self, slot: u32) {
+        let Some(connection) = self.slots[slot as usize].connection.as_deref_mut() else { return };
+        let deadline = connection.deadline();
+        match (deadline, connection.armed) {
+            (Some(at), armed) if armed.is_none_or(|armed| at < armed) => {
+                connection.armed = Some(at);
+                self.arms.push((slot, Some(at)));
+            }
+            (None, Some(_)) => {
+                connection.armed = None;
+                self.arms.push((slot, None));
+            }
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let entry = &mut self.slots[slot as usize];
+        let Some(connection) = entry.connection.take() else { return };
+        entry.generation = entry.generation.wrapping_add(1);
+        if connection.armed.is_some() {
+            self.arms.push((slot, None));
+        }
+        let key = hash(connection.peer, connection.local_port, connection.remote_port);
+        if let Ok(found) = self.index.find_entry(key, |&other| other == slot) {
+            found.remove();
+        }
+        if connection.ready {
+            self.ready.retain(|&other| other != slot);
+        }
+        self.live -= 1;
+        self.free.push(slot);
+    }
+
+    /// Something happened.
+    pub(crate) fn input(&mut self, input: Input<Segment>, now: Instant, rng: &mut Stream) {
+        match input {
+            Input::Rx { from, header, payload, .. } => {
+                self.receive(from, &header, payload.length_bytes, now, rng);
+            }
+            Input::Listen { port, backlog } => {
+                self.listening.retain(|one| one.port != port);
+                self.listening.push(Listening { port, backlog, half_open: 0 });
+            }
+            Input::Unlisten { port } => self.listening.retain(|one| one.port != port),
+            Input::Open { ticket, to, port } => self.open(ticket, to, port, now, rng),
+            Input::Write { connection, bytes, whole } => {
+                self.on(connection, now, rng, |one, step| {
+                    one.write(bytes, whole);
+                    one.consider_persist(step);
+                });
+            }
+            Input::Took { connection, bytes } => {
+                self.on(connection, now, rng, |one, _| one.took(bytes));
+            }
+            Input::Shut { connection } => self.on(connection, now, rng, |one, step| {
+                one.shut();
+                one.consider_persist(step);
+            }),
+            Input::Close { connection } => {
+                let mut reset = None;
+                self.on(connection, now, rng, |one, step| {
+                    if !one.close() {
+                        reset = Some((one.peer, one.reset()));
+                        one.end(Why::Closed, step);
+                    } else if one.is_unsent() {
+                        one.end(Why::Closed, step);
+                    }
+                });
+                self.answers.extend(reset);
+            }
+            Input::Abort { connection } => {
+                let mut reset = None;
+                self.on(connection, now, rng, |one, step| {
+                    reset = Some((one.peer, one.reset()));
+                    one.end(Why::Aborted, step);
+                });
+                self.answers.extend(reset);
+            }
+            // Soft errors: the timer decides (RFC 5927). Shorter paths are not followed yet.
+            Input::Unreachable { .. } => {}
+        }
+    }
+
+    fn on(
+        &mut self,
+        name: Name,
+        now: Instant,
+        rng: &mut Stream,
+        f: impl FnOnce(&mut Connection, &mut Step<'_, '_>),
+    ) {
+        if let Some(slot) = self.place(name) {
+            self.with(slot, now, rng, f);
+        }
+    }
+
+    fn open(&mut self, ticket: u64, to: Node, port: u16, now: Instant, rng: &mut Stream) {
+        let (slot, name) = self.next_name();
+        self.effects.push_back(Effect::Opening { ticket, connection: name });
+        let mut local = self.next_port;
+        while self.find(to, local, port).is_some() {
+            local = if local == u16::MAX { 32_768 } else { local + 1 };
+        }
+        self.next_port = if local == u16::MAX { 32_768 } else { local + 1 };
+        if self.live >= self.config.connections_max {
+            self.slots[slot as usize].generation += 1;
+            self.free.push(slot);
+            self.effects.push_back(Effect::Ended { connection: name, why: Why::Refused });
+            return;
+        }
+        let isn = rng.bits() as u32;
+        let made = Connection::open(&self.config, name, to, (local, port), isn, now);
+        self.insert(slot, made);
+        self.with(slot, now, rng, |_, _| {});
+    }
+
+    fn receive(
+        &mut self,
+        from: Node,
+        segment: &Segment,
+        length: u32,
+        now: Instant,
+        rng: &mut Stream,
+    ) {
+        let flags = segment.flags;
+        if flags.0 & 0x1f == 0 || flags.has(Flags::SYN.with(Flags::FIN)) {
+            self.counts.dropped += 1;
+            return;
+        }
+        if let Some(slot) = self.find(from, segment.destination, segment.source) {
+            return self.with(slot, now, rng, |one, step| one.arrives(segment, length, step));
+        }
+        let is_syn = flags.has(Flags::SYN) && flags.0 & 0x14 == 0;
+        let full = self.live >= self.config.connections_max;
+        let welcome = self.listening.iter_mut().find(|one| one.port == segment.destination);
+        if let Some(at) = welcome.filter(|_| is_syn) {
+            if at.half_open >= at.backlog || full {
+                self.counts.dropped += 1;
+                return;
+            }
+            at.half_open += 1;
+            let (slot, name) = self.next_name();
+            let isn = rng.bits() as u32;
+            let made = Connection::accept(&self.config, name, from, segment, isn, now);
+            self.insert(slot, made);
+            return self.with(slot, now, rng, |_, _| {});
+        }
+        // Nobody is meant: say so, but never to a reset.
+        if flags.has(Flags::RST) || self.answers.len() >= ANSWERS_MAX {
+            self.counts.dropped += 1;
+            return;
+        }
+        let (source, destination) = (segment.destination, segment.source);
+        let answer = if flags.has(Flags::ACK) {
+            Segment::new(source, destination, segment.ack, Flags::RST)
+        } else {
+            let ends = u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN));
+            let mut answer = Segment::new(source, destination, 0, Flags::RST.with(Flags::ACK));
+            answer.ack = segment.seq.wrapping_add(length).wrapping_add(ends);
+            answer
+        };
+        self.answers.push_back((from, answer));
+    }
+
+    /// The deadline of a connection came.
+    pub(crate) fn due(&mut self, slot: u32, now: Instant, rng: &mut Stream) {
+        if let Some(one) = self.slots.get_mut(slot as usize).and_then(|s| s.connection.as_mut()) {
+            one.armed = None;
+            self.with(slot, now, rng, Connection::expire);
+        }
+    }
+
+    /// What leaves now: to whom, of which connection, and what.
+    pub(crate) fn leave(
+        &mut self,
+        now: Instant,
+        rng: &mut Stream,
+    ) -> Option<(Node, Option<Name>, Leaving)> {
+        if let Some((to, segment)) = self.answers.pop_front() {
+            return Some((to, None, Leaving { segment, offset: 0, length: 0 }));
+        }
+        while let Some(slot) = self.ready.pop_front() {
+            let Some(connection) = self.slots[slot as usize].connection.as_deref_mut() else {
+                continue;
+            };
+            connection.ready = false;
+            let (peer, name) = (connection.peer, connection.name);
+            let mut leaving = None;
+            let mut step = Step {
+                now,
+                config: &self.config,
+                rng,
+                counts: &mut self.counts,
+                effects: &mut self.effects,
+            };
+            if let Some(one) = connection.leaves(&mut step) {
+                leaving = Some(one);
+                connection.ready = true;
+                self.ready.push_back(slot);
+            }
+            self.arm(slot);
+            if let Some(leaving) = leaving {
+                return Some((peer, Some(name), leaving));
+            }
+        }
+        None
+    }
+
+    pub(crate) fn check_all(&self) {
+        let there = self.slots.iter().filter_map(|slot| slot.connection.as_deref());
+        there.for_each(|one| one.check(&self.config));
+    }
+
+    fn flush(&mut self, cx: &mut Cx<'_, Effect<Why>, Timer>) {
+        for (slot, at) in self.arms.drain(..) {
+            match at {
+                Some(at) => cx.arm(Timer::Connection(slot), at),
+                None => cx.disarm(Timer::Connection(slot)),
+            }
+        }
+        for _ in 0..EFFECTS_STEP {
+            let Some(effect) = self.effects.pop_front() else { return };
+            cx.emit(effect);
+        }
+        if !self.effects.is_empty() {
+            cx.arm(Timer::Rest, cx.now());
+        }
+    }
+}
+
+impl Machine for Stack {
+    type Input = Input<Segment>;
+    type Effect = Effect<Why>;
+    type Timer = Timer;
+
+    fn effects_max(&self) -> usize {
+        // A step touches one connection, and so arms and disarms one timer at most twice.
+        EFFECTS_STEP + 4
+    }
+    fn start(&mut self, _: &mut Cx<'_, Effect<Why>, Timer>) {}
+    fn handle(&mut self, input: Input<Segment>, cx: &mut Cx<'_, Effect<Why>, Timer>) {
+        let now = cx.now();
+        self.input(input, now, cx.rng());
+        self.flush(cx);
+    }
+    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Why>, Timer>) {
+        if let Timer::Connection(slot) = timer {
+            let now = cx.now();
+            self.due(slot, now, cx.rng());
+        }
+        self.flush(cx);
+    }
+    fn check(&self) {
+        self.check_all();
+    }
+}
+
+impl Transmit for Stack {
+    type Header = Segment;
+
+    fn pull(&mut self, _: Room, cx: &mut Cx<'_, Effect<Why>, Timer>) -> Option<Packet<Segment>> {
+        let now = cx.now();
+        let left = self.leave(now, cx.rng());
+        self.flush(cx);
+        let (to, name, Leaving { segment, offset, length }) = left?;
+        let message = Message(name.map_or(0, |name| name.0));
+        let payload = Extent { message, offset_bytes: offset as u32, length_bytes: length };
+        Some(Packet { to, header: segment, payload, priority: 0, rank: 0 })
+    }
+}
