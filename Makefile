@@ -9,13 +9,23 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := reproduce
-.PHONY: reproduce build live test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
+.PHONY: reproduce build install live test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
 
 reproduce: build ## build, make Perséphone's figures again, print where the report is (the default)
 	$(CAVY) reproduce persephone
 
 build: ## build the command
 	$(CARGO) build --release $(LOCKED)
+
+PREFIX ?= $(HOME)/.local
+install: build ## put cavy, and cavy-live if it is built, into PREFIX/bin (~/.local/bin)
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(CAVY) $(DESTDIR)$(PREFIX)/bin/cavy
+	@if [ -x $(CAVY)-live ]; then \
+	  echo "install -m 755 $(CAVY)-live $(DESTDIR)$(PREFIX)/bin/cavy-live"; \
+	  install -m 755 $(CAVY)-live $(DESTDIR)$(PREFIX)/bin/cavy-live; fi
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; \
+	  *) echo "note: $(PREFIX)/bin is not on the PATH";; esac
 
 live: build ## build cavy-live as well: servers, load generator, live studies
 	$(CARGO) build --release $(LOCKED) -p cavy-live-cli

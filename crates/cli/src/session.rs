@@ -39,9 +39,12 @@ pub fn jobs(manner: &Manner) -> usize {
 }
 
 impl Session {
-    /// Opens the folder and the store, and listens for Ctrl-C.
-    pub fn open(manner: &Manner, clock: Clock) -> Result<Self, Fault> {
-        let folder = Folder::open(&manner.out)?;
+    /// Opens the folder and the store for the command `by`, and listens for Ctrl-C.
+    pub fn open(manner: &Manner, by: &str, clock: Clock) -> Result<Self, Fault> {
+        let folder = Folder::open(&manner.out, by, manner.resume)?;
+        if let Some(moved) = folder.moved() {
+            terminal::talk(&format!("note: {moved}"));
+        }
         let (store, skipped) = Store::in_file(&folder.join("points.jsonl"), manner.resume, VERSION)
             .map_err(|error| Fault::from(error).hint("name another folder with `--out DIR`"))?;
         say_skipped(&folder, skipped);

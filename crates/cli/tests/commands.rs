@@ -308,6 +308,26 @@ fn two_runs_do_not_share_a_folder() {
 
 /// A point may take minutes; who stops a run waits for none.
 #[test]
+fn another_plan_does_not_write_over_a_report_in_silence() {
+    let cavy = Cavy::with_plan();
+    let run = |plan: &str| {
+        let output = cavy.call(&["run", plan]);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    run("plan.toml");
+    let first = std::fs::read(cavy.path("cavy-out/report.json")).expect("a report");
+    let text = std::fs::read_to_string(cavy.path("plan.toml")).expect("the plan");
+    cavy.write("other.toml", text.replace("workers = ", "workers = 1"));
+    assert!(!run("plan.toml").contains("note:"), "its own report is made anew");
+    let said = run("other.toml");
+    assert!(said.contains("the results of `run plan.toml` are in `cavy-out/earlier-1`"), "{said}");
+    let kept = std::fs::read(cavy.path("cavy-out/earlier-1/report.json")).expect("a report");
+    assert_eq!(kept.len(), first.len(), "the same report, but for how long it took");
+    assert!(cavy.path("cavy-out/earlier-1/points.jsonl").exists());
+}
+
+#[test]
 fn a_long_point_ends_with_the_run_that_is_stopped() {
     let cavy = Cavy::with_plan();
     let mut args = vec!["run", "plan.toml", "--accept-cost", "--jobs=1", "--out=long"];

@@ -12,6 +12,18 @@ use std::path::{Path, PathBuf};
 /// Files that a document becomes, beside those in `svg/`.
 const FILES: [&str; 5] = ["report.html", "report.json", "claims.json", "series.csv", "tables.csv"];
 
+/// Finished points, from which an interrupted run goes on.
+const POINTS: &str = "points.jsonl";
+
+/// Drawings.
+const DRAWINGS: &str = "svg";
+
+/// Says whose results these are.
+const MADE_BY: &str = ".made-by";
+
+/// Folders of earlier results that there may be.
+const EARLIER_MAX: u32 = 10_000;
+
 /// Why a folder cannot be used, and what would help.
 #[derive(Debug)]
 pub struct FolderError {
@@ -37,11 +49,30 @@ pub struct Folder {
     path: PathBuf,
     /// Held locked. The file stays when we leave: deleting it would race with the next program.
     _lock: File,
+    /// Where the results of somebody else went.
+    moved: Option<Moved>,
+}
+
+/// Results that stood in a folder when another command began to write there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// Whose they are, where that is known.
+    pub by: Option<String>,
+    /// Where they are now.
+    pub to: PathBuf,
 }
 
 impl Folder {
     /// Makes the folder if needed, and sees that files can be written and replaced in it.
-    pub fn open(path: &Path) -> Result<Self, FolderError> {
+    ///
+    /// `by` names the command and what it is about, such as `run plan.toml`. Results that another
+    /// one left here are moved into a folder `earlier-1` (or 2, 3, ...) beside the new ones: nobody
+    /// loses a night's run by a forgotten `--out`. With `resume` finished points stay, since they
+    /// are asked for.
+    ///
+    /// # Errors
+    /// When the folder cannot be written to, or another program writes to it.
+    pub fn open(path: &Path, by: &str, resume: bool) -> Result<Self, FolderError> {
         let wrong = |error: io::Error| FolderError {
             message: format!("cannot write to the output folder `{}`: {error}", path.display()),
             hint: ANOTHER,
@@ -64,7 +95,7 @@ impl Folder {
             // Some network file systems have no locks; then the user must take care.
             Err(TryLockError::Error(_)) => {}
         }
-        let folder = Folder { path: path.to_path_buf(), _lock: lock };
+        let mut folder = Folder { path: path.to_path_buf(), _lock: lock, moved: None };
         let trial = folder.path.join(".trial");
         replace(&trial, b"").and_then(|()| fs::remove_file(&trial)).map_err(wrong)?;
         // Directories in the place of our files would only be found out at the end.
@@ -74,8 +105,36 @@ impl Folder {
                 return Err(FolderError { message, hint: ANOTHER });
             }
         }
-        fs::create_dir_all(folder.path.join("svg")).map_err(wrong)?;
+        folder.moved = folder.move_results_of_others(by, resume).map_err(wrong)?;
+        replace(&folder.path.join(MADE_BY), by.as_bytes()).map_err(wrong)?;
+        fs::create_dir_all(folder.path.join(DRAWINGS)).map_err(wrong)?;
         Ok(folder)
+    }
+
+    /// Results of another command that were here, and where they are now.
+    pub fn moved(&self) -> Option<&Moved> {
+        self.moved.as_ref()
+    }
+
+    fn move_results_of_others(&self, by: &str, resume: bool) -> io::Result<Option<Moved>> {
+        let before = fs::read_to_string(self.path.join(MADE_BY)).ok();
+        let names = FILES.iter().chain([&DRAWINGS]).chain((!resume).then_some(&POINTS));
+        let there: Vec<&str> =
+            names.copied().filter(|name| self.path.join(name).exists()).collect();
+        if there.is_empty() || before.as_deref() == Some(by) {
+            return Ok(None);
+        }
+        let free = |number: &u32| !self.path.join(format!("earlier-{number}")).exists();
+        let number = (1..EARLIER_MAX).find(free).ok_or(io::ErrorKind::AlreadyExists)?;
+        let to = self.path.join(format!("earlier-{number}"));
+        fs::create_dir(&to)?;
+        for name in there {
+            fs::rename(self.path.join(name), to.join(name))?;
+        }
+        if let Some(before) = &before {
+            replace(&to.join(MADE_BY), before.as_bytes())?;
+        }
+        Ok(Some(Moved { by: before, to }))
     }
 
     /// A path in it.
@@ -115,4 +174,59 @@ impl Folder {
 /// A name as part of a file name.
 fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
+}
+
+impl fmt::Display for Moved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.by {
+            Some(by) => write!(f, "the results of `{by}`")?,
+            None => f.write_str("earlier results")?,
+        }
+        write!(f, " are in `{}` now", self.to.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_writes_over_the_results_of_another_command() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path();
+        let open = |by: &str, resume| Folder::open(path, by, resume).unwrap();
+        let write = |by: &str| {
+            let folder = open(by, false);
+            folder.write("report.json", by).unwrap();
+            fs::write(folder.join("points.jsonl"), by).unwrap();
+            folder.moved().cloned()
+        };
+        let read = |name: &str| fs::read_to_string(path.join(name)).unwrap();
+        assert_eq!(write("run a.toml"), None, "an empty folder");
+        assert_eq!(write("run a.toml"), None, "its own results are made anew");
+        let moved = write("reproduce homa").expect("another command");
+        assert_eq!((moved.by.as_deref(), moved.to), (Some("run a.toml"), path.join("earlier-1")));
+        assert_eq!(read("earlier-1/report.json"), "run a.toml");
+        assert_eq!(read("earlier-1/points.jsonl"), "run a.toml");
+        assert_eq!(read("report.json"), "reproduce homa");
+        // Who resumes wants the points that are there.
+        let resumed = open("reproduce homa.w3", true);
+        assert_eq!(resumed.moved().unwrap().to, path.join("earlier-2"));
+        assert_eq!(read("points.jsonl"), "reproduce homa");
+        drop(resumed);
+        // Files of the user are nobody's results.
+        fs::write(path.join("notes.txt"), "mine").unwrap();
+        open("run b.toml", false);
+        assert_eq!(read("notes.txt"), "mine");
+    }
+
+    #[test]
+    fn one_program_at_a_time() {
+        let place = tempfile::tempdir().unwrap();
+        let held = Folder::open(place.path(), "run", false).unwrap();
+        let second = Folder::open(place.path(), "run", false).unwrap_err();
+        assert!(second.message.contains("another cavy is writing"), "{second}");
+        drop(held);
+        assert!(Folder::open(place.path(), "run", false).is_ok());
+    }
 }

@@ -17,7 +17,8 @@ pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<
     let chosen = registry.choose(&args.names)?;
     let planned = Planned::read(registry, &chosen, scale, seed)?;
 
-    let session = Session::open(&args.manner, clock)?;
+    let by = format!("reproduce {}", args.names.join(" "));
+    let session = Session::open(&args.manner, by.trim(), clock)?;
     let estimate = Estimate::of(planned.plans().map(|(_, plan)| plan), &session.store);
     let figures = chosen.len();
     terminal::talk(&format!(

@@ -25,7 +25,7 @@ pub fn run(args: &Run, registry: &Registry, clock: Clock) -> Result<Outcome, Fau
     if !args.accept_cost {
         fresh.refuse(plan, jobs)?;
     }
-    let session = Session::open(&args.manner, clock)?;
+    let session = Session::open(&args.manner, &format!("run {}", plan.name()), clock)?;
     let estimate = Estimate::of([plan], &session.store);
     let results = session.run(&estimate, |runner| plan.run(runner))?;
     let results = results.as_ref();

@@ -19,8 +19,12 @@ use std::process::ExitCode;
 
 /// Runs the command.
 pub fn replay(args: &Replay) -> Result<ExitCode, Fault> {
-    let folder = args.out.as_deref().map(Folder::open).transpose()?;
     let name = args.file.display().to_string();
+    let by = format!("replay {name}");
+    let folder = args.out.as_deref().map(|path| Folder::open(path, &by, false)).transpose()?;
+    if let Some(moved) = folder.as_ref().and_then(Folder::moved) {
+        terminal::talk(&format!("note: {moved}"));
+    }
     let recorded = Recorded::in_file(&args.file).map_err(|error| fault(&name, &error))?;
     let (document, agrees) = match recorded {
         Recorded::Pool => {

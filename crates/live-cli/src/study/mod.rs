@@ -272,7 +272,12 @@ fn finish(args: &Study, settings: &Settings, document: &Document) -> Result<Exit
 }
 
 fn settings(args: &Study) -> Result<Settings, Fault> {
-    let folder = Folder::open(&args.out)?;
+    let studies: Vec<String> = args.studies.iter().map(|&study| args::name(study)).collect();
+    let by = format!("study {}", studies.join(" "));
+    let folder = Folder::open(&args.out, by.trim(), args.homa.resume)?;
+    if let Some(moved) = folder.moved() {
+        terminal::talk(&format!("note: {moved}"));
+    }
     let mut peers: Vec<PeerName> = if args.peers.is_empty() {
         PeerName::ALL.to_vec()
     } else {

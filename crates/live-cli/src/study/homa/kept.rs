@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_run_that_was_kept_comes_back_and_is_taken_for_no_other() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
+        let folder = Folder::open(place.path(), "study homa", false).unwrap();
         let plan = Plan::slow(6);
         let demand = Demand::new(Published::W4, 0.5, &plan).unwrap();
         let arrivals = |seed| demand.draw(6, Span::from_ms(500), seed).unwrap();
