@@ -4,6 +4,8 @@
 mod closed_forms;
 #[path = "services/freezing.rs"]
 mod freezing;
+#[path = "services/seeds.rs"]
+mod seeds;
 #[path = "services/stage.rs"]
 mod stage;
 #[path = "services/steps.rs"]

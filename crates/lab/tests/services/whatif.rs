@@ -192,7 +192,7 @@ fn delivered_mode_needs_no_cores_of_its_own_where_the_open_law_errs() {
 }
 
 /// The Governor of one host, or the daemon of another.
-enum Either {
+pub enum Either {
     Leader(Box<Governor>),
     Daemon(Box<Daemon>),
 }

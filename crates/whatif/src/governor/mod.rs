@@ -72,6 +72,8 @@ struct Ledger {
     inside: Span,
     /// CPU time for each unit of time, while others stand.
     rate: f64,
+    /// When it was last known to have worked.
+    worked_at: Instant,
     visits_inside: u64,
 }
 
@@ -104,6 +106,7 @@ impl Governor {
                 Change::Delivered { parallel, .. } => f64::from(parallel),
                 _ => 1.0,
             },
+            worked_at: Instant::ZERO,
             visits_inside: 0,
         };
         let mut heard = Vec::new();
@@ -184,6 +187,9 @@ impl Governor {
         if inside {
             ledger.inside += cpu;
         }
+        if !cpu.is_zero() {
+            ledger.worked_at = ledger.worked_at.max(at);
+        }
         self.window.computed(target, cpu, inside);
         if !self.window.pauses() {
             return;
@@ -209,16 +215,46 @@ impl Governor {
                 share * busy_ns
             }
         };
+        self.cut_short(cx);
         self.consider(cx);
     }
 
+    /// In delivered mode, a pause in which no target has work any more is a waste of time: it ends.
+    fn cut_short(&mut self, cx: &mut GovernorCx<'_>) {
+        if !self.pausing || self.config.hosts > 0 || self.asked[0].is_zero() {
+            return;
+        }
+        let (now, tick) = (cx.now(), self.config.limits.tick);
+        let idles = |(ledger, one): (&Ledger, &Target)| {
+            let since = ledger.worked_at.max(ledger.inside_since);
+            matches!(one.change, Change::Delivered { .. })
+                && ledger.inside_since <= now
+                && ledger.inside_until == Instant::NEVER
+                && now.since(since) >= tick
+        };
+        if !self.ledgers.iter().zip(&self.config.targets).all(idles) {
+            return;
+        }
+        self.stand_ends(cx);
+        for index in 0..self.sets.len() {
+            if !self.asked[index].is_zero() {
+                let set = Set(index as u16);
+                cx.disarm(Timer::Thaw(set));
+                cx.emit(Effect::Thaw { set, epoch: self.epoch });
+            }
+        }
+    }
+
     /// For how long set after set should stand now, in nanoseconds.
-    fn wanted(&self) -> [f64; SETS] {
+    fn wanted(&self, now: Instant) -> [f64; SETS] {
         let mut wanted = [0.0; SETS];
+        let awake = Span::from_ns(self.config.limits.tick.as_ns() / 2 * 3);
         let debts = self.ledgers.iter().zip(&self.config.targets).map(|(ledger, one)| {
             // Below zero, others stood for longer than they should have: later debts pay for it. Only what is to
             // be slower stands for it.
             match &one.change {
+                // One without work would get nothing now.
+                Change::Delivered { .. } if now.since(ledger.worked_at) > awake => 0.0,
                 Change::Delivered { .. } => (ledger.debt_ns / ledger.rate).max(0.0),
                 change if change.slows() => ledger.debt_ns,
                 _ => ledger.debt_ns.max(0.0),
@@ -237,7 +273,7 @@ impl Governor {
         if self.pausing || self.aborted {
             return;
         }
-        let mut wanted = self.wanted();
+        let mut wanted = self.wanted(cx.now());
         let most = wanted.iter().copied().fold(0.0, f64::max);
         if most < self.pause_min.as_ns() as f64 {
             return;
