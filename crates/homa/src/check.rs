@@ -10,6 +10,7 @@ pub(crate) fn check(homa: &Homa) {
     let mut buffered = 0;
     let mut bufferless = 0;
     let mut open = 0;
+    let mut answers = 0;
     let mut gaps = 0;
     let mut waiting = 0;
     for (slot, exchange) in homa.exchanges.iter() {
@@ -18,6 +19,7 @@ pub(crate) fn check(homa: &Homa) {
             assert!(out.next <= out.granted, "{slot}: sent beyond what was granted");
             assert!(out.granted <= out.length, "{slot}: granted beyond the end");
             backlog += u64::from(out.granted - out.next);
+            answers += if exchange.mine() { 0 } else { u64::from(out.length) };
         }
         assert_eq!(homa.eligible_places.has(slot), out.eligible(), "{slot}: eligible or not?");
         if inb.live {
@@ -51,6 +53,8 @@ pub(crate) fn check(homa: &Homa) {
     }
     assert_eq!(incoming, homa.incoming_bytes, "bytes on their way");
     assert_eq!(backlog, homa.backlog_bytes, "bytes to send");
+    assert_eq!(answers, homa.answer_bytes, "bytes of answers");
+    assert!(homa.strangers.len() <= homa.config.limits.strangers as usize, "strangers");
     assert_eq!(buffered, homa.buffered_bytes, "bytes with a buffer");
     assert_eq!(bufferless, homa.bufferless, "messages without a buffer");
     assert_eq!(open, homa.open_questions, "open questions");

@@ -212,6 +212,16 @@ pub struct Recovery {
     pub timeout_ticks: u32,
     /// Ticks after an answer was sent until its acknowledgement is asked for.
     pub ack_ticks: u32,
+    /// Longest wait, in ticks, until it is asked for again: the first is `ack_ticks`, and each in
+    /// vain doubles it. 1 asks in every tick, as the source does.
+    pub ack_wait_max_ticks: u32,
+    /// Beyond `timeout_ticks`, an answer is kept until its client has been silent for so long;
+    /// while memory is short ([`Limits::answer_bytes`], three quarters of [`Limits::exchanges`]) it
+    /// is not. Zero for ticks alone. The source's servers keep answers for ever.
+    pub answer_kept: Span,
+    /// What a peer began that has not shown yet that it receives is given up after so much silence
+    /// of his; zero for no such haste.
+    pub stranger_kept: Span,
     /// A RESEND that comes sooner than this after the last packet of the message is answered by
     /// BUSY; zero for never.
     pub resend_guard: Span,
@@ -303,6 +313,11 @@ pub struct Limits {
     pub remembered: u32,
     /// Bytes of messages that may be incomplete at once; `u64::MAX` for no bound.
     pub buffer_bytes: u64,
+    /// From so many bytes of answers on, memory is short: see [`Recovery::answer_kept`].
+    pub answer_bytes: u64,
+    /// Exchanges begun by peers that have not shown yet that they receive; one more ends the
+    /// oldest. `u32::MAX` for no bound.
+    pub strangers: u32,
 }
 
 impl Default for Limits {
@@ -314,6 +329,8 @@ impl Default for Limits {
             waiting: 1 << 16,
             remembered: 1 << 12,
             buffer_bytes: u64::MAX,
+            answer_bytes: u64::MAX,
+            strangers: u32::MAX,
         }
     }
 }
@@ -384,6 +401,9 @@ impl Config {
                 resend_wait_max_ticks: 3,
                 timeout_ticks: 40,
                 ack_ticks: 2,
+                ack_wait_max_ticks: 1,
+                answer_kept: Span::ZERO,
+                stranger_kept: Span::ZERO,
                 resend_guard: Span::from_ms(2),
                 restart_always: true,
                 remember_ticks: 0,
@@ -430,6 +450,9 @@ impl Config {
                 resend_wait_max_ticks: 5,
                 timeout_ticks: 100,
                 ack_ticks: 2,
+                ack_wait_max_ticks: 1,
+                answer_kept: Span::ZERO,
+                stranger_kept: Span::ZERO,
                 resend_guard: Span::ZERO,
                 restart_always: false,
                 remember_ticks: 400,
@@ -469,6 +492,9 @@ impl Config {
                 resend_wait_max_ticks: 100,
                 timeout_ticks: 100,
                 ack_ticks: 2,
+                ack_wait_max_ticks: 1,
+                answer_kept: Span::ZERO,
+                stranger_kept: Span::ZERO,
                 resend_guard: Span::ZERO,
                 restart_always: false,
                 remember_ticks: 400,
@@ -557,6 +583,7 @@ impl Config {
             let after_resend = u64::from(recovery.resend_ticks) + 1;
             field("recovery.timeout_ticks", recovery.timeout_ticks.into(), after_resend, ticks)?;
             field("recovery.ack_ticks", recovery.ack_ticks.into(), 1, ticks)?;
+            field("recovery.ack_wait_max_ticks", recovery.ack_wait_max_ticks.into(), 1, ticks)?;
         }
         if let Some(incast) = self.incast {
             field(
@@ -583,7 +610,8 @@ impl Config {
         field("limits.exchanges", self.limits.exchanges.into(), 1, 1 << 28)?;
         field("limits.peers", self.limits.peers.into(), 1, 1 << 28)?;
         field("limits.gaps", self.limits.gaps.into(), 1, 65_535)?;
-        field("limits.waiting", self.limits.waiting.into(), 1, 1 << 28)
+        field("limits.waiting", self.limits.waiting.into(), 1, 1 << 28)?;
+        field("limits.strangers", self.limits.strangers.into(), 1, u32::MAX.into())
     }
 
     fn check_granting(

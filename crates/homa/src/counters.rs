@@ -45,6 +45,8 @@ pub struct Counters {
     pub restarts: u64,
     /// Exchanges given up because the peer was silent.
     pub timeouts: u64,
+    /// Exchanges ended early whose peers had not shown that they receive.
+    pub strangers_ended: u64,
     /// Messages delivered.
     pub delivered: u64,
     /// Bytes of messages delivered.

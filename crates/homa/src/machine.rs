@@ -59,6 +59,13 @@ pub struct Homa {
     pub(crate) own_cutoffs: Cutoffs,
     pub(crate) own_version: u16,
 
+    /// Bytes of answers that are kept.
+    pub(crate) answer_bytes: u64,
+    /// Exchanges of peers that have not shown that they receive, by slot and generation, oldest
+    /// first; with some that are over or not of this kind any more.
+    pub(crate) strangers: VecDeque<(u32, u32)>,
+    /// Smallest and largest name of this host's messages.
+    pub(crate) own_names: (u64, u64),
     /// Questions that have no answer yet.
     pub(crate) open_questions: u32,
     pub(crate) ticks: u64,
@@ -134,8 +141,19 @@ pub enum Timer {
 
 pub(crate) type HomaCx<'a> = Cx<'a, Effect<Why>, Timer>;
 
+impl Timer {
+    /// All of them, in the order in which they fire when several are due.
+    pub const ALL: [Timer; 4] = {
+        // A timer that is new must be added here and to the list.
+        match Timer::Tick {
+            Timer::Tick | Timer::Pace | Timer::Grant | Timer::Quick => {}
+        }
+        [Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick]
+    };
+}
+
 /// Most exchanges that one tick ends; the rest follow in the next.
-pub(crate) const ABORTS_MAX: u32 = 32;
+pub(crate) const ABORTS_MAX: u32 = 128;
 
 impl Homa {
     /// A machine that does what `config` says.
@@ -162,6 +180,9 @@ impl Homa {
             bufferless: 0,
             own_cutoffs: config.own_cutoffs,
             own_version: 1,
+            answer_bytes: 0,
+            strangers: VecDeque::new(),
+            own_names: (u64::MAX, 0),
             open_questions: 0,
             ticks: 0,
             tick_armed: false,
@@ -253,7 +274,7 @@ impl Homa {
         let _ = write!(
             sink,
             "{:?}{:?}{:?}{:?}{:?}{:?}{:?}{:?}",
-            self.finished,
+            (&self.finished, self.own_names),
             if self.finished.len() > 0 { self.ticks } else { 0 },
             self.control,
             self.resends,
@@ -321,6 +342,11 @@ impl Homa {
         }
         let peer = self.peer(node)?;
         self.peers[peer].exchanges += 1;
+        if owner == Owner::Me {
+            self.shown(peer);
+        } else if self.keeps_answers() {
+            self.peers[peer].heard_at = cx.now();
+        }
         self.births += 1;
         self.watch(cx);
         self.pulse_watch(cx);
@@ -407,6 +433,11 @@ impl Homa {
             self.counters.malformed += 1;
             return;
         }
+        if self.keeps_answers()
+            && let Some(peer) = self.peers.find(from)
+        {
+            self.peers[peer].heard_at = cx.now();
+        }
         match kind {
             Kind::Data(data) => self.on_data(from, &data, extent, cx),
             Kind::Grant { offset_bytes, priority } => {
@@ -431,7 +462,7 @@ impl Machine for Homa {
     type Timer = Timer;
 
     /// One packet fills at most all gaps of a message and acknowledges a few; a tick ends at most
-    /// 32 exchanges.
+    /// 128 exchanges.
     fn effects_max(&self) -> usize {
         let packet = self.config.limits.gaps as usize + 2 + 16;
         packet.max(2 * ABORTS_MAX as usize + 8)

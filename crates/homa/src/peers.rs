@@ -22,6 +22,10 @@ pub(crate) struct Peer {
     /// How it wants unscheduled bytes sorted, and since which version.
     pub(crate) cutoffs: Cutoffs,
     pub(crate) cutoffs_version: u16,
+    /// When it was last heard of, where answers are kept by that.
+    pub(crate) heard_at: Instant,
+    /// It was asked from here, or has shown that it receives what is sent to it.
+    pub(crate) shown: bool,
     /// When it was last told this machine's.
     pub(crate) told_at: Option<Instant>,
     /// Answers that are here and of which it does not know yet.
@@ -116,6 +120,8 @@ impl Peer {
             used_tick: 0,
             cutoffs,
             cutoffs_version: version,
+            heard_at: Instant::ZERO,
+            shown: false,
             told_at: None,
             acks: [0; ACKS],
             acks_len: 0,

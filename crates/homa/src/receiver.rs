@@ -55,7 +55,10 @@ impl Homa {
                 if let Some(peer) = self.peers.find(from).filter(|_| self.config.quick.is_some()) {
                     self.pulse_needless(peer);
                 }
-                if self.config.recovery.is_some() {
+                // Of what was never asked here, the module says nothing either: somebody else at
+                // this address may have asked.
+                let (first, last) = self.own_names;
+                if self.config.recovery.is_some() && (first..=last).contains(&name.question().0) {
                     self.send_unknown(from, name);
                 }
                 return None;
@@ -113,6 +116,7 @@ impl Homa {
         };
         self.exchanges[slot].incast = data.flags.has(Flags::INCAST);
         self.open_inbound(slot, data, extent);
+        self.admit_stranger(slot, cx);
         Some(slot)
     }
 

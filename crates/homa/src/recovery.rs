@@ -64,13 +64,26 @@ impl Recovery {
             return false;
         };
         let longest = u64::from(self.resend_wait_max_ticks.max(self.resend_interval_ticks));
-        let (mut due, mut wait) = (0, grown(self.resend_interval_ticks));
-        while due < late && wait < longest {
-            due += wait;
-            wait = (2 * wait).min(longest);
-        }
-        late >= due && (late - due).is_multiple_of(wait)
+        is_turn(late, grown(self.resend_interval_ticks), longest)
     }
+
+    /// Is an acknowledgement to be asked for, so many ticks after the answer was sent?
+    fn asks_for_ack(&self, sent: u32) -> bool {
+        let longest = u64::from(self.ack_wait_max_ticks);
+        let late = u64::from(sent).checked_sub(u64::from(self.ack_ticks));
+        late.is_some_and(|late| is_turn(late, u64::from(self.ack_ticks).min(longest), longest))
+    }
+}
+
+/// Is something to be done in the tick `late`, if it was done in tick 0, again after `wait`, and
+/// then after waits that double up to `longest`?
+fn is_turn(late: u64, mut wait: u64, longest: u64) -> bool {
+    let mut due = 0;
+    while due < late && wait < longest {
+        due += wait;
+        wait = (2 * wait).min(longest);
+    }
+    late >= due && (late - due).is_multiple_of(wait)
 }
 
 impl Homa {
@@ -103,8 +116,84 @@ impl Homa {
         }
     }
 
+    /// Are answers kept by the clients' signs of life?
+    #[inline]
+    pub(crate) fn keeps_answers(&self) -> bool {
+        self.config.recovery.is_some_and(|recovery| {
+            !recovery.answer_kept.is_zero() || !recovery.stranger_kept.is_zero()
+        })
+    }
+
+    /// A peer receives what is sent to it.
+    pub(crate) fn shown(&mut self, peer: u32) {
+        self.peers[peer].shown |= self.config.limits.strangers < u32::MAX;
+    }
+
+    /// The client of this exchange has spoken of the answer that it was given.
+    pub(crate) fn shown_by(&mut self, slot: u32) {
+        let exchange = &self.exchanges[slot];
+        if !exchange.mine() && exchange.out.live {
+            self.shown(exchange.peer);
+        }
+    }
+
+    /// Is this an exchange that may be ended for others' sake: of a peer that has not shown that it
+    /// receives, and not with the application?
+    fn is_stranger(&self, slot: u32) -> bool {
+        let exchange = &self.exchanges[slot];
+        let bounded = self.config.limits.strangers < u32::MAX;
+        bounded && !exchange.mine() && !exchange.serving && !self.peers[exchange.peer].shown
+    }
+
+    /// Notes an exchange that a peer has begun. When those of strangers are too many, the oldest
+    /// ends.
+    pub(crate) fn admit_stranger(&mut self, slot: u32, cx: &mut HomaCx<'_>) {
+        let most = self.config.limits.strangers;
+        if most == u32::MAX || self.peers[self.exchanges[slot].peer].shown {
+            return;
+        }
+        while self.strangers.len() >= most as usize {
+            let Some((oldest, generation)) = self.strangers.pop_front() else { break };
+            let same = self.exchanges.same(oldest, generation).is_some();
+            if same && self.is_stranger(oldest) {
+                self.counters.strangers_ended += 1;
+                self.abort(oldest, Why::Forgotten, cx);
+            }
+        }
+        self.strangers.push_back((slot, self.exchanges[slot].generation));
+    }
+
+    /// When the peer of this exchange was last heard of, or was sent a part of it.
+    fn last_sign(&self, slot: u32) -> Instant {
+        let exchange = &self.exchanges[slot];
+        self.peers[exchange.peer].heard_at.max(exchange.out.last_sent)
+    }
+
+    /// Is this an answer that is kept, however many ticks its client has been silent?
+    fn is_kept(&self, slot: u32, now: Instant) -> bool {
+        let exchange = &self.exchanges[slot];
+        let Some(recovery) = self.config.recovery else { return false };
+        if exchange.mine() || !exchange.out.live || recovery.answer_kept.is_zero() {
+            return false;
+        }
+        let limits = &self.config.limits;
+        let full = self.exchanges.count() as u64 * 4 >= u64::from(limits.exchanges) * 3;
+        let short = full || self.answer_bytes >= limits.answer_bytes;
+        !short && now < self.last_sign(slot) + recovery.answer_kept
+    }
+
     fn age(&mut self, slot: u32, aborts: &mut u32, cx: &mut HomaCx<'_>) {
         let Some(recovery) = self.config.recovery else { return };
+        if !recovery.stranger_kept.is_zero()
+            && self.is_stranger(slot)
+            && *aborts < ABORTS_MAX
+            && cx.now() >= self.last_sign(slot) + recovery.stranger_kept
+        {
+            *aborts += 1;
+            self.counters.strangers_ended += 1;
+            self.abort(slot, Why::Timeout, cx);
+            return;
+        }
         let exchange = &mut self.exchanges[slot];
         let waits = exchange.waits();
         if waits == Waits::No {
@@ -118,7 +207,7 @@ impl Homa {
         }
         exchange.silent_ticks = exchange.silent_ticks.saturating_add(1);
         let silent = exchange.silent_ticks;
-        if silent >= recovery.timeout_ticks {
+        if silent >= recovery.timeout_ticks && !self.is_kept(slot, cx.now()) {
             if *aborts < ABORTS_MAX {
                 *aborts += 1;
                 self.counters.timeouts += 1;
@@ -126,7 +215,7 @@ impl Homa {
             }
             return;
         }
-        let complain = recovery.complains(silent, exchange.busies);
+        let complain = recovery.complains(silent, self.exchanges[slot].busies);
         // Quick repair has tried already, unless it saw that all may still be in the downlink's
         // queue.
         let complain = complain
@@ -136,7 +225,7 @@ impl Homa {
             Waits::Ack => {
                 let out = &mut exchange.out;
                 out.sent_ticks = out.sent_ticks.saturating_add(1);
-                if out.sent_ticks >= recovery.ack_ticks {
+                if recovery.asks_for_ack(out.sent_ticks) {
                     self.send_need_ack(slot);
                 }
             }
@@ -382,6 +471,7 @@ impl Homa {
             self.counters.stale += 1;
             return;
         };
+        self.shown_by(slot);
         let message = self.exchanges[slot].own_name();
         cx.emit(Effect::Released { peer: from, message });
         self.remember(slot);

@@ -31,6 +31,8 @@ impl Homa {
         match begun {
             Err(why) => cx.emit(Effect::Failed { peer: to, message, why }),
             Ok(slot) => {
+                self.own_names.0 = self.own_names.0.min(message.0);
+                self.own_names.1 = self.own_names.1.max(message.0);
                 let mut incast = false;
                 if asks {
                     self.open_questions += 1;
@@ -62,6 +64,10 @@ impl Homa {
                     _ => self.config.unscheduled_bytes,
                 };
                 self.begin_sending(slot, length, false, unscheduled);
+                self.answer_bytes += u64::from(length);
+                if self.keeps_answers() {
+                    self.exchanges[slot].out.last_sent = cx.now();
+                }
                 self.watch(cx);
                 self.pulse_watch(cx);
             }
@@ -123,8 +129,10 @@ impl Homa {
     /// The outbound message of `slot` is over.
     pub(crate) fn stop_sending(&mut self, slot: u32) {
         self.eligible.remove(&mut self.eligible_places, slot);
+        let mine = self.exchanges[slot].mine();
         let out = &mut self.exchanges[slot].out;
         if out.live {
+            self.answer_bytes -= if mine { 0 } else { u64::from(out.length) };
             self.backlog_bytes -= u64::from(out.granted - out.next);
             *out = Outbound::NONE;
         }
@@ -377,6 +385,7 @@ impl Homa {
             self.counters.stale += 1;
             return;
         };
+        self.shown_by(slot);
         let exchange = &mut self.exchanges[slot];
         exchange.silent_ticks = 0;
         exchange.busies = 0;
@@ -427,6 +436,8 @@ impl Homa {
         }
         exchange.silent_ticks = 0;
         exchange.pulse.set_known();
+        self.shown_by(slot);
+        let out = &mut self.exchanges[slot].out;
         let everything = length == ALL_SENT;
         let asked_end = if everything { out.next } else { offset.saturating_add(length) };
         if asked_end > out.length || offset > out.length {

@@ -153,6 +153,12 @@ struct RecoveryForm {
     resend_wait_max_ticks: u32,
     timeout_ticks: u32,
     ack_ticks: u32,
+    #[serde(default = "one")]
+    ack_wait_max_ticks: u32,
+    #[serde(with = "span", default)]
+    answer_kept: Span,
+    #[serde(with = "span", default)]
+    stranger_kept: Span,
     #[serde(with = "span")]
     resend_guard: Span,
     restart_always: bool,
@@ -211,6 +217,23 @@ struct LimitsForm {
     waiting: u32,
     remembered: u32,
     buffer_bytes: u64,
+    #[serde(default = "unbounded_bytes")]
+    answer_bytes: u64,
+    #[serde(default = "unbounded")]
+    strangers: u32,
+}
+
+// What earlier recordings do not say was so.
+fn one() -> u32 {
+    1
+}
+
+fn unbounded_bytes() -> u64 {
+    u64::MAX
+}
+
+fn unbounded() -> u32 {
+    u32::MAX
 }
 
 /// Serde takes the form of another room's type for a field, not for what is in an option.

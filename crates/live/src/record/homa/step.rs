@@ -155,7 +155,7 @@ fn write_data(
     )
 }
 
-const TIMERS: [Timer; 4] = [Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick];
+const TIMERS: [Timer; 4] = Timer::ALL;
 
 fn timer_word(timer: Timer) -> &'static str {
     match timer {
