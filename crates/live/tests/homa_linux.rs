@@ -24,7 +24,8 @@ const SERVER: u16 = 99;
 
 /// The module's configuration, over UDP. It trusts every address, as the module does.
 fn options() -> Options {
-    let config = Options::raw(Ipv4Addr::LOCALHOST.into()).config;
+    let mut config = Options::raw(Ipv4Addr::LOCALHOST.into()).config;
+    config.recovery = Config::linux().recovery;
     Options { config, unproven_ratio: None, ..Options::local() }
 }
 
@@ -465,8 +466,8 @@ impl Namespace {
         output.is_ok_and(|output| output.status.success())
     }
 
-    fn make() -> Option<Namespace> {
-        let name = format!("cavy-homa-{}", std::process::id());
+    fn make(of: &str) -> Option<Namespace> {
+        let name = format!("cavy-homa-{}-{of}", std::process::id());
         let made = Namespace::ip(&["netns", "add", &name]).then_some(Namespace { name })?;
         Namespace::ip(&["-n", &made.name, "link", "set", "lo", "up"]).then_some(made)
     }
@@ -480,19 +481,7 @@ impl Drop for Namespace {
 
 #[test]
 fn clause_7_1_raw_ip_in_a_namespace_of_its_own() {
-    let Some(namespace) = Namespace::make() else {
-        println!("skipped: no right to make a network namespace, or no `ip`");
-        return;
-    };
-    let itself = std::env::current_exe().expect("a test has a file");
-    let output = Command::new("ip")
-        .args(["netns", "exec", &namespace.name])
-        .arg(itself)
-        .args(["--exact", "raw_ip_between_two_addresses", "--ignored"])
-        .output()
-        .expect("`ip` runs");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    run_in_namespace("raw_ip_between_two_addresses");
 }
 
 #[test]
@@ -515,4 +504,82 @@ fn raw_ip_between_two_addresses() {
     // Both sockets see every packet of the protocol that is for their address, and nothing else.
     let counters = server.counters();
     assert_eq!((counters.wrong_port, counters.malformed.iter().sum::<u64>()), (0, 0));
+}
+
+#[test]
+fn clause_2_1_raw_endpoints_of_one_host_leave_each_other_alone() {
+    run_in_namespace("raw_endpoints_at_one_address");
+}
+
+#[test]
+#[ignore = "needs CAP_NET_RAW; another test runs it in a network namespace"]
+fn raw_endpoints_at_one_address() {
+    let at = Ipv4Addr::new(127, 0, 0, 1);
+    let options = || Options::raw(at.into());
+    let server = Server::bind(&options(), Handler::inline(|question| question.into_bytes()));
+    let server = server.expect("a raw socket");
+    let taken = Server::bind(&options(), Handler::inline(|question| question.into_bytes()));
+    assert!(taken.expect_err("one port, two servers").to_string().contains("Homa ports"));
+    let clients = [(); 2].map(|()| Client::bind(&options()).expect("a raw socket"));
+    let question = message(60_000, 4);
+    for _ in 0..50 {
+        let ask = |client: &Client| client.begin(server.local_address(), question.clone(), None);
+        for call in clients.each_ref().map(ask) {
+            assert!(call.wait().as_ref() == Ok(&question));
+        }
+    }
+    for client in &clients {
+        let counters = until("50 answers", || {
+            Some(client.counters()).filter(|counted| counted.answered == 50)
+        });
+        assert_eq!(counters.machine.unknown_sent, 0);
+        assert!(counters.wrong_port > 0, "it saw the other's packets");
+    }
+}
+
+#[test]
+fn clause_7_2_packets_are_as_long_as_the_interface_carries() {
+    run_in_namespace("raw_ip_with_the_mtu_of_an_interface");
+}
+
+#[test]
+#[ignore = "needs CAP_NET_RAW; another test runs it in a network namespace"]
+fn raw_ip_with_the_mtu_of_an_interface() {
+    let ip = |args: &str| assert!(Namespace::ip(&args.split(' ').collect::<Vec<_>>()), "{args}");
+    ip("link add jumbo mtu 9000 type veth peer name other mtu 9000");
+    ip("link add small mtu 1280 type veth peer name last mtu 1280");
+    for (last, (name, mtu)) in [("jumbo", 9_000), ("small", 1_280)].into_iter().enumerate() {
+        ip(&format!("address add 10.9.{last}.1/32 dev {name}"));
+        ip(&format!("link set {name} up"));
+        let at = Ipv4Addr::new(10, 9, last as u8, 1);
+        let echo = Handler::inline(|question| question.into_bytes());
+        let mut options = Options::raw(at.into());
+        options.config.recovery = homa_network::patient().config.recovery;
+        let server = Server::bind(&options, echo).expect("a raw socket");
+        let client = Client::bind(&options).expect("a raw socket");
+        let question = message(500_000, 4);
+        assert!(client.call(server.local_address(), question.clone()) == Ok(question));
+        let counters = client.counters();
+        let full = counters.machine.data_sent_bytes / counters.machine.data_sent;
+        let most = mtu - 20 - 56;
+        assert!((most * 9 / 10..=most).contains(&full), "{name}: {full} B a packet");
+        assert_eq!((counters.too_long, server.counters().too_long), (0, 0));
+    }
+}
+
+/// Runs another test of this file in a network namespace of its own.
+fn run_in_namespace(test: &str) {
+    let Some(namespace) = Namespace::make(test) else {
+        println!("skipped: no right to make a network namespace, or no `ip`");
+        return;
+    };
+    let itself = std::env::current_exe().expect("a test has a file");
+    let output = Command::new("ip")
+        .args(["netns", "exec", &namespace.name])
+        .arg(itself)
+        .args(["--exact", test, "--ignored"])
+        .output()
+        .expect("`ip` runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }

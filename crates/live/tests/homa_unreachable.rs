@@ -41,6 +41,34 @@ fn where_nobody_listens_a_call_ends_before_silence_would_end_it() {
     until("nothing is left", || Some(()).filter(|()| client.counters().exchanges == 0));
 }
 
+/// Silence is noticed first here, but what it means was said.
+#[test]
+fn where_nobody_listens_silence_is_called_by_its_name() {
+    let mut options = hasty();
+    if let Some(recovery) = &mut options.config.recovery {
+        recovery.timeout_ticks = 40;
+    }
+    let client = Client::bind(&options).expect("a socket");
+    for _ in 0..20 {
+        assert_eq!(client.call(nobody(), "x"), Err(CallError::Unreachable));
+    }
+}
+
+/// What ICMP says of a call ends with the call: the next one has its own time.
+#[test]
+fn a_suspicion_does_not_outlive_its_call() {
+    let client = Client::bind(&hasty()).expect("a socket");
+    let at = nobody();
+    for _ in 0..5 {
+        let first = client.call_within(at, "x", Duration::from_millis(60));
+        assert_eq!(first, Err(CallError::Deadline));
+        let start = now();
+        assert_eq!(client.call(at, "x"), Err(CallError::Unreachable));
+        let took = start.elapsed();
+        assert!(took >= Duration::from_millis(100), "{took:?}");
+    }
+}
+
 #[test]
 fn unread_icmp_leaves_it_to_silence() {
     let mut options = Options { unreachable_after: None, ..patient() };

@@ -25,7 +25,7 @@ pub enum CallError {
     /// The server said nothing for `timeout_ticks` ticks of the configuration.
     #[error("the server is silent")]
     Silent,
-    /// ICMP says that nobody listens there, and nobody there says anything else
+    /// ICMP said that nobody listens there, and nothing has come from there since
     /// ([`Options::unreachable_after`]).
     #[error("nobody listens there")]
     Unreachable,

@@ -5,6 +5,7 @@ use super::counters::Counters;
 use super::driver::{self, Driver};
 use super::lag::Lag;
 use super::options::{Carrier, Options, Peer};
+use super::ports::Held;
 use super::recording::Recording;
 use super::seal::Seal;
 use super::server::{Handler, QuestionName};
@@ -180,6 +181,8 @@ impl Shared {
 pub(super) struct Endpoint {
     pub(super) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Its Homa ports, where the host's endpoints must not share them.
+    _held: Held,
 }
 
 impl Endpoint {
@@ -188,6 +191,19 @@ impl Endpoint {
         handler: Option<Handler>,
     ) -> Result<Arc<Endpoint>, OpenError> {
         options.check().map_err(|(field, what)| OpenError::Option { field, what })?;
+        let mut random = [0; 24];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        rustix::rand::getrandom(&mut random[..], flags).map_err(std::io::Error::from)?;
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
+        let [name, seed, port] = [0, 8, 16].map(|at| number(&random[at..at + 8]));
+        let mut options = options.settled();
+        let held = super::ports::take(&mut options, handler.is_some(), port);
+        let held = held.map_err(|source| OpenError::Socket {
+            at: options.bind,
+            hint: "; each raw endpoint of a host needs Homa ports of its own",
+            source,
+        })?;
+        let options = &options;
         let wire = super::carrier::Wire::open(options).and_then(|wire| {
             let at = wire.local_address()?;
             Ok((wire, at))
@@ -203,19 +219,13 @@ impl Endpoint {
             },
             source,
         })?;
-        let mut random = [0; 16];
-        let flags = rustix::rand::GetRandomFlags::empty();
-        rustix::rand::getrandom(&mut random[..], flags).map_err(std::io::Error::from)?;
-        let (name, seed) = random.split_at(8);
-        let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
-        let mut shared = Shared::new(options.deadline, at, number(name))?;
+        let mut shared = Shared::new(options.deadline, at, name)?;
         shared.lag = options.measure_lag.then(|| Mutex::new(Lag::new()));
         let shared = Arc::new(shared);
         let seal = options.key.as_ref().map(|key| {
             let seal = Seal::new(key, options.config.limits.peers);
             seal.ok_or_else(|| std::io::Error::other("no random numbers"))
         });
-        let seed = number(seed);
         let recorder = options.record.as_ref().map(|path| {
             let header = Header::new(&options.config, seed);
             let failed = |source| OpenError::Record { path: path.clone(), source };
@@ -227,7 +237,7 @@ impl Endpoint {
         let driver = driver.with_seal(seal.transpose()?);
         let thread = std::thread::Builder::new().name(format!("homa-{}", at.port()));
         let thread = thread.spawn(move || driver::run(driver))?;
-        Ok(Arc::new(Endpoint { shared, thread: Mutex::new(Some(thread)) }))
+        Ok(Arc::new(Endpoint { shared, thread: Mutex::new(Some(thread)), _held: held }))
     }
 
     /// Ends the endpoint: at once, or when all that is under way is over, at most after `patience`.

@@ -60,10 +60,17 @@ pub(super) struct Engine {
     pub(super) seal: Option<Seal>,
     /// Questions for which there is no room.
     refused: Vec<QuestionName>,
-    /// Peers of which ICMP said that nobody listens there, and until when they may show that
-    /// somebody does.
-    suspects: BTreeMap<Node, Instant>,
+    /// Calls of which ICMP said that nobody listens there.
+    suspects: BTreeMap<(Node, u64), Suspicion>,
     closing: Option<Closing>,
+}
+
+/// What ICMP said of a call under way: when it did, and until when the peer may show that somebody
+/// listens there.
+#[derive(Clone, Copy)]
+struct Suspicion {
+    since: Instant,
+    until: Instant,
 }
 
 /// An endpoint that ends what it has begun, and takes nothing new.
@@ -81,6 +88,15 @@ struct Closing {
 struct Arrived<'a> {
     repr: &'a Repr,
     payload: &'a [u8],
+}
+
+/// What a packet of so many bytes takes on the wire: with the headers of UDP, IP and Ethernet, its
+/// checksum, and what lies between two frames. Short ones are filled up.
+fn octets(v6: bool, carrier: Carrier, bytes: usize) -> usize {
+    const FRAME_MIN: usize = 84;
+    let ip = if v6 { 40 } else { 20 };
+    let udp = if carrier == Carrier::Udp { 8 } else { 0 };
+    (bytes + udp + ip + 38).max(FRAME_MIN)
 }
 
 impl Engine {
@@ -219,6 +235,9 @@ impl Engine {
                 Why::NoRoom | Why::Name => CallError::Full,
                 Why::Overloaded => CallError::Overloaded,
                 Why::Unanswered => CallError::Unanswered,
+                Why::Timeout if self.peers.get(peer).is_some_and(|entry| entry.unreachable) => {
+                    CallError::Unreachable
+                }
                 Why::Timeout | Why::Unacknowledged | Why::Forgotten => CallError::Silent,
             }));
         }
@@ -226,6 +245,7 @@ impl Engine {
 
     fn end_call(&mut self, id: u64) -> Option<Done> {
         let call = self.exchanges.end_call(id)?;
+        self.suspects.remove(&(call.to, id));
         self.peers.end(call.to);
         Some(call.done)
     }
@@ -325,7 +345,7 @@ impl Engine {
             entry.proven = true;
         }
         self.peers.begin(node);
-        self.exchanges.begin_call(id, Open { to: node, bytes, until, done });
+        self.exchanges.begin_call(id, Open { to: node, bytes, since: self.now(), until, done });
         let message = Message(id);
         let input = Input::Submit { to: node, message, length_bytes: length, asks: true };
         self.step(None, Step::Input(input));
@@ -385,7 +405,7 @@ impl Engine {
         let proves = self.proves(node, &repr);
         self.heard(node, proves);
         if let Some(entry) = self.peers.get_mut(node) {
-            entry.received(bytes.len());
+            entry.received(octets(from.is_ipv6(), self.options.carrier, bytes.len()));
         }
         let arrived = Arrived { repr: &repr, payload: view.payload() };
         let (header, payload) = (repr.header(), repr.extent);
@@ -423,9 +443,12 @@ impl Engine {
 
     /// Somebody lives there, and perhaps shows that he receives what is sent to him.
     fn heard(&mut self, node: Node, proves: bool) {
-        self.suspects.remove(&node);
+        while let Some((&of, _)) = self.suspects.range((node, 0)..=(node, u64::MAX)).next() {
+            self.suspects.remove(&of);
+        }
         if let Some(entry) = self.peers.get_mut(node) {
             entry.proven |= proves;
+            entry.unreachable = false;
         }
     }
 
@@ -444,16 +467,24 @@ impl Engine {
             return;
         };
         self.counters.unreachable_known += 1;
-        let until = self.now() + after;
-        self.suspects.entry(node).or_insert(until);
+        if let Some(entry) = self.peers.get_mut(node) {
+            entry.unreachable = true;
+        }
+        let since = self.now();
+        let suspicion = Suspicion { since, until: since + after };
+        self.suspects.entry((node, id)).or_insert(suspicion);
     }
 
-    /// Ends calls to peers of which nothing was heard since ICMP said that nobody listens there.
+    /// Ends calls to peers of which nothing was heard since ICMP said of one of these calls that
+    /// nobody listens there. The system sends little ICMP, so it counts for all calls to the peer
+    /// that were under way by then; a younger one needs its own, and what was said of a call ends
+    /// with it.
     fn expire_suspects(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some((&node, _)) = self.suspects.iter().find(|&(_, &until)| until <= now) {
-            self.suspects.remove(&node);
-            for id in self.exchanges.calls_of(node) {
+        while let Some((&(node, _), &suspicion)) =
+            self.suspects.iter().find(|(_, suspicion)| suspicion.until <= now)
+        {
+            for id in self.exchanges.calls_of(node, suspicion.since) {
                 if let Some(done) = self.end_call(id) {
                     done.end(Err(CallError::Unreachable));
                 }
@@ -489,7 +520,7 @@ impl Engine {
         let patience = if settled { Span::ZERO } else { TICK_LATE };
         let mut any = false;
         // Each of them once; one that is armed for the past again fires in the next round.
-        for timer in [Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick] {
+        for timer in Timer::ALL {
             let late = if timer == Timer::Tick { patience } else { Span::ZERO };
             if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
                 self.timers.remove(&timer);
@@ -575,8 +606,9 @@ impl Engine {
         let mut header = [0; HEADER_MAX_BYTES];
         let repr = Repr { ports, kind: packet.header.kind, extent };
         let header_bytes = repr.emit(&self.dialect, &mut header);
-        if !entry.may_send(header_bytes + extent.length_bytes as usize, self.options.unproven_ratio)
-        {
+        let bytes = header_bytes + extent.length_bytes as usize;
+        let octets = octets(entry.peer.at.is_ipv6(), self.options.carrier, bytes);
+        if !entry.may_send(octets, self.options.unproven_ratio) {
             self.counters.withheld += 1;
             return None;
         }
@@ -598,7 +630,7 @@ impl Engine {
     pub(super) fn next_time(&self) -> Option<Instant> {
         let timers = self.timers.values().copied();
         let closing = self.closing.as_ref().map(|closing| closing.until.min(self.now() + LINGER));
-        let suspects = self.suspects.values().copied();
+        let suspects = self.suspects.values().map(|suspicion| suspicion.until);
         let after = self.options.refused_after;
         let waiting = self.exchanges.waiting_since().zip(after).map(|(since, after)| since + after);
         let others = self.exchanges.next_deadline().into_iter().chain(self.records.next_time());

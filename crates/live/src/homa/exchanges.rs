@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 pub(super) struct Open {
     pub(super) to: Node,
     pub(super) bytes: Bytes,
+    pub(super) since: Instant,
     pub(super) until: Instant,
     pub(super) done: Done,
 }
@@ -78,9 +79,10 @@ impl Exchanges {
         self.calls.get(&id).map(|call| call.to)
     }
 
-    /// All calls of one peer.
-    pub(super) fn calls_of(&self, to: Node) -> Vec<u64> {
-        self.calls.iter().filter(|(_, call)| call.to == to).map(|(&id, _)| id).collect()
+    /// All calls of one peer that were under way at some time.
+    pub(super) fn calls_of(&self, to: Node, at: Instant) -> Vec<u64> {
+        let calls = self.calls.iter().filter(|(_, call)| call.to == to && call.since <= at);
+        calls.map(|(&id, _)| id).collect()
     }
 
     pub(super) fn call_count(&self) -> usize {

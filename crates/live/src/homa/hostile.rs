@@ -32,10 +32,13 @@ fn options() -> Options {
     config.limits.waiting = 16;
     config.limits.remembered = 8;
     config.limits.buffer_bytes = BUFFER_BYTES;
+    config.limits.strangers = 5;
     if let Some(recovery) = &mut config.recovery {
         recovery.timeout_ticks = 40;
         recovery.remember_ticks = 60;
         recovery.resend_wait_max_ticks = 12;
+        recovery.answer_kept = Span::from_ms(60);
+        recovery.stranger_kept = Span::from_ms(50);
     }
     options.calls_max = 4;
     options.handling_max = HANDLING;
@@ -164,12 +167,14 @@ impl Stage {
         for _ in 0..most {
             let Some(packet) = self.engine.pull() else { break };
             let account = self.accounts.entry(packet.to).or_default();
-            account.went += packet.header_bytes + packet.payload.len();
+            let bytes = packet.header_bytes + packet.payload.len();
+            account.went += octets(false, Carrier::Udp, bytes);
         }
     }
 
     fn receive(&mut self, from: SocketAddr, packet: &[u8]) {
-        self.accounts.entry(from).or_default().came += packet.len();
+        let came = octets(false, Carrier::Udp, packet.len());
+        self.accounts.entry(from).or_default().came += came;
         self.engine.on_bytes(from, &mut packet.to_vec());
     }
 
@@ -194,7 +199,7 @@ impl Stage {
         let answers_max = ANSWERS_BYTES + u64::from(HANDLING * MESSAGE_BYTES);
         assert!(answers < answers_max, "{answers} B of answers are kept");
         assert!(engine.refused.is_empty() && engine.timers.len() <= 4);
-        assert!(engine.suspects.len() <= PEERS as usize);
+        assert!(engine.suspects.len() <= 4);
     }
 
     /// Everybody falls silent.

@@ -3,6 +3,7 @@
 use super::seal::{Key, SEAL_BYTES};
 use cavy_core::Span;
 use cavy_homa::Config;
+use cavy_homa::config::Recovery;
 use cavy_homa::packet::Layout;
 use cavy_homa::wire::{CLIENT_PORT_MIN, DATA_BYTES};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -61,7 +62,9 @@ pub struct Options {
     pub bind: SocketAddr,
     /// Homa port that questions come to, 1 to 32,767.
     pub server_port: u16,
-    /// Homa port to ask from, 32,768 and up.
+    /// Homa port to ask from, 32,768 and up. Over raw IP all endpoints of a host see all packets,
+    /// so there 0 takes one that no other endpoint of the host has, and one that is taken is an
+    /// error.
     pub client_port: u16,
     /// How the thread waits.
     pub polling: Polling,
@@ -118,6 +121,7 @@ impl Options {
             // A process does not run for longer, now and then, than a kernel does.
             recovery.timeout_ticks = 1_000;
             recovery.remember_ticks = 2_000;
+            patience(recovery);
             // Many who wait and ask every 5 ms whether they must would keep a busy server busier.
             // Shorter than `unreachable_after`, within which a peer must be asked.
             recovery.resend_wait_max_ticks = 50;
@@ -126,6 +130,7 @@ impl Options {
         config.limits.exchanges = 1 << 16;
         config.limits.remembered = 1 << 16;
         config.limits.buffer_bytes = 256 << 20;
+        config.limits.strangers = 1 << 14;
         Options {
             config,
             carrier: Carrier::Udp,
@@ -151,9 +156,15 @@ impl Options {
 
     /// IP with protocol number 146 at `bind`: packets as the Linux module sends them.
     pub fn raw(bind: IpAddr) -> Options {
-        let config = Config { limits: Options::local().config.limits, ..Config::linux() };
+        let mut config = Config { limits: Options::local().config.limits, ..Config::linux() };
+        if let Some(recovery) = &mut config.recovery {
+            patience(recovery);
+        }
         let bind = SocketAddr::new(bind, 0);
-        Options { config, carrier: Carrier::Raw, bind, ..Options::local() }
+        // Before the 100 ticks of silence that end a call as well.
+        let unreachable_after = Some(Span::from_ms(50));
+        let local = Options::local();
+        Options { config, carrier: Carrier::Raw, bind, client_port: 0, unreachable_after, ..local }
     }
 
     /// UDP on the loopback address, at any port that is free.
@@ -174,13 +185,48 @@ impl Options {
         Options { key: Some(key), ..self }
     }
 
+    /// The same with full packets for a network whose packets have `mtu_bytes`, IP's header
+    /// included: 1,500, up to 9,000 for jumbo frames. [`Client::bind`](super::Client::bind) and
+    /// [`Server::bind`](super::Server::bind) do this by themselves with the MTU of the interface
+    /// that has the address they bind, as long as `config` has packets for 1,500.
+    #[must_use]
+    pub fn with_mtu(mut self, mtu_bytes: u32) -> Options {
+        let ip = if self.bind.is_ipv6() { 40 } else { 20 };
+        let udp = if self.carrier == Carrier::Udp { 8 } else { 0 };
+        let seal = if self.key.is_some() { SEAL_BYTES as u32 } else { 0 };
+        let payload = mtu_bytes.saturating_sub(ip + udp + seal + DATA_BYTES as u32).max(1);
+        self.config.unscheduled_packet_bytes = payload;
+        self.config.scheduled_packet_bytes = payload;
+        self
+    }
+
+    /// What is left to be found out when an endpoint is opened: the MTU, and what memory is short
+    /// of.
+    pub(super) fn settled(&self) -> Options {
+        let mut options = self.clone();
+        let limits = &mut options.config.limits;
+        limits.answer_bytes = limits.answer_bytes.min(self.answers_bytes_max);
+        let usual = match self.carrier {
+            Carrier::Udp => Options::udp(self.bind).config,
+            Carrier::Raw => Config::linux(),
+        };
+        let seal = if self.key.is_some() { SEAL_BYTES as u32 } else { 0 };
+        let config = &self.config;
+        let untouched = config.unscheduled_packet_bytes + seal == usual.unscheduled_packet_bytes
+            && config.scheduled_packet_bytes + seal == usual.scheduled_packet_bytes;
+        match super::mtu::of(self.bind.ip()).filter(|_| untouched) {
+            Some(mtu_bytes) => options.with_mtu(mtu_bytes),
+            None => options,
+        }
+    }
+
     /// Bytes of the longest packet, with room to see that one is longer.
     pub(super) fn packet_bytes(&self) -> usize {
         const IP_HEADER_MAX_BYTES: usize = 60;
         let config = &self.config;
         let payload = config.unscheduled_packet_bytes.max(config.scheduled_packet_bytes) as usize;
         // A peer may send fuller packets than this endpoint does.
-        (payload + DATA_BYTES + SEAL_BYTES).max(1_500) + IP_HEADER_MAX_BYTES + 1
+        (payload + DATA_BYTES + SEAL_BYTES).max(9_000) + IP_HEADER_MAX_BYTES + 1
     }
 
     /// Is every field in its range? Otherwise which is not, and what it must be.
@@ -197,7 +243,8 @@ impl Options {
         field("config.recovery", config.recovery.is_some(), "it must be set: networks lose")?;
         let servers = 1..CLIENT_PORT_MIN;
         field("server_port", servers.contains(&self.server_port), "it must be 1 to 32767")?;
-        field("client_port", self.client_port >= CLIENT_PORT_MIN, "it must be 32768 or more")?;
+        let right = self.client_port >= CLIENT_PORT_MIN || self.client_port == 0;
+        field("client_port", right, "it must be 32768 or more, or 0 for any that is free")?;
         field("calls_max", self.calls_max > 0, "it must be at least 1")?;
         field("handling_max", self.handling_max > 0, "it must be at least 1")?;
         field("answers_bytes_max", self.answers_bytes_max > 0, "it must be at least 1")?;
@@ -214,4 +261,14 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// What both carriers have otherwise than the Linux module: an answer is kept until its client has
+/// been silent for long, and its acknowledgement is asked for when it will not come by itself any
+/// more, in the client's next question.
+fn patience(recovery: &mut Recovery) {
+    recovery.ack_ticks = 50;
+    recovery.ack_wait_max_ticks = 400;
+    recovery.answer_kept = Span::from_ms(10_000);
+    recovery.stranger_kept = Span::from_ms(500);
 }

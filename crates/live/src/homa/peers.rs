@@ -12,6 +12,8 @@ pub(super) struct Entry {
     exchanges: u32,
     /// It receives what is sent to it, as far as one can tell.
     pub(super) proven: bool,
+    /// ICMP said that nobody listens there, and nothing has come from there since.
+    pub(super) unreachable: bool,
     /// Used since the hand last passed.
     recent: bool,
     received_bytes: u64,
@@ -65,6 +67,7 @@ impl Peers {
             peer,
             exchanges: 0,
             proven: false,
+            unreachable: false,
             recent: false,
             received_bytes: 0,
             sent_bytes: 0,
