@@ -12,6 +12,7 @@
 //! **Reading order.** [`persephone`], then the others in any order.
 
 pub mod homa;
+pub mod incast;
 pub mod persephone;
 pub mod slowpoke;
 
@@ -19,5 +20,5 @@ use cavy_study::source::Source;
 
 /// All sources, in the order in which they are listed.
 pub fn all() -> Vec<Source> {
-    vec![persephone::source(), homa::source(), slowpoke::source()]
+    vec![persephone::source(), homa::source(), slowpoke::source(), incast::source()]
 }

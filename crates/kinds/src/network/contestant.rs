@@ -28,6 +28,16 @@ pub enum CutoffsPlan {
     Packets,
 }
 
+/// Where the least timeout of TCP applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FloorPlan {
+    /// To the whole timeout, as RFC 6298 has it.
+    Whole,
+    /// To its variance term alone, as Linux has it.
+    Variance,
+}
+
 /// How losses are repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -165,6 +175,38 @@ transports! {
         /// Bytes after which a message sinks to the next of eight levels. Default: of equal bytes.
         thresholds_bytes: Option<Vec<u32>>,
     }
+    /// TCP.
+    TcpPlan {
+        /// The least time after which a segment is sent again, microseconds. Default: 200 000.
+        rto_min_us: Option<f64>,
+        /// Where that least time applies. Default: `whole`.
+        rto_floor: Option<FloorPlan>,
+        /// The longest such time after doubling, milliseconds. Default: 60 000.
+        rto_max_ms: Option<f64>,
+        /// That time before a round trip was measured, milliseconds. Default: 1000.
+        rto_init_ms: Option<f64>,
+        /// Round trips and timers are rounded up to multiples of this, microseconds. Default: 0.
+        rto_tick_us: Option<f64>,
+        /// Stretch each timeout by up to this share at random, 0 to 1. Default: 0.
+        rto_stretch_ratio: Option<f64>,
+        /// Doublings are forgotten when anything new is acknowledged, as timestamps allow, and not
+        /// only by a segment that was sent once. Default: false.
+        rto_forgets_early: Option<bool>,
+        /// Segments that a connection may send at first. Default: 3.
+        window_packets: Option<u16>,
+        /// Acknowledge selectively; without, recovery is NewReno's. Default: true.
+        sack: Option<bool>,
+        /// Duplicate acknowledgements that say that a segment is lost. Default: 3.
+        dupthresh: Option<u8>,
+        /// Send a new segment on each of the first two duplicates. Default: false.
+        limited_transmit: Option<bool>,
+        /// Start with the first window again after a pause longer than the timeout. Default: true.
+        idle_restart: Option<bool>,
+        /// Acknowledge single segments so much later, microseconds; 0 for each at once. Default: 0.
+        delayed_ack_us: Option<f64>,
+        /// What a connection keeps for its reader. Default: 4 MiB.
+        receive_buffer_bytes: Option<u32>,
+    }
     /// NDP.
     NdpPlan {
         /// Window at first, in packets. Default: 10.
@@ -207,6 +249,8 @@ pub enum TransportPlan {
     Pias(PiasPlan),
     /// NDP [homa 3.8].
     Ndp(NdpPlan),
+    /// TCP over real connections, one for each pair of hosts [incast 2].
+    Tcp(Box<TcpPlan>),
     /// A scheduler that knows everything and costs nothing [homa 3.10].
     Oracle(OraclePlan),
 }
@@ -224,6 +268,7 @@ impl TransportPlan {
             TransportPlan::Dctcp(_) => "DCTCP",
             TransportPlan::Pias(_) => "PIAS",
             TransportPlan::Ndp(_) => "NDP",
+            TransportPlan::Tcp(_) => "TCP",
             TransportPlan::Oracle(_) => "oracle",
         }
     }
@@ -239,6 +284,7 @@ impl TransportPlan {
             TransportPlan::Dctcp(own) => &mut own.label,
             TransportPlan::Pias(own) => &mut own.label,
             TransportPlan::Ndp(own) => &mut own.label,
+            TransportPlan::Tcp(own) => &mut own.label,
             TransportPlan::Oracle(own) => &mut own.label,
         }
     }
@@ -260,6 +306,7 @@ impl TransportPlan {
             TransportPlan::Dctcp(own) => own.buffer.as_ref(),
             TransportPlan::Pias(own) => own.buffer.as_ref(),
             TransportPlan::Ndp(own) => own.buffer.as_ref(),
+            TransportPlan::Tcp(own) => own.buffer.as_ref(),
             TransportPlan::Oracle(_) => None,
         }
     }

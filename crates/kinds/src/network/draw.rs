@@ -48,7 +48,7 @@ fn curve(
 pub fn curves(experiment: &NetExperiment) -> Vec<Curve<NetworkPlan>> {
     let mut all = Vec::new();
     match experiment.plan.traffic {
-        TrafficPlan::Echo(_) => {}
+        TrafficPlan::Echo(_) | TrafficPlan::Blocks(_) => {}
         TrafficPlan::Incast(_) => {
             let goodput = |r: &NetResult| Drawn::plain(r.answers_gbps.unwrap_or(0.0), r.work);
             all.push(Curve {
@@ -104,7 +104,7 @@ pub fn panels(experiment: &NetExperiment, variant: &str) -> Vec<Panel> {
     let mut all = Vec::new();
     match experiment.plan.traffic {
         TrafficPlan::Echo(_) => all.extend(echo(experiment, variant)),
-        TrafficPlan::Incast(_) => {}
+        TrafficPlan::Incast(_) | TrafficPlan::Blocks(_) => {}
         _ => all.extend(sizes(experiment, variant)),
     }
     all.extend(super::timeline::panels(experiment, variant));
@@ -116,7 +116,7 @@ pub fn tables(experiment: &NetExperiment, variant: &str) -> Vec<Table> {
     let mut all = Vec::new();
     match experiment.plan.traffic {
         TrafficPlan::Echo(_) => all.extend(echo_table(experiment, variant)),
-        TrafficPlan::Incast(_) => {}
+        TrafficPlan::Incast(_) | TrafficPlan::Blocks(_) => {}
         _ => all.extend(sizes_table(experiment, variant)),
     }
     all.push(needs_table(experiment, variant));

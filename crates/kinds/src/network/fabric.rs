@@ -1,10 +1,13 @@
 //! From a plan to a network: topology, delays, routing, and the bounds on its size.
 
-use super::plan::{BufferPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName};
+use super::plan::{
+    BufferPlan, CountingPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName,
+};
 use cavy_core::family::Node;
 use cavy_core::{Ratio, Span};
 use cavy_lab::net::{
-    Buffer, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, Rate, Routing, Topology,
+    Buffer, Counting, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, Rate,
+    Routing, Topology,
 };
 use cavy_study::plan::PlanError;
 
@@ -94,6 +97,10 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
             FramingPlan::Ethernet => Framing::default(),
             FramingPlan::RawEthernet => Framing::RAW_ETHERNET,
             FramingPlan::Ip => Framing::IP,
+        },
+        counting: match plan.buffer_counts {
+            Some(CountingPlan::Everything) => Counting::EVERYTHING,
+            _ => Counting::default(),
         },
         ..Network::new(topology)
     };

@@ -24,6 +24,7 @@ pub mod run;
 pub mod scenario;
 mod subject;
 pub mod tail;
+pub mod tcp;
 pub mod timeline;
 pub mod traffic;
 pub mod transport;

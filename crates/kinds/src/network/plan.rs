@@ -150,9 +150,22 @@ pub struct FabricPlan {
     /// `{ shared_bytes = n, alpha = 1 }`, at least a full frame. Default: as the transport needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer: Option<BufferPlan>,
+    /// What of a packet takes room in a buffer. Default: `frames`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer_counts: Option<CountingPlan>,
     /// Share of packets that are lost at random, 0 to 0.5.
     #[serde(default)]
     pub loss_ratio: f64,
+}
+
+/// What of a packet takes room in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CountingPlan {
+    /// All but 20 bytes of preamble and gap, of packets that wait.
+    Frames,
+    /// All bytes on the wire, of packets that wait and of the one being sent [incast 5.1].
+    Everything,
 }
 
 fn default_host_gbps() -> f64 {

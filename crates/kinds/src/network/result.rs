@@ -139,6 +139,33 @@ pub struct Carried {
     /// What changed over time, if the plan asked for it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimeBin>,
+    /// Blocks, if that is what was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<BlockResult>,
+}
+
+/// What became of blocks after the first of each replication [incast 4.1].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockResult {
+    /// Blocks of all replications.
+    pub blocks: u64,
+    /// Payload of blocks, Mb/s, of each replication that had more than one.
+    pub goodput_each_mbps: Vec<f64>,
+    /// Median time of a block, milliseconds.
+    pub p50_ms: f64,
+    /// Segments with data for each that was new; `None` for transports that do not say.
+    pub sends_per_segment: Option<f64>,
+    /// Timers that ran out: of whole windows, of tails, of what was sent again already.
+    pub timeouts: Option<[u64; 3]>,
+    /// The most in a row of one connection.
+    pub timeouts_run: Option<u64>,
+}
+
+impl BlockResult {
+    /// Mean over replications.
+    pub fn goodput_mbps(&self) -> f64 {
+        self.goodput_each_mbps.iter().sum::<f64>() / self.goodput_each_mbps.len().max(1) as f64
+    }
 }
 
 /// The result of one point.

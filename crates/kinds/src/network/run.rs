@@ -1,6 +1,6 @@
 //! Running one point: replications side by side, and what they say together.
 
-use super::result::{Carried, Edge, NetSummary, PacketResult, PortResult, SizeSlice};
+use super::result::{BlockResult, Carried, Edge, NetSummary, PacketResult, PortResult, SizeSlice};
 use super::scenario::{self, Scenario};
 use super::tail::{TailSources, Watch};
 use super::timeline::{Levels, TimeBin, Timeline, summarized};
@@ -8,8 +8,8 @@ use super::transport::Transport;
 use cavy_homa::Homa;
 use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_lab::net::{
-    self, BinRecord, Bins, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste,
-    own_best,
+    self, BinRecord, Bins, BlockTimes, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup,
+    Waste, own_best,
 };
 use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
@@ -28,6 +28,8 @@ pub struct Replication {
     sources: Option<TailSources>,
     timeline: Timeline,
     levels: Levels,
+    blocks: BlockTimes,
+    tcp: Option<cavy_tcp::Counts>,
 }
 
 /// Calls `$call` with a function that makes the transport's machines.
@@ -63,6 +65,10 @@ macro_rules! with_machines {
                 let $make = |_| ndp::Ndp::new(*config).expect(CHECKED);
                 $call
             }
+            Transport::Tcp(config) => {
+                let $make = |_| cavy_tcp::messages::Messages::new(**config).expect(CHECKED);
+                $call
+            }
             Transport::Oracle => unreachable!("the oracle has no machines"),
         }
     }};
@@ -95,15 +101,33 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let mut timeline = Timeline::new(&setup, scenario.timeline);
     let mut levels = Levels::new(&setup, scenario.timeline);
     let mut waste = None;
+    let mut tcp = None;
+    let mut blocks = BlockTimes::new(match &scenario.demand {
+        scenario::Demand::Blocks(blocks) => blocks.servers,
+        _ => 0,
+    });
     let report = match &scenario.transport {
+        Transport::Tcp(config) => {
+            let make = |_| cavy_tcp::messages::Messages::new(**config).expect("checked");
+            let both = &mut (&mut (&mut watch, &mut timeline), &mut blocks);
+            let (report, machines) = net::run_to_machines(&setup, make, traffic, pending, both);
+            let mut counts = cavy_tcp::Counts::default();
+            machines.iter().for_each(|machine| counts.add(machine.counts()));
+            tcp = Some(counts);
+            report
+        }
         Transport::Oracle => net::oracle::run(&setup, traffic, pending),
         transport => with_machines!(
             transport,
-            make => net::run(&setup, make, traffic, pending, &mut (&mut watch, &mut timeline)),
+            make => {
+                let both = &mut (&mut (&mut watch, &mut timeline), &mut blocks);
+                net::run(&setup, make, traffic, pending, both)
+            },
             homa(make) => {
                 let mut withheld = Waste::new(&setup, Homa::is_withholding);
                 let machines = &mut (&mut withheld, &mut levels);
                 let both = &mut (&mut (&mut watch, &mut timeline), machines);
+                let both = &mut (both, &mut blocks);
                 let report = observed(&setup, make, traffic, pending, both);
                 waste = Some(withheld.shares().0);
                 report
@@ -117,6 +141,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         sources: watch.sources(),
         timeline,
         levels,
+        blocks,
+        tcp,
     })
 }
 
@@ -254,7 +280,34 @@ fn carried(scenario: &Scenario, runs: &[Replication], reports: &[&Report]) -> Ca
         retransmitted_bytes: sum(|r| r.retransmitted_bytes),
         backlog_bytes: [0, 1].map(|half| mean(&|run| run.report.backlog_bytes[half])),
         timeline: timeline(runs),
+        blocks: blocks(scenario, runs),
     }
+}
+
+/// What became of blocks.
+fn blocks(scenario: &Scenario, runs: &[Replication]) -> Option<BlockResult> {
+    let scenario::Demand::Blocks(demand) = &scenario.demand else { return None };
+    let bytes = u64::from(demand.servers) * u64::from(demand.fragment_bytes);
+    let mut latencies = Histogram::new();
+    runs.iter().flat_map(|run| run.blocks.latencies_ns()).for_each(|ns| latencies.record(ns));
+    let goodput = |run: &Replication| run.blocks.goodput_bits_per_s(bytes);
+    let mut counts = cavy_tcp::Counts::default();
+    let each: Option<Vec<_>> = runs.iter().map(|run| run.tcp).collect();
+    let known = each.is_some();
+    each.iter().flatten().for_each(|one| counts.add(one));
+    let fresh = (counts.data_segments - counts.retransmitted).max(1) as f64;
+    Some(BlockResult {
+        blocks: runs.iter().map(|run| run.blocks.latencies_ns().count() as u64).sum(),
+        goodput_each_mbps: runs.iter().filter_map(goodput).map(|bits| bits / 1e6).collect(),
+        p50_ms: latencies.quantile(0.5).unwrap_or(0) as f64 / 1e6,
+        sends_per_segment: known.then(|| counts.data_segments as f64 / fresh),
+        timeouts: known.then_some([
+            counts.timeouts_whole,
+            counts.timeouts_tail,
+            counts.timeouts_again,
+        ]),
+        timeouts_run: known.then_some(counts.run_longest),
+    })
 }
 
 fn timeline(runs: &[Replication]) -> Vec<TimeBin> {

@@ -5,14 +5,16 @@ use super::contestant::TransportPlan;
 use super::fabric::{self, Fabric};
 use super::messages;
 use super::plan::{NetPhasePlan, NetworkPlan};
-use super::traffic::{ArrivalsName, Arriving, Converging, TrafficPlan};
+use super::traffic::{ArrivalsName, Arriving, Converging, Striped, TrafficPlan};
 use super::transport::{self, Surroundings, Transport};
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_lab::net::traffic::{
     Gaps, Incast, IncastTraffic, Listed, OpenLoop, OpenTraffic, Receivers,
 };
-use cavy_lab::net::{Bins, Ideal, PS_PER_NS, Phases, Ps, Setup, Submission, Traffic};
+use cavy_lab::net::{
+    Bins, Blocks, BlocksTraffic, Ideal, PS_PER_NS, Phases, Ps, Setup, Submission, Traffic,
+};
 use cavy_study::plan::{Files, PlanError};
 use cavy_workload::sizes::{Framing, Sizes, rate_per_s};
 
@@ -55,6 +57,8 @@ pub enum Demand {
     Phased(Vec<(OpenLoop, Span)>),
     /// Questions under way at a time.
     Incast(Incast),
+    /// Blocks of pieces.
+    Blocks(Blocks),
     /// One question after another: sizes, and how often each.
     Echo {
         /// Sizes of questions and answers.
@@ -72,7 +76,7 @@ impl Demand {
         match self {
             Demand::Open(open) => open.asks,
             Demand::Phased(phases) => phases.iter().any(|(open, _)| open.asks),
-            Demand::Incast(_) | Demand::Echo { .. } => true,
+            Demand::Incast(_) | Demand::Blocks(_) | Demand::Echo { .. } => true,
         }
     }
 
@@ -88,6 +92,7 @@ impl Demand {
                 .map(Flow::Phased)
                 .map_err(|error| PlanError::text(format!("`phases`: {error}"))),
             Demand::Incast(incast) => Ok(Flow::Incast(incast.start())),
+            Demand::Blocks(blocks) => Ok(Flow::Blocks(blocks.start(seed))),
             Demand::Echo { sizes, repeats, hosts } => {
                 // To the farthest host, which is the last.
                 let to = Node(hosts - 1);
@@ -110,6 +115,8 @@ pub enum Flow {
     Phased(Phases),
     /// An incast.
     Incast(IncastTraffic),
+    /// Blocks.
+    Blocks(BlocksTraffic),
     /// A list.
     Listed(Listed),
 }
@@ -121,6 +128,7 @@ impl Traffic for Flow {
             Flow::Open(open) => open.next(host, now),
             Flow::Phased(phases) => phases.next(host, now),
             Flow::Incast(incast) => incast.next(host, now),
+            Flow::Blocks(blocks) => blocks.next(host, now),
             Flow::Listed(listed) => listed.next(host, now),
         }
     }
@@ -129,6 +137,7 @@ impl Traffic for Flow {
             Flow::Open(open) => open.answer_bytes(question_bytes),
             Flow::Phased(phases) => phases.answer_bytes(question_bytes),
             Flow::Incast(incast) => incast.answer_bytes(question_bytes),
+            Flow::Blocks(blocks) => blocks.answer_bytes(question_bytes),
             Flow::Listed(listed) => listed.answer_bytes(question_bytes),
         }
     }
@@ -137,6 +146,7 @@ impl Traffic for Flow {
             Flow::Open(open) => open.ended(host),
             Flow::Phased(phases) => phases.ended(host),
             Flow::Incast(incast) => incast.ended(host),
+            Flow::Blocks(blocks) => blocks.ended(host),
             Flow::Listed(listed) => listed.ended(host),
         }
     }
@@ -201,6 +211,15 @@ fn echo_spans(fabric: &Fabric, sizes: &[u32], repeats: u32) -> Result<Spans, Pla
     Ok(Spans { warmup: Span::ZERO, counted, drain: Span::ZERO })
 }
 
+/// Blocks say themselves how many they are; an hour is the most they may take.
+fn block_spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
+    if plan.run.duration_ms.or(plan.run.warmup_ms).is_some() || plan.run.messages.is_some() {
+        return Err(PlanError::text("`run` says how long, but blocks are counted")
+            .hint("set `traffic.blocks`, and leave out `run.duration_ms` and `run.messages`"));
+    }
+    Ok(Spans { warmup: Span::ZERO, counted: Span::from_ms(3_600_000), drain: Span::ZERO })
+}
+
 /// Builds what `plan`, which names exactly one transport, asks for. It may name some of `files`.
 pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError> {
     let fabric = fabric::fabric(&plan.network)?;
@@ -215,6 +234,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
     let spans = match &demand {
         Demand::Echo { sizes, repeats, .. } => echo_spans(&fabric, sizes, *repeats)?,
         Demand::Phased(phases) => phased_spans(plan, phases)?,
+        Demand::Blocks(_) => block_spans(plan)?,
         _ => spans(plan, rate * f64::from(senders))?,
     };
     let Spans { warmup, counted, drain } = spans;
@@ -282,7 +302,11 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
     Ok(Scenario {
         timeline: timeline(plan)?,
         tail_sources: plan.run.tail_sources,
-        own_sizes: if plan.run.own_best { own_sizes(&sizes) } else { Vec::new() },
+        own_sizes: if plan.run.own_best && !matches!(demand, Demand::Blocks(_)) {
+            own_sizes(&sizes)
+        } else {
+            Vec::new()
+        },
         host_bits_per_s: fabric.host_bits_per_s,
         hops_mean: fabric.hops_mean,
         setup,
@@ -395,6 +419,8 @@ fn sizes(plan: &NetworkPlan, files: &Files) -> Result<Sizes, PlanError> {
     match traffic {
         TrafficPlan::Incast(own) => of_pattern(&[own.question_bytes])
             .map_err(|_| zero_length("traffic.question_bytes", own.question_bytes)),
+        TrafficPlan::Blocks(own) => of_pattern(&[own.question_bytes])
+            .map_err(|_| zero_length("traffic.question_bytes", own.question_bytes)),
         TrafficPlan::Echo(own) if own.sizes_bytes.is_empty() => {
             Err(PlanError::text("`traffic.sizes_bytes` is empty; echo needs sizes")
                 .hint("such as `sizes_bytes = [100, 1_000, 10_000]`"))
@@ -438,6 +464,7 @@ fn demand(
             (0..clients, Receivers::Among(clients..all))
         }
         TrafficPlan::Incast(own) => return incast(own, hosts),
+        TrafficPlan::Blocks(own) => return blocks(own, hosts),
         TrafficPlan::Echo(own) => {
             if own.repeats == 0 {
                 return Err(PlanError::field("traffic.repeats", 0, "at least 1"));
@@ -488,4 +515,51 @@ fn incast(plan: &Converging, hosts: u32) -> Result<(Demand, f64, u32), PlanError
         questions: u64::MAX,
     };
     Ok((Demand::Incast(incast), 0.0, 1))
+}
+
+/// Most bytes of all blocks of a replication: a terabyte is simulated by nobody.
+const BLOCKS_MAX_BYTES: u64 = 1 << 40;
+
+fn blocks(plan: &Striped, hosts: u32) -> Result<(Demand, f64, u32), PlanError> {
+    let servers = plan.servers;
+    if servers == 0 || servers >= hosts {
+        let must = format!("1 to {}, one less than there are hosts", hosts - 1);
+        return Err(PlanError::field("traffic.servers", servers, &must)
+            .hint("the client is a host as well: raise `network.hosts`"));
+    }
+    let fragment = match (plan.block_bytes, plan.fragment_bytes) {
+        (Some(block), None) => block / u64::from(servers),
+        (None, Some(fragment)) => u64::from(fragment),
+        _ => {
+            let message = "give one of `traffic.block_bytes` and `traffic.fragment_bytes`";
+            return Err(PlanError::text(message).hint("`block_bytes = 1_048_576` is usual"));
+        }
+    };
+    if fragment == 0 || fragment > 1 << 30 {
+        let must = "so much that each server sends 1 to 2^30 bytes";
+        return Err(PlanError::field("traffic.block_bytes", fragment * u64::from(servers), must));
+    }
+    let most = BLOCKS_MAX_BYTES / (fragment * u64::from(servers));
+    if !(2..=most.max(2)).contains(&plan.blocks) {
+        let must = format!("2 to {}", most.max(2));
+        return Err(PlanError::field("traffic.blocks", plan.blocks, &must)
+            .hint("the first block opens connections and does not count"));
+    }
+    let jitter = Some(plan.jitter_us).filter(|us| (0.0..=1e6).contains(us));
+    let jitter = jitter.and_then(Span::try_from_us).ok_or_else(|| {
+        PlanError::field("traffic.jitter_us", plan.jitter_us, "from 0 to 1e6 microseconds")
+    })?;
+    let outstanding = plan.outstanding.unwrap_or(servers);
+    if outstanding == 0 {
+        return Err(PlanError::field("traffic.outstanding", 0, "at least 1"));
+    }
+    let blocks = Blocks {
+        servers,
+        question_bytes: plan.question_bytes,
+        fragment_bytes: fragment as u32,
+        blocks: plan.blocks,
+        jitter,
+        outstanding,
+    };
+    Ok((Demand::Blocks(blocks), 0.0, 1))
 }

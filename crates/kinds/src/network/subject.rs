@@ -219,6 +219,7 @@ impl Subject for NetworkPlan {
         let cure =
             "lower it, `run.replications`, the number of hosts or of points, or try `--quick`";
         let (key, value) = match (&self.traffic, self.run.messages, self.run.duration_ms) {
+            (TrafficPlan::Blocks(own), _, _) => ("traffic.blocks", own.blocks.to_string()),
             (TrafficPlan::Echo(own), _, _) => ("traffic.repeats", own.repeats.to_string()),
             (_, Some(messages), _) => ("run.messages", count(messages)),
             (_, None, ms) => ("run.duration_ms", ms.unwrap_or(scenario::DURATION_MS).to_string()),
@@ -326,6 +327,10 @@ fn effort(plan: &NetworkPlan, files: &Files, replications: u32) -> Effort {
             let answers = scenario.host_bits_per_s as f64 * seconds / 8.0;
             let count = answers / f64::from(incast.answer_bytes);
             (count, count * (packets(f64::from(incast.answer_bytes)) + 1.0))
+        }
+        scenario::Demand::Blocks(blocks) => {
+            let count = blocks.blocks as f64 * f64::from(blocks.servers);
+            (count, count * (packets(f64::from(blocks.fragment_bytes)) + 1.0))
         }
         scenario::Demand::Echo { sizes, repeats, .. } => {
             let count = sizes.len() as f64 * f64::from(*repeats);

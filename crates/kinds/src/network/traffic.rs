@@ -102,6 +102,37 @@ fn default_repeats() -> u32 {
     100
 }
 
+/// One client that asks many servers at once for the pieces of a block, and waits for the last
+/// [incast 4.1].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Striped {
+    /// Servers, from 1 to one less than there are hosts.
+    pub servers: u32,
+    /// Bytes of a block, divided evenly among the servers. Give this or `fragment_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u64>,
+    /// Bytes that each server sends of a block. Give this or `block_bytes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fragment_bytes: Option<u32>,
+    /// Length of a question.
+    #[serde(default = "default_question_bytes")]
+    pub question_bytes: u32,
+    /// Blocks in each replication, from 2; the first, which opens connections, does not count.
+    #[serde(default = "default_blocks")]
+    pub blocks: u64,
+    /// Questions of a block leave at random within this time, microseconds.
+    #[serde(default)]
+    pub jitter_us: f64,
+    /// Servers asked at a time. Default: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding: Option<u32>,
+}
+
+fn default_blocks() -> u64 {
+    41
+}
+
 /// Who sends to whom, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "pattern", rename_all = "snake_case")]
@@ -117,6 +148,9 @@ pub enum TrafficPlan {
     /// One client asks one server, one question at a time, `repeats` times for each of
     /// `sizes_bytes`.
     Echo(Echoing),
+    /// One client asks `servers` hosts for the pieces of a block at once, and for the next block
+    /// when it has the last piece.
+    Blocks(Striped),
 }
 
 impl Default for TrafficPlan {
@@ -131,7 +165,7 @@ impl TrafficPlan {
         match self {
             TrafficPlan::AllToAll(own) | TrafficPlan::Permutation(own) => Some(own.clone()),
             TrafficPlan::Rpc(own) => Some(own.arriving()),
-            TrafficPlan::Incast(_) | TrafficPlan::Echo(_) => None,
+            TrafficPlan::Incast(_) | TrafficPlan::Echo(_) | TrafficPlan::Blocks(_) => None,
         }
     }
 

@@ -50,6 +50,8 @@ pub enum Transport {
     Pias(pias::Config),
     /// NDP.
     Ndp(ndp::Config),
+    /// TCP.
+    Tcp(Box<cavy_tcp::Config>),
     /// The oracle.
     Oracle,
 }
@@ -164,6 +166,9 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
             timeout: timeout(own.timeout_us)?.unwrap_or(around.slowed(5_000.0)),
             patience,
         }),
+        TransportPlan::Tcp(own) => {
+            Transport::Tcp(Box::new(super::tcp::config(own, &label, around)?))
+        }
         TransportPlan::Oracle(_) => Transport::Oracle,
     };
     built.check().map_err(|why| PlanError::text(format!("transport `{label}`: {why}")))?;
@@ -182,6 +187,7 @@ impl Transport {
             Transport::Dctcp(config) => config.check().or_else(|e| words(&e)),
             Transport::Pias(config) => pias::Pias::new(*config).map(|_| ()).or_else(|e| words(&e)),
             Transport::Ndp(config) => config.check().or_else(|e| words(&e)),
+            Transport::Tcp(config) => config.check().or_else(|e| words(&e)),
             Transport::Oracle => Ok(()),
         }
     }
@@ -260,6 +266,13 @@ pub fn network(
         TransportPlan::Ndp(own) => {
             let queue_bytes = own.trim_packets.unwrap_or(8).saturating_mul(BUFFERED_FRAME);
             network.order = Order::Trim { queue_bytes };
+        }
+        TransportPlan::Tcp(_) => {
+            network.order = Order::Fifo;
+            network.framing = network.framing.without_udp();
+            if of_plan.routing.is_none() {
+                network.routing = Routing::FlowHash;
+            }
         }
     }
     if let Some(given) = plan.buffer().or(of_plan.buffer.as_ref()) {

@@ -16,6 +16,7 @@
 //! [`Faults`] break things.
 
 mod baseline;
+mod blocks;
 mod clock;
 mod faults;
 mod ideal;
@@ -35,6 +36,7 @@ mod waste;
 mod world;
 
 pub use baseline::own_best;
+pub use blocks::{BlockTimes, Blocks, BlocksTraffic};
 pub use clock::{PS_PER_NS, Ps, Rate, instant, ps};
 pub use faults::{Faults, Outage, OutageKind, Rule, What, Which};
 pub use ideal::{Ideal, OwnBest};

@@ -1,0 +1,188 @@
+//! Blocks: one client asks many servers at once for a piece of each block, and goes on when it has
+//! the last piece ([incast 4.1]).
+
+use super::clock::{PS_PER_NS, Ps, ps};
+use super::observer::{Done, Observer};
+use super::traffic::{Submission, Traffic};
+use cavy_core::family::Node;
+use cavy_core::family::packet::Message;
+use cavy_core::{Purpose, Span, Stream};
+
+/// One client and its servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Blocks {
+    /// Hosts 1 to `servers` answer host 0; at least 1.
+    pub servers: u32,
+    /// Length of a question.
+    pub question_bytes: u32,
+    /// Length of an answer: the server request unit.
+    pub fragment_bytes: u32,
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Questions of a block leave at random within this time.
+    pub jitter: Span,
+    /// Questions under way at a time; `servers` for all.
+    pub outstanding: u32,
+}
+
+impl Blocks {
+    /// The client.
+    pub const CLIENT: Node = Node(0);
+
+    /// The traffic under `seed`.
+    pub fn start(self, seed: u64) -> BlocksTraffic {
+        BlocksTraffic {
+            what: self,
+            draws: Stream::keyed(seed, 0, Purpose::Destinations),
+            order: (1..=self.servers).collect(),
+            delays: vec![0; self.servers as usize],
+            begun_at: 0,
+            begun: 0,
+            asked: self.servers,
+            open: 0,
+        }
+    }
+}
+
+/// [`Blocks`] as it runs.
+#[derive(Clone, Debug)]
+pub struct BlocksTraffic {
+    what: Blocks,
+    draws: Stream,
+    /// Servers in the order of the block.
+    order: Vec<u32>,
+    /// When their questions leave, from its begin; ascending.
+    delays: Vec<Ps>,
+    begun_at: Ps,
+    begun: u64,
+    /// Questions of the block that were submitted, and those not answered yet.
+    asked: u32,
+    open: u32,
+}
+
+impl Traffic for BlocksTraffic {
+    fn next(&mut self, host: Node, now: Ps) -> Option<Submission> {
+        let Blocks { servers, outstanding, question_bytes, blocks, jitter, .. } = self.what;
+        if host != Blocks::CLIENT || self.open >= outstanding {
+            return None;
+        }
+        if self.asked == servers {
+            // The barrier: nothing of the next block before the last of this one.
+            if self.open > 0 || self.begun == blocks {
+                return None;
+            }
+            self.begun += 1;
+            self.begun_at = now;
+            self.asked = 0;
+            for place in (1..self.order.len()).rev() {
+                let other = self.draws.below(place as u64 + 1) as usize;
+                self.order.swap(place, other);
+            }
+            for delay in &mut self.delays {
+                *delay = self.draws.below(ps(jitter) + 1);
+            }
+            self.delays.sort_unstable();
+        }
+        let place = self.asked as usize;
+        self.asked += 1;
+        self.open += 1;
+        let (to, at) = (Node(self.order[place]), self.begun_at + self.delays[place]);
+        Some(Submission { at, to, length_bytes: question_bytes, asks: true })
+    }
+    fn answer_bytes(&mut self, _: u32) -> u32 {
+        self.what.fragment_bytes
+    }
+    fn ended(&mut self, host: Node) {
+        if host == Blocks::CLIENT {
+            self.open -= 1;
+        }
+    }
+}
+
+/// When each block was whole.
+#[derive(Clone, Debug)]
+pub struct BlockTimes {
+    pieces: u64,
+    ended: u64,
+    ends: Vec<Ps>,
+}
+
+impl BlockTimes {
+    /// For blocks of so many pieces; of 0 nothing is noted.
+    pub fn new(pieces: u32) -> BlockTimes {
+        BlockTimes { pieces: u64::from(pieces), ended: 0, ends: Vec::new() }
+    }
+
+    fn piece(&mut self, at: Ps) {
+        self.ended += 1;
+        if self.pieces > 0 && self.ended.is_multiple_of(self.pieces) {
+            self.ends.push(at);
+        }
+    }
+
+    /// How long each block after the first took, in nanoseconds. The first opens connections.
+    pub fn latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.ends.windows(2).map(|pair| (pair[1] - pair[0]) / PS_PER_NS)
+    }
+
+    /// Payload a second of the blocks after the first, bits; `None` with fewer than two blocks.
+    pub fn goodput_bits_per_s(&self, block_bytes: u64) -> Option<f64> {
+        let (first, last) = (self.ends.first()?, self.ends.last()?);
+        let blocks = (self.ends.len() - 1) as f64;
+        let seconds = (last - first) as f64 * 1e-12;
+        (seconds > 0.0).then(|| 8.0 * blocks * block_bytes as f64 / seconds)
+    }
+}
+
+impl<M: ?Sized, H> Observer<M, H> for BlockTimes {
+    fn finished(&mut self, done: &Done) {
+        if done.from == Blocks::CLIENT {
+            self.piece(done.at);
+        }
+    }
+    fn failed(&mut self, at_host: Node, _: Node, _: Message, at: Ps) {
+        if at_host == Blocks::CLIENT {
+            self.piece(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn incast_4_1_a_block_asks_every_server_once_and_waits_for_all() {
+        let what = Blocks {
+            servers: 5,
+            question_bytes: 100,
+            fragment_bytes: 1000,
+            blocks: 2,
+            jitter: Span::from_us(20),
+            outstanding: 5,
+        };
+        let mut traffic = what.start(3);
+        let mut last = 0;
+        for block in 0..2 {
+            let now = block * 1_000_000_000;
+            let mut asked: Vec<u32> = (0..5)
+                .map(|_| {
+                    let next = traffic.next(Node(0), now).expect("a question");
+                    assert!((now..=now + 20_000_000).contains(&next.at) && next.at >= last);
+                    last = next.at;
+                    next.to.0
+                })
+                .collect();
+            asked.sort_unstable();
+            assert_eq!(asked, [1, 2, 3, 4, 5]);
+            for _ in 0..5 {
+                assert_eq!(traffic.next(Node(0), now), None, "the barrier holds");
+                traffic.ended(Node(0));
+            }
+        }
+        assert_eq!(traffic.next(Node(0), 3_000_000_000), None, "two blocks are all");
+        let mut few = Blocks { outstanding: 2, ..what }.start(3);
+        let asked = std::iter::from_fn(|| few.next(Node(0), 0)).count();
+        assert_eq!(asked, 2);
+    }
+}
