@@ -39,6 +39,10 @@ const TICK_LATE: Span = Span::from_ms(20);
 #[path = "hostile.rs"]
 pub mod hostile;
 
+#[cfg(test)]
+#[path = "module.rs"]
+mod module;
+
 /// The machine, and what its names stand for.
 pub(super) struct Engine {
     options: Options,
