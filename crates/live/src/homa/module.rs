@@ -24,7 +24,7 @@ const CUTOFFS: u8 = 0x15;
 const NEED_ACK: u8 = 0x17;
 const ACK: u8 = 0x18;
 
-/// A message that says who it is and how long its answer shall be; all other bytes follow from that.
+/// A message that says who it is and how long its answer shall be; all else follows from that.
 fn text(salt: u32, answer: usize, length: usize) -> Vec<u8> {
     let mut text = [salt.to_be_bytes(), (answer as u32).to_be_bytes()].concat();
     text.extend((text.len()..length).map(|at| (at as u32 ^ salt).wrapping_mul(31) as u8));
@@ -527,8 +527,8 @@ fn module_lossy() {
     over("module_lossy", 12, LOSSY, |one| one.ours_failed + one.theirs_failed == 0);
 }
 
-/// Calls of ours end when their server stands still for 300 ms, three times their patience; calls of
-/// the module do not.
+/// Calls of ours end when their server stands still for 300 ms, three times their patience; calls
+/// of the module do not.
 #[test]
 fn module_stalls() {
     let weather = Weather { lost: 30, stalls: true, ..LOSSY };
