@@ -250,6 +250,7 @@ fn config() -> Config {
 
 const LONG: Span = Span::from_ms(2_000_000);
 
+#[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
 fn seeds(few: u64) -> std::ops::Range<u64> {
     let of = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match (of("CAVY_SEED"), of("CAVY_SEEDS")) {
