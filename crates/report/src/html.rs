@@ -257,11 +257,13 @@ fn claims(document: &Document) -> String {
              scope=\"rowgroup\">{heading}</th></tr>"
         );
         let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
-            group.into_iter().partition(|claim| claim.verdict == Verdict::TooShort);
+            group.into_iter().partition(|claim| claim.is_unmeasured());
         for claim in judged {
             push_claim(&mut out, claim, reviewed, columns);
         }
-        push_unjudged(&mut out, &short, reviewed, columns);
+        for (verdict, claims) in grouped(short, |claim| claim.verdict) {
+            push_unmeasured(&mut out, verdict, &claims, reviewed, columns);
+        }
         out.push_str("</tbody>");
     }
     out.push_str("</table></div></section>");
@@ -269,7 +271,13 @@ fn claims(document: &Document) -> String {
 }
 
 /// Claims without a value: folded when they are many, so that those with one are seen.
-fn push_unjudged(out: &mut String, claims: &[&Claim], reviewed: bool, columns: usize) {
+fn push_unmeasured(
+    out: &mut String,
+    verdict: Verdict,
+    claims: &[&Claim],
+    reviewed: bool,
+    columns: usize,
+) {
     const SHOWN: usize = 3;
     let rows = |out: &mut String| {
         claims.iter().for_each(|claim| push_claim(out, claim, reviewed, columns));
@@ -282,7 +290,7 @@ fn push_unjudged(out: &mut String, claims: &[&Claim], reviewed: bool, columns: u
         "<tr class=\"unjudged\"><td colspan=\"{columns}\"><details><summary>{} {}</summary>\
          <table class=\"claims\"><tbody>",
         claims.len(),
-        Verdict::TooShort.words()
+        verdict.words()
     );
     rows(out);
     out.push_str("</tbody></table></details></td></tr>");

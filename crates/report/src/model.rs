@@ -41,6 +41,8 @@ pub enum Verdict {
     TooShort,
     /// The machine that measured it was too busy with other things; a quiet one would do.
     TooNoisy,
+    /// Nothing that the claim is about was run: plans of this scale leave it out.
+    NotAtThisScale,
 }
 
 /// One claim of a source beside what we measured.

@@ -46,7 +46,7 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
     heads.extend(["ours", "accepted", "verdict"]);
 
     let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
-        claims.iter().partition(|claim| claim.verdict == Verdict::TooShort);
+        claims.iter().partition(|claim| claim.is_unmeasured());
     let mut grid = grid(width, color);
     grid.set_header(heads.iter().map(|head| head_cell(head, color)));
     for claim in &judged {
@@ -78,8 +78,9 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
             wrap(&note, width, &mut notes);
         }
     }
-    for (evidence, claims) in grouped(short, |claim| claim.evidence.as_str()) {
-        wrap(&unjudged(evidence, &claims), width, &mut notes);
+    let alike = |claim: &'_ Claim| (claim.verdict.words(), claim.evidence.clone());
+    for ((verdict, evidence), claims) in grouped(short, alike) {
+        wrap(&unjudged(verdict, &evidence, &claims), width, &mut notes);
     }
     if !out.is_empty() && !notes.is_empty() {
         out.push('\n');
@@ -91,14 +92,14 @@ pub fn claims(claims: &[Claim], width: usize, color: bool) -> String {
 }
 
 /// Whom it is about, of many the first few, and the reason once.
-fn unjudged(evidence: &str, claims: &[&Claim]) -> String {
+fn unjudged(verdict: &str, evidence: &str, claims: &[&Claim]) -> String {
     const NAMED: usize = 6;
     let names: Vec<&str> = claims.iter().take(NAMED).map(|claim| claim.id.as_str()).collect();
     let more = match claims.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{}{more}, {}: {evidence}", names.join(", "), Verdict::TooShort.words())
+    format!("{}{more}, {verdict}: {evidence}", names.join(", "))
 }
 
 /// Keeps names whole, which are for `cavy explain`, and numbers, unless they would leave no room.
@@ -248,7 +249,9 @@ fn verdict(verdict: Verdict, color: bool) -> Box {
         Verdict::Reproduced => cell.fg(Color::DarkGreen),
         Verdict::Explained => cell.fg(Color::DarkCyan),
         Verdict::NotReproduced => cell.fg(Color::DarkRed).add_attribute(Attribute::Bold),
-        Verdict::TooShort | Verdict::TooNoisy => cell.fg(Color::DarkYellow),
+        Verdict::TooShort | Verdict::TooNoisy | Verdict::NotAtThisScale => {
+            cell.fg(Color::DarkYellow)
+        }
     }
 }
 

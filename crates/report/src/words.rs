@@ -5,8 +5,14 @@ use crate::number::significant;
 
 impl Verdict {
     /// All verdicts, in the order in which they are counted.
-    pub const ALL: [Self; 5] =
-        [Self::Reproduced, Self::Explained, Self::NotReproduced, Self::TooShort, Self::TooNoisy];
+    pub const ALL: [Self; 6] = [
+        Self::Reproduced,
+        Self::Explained,
+        Self::NotReproduced,
+        Self::TooShort,
+        Self::TooNoisy,
+        Self::NotAtThisScale,
+    ];
 
     /// The verdict as a reader sees it.
     pub const fn words(self) -> &'static str {
@@ -16,6 +22,7 @@ impl Verdict {
             Self::NotReproduced => "not reproduced",
             Self::TooShort => "too short to judge",
             Self::TooNoisy => "too noisy to publish",
+            Self::NotAtThisScale => "not at this scale",
         }
     }
 
@@ -27,24 +34,39 @@ impl Verdict {
             Self::NotReproduced => "missed",
             Self::TooShort => "short",
             Self::TooNoisy => "noisy",
+            Self::NotAtThisScale => "unscaled",
         }
     }
 }
 
-/// How many claims got which verdict: `31 reproduced, 3 explained, 0 not reproduced, 1 too short to
-/// judge`. Zeros are said, except for `too short to judge` and `too noisy to publish`.
+/// How many claims there are and how many of them got which verdict:
+/// `35 claims: 31 reproduced, 3 explained, 0 not reproduced, 1 too short to judge`. The parts add
+/// up to the whole. Zeros are said of the first three only.
 pub fn tally(claims: &[Claim]) -> String {
     let mut parts = Vec::new();
-    for verdict in Verdict::ALL {
-        let count = claims.iter().filter(|claim| claim.verdict == verdict).count();
-        if count > 0 || !matches!(verdict, Verdict::TooShort | Verdict::TooNoisy) {
+    for (verdict, count) in counts(claims) {
+        let always =
+            matches!(verdict, Verdict::Reproduced | Verdict::Explained | Verdict::NotReproduced);
+        if count > 0 || always {
             parts.push(format!("{count} {}", verdict.words()));
         }
     }
-    parts.join(", ")
+    let plural = if claims.len() == 1 { "" } else { "s" };
+    format!("{} claim{plural}: {}", claims.len(), parts.join(", "))
+}
+
+/// How many claims got each verdict, in the order of [`Verdict::ALL`].
+pub fn counts(claims: &[Claim]) -> [(Verdict, usize); Verdict::ALL.len()] {
+    Verdict::ALL
+        .map(|verdict| (verdict, claims.iter().filter(|claim| claim.verdict == verdict).count()))
 }
 
 impl Claim {
+    /// No value was measured, and so there is nothing to show in a row of a table.
+    pub(crate) fn is_unmeasured(&self) -> bool {
+        self.value.is_none() && matches!(self.verdict, Verdict::TooShort | Verdict::NotAtThisScale)
+    }
+
     /// Our value with its unit; `not measured` when there is none.
     pub fn ours(&self) -> String {
         self.value.map_or_else(|| "not measured".into(), |value| with_unit(value, &self.unit))

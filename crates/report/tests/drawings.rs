@@ -223,9 +223,9 @@ fn markdown_table__every_kind_of_cell() {
 fn tally__counts_every_verdict() {
     assert_eq!(
         words::tally(&claims()),
-        "1 reproduced, 1 explained, 1 not reproduced, 1 too short to judge"
+        "4 claims: 1 reproduced, 1 explained, 1 not reproduced, 1 too short to judge"
     );
-    assert_eq!(words::tally(&[]), "0 reproduced, 0 explained, 0 not reproduced");
+    assert_eq!(words::tally(&[]), "0 claims: 0 reproduced, 0 explained, 0 not reproduced");
 }
 
 #[test]

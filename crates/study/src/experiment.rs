@@ -1,11 +1,11 @@
 //! A plan spread out into points, and the results of them all.
 
 use crate::objective::Objective;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Standing};
 use crate::plan::path::set;
 use crate::plan::read::{Loaded, from_table, names};
 use crate::plan::{Files, Frame, PlanError};
-use crate::search::Capacity;
+use crate::search::{self, Capacity};
 use crate::subject::{Axis, Subject};
 use cavy_core::Digest;
 use std::collections::{BTreeMap, BTreeSet};
@@ -292,6 +292,33 @@ pub struct Experiment<S: Subject> {
 }
 
 impl<S: Subject> Experiment<S> {
+    /// The experiment in form: a blank outcome for each point of the plan, and a capacity for each search.
+    /// `None` where the kind has no blank outcomes.
+    pub fn blank(loaded: &Loaded<S>) -> Option<Self> {
+        let of = |point: &Point<S>| {
+            Some(Outcome {
+                key: String::new(),
+                variant: point.variant.clone(),
+                label: point.label.clone(),
+                settings: settings(&point.axes),
+                at: point.axis().map(|axis| axis.at),
+                rate_per_s: None,
+                standing: Standing::Stable,
+                note: String::new(),
+                unformed: None,
+                replications: 1,
+                work: 0,
+                last_to_converge: None,
+                digest: String::new(),
+                data: point.plan.blank()?,
+            })
+        };
+        let results = loaded.points.iter().map(of).collect::<Option<Vec<_>>>()?;
+        let capacities = search::blank(loaded);
+        let (frame, plan) = (loaded.frame.clone(), loaded.body.clone());
+        Some(Experiment { frame, plan, results, capacities })
+    }
+
     /// Fingerprint of all runs.
     pub fn digest(&self) -> u64 {
         let mut digest = Digest::new();

@@ -94,6 +94,29 @@ fn step<S: Subject>(point: &Point<S>, axis: &Axis) -> f64 {
     if axis.whole { step.max(1.0).round() } else { step }
 }
 
+/// The searches of a plan as they are before anything was run.
+pub(crate) fn blank<S: Subject>(loaded: &Loaded<S>) -> Vec<Capacity> {
+    let of = |one: Ahead<'_, S>| {
+        let point = one.point;
+        let capacity = move |(objective_index, objective): (usize, &Objective)| Capacity {
+            variant: point.variant.clone(),
+            label: point.label.clone(),
+            settings: experiment::settings(&point.facet()),
+            objective: objective.to_string(),
+            objective_index,
+            at: None,
+            rate_per_s: None,
+            missed_at: None,
+            limit: String::new(),
+            value: None,
+            work: 0,
+            digest: 0,
+        };
+        point.objectives.iter().enumerate().map(capacity).collect::<Vec<_>>()
+    };
+    ahead(loaded).into_iter().flat_map(of).collect()
+}
+
 /// Finds the capacity of every contestant for every objective of the plan.
 ///
 /// Values that the plan sweeps bracket the capacity: it lies beyond the last value up to which all

@@ -1,6 +1,6 @@
 //! A source of figures: a paper or a talk, whose figures are plans, with what its claims measure.
 
-use crate::claim::{self, Measured, Statement};
+use crate::claim::{self, Basis, Measured, Statement};
 use crate::draw;
 use crate::experiment::Experiment;
 use crate::kind::{Kind as _, Of, Prepared};
@@ -60,6 +60,9 @@ pub trait Figure: Sync {
     fn about(&self) -> &About;
     /// Its plan, at a scale, with a seed.
     fn plan(&self, scale: Scale, seed: u64) -> Result<Box<dyn Prepared>, PlanError>;
+    /// Names of the claims that its plan measures at a scale, found out without running anything.
+    /// `None` for a kind of which that cannot be told.
+    fn measures(&self, scale: Scale) -> Option<Vec<String>>;
     /// Runs its plan and says what came of it.
     fn make(&self, plan: &dyn Prepared, runner: &Runner<'_>) -> Result<Made, RunError>;
 }
@@ -94,6 +97,14 @@ impl<S: Subject> Figure for Study<S> {
             overrides: &[format!("run.seed={seed}")],
             quick: scale == Scale::Quick,
         })
+    }
+
+    fn measures(&self, scale: Scale) -> Option<Vec<String>> {
+        let plan = self.plan(scale, 1).expect("a figure's plan is part of the program");
+        let loaded: &Loaded<S> = plan.as_any().downcast_ref().expect("this figure's own plan");
+        let measured = (self.measure)(&Experiment::blank(loaded)?);
+        let run = measured.into_iter().filter(|one| one.basis != Basis::NotRun);
+        Some(run.map(|one| one.id).collect())
     }
 
     fn make(&self, plan: &dyn Prepared, runner: &Runner<'_>) -> Result<Made, RunError> {
@@ -192,8 +203,8 @@ impl Planned {
         // done and not only until the last of each.
         let jobs: Vec<_> = self.chosen.iter().flat_map(|(_, plan)| plan.jobs()).collect();
         runner.run(&jobs)?;
-        let repeat = |source: &str, figure: &str| {
-            let suffix = if self.scale == Scale::Full { " --full" } else { "" };
+        let repeat = |source: &str, figure: &str, scale: Scale| {
+            let suffix = if scale == Scale::Full { " --full" } else { "" };
             let seed =
                 if self.seed == 1 { String::new() } else { format!(" --seed {}", self.seed) };
             format!("{command} {source}.{figure}{suffix}{seed}")
@@ -221,13 +232,24 @@ impl Planned {
                     shows: about.shows.to_string(),
                     claimed: about.claimed.to_string(),
                     found: made.found,
-                    command: repeat(source.id, about.id),
+                    command: repeat(source.id, about.id, self.scale),
                     panels: made.panels,
                     tables: made.tables,
                 });
             }
-            claims.extend(claim::judge(&source.statements(), &measured, &|statement| {
-                repeat(statement.system(), statement.figure())
+            let chosen: Vec<&str> = self
+                .chosen
+                .iter()
+                .filter(|(one, _)| one.source == index)
+                .map(|(one, _)| source.figures[one.figure].about().id)
+                .collect();
+            let statements = source.statements();
+            let own: Vec<Statement> =
+                statements.iter().filter(|s| chosen.contains(&s.figure())).cloned().collect();
+            claim::complete(&own, &mut measured);
+            claims.extend(claim::judge(&statements, &measured, &|statement, at_this_scale| {
+                let scale = if at_this_scale { self.scale } else { Scale::Full };
+                repeat(statement.system(), statement.figure(), scale)
             }));
         }
         Ok(Reproduction { claims, figures, digest: digest.value(), work })

@@ -220,6 +220,11 @@ pub trait Subject:
         scenario: &Self::Scenario,
         runs: &[Self::Replication],
     ) -> Summed<Self::Data>;
+    /// What a point of this plan comes to in form, with nothing measured: what a figure's claims
+    /// measure is found out by it, and nothing is run. `None` where the kind has no such thing.
+    fn blank(&self) -> Option<Self::Data> {
+        None
+    }
     /// Intervals that `run.precision_ratio` is about, by name.
     fn precision(outcome: &Outcome<Self::Data>) -> Vec<(String, Option<Interval>)>;
     /// Units of work of one point at most, when `run.precision_ratio` is set.

@@ -47,7 +47,7 @@ fn measure(e: &Experiment<BucketPlan>) -> Vec<Measured> {
             low: dropped.map(|one| one.low),
             high: dropped.map(|one| one.high),
             samples: result.map_or(0, |result| result.work),
-            note: String::new(),
+            ..Measured::default()
         }
     };
     let half =

@@ -7,7 +7,9 @@ use cavy_report::number::significant;
 use cavy_study::claim::Statement;
 use cavy_study::plan::nearest;
 use cavy_study::registry::Registry;
+use cavy_study::source::Scale;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Explains one claim, or all of a figure or system.
@@ -28,12 +30,14 @@ pub fn explain(args: &Explain, registry: &Registry) -> Result<Outcome, Fault> {
     if wanted.is_empty() {
         return Err(unknown(name, &all));
     }
+    let quick = quick(registry, &wanted);
     if args.json {
-        let claims: Vec<_> = wanted.iter().map(|statement| as_json(statement)).collect();
+        let claims: Vec<_> = wanted.iter().map(|statement| as_json(statement, &quick)).collect();
         terminal::print_json(&json!({ "claims": claims }))?;
     } else {
         let width = terminal::width().min(100);
-        let texts: Vec<String> = wanted.iter().map(|s| as_text(s, registry, width)).collect();
+        let texts: Vec<String> =
+            wanted.iter().map(|s| as_text(s, registry, &quick, width)).collect();
         terminal::print(&texts.join("\n"))?;
     }
     Ok(Outcome::Success)
@@ -54,12 +58,27 @@ fn unknown(name: &str, all: &[Statement]) -> Fault {
     fault.hint("`cavy list` shows the figures, `cavy explain FIGURE` their claims")
 }
 
-/// The command that measures a claim.
-fn repeat(statement: &Statement) -> String {
-    match statement.system() {
-        "live" => format!("cavy live study {}", statement.figure()),
-        _ => format!("cavy reproduce {}", figure_of(statement)),
+/// The command that measures a claim: a quick one where the quick plan has what the claim is about.
+fn repeat(statement: &Statement, quick: &Quick) -> String {
+    if statement.system() == "live" {
+        return format!("cavy live study {}", statement.figure());
     }
+    let figure = figure_of(statement);
+    let suffix = match quick.get(&figure) {
+        Some(Some(measured)) if !measured.contains(&statement.id) => " --full",
+        _ => "",
+    };
+    format!("cavy reproduce {figure}{suffix}")
+}
+
+/// Names of the claims that quick plans measure, by figure.
+type Quick = BTreeMap<String, Option<Vec<String>>>;
+
+fn quick(registry: &Registry, wanted: &[&Statement]) -> Quick {
+    let figures = registry
+        .figures()
+        .filter(|(name, ..)| wanted.iter().any(|statement| figure_of(statement) == *name));
+    figures.map(|(name, _, figure)| (name, figure.measures(Scale::Quick))).collect()
 }
 
 /// `0.9 to 1.1 x`, `at least 3 x`.
@@ -75,7 +94,7 @@ fn accepted(statement: &Statement) -> String {
     format!("{range} {}", statement.unit).trim_end().to_string()
 }
 
-fn as_text(statement: &Statement, registry: &Registry, width: usize) -> String {
+fn as_text(statement: &Statement, registry: &Registry, quick: &Quick, width: usize) -> String {
     let name = figure_of(statement);
     let figure = registry.figures().find(|(known, ..)| *known == name);
     let title = figure.map(|(_, _, figure)| figure.about().title);
@@ -103,11 +122,11 @@ fn as_text(statement: &Statement, registry: &Registry, width: usize) -> String {
             let _ = writeln!(out, "  {name:11} {rest}");
         }
     }
-    let _ = writeln!(out, "  {:11} {}", "measured by", repeat(statement));
+    let _ = writeln!(out, "  {:11} {}", "measured by", repeat(statement, quick));
     out
 }
 
-fn as_json(statement: &Statement) -> serde_json::Value {
+fn as_json(statement: &Statement, quick: &Quick) -> serde_json::Value {
     json!({
         "id": statement.id,
         "system": statement.system(),
@@ -121,6 +140,6 @@ fn as_json(statement: &Statement) -> serde_json::Value {
         "tolerance_reason": statement.reason,
         "doubt": statement.doubt,
         "explained_by": statement.explained_by,
-        "repeat": repeat(statement),
+        "repeat": repeat(statement, quick),
     })
 }

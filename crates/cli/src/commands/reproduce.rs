@@ -6,9 +6,10 @@ use crate::faults::Fault;
 use crate::session::Session;
 use crate::{Clock, Outcome, VERSION, document, terminal};
 use cavy_report::model::{Document, Verdict};
+use cavy_report::words;
 use cavy_study::registry::{Chosen, Registry};
 use cavy_study::source::{Planned, Scale};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Makes figures again.
 pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<Outcome, Fault> {
@@ -104,8 +105,13 @@ fn headline(registry: &Registry, chosen: &[Chosen]) -> (String, String) {
 }
 
 fn as_json(document: &Document, work: &[(&'static str, u64)], report: &str) -> Value {
+    let tally: Map<String, Value> = words::counts(&document.claims)
+        .into_iter()
+        .filter_map(|(verdict, count)| Some((json!(verdict).as_str()?.to_string(), json!(count))))
+        .collect();
     let mut all = json!({
         "claims": document.claims,
+        "tally": tally,
         "digest": document.digest,
         "seed": document.seed,
         "version": VERSION,

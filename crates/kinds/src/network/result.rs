@@ -172,6 +172,45 @@ impl BlockResult {
 pub type NetResult = Outcome<Carried>;
 
 impl Carried {
+    /// What has every part and no message, with a bin up to each of these sizes.
+    pub(super) fn blank(sizes: &[u32]) -> Carried {
+        let slice = |bytes| SizeSlice { share: 1.0, bytes, summary: NetSummary::default() };
+        let all = || slice(u32::MAX);
+        let port = |class: &str| PortResult {
+            class: class.to_string(),
+            ports: 1,
+            mean_bytes: 0.0,
+            mean_bytes_each: Vec::new(),
+            found_mean_bytes: 0.0,
+            max_bytes: 0,
+            utilization: 0.0,
+        };
+        Carried {
+            unfinished: 0,
+            failed: 0,
+            overall: NetSummary::default(),
+            short: NetSummary::default(),
+            bins: sizes.iter().map(|&bytes| slice(bytes)).collect(),
+            edges: Vec::new(),
+            smallest: vec![all()],
+            largest: vec![all()],
+            longest: Some(all()),
+            goodput_gbps: 0.0,
+            offered_gbps: 0.0,
+            answers_gbps: Some(0.0),
+            ports: ["nic", "downlink", "uplink", "spine"].map(port).into(),
+            level_bytes: vec![0; 8],
+            waste_ratio: Some(0.0),
+            tail_sources: Some(TailSources { queueing_us: 0.0, lag_us: 0.0, messages: 0 }),
+            packets: PacketResult::default(),
+            payload_bytes: 0,
+            retransmitted_bytes: 0,
+            backlog_bytes: [0.0; 2],
+            timeline: Vec::new(),
+            blocks: None,
+        }
+    }
+
     /// The bin that holds the message at this share of all, the smallest first.
     pub fn bin_at(&self, share: f64) -> Option<&SizeSlice> {
         self.bins.iter().find(|bin| bin.share >= share - 1e-9).or(self.bins.last())

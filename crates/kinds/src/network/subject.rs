@@ -196,6 +196,13 @@ impl Subject for NetworkPlan {
     fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
         run::summarize(scenario, runs)
     }
+    fn blank(&self) -> Option<Carried> {
+        let sizes: Vec<u32> = match &self.traffic {
+            TrafficPlan::Echo(own) => own.sizes_bytes.clone(),
+            _ => vec![u32::MAX],
+        };
+        Some(Carried::blank(&sizes))
+    }
     fn precision(outcome: &Outcome<Carried>) -> Vec<(String, Option<Interval>)> {
         let of = |(name, summary): (&str, &NetSummary), p: Percentile| {
             // A percentile without support cannot converge, and must not keep the others waiting.

@@ -1,8 +1,8 @@
 //! A server as the subject of an experiment.
 
 use super::draw;
-use super::plan::{Policy, ServerPlan, ServicePlan};
-use super::result::Served;
+use super::plan::{Policy, ServerPlan, ServicePlan, TypePlan};
+use super::result::{Served, TypeSummary};
 use super::run::{self, Run};
 use super::scenario::{self, Scenario};
 use cavy_lab::statistics::interval::Interval;
@@ -134,6 +134,23 @@ impl Subject for ServerPlan {
     }
     fn summarize(&self, scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
         run::summarize(scenario, runs)
+    }
+    fn blank(&self) -> Option<Served> {
+        let of = |kind: &TypePlan| TypeSummary {
+            name: kind.name.clone(),
+            dropped: 0,
+            summary: Summary::default(),
+        };
+        Some(Served {
+            too_short: false,
+            utilization: 0.0,
+            dropped: 0,
+            drop_ratio: 0.0,
+            overall: Summary::default(),
+            types: self.types.iter().map(of).collect(),
+            reservation: None,
+            timeline: None,
+        })
     }
     fn precision(outcome: &Outcome<Served>) -> Vec<(String, Option<Interval>)> {
         let types = outcome.types.iter().map(|t| (t.name.as_str(), &t.summary));

@@ -129,10 +129,11 @@ pub fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
         high: finding.high,
         samples: finding.samples,
         note: finding.note.clone(),
+        ..Measured::default()
     };
     let measured: Vec<Measured> = findings.iter().map(measured).collect();
     let statements = statements();
-    let mut claims = claim::judge(&statements, &measured, &|_| repeat.to_string());
+    let mut claims = claim::judge(&statements, &measured, &|_, _| repeat.to_string());
     for claim in &mut claims {
         let finding = findings.iter().find(|finding| finding.id == claim.id);
         let doubted_ratio = finding.and_then(|finding| finding.doubted_ratio);

@@ -1,6 +1,6 @@
 //! Options beyond the source, each with its cost ([homa 8.2]).
 
-use super::measure::{NOT_RUN, id, known, missing, p99, ratio, value, words};
+use super::measure::{id, known, not_run, p99, ratio, value, words};
 use super::show;
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Table};
@@ -57,7 +57,7 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
             let samples = informed.work.min(plain.work);
             value(name(claim), a / b, samples, format!("{a:.3} against {b:.3}."))
         }
-        _ => missing(name(claim), NOT_RUN),
+        _ => not_run(name(claim)),
     };
     let queue = |r: &NetResult| r.port("downlink").map_or(0.0, |p| p.mean_bytes / 1e3);
     let goodput = |r: &NetResult| r.goodput_gbps;

@@ -1,11 +1,11 @@
 //! The highest sustainable load, and what overcommitment has to do with it ([homa 5.4], [homa
 //! 5.5]).
 
-use super::measure::{NOT_RUN, id, missing, ran, value};
+use super::measure::{id, missing, not_run, value};
 use super::show::{self, Curve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Cell, Panel, Scale, Table};
-use cavy_study::claim::Measured;
+use cavy_study::claim::{Basis, Measured};
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
 
@@ -83,13 +83,14 @@ const TOO_SHORT: &str =
 
 fn highest(name: String, e: &NetExperiment, variant: &str, transport: &str) -> Measured {
     match sustained(e, variant, transport) {
-        None => missing(name, NOT_RUN),
+        None => not_run(name),
         Some(found) if !found.is_settled => missing(name, TOO_SHORT),
         Some(found) => Measured {
             id: name,
             value: Some(found.load),
             low: Some(found.load),
             high: found.missed.or(Some(1.0)),
+            basis: Basis::Bracket,
             samples: found.messages,
             note: match found.missed {
                 Some(missed) => format!("Stable at {:.2}, not at {missed:.2}.", found.load),
@@ -117,13 +118,19 @@ fn measure_capacity(e: &NetExperiment) -> Vec<Measured> {
         all.push(match pair {
             (Some(homa), Some(phost)) if homa.is_settled && phost.is_settled => {
                 let note = format!("{:.2} against {:.2}.", homa.load, phost.load);
-                value(name, homa.load - phost.load, homa.messages.min(phost.messages), note)
+                Measured {
+                    // The least and the most that the loads between those tried may make of it.
+                    low: Some(homa.load - phost.missed.unwrap_or(1.0)),
+                    high: Some(homa.missed.unwrap_or(1.0) - phost.load),
+                    basis: Basis::Bracket,
+                    ..value(name, homa.load - phost.load, homa.messages.min(phost.messages), note)
+                }
             }
             (Some(_), Some(_)) => missing(name, TOO_SHORT),
-            _ => missing(name, NOT_RUN),
+            _ => not_run(name),
         });
     }
-    ran(all)
+    all
 }
 
 fn found_capacity(e: &NetExperiment) -> String {
@@ -198,7 +205,7 @@ fn most_wasted<'a>(e: &'a NetExperiment, transport: &'a str) -> Option<(f64, &'a
 fn measure_waste(e: &NetExperiment) -> Vec<Measured> {
     let capacity = |name: &str, label| highest(id("waste", name), e, BASE, label);
     let wasted = |name: &str, label| match most_wasted(e, label) {
-        None => missing(id("waste", name), NOT_RUN),
+        None => not_run(id("waste", name)),
         Some((share, result)) => {
             let note = format!("At load {:.2}.", result.load());
             value(id("waste", name), share, result.work, note)

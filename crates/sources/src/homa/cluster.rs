@@ -1,8 +1,8 @@
 //! The cluster of the source as a star: fewer levels, and Basic ([homa 5.2]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, Percentile, at_column, id, known, missing, p50, p50_own, p99, p99_own,
-    percentile, ran, ratio, settled, value, words,
+    COLUMNS, Percentile, at_column, id, known, missing, not_run, p50, p50_own, p99, p99_own,
+    percentile, ratio, settled, value, words,
 };
 use super::show;
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
@@ -106,7 +106,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
         let short = |variant| e.at(variant, transport, load(e, "76")).map(|result| &result.short);
         all.push(ratio(name(of), short("poisson"), short(BASE), p99));
     }
-    ran(all)
+    all
 }
 
 /// The long run of a transport where there is one. Basic's tail differs by half between runs of a
@@ -146,7 +146,7 @@ fn order(id: String, e: &NetExperiment) -> Measured {
         .map(|result| known(Some(&result.short), p99))
         .collect();
     if tails.len() < TRANSPORTS.len() {
-        return missing(id, NOT_RUN);
+        return not_run(id);
     }
     let Some(tails) = tails.into_iter().collect::<Option<Vec<f64>>>() else {
         return missing(id, "Fewer than 100 messages beyond the percentile.");

@@ -1,6 +1,6 @@
 //! The echo benchmark ([homa 5.3]).
 
-use super::measure::{NOT_RUN, id, missing, value};
+use super::measure::{id, missing, not_run, value};
 use cavy_kinds::network::{NetExperiment, NetworkPlan};
 use cavy_report::model::{Cell, Panel, Table};
 use cavy_study::claim::Measured;
@@ -38,11 +38,14 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
     // On an idle network every question takes the same time: a few are enough.
     let of = |variant: &str, prefix: &str, sizes: &[u32]| -> Vec<Measured> {
         let all = medians(e, variant, "Homa");
+        let bins = e.of(variant, "Homa").next().map(|result| &result.bins);
+        let is_asked = |bytes| bins.is_some_and(|bins| bins.iter().any(|bin| bin.bytes == bytes));
         let one = |bytes: &u32| {
             let name = id("echo", &format!("{prefix}{bytes}"));
             match all.iter().find(|one| one.0 == *bytes) {
                 Some(&(_, median, messages)) => value(name, median, messages, String::new()),
-                None => missing(name, NOT_RUN),
+                None if !is_asked(*bytes) => not_run(name),
+                None => missing(name, "No question was answered."),
             }
         };
         sizes.iter().map(one).collect()

@@ -1,10 +1,10 @@
 //! Incast with and without control ([homa 5.10]).
 
-use super::measure::{NOT_RUN, id, missing, value, with};
+use super::measure::{id, missing, not_run, value, with};
 use super::show::{self, Curve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Scale, Table};
-use cavy_study::claim::Measured;
+use cavy_study::claim::{Basis, Measured};
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
 
@@ -44,12 +44,34 @@ fn open(result: &NetResult) -> f64 {
     result.settings.get(KEY).and_then(serde_json::Value::as_f64).unwrap_or(0.0)
 }
 
-/// The most questions up to which, from 16 on, goodput stays near the line rate.
-fn knee(e: &NetExperiment, label: &str) -> Option<(f64, u64)> {
-    let results: Vec<&NetResult> = e.of(BASE, label).filter(|r| open(r) >= 16.0).collect();
-    let enough = |r: &&&NetResult| r.answers_gbps.unwrap_or(0.0) >= COLLAPSE * LINE_GBPS;
-    let last = results.iter().take_while(enough).last()?;
-    Some((open(last), results.iter().map(|r| r.work).sum()))
+/// The last number of questions of the grid, from `least` on, up to which something `holds` without
+/// control, with the first where it does not.
+fn last(
+    e: &NetExperiment,
+    name: String,
+    least: f64,
+    holds: fn(&NetResult) -> bool,
+    note: &str,
+) -> Measured {
+    let results: Vec<&NetResult> = e.of(BASE, "no control").filter(|r| open(r) >= least).collect();
+    if results.is_empty() {
+        return not_run(name);
+    }
+    let good = results.iter().take_while(|result| holds(result)).count();
+    let Some(last) = good.checked_sub(1).map(|index| results[index]) else {
+        return missing(name, "It holds at no place of the grid.");
+    };
+    Measured {
+        low: Some(open(last)),
+        high: Some(results.get(good).map_or(f64::INFINITY, |missed| open(missed))),
+        basis: Basis::Grid,
+        ..value(name, open(last), results.iter().map(|r| r.work).sum(), note.to_string())
+    }
+}
+
+/// Goodput near the line rate.
+fn is_full(result: &NetResult) -> bool {
+    result.answers_gbps.unwrap_or(0.0) >= COLLAPSE * LINE_GBPS
 }
 
 /// The smallest share of the line rate from 16 open questions on, and at how many that was.
@@ -61,22 +83,20 @@ fn least(e: &NetExperiment, label: &str) -> Option<(f64, f64, u64)> {
 
 fn measure(e: &NetExperiment) -> Vec<Measured> {
     let name = |name: &str| id("incast", name);
-    let lossless = e.of(BASE, "no control").take_while(|result| result.packets.dropped == 0).last();
-    let overflow = match lossless {
-        Some(result) => {
-            let note = "The most open questions on this grid without a lost packet.".to_string();
-            value(name("overflow"), open(result), result.work, note)
-        }
-        None => missing(name("overflow"), NOT_RUN),
-    };
-    let knee = match knee(e, "no control") {
-        Some((most, messages)) => {
-            let note =
-                "The most open questions on this grid with 90 % of the line rate.".to_string();
-            value(name("knee"), most, messages, note)
-        }
-        None => missing(name("knee"), NOT_RUN),
-    };
+    let overflow = last(
+        e,
+        name("overflow"),
+        1.0,
+        |result| result.packets.dropped == 0,
+        "The most open questions on this grid without a lost packet.",
+    );
+    let knee = last(
+        e,
+        name("knee"),
+        16.0,
+        is_full,
+        "The most open questions on this grid with 90 % of the line rate.",
+    );
     let at = |label| with(e, BASE, label, KEY, "4096");
     let share = |claim: &str, label| match at(label) {
         Some(result) => {
@@ -84,7 +104,7 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
             let note = format!("{gbps:.2} of {LINE_GBPS:.2} Gb/s.");
             value(name(claim), gbps / LINE_GBPS, result.work, note)
         }
-        None => missing(name(claim), NOT_RUN),
+        None => not_run(name(claim)),
     };
     let least = least(e, "control");
     let queue = match at("control") {
@@ -94,7 +114,7 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
             let note = format!("{:.0} kB against {:.0} kB.", most / 1e3, bound / 1e3);
             value(name("queue"), most / bound, result.work, note)
         }
-        None => missing(name("queue"), NOT_RUN),
+        None => not_run(name("queue")),
     };
     vec![
         overflow,
@@ -108,7 +128,7 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
                 let note = format!("At {at:.0} open questions.");
                 value(name("control_least"), share, messages, note)
             }
-            None => missing(name("control_least"), NOT_RUN),
+            None => not_run(name("control_least")),
         },
         queue,
     ]
@@ -124,7 +144,9 @@ fn found(e: &NetExperiment) -> String {
         ))
     };
     let all: Vec<String> = e.labels(BASE).into_iter().filter_map(one).collect();
-    let knee = knee(e, "no control").map_or("none".to_string(), |(most, _)| format!("{most:.0}"));
+    let grid = e.of(BASE, "no control").filter(|result| open(result) >= 16.0);
+    let knee = grid.take_while(|result| is_full(result)).last();
+    let knee = knee.map_or("none".to_string(), |result| format!("{:.0}", open(result)));
     format!(
         "Without control the last grid point near the line rate is {knee} open questions. At the \
          most questions tried: {}.",

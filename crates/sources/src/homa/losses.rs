@@ -1,6 +1,6 @@
 //! Losses and finite buffers: experiments E9 and E10 of [homa 5.12].
 
-use super::measure::{NOT_RUN, id, known, missing, p99, ratio, value, with, words};
+use super::measure::{id, known, not_run, p99, ratio, value, with, words};
 use super::show::{self, Curve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Scale, Table};
@@ -56,7 +56,7 @@ fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
             let share = result.retransmitted_ratio();
             value(id("loss", "sent_again"), share, result.work, String::new())
         }
-        None => missing(id("loss", "sent_again"), NOT_RUN),
+        None => not_run(id("loss", "sent_again")),
     };
     let of_w4 = |label, ratio: &str| with(e, "w4", label, LOSS_KEY, ratio);
     let short_w4 = |label, ratio| of_w4(label, ratio).map(|result: &NetResult| &result.short);
@@ -66,7 +66,7 @@ fn measure_loss(e: &NetExperiment) -> Vec<Measured> {
         Some(result) => {
             value(id("loss", "needless"), result.retransmitted_ratio(), result.work, String::new())
         }
-        None => missing(id("loss", "needless"), NOT_RUN),
+        None => not_run(id("loss", "needless")),
     };
     vec![
         ratio(id("loss", "idle"), short_w4("round trips", "0.0"), short_w4("ticks", "0.0"), p99),

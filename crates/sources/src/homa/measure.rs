@@ -31,26 +31,25 @@ pub fn id(figure: &str, name: &str) -> String {
 
 /// A claim that cannot be judged, and why.
 pub fn missing(id: String, why: &str) -> Measured {
-    Measured { id, value: None, low: None, high: None, samples: 0, note: why.to_string() }
+    Measured::missing(id, why)
 }
 
-/// What is said of points that a short run leaves out.
-pub const NOT_RUN: &str = "Not run at this scale; `--full` does.";
-
-/// Without claims whose points were not run: a short run is silent about them.
-pub fn ran(mut all: Vec<Measured>) -> Vec<Measured> {
-    all.retain(|measured| measured.note != NOT_RUN);
-    all
+/// A claim about points that plans of this scale leave out.
+pub fn not_run(id: String) -> Measured {
+    Measured::not_run(id)
 }
+
+/// Why there is no percentile.
+pub const TOO_FEW: &str = "Fewer than 100 messages beyond the percentile.";
 
 /// A plain value.
 pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
-    Measured { id, value: Some(value), low: None, high: None, samples, note }
+    Measured { id, value: Some(value), samples, note, ..Measured::default() }
 }
 
 /// A percentile, if enough messages lie beyond it.
 pub fn percentile(id: String, summary: Option<&NetSummary>, of: Percentile) -> Measured {
-    let Some(summary) = summary else { return missing(id, NOT_RUN) };
+    let Some(summary) = summary else { return not_run(id) };
     let Some(quantile) = of(summary) else {
         return missing(id, "No such message arrived, or this denominator was not measured.");
     };
@@ -65,7 +64,7 @@ pub fn percentile(id: String, summary: Option<&NetSummary>, of: Percentile) -> M
         low: Some(estimate.min()),
         high: Some(estimate.max()),
         samples: summary.samples,
-        note: String::new(),
+        ..Measured::default()
     }
 }
 
@@ -105,9 +104,9 @@ pub fn ratio(
         let summary = summary?;
         Some((of(summary)?.supported()?.value, summary.samples))
     };
-    let (Some(_), Some(_)) = (above, below) else { return missing(id, NOT_RUN) };
+    let (Some(_), Some(_)) = (above, below) else { return not_run(id) };
     let (Some((a, n)), Some((b, m))) = (known(above), known(below)) else {
-        return missing(id, "Fewer than 100 messages beyond the percentile.");
+        return missing(id, TOO_FEW);
     };
     value(id, a / b, n.min(m), format!("{a:.2} against {b:.2}."))
 }

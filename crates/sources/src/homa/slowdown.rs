@@ -2,8 +2,8 @@
 //! the tail ([homa 5.1], [homa 5.7] to [homa 5.9]).
 
 use super::measure::{
-    COLUMNS, NOT_RUN, at_column, column, id, known, missing, p50, p99, percentile, ran, ratio,
-    settled, value, words,
+    COLUMNS, at_column, column, id, known, missing, not_run, p50, p99, percentile, ratio, settled,
+    value, words,
 };
 use super::show::{self, Group};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
@@ -121,7 +121,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     all.extend(queues(&figure, homa).map(|measured| settled(measured, e, homa)));
     all.push(lag(name("lag_share"), homa));
     all.extend(levels(&figure, e));
-    ran(all)
+    all
 }
 
 /// Queues at the ports to hosts ([homa 5.7]). The source's simulator records at each packet what it
@@ -129,7 +129,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
 fn queues(figure: &str, homa: Option<&NetResult>) -> [Measured; 2] {
     let (mean, max) = (id(figure, "queue_mean_kb"), id(figure, "queue_max_kb"));
     let Some((homa, port)) = homa.and_then(|homa| Some((homa, homa.port("downlink")?))) else {
-        return [missing(mean, NOT_RUN), missing(max, NOT_RUN)];
+        return [not_run(mean), not_run(max)];
     };
     let note = format!("Ports to hosts, {:.0} % utilized.", port.utilization * 100.0);
     let found = format!("{note} {:.2} kB as a mean over time.", port.mean_bytes / 1e3);
@@ -149,7 +149,7 @@ fn lag(id: String, homa: Option<&NetResult>) -> Measured {
             value(id, share, sources.messages, note)
         }
         Some(sources) => missing(id, &format!("Only {} messages near it.", sources.messages)),
-        None => missing(id, NOT_RUN),
+        None => not_run(id),
     }
 }
 
@@ -166,7 +166,7 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
             let least = top.iter().min().copied().unwrap_or(0).max(1) as f64;
             value(name, most / least, result.work, "The fullest over the emptiest.".to_string())
         }
-        None => missing(name, NOT_RUN),
+        None => not_run(name),
     });
     let low = |load| {
         at(load).map(|result: &NetResult| {
@@ -177,7 +177,7 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
     let name = id(figure, "levels_low_50");
     all.push(match low(0.5) {
         Some((share, messages)) => value(name, share, messages, String::new()),
-        None => missing(name, NOT_RUN),
+        None => not_run(name),
     });
     let name = id(figure, "levels_low_50_alone");
     all.push(match (low(0.5), at(0.5).and_then(alone)) {
@@ -185,7 +185,7 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
             let note = format!("{:.0} % of it, {:.0} % by theory.", share * 100.0, alone * 100.0);
             value(name, share / alone, messages, note)
         }
-        _ => missing(name, NOT_RUN),
+        _ => not_run(name),
     });
     let name = id(figure, "levels_spread");
     all.push(match (low(0.5), low(0.9)) {
@@ -197,7 +197,7 @@ fn levels(figure: &str, e: &NetExperiment) -> Vec<Measured> {
             );
             value(name, full / half, n.min(m), note)
         }
-        _ => missing(name, NOT_RUN),
+        _ => not_run(name),
     });
     all
 }

@@ -1,6 +1,6 @@
 //! Sensitivity to Homa's parameters ([homa 5.6]).
 
-use super::measure::{NOT_RUN, id, known, missing, p99, ratio, with, words};
+use super::measure::{TOO_FEW, id, known, missing, not_run, p99, ratio, with, words};
 use super::show::{self, Curve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Scale, Table};
@@ -167,7 +167,8 @@ fn measure_weights(e: &NetExperiment) -> Vec<Measured> {
                 let note = format!("{:.2} against {:.2} at {}.", even.1, best.1, best.0);
                 super::measure::value(id("weights", name), even.1 / best.1, even.2, note)
             }
-            _ => missing(id("weights", name), NOT_RUN),
+            _ if e.of(variant, "Homa").next().is_none() => not_run(id("weights", name)),
+            _ => missing(id("weights", name), TOO_FEW),
         }
     };
     let packets = match (even("packets"), even(BASE)) {
@@ -175,7 +176,10 @@ fn measure_weights(e: &NetExperiment) -> Vec<Measured> {
             let note = format!("{:.2} against {:.2}.", packets.1, bytes.1);
             super::measure::value(id("weights", "packets"), packets.1 / bytes.1, bytes.2, note)
         }
-        _ => missing(id("weights", "packets"), NOT_RUN),
+        _ if ["packets", BASE].iter().any(|variant| e.of(variant, "Homa").next().is_none()) => {
+            not_run(id("weights", "packets"))
+        }
+        _ => missing(id("weights", "packets"), TOO_FEW),
     };
     vec![over_best("even", BASE), over_best("even_uniform", "uniform"), packets]
 }
@@ -236,7 +240,8 @@ fn measure_split(e: &NetExperiment) -> Vec<Measured> {
                 let note = format!("{:.2} against {:.2} with {}.", own.0, best.0, best.1);
                 super::measure::value(id("split", claim), own.0 / best.0, own.2.min(best.2), note)
             }
-            _ => missing(id("split", claim), NOT_RUN),
+            _ if e.of_variant(variant).next().is_none() => not_run(id("split", claim)),
+            _ => missing(id("split", claim), TOO_FEW),
         }
     };
     vec![one(BASE, "K=4", "w3"), one("w2", "K=3", "w2")]
@@ -279,7 +284,8 @@ fn measure_cutoff(e: &NetExperiment) -> Vec<Measured> {
     let (Some(low), Some(high)) =
         (near.iter().copied().reduce(f64::min), near.iter().copied().reduce(f64::max))
     else {
-        return vec![missing(name, NOT_RUN)];
+        let any = e.of(BASE, "Homa").next().is_some();
+        return vec![if any { missing(name, TOO_FEW) } else { not_run(name) }];
     };
     let samples = tails.iter().map(|tail| tail.2).min().unwrap_or(0);
     let note =

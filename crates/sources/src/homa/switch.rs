@@ -1,6 +1,6 @@
 //! Cut-offs that are learned while the workload changes ([homa 8.2] point 6).
 
-use super::measure::{NOT_RUN, id, missing, value};
+use super::measure::{id, missing, not_run, value};
 use super::show;
 use cavy_kinds::network::timeline::{self, TimeBin};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
@@ -28,6 +28,9 @@ pub static SWITCH: Study<NetworkPlan> = Study {
     panels: |e| timeline::panels(e, BASE),
     tables,
 };
+
+/// Why there is no value.
+const NO_STEPS: &str = "Too few messages in each step of time.";
 
 /// Mean levels of hosts are there when they stay this near to where they end.
 const NEAR_LEVELS: f64 = 0.5;
@@ -79,7 +82,8 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
         });
         match found {
             Some((ms, learned)) => value(name(claim), ms, learned.work, String::new()),
-            None => missing(name(claim), NOT_RUN),
+            None if of(e, "learned").is_none() => not_run(name(claim)),
+            None => missing(name(claim), NO_STEPS),
         }
     };
     let tails = |claim: &str, label: &str, phase: usize| {
@@ -91,7 +95,8 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
             Some((a, b, messages)) => {
                 value(name(claim), a / b, messages, format!("{a:.2} against {b:.2}."))
             }
-            None => missing(name(claim), NOT_RUN),
+            None if of(e, label).and(of(e, "W3's")).is_none() => not_run(name(claim)),
+            None => missing(name(claim), NO_STEPS),
         }
     };
     vec![

@@ -54,7 +54,15 @@ fn sizes(e: &NetExperiment) -> Vec<u64> {
 
 fn measured(name: &str, value: Option<f64>, samples: u64, note: String) -> Measured {
     let (low, high) = (None, None);
-    Measured { id: format!("incast.rtomin.{name}"), value, low, high, samples, note }
+    Measured {
+        id: format!("incast.rtomin.{name}"),
+        value,
+        low,
+        high,
+        samples,
+        note,
+        ..Measured::default()
+    }
 }
 
 /// Goodput of one point, with the range of its replications.

@@ -157,7 +157,8 @@ fn measure_fig8(experiment: &ServerExperiment) -> Vec<Measured> {
     let (Some((result, darc)), Some((_, central))) =
         (timeline(experiment, "DARC"), timeline(experiment, "c-FCFS"))
     else {
-        return vec![missing(id("fig8", "phase1"), "no timeline")];
+        let names = ["phase1", "phase2", "phase3", "phase4", "settling", "steady"];
+        return names.map(|name| missing(id("fig8", name), "no timeline")).into();
     };
     let n = result.overall.samples;
     let workers = |name: &str, phase: usize, of: fn(&Change) -> Option<&u32>, note: &str| {

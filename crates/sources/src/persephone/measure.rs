@@ -12,7 +12,7 @@ pub fn id(figure: &str, name: &str) -> String {
 
 /// A claim that cannot be judged, and why.
 pub fn missing(id: String, why: &str) -> Measured {
-    Measured { id, value: None, low: None, high: None, samples: 0, note: why.to_string() }
+    Measured::missing(id, why)
 }
 
 /// The ratio of two estimates over the same replications: of the medians, with the smallest and
@@ -33,6 +33,7 @@ pub fn ratio(
         high: each.iter().copied().reduce(f64::max),
         samples: a_result.overall.samples.min(b_result.overall.samples),
         note: format!("{:.3} against {:.3}.", a.median, b.median),
+        ..Measured::default()
     }
 }
 
@@ -82,6 +83,7 @@ pub fn capacity_ratio(
             rate(a.rate_per_s),
             rate(b.rate_per_s)
         ),
+        ..Measured::default()
     }
 }
 
@@ -92,5 +94,5 @@ pub fn samples<'a>(results: impl Iterator<Item = &'a ServerResult>) -> u64 {
 
 /// A plain value.
 pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
-    Measured { id, value: Some(value), low: None, high: None, samples, note }
+    Measured { id, value: Some(value), samples, note, ..Measured::default() }
 }

@@ -2,9 +2,9 @@
 
 use super::measure::{id, missing, samples, slowdown, value};
 use cavy_kinds::server::draw;
-use cavy_kinds::server::{ServerExperiment, ServerPlan};
+use cavy_kinds::server::{ServerExperiment, ServerPlan, ServerResult};
 use cavy_report::model::{Panel, Table};
-use cavy_study::claim::Measured;
+use cavy_study::claim::{Basis, Measured};
 use cavy_study::draw::Spread;
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
@@ -31,26 +31,31 @@ pub static FIG1: Study<ServerPlan> = Study {
 /// The objective of the source.
 const OBJECTIVE: f64 = 10.0;
 
-/// The largest load of the grid below which every load meets the objective, in million requests/s.
-fn grid_capacity(experiment: &ServerExperiment, policy: &str) -> Option<f64> {
-    experiment
-        .of(BASE, policy)
-        .take_while(|result| {
-            // Where the knee was run at length, that run decides.
-            let result = experiment.at("knee", policy, result.load()).unwrap_or(result);
-            result.stable() && result.slowdown().is_some_and(|s| s.value <= OBJECTIVE)
-        })
-        .last()
-        .map(|result| result.rate_per_s.unwrap_or(0.0) / 1e6)
+/// The result at the largest load of the grid below which every load meets the objective, and the
+/// rate at the next load of the grid, in million requests/s.
+fn grid_capacity(experiment: &ServerExperiment, policy: &str) -> Option<(f64, Option<f64>)> {
+    let results: Vec<&ServerResult> = experiment.of(BASE, policy).collect();
+    let good = results.iter().take_while(|result| {
+        // Where the knee was run at length, that run decides.
+        let result = experiment.at("knee", policy, result.load()).unwrap_or(result);
+        result.stable() && result.slowdown().is_some_and(|s| s.value <= OBJECTIVE)
+    });
+    let good = good.count();
+    let rate = |index: usize| Some(results.get(index)?.rate_per_s.unwrap_or(0.0) / 1e6);
+    Some((rate(good.checked_sub(1)?)?, rate(good)))
 }
 
 fn measure(experiment: &ServerExperiment) -> Vec<Measured> {
     let of = |name: &str, policy: &str| {
         let name = id("fig1", name);
         match grid_capacity(experiment, policy) {
-            Some(rate) => {
+            Some((rate, missed)) => {
                 let n = samples(experiment.of(BASE, policy));
-                value(name, rate, n, "Largest load of the grid that meets 10x.".to_string())
+                let note = "Largest load of the grid that meets 10x.".to_string();
+                // The grid ends where it does in the source.
+                let high = Some(missed.unwrap_or(rate));
+                let basis = Basis::Grid;
+                Measured { low: Some(rate), high, basis, ..value(name, rate, n, note) }
             }
             None => missing(name, "the objective is met at no load of the grid"),
         }
@@ -77,7 +82,8 @@ fn measure(experiment: &ServerExperiment) -> Vec<Measured> {
 
 fn found(experiment: &ServerExperiment) -> String {
     let rate = |policy| {
-        grid_capacity(experiment, policy).map_or("none".to_string(), |rate| format!("{rate:.2}"))
+        let found = grid_capacity(experiment, policy);
+        found.map_or("none".to_string(), |(rate, _)| format!("{rate:.2}"))
     };
     format!(
         "On this grid c-FCFS meets it up to {} million requests per second, fixed priority {}, \

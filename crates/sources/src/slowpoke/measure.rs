@@ -14,7 +14,7 @@ pub fn id(figure: &str, name: &str) -> String {
 /// A plain value.
 pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
     let value = Some(value).filter(|value| value.is_finite());
-    Measured { id, value, low: None, high: None, samples, note }
+    Measured { id, value, samples, note, ..Measured::default() }
 }
 
 /// Points of a variant with the share that they save, in percent.

@@ -5,6 +5,7 @@
 //! [`judge`].
 
 use cavy_report::model::{Claim, Verdict};
+use cavy_report::number::significant;
 use serde::Deserialize;
 
 mod table;
@@ -49,53 +50,99 @@ impl Statement {
     }
 }
 
+/// How a value was come by, which decides how it is judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// Nothing that the claim is about was run: plans of this scale leave it out.
+    NotRun,
+    /// Something whose spread is not known, or that has none, such as a count. The value is judged.
+    #[default]
+    Value,
+    /// A random quantity, which lies between `low` and `high` with [`CONFIDENCE`]. The interval is
+    /// judged.
+    Interval,
+    /// The last place of a grid that will do, `low`, before the first that will not, `high`; the
+    /// source has its value from a grid as well. The value is judged where the grid is as fine as
+    /// the tolerance.
+    Grid,
+    /// A place between `low`, where something was found to hold, and `high`, where it was found not
+    /// to. The whole of that is judged.
+    Bracket,
+}
+
+/// Confidence of the intervals that claims are judged by. At 99 %, one value in two hundred that
+/// lies right at an edge of its tolerance is called reproduced when it is not, or the other way
+/// round; one well inside or outside never is.
+pub const CONFIDENCE: f64 = 0.99;
+
 /// A measured value, by the name of the claim it answers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// The claim's name.
     pub id: String,
-    /// The value; `None` when there are too few samples to give one.
+    /// The value; `None` when there are too few samples to give one, or nothing was run.
     pub value: Option<f64>,
-    /// Smallest over seeds, or lower end of the bracket.
+    /// Lower end of what `basis` says.
     pub low: Option<f64>,
-    /// Largest over seeds, or upper end of the bracket.
+    /// Upper end of it.
     pub high: Option<f64>,
+    /// How the value was come by.
+    pub basis: Basis,
     /// Samples behind it.
     pub samples: u64,
     /// What else there is to know.
     pub note: String,
 }
 
-/// Judges each claim by the value measured for it.
+impl Measured {
+    /// Nothing that the claim is about was run.
+    pub fn not_run(id: impl Into<String>) -> Measured {
+        Measured { id: id.into(), basis: Basis::NotRun, ..Measured::default() }
+    }
+
+    /// It was run, and there is no value all the same; why.
+    pub fn missing(id: impl Into<String>, why: impl Into<String>) -> Measured {
+        Measured { id: id.into(), note: why.into(), ..Measured::default() }
+    }
+}
+
+/// Adds claims among `statements` that nothing was measured for, so that none vanishes.
+pub fn complete(statements: &[Statement], measured: &mut Vec<Measured>) {
+    for statement in statements {
+        if !measured.iter().any(|one| one.id == statement.id) {
+            measured.push(Measured::not_run(&statement.id));
+        }
+    }
+}
+
+/// Judges each claim by the value measured for it. `repeat` is the command that measures a claim
+/// again, given whether this scale does.
 pub fn judge(
     statements: &[Statement],
     measured: &[Measured],
-    repeat: &dyn Fn(&Statement) -> String,
+    repeat: &dyn Fn(&Statement, bool) -> String,
 ) -> Vec<Claim> {
-    let value_of = |id: &str| measured.iter().find(|m| m.id == id);
+    let measured_for = |id: &str| measured.iter().find(|m| m.id == id);
     let holds = |id: &str| {
         let statement = statements.iter().find(|s| s.id == id)?;
-        let value = value_of(id)?.value?;
-        Some(within(value, statement.tolerance))
+        Some(place(measured_for(id)?, statement.tolerance).0 == Place::Inside)
     };
     statements
         .iter()
         .filter_map(|statement| {
-            let found = value_of(&statement.id)?;
-            let explained = || match &statement.explained_by {
-                Some(id) => holds(id) == Some(true),
-                // A doubt alone is an opinion: without evidence a miss stays a miss.
-                None => false,
-            };
-            let (verdict, evidence) = match (found.value, &statement.doubt) {
-                (None, _) => (Verdict::TooShort, found.note.clone()),
-                (Some(value), _) if within(value, statement.tolerance) => {
-                    (Verdict::Reproduced, found.note.clone())
-                }
-                (Some(_), Some(doubt)) if explained() => {
+            let found = measured_for(&statement.id)?;
+            let (place, why) = place(found, statement.tolerance);
+            let evidence = join(&why, &found.note);
+            // A doubt alone is an opinion: without evidence a miss stays a miss.
+            let explained = statement.explained_by.as_deref().and_then(holds) == Some(true);
+            let (verdict, evidence) = match (place, &statement.doubt) {
+                (Place::NotRun | Place::Unresolved, _) => (Verdict::NotAtThisScale, evidence),
+                (Place::Open, _) => (Verdict::TooShort, evidence),
+                (Place::Inside, _) => (Verdict::Reproduced, evidence),
+                (Place::Outside, Some(doubt)) if explained => {
                     (Verdict::Explained, join(doubt, &found.note))
                 }
-                (Some(_), _) => (Verdict::NotReproduced, found.note.clone()),
+                (Place::Outside, _) => (Verdict::NotReproduced, evidence),
             };
             Some(Claim {
                 id: statement.id.clone(),
@@ -114,10 +161,92 @@ pub fn judge(
                 samples: found.samples,
                 verdict,
                 evidence,
-                repeat: repeat(statement),
+                repeat: repeat(statement, verdict != Verdict::NotAtThisScale),
             })
         })
         .collect()
+}
+
+/// Where a measured value lies by its tolerance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    NotRun,
+    /// On a grid that is coarser than the tolerance.
+    Unresolved,
+    /// There is no value, or its interval holds an edge.
+    Open,
+    Inside,
+    Outside,
+}
+
+/// Where `found` lies, and why that cannot be told.
+fn place(found: &Measured, tolerance: (f64, f64)) -> (Place, String) {
+    let Some(value) = found.value else {
+        return match found.basis {
+            Basis::NotRun => (Place::NotRun, "Nothing that it is about is run here.".to_string()),
+            _ => (Place::Open, String::new()),
+        };
+    };
+    let of_value = match within(value, tolerance) {
+        true => (Place::Inside, String::new()),
+        false => (Place::Outside, String::new()),
+    };
+    let (low, high) = (found.low.unwrap_or(value), found.high.unwrap_or(value));
+    let whole = match (within(low, tolerance), within(high, tolerance)) {
+        (true, true) => Some(Place::Inside),
+        (false, false) if high < tolerance.0 || low > tolerance.1 => Some(Place::Outside),
+        _ => None,
+    };
+    match found.basis {
+        Basis::NotRun | Basis::Value => of_value,
+        Basis::Interval => match whole {
+            Some(place) => (place, String::new()),
+            None => (Place::Open, undecided(value, (low, high), tolerance)),
+        },
+        Basis::Grid | Basis::Bracket => match whole {
+            Some(place) => (place, String::new()),
+            None if found.basis == Basis::Grid && high - low <= tolerance.1 - tolerance.0 => {
+                of_value
+            }
+            None => {
+                let (low, high) = (significant(low), significant(high));
+                let why = format!(
+                    "Between {low}, which holds, and {high}, which does not, nothing was tried: \
+                     the grid is coarser than what is accepted."
+                );
+                (Place::Unresolved, why)
+            }
+        },
+    }
+}
+
+/// What an interval that holds an edge of the tolerance lacks: widths shrink with the root of the
+/// length.
+fn undecided(value: f64, (low, high): (f64, f64), tolerance: (f64, f64)) -> String {
+    /// Beyond so many times the length the value may as well lie on the edge.
+    const TIMES_MAX: f64 = 400.0;
+    let reach = |edge: f64| {
+        let (end, inside) = if edge < value { (low, edge > low) } else { (high, edge < high) };
+        if !edge.is_finite() || !inside {
+            return 1.0;
+        }
+        let ratio = (end - value) / (edge - value);
+        ratio * ratio
+    };
+    let times = reach(tolerance.0).max(reach(tolerance.1));
+    let held = format!("Its 99 % interval, {} to {}", significant(low), significant(high));
+    match times {
+        times if times <= TIMES_MAX => {
+            let times = significant((times * 1.2).max(1.5).ceil());
+            format!(
+                "{held}, holds an edge of what is accepted; about {times} times the length would \
+                 decide."
+            )
+        }
+        _ => format!(
+            "{held}, holds an edge of what is accepted, and so near that no length would decide."
+        ),
+    }
 }
 
 fn within(value: f64, (low, high): (f64, f64)) -> bool {
@@ -128,7 +257,7 @@ fn within(value: f64, (low, high): (f64, f64)) -> bool {
 }
 
 fn join(a: &str, b: &str) -> String {
-    if b.is_empty() { a.to_string() } else { format!("{a} {b}") }
+    if a.is_empty() || b.is_empty() { format!("{a}{b}") } else { format!("{a} {b}") }
 }
 
 #[cfg(test)]
@@ -164,16 +293,9 @@ mod tests {
     }
 
     fn verdicts(a: Option<f64>, b: Option<f64>) -> Vec<Verdict> {
-        let measured = |id: &str, value| Measured {
-            id: id.into(),
-            value,
-            low: None,
-            high: None,
-            samples: 0,
-            note: String::new(),
-        };
-        let claims =
-            judge(&read(CLAIMS), &[measured("s.f.a", a), measured("s.f.b", b)], &|_| String::new());
+        let measured = |id: &str, value| Measured { id: id.into(), value, ..Measured::default() };
+        let repeat = |_: &Statement, _| String::new();
+        let claims = judge(&read(CLAIMS), &[measured("s.f.a", a), measured("s.f.b", b)], &repeat);
         claims.iter().map(|claim| claim.verdict).collect()
     }
 
@@ -184,5 +306,64 @@ mod tests {
         assert_eq!(verdicts(Some(1.5), Some(2.0)), [Explained, Reproduced]);
         assert_eq!(verdicts(Some(1.5), Some(3.0)), [NotReproduced, NotReproduced]);
         assert_eq!(verdicts(None, None), [TooShort, TooShort]);
+    }
+    /// The verdict on a value of `s.f.b`, which is accepted from 1.9 to 2.1, and why.
+    fn of(basis: Basis, value: f64, low: f64, high: f64) -> (Verdict, String) {
+        let found = Measured {
+            id: "s.f.b".into(),
+            value: Some(value),
+            low: Some(low),
+            high: Some(high),
+            basis,
+            ..Measured::default()
+        };
+        let claims = judge(&read(CLAIMS), &[found], &|_, _| String::new());
+        (claims[0].verdict, claims[0].evidence.clone())
+    }
+
+    #[test]
+    fn an_interval_is_judged_and_not_the_value_in_it() {
+        let verdict = |value, low, high| of(Basis::Interval, value, low, high).0;
+        assert_eq!(verdict(2.0, 1.91, 2.09), Verdict::Reproduced);
+        assert_eq!(verdict(2.0, 1.89, 2.09), Verdict::TooShort);
+        assert_eq!(verdict(2.2, 2.05, 2.35), Verdict::TooShort);
+        assert_eq!(verdict(2.3, 2.11, 2.5), Verdict::NotReproduced);
+        assert_eq!(verdict(1.0, 0.5, 3.0), Verdict::TooShort);
+        // Half the width must become a twelfth of what it is: 144 times the length, and a fifth
+        // more.
+        let (_, why) = of(Basis::Interval, 2.05, 1.45, 2.65);
+        assert!(why.contains("about 173 times the length"), "{why}");
+        let (_, why) = of(Basis::Interval, 2.1, 1.45, 2.65);
+        assert!(why.contains("no length would decide"), "{why}");
+    }
+
+    #[test]
+    fn a_place_on_a_grid_is_judged_where_the_grid_is_fine_enough() {
+        let grid = |low, high| of(Basis::Grid, low, low, high).0;
+        assert_eq!(grid(2.0, 2.15), Verdict::Reproduced);
+        assert_eq!(grid(2.0, 2.5), Verdict::NotAtThisScale);
+        assert_eq!(grid(2.5, 5.0), Verdict::NotReproduced, "all of it is outside");
+        assert_eq!(grid(1.0, 1.8), Verdict::NotReproduced);
+        let bracket = |low, high| of(Basis::Bracket, low, low, high).0;
+        assert_eq!(bracket(2.0, 2.05), Verdict::Reproduced);
+        assert_eq!(bracket(2.0, 2.15), Verdict::NotAtThisScale);
+        assert_eq!(bracket(2.2, 2.5), Verdict::NotReproduced);
+    }
+
+    #[test]
+    fn no_claim_vanishes() {
+        let statements = read(CLAIMS);
+        let value = Some(2.0);
+        let mut all = vec![Measured { id: "s.f.b".into(), value, ..Measured::default() }];
+        complete(&statements, &mut all);
+        let scales = std::cell::RefCell::new(Vec::new());
+        let repeat = |_: &Statement, at_this_scale| {
+            scales.borrow_mut().push(at_this_scale);
+            String::new()
+        };
+        let claims = judge(&statements, &all, &repeat);
+        let verdicts: Vec<Verdict> = claims.iter().map(|claim| claim.verdict).collect();
+        assert_eq!(verdicts, [Verdict::NotAtThisScale, Verdict::Reproduced]);
+        assert_eq!(scales.into_inner(), [false, true]);
     }
 }

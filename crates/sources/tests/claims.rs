@@ -1,0 +1,57 @@
+//! What figures measure, and what their claims are about. Nothing is run.
+
+use cavy_study::claim::Statement;
+use cavy_study::source::{Figure, Scale, Source};
+use std::collections::BTreeSet;
+
+/// Names of the claims of a figure.
+fn claimed(statements: &[Statement], figure: &dyn Figure) -> BTreeSet<String> {
+    let own = statements.iter().filter(|s| s.figure() == figure.about().id);
+    own.map(|statement| statement.id.clone()).collect()
+}
+
+/// Names of the claims that it measures; `None` for kinds of which that cannot be told.
+fn measured(figure: &dyn Figure, scale: Scale) -> Option<BTreeSet<String>> {
+    let all = figure.measures(scale)?;
+    let names: BTreeSet<String> = all.iter().cloned().collect();
+    assert_eq!(names.len(), all.len(), "{}: a claim is measured twice", figure.about().id);
+    Some(names)
+}
+
+fn each(mut check: impl FnMut(&Source, &[Statement], &dyn Figure)) {
+    // The two sources of which blank outcomes are known to have every part.
+    let known = |source: &Source| ["persephone", "homa"].contains(&source.id);
+    for source in cavy_sources::all().into_iter().filter(known) {
+        let statements = source.statements();
+        source.figures.iter().for_each(|figure| check(&source, &statements, *figure));
+    }
+}
+
+/// What the command says measures a claim does: in full every claim has points that are run.
+#[test]
+fn full_plans_measure_every_claim() {
+    each(|source, statements, figure| {
+        let Some(full) = measured(figure, Scale::Full) else { return };
+        let left: Vec<String> = claimed(statements, figure).difference(&full).cloned().collect();
+        assert!(left.is_empty(), "{} {}: {left:?}", source.id, figure.about().id);
+    });
+}
+
+/// A quick plan measures less than a full one, never something else.
+#[test]
+fn quick_plans_measure_a_part() {
+    let mut quick = 0;
+    each(|_, statements, figure| {
+        let scales = measured(figure, Scale::Quick).zip(measured(figure, Scale::Full));
+        let Some((quick_names, full)) = scales else { return };
+        let claimed = claimed(statements, figure);
+        let here: BTreeSet<String> = quick_names.intersection(&claimed).cloned().collect();
+        let more: Vec<&String> = here.difference(&full).collect();
+        assert!(more.is_empty(), "{}: {more:?}", figure.about().id);
+        if here.is_empty() && !claimed.is_empty() {
+            panic!("{}: the quick plan measures nothing", figure.about().id);
+        }
+        quick += here.len();
+    });
+    assert!(quick > 400, "{quick}");
+}
