@@ -22,6 +22,7 @@ pub mod layout;
 pub mod procedure;
 pub mod registers;
 pub mod store;
+pub mod tpcc;
 pub mod txn;
 
 pub use client::{Note, Op, Outcome, PieceResult, Request, Response};
