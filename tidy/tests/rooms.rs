@@ -19,7 +19,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("live", &["core", "homa", "lab", "sched", "workload"]),
     ("study", &["core", "lab", "report"]),
-    ("kinds", &["core", "homa", "lab", "report", "sched", "study", "tcp", "whatif", "workload"]),
+    (
+        "kinds",
+        &["core", "homa", "lab", "report", "sched", "study", "tcp", "txn", "whatif", "workload"],
+    ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),
     ("cli", &["kinds", "report", "sources", "study"]),
     (

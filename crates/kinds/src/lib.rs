@@ -14,6 +14,7 @@
 
 pub mod csv;
 pub mod network;
+pub mod regions;
 
 pub mod server;
 pub mod services;
@@ -26,5 +27,6 @@ pub fn all() -> Vec<Box<dyn Kind>> {
         Box::new(Of::<server::ServerPlan>::new()),
         Box::new(Of::<network::NetworkPlan>::new()),
         Box::new(Of::<services::ServicesPlan>::new()),
+        Box::new(Of::<regions::RegionsPlan>::new()),
     ]
 }

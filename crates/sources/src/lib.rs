@@ -11,6 +11,7 @@
 //!
 //! **Reading order.** [`persephone`], then the others in any order.
 
+pub mod dast;
 pub mod homa;
 pub mod incast;
 pub mod persephone;
@@ -20,5 +21,5 @@ use cavy_study::source::Source;
 
 /// All sources, in the order in which they are listed.
 pub fn all() -> Vec<Source> {
-    vec![persephone::source(), homa::source(), slowpoke::source(), incast::source()]
+    vec![persephone::source(), homa::source(), slowpoke::source(), incast::source(), dast::source()]
 }

@@ -139,8 +139,7 @@ impl Generator {
         let lines = 6 + draws.below(10);
         let mut stocks: Vec<(Shard, u64, i64)> = Vec::new();
         for _ in 0..lines {
-            let supply =
-                if draws.below(100) == 0 { self.other(home, draws) } else { home };
+            let supply = if draws.below(100) == 0 { self.other(home, draws) } else { home };
             let item = draws.below(ITEMS);
             let quantity = draws.below(11) as i64;
             // The same item twice is one line of twice the quantity.

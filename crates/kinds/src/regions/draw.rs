@@ -1,0 +1,51 @@
+//! What is drawn and tabled of experiments on regions.
+
+use super::plan::RegionsPlan;
+use super::result::RegionsResult;
+use cavy_report::model::{Cell, Scale};
+use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
+
+/// Columns of the table of points.
+pub fn columns() -> Vec<Column<RegionsPlan>> {
+    vec![
+        Column::new("answers (per s)", |r: &RegionsResult| cell(r, Some(&r.throughput_per_s))),
+        Column::new("IRT p50 (ms)", |r: &RegionsResult| cell(r, r.irt.get(50))),
+        Column::new("IRT p95 (ms)", |r: &RegionsResult| cell(r, r.irt.get(95))),
+        Column::new("IRT p99 (ms)", |r: &RegionsResult| cell(r, r.irt.get(99))),
+        Column::new("CRT p50 (ms)", |r: &RegionsResult| cell(r, r.crt.get(50))),
+        Column::new("CRT p95 (ms)", |r: &RegionsResult| cell(r, r.crt.get(95))),
+        Column::new("CRT p99 (ms)", |r: &RegionsResult| cell(r, r.crt.get(99))),
+        Column::new("longest IRT (ms)", |r: &RegionsResult| {
+            r.irt.max_ms.map_or(Cell::Missing("none".to_string()), Cell::Number)
+        }),
+        Column::new("retries", |r: &RegionsResult| Cell::Number(r.retries as f64)),
+        Column::new("messages each", |r: &RegionsResult| Cell::Number(r.messages_each)),
+    ]
+}
+
+/// Tails, medians and throughput.
+pub fn curves() -> Vec<Curve<RegionsPlan>> {
+    let of = |id: &str, label: &str, crt: bool, percent: u32| Curve {
+        id: id.to_string(),
+        y: axis(label, "ms", Scale::Linear),
+        of: Box::new(move |r: &RegionsResult| {
+            let latency = if crt { &r.crt } else { &r.irt };
+            Drawn::of(latency.get(percent), Spread::Interval, latency.samples)
+        }),
+        rules: Vec::new(),
+    };
+    let throughput =
+        |r: &RegionsResult| Drawn::of(Some(&r.throughput_per_s), Spread::Interval, r.work);
+    vec![
+        of("irt_p99", "latency within a region, p99", false, 99),
+        of("irt_p50", "latency within a region, median", false, 50),
+        of("crt_p99", "latency across regions, p99", true, 99),
+        of("crt_p50", "latency across regions, median", true, 50),
+        Curve {
+            id: "throughput".to_string(),
+            y: axis("answers", "transactions/s", Scale::Linear),
+            of: Box::new(throughput),
+            rules: Vec::new(),
+        },
+    ]
+}

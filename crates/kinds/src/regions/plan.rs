@@ -1,0 +1,214 @@
+//! Plans for transactions across regions as they are written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Transactions in regions and across them, and the protocols that order them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegionsPlan {
+    /// Regions, 1 to 1024. All replicas of a shard are in its region.
+    pub regions: u16,
+    /// Shards of each region, at least 1.
+    pub shards_per_region: u32,
+    /// Time of a message within a region, clients included, one way.
+    #[serde(default = "within")]
+    pub within_ms: f64,
+    /// Time of a message from a region to another one, one way.
+    #[serde(default = "across")]
+    pub across_ms: f64,
+    /// One-way times from each region to each, in milliseconds, instead of `within_ms` and
+    /// `across_ms`: a row for each region.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way_ms: Option<Vec<Vec<f64>>>,
+    /// Each message between regions takes up to so much less or more, evenly, and never less than
+    /// nothing; order is kept.
+    #[serde(default)]
+    pub jitter_ms: f64,
+    /// What a node's processor spends on a message or a call.
+    #[serde(default)]
+    pub message_us: f64,
+    /// What clients ask.
+    pub workload: WorkloadPlan,
+    /// Closed clients of each shard.
+    pub clients_per_shard: u32,
+    /// What a client waits between an answer and its next transaction, on average; evenly
+    /// distributed.
+    #[serde(default)]
+    pub think_ms: f64,
+    /// A client that has waited so long asks another replica, under the same name.
+    #[serde(default = "patience")]
+    pub patience_ms: f64,
+    /// What goes wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<FaultPlan>,
+    /// The protocols to compare.
+    pub protocols: Vec<ProtocolPlan>,
+    /// How long a replication is.
+    #[serde(default)]
+    pub run: RegionsRun,
+}
+
+fn within() -> f64 {
+    2.5
+}
+
+fn across() -> f64 {
+    50.0
+}
+
+fn patience() -> f64 {
+    2_000.0
+}
+
+/// How long a replication is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RegionsRun {
+    /// Transactions that are asked for before this time are not measured.
+    pub warmup_ms: f64,
+    /// Nothing is asked for from this time on.
+    pub duration_ms: f64,
+}
+
+impl Default for RegionsRun {
+    fn default() -> Self {
+        RegionsRun { warmup_ms: 500.0, duration_ms: 3_500.0 }
+    }
+}
+
+/// What clients ask.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
+pub enum WorkloadPlan {
+    /// TPC-C, one warehouse a shard: about one transaction in ten crosses regions.
+    Tpcc {},
+    /// TPC-C's Payment alone.
+    Payment {
+        /// Share of transactions whose customer is of another region, 0 to 1.
+        crt_ratio: f64,
+    },
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "fault", rename_all = "snake_case", deny_unknown_fields)]
+pub enum FaultPlan {
+    /// A replica stops, and what it had in memory is lost.
+    CrashReplica {
+        /// Region, from 0.
+        region: u16,
+        /// Shard of the region, from 0.
+        shard: u32,
+        /// Replica of the shard, from 0.
+        replica: u32,
+        /// When.
+        from_ms: f64,
+        /// When it is back. Default: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_ms: Option<f64>,
+    },
+    /// The node that leads a region stops.
+    CrashSteward {
+        /// Region, from 0.
+        region: u16,
+        /// When.
+        from_ms: f64,
+        /// When it is back. Default: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_ms: Option<f64>,
+    },
+    /// Nothing crosses the border of a region.
+    CutOff {
+        /// Region, from 0.
+        region: u16,
+        /// From when.
+        from_ms: f64,
+        /// Until when.
+        until_ms: f64,
+    },
+    /// The wall clock of a replica is moved.
+    ClockStep {
+        /// Region, from 0.
+        region: u16,
+        /// Shard of the region, from 0.
+        shard: u32,
+        /// Replica of the shard, from 0.
+        replica: u32,
+        /// When.
+        at_ms: f64,
+        /// By how much; negative: back.
+        by_ms: f64,
+    },
+}
+
+/// A protocol, with its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "protocol", rename_all = "snake_case")]
+pub enum ProtocolPlan {
+    /// DAST: local transactions by clocks, those across regions at a time in the future.
+    Dast(DastPlan),
+}
+
+/// DAST.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct DastPlan {
+    /// Name in tables and plots. Default: `DAST`, with the mode unless that is precise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// How waiting for values is treated. Default: precise.
+    pub mode: DastMode,
+    /// A decision is stored by the home shard before it is told. Default: as the mode has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision_log: Option<bool>,
+    /// Followers wait until a transaction is stable. Default: as the mode has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub follower_rule: Option<bool>,
+    /// Commits go to a region's steward and not to each replica. Default: as the mode has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commit_via_steward: Option<bool>,
+    /// Clocks stretch below what is pending. Default: true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stretch: Option<bool>,
+    /// Between two reports of a node's clock. Default: 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_ms: Option<f64>,
+    /// How far ahead a transaction across regions is anticipated. Default: 90.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub est_ms: Option<f64>,
+}
+
+/// The three ways to run DAST.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DastMode {
+    /// Pieces run when nothing that they conflict with is before them.
+    #[default]
+    Precise,
+    /// Clocks of a region wait with a transaction that waits for a value.
+    Paper,
+    /// What the published artifact does.
+    Artifact,
+}
+
+impl ProtocolPlan {
+    /// The label it has, or was given.
+    pub fn label(&self) -> String {
+        let ProtocolPlan::Dast(own) = self;
+        own.label.clone().unwrap_or_else(|| {
+            match own.mode {
+                DastMode::Precise => "DAST",
+                DastMode::Paper => "DAST, paper mode",
+                DastMode::Artifact => "DAST, artifact mode",
+            }
+            .to_string()
+        })
+    }
+
+    /// The label that it was given.
+    pub fn given_label(&mut self) -> &mut Option<String> {
+        let ProtocolPlan::Dast(own) = self;
+        &mut own.label
+    }
+}

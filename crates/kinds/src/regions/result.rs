@@ -1,0 +1,59 @@
+//! What a point of a plan for regions came to.
+
+use super::plan::RegionsPlan;
+use cavy_study::experiment::Experiment;
+use cavy_study::outcome::{Estimate, Outcome, Quantile};
+use serde::{Deserialize, Serialize};
+
+/// A plan for regions that was run.
+pub type RegionsExperiment = Experiment<RegionsPlan>;
+/// One point of it.
+pub type RegionsResult = Outcome<Regional>;
+
+/// What transactions of one sort experienced: from the first attempt to the answer, retries
+/// included. Those that took themselves back count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Transactions, all replications together.
+    pub samples: u64,
+    /// Median, milliseconds.
+    pub p50_ms: Option<Quantile>,
+    /// 95th percentile.
+    pub p95_ms: Option<Quantile>,
+    /// 99th percentile.
+    pub p99_ms: Option<Quantile>,
+    /// The longest.
+    pub max_ms: Option<f64>,
+}
+
+impl Latency {
+    /// A percentile, 50, 95 or 99, if enough samples lie beyond it.
+    pub fn get(&self, percent: u32) -> Option<&Estimate> {
+        let quantile = match percent {
+            50 => &self.p50_ms,
+            95 => &self.p95_ms,
+            99 => &self.p99_ms,
+            _ => &None,
+        };
+        quantile.as_ref()?.supported()
+    }
+}
+
+/// What clients of all regions got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Regional {
+    /// Answers a second in the measured time.
+    pub throughput_per_s: Estimate,
+    /// Transactions of one region.
+    pub irt: Latency,
+    /// Transactions across regions.
+    pub crt: Latency,
+    /// Took themselves back.
+    pub aborted: u64,
+    /// Never answered.
+    pub unanswered: u64,
+    /// Attempts after the first.
+    pub retries: u64,
+    /// Messages between nodes for a transaction, reports of clocks included.
+    pub messages_each: f64,
+}

@@ -1,0 +1,211 @@
+//! Runs one replication, and puts replications together.
+
+use super::result::{Latency, Regional};
+use super::scenario::Scenario;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Input, Protocol};
+use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::pending::{Heap4, Wheel};
+use cavy_lab::statistics::histogram::Histogram;
+use cavy_lab::wan::{self, Ask, Clients, Ending, Hardware, Parts, Report, Setup, Site, Unobserved};
+use cavy_study::outcome::{Estimate, Quantile, Standing};
+use cavy_study::point::{Manner, Queue, RunError};
+use cavy_study::subject::Summed;
+use cavy_txn::TxnId;
+use cavy_txn::client::{Outcome, Request, Response};
+use cavy_txn::dast::Dast;
+use cavy_txn::tpcc::Tpcc;
+use std::sync::Arc;
+
+/// What one replication came to.
+pub struct Replication {
+    pub(super) report: Report,
+    irt: Histogram,
+    crt: Histogram,
+    aborted: u64,
+    unanswered: u64,
+    asked: u64,
+    answered_per_s: f64,
+}
+
+/// Closed clients, each of one shard.
+struct Callers<'a> {
+    scenario: &'a Scenario,
+    draws: Stream,
+    numbers: Vec<u64>,
+    window: (Instant, Instant),
+    irt: Histogram,
+    crt: Histogram,
+    aborted: u64,
+    unanswered: u64,
+    answered: u64,
+}
+
+impl<'a> Callers<'a> {
+    fn new(scenario: &'a Scenario, seed: u64) -> Self {
+        let begin = Instant::ZERO + scenario.warmup;
+        Callers {
+            scenario,
+            draws: Stream::keyed(seed, 0, Purpose::Arrivals),
+            numbers: vec![0; scenario.clients as usize],
+            window: (begin, Instant::ZERO + scenario.setup.duration),
+            irt: Histogram::new(),
+            crt: Histogram::new(),
+            aborted: 0,
+            unanswered: 0,
+            answered: 0,
+        }
+    }
+}
+
+impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers<'_> {
+    fn count(&self) -> u32 {
+        self.scenario.clients
+    }
+
+    fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
+        let number = &mut self.numbers[client as usize];
+        *number += 1;
+        let id = TxnId { client: client + 1, number: *number };
+        let first = *number == 1;
+        let txn = self.scenario.generator.draw(client, id, &mut self.draws);
+        let think = self.scenario.think.as_ns();
+        // The first ones do not come at one moment.
+        let most = if first { (2 * think).max(10_000_000) } else { 2 * think };
+        let wait = if most == 0 { 0 } else { self.draws.below(most + 1) };
+        Some((now + Span::from_ns(wait), Request(Arc::new(txn))))
+    }
+
+    fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
+        let layout = &self.scenario.layout;
+        let home = self.scenario.generator.home(client);
+        layout.replica(home, client / layout.shards() + attempt)
+    }
+
+    fn site(&self, client: u32) -> Option<Site> {
+        let home = self.scenario.generator.home(client);
+        Some(Site(self.scenario.layout.region_of(home).0))
+    }
+
+    fn patience(&self, _: u32, _: u32) -> Option<Span> {
+        Some(self.scenario.patience)
+    }
+
+    fn ended(&mut self, ask: &Ask<P>, now: Instant, ending: Ending<Response>) {
+        let (begin, end) = self.window;
+        match ending {
+            Ending::Unknown => self.unanswered += 1,
+            Ending::Answered(response) => {
+                self.answered += u64::from(begin <= now && now < end);
+                self.aborted += u64::from(response.outcome == Outcome::Aborted);
+                if ask.since < begin {
+                    return;
+                }
+                let layout = &self.scenario.layout;
+                let home = self.scenario.generator.home(ask.client);
+                let within = layout.is_within(&ask.request.0, layout.region_of(home));
+                let histogram = if within { &mut self.irt } else { &mut self.crt };
+                histogram.record(now.since(ask.since).as_ns());
+            }
+        }
+    }
+}
+
+/// A processor that takes messages one at a time.
+struct Processor(Span);
+
+impl<P: Protocol> Hardware<P> for Processor {
+    fn handling(&mut self, _: Node, _: &Input<P>) -> Span {
+        self.0
+    }
+    fn work(&mut self, _: Node, _: &P::Job) -> Span {
+        Span::ZERO
+    }
+}
+
+/// One replication.
+pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
+    let one = once(scenario, seed, manner);
+    if manner.twice {
+        let again = once(scenario, seed, manner);
+        if let Some(parts) = one.report.trail.parts_from(&again.report.trail) {
+            return Err(RunError::Diverged(format!("{parts:?}")));
+        }
+    }
+    Ok(one)
+}
+
+fn once(scenario: &Scenario, seed: u64, manner: &Manner) -> Replication {
+    let setup = Setup { seed, shuffle_ties: manner.shuffle_ties, ..scenario.setup.clone() };
+    let mut callers = Callers::new(scenario, seed);
+    let mut hardware = Processor(scenario.message);
+    let make = |node| Dast::new(scenario.dast.clone(), node, Tpcc);
+    let (clients, hardware, observer) = (&mut callers, &mut hardware, &mut Unobserved);
+    // Thousands of messages are under way, so the wheel unless somebody asks.
+    let report = if manner.queue == Some(Queue::Heap) {
+        let pending = &mut Heap4::new();
+        wan::run(&setup, make, Parts { clients, hardware, pending, observer }).0
+    } else {
+        let pending = &mut Wheel::new();
+        wan::run(&setup, make, Parts { clients, hardware, pending, observer }).0
+    };
+    let seconds = (scenario.setup.duration - scenario.warmup).as_us() / 1e6;
+    Replication {
+        asked: report.counts.asked,
+        report,
+        answered_per_s: callers.answered as f64 / seconds,
+        irt: callers.irt,
+        crt: callers.crt,
+        aborted: callers.aborted,
+        unanswered: callers.unanswered,
+    }
+}
+
+fn latency(runs: &[Replication], of: impl Fn(&Replication) -> &Histogram) -> Latency {
+    let mut all = Histogram::new();
+    runs.iter().for_each(|run| all.merge(of(run)));
+    let at = |p: f64| {
+        let pooled = all.quantile(p)? as f64 / 1e6;
+        let each = runs.iter().filter_map(|run| of(run).quantile(p));
+        let each: Vec<f64> = each.map(|ns| ns as f64 / 1e6).collect();
+        Some(Quantile::new(pooled, each, all.count(), p))
+    };
+    Latency {
+        samples: all.count(),
+        p50_ms: at(0.5),
+        p95_ms: at(0.95),
+        p99_ms: at(0.99),
+        max_ms: all.max().map(|ns| ns as f64 / 1e6),
+    }
+}
+
+/// What replications say together.
+pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
+    let each: Vec<f64> = runs.iter().map(|run| run.answered_per_s).collect();
+    let throughput = Estimate::new(each.iter().sum::<f64>() / each.len().max(1) as f64, each);
+    let sum = |of: &dyn Fn(&Replication) -> u64| runs.iter().map(of).sum::<u64>();
+    let unanswered = sum(&|run| run.unanswered);
+    let asked = sum(&|run| run.asked);
+    let messages = sum(&|run| run.report.counts.messages);
+    let note = if unanswered == 0 {
+        String::new()
+    } else {
+        format!("{unanswered} of {asked} transactions were never answered")
+    };
+    Summed {
+        standing: if unanswered == 0 { Standing::Stable } else { Standing::Unstable },
+        note,
+        unformed: None,
+        rate_per_s: Some(throughput.value),
+        work: asked,
+        data: Regional {
+            throughput_per_s: throughput,
+            irt: latency(runs, |run| &run.irt),
+            crt: latency(runs, |run| &run.crt),
+            aborted: sum(&|run| run.aborted),
+            unanswered,
+            retries: sum(&|run| run.report.counts.retries),
+            messages_each: messages as f64 / asked.max(1) as f64,
+        },
+    }
+}

@@ -1,0 +1,200 @@
+//! What one replication needs: who is where, the network, what is asked, the protocol.
+
+use super::plan::{DastMode, DastPlan, FaultPlan, ProtocolPlan, RegionsPlan, WorkloadPlan};
+use cavy_core::family::Node;
+use cavy_core::{Instant, Span};
+use cavy_lab::net::{Outage, OutageKind};
+use cavy_lab::wan::{ClockStep, Jitter, Link, Setup, Site};
+use cavy_study::plan::PlanError;
+use cavy_txn::dast::{Config, Mode};
+use cavy_txn::tpcc::{Generator, Mix};
+use cavy_txn::{Layout, Region, Shard};
+
+/// What one replication needs, apart from its seed.
+pub struct Scenario {
+    pub(super) layout: Layout,
+    pub(super) setup: Setup,
+    pub(super) dast: Config,
+    pub(super) generator: Generator,
+    pub(super) clients: u32,
+    pub(super) think: Span,
+    pub(super) patience: Span,
+    pub(super) message: Span,
+    pub(super) warmup: Span,
+}
+
+fn span(key: &str, ms: f64) -> Result<Span, PlanError> {
+    Span::try_from_us(ms * 1e3)
+        .filter(|span| *span <= Span::from_ms(3_600_000))
+        .ok_or_else(|| PlanError::field(key, ms, "from 0 to 3600000 (an hour)"))
+}
+
+/// The scenario of a plan with one protocol.
+pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
+    if plan.regions == 0 || plan.regions > Layout::REGIONS_MAX {
+        return Err(PlanError::field("regions", plan.regions, "from 1 to 1024")
+            .hint("the low ten bits of a timestamp name the region"));
+    }
+    if plan.shards_per_region == 0 || plan.shards_per_region > 1_000 {
+        let must = "from 1 to 1000";
+        return Err(PlanError::field("shards_per_region", plan.shards_per_region, must)
+            .hint("a region without shards has nobody to ask"));
+    }
+    if plan.clients_per_shard == 0 || plan.clients_per_shard > 10_000 {
+        let must = "from 1 to 10000";
+        return Err(PlanError::field("clients_per_shard", plan.clients_per_shard, must));
+    }
+    let layout = Layout::new(plan.regions, plan.shards_per_region);
+    let (warmup, duration) = (
+        span("run.warmup_ms", plan.run.warmup_ms)?,
+        span("run.duration_ms", plan.run.duration_ms)?,
+    );
+    if warmup >= duration {
+        return Err(PlanError::field("run.warmup_ms", plan.run.warmup_ms, "below run.duration_ms"));
+    }
+    let mut setup = network(plan, layout)?;
+    setup.duration = duration;
+    setup.drain = Span::from_ms(10_000);
+    faults(plan, layout, &mut setup)?;
+    let mix = match plan.workload {
+        WorkloadPlan::Tpcc {} => Mix::Full,
+        WorkloadPlan::Payment { crt_ratio } => {
+            if !(0.0..=1.0).contains(&crt_ratio) {
+                return Err(PlanError::field("workload.crt_ratio", crt_ratio, "from 0 to 1"));
+            }
+            if crt_ratio > 0.0 && plan.regions == 1 {
+                return Err(PlanError::field("workload.crt_ratio", crt_ratio, "0 with one region"));
+            }
+            Mix::Payment { crt_percent: (crt_ratio * 100.0).round() as u32 }
+        }
+    };
+    let ProtocolPlan::Dast(own) = &plan.protocols[0];
+    Ok(Scenario {
+        layout,
+        setup,
+        dast: dast(own, layout)?,
+        generator: Generator::new(layout, mix),
+        clients: layout.shards() * plan.clients_per_shard,
+        think: span("think_ms", plan.think_ms)?,
+        patience: span("patience_ms", plan.patience_ms)?,
+        message: span("message_us", plan.message_us / 1e3)?,
+        warmup,
+    })
+}
+
+fn network(plan: &RegionsPlan, layout: Layout) -> Result<Setup, PlanError> {
+    let regions = usize::from(plan.regions);
+    let jitter = span("jitter_ms", plan.jitter_ms)?;
+    let mut links = Vec::with_capacity(regions * regions);
+    for from in 0..regions {
+        for to in 0..regions {
+            let one_way = match &plan.one_way_ms {
+                Some(rows) => {
+                    let ragged = rows.len() != regions || rows.iter().any(|r| r.len() != regions);
+                    if ragged {
+                        let value = format!("{} rows", rows.len());
+                        let must = format!("{regions} rows of {regions} numbers");
+                        return Err(PlanError::field("one_way_ms", value, &must)
+                            .hint("one row for each region, from itself to each region in order"));
+                    }
+                    span("one_way_ms", rows[from][to])?
+                }
+                None if from == to => span("within_ms", plan.within_ms)?,
+                None => span("across_ms", plan.across_ms)?,
+            };
+            let mut link = Link::of(one_way);
+            if from != to && !jitter.is_zero() {
+                link.jitter = Jitter::Even(jitter);
+            }
+            links.push(link);
+        }
+    }
+    let nodes = (0..layout.nodes()).map(|node| Site(layout.region_of_node(Node(node)).0));
+    Ok(Setup::of(plan.regions, links, nodes.collect()))
+}
+
+fn faults(plan: &RegionsPlan, layout: Layout, setup: &mut Setup) -> Result<(), PlanError> {
+    let at = |key: &str, ms: f64| -> Result<Instant, PlanError> {
+        if ms >= plan.run.duration_ms {
+            return Err(PlanError::field(format!("faults.{key}"), ms, "before run.duration_ms")
+                .hint("what happens after the end changes nothing; make the run longer"));
+        }
+        Ok(Instant::ZERO + span(key, ms)?)
+    };
+    let until = |ms: Option<f64>| match ms {
+        None => Ok(Instant::NEVER),
+        Some(ms) => span("faults.until_ms", ms).map(|span| Instant::ZERO + span),
+    };
+    let replica = |region: u16, shard: u32, replica: u32| {
+        if region >= plan.regions {
+            return Err(PlanError::field(
+                "faults.region",
+                region,
+                "the number of a region, from 0",
+            ));
+        }
+        if shard >= plan.shards_per_region {
+            return Err(PlanError::field("faults.shard", shard, "below shards_per_region"));
+        }
+        if replica >= layout.replicas {
+            return Err(PlanError::field("faults.replica", replica, "0, 1 or 2"));
+        }
+        let shard = u32::from(region) * plan.shards_per_region + shard;
+        Ok(layout.replica(Shard(shard), replica))
+    };
+    for fault in &plan.faults {
+        match *fault {
+            FaultPlan::CrashReplica { region, shard, replica: index, from_ms, until_ms } => {
+                let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
+                let host = replica(region, shard, index)?;
+                let kind = OutageKind::Crash;
+                setup.faults.outages.push(Outage { host, from, until, kind });
+            }
+            FaultPlan::CrashSteward { region, from_ms, until_ms } => {
+                replica(region, 0, 0)?;
+                let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
+                let host = layout.stewards_of(Region(region)).next().unwrap_or(Node(0));
+                let kind = OutageKind::Crash;
+                setup.faults.outages.push(Outage { host, from, until, kind });
+            }
+            FaultPlan::CutOff { region, from_ms, until_ms } => {
+                replica(region, 0, 0)?;
+                let (from, until) = (at("from_ms", from_ms)?, until(Some(until_ms))?);
+                setup.faults.cut_off(Site(region), from, until);
+            }
+            FaultPlan::ClockStep { region, shard, replica: index, at_ms, by_ms } => {
+                let node = replica(region, shard, index)?;
+                let by_ns = (by_ms * 1e6) as i64;
+                setup.faults.steps.push(ClockStep { node, at: at("at_ms", at_ms)?, by_ns });
+            }
+        }
+    }
+    setup.check().map_err(|error| PlanError::text(error.to_string()))
+}
+
+fn dast(own: &DastPlan, layout: Layout) -> Result<Config, PlanError> {
+    let mode = match own.mode {
+        DastMode::Precise => Mode::Precise,
+        DastMode::Paper => Mode::Paper,
+        DastMode::Artifact => Mode::Artifact,
+    };
+    let mut config = Config::new(layout, mode);
+    // Clients give up long before: what is remembered bounds the memory of long runs.
+    config.remember = Span::from_ms(10_000);
+    let set = |to: &mut bool, value: Option<bool>| *to = value.unwrap_or(*to);
+    set(&mut config.decision_log, own.decision_log);
+    set(&mut config.follower_rule, own.follower_rule);
+    set(&mut config.commit_via_steward, own.commit_via_steward);
+    set(&mut config.stretch, own.stretch);
+    if let Some(ms) = own.sync_ms {
+        config.sync = span("protocols.sync_ms", ms)?;
+        if config.sync < Span::from_us(10) || config.sync > Span::from_ms(90) {
+            return Err(PlanError::field("protocols.sync_ms", ms, "from 0.01 to 90")
+                .hint("a node that is silent for 100 ms is taken for failed"));
+        }
+    }
+    if let Some(ms) = own.est_ms {
+        config.est = span("protocols.est_ms", ms)?;
+    }
+    Ok(config)
+}

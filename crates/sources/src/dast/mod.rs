@@ -1,0 +1,273 @@
+//! DAST (Chen et al., EuroSys 2021): the experiments of [dast 5] that need no rival.
+//!
+//! What the source says is an abstract's ranges and a README; the specification adds closed forms and
+//! a model of message delays. Rivals come as machines of the same family, and with them the claims
+//! about how much lower DAST's tails are.
+
+use cavy_kinds::regions::{RegionsExperiment, RegionsPlan, RegionsResult};
+use cavy_report::model::{Panel, Table};
+use cavy_study::claim::Measured;
+use cavy_study::draw;
+use cavy_study::outcome::Estimate;
+use cavy_study::source::{About, Source, Study};
+
+const PARITY: &str = "DAST, parity";
+const SAFE: &str = "DAST";
+
+/// DAST and its figures.
+pub fn source() -> Source {
+    Source {
+        id: "dast",
+        title: "DAST: transactions across regions that local ones do not wait for",
+        summary: "Transactions of one region take the latest timestamp of their region, those \
+                  across regions one in the future, so that the first never wait for the second. \
+                  What it does not give stands beside: strictness across regions, the loss of a \
+                  region, fast transactions across regions.",
+        claims: include_str!("claims.toml"),
+        live_claims: "",
+        figures: vec![&CLIENTS, &CRT_RATIO, &JITTER, &REGIONS],
+    }
+}
+
+static CLIENTS: Study<RegionsPlan> = Study {
+    about: About {
+        id: "clients",
+        title: "Latency and throughput, by clients",
+        plan: include_str!("plans/clients.toml"),
+        files: &[],
+        shows: "TPC-C over four regions. Parity is what the source ran; DAST beside it stores \
+                decisions and lets followers wait until a transaction is stable.",
+        claimed: "Tails within a region stay below 20 ms and across regions near 230 ms.",
+    },
+    measure: |experiment| {
+        let most = at(experiment, PARITY, "clients_per_shard", 25.0);
+        let safe = at(experiment, SAFE, "clients_per_shard", 25.0);
+        vec![
+            plain("clients.irt_p99", most.and_then(|r| Some((r, r.irt.get(99)?)))),
+            plain("clients.irt_p99_safe", safe.and_then(|r| Some((r, r.irt.get(99)?)))),
+            plain("clients.crt_p99", most.and_then(|r| Some((r, r.crt.get(99)?)))),
+            plain("clients.irt_median", most.and_then(|r| Some((r, r.irt.get(50)?)))),
+            plain("clients.crt_median", most.and_then(|r| Some((r, r.crt.get(50)?)))),
+        ]
+    },
+    found: |experiment| {
+        let of = |label| {
+            let one = at(experiment, label, "clients_per_shard", 25.0)?;
+            let show = |estimate: Option<&Estimate>| {
+                estimate.map_or("too few".to_string(), |e| format!("{:.1}", e.value))
+            };
+            Some(format!(
+                "{label}, 25 clients a shard: within a region p50 {}, p99 {} ms; across p50 {}, \
+                 p99 {} ms; {:.0} transactions/s.",
+                show(one.irt.get(50)),
+                show(one.irt.get(99)),
+                show(one.crt.get(50)),
+                show(one.crt.get(99)),
+                one.throughput_per_s.value
+            ))
+        };
+        let all: Vec<String> = [PARITY, SAFE].into_iter().filter_map(of).collect();
+        format!("{} {NOT_GIVEN}", all.join(" "))
+    },
+    panels,
+    tables,
+};
+
+/// What a reader of low tails must know as well.
+const NOT_GIVEN: &str = "Histories are serializable and not strict across regions; the loss of a \
+                         region makes its data unavailable; a transaction across regions takes \
+                         two round trips.";
+
+static CRT_RATIO: Study<RegionsPlan> = Study {
+    about: About {
+        id: "crt_ratio",
+        title: "More and more transactions across regions",
+        plan: include_str!("plans/crt_ratio.toml"),
+        files: &[],
+        shows: "Payment alone, with 10 to 90 % of it across regions.",
+        claimed: "Throughput falls, and latency within regions stays low.",
+    },
+    measure: |experiment| {
+        let key = "workload.crt_ratio";
+        let (few, many) = (at(experiment, PARITY, key, 0.1), at(experiment, PARITY, key, 0.9));
+        let throughput = |r| Some((r, throughput_of(r)));
+        let all = || experiment.results.iter();
+        let tails: Option<Vec<_>> = all().map(|r| Some((r, r.irt.get(99)?))).collect();
+        let worst = tails
+            .and_then(|tails| tails.into_iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value)));
+        let medians: Vec<f64> = all().filter_map(|r| Some(r.crt.get(50)?.value)).collect();
+        let (low, high) = medians
+            .iter()
+            .fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(*v), high.max(*v)));
+        let samples = all().map(|r| r.crt.samples).min().unwrap_or(0);
+        let note = format!("Medians from {low:.1} to {high:.1} ms.");
+        let flat = (medians.len() == experiment.results.len() && !medians.is_empty())
+            .then(|| 100.0 * (high - low) / (high + low));
+        vec![
+            ratio("crt_ratio.throughput", few.and_then(throughput), many.and_then(throughput)),
+            plain("crt_ratio.irt_p99", worst),
+            value("crt_ratio.crt_flat", flat, samples, note),
+        ]
+    },
+    found: |experiment| {
+        let of = |r: &RegionsResult| {
+            let share = r.settings.get("workload.crt_ratio").and_then(|v| v.as_f64());
+            format!("{:.0} % {:.0}/s", share.unwrap_or(0.0) * 100.0, r.throughput_per_s.value)
+        };
+        let all: Vec<String> = experiment.results.iter().map(of).collect();
+        format!("Throughput by the share across regions: {}.", all.join(", "))
+    },
+    panels,
+    tables,
+};
+
+static JITTER: Study<RegionsPlan> = Study {
+    about: About {
+        id: "jitter",
+        title: "Jitter between regions",
+        plan: include_str!("plans/jitter.toml"),
+        files: &[],
+        shows: "Each message between regions takes up to X less or more. Beside it: the same when a \
+                coordinator sends commits to each replica, as the artifact does.",
+        claimed: "Latency within regions is roughly stable, across them it grows with the jitter.",
+    },
+    measure: |experiment| {
+        let of = |label, ms| at(experiment, label, "jitter_ms", ms);
+        let (none, all) = (of(PARITY, 0.0), of(PARITY, 80.0));
+        let irt = |r: &RegionsResult| Some(r.irt.get(99)?.value);
+        let both = none.and_then(irt).zip(all.and_then(irt));
+        let change = both.map(|(a, b)| 100.0 * (b / a - 1.0));
+        let samples = all.map_or(0, |r| r.irt.samples);
+        let slope = |ms: f64| {
+            let (quiet, loud) = (none?.crt.get(99)?, of(PARITY, ms)?.crt.get(99)?);
+            Some((loud.value - quiet.value) / ms)
+        };
+        let crts = |ms| of(PARITY, ms).map_or(0, |r| r.crt.samples);
+        let tail = |label| of(label, 20.0).and_then(|r| Some((r, r.irt.get(99)?)));
+        let throughput = |r| Some((r, throughput_of(r)));
+        vec![
+            value("jitter.irt", change, samples, "From 0 to 80 ms.".to_string()),
+            value("jitter.crt_slope_20", slope(20.0), crts(20.0), String::new()),
+            value("jitter.crt_slope_80", slope(80.0), crts(80.0), String::new()),
+            ratio("jitter.direct", tail("commit direct"), tail(PARITY)),
+            ratio("jitter.throughput", all.and_then(throughput), none.and_then(throughput)),
+        ]
+    },
+    found: |experiment| {
+        let of = |r: &RegionsResult| {
+            let jitter = r.settings.get("jitter_ms").and_then(|v| v.as_f64()).unwrap_or(0.0);
+            let show =
+                |e: Option<&Estimate>| e.map_or("?".to_string(), |e| format!("{:.0}", e.value));
+            format!("{jitter:.0} ms {}/{}", show(r.irt.get(99)), show(r.crt.get(99)))
+        };
+        let own = experiment.results.iter().filter(|r| r.label == PARITY);
+        let all: Vec<String> = own.map(of).collect();
+        format!("p99 within/across regions, by jitter: {}.", all.join(", "))
+    },
+    panels,
+    tables,
+};
+
+static REGIONS: Study<RegionsPlan> = Study {
+    about: About {
+        id: "regions",
+        title: "More regions",
+        plan: include_str!("plans/regions.toml"),
+        files: &[],
+        shows: "TPC-C with the same load in each of more and more regions.",
+        claimed: "Throughput is proportional to regions and latency roughly stable, up to 100.",
+    },
+    measure: |experiment| {
+        let count = |r: &RegionsResult| r.settings.get("regions").and_then(|v| v.as_f64());
+        let three = at(experiment, PARITY, "regions", 3.0);
+        let most = experiment
+            .results
+            .iter()
+            .max_by(|a, b| count(a).unwrap_or(0.0).total_cmp(&count(b).unwrap_or(0.0)));
+        let each = |r: &RegionsResult| Some(r.throughput_per_s.value / count(r)?);
+        let percent = |a: f64, b: f64| 100.0 * (b / a - 1.0);
+        let both = three.zip(most);
+        let note = most.and_then(count).map_or(String::new(), |n| format!("{n:.0} regions."));
+        let throughput = both.and_then(|(a, b)| Some(percent(each(a)?, each(b)?)));
+        let p99 = |r: &RegionsResult| Some(r.crt.get(99)?.value);
+        let crt = both.and_then(|(a, b)| Some(percent(p99(a)?, p99(b)?)));
+        let irt = both.and_then(|(a, b)| Some(b.irt.get(99)?.value - a.irt.get(99)?.value));
+        vec![
+            value("regions.throughput", throughput, most.map_or(0, |r| r.work), note.clone()),
+            value("regions.crt_p99", crt, most.map_or(0, |r| r.crt.samples), note.clone()),
+            value("regions.irt_p99", irt, most.map_or(0, |r| r.irt.samples), note),
+        ]
+    },
+    found: |experiment| {
+        let of = |r: &RegionsResult| {
+            let regions = r.settings.get("regions").and_then(|v| v.as_f64()).unwrap_or(0.0);
+            format!("{regions:.0}: {:.0}/s", r.throughput_per_s.value)
+        };
+        let all: Vec<String> = experiment.results.iter().map(of).collect();
+        format!("Throughput by regions: {}.", all.join(", "))
+    },
+    panels,
+    tables,
+};
+
+/// The result of `label` where the swept `key` is `value`.
+fn at<'a>(
+    experiment: &'a RegionsExperiment,
+    label: &str,
+    key: &str,
+    value: f64,
+) -> Option<&'a RegionsResult> {
+    experiment.results.iter().find(|result| {
+        let set = result.settings.get(key).and_then(|set| set.as_f64());
+        result.label == label && set.is_some_and(|set| (set - value).abs() < 1e-9)
+    })
+}
+
+fn throughput_of(result: &RegionsResult) -> &Estimate {
+    &result.throughput_per_s
+}
+
+fn value(name: &str, value: Option<f64>, samples: u64, note: String) -> Measured {
+    let id = format!("dast.{name}");
+    let note = if value.is_some() { note } else { "too few samples".to_string() };
+    Measured { id, value, low: None, high: None, samples, note }
+}
+
+fn plain(name: &str, found: Option<(&RegionsResult, &Estimate)>) -> Measured {
+    let Some((result, estimate)) = found else { return value(name, None, 0, String::new()) };
+    Measured {
+        id: format!("dast.{name}"),
+        value: Some(estimate.value),
+        low: Some(estimate.low),
+        high: Some(estimate.high),
+        samples: result.work,
+        note: result.note.clone(),
+    }
+}
+
+fn ratio(
+    name: &str,
+    above: Option<(&RegionsResult, &Estimate)>,
+    below: Option<(&RegionsResult, &Estimate)>,
+) -> Measured {
+    let (Some((a_result, a)), Some((b_result, b))) = (above, below) else {
+        return value(name, None, 0, String::new());
+    };
+    let each: Vec<f64> = a.replications.iter().zip(&b.replications).map(|(a, b)| a / b).collect();
+    Measured {
+        id: format!("dast.{name}"),
+        value: Some(a.value / b.value),
+        low: each.iter().copied().reduce(f64::min),
+        high: each.iter().copied().reduce(f64::max),
+        samples: a_result.work.min(b_result.work),
+        note: format!("{:.1} against {:.1}.", a.value, b.value),
+    }
+}
+
+fn panels(experiment: &RegionsExperiment) -> Vec<Panel> {
+    draw::figures(experiment, "").into_iter().flat_map(|figure| figure.panels).collect()
+}
+
+fn tables(experiment: &RegionsExperiment) -> Vec<Table> {
+    vec![draw::points(experiment)]
+}
