@@ -4,9 +4,11 @@
 //! A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `make docs`
 //! writes all of them; a test compares.
 
+use crate::root;
 use cavy_study::plan::reference;
 use cavy_study::registry::Registry;
 use std::fmt::Write as _;
+use std::fs;
 
 /// A generated part: its name, and what it says.
 pub type Part = (String, String);
@@ -14,7 +16,8 @@ pub type Part = (String, String);
 /// All generated parts.
 pub fn parts() -> Vec<Part> {
     let registry = Registry { kinds: cavy_kinds::all(), sources: cavy_sources::all() };
-    let mut all = vec![("kinds".to_string(), kinds(&registry))];
+    let mut all =
+        vec![("kinds".to_string(), kinds(&registry)), ("systems".to_string(), systems(&registry))];
     if let Some(any) = registry.kinds.first() {
         all.push(("keys of all plans".to_string(), reference::shared(&any.schema())));
     }
@@ -22,6 +25,33 @@ pub fn parts() -> Vec<Part> {
         all.push((format!("keys of {}", kind.about().name), reference::of_kind(&kind.schema())));
     }
     all
+}
+
+/// Systems, the question that each answers, and what came of its claims in the run that
+/// `docs/claims` keeps.
+fn systems(registry: &Registry) -> String {
+    let mut out = String::from(
+        "| system | question | claims, quick run | live claims |\n|---|---|---|---|\n",
+    );
+    for source in &registry.sources {
+        let id = source.id;
+        let page = fs::read_to_string(root().join(format!("docs/claims/{id}.md")));
+        let tally = page.as_deref().ok().and_then(|page| page.trim_end().lines().last());
+        let tally = tally.unwrap_or("none yet").trim_end_matches('.');
+        let _ = writeln!(
+            out,
+            "| [{id}](docs/models/{}) | {} | [{tally}](docs/claims/{id}.md) | {} |",
+            model_page(id),
+            source.question,
+            source.live_statements().len()
+        );
+    }
+    out
+}
+
+/// The page of a system's model.
+fn model_page(id: &str) -> String {
+    if id == "persephone" { "scheduling.md".into() } else { format!("{id}.md") }
 }
 
 /// Kinds of plans, with what is their own of what all have.

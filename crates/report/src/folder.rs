@@ -3,14 +3,15 @@
 
 use crate::file::replace;
 use crate::model::Document;
-use crate::{Theme, html, series, svg};
+use crate::{Theme, html, markdown, series, svg};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that a document becomes, beside those in `svg/`.
-const FILES: [&str; 5] = ["report.html", "report.json", "claims.json", "series.csv", "tables.csv"];
+const FILES: [&str; 6] =
+    ["report.html", "report.json", "claims.json", "claims.md", "series.csv", "tables.csv"];
 
 /// Finished points, from which an interrupted run goes on.
 const POINTS: &str = "points.jsonl";
@@ -164,6 +165,9 @@ impl Folder {
         self.write("tables.csv", &series::tables_csv(document))?;
         let claims = serde_json::to_value(&document.claims).unwrap_or_default();
         self.write("claims.json", &format!("{claims:#}\n"))?;
+        if !document.claims.is_empty() {
+            self.write("claims.md", &markdown::claims_page(document))?;
+        }
         self.write("report.json", &series::json(document))?;
         // Last, so that a report is never newer than what it stands on.
         self.write("report.html", &html::render(document))?;

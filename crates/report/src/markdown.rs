@@ -1,7 +1,20 @@
 //! Tables as GitHub Markdown, for the README and the docs.
 
-use crate::model::{Cell, Claim, Table};
+use crate::model::{Cell, Claim, Document, Table};
 use crate::words::{self, tally};
+
+/// A page with the claims of a run: `claims.md`. It says nothing that differs between two runs of
+/// the same seed and scale, so a repository can keep it and compare it with the next run.
+pub fn claims_page(document: &Document) -> String {
+    let scale = document.facts.iter().find(|(name, _)| name == "scale");
+    let scale = scale.map_or("", |(_, says)| says.split(';').next().unwrap_or(""));
+    format!(
+        "# {}: claims\n\nMade by a run, seed {}, {scale}; not written by hand.\n\n{}",
+        document.title,
+        document.seed,
+        claims(&document.claims)
+    )
+}
 
 /// The claims as one table, then the tally. Ends with a line feed.
 pub fn claims(claims: &[Claim]) -> String {

@@ -130,6 +130,8 @@ pub struct Source {
     pub id: &'static str,
     /// Headline of its report.
     pub title: &'static str,
+    /// The question of a user that it answers, one sentence.
+    pub question: &'static str,
     /// One or two sentences.
     pub summary: &'static str,
     /// Its claims, as TOML.

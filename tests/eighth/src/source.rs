@@ -13,6 +13,7 @@ pub fn source() -> Source {
     Source {
         id: "erlang",
         title: "Erlang's loss formula",
+        question: "How large a bucket lets a burst pass?",
         summary: "A bucket of one token loses what a telephone line does.",
         claims: include_str!("../claims.toml"),
         live_claims: "",

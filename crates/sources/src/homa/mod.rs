@@ -27,6 +27,8 @@ pub fn source() -> Source {
     Source {
         id: "homa",
         title: "Homa: a receiver-driven transport that uses priority queues",
+        question: "Which transport keeps short messages fast in a loaded network, and at what \
+                   price to long ones?",
         summary: "Receivers grant the shortest messages first and say which of a switch's priority \
                   queues each packet takes; so short messages have short tails on busy networks. \
                   The published tables are made again with the transports Homa was compared with, \

@@ -13,6 +13,7 @@ pub fn source() -> Source {
     Source {
         id: "incast",
         title: "TCP with microsecond retransmissions against incast",
+        question: "Many servers answer at once and goodput collapses: which least timeout cures it?",
         summary: "Many servers answer one client at once, their packets overflow a port, and a sender \
                   whose whole window is lost waits for its timer. The least timeout of 200 ms is a \
                   thousand round trips; without it the same TCP fills the link.",

@@ -20,6 +20,8 @@ pub fn source() -> Source {
     Source {
         id: "persephone",
         title: "Perséphone: when idling is ideal",
+        question: "Which policy keeps short requests fast beside long ones on one server, and \
+                   whom does it cost?",
         summary: "Reserving a few workers for short requests, and leaving them idle while long \
                   ones wait, lets a server meet a tight tail objective at more than twice the \
                   load. Every figure of the source is made again with the policies it was compared \

@@ -16,6 +16,7 @@ pub fn source() -> Source {
     Source {
         id: "slowpoke",
         title: "Slowpoke: what would a faster service buy?",
+        question: "Which service is worth making faster, and what would the whole gain?",
         summary: "Stopping every other service for as long as a change would save shows what the change would give \
                   to a whole application, before anybody makes it. The source's applications are run again in the \
                   lab, with its mechanism and its slips; its own measurements are judged as well.",
