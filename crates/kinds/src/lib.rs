@@ -15,7 +15,6 @@
 pub mod csv;
 pub mod network;
 pub mod regions;
-
 pub mod server;
 pub mod services;
 

@@ -19,6 +19,7 @@ pub fn source() -> Source {
     Source {
         id: "dast",
         title: "DAST: transactions across regions that local ones do not wait for",
+        question: "What do transactions of one region pay for those that cross regions, and with which protocol?",
         summary: "Transactions of one region take the latest timestamp of their region, those \
                   across regions one in the future, so that the first never wait for the second. \
                   What it does not give stands beside: strictness across regions, the loss of a \
@@ -230,7 +231,7 @@ fn throughput_of(result: &RegionsResult) -> &Estimate {
 fn value(name: &str, value: Option<f64>, samples: u64, note: String) -> Measured {
     let id = format!("dast.{name}");
     let note = if value.is_some() { note } else { "too few samples".to_string() };
-    Measured { id, value, low: None, high: None, samples, note }
+    Measured { id, value, samples, note, ..Measured::default() }
 }
 
 fn plain(name: &str, found: Option<(&RegionsResult, &Estimate)>) -> Measured {
@@ -242,6 +243,7 @@ fn plain(name: &str, found: Option<(&RegionsResult, &Estimate)>) -> Measured {
         high: Some(estimate.high),
         samples: result.work,
         note: result.note.clone(),
+        ..Measured::default()
     }
 }
 
@@ -261,6 +263,7 @@ fn ratio(
         high: each.iter().copied().reduce(f64::max),
         samples: a_result.work.min(b_result.work),
         note: format!("{:.1} against {:.1}.", a.value, b.value),
+        ..Measured::default()
     }
 }
 
