@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
     ("report", &[]),
+    ("check", &[]),
     ("live", &["core", "homa", "lab", "sched", "workload"]),
     ("study", &["core", "lab", "report"]),
     (
@@ -24,7 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["core", "homa", "lab", "report", "sched", "study", "tcp", "txn", "whatif", "workload"],
     ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),
-    ("cli", &["kinds", "report", "sources", "study"]),
+    ("cli", &["check", "kinds", "report", "sources", "study"]),
     (
         "live-cli",
         &["core", "homa", "lab", "live", "report", "sched", "sources", "study", "workload"],

@@ -38,6 +38,8 @@ pub enum Command {
     Explain(Explain),
     /// Write, check and describe plan files.
     Plan(Plan),
+    /// Judge a history of transactions: is it serializable, and if not, why not.
+    Check(CheckHistory),
     /// Servers on real threads and sockets; runs the program `cavy-live`.
     #[command(disable_help_flag = true)]
     Live(Live),
@@ -291,6 +293,63 @@ pub struct Check {
     /// Check the plan with its `[quick]` values.
     #[arg(long)]
     pub quick: bool,
+}
+
+/// `cavy check`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy check history.jsonl                             is it serializable?
+  cavy check history.edn --model strict-serializable   a history of Jepsen; real time counts too
+  cavy check run.jsonl --json | jq .counts             for a program
+
+A history has what clients asked for and what they were answered, one JSON object a line:
+  {\"txn\":\"a\",\"ops\":[[\"append\",\"x\",1],[\"r\",\"y\",[2]]]}
+or Jepsen's events, as JSON or EDN; docs/reference/histories.md describes all lines. Anomalies are
+counted by class and shown as the smallest cycle. Exit code 1 when the model forbids one.")]
+pub struct CheckHistory {
+    /// The history; `-` reads standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What the store promises.
+    #[arg(long, value_name = "MODEL", default_value = "serializable")]
+    pub model: PromisedModel,
+    /// The format; told from the first characters when absent.
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<HistoryFormat>,
+    /// Anomalies to describe of each name; all are counted.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub show: usize,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a store promises.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum PromisedModel {
+    /// No dirty writes.
+    ReadUncommitted,
+    /// No reads of what was rolled back or half done.
+    ReadCommitted,
+    /// No lost updates and no read skew.
+    SnapshotIsolation,
+    /// As if one after another.
+    Serializable,
+    /// And each client in its own order.
+    SessionSerializable,
+    /// And in real time within each region.
+    RegionalSerializable,
+    /// And in real time.
+    StrictSerializable,
+}
+
+/// How a history is written.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum HistoryFormat {
+    /// One JSON object a line.
+    Json,
+    /// Jepsen's EDN.
+    Edn,
 }
 
 /// `cavy live`, `cavy load`, `cavy replay` and `cavy doctor`, whose arguments another program

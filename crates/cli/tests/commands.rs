@@ -11,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn help_teaches() {
     let cavy = Cavy::new();
-    let calls: [&[&str]; 9] = [
+    let calls: [&[&str]; 10] = [
         &["--help"],
         &["reproduce", "--help"],
         &["run", "--help"],
@@ -20,6 +20,7 @@ fn help_teaches() {
         &["plan", "--help"],
         &["plan", "new", "--help"],
         &["plan", "check", "--help"],
+        &["check", "--help"],
         &["completions", "--help"],
     ];
     insta::assert_snapshot!("help", cavy.transcript(&calls));
@@ -355,4 +356,22 @@ fn a_long_point_ends_with_the_run_that_is_stopped() {
     let output = child.wait_with_output().expect("it has ended");
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(talk.contains("interrupted after 0 of 2 points"), "{talk}");
+}
+
+#[test]
+fn a_history_is_judged_and_a_bad_one_is_named() {
+    let cavy = Cavy::new();
+    let skew = "{\"txn\":\"a\",\"ops\":[[\"r\",\"x\",null],[\"w\",\"y\",1]]}\n\
+                {\"txn\":\"b\",\"ops\":[[\"r\",\"y\",null],[\"w\",\"x\",2]]}\n";
+    cavy.write("skew.jsonl", skew);
+    cavy.write("wrong.jsonl", "{\"txn\":1,\"ops\":[[\"apend\",\"x\",1]]}\n");
+    let calls: [&[&str]; 4] = [
+        &["check", "skew.jsonl"],
+        &["check", "skew.jsonl", "--model", "snapshot-isolation", "--show", "0"],
+        &["check", "wrong.jsonl"],
+        &["check", "nothing.jsonl"],
+    ];
+    insta::assert_snapshot!("check", cavy.transcript(&calls));
+    let judged = cavy.json(&["check", "skew.jsonl", "--model", "snapshot-isolation", "--json"]);
+    assert_eq!(judged["counts"]["G2-item"], 1);
 }

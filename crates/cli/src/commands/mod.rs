@@ -1,5 +1,6 @@
 //! One file for each command.
 
+mod check;
 mod completions;
 mod explain;
 mod list;
@@ -22,6 +23,7 @@ pub fn dispatch(command: &Command, registry: &Registry, clock: Clock) -> Result<
         Command::List(args) => list::list(args, registry),
         Command::Explain(args) => explain::explain(args, registry),
         Command::Plan(args) => plan::plan(args, registry),
+        Command::Check(args) => check::check(args),
         Command::Live(args) => live::live(None, args),
         Command::Load(args) => live::live(Some("load"), args),
         Command::Replay(args) => live::live(Some("replay"), args),
