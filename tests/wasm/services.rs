@@ -10,7 +10,8 @@ use cavy_lab::services::{
 /// One golden run: name, digest, network.
 pub type Golden = (&'static str, u64, fn() -> Network);
 
-/// A second each: every kind of step, both disciplines, closed and open clients, every law that takes a logarithm.
+/// A second each: every kind of step, both disciplines, closed and open clients, every law that
+/// takes a logarithm.
 pub const SERVICES: [Golden; 2] = [
     ("services on cores of their own", 0xE677_345D_CFA9_3400, || network(Discipline::Fcfs, false)),
     ("services on a host", 0x086F_49DC_1BE2_7AD0, || network(Discipline::Sharing, true)),

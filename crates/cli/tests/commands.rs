@@ -207,7 +207,10 @@ fn completions_and_manual_are_printed() {
     let run = &schema["properties"]["run"]["properties"];
     assert!(run["seed"].is_object() && run["requests"].is_object(), "{run}");
     let all = cavy.json(&["plan", "schema"]);
-    assert_eq!(all["properties"]["kind"]["enum"], serde_json::json!(["server", "network"]));
+    assert_eq!(
+        all["properties"]["kind"]["enum"],
+        serde_json::json!(["server", "network", "services", "regions"])
+    );
 }
 
 /// Long enough to be caught in the act.

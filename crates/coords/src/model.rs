@@ -1,5 +1,5 @@
-//! The coordinate of a machine, what it predicts, and how a measurement moves it ([htrae 2.1 to
-//! 2.7]).
+//! The coordinate of a machine, what it predicts, and how a measurement moves it
+//! ([htrae 2.1, 2.7]).
 //!
 //! Predicting is a function of two coordinates. Learning is a function of one's own coordinate, the
 //! peer's as it was *before* it learnt from the same probe, and the round-trip time.

@@ -9,17 +9,19 @@ use cavy_study::runner::{Runner, Silent};
 use cavy_study::store::Store;
 use std::sync::atomic::AtomicBool;
 
-const ONE_WAY: &str = "[traffic]\npattern = \"all_to_all\"\n\
-    [[transports]]\ntransport = \"homa\"\n[[transports]]\ntransport = \"homa\"\nlabel = \"rc\"\nvariant = \"rc\"\n\
-    [[transports]]\ntransport = \"homa\"\nlabel = \"cavy\"\nvariant = \"cavy\"\n\
-    [[transports]]\ntransport = \"basic\"\n[[transports]]\ntransport = \"fifo\"\n\
-    [[transports]]\ntransport = \"srpt\"\n[[transports]]\ntransport = \"pfabric\"\n\
-    [[transports]]\ntransport = \"phost\"\n[[transports]]\ntransport = \"dctcp\"\n\
-    [[transports]]\ntransport = \"pias\"\n[[transports]]\ntransport = \"ndp\"\n";
-const ASKED: &str = "[traffic]\npattern = \"rpc\"\nclients = 2\nservers = 4\n\
-    [[transports]]\ntransport = \"homa\"\n[[transports]]\ntransport = \"homa\"\nlabel = \"lx\"\nvariant = \"lx\"\n\
-    [[transports]]\ntransport = \"dctcp\"\n[[transports]]\ntransport = \"ndp\"\n\
-    [[transports]]\ntransport = \"pfabric\"\n";
+const ONE_WAY: &str = "[traffic]\npattern = \"all_to_all\"\n[[transports]]\ntransport = \
+                       \"homa\"\n[[transports]]\ntransport = \"homa\"\nlabel = \"rc\"\nvariant = \
+                       \"rc\"\n[[transports]]\ntransport = \"homa\"\nlabel = \"cavy\"\nvariant = \
+                       \"cavy\"\n[[transports]]\ntransport = \"basic\"\n[[transports]]\ntransport \
+                       = \"fifo\"\n[[transports]]\ntransport = \"srpt\"\n[[transports]]\ntransport \
+                       = \"pfabric\"\n[[transports]]\ntransport = \
+                       \"phost\"\n[[transports]]\ntransport = \"dctcp\"\n[[transports]]\ntransport \
+                       = \"pias\"\n[[transports]]\ntransport = \"ndp\"\n";
+const ASKED: &str = "[traffic]\npattern = \"rpc\"\nclients = 2\nservers = \
+                     4\n[[transports]]\ntransport = \"homa\"\n[[transports]]\ntransport = \
+                     \"homa\"\nlabel = \"lx\"\nvariant = \"lx\"\n[[transports]]\ntransport = \
+                     \"dctcp\"\n[[transports]]\ntransport = \"ndp\"\n[[transports]]\ntransport = \
+                     \"pfabric\"\n";
 
 /// Label and digest of each point of a short plan on a star of six.
 fn digests(network: &str, rest: &str) -> Vec<(String, String)> {

@@ -70,7 +70,8 @@ fn mistakes_are_named_with_field_value_and_cure() {
         ("services.front.steps=[{ cpu = -1 }]", "3.6e9 microseconds"),
         ("services.front.steps=[{ call = \"middle\", share = 1.5 }]", "0 to 1"),
         (
-            "services.front.steps=[{ one_of = [{ call = \"middle\", share = 0.7 }, { call = \"back\", share = 0.6 }] }]",
+            "services.front.steps=[{ one_of = [{ call = \"middle\", share = 0.7 }, { call = \
+             \"back\", share = 0.6 }] }]",
             "at most 1",
         ),
         ("services.back.steps=[{ cpu = 1 }, { call = \"front\" }]", "circle"),
@@ -135,7 +136,8 @@ fn results(overrides: &[&str]) -> Vec<ServicesResult> {
 #[test]
 fn methods_predict_what_they_should() {
     let all = r#"methods=[
-        { method = "no_change" }, { method = "utilisation" }, { method = "mva" }, { method = "sleep" },
+        { method = "no_change" }, { method = "utilisation" }, { method = "mva" },
+        { method = "sleep" },
         { method = "uncoordinated" }, { method = "uncoordinated", threshold_us = 0 },
         { method = "slowpoke", batch = 30 }, { method = "governor", mode = "count" },
         { method = "governor", mode = "clock" }, { method = "governor", mode = "busy" },
@@ -162,7 +164,8 @@ fn methods_predict_what_they_should() {
     }
     assert!(error("Slowpoke").abs() < 6.0, "{}", error("Slowpoke"));
     assert!(error("pause a request").abs() < 8.0, "{}", error("pause a request"));
-    // Sleeping takes no capacity away: the slowed system is as fast as the unchanged one [slowpoke B4].
+    // Sleeping takes no capacity away: the slowed system is as fast as the unchanged one [slowpoke
+    // B4].
     let sleep = results.iter().find(|one| one.label == "sleep").expect("it was run");
     let said = sleep.predicted_per_s.as_ref().map_or(f64::INFINITY, |one| one.value);
     assert!(said > 3_900.0, "{said}");
@@ -176,7 +179,8 @@ fn other_changes_are_predicted_as_well() {
         "whatif={ service = \"middle\", replicas = 2 }",
         "whatif={ service = \"middle\", cores = 3 }",
         "whatif={ service = \"back\", faster_ratio = -1.5 }",
-        "whatif={ service = \"front\", faster_ratio = 0.5, also = [{ service = \"middle\", less_us = 700 }] }",
+        "whatif={ service = \"front\", faster_ratio = 0.5, also = [{ service = \"middle\", less_us \
+         = 700 }] }",
     ] {
         for one in results(&[change]) {
             let error = one.error_percent.as_ref().expect("it predicts").value;
@@ -200,5 +204,10 @@ fn a_plan_says_what_it_is_and_one_seed_gives_one_result() {
     assert_eq!(governor.label(), "Governor, delivered");
     let once = results(&["run.seed=9"]);
     assert_eq!(once[0].digest, results(&["run.seed=9"])[0].digest);
-    assert_ne!(once[0].digest, results(&["services.middle.steps=[{ cpu = { dist = \"exponential\", mean_us = 900 } }, { call = \"back\" }]"])[0].digest);
+    assert_ne!(
+        once[0].digest,
+        results(&["services.middle.steps=[{ cpu = { dist = \"exponential\", \
+                   mean_us = 900 } }, { call = \"back\" }]"])[0]
+            .digest
+    );
 }

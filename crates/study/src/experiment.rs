@@ -292,8 +292,8 @@ pub struct Experiment<S: Subject> {
 }
 
 impl<S: Subject> Experiment<S> {
-    /// The experiment in form: a blank outcome for each point of the plan, and a capacity for each search.
-    /// `None` where the kind has no blank outcomes.
+    /// The experiment in form: a blank outcome for each point of the plan, and a capacity for each
+    /// search. `None` where the kind has no blank outcomes.
     pub fn blank(loaded: &Loaded<S>) -> Option<Self> {
         let of = |point: &Point<S>| {
             Some(Outcome {

@@ -35,8 +35,8 @@ pub struct Config {
     pub receive_buffer_bytes: u32,
     /// First wait before a closed window is probed, doubled up to a minute [incast 2.12].
     pub persist_min: Span,
-    /// Give up after so many timeouts in a row, and not before `give_up_after`: with short timeouts a
-    /// count alone would kill connections over a short outage [incast 2.12].
+    /// Give up after so many timeouts in a row, and not before `give_up_after`: with short timeouts
+    /// a count alone would kill connections over a short outage [incast 2.12].
     pub give_up_retries: u16,
     /// The least time without progress before a connection is given up.
     pub give_up_after: Span,

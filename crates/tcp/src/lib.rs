@@ -1,12 +1,13 @@
 //! TCP as a machine: connections, and the stack of a host ([incast 2]).
 //!
-//! **Problem.** Many servers answer one client at once, their packets overflow one port, and what is
-//! lost whole is sent again only when a timer of 200 ms runs out: a thousand round trips in which
-//! the link idles [incast 1].
+//! **Problem.** Many servers answer one client at once, their packets overflow one port, and what
+//! is lost whole is sent again only when a timer of 200 ms runs out: a thousand round trips in
+//! which the link idles [incast 1].
 //!
-//! **Promise.** Every octet arrives once and in order, or the connection ends and says why; with data
-//! unacknowledged a timer runs. The timer is a parameter down to a nanosecond: floor, granularity,
-//! back-off and random stretch, so that the stock sender and the published one are configurations.
+//! **Promise.** Every octet arrives once and in order, or the connection ends and says why; with
+//! data unacknowledged a timer runs. The timer is a parameter down to a nanosecond: floor,
+//! granularity, back-off and random stretch, so that the stock sender and the published one are
+//! configurations.
 //!
 //! **Not here.** No bytes, sockets or clock. Not yet: timestamps, RACK-TLP, PRR, undo of spurious
 //! timeouts, CUBIC, ECN, keepalive, paths that become shorter.

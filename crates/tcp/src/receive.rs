@@ -174,8 +174,8 @@ impl Receiver {
         sacks
     }
 
-    /// The window of an acknowledgement that is sent now, as the header has it. Raises the edge only
-    /// by much, so that the peer sends no crumbs (RFC 1122).
+    /// The window of an acknowledgement that is sent now, as the header has it. Raises the edge
+    /// only by much, so that the peer sends no crumbs (RFC 1122).
     pub(crate) fn window(&mut self, mss: u64) -> u16 {
         let granule = 1u64 << self.scale;
         let wanted = self.taken + self.buffer;

@@ -43,7 +43,8 @@ pub struct RtoConfig {
     pub stretch_per_mille: u16,
     /// Stretch only timeouts that were doubled: evidence that others wait as well [incast 8].
     pub stretch_only_backed_off: bool,
-    /// Divide gains by half the segments in flight, where every acknowledgement is a sample (RFC 7323).
+    /// Divide gains by half the segments in flight, where every acknowledgement is a sample (RFC
+    /// 7323).
     pub weighted: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The laws of the seam, under inputs that no honest peer and no careful application makes up:
-//! random segments and calls in any order. First numbers are drawn, and the rig pulls no packets, so
-//! little of this comes past the handshake; `transfer` has the rest.
+//! random segments and calls in any order. First numbers are drawn, and the rig pulls no packets,
+//! so little of this comes past the handshake; `transfer` has the rest.
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message, Seen};

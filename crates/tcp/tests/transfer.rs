@@ -1,8 +1,8 @@
 //! Two hosts and a bad network between them, with an oracle: every octet arrives once and in order
 //! and both sides end well, or a connection ends and says why; nobody is ever silently stuck.
 //!
-//! `CAVY_SEEDS=10000 cargo test -p cavy-tcp --test transfer` runs more seeds; a failing one is named
-//! and runs alone by `CAVY_SEED=n`.
+//! `CAVY_SEEDS=10000 cargo test -p cavy-tcp --test transfer` runs more seeds; a failing one is
+//! named and runs alone by `CAVY_SEED=n`.
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Seen};

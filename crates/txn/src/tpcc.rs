@@ -5,10 +5,10 @@
 //! district. Effects are whole: `w_ytd` and `d_ytd` grow, orders are inserted and delivered.
 //!
 //! A key must be declared when a transaction is submitted, and an order's number is not known then.
-//! Orders are therefore rows named after their transaction, and a district has one row for its queue
-//! of undelivered orders and one for the items of its last 20. What a delivery owes a customer is
-//! booked in a row of the district, because the customer is not known beforehand either. One in a
-//! hundred New-Orders takes itself back.
+//! Orders are therefore rows named after their transaction, and a district has one row for its
+//! queue of undelivered orders and one for the items of its last 20. What a delivery owes a
+//! customer is booked in a row of the district, because the customer is not known beforehand
+//! either. One in a hundred New-Orders takes itself back.
 
 use crate::layout::Layout;
 use crate::procedure::{Invocation, Procedures, Rows, Run};
@@ -52,8 +52,8 @@ const LOOK: u16 = 6;
 pub enum Mix {
     /// 44 New-Order, 44 Payment, 4 each of the others.
     Full,
-    /// Payments, of which so many in a hundred have a customer of another region; of the others 15 of
-    /// another warehouse of their own.
+    /// Payments, of which so many in a hundred have a customer of another region; of the others 15
+    /// of another warehouse of their own.
     Payment {
         /// Percent.
         crt_percent: u32,
@@ -204,8 +204,8 @@ impl Generator {
         let of_customer = if there == home { district } else { draws.below(DISTRICTS) };
         let by_name = draws.below(100) < 40;
         let chosen = if by_name {
-            // Names are given as customer modulo 1000, three to a name; the middle one pays. Names do
-            // not change, so the row is known; its number is not, to whoever needs it elsewhere.
+            // Names are given as customer modulo 1000, three to a name; the middle one pays. Names
+            // do not change, so the row is known; its number is not, to whoever needs it elsewhere.
             1_000 + uneven(draws, 255, 1_000)
         } else {
             uneven(draws, 1_022, CUSTOMERS)

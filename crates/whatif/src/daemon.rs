@@ -1,7 +1,8 @@
 //! The groups of one host, stopped as a leader on another host says ([slowpoke 2.7]).
 //!
-//! Clocks of hosts differ, so orders and reports have spans and no times. An order is obeyed once: one that is not
-//! newer than the last does nothing. A newer one that comes while groups stand makes them stand on.
+//! Clocks of hosts differ, so orders and reports have spans and no times. An order is obeyed once:
+//! one that is not newer than the last does nothing. A newer one that comes while groups stand
+//! makes them stand on.
 
 use crate::governor::{Reading, TARGETS};
 use crate::standing::Standing;
@@ -89,7 +90,8 @@ impl Daemon {
                 cx.emit(Effect::Freeze { set, epoch, span, lease });
                 cx.arm(Timer::Thaw(set), cx.now() + span);
             } else if !was.is_zero() {
-                // It stood for the pause before, and this one is not for it: it goes on by its own timer.
+                // It stood for the pause before, and this one is not for it: it goes on by its own
+                // timer.
                 one.asked = Span::ZERO;
             }
         }

@@ -1,19 +1,21 @@
-//! What would making this service faster buy? Machines that find out by slowing everything else down.
+//! What would making this service faster buy? Machines that find out by slowing everything else
+//! down.
 //!
-//! **Problem.** A service cannot be made faster on demand. All others can be made slower, by stopping them for as
-//! much time as the change would save: relative to them the untouched service is then as if it had been changed
-//! ([slowpoke 1]).
+//! **Problem.** A service cannot be made faster on demand. All others can be made slower, by
+//! stopping them for as much time as the change would save: relative to them the untouched service
+//! is then as if it had been changed ([slowpoke 1]).
 //!
-//! **Promise.** Machines of the probe family, for the lab and for running processes alike. Each group that a machine
-//! stops goes on again: by the machine, or by its lease. Time for which more or less than asked was stood is carried
-//! to the next pause, so that in the long run the sums agree.
+//! **Promise.** Machines of the probe family, for the lab and for running processes alike. Each
+//! group that a machine stops goes on again: by the machine, or by its lease. Time for which more
+//! or less than asked was stood is carried to the next pause, so that in the long run the sums
+//! agree.
 //!
-//! **Not here.** No model of the application, no graph of calls, no clock and no signal: worlds measure usage, stop
-//! and continue. No statistics beyond the counts of a window.
+//! **Not here.** No model of the application, no graph of calls, no clock and no signal: worlds
+//! measure usage, stop and continue. No statistics beyond the counts of a window.
 //!
-//! **Reading order.** [`governor`] is the recommended core: one controller for all groups. [`daemon`] carries its
-//! orders to other hosts. [`published`] is Slowpoke as its artifact has it, a controller in each service, and
-//! [`uncoordinated`] its predecessor.
+//! **Reading order.** [`governor`] is the recommended core: one controller for all groups.
+//! [`daemon`] carries its orders to other hosts. [`published`] is Slowpoke as its artifact has it,
+//! a controller in each service, and [`uncoordinated`] its predecessor.
 #![no_std]
 extern crate alloc;
 

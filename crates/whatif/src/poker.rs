@@ -1,4 +1,5 @@
-//! The poker: stops and continues its own group, and carries what was too long or too short ([slowpoke 2.4]).
+//! The poker: stops and continues its own group, and carries what was too long or too short
+//! ([slowpoke 2.4]).
 
 use cavy_core::family::probe::{Effect, Epoch, Group, Set, Timer};
 use cavy_core::{Cx, Instant, Span};
@@ -20,8 +21,8 @@ pub struct Poker {
 }
 
 impl Poker {
-    /// The poker of `group`. `lease` is how long the group stands at most, whatever becomes of the poker; the source
-    /// has none ([slowpoke S4]), which is [`Span::MAX`].
+    /// The poker of `group`. `lease` is how long the group stands at most, whatever becomes of the
+    /// poker; the source has none ([slowpoke S4]), which is [`Span::MAX`].
     pub fn new(group: Group, lease: Span) -> Self {
         Poker {
             group: [group],
@@ -38,7 +39,8 @@ impl Poker {
         self.stopping
     }
 
-    /// Stops the group for `span` and what is owed. A pause that is nothing or less still stops and continues.
+    /// Stops the group for `span` and what is owed. A pause that is nothing or less still stops and
+    /// continues.
     pub fn pause<M, C>(&mut self, span: Span, cx: &mut Cx<'_, Effect<M, C>, Timer>) {
         self.debt_ns += span.as_ns() as i64;
         self.since = cx.now();
@@ -50,8 +52,8 @@ impl Poker {
         cx.arm(Timer::Thaw(SELF), cx.now() + span);
     }
 
-    /// The pause is over. What the clock says between the two signals counts; how long the second takes does not
-    /// ([slowpoke S5]).
+    /// The pause is over. What the clock says between the two signals counts; how long the second
+    /// takes does not ([slowpoke S5]).
     pub fn resume<M, C>(&mut self, cx: &mut Cx<'_, Effect<M, C>, Timer>) {
         self.debt_ns -= cx.now().since(self.since).as_ns() as i64;
         cx.emit(Effect::Thaw { set: SELF, epoch: self.epoch });

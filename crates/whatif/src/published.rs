@@ -1,12 +1,13 @@
 //! Slowpoke as its artifact has it: a hook and a poker in every service ([slowpoke 2.2, 2.3, 2.4]).
 //!
-//! The hook counts requests. In the target, the request after the Nth begins a phase; the phase spreads from
-//! neighbour to neighbour, and each service stops itself for what its requests since the last phase cost. The
-//! rules are those of the code, slips included: whole microseconds, one more request than the batch, stops of no
-//! length in the target, no lease.
+//! The hook counts requests. In the target, the request after the Nth begins a phase; the phase
+//! spreads from neighbour to neighbour, and each service stops itself for what its requests since
+//! the last phase cost. The rules are those of the code, slips included: whole microseconds, one
+//! more request than the batch, stops of no length in the target, no lease.
 //!
-//! **Deviation:** the hook holds its lock across a pause, so that handlers block which run before the stop takes
-//! hold. Here such a request is counted after the pause, but its handler goes on: the world has no hook to block.
+//! **Deviation:** the hook holds its lock across a pause, so that handlers block which run before
+//! the stop takes hold. Here such a request is counted after the pause, but its handler goes on:
+//! the world has no hook to block.
 
 use crate::poker::{Poker, SELF};
 use alloc::vec::Vec;
@@ -43,9 +44,10 @@ pub struct Published {
 
 type PublishedCx<'a> = Cx<'a, Effect<Word, ()>, Timer>;
 
-/// Pause of a service for each of its requests, by the rule of the source: `delta_us` saved by each request of the
-/// target, which has `of_target` visits for each request of a client and as many cores as `cores_of_target`
-/// ([slowpoke 2.1]). The source truncates twice to whole microseconds ([slowpoke S1]); `exact` does not.
+/// Pause of a service for each of its requests, by the rule of the source: `delta_us` saved by each
+/// request of the target, which has `of_target` visits for each request of a client and as many
+/// cores as `cores_of_target` ([slowpoke 2.1]). The source truncates twice to whole microseconds
+/// ([slowpoke S1]); `exact` does not.
 pub fn delay(
     delta_us: f64,
     of_target: f64,
@@ -66,17 +68,18 @@ pub fn delay(
     Span::try_from_us(us).unwrap_or(Span::ZERO)
 }
 
-/// Throughput of the changed system from that of the slowed one, in requests a second, `pause_us` being
-/// delta x visits / cores of the target: 1/X = 1/X_slow - pause ([slowpoke 2.1]). `None` when the slowed system was
-/// faster than pauses allow.
+/// Throughput of the changed system from that of the slowed one, in requests a second, `pause_us`
+/// being delta x visits / cores of the target: 1/X = 1/X_slow - pause ([slowpoke 2.1]). `None` when
+/// the slowed system was faster than pauses allow.
 pub fn predict(slowed_per_s: f64, pause_us: f64) -> Option<f64> {
     let period_us = 1e6 / slowed_per_s - pause_us;
     (period_us > 0.0 && slowed_per_s > 0.0).then(|| 1e6 / period_us)
 }
 
 impl Published {
-    /// The service `group`, with the pause that each of its requests costs (that of the target is not used), and
-    /// the requests of the target between two phases. It meets at most `peers` others.
+    /// The service `group`, with the pause that each of its requests costs (that of the target is
+    /// not used), and the requests of the target between two phases. It meets at most `peers`
+    /// others.
     pub fn new(group: Group, target: bool, delay: Span, batch: u32, peers: usize) -> Self {
         Published {
             poker: Poker::new(group, Span::MAX),

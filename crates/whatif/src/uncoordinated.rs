@@ -1,4 +1,5 @@
-//! Pauses that nobody coordinates: the predecessor of Slowpoke, and pauses at every request ([slowpoke B5, B6]).
+//! Pauses that nobody coordinates: the predecessor of Slowpoke, and pauses at every request
+//! ([slowpoke B5, B6]).
 
 use crate::poker::{Poker, SELF};
 use cavy_core::family::probe::{Controller, Effect, Epoch, Group, Input, Set, Timer};
@@ -18,8 +19,8 @@ pub struct Uncoordinated {
 type UncoordinatedCx<'a> = Cx<'a, Effect<(), ()>, Timer>;
 
 impl Uncoordinated {
-    /// The service `group`: each request costs `delay`, and it stops once it owes more than `threshold`. With a
-    /// threshold of nothing it stops at every request.
+    /// The service `group`: each request costs `delay`, and it stops once it owes more than
+    /// `threshold`. With a threshold of nothing it stops at every request.
     pub fn new(group: Group, delay: Span, threshold: Span) -> Self {
         Uncoordinated {
             poker: Poker::new(group, Span::MAX),

@@ -74,7 +74,8 @@ fn thawed<M>(epoch: u64, us: u64) -> Input<M> {
 fn clause_2_1_pauses_are_delta_by_visits_and_cores_and_the_source_truncates() {
     // Worked example of [slowpoke 2.3]: r = 1, 1000 us, 2 cores: 500 us for each request.
     assert_eq!(delay(1_000.0, 1.0, 2, 1.0, 2, false), Span::from_us(500));
-    // Visits .4518 and .0511, 2 cores each: 4420.7 us before the truncations, which take it to 4420.
+    // Visits .4518 and .0511, 2 cores each: 4420.7 us before the truncations, which take it to
+    // 4420.
     assert_eq!(delay(1_000.0, 0.4518, 2, 0.0511, 2, false), Span::from_us(4_420));
     let exact = delay(1_000.0, 0.4518, 2, 0.0511, 2, true).as_us();
     assert!((exact - 4_420.744).abs() < 1e-2, "{exact}");
@@ -112,7 +113,8 @@ fn clause_2_3_a_neighbour_stops_for_what_its_requests_owe_and_a_phase_counts_onc
     let said = one.tell(10, Input::Rx { from: Node(1), message: Word::Pause(5) });
     assert_eq!(said[0], Out::Effect(Effect::Send { to: Node(1), message: Word::Pause(5) }));
     assert_eq!(freezes(&said), [(0, 1, 2_000.0)]);
-    // A request that runs before the stop takes hold waits for the lock: it is counted after the pause.
+    // A request that runs before the stop takes hold waits for the lock: it is counted after the
+    // pause.
     assert!(one.tell(11, visit(0)).is_empty());
     // A newer phase that comes meanwhile is heard when the service goes on.
     assert!(one.tell(12, Input::Rx { from: Node(1), message: Word::Pause(6) }).is_empty());
@@ -256,7 +258,8 @@ fn clause_0_delivered_mode_stops_until_the_target_got_its_share() {
 fn clause_2_1_shorter_pauses_are_nested_and_regressions_stop_the_target() {
     let mut talk = governor(vec![(1, count(300, 1)), (2, count(1_000, 1))]);
     talk.tell(1, visit(1));
-    // The others stand for 1000 us, the first target for the 700 that it does not save, the second not at all.
+    // The others stand for 1000 us, the first target for the 700 that it does not save, the second
+    // not at all.
     assert_eq!(freezes(&talk.tell(2, visit(2))), [(0, 1, 1_000.0), (1, 1, 700.0)]);
     let mut talk = governor(vec![(1, count(-600, 1))]);
     talk.tell(1, visit(1));

@@ -74,7 +74,8 @@ fn offer<M>(peer: Option<fn(u64) -> M>) -> Offer<M> {
     }
 }
 
-/// Laws on several seeds; then a run to its end, after which nobody may stand. Freezes and findings of that run.
+/// Laws on several seeds; then a run to its end, after which nobody may stand. Freezes and findings
+/// of that run.
 fn keeps<C: Controller + 'static>(
     make: impl Fn() -> C + Clone,
     offer: Offer<C::Message>,

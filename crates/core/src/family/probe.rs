@@ -4,13 +4,14 @@
 //! continues them. One vocabulary carries three arrangements ([slowpoke 2]):
 //!
 //! - **one for all**: one controller sees the target and stops all other groups;
-//! - **one a service**: each controller sees its own group alone, stops it, and tells its neighbours;
+//! - **one a service**: each controller sees its own group alone, stops it, and tells its
+//!   neighbours;
 //! - **a leader and a daemon a host**: the leader sees the target and tells the daemons, and each
 //!   daemon stops the groups of its host.
 //!
 //! A group is a set of processes that stop and continue together. Freezing is a wish: the world
-//! reports when each group really stood and really went on. A stopped group does nothing, but what is
-//! not the group's own goes on: messages in flight, timers of the kernel, the clock on the wall.
+//! reports when each group really stood and really went on. A stopped group does nothing, but what
+//! is not the group's own goes on: messages in flight, timers of the kernel, the clock on the wall.
 
 use super::Node;
 use crate::machine::Machine;
@@ -41,7 +42,8 @@ pub struct Usage {
     pub cpu: Span,
     /// Time in which at least one of its threads ran or was ready to run.
     pub busy: Span,
-    /// CPU time plus the time for which threads were ready and waited for a core, of all its threads.
+    /// CPU time plus the time for which threads were ready and waited for a core, of all its
+    /// threads.
     pub runnable: Span,
 }
 
@@ -64,7 +66,8 @@ pub enum Input<M> {
         /// What was asked.
         endpoint: Endpoint,
     },
-    /// A group of this controller called the service of `peer` for the first time, so that the two can talk.
+    /// A group of this controller called the service of `peer` for the first time, so that the two
+    /// can talk.
     Met {
         /// The controller of what was called.
         peer: Node,
@@ -111,8 +114,9 @@ pub enum Input<M> {
 /// What a controller wants done. `M` is what it tells its peers, `C` what it concludes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Effect<M, C> {
-    /// Stop all groups of `set`. [`Input::Frozen`] follows for each of them that lives. For a group that
-    /// stands already the newer epoch counts from now on: it is confirmed, and its lease begins anew.
+    /// Stop all groups of `set`. [`Input::Frozen`] follows for each of them that lives. For a group
+    /// that stands already the newer epoch counts from now on: it is confirmed, and its lease
+    /// begins anew.
     Freeze {
         /// Which groups.
         set: Set,

@@ -1,8 +1,8 @@
 //! Moving streams of bytes as packets: the vocabulary of connections.
 //!
-//! The packets are those of [`super::packet`]: the same headers, extents, marks and pulls, and so the
-//! same networks. What differs is what an application says. It writes so many bytes and reads so many,
-//! opens and closes, and there is no message that arrives whole.
+//! The packets are those of [`super::packet`]: the same headers, extents, marks and pulls, and so
+//! the same networks. What differs is what an application says. It writes so many bytes and reads
+//! so many, opens and closes, and there is no message that arrives whole.
 //!
 //! Offsets count the bytes of one direction of one connection from 0, in 64 bits. The extent of a
 //! packet has the lowest 32 of them; the protocol's header says which the others are.
@@ -32,8 +32,8 @@ pub enum Unreachable {
 /// What happens to a machine of streams whose packet header is `H`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Input<H> {
-    /// A packet came in. `cx.now()` is when it reached the host, and not when the world found time to
-    /// look: round trips are measured by it.
+    /// A packet came in. `cx.now()` is when it reached the host, and not when the world found time
+    /// to look: round trips are measured by it.
     Rx {
         /// Who sent it.
         from: Node,

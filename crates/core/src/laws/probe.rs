@@ -1,4 +1,5 @@
-//! A legal world for one controller of the probe family, with the oracles that hold for all of them.
+//! A legal world for one controller of the probe family, with the oracles that hold for all of
+//! them.
 
 use super::Environment;
 use crate::family::Node;
@@ -39,10 +40,10 @@ struct Standing {
 
 /// Stops and continues groups as it is told, and panics when told something illegal.
 ///
-/// Oracles: epochs of a set grow; a freeze has members, and a lease that is no shorter than its span;
-/// groups are stopped only by the controller that names them; a controller that is not late lets its
-/// groups go on before their lease ends; nobody stands when the world has gone quiet; after an abort
-/// nothing is stopped any more.
+/// Oracles: epochs of a set grow; a freeze has members, and a lease that is no shorter than its
+/// span; groups are stopped only by the controller that names them; a controller that is not late
+/// lets its groups go on before their lease ends; nobody stands when the world has gone quiet;
+/// after an abort nothing is stopped any more.
 pub struct Probe<C: Controller, F> {
     offer: Offer<C::Message>,
     make: F,
@@ -262,7 +263,8 @@ mod tests {
     /// How a toy is arranged; each stops what it may for the same span.
     #[derive(Clone, Copy, PartialEq, Debug)]
     enum Arranged {
-        /// It sees group 0, and stops the others after every third of a millisecond of its CPU time.
+        /// It sees group 0, and stops the others after every third of a millisecond of its CPU
+        /// time.
         OneForAll,
         /// It sees and stops group 0 alone, and passes on the phase that it or a neighbour began.
         OneAService,

@@ -151,7 +151,8 @@ impl Subject for RegionsPlan {
         TooMuch {
             key: "run.duration_ms",
             value: self.run.duration_ms.to_string(),
-            cure: "lower it, `run.replications`, `clients_per_shard` or `regions`, or try `--quick`",
+            cure: "lower it, `run.replications`, `clients_per_shard` or `regions`, or try \
+                       `--quick`",
         }
     }
 

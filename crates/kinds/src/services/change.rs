@@ -103,9 +103,10 @@ impl Change {
         }
     }
 
-    /// Time that a visit to each endpoint saves, in nanoseconds. Of more replicas or cores it is the time that a visit
-    /// takes now less what it would take if each of as many servers as now did the work of more ([slowpoke 2.1]);
-    /// without a measurement of that time, CPU time goes for it.
+    /// Time that a visit to each endpoint saves, in nanoseconds. Of more replicas or cores it is
+    /// the time that a visit takes now less what it would take if each of as many servers as now
+    /// did the work of more ([slowpoke 2.1]); without a measurement of that time, CPU time goes for
+    /// it.
     pub fn saved_ns(&self, network: &Network) -> Vec<f64> {
         let service = &network.services[self.service];
         let now: Vec<f64> = service

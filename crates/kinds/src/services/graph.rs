@@ -414,8 +414,13 @@ impl Names<'_> {
             (None, None) => None,
             (Some(cores), Some(request)) if cores > 0 => Some((cores, request)),
             _ => {
-                return Err(PlanError::text("`clients.cores` and `clients.request` need each other")
-                    .hint("cores, at least 1, of the machine that makes the requests, and CPU time of one"));
+                return Err(PlanError::text(
+                    "`clients.cores` and `clients.request` need each other",
+                )
+                .hint(
+                    "cores, at least 1, of the machine that makes the requests, and CPU time \
+                     of one",
+                ));
             }
         };
         Ok(Clients { arriving, mix, capacity, virtual_time: plan.virtual_time })

@@ -59,7 +59,8 @@ impl Default for ServicesRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     untagged,
-    expecting = "microseconds such as 500, or a distribution such as { dist = \"exponential\", mean_us = 500 }"
+    expecting = "microseconds such as 500, or a distribution such as { dist = \"exponential\", \
+                 mean_us = 500 }"
 )]
 pub enum TimePlan {
     /// Always so many microseconds.
@@ -181,7 +182,8 @@ pub struct ServicePlan {
     /// Calls under way from a replica at most, by the name of the service called.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<String, u32>,
-    /// CPU time that a replica may use in each period of 100 ms, in milliseconds. Default: no limit.
+    /// CPU time that a replica may use in each period of 100 ms, in milliseconds. Default: no
+    /// limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_ms: Option<f64>,
     /// Length of that period in milliseconds.
@@ -385,7 +387,8 @@ pub struct ChangePlan {
     /// Only this step becomes faster, counted from 0 within its endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<usize>,
-    /// Time that a visit takes by measurement, microseconds, behind `replicas` and `cores`. Default: its CPU time.
+    /// Time that a visit takes by measurement, microseconds, behind `replicas` and `cores`.
+    /// Default: its CPU time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_us: Option<f64>,
     /// Further services that are changed with it, up to 3.
@@ -415,8 +418,8 @@ pub struct StopsPlan {
     pub lost_ratio: f64,
 }
 
-/// How much one deployment of the services differs from the next: all CPU times of a deployment are multiplied by one
-/// factor, normal with mean 1 and these standard deviations.
+/// How much one deployment of the services differs from the next: all CPU times of a deployment are
+/// multiplied by one factor, normal with mean 1 and these standard deviations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeploymentsPlan {
@@ -464,7 +467,8 @@ methods! {
     }
     /// Pauses that nobody coordinates.
     Uncoordinated {
-        /// A service stops once its requests have cost more than this, microseconds; 0 stops at every request.
+        /// A service stops once its requests have cost more than this, microseconds; 0 stops at
+        /// every request.
         #[serde(default = "default_threshold_us")]
         threshold_us: f64,
     }
@@ -482,16 +486,19 @@ methods! {
         /// What its debt grows with.
         #[serde(default)]
         mode: ModePlan,
-        /// Visits of the target for each pause, in `count` mode. Default: a third of the clients, 100 at most.
+        /// Visits of the target for each pause, in `count` mode. Default: a third of the clients,
+        /// 100 at most.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch: Option<u32>,
-        /// The shortest pause, microseconds. Default: what `batch` visits come to in `count` mode, else 2000.
+        /// The shortest pause, microseconds. Default: what `batch` visits come to in `count` mode,
+        /// else 2000.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pause_us: Option<f64>,
         /// The longest pause, microseconds. Default: ten times the shortest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pause_max_us: Option<f64>,
-        /// How often usage of the target is read, microseconds. Default: 1000, or half of the shortest pause.
+        /// How often usage of the target is read, microseconds. Default: 1000, or half of the
+        /// shortest pause.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tick_us: Option<f64>,
         /// Are the clients frozen as well?
@@ -518,7 +525,8 @@ pub enum TimesPlan {
     /// Measured on the unchanged system.
     #[default]
     Measured,
-    /// Those of the steps, with one overhead of each visit so that the law gives the unchanged throughput.
+    /// Those of the steps, with one overhead of each visit so that the law gives the unchanged
+    /// throughput.
     Overhead,
     /// Those of the steps, with given costs of visits and calls.
     Costs,
@@ -566,7 +574,8 @@ pub enum MethodPlan {
     Mva(Mva),
     /// Other services sleep in their handlers instead of stopping: shows why that is not enough.
     Sleep(Plain),
-    /// Each service stops itself whenever its own requests have cost enough: Slowpoke's predecessor.
+    /// Each service stops itself whenever its own requests have cost enough: Slowpoke's
+    /// predecessor.
     Uncoordinated(Uncoordinated),
     /// Slowpoke as published: the target counts, and floods a pause through its neighbours.
     Slowpoke(Slowpoke),

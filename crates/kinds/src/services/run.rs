@@ -1,5 +1,5 @@
-//! Running one replication: the unchanged system, the changed one, and what the method needs; and what replications
-//! say together.
+//! Running one replication: the unchanged system, the changed one, and what the method needs; and
+//! what replications say together.
 
 use super::change::{Change, What, cpu_ns, slower};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
@@ -199,7 +199,8 @@ fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
     if cv == 0.0 {
         return network.clone();
     }
-    // A normal number by adding twelve uniform ones, which is exact enough for a few percent of spread.
+    // A normal number by adding twelve uniform ones, which is exact enough for a few percent of
+    // spread.
     let mut stream = Stream::keyed(seed, node, Purpose::Labels);
     let normal: f64 = (0..12).map(|_| stream.unit()).sum::<f64>() - 6.0;
     slower(network, (1.0 + cv * normal).max(0.1))

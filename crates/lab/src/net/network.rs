@@ -142,8 +142,8 @@ pub enum Buffer {
     },
 }
 
-/// What of a packet takes room in a buffer. Simulators and switches differ, and a small buffer holds
-/// one or two packets more or less by it.
+/// What of a packet takes room in a buffer. Simulators and switches differ, and a small buffer
+/// holds one or two packets more or less by it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counting {
     /// Bytes of a packet on the wire that take no room, such as preamble and gap.
@@ -153,8 +153,8 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Every byte on the wire, and the packet that is being sent as well: the reference simulator of
-    /// [incast 5.1].
+    /// Every byte on the wire, and the packet that is being sent as well: the reference simulator
+    /// of [incast 5.1].
     pub const EVERYTHING: Counting = Counting { silent_bytes: 0, sending: true };
 }
 

@@ -1,10 +1,10 @@
 //! Processors: whose threads compute, and for how long still.
 //!
-//! A processor is the cores of one replica or of a host. First come, first served: each thread that is ready has a
-//! turn, and a free core takes the thread with the earliest turn among the replicas that do not stand. Shared: all
-//! ready threads receive work at the same rate, at most one core each. What a thread has received is counted for
-//! each replica from when it was last changed, so that stopping a replica costs the same however many threads it
-//! has.
+//! A processor is the cores of one replica or of a host. First come, first served: each thread that
+//! is ready has a turn, and a free core takes the thread with the earliest turn among the replicas
+//! that do not stand. Shared: all ready threads receive work at the same rate, at most one core
+//! each. What a thread has received is counted for each replica from when it was last changed, so
+//! that stopping a replica costs the same however many threads it has.
 
 use super::network::{Discipline, Host};
 use cavy_core::{Instant, Span};
@@ -13,8 +13,8 @@ use std::collections::BinaryHeap;
 
 /// The threads of one replica that share cores.
 ///
-/// `received_ns` counts the work that a thread which was always ready would have received while the replica did
-/// not stand: that of the processor less what was received by others meanwhile.
+/// `received_ns` counts the work that a thread which was always ready would have received while the
+/// replica did not stand: that of the processor less what was received by others meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sharers {
     /// What the replica missed of the processor's work while it stood.

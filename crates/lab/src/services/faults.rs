@@ -3,7 +3,8 @@
 use super::network::Law;
 use cavy_core::Span;
 
-/// How freezes, timers and control messages differ from what was asked. Times are drawn for each event.
+/// How freezes, timers and control messages differ from what was asked. Times are drawn for each
+/// event.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Faults {
     /// From the wish until the group stands, whatever its size; `None` for at once.
@@ -14,7 +15,8 @@ pub struct Faults {
     pub go: Option<Law>,
     /// How late a controller's timers are; `None` for never.
     pub late: Option<Law>,
-    /// Share of timers that are later by [`Faults::stall`], because the controller did not get the processor.
+    /// Share of timers that are later by [`Faults::stall`], because the controller did not get the
+    /// processor.
     pub stall_ratio: f64,
     /// How much later.
     pub stall: Span,
@@ -24,14 +26,15 @@ pub struct Faults {
     pub lost_ratio: f64,
     /// Share of control messages that arrive twice.
     pub doubled_ratio: f64,
-    /// Usage is known only to the last multiple of this: kernels that account by ticks; zero for exactly.
+    /// Usage is known only to the last multiple of this: kernels that account by ticks; zero for
+    /// exactly.
     pub tick: Span,
 }
 
 impl Faults {
-    /// Stopping as it was measured with the freezer of cgroups and a controller that sleeps, then spins: the
-    /// group stands after about 12 us and 1.8 us for each thread, and goes on after about 16 us
-    /// ([slowpoke 7.2]).
+    /// Stopping as it was measured with the freezer of cgroups and a controller that sleeps, then
+    /// spins: the group stands after about 12 us and 1.8 us for each thread, and goes on after
+    /// about 16 us ([slowpoke 7.2]).
     pub fn measured() -> Faults {
         Faults {
             stop: Some(Law::Exponential { mean_ns: 12_000.0 }),

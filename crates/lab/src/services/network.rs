@@ -7,7 +7,8 @@ use core::fmt;
 /// How long something takes: a distribution of times.
 pub type Law = Distribution;
 
-/// A network of services and the clients that use it. Services are numbered as they stand in the list.
+/// A network of services and the clients that use it. Services are numbered as they stand in the
+/// list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// Machines whose cores several services share.
@@ -127,7 +128,8 @@ pub struct Lock {
 pub enum Cache {
     /// This share of lookups hits, 0 to 1.
     Ratio(f64),
-    /// Entries grow old on the wall: a lookup of one of `keys` hits when somebody filled it at most `ttl` ago.
+    /// Entries grow old on the wall: a lookup of one of `keys` hits when somebody filled it at most
+    /// `ttl` ago.
     Ttl {
         /// How long an entry is good.
         ttl: Span,
@@ -145,7 +147,8 @@ pub struct Pool {
     pub limit: u32,
 }
 
-/// A limit on the CPU time of each replica, as containers have it. The period begins anew on the wall.
+/// A limit on the CPU time of each replica, as containers have it. The period begins anew on the
+/// wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// CPU time of a period.
@@ -181,7 +184,8 @@ pub enum Step {
     Together(Vec<Call>),
     /// Calls and does not wait.
     Tell(Call),
-    /// Waits for something that is no CPU: a disk, a service elsewhere. Goes on while the group is frozen.
+    /// Waits for something that is no CPU: a disk, a service elsewhere. Goes on while the group is
+    /// frozen.
     Wait(Law),
     /// Looks something up, and does `miss` when it is not there.
     Cached {
@@ -205,7 +209,8 @@ pub struct Call {
     pub share: f64,
     /// How long the caller waits at most; `None` for ever.
     pub timeout: Option<Span>,
-    /// How often it tries again after a failure. A call that fails for good fails the visit that made it.
+    /// How often it tries again after a failure. A call that fails for good fails the visit that
+    /// made it.
     pub retries: u16,
 }
 
@@ -240,10 +245,11 @@ pub struct Clients {
     pub arriving: Arriving,
     /// What they ask: one of these, by share. The shares are 1 together.
     pub mix: Vec<Call>,
-    /// Cores of the machine that makes the requests, and CPU time of one; `None` when it is no limit.
+    /// Cores of the machine that makes the requests, and CPU time of one; `None` when it is no
+    /// limit.
     pub capacity: Option<(u16, Law)>,
-    /// Do waits and gaps stand while the population is frozen? Otherwise the wall goes on, and what came due
-    /// happens when the population goes on.
+    /// Do waits and gaps stand while the population is frozen? Otherwise the wall goes on, and what
+    /// came due happens when the population goes on.
     pub virtual_time: bool,
 }
 
@@ -293,21 +299,22 @@ impl Network {
     /// Whether a world can run it.
     ///
     /// # Errors
-    /// The first mistake: a service, endpoint, lock, cache or host that there is not, a law that is none, shares
-    /// that are none, or calls in a circle that never ends.
+    /// The first mistake: a service, endpoint, lock, cache or host that there is not, a law that is
+    /// none, shares that are none, or calls in a circle that never ends.
     pub fn check(&self) -> Result<(), NetworkError> {
         super::program::Program::new(self).map(drop)
     }
 
-    /// Mean visits to each service for one request of the clients, and mean CPU time of each service for it in
-    /// nanoseconds. Retries and time-outs are not counted, nor what goes on in the background; a cache by age
-    /// counts as if it never hit.
+    /// Mean visits to each service for one request of the clients, and mean CPU time of each
+    /// service for it in nanoseconds. Retries and time-outs are not counted, nor what goes on in
+    /// the background; a cache by age counts as if it never hit.
     ///
     /// # Errors
     /// When visits grow without end: services call each other in a circle.
     ///
     /// # Panics
-    /// When a call names a service, endpoint or cache that there is not, which [`Network::check`] finds.
+    /// When a call names a service, endpoint or cache that there is not, which [`Network::check`]
+    /// finds.
     pub fn demands(&self) -> Result<Vec<Demand>, NetworkError> {
         let count = self.services.len();
         let mut visits: Vec<Vec<f64>> =
@@ -317,8 +324,8 @@ impl Network {
         for call in self.clients.iter().flat_map(|one| &one.mix) {
             fresh[call.service][call.endpoint] += call.share / share;
         }
-        // Level by level: a tree of calls has at most as many levels as there are endpoints, and a circle
-        // that ends by chance dies out.
+        // Level by level: a tree of calls has at most as many levels as there are endpoints, and a
+        // circle that ends by chance dies out.
         for level in 0.. {
             let mut next: Vec<Vec<f64>> = visits.iter().map(|one| vec![0.0; one.len()]).collect();
             let mut most = (0.0, 0);

@@ -58,7 +58,8 @@ pub(super) struct Program {
     pub(super) ops: Vec<Op>,
     pub(super) laws: Vec<Time>,
     pub(super) calls: Vec<Target>,
-    /// First operation of each endpoint of each service; populations of clients follow, one endpoint each.
+    /// First operation of each endpoint of each service; populations of clients follow, one
+    /// endpoint each.
     pub(super) starts: Vec<Vec<u32>>,
 }
 
@@ -385,7 +386,8 @@ impl Compiler<'_> {
     }
 
     fn together(&mut self, service: &Service, calls: &[Call]) {
-        // The caller pays for all of them before the first leaves: on average, where they have shares.
+        // The caller pays for all of them before the first leaves: on average, where they have
+        // shares.
         let cost: f64 = calls.iter().map(|call| call.share * f64::from(call.repeat)).sum();
         let cost = service.per_call.as_ns() as f64 * cost;
         self.owed += Span::from_ns((cost + 0.5) as u64);

@@ -1,4 +1,5 @@
-//! What a replica, or a population of clients, has: threads, locks, pools, caches, and what waits for it.
+//! What a replica, or a population of clients, has: threads, locks, pools, caches, and what waits
+//! for it.
 
 use super::network::{Cache, Quota, Service};
 use cavy_core::family::probe::{Epoch, Usage};
@@ -116,7 +117,8 @@ pub(super) struct Replica {
     pub(super) refused: u64,
     pub(super) timed_out: u64,
     pub(super) retried: u64,
-    /// Threads that share: heap of (work received at the end, who), nearest first, and what each received.
+    /// Threads that share: heap of (work received at the end, who), nearest first, and what each
+    /// received.
     pub(super) sharing: super::cores::Sharers,
 }
 
@@ -188,7 +190,8 @@ impl Replica {
         if self.frozen { self.stood + now.since(self.frozen_since) } else { self.stood }
     }
 
-    /// Brings the account up to `now`. `received_ns` is what each thread of a shared processor has received.
+    /// Brings the account up to `now`. `received_ns` is what each thread of a shared processor has
+    /// received.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, received_ns: Option<f64>) {
         let passed = now.since(self.account.at);

@@ -96,7 +96,8 @@ pub struct Outcome {
     pub steps: u64,
     /// By group.
     pub groups: Vec<Used>,
-    /// By group, when so many requests of clients were done as the setup says; empty if they never were.
+    /// By group, when so many requests of clients were done as the setup says; empty if they never
+    /// were.
     pub marked: Vec<Used>,
     /// Fingerprint of the run.
     pub trail: Trail,

@@ -1,8 +1,9 @@
 //! Closed networks of queues: a fixed number of customers that go from station to station for ever.
 //!
-//! A customer's *demand* at a station is its visits times its service time there. Any unit of time will do as
-//! long as one call uses one; throughput is in customers' rounds for each unit. Exact results hold for product-form
-//! networks: exponential service first come, first served, or any service where cores are shared.
+//! A customer's *demand* at a station is its visits times its service time there. Any unit of time
+//! will do as long as one call uses one; throughput is in customers' rounds for each unit. Exact
+//! results hold for product-form networks: exponential service first come, first served, or any
+//! service where cores are shared.
 
 /// A station.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -22,8 +23,8 @@ pub struct Flow {
     pub customers: Vec<f64>,
 }
 
-/// The law of utilisation: no station does more than its servers can, and no customer is at two places
-/// ([slowpoke B1]).
+/// The law of utilisation: no station does more than its servers can, and no customer is at two
+/// places ([slowpoke B1]).
 pub fn bound(stations: &[Station], population: u32, think: f64) -> f64 {
     let least: f64 = stations.iter().map(|one| one.demand).sum::<f64>() + think;
     let busiest =
@@ -31,8 +32,8 @@ pub fn bound(stations: &[Station], population: u32, think: f64) -> f64 {
     (1.0 / busiest).min(f64::from(population) / least)
 }
 
-/// Throughput of a closed product-form network with several servers a station, exactly (Buzen's convolution in
-/// logarithms, so that a thousand customers neither overflow nor vanish).
+/// Throughput of a closed product-form network with several servers a station, exactly (Buzen's
+/// convolution in logarithms, so that a thousand customers neither overflow nor vanish).
 pub fn exact(stations: &[Station], population: u32, think: f64) -> f64 {
     let population = population as usize;
     if population == 0 {
@@ -52,7 +53,8 @@ pub fn exact(stations: &[Station], population: u32, think: f64) -> f64 {
     libm::exp(all[population - 1] - all[population])
 }
 
-/// ln of the sums over how many are at one more station, whose term grows by `factor(n)` with its nth customer.
+/// ln of the sums over how many are at one more station, whose term grows by `factor(n)` with its
+/// nth customer.
 fn convolved(all: &[f64], factor: impl Fn(usize) -> f64) -> Vec<f64> {
     let mut own = vec![0.0; all.len()];
     for n in 1..own.len() {
@@ -69,8 +71,8 @@ fn convolved(all: &[f64], factor: impl Fn(usize) -> f64) -> Vec<f64> {
     (0..all.len()).map(sum).collect()
 }
 
-/// Mean value analysis with Seidmann's stations: of `servers` servers, a queue of demand / servers and a delay of
-/// the rest ([slowpoke B2]). Exact with one server a station.
+/// Mean value analysis with Seidmann's stations: of `servers` servers, a queue of demand / servers
+/// and a delay of the rest ([slowpoke B2]). Exact with one server a station.
 pub fn seidmann(stations: &[Station], population: u32, think: f64) -> Flow {
     let queue: Vec<f64> = stations.iter().map(|one| one.demand / f64::from(one.servers)).collect();
     let delays: Vec<f64> = stations
@@ -90,8 +92,9 @@ pub fn seidmann(stations: &[Station], population: u32, think: f64) -> Flow {
     Flow { throughput, customers }
 }
 
-/// The same, with the approximation of Bard and Schweitzer in place of the recursion: a customer finds the others
-/// as they are on average. For populations too large to count up to ([slowpoke B2]).
+/// The same, with the approximation of Bard and Schweitzer in place of the recursion: a customer
+/// finds the others as they are on average. For populations too large to count up to ([slowpoke
+/// B2]).
 pub fn bard_schweitzer(stations: &[Station], population: u32, think: f64) -> Flow {
     let n = f64::from(population);
     let queue: Vec<f64> = stations.iter().map(|one| one.demand / f64::from(one.servers)).collect();
@@ -116,10 +119,11 @@ pub fn bard_schweitzer(stations: &[Station], population: u32, think: f64) -> Flo
     Flow { throughput, customers }
 }
 
-/// Throughput of `machines` that run for `up` on average and then wait for one of `repairers`, who take `repair`:
-/// the machine repairman (M/M/c//K).
+/// Throughput of `machines` that run for `up` on average and then wait for one of `repairers`, who
+/// take `repair`: the machine repairman (M/M/c//K).
 pub fn repairman(machines: u32, repairers: u32, up: f64, repair: f64) -> f64 {
-    // Probabilities of how many are broken, by the balance of births and deaths, scaled by the largest.
+    // Probabilities of how many are broken, by the balance of births and deaths, scaled by the
+    // largest.
     let (mut weights, mut log) = (vec![0.0], 0.0);
     for broken in 0..machines {
         let breaks = f64::from(machines - broken) / up;

@@ -9,7 +9,8 @@ use cavy_lab::services::{
     Step, run,
 };
 
-/// Freezes its set at given times, each for a span; or, with a rate, for so much a visit of group `target`.
+/// Freezes its set at given times, each for a span; or, with a rate, for so much a visit of group
+/// `target`.
 #[derive(Clone)]
 struct Script {
     members: Vec<Group>,
@@ -225,8 +226,9 @@ fn when_all_stand_together_nothing_changes_but_the_wall() {
             }
             continue;
         }
-        // Shared cores end at whole nanoseconds, so that each stop moves an end by one at most. Later two
-        // requests change places by such a nanosecond, and latencies agree on average only.
+        // Shared cores end at whole nanoseconds, so that each stop moves an end by one at most.
+        // Later two requests change places by such a nanosecond, and latencies agree on average
+        // only.
         for (one, other) in pairs().take(40) {
             assert!(one.latency_virtual.as_ns().abs_diff(other.latency.as_ns()) < 20);
         }
@@ -275,7 +277,8 @@ fn slowed_and_optimised_obey_the_law_of_the_method() {
 
 #[test]
 fn quotas_are_refilled_while_a_group_stands() {
-    // [slowpoke 7.4]: stopped for half of each period, it still gets its whole allotment in the other half.
+    // [slowpoke 7.4]: stopped for half of each period, it still gets its whole allotment in the
+    // other half.
     let mut network = line(&[(us(100), 1)], closed(8, None));
     network.services[0].quota =
         Some(Quota { cpu: Span::from_us(2_500), period: Span::from_us(10_000) });

@@ -1,9 +1,10 @@
-//! Fault seeds: small systems under a Governor and daemons, with everything that goes wrong with stopping
-//! ([slowpoke 2.8]). What must hold whatever happens: who was asked to stand is let go, by its controller or its
-//! lease; nobody stands who was not asked to; sums of pauses are those of the log; windows open and close while
-//! nobody stands; what is stale means nothing.
+//! Fault seeds: small systems under a Governor and daemons, with everything that goes wrong with
+//! stopping ([slowpoke 2.8]). What must hold whatever happens: who was asked to stand is let go, by
+//! its controller or its lease; nobody stands who was not asked to; sums of pauses are those of the
+//! log; windows open and close while nobody stands; what is stale means nothing.
 //!
-//! A failing seed is printed; set [`FIRST`] to it and run `cargo test -p cavy-lab --test services seeds`.
+//! A failing seed is printed; set [`FIRST`] to it and run
+//! `cargo test -p cavy-lab --test services seeds`.
 
 use super::stage::{closed, exponential, line, us};
 use super::whatif::Either;
@@ -85,7 +86,8 @@ impl Watched {
                     if lease > self.lease_max {
                         log.faults.push(format!("lease: {lease} is longer than agreed"));
                     }
-                    // An order that was on its way when its leader was told to stop is obeyed, and its lease ends it.
+                    // An order that was on its way when its leader was told to stop is obeyed, and
+                    // its lease ends it.
                     if log.aborted && self.node == 0 {
                         log.faults.push("abort: a freeze after it".to_string());
                     }

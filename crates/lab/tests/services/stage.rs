@@ -1,4 +1,5 @@
-//! What the tests of the world of services share: networks in a line, and what a run of one came to.
+//! What the tests of the world of services share: networks in a line, and what a run of one came
+//! to.
 
 use cavy_core::{Instant, Span};
 use cavy_lab::pending::Heap4;

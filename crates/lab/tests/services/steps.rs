@@ -184,7 +184,8 @@ fn a_client_with_a_capacity_is_a_bottleneck() {
 
 #[test]
 fn a_faster_service_meets_the_same_work() {
-    // One client: latency is the sum of what is drawn, so that half of a service's time is half the way.
+    // One client: latency is the sum of what is drawn, so that half of a service's time is half the
+    // way.
     let of = |scale: f64| {
         let target = Law::Exponential { mean_ns: 1e6 * scale };
         let laws = [(exponential(600), 1), (target, 1), (exponential(500), 1)];

@@ -1,4 +1,5 @@
-//! The machines of what-if analysis in the world of services: what they predict is what is then true.
+//! The machines of what-if analysis in the world of services: what they predict is what is then
+//! true.
 
 use super::stage::{close, closed, exponential, line, throughput, us};
 use cavy_core::family::Node;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A stream, and a mark that is set by whatever comes on it. Whoever has answered a request takes the
-/// mark away: a connection that then waits in vain was idle and not slow.
+/// A stream, and a mark that is set by whatever comes on it. Whoever has answered a request takes
+/// the mark away: a connection that then waits in vain was idle and not slow.
 pub struct Watched<S> {
     stream: S,
     begun: Arc<AtomicBool>,

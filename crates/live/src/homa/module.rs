@@ -510,7 +510,6 @@ fn over(name: &str, usual: u64, weather: Weather, judge: impl Fn(&Outcome) -> bo
         all.need_acks += one.need_acks;
         all.answers_failed += one.answers_failed;
     }
-    println!("{name}: {all:?}");
     all
 }
 

@@ -1,8 +1,8 @@
 //! DAST (Chen et al., EuroSys 2021): the experiments of [dast 5] that need no rival.
 //!
-//! What the source says is an abstract's ranges and a README; the specification adds closed forms and
-//! a model of message delays. Rivals come as machines of the same family, and with them the claims
-//! about how much lower DAST's tails are.
+//! What the source says is an abstract's ranges and a README; the specification adds closed forms
+//! and a model of message delays. Rivals come as machines of the same family, and with them the
+//! claims about how much lower DAST's tails are.
 
 use cavy_kinds::regions::{RegionsExperiment, RegionsPlan, RegionsResult};
 use cavy_report::model::{Panel, Table};
@@ -19,7 +19,8 @@ pub fn source() -> Source {
     Source {
         id: "dast",
         title: "DAST: transactions across regions that local ones do not wait for",
-        question: "What do transactions of one region pay for those that cross regions, and with which protocol?",
+        question: "What do transactions of one region pay for those that cross regions, and with \
+                   which protocol?",
         summary: "Transactions of one region take the latest timestamp of their region, those \
                   across regions one in the future, so that the first never wait for the second. \
                   What it does not give stands beside: strictness across regions, the loss of a \
@@ -128,8 +129,8 @@ static JITTER: Study<RegionsPlan> = Study {
         title: "Jitter between regions",
         plan: include_str!("plans/jitter.toml"),
         files: &[],
-        shows: "Each message between regions takes up to X less or more. Beside it: the same when a \
-                coordinator sends commits to each replica, as the artifact does.",
+        shows: "Each message between regions takes up to X less or more. Beside it: the same when \
+                a coordinator sends commits to each replica, as the artifact does.",
         claimed: "Latency within regions is roughly stable, across them it grows with the jitter.",
     },
     measure: |experiment| {

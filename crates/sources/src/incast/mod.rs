@@ -1,8 +1,8 @@
 //! Fine-grained TCP retransmissions against incast (Vasudevan et al., SIGCOMM 2009): the figures of
 //! [incast 5].
 //!
-//! Each figure is a network plan under `plans/` and the functions that turn its results into values.
-//! What the claims expect is in `claims.toml`, which nothing here reads.
+//! Each figure is a network plan under `plans/` and the functions that turn its results into
+//! values. What the claims expect is in `claims.toml`, which nothing here reads.
 
 mod rtomin;
 
@@ -13,10 +13,10 @@ pub fn source() -> Source {
     Source {
         id: "incast",
         title: "TCP with microsecond retransmissions against incast",
-        question: "Many servers answer at once and goodput collapses: which least timeout cures it?",
-        summary: "Many servers answer one client at once, their packets overflow a port, and a sender \
-                  whose whole window is lost waits for its timer. The least timeout of 200 ms is a \
-                  thousand round trips; without it the same TCP fills the link.",
+        question: "Many servers answer at once, and goodput collapses: which timeout cures it?",
+        summary: "Many servers answer one client at once, their packets overflow a port, and a \
+                  sender whose whole window is lost waits for its timer. The least timeout of 200 \
+                  ms is a thousand round trips; without it the same TCP fills the link.",
         claims: include_str!("claims.toml"),
         live_claims: "",
         figures: vec![&rtomin::RTOMIN],

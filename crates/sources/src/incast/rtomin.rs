@@ -14,12 +14,12 @@ pub static RTOMIN: Study<NetworkPlan> = Study {
         title: "Goodput over servers, for each least timeout",
         plan: include_str!("plans/rtomin.toml"),
         files: &[],
-        shows: "One client reads blocks of 1 MB striped over N servers, through a port with 32 KB of \
-                buffer, at 1 Gb/s and a round trip of 100 us. Each curve is the same TCP with another \
-                least timeout.",
-        claimed: "With 200 ms goodput collapses as soon as a whole window is lost; lowering the least \
-                  timeout to 1 ms and less brings nearly all of it back. Numbers are those of two \
-                  simulators that were run for the specification.",
+        shows: "One client reads blocks of 1 MB striped over N servers, through a port with 32 KB \
+                of buffer, at 1 Gb/s and a round trip of 100 us. Each curve is the same TCP with \
+                another least timeout.",
+        claimed: "With 200 ms goodput collapses as soon as a whole window is lost; lowering the \
+                  least timeout to 1 ms and less brings nearly all of it back. Numbers are those \
+                  of two simulators that were run for the specification.",
     },
     measure,
     found,
@@ -121,7 +121,8 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
 fn found(e: &NetExperiment) -> String {
     let at = |label: &str| goodput(e, label, 16).map_or("?".into(), |mbps| format!("{mbps:.0}"));
     format!(
-        "With 16 servers: {} Mb/s at a least timeout of 200 ms, {} at 1 ms, {} at 200 us, {} without one.",
+        "With 16 servers: {} Mb/s at a least timeout of 200 ms, {} at 1 ms, {} at 200 us, {} \
+         without one.",
         at("200 ms"),
         at("1 ms"),
         at("200 us"),

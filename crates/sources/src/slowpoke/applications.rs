@@ -17,8 +17,9 @@ pub static FIG8: Study<ServicesPlan> = Study {
         title: "Four applications: true and predicted throughput",
         plan: include_str!("plans/fig8.toml"),
         files: &[],
-        shows: "Throughput of an online shop, a hotel service, a social network and a movie service when a share of \
-                the time of one service is removed: true, and as Slowpoke predicts it. Dots are the source's means.",
+        shows: "Throughput of an online shop, a hotel service, a social network and a movie \
+                service when a share of the time of one service is removed: true, and as Slowpoke \
+                predicts it. Dots are the source's means.",
         claimed: "The root mean square error is 2.07 %.",
     },
     measure,

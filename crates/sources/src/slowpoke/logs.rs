@@ -24,7 +24,8 @@ pub fn synthetic() -> Vec<Line> {
     lines(include_str!("data/fig9.csv"))
 }
 
-/// Both tables have a name, a number, the unchanged throughput, and the values. A log that broke off has none.
+/// Both tables have a name, a number, the unchanged throughput, and the values. A log that broke
+/// off has none.
 fn lines(text: &str) -> Vec<Line> {
     let rows = text.lines().filter(|line| !line.starts_with('#')).skip(1);
     rows.filter_map(|row| {

@@ -17,8 +17,10 @@ pub static FIG11: Study<ServicesPlan> = Study {
         title: "Scaling one service",
         plan: include_str!("plans/fig11.toml"),
         files: &[],
-        shows: "What twice the replicas or cores of one service give, predicted as a service of half the time.",
-        claimed: "Errors of -2.1 % (replicas) and -9.9 % (cores; -4.2 % with a change measured before).",
+        shows: "What twice the replicas or cores of one service give, predicted as a service of \
+                half the time.",
+        claimed: "Errors of -2.1 % (replicas) and -9.9 % (cores; -4.2 % with a change measured \
+                  before).",
     },
     measure: measure_scaling,
     found: |e| found(e, "Errors"),
@@ -33,8 +35,10 @@ pub static MUTEX: Study<ServicesPlan> = Study {
         title: "A lock that binds",
         plan: include_str!("plans/mutex.toml"),
         files: &[],
-        shows: "The same shorter section under a lock, predicted with one server and with as many as cores.",
-        claimed: "One server is right while the lock binds; as many as cores are wrong by -11 to -47 %.",
+        shows: "The same shorter section under a lock, predicted with one server and with as many \
+                as cores.",
+        claimed: "One server is right while the lock binds; as many as cores are wrong by -11 to \
+                  -47 %.",
     },
     measure: measure_mutex,
     found: |e| found(e, "Errors"),
@@ -50,7 +54,8 @@ pub static BATCH: Study<ServicesPlan> = Study {
         plan: include_str!("plans/batch.toml"),
         files: &[],
         shows: "Errors by the number of requests that make a pause and the number of clients.",
-        claimed: "As many clients as three batches are enough; 400 requests of 64 clients give errors of 20 %.",
+        claimed: "As many clients as three batches are enough; 400 requests of 64 clients give \
+                  errors of 20 %.",
     },
     measure: measure_batch,
     found: |e| found(e, "Mean absolute errors"),
@@ -66,7 +71,8 @@ pub static COORDINATION: Study<ServicesPlan> = Study {
         plan: include_str!("plans/coordination.toml"),
         files: &[],
         shows: "Errors of five methods by the number of clients, on six graphs.",
-        claimed: "Equal pauses from one place have the least error; with many clients even uncoordinated pauses do.",
+        claimed: "Equal pauses from one place have the least error; with many clients even \
+                  uncoordinated pauses do.",
     },
     measure: measure_coordination,
     found: |e| found(e, "Mean absolute errors"),
@@ -81,9 +87,10 @@ pub static DELIVERED: Study<ServicesPlan> = Study {
         title: "Where all services share their cores",
         plan: include_str!("plans/delivered.toml"),
         files: &[],
-        shows: "Errors of the Governor's delivered mode beside the open law, on twenty graphs whose services share the \
-                cores of one host.",
-        claimed: "The open law errs by -48 to +104 %; what was really delivered needs no number of servers.",
+        shows: "Errors of the Governor's delivered mode beside the open law, on twenty graphs \
+                whose services share the cores of one host.",
+        claimed: "The open law errs by -48 to +104 %; what was really delivered needs no number of \
+                  servers.",
     },
     measure: measure_delivered,
     found: |e| found(e, "Mean absolute errors"),
@@ -119,7 +126,8 @@ fn measure_scaling(e: &ServicesExperiment) -> Vec<Measured> {
         if all.is_empty() { NOT_RUN } else { all.iter().sum::<f64>() / all.len() as f64 }
     };
     let work = samples(e);
-    let exact = "In the lab twice the cores are exactly twice the capacity; the source's were more, 2.12 times.";
+    let exact = "In the lab twice the cores are exactly twice the capacity; the source's were \
+                 more, 2.12 times.";
     vec![
         value(id("fig11", "replicas"), of(BASE), work, String::new()),
         value(id("fig11", "cores"), of("cores"), work, exact.to_string()),

@@ -16,8 +16,9 @@ pub static FIG9: Study<ServicesPlan> = Study {
         title: "108 synthetic applications",
         plan: include_str!("plans/fig9.toml"),
         files: &[],
-        shows: "Errors of Slowpoke's predictions on chains, fan-outs, graphs and graphs that depend on chance, by the \
-                share of the target's time that is removed, beside saying that nothing changes.",
+        shows: "Errors of Slowpoke's predictions on chains, fan-outs, graphs and graphs that \
+                depend on chance, by the share of the target's time that is removed, beside saying \
+                that nothing changes.",
         claimed: "Median error 1.22 %, 95th percentile 5.9 %.",
     },
     measure,
@@ -43,7 +44,8 @@ const FAMILIES: [&str; 11] = [
     "dynamic-cycle",
 ];
 
-/// Applications by the names of the source's table, `chain-d2-http-sync.0`, and the variants that have them.
+/// Applications by the names of the source's table, `chain-d2-http-sync.0`, and the variants that
+/// have them.
 fn applications(e: &ServicesExperiment) -> Vec<(logs::Line, String)> {
     let variants = e.variants();
     let mut all = Vec::new();

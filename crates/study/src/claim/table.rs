@@ -154,7 +154,7 @@ mod tests {
         reason = "@noise"
         rows = [
             { name = "a", published = "1", tolerance = [0.9, 1.1], words = ["Ours", "80"] },
-            { name = "b", published = "2", tolerance = [1.9, inf], words = ["B", "5"], reason = "z" },
+            { name = "b", published = "2", tolerance = [1, inf], words = ["B", "5"], reason = "z" },
         ]
     "#;
 
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(all[0].id, "s.f.a");
         assert_eq!(all[0].statement, "Ours at 80 % load.");
         assert_eq!((all[0].reason.as_str(), all[1].reason.as_str()), ("seeds move it", "z"));
-        assert_eq!(all[1].tolerance, (1.9, f64::INFINITY));
+        assert_eq!(all[1].tolerance, (1.0, f64::INFINITY));
     }
 
     #[test]

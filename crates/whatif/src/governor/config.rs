@@ -19,7 +19,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is measured.
     pub windows: Windows,
-    /// Hosts with a [`crate::Daemon`] each, controllers 1 to this number; 0 when the Governor stops groups itself.
+    /// Hosts with a [`crate::Daemon`] each, controllers 1 to this number; 0 when the Governor stops
+    /// groups itself.
     pub hosts: u32,
 }
 
@@ -35,11 +36,13 @@ pub struct Target {
 /// How a target is changed, and how the debt grows for it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Each visit takes less, by endpoint; the last entry counts for all further ones. Below zero it takes more.
+    /// Each visit takes less, by endpoint; the last entry counts for all further ones. Below zero
+    /// it takes more.
     Count {
         /// Time saved by a visit, in nanoseconds.
         saved_ns: Vec<i64>,
-        /// Servers of what bounds the target: its cores in all replicas, or 1 for a lock ([slowpoke 2.1]).
+        /// Servers of what bounds the target: its cores in all replicas, or 1 for a lock ([slowpoke
+        /// 2.1]).
         parallel: u32,
     },
     /// It works faster by a share of its busy time, 0 to 1; below zero it works slower.
@@ -55,8 +58,8 @@ pub enum Change {
     Delivered {
         /// The share, 0 to 1.
         share: f64,
-        /// CPU time that the target is expected to get for each unit of time while others stand, for the first
-        /// pause; later ones go by what was seen.
+        /// CPU time that the target is expected to get for each unit of time while others stand,
+        /// for the first pause; later ones go by what was seen.
         parallel: u32,
     },
 }
@@ -118,7 +121,8 @@ pub struct Windows {
     pub settle: Span,
     /// Length of a window, at least; it ends with the next pause.
     pub length: Span,
-    /// The manners of windows, repeated for ever: with pauses or without. ABBA is `[false, true, true, false]`.
+    /// The manners of windows, repeated for ever: with pauses or without. ABBA is
+    /// `[false, true, true, false]`.
     pub pattern: Vec<bool>,
 }
 
@@ -143,7 +147,8 @@ pub enum ConfigError {
     Groups,
     /// A share is 1 or more, or no number; or a target has no servers.
     Change,
-    /// Pauses of no length, longest before shortest, a duty outside 0 to 1, no tick, or a lease below two pauses.
+    /// Pauses of no length, longest before shortest, a duty outside 0 to 1, no tick, or a lease
+    /// below two pauses.
     Limits,
     /// Windows of no length or without a pattern.
     Windows,

@@ -1,15 +1,16 @@
-//! The Governor: one controller that stops everything but the target, and reads the answer off a virtual clock
-//! ([slowpoke 2.7]).
+//! The Governor: one controller that stops everything but the target, and reads the answer off a
+//! virtual clock ([slowpoke 2.7]).
 //!
-//! Each target has a debt: time for which all others should still stand, so that the target is as much faster
-//! relative to them as the change would make it. Debts are paid in pauses that are equal for all. With several
-//! targets the longest debt rules, and the others stand for the rest of it; a target that becomes slower has a
-//! debt below nothing, and stands while all others go on ([slowpoke 2.1]). Virtual time is time on the wall less the
-//! time for which all but the targets stood. Throughput of the changed system is completions in virtual time.
+//! Each target has a debt: time for which all others should still stand, so that the target is as
+//! much faster relative to them as the change would make it. Debts are paid in pauses that are
+//! equal for all. With several targets the longest debt rules, and the others stand for the rest of
+//! it; a target that becomes slower has a debt below nothing, and stands while all others go on
+//! ([slowpoke 2.1]). Virtual time is time on the wall less the time for which all but the targets
+//! stood. Throughput of the changed system is completions in virtual time.
 //!
-//! **Delivered mode** ([slowpoke 0]) needs neither the number of servers nor cores of the target's own: others stand
-//! until the target has got the share of *all* its CPU time while they stood. A pause in which it idled is no harm,
-//! since nothing at all happened in it.
+//! **Delivered mode** ([slowpoke 0]) needs neither the number of servers nor cores of the target's
+//! own: others stand until the target has got the share of *all* its CPU time while they stood. A
+//! pause in which it idled is no harm, since nothing at all happened in it.
 
 mod config;
 mod window;
@@ -60,8 +61,8 @@ const NOWHERE: (u16, u16) = (u16::MAX, u16::MAX);
 /// What is known of one target.
 #[derive(Clone, Debug)]
 struct Ledger {
-    /// Time that others should still stand, in nanoseconds; in delivered mode CPU time that the target should still
-    /// get while they do.
+    /// Time that others should still stand, in nanoseconds; in delivered mode CPU time that the
+    /// target should still get while they do.
     debt_ns: f64,
     /// What each of its groups had used, and when.
     seen: Vec<(Instant, Usage)>,
@@ -250,8 +251,8 @@ impl Governor {
         let mut wanted = [0.0; SETS];
         let awake = Span::from_ns(self.config.limits.tick.as_ns() / 2 * 3);
         let debts = self.ledgers.iter().zip(&self.config.targets).map(|(ledger, one)| {
-            // Below zero, others stood for longer than they should have: later debts pay for it. Only what is to
-            // be slower stands for it.
+            // Below zero, others stood for longer than they should have: later debts pay for it.
+            // Only what is to be slower stands for it.
             match &one.change {
                 // One without work would get nothing now.
                 Change::Delivered { .. } if now.since(ledger.worked_at) > awake => 0.0,
@@ -422,7 +423,8 @@ impl Governor {
         self.consider(cx);
     }
 
-    /// Pauses that are longer than asked by a fifth are too short for this machine: the next ones are twice as long.
+    /// Pauses that are longer than asked by a fifth are too short for this machine: the next ones
+    /// are twice as long.
     fn judge(&mut self, asked: Span, stood: Span) {
         self.judged.0 += 1;
         self.judged.1 += asked;
@@ -494,7 +496,8 @@ impl Governor {
         }
     }
 
-    /// Confirmations did not come: whoever stands is let go by its lease, and the window says that it is in doubt.
+    /// Confirmations did not come: whoever stands is let go by its lease, and the window says that
+    /// it is in doubt.
     fn give_up(&mut self, cx: &mut GovernorCx<'_>) {
         if !self.pausing {
             return;

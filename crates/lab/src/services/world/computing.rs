@@ -309,7 +309,8 @@ where
         self.dispatch(processor);
     }
 
-    /// Takes the threads of `replica` off their cores. They keep their turns and what they have left.
+    /// Takes the threads of `replica` off their cores. They keep their turns and what they have
+    /// left.
     pub(super) fn stop(&mut self, replica: u32) {
         let processor = self.replicas[replica as usize].processor;
         let Some(home) = self.processors.get_mut(processor as usize) else { return };

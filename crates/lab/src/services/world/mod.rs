@@ -36,7 +36,8 @@ pub struct Setup<'a> {
     pub wiring: Wiring,
     /// Controllers that die, with their times: they are told nothing more and do nothing more.
     pub deaths: Vec<(u32, Instant)>,
-    /// Note what groups have used after so many requests of clients, 0 for never: the end of a warm-up.
+    /// Note what groups have used after so many requests of clients, 0 for never: the end of a
+    /// warm-up.
     pub mark_after: u64,
     /// Shuffle the order of simultaneous events of one class by this seed.
     pub shuffle_ties: Option<u64>,
@@ -75,12 +76,13 @@ pub enum CountAt {
 /// Which controller sees what. Controllers are nodes, numbered as they stand in the list.
 #[derive(Clone, Debug, Default)]
 pub struct Wiring {
-    /// For each group, the controller that hears of its visits and of whom it meets; none beyond the end.
+    /// For each group, the controller that hears of its visits and of whom it meets; none beyond
+    /// the end.
     pub hears: Vec<Option<u32>>,
     /// The controller that hears of completions.
     pub edge: Option<u32>,
-    /// Do controllers reach those of replicas through the service's address, so that each meets only one
-    /// replica ([slowpoke S2])?
+    /// Do controllers reach those of replicas through the service's address, so that each meets
+    /// only one replica ([slowpoke S2])?
     pub virtual_addresses: bool,
 }
 
@@ -492,7 +494,8 @@ where
         }
     }
 
-    /// Lets visits go on and controllers hear, until nothing more happens in this instant without an event.
+    /// Lets visits go on and controllers hear, until nothing more happens in this instant without
+    /// an event.
     #[inline]
     fn go_on(&mut self) {
         loop {

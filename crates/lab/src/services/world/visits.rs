@@ -240,7 +240,8 @@ where
         self.going.push_back(visit);
     }
 
-    /// Gives the thread of `visit` to whom it is next for: who was here before, then who came first.
+    /// Gives the thread of `visit` to whom it is next for: who was here before, then who came
+    /// first.
     fn leave_thread(&mut self, visit: u32) {
         let it = &mut self.visits[visit as usize];
         if !core::mem::take(&mut it.has_thread) {
@@ -633,7 +634,8 @@ where
         self.deliver(replica, Parcel::Patience(visit, born));
     }
 
-    /// The caller of `visit` waits no longer. What it called goes on, and its answer is thrown away.
+    /// The caller of `visit` waits no longer. What it called goes on, and its answer is thrown
+    /// away.
     fn gives_up(&mut self, visit: u32, born: u32) {
         let it = self.visits[visit as usize];
         if it.born != born || it.doing == Doing::Nothing || it.parent == NONE {
