@@ -15,7 +15,8 @@ fn code_and_prose_have_100_columns() {
     let mut faults = Vec::new();
     for File { path, text } in files() {
         let is_code = path.ends_with(".rs");
-        if !(is_code || path.ends_with(".md")) {
+        // Pages of claims are written by runs.
+        if !(is_code || path.ends_with(".md")) || path.starts_with("docs/claims/") {
             continue;
         }
         let mut fenced = false;
