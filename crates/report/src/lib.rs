@@ -10,12 +10,12 @@
 //! the same bytes. Labels may come from a user's file: they are escaped everywhere.
 //!
 //! **Not here.** No protocol, no simulation, no statistics; no clock, environment or argument;
-//! nothing is printed. Files are written by [`folder`] and [`file`] alone.
+//! nothing is printed. Files are written by [`folder`] and [`mod@file`] alone.
 //!
 //! **Reading order.** [`model`] is what can be drawn; [`words`] and [`number`] are how it is
 //! said; [`terminal`], [`markdown`] and [`series`] are plain text; [`svg`] and [`html`] are
 //! plots, both from one private frame (ranges, ticks, unstable stretches) and one palette.
-//! [`folder`] is where all of them go, and [`file`] how each is written.
+//! [`folder`] is where all of them go, and [`mod@file`] how each is written.
 #![cfg_attr(test, allow(non_snake_case))]
 
 pub mod file;
