@@ -1,6 +1,7 @@
 //! What figures measure, and what their claims are about. Nothing is run.
 
 use cavy_study::claim::Statement;
+use cavy_study::registry::Registry;
 use cavy_study::source::{Figure, Scale, Source};
 use std::collections::BTreeSet;
 
@@ -54,4 +55,16 @@ fn quick_plans_measure_a_part() {
         quick += here.len();
     });
     assert!(quick > 400, "{quick}");
+}
+
+#[test]
+fn a_name_shared_by_a_system_and_a_figure_is_the_systems() {
+    let registry = Registry { kinds: cavy_kinds::all(), sources: cavy_sources::all() };
+    let ids = |name: &str| -> Vec<&str> {
+        let chosen = registry.choose(&[name.to_string()]).expect("there is one");
+        chosen.iter().map(|one| registry.sources[one.source].id).collect()
+    };
+    assert!(ids("incast").iter().all(|id| *id == "incast"));
+    assert_eq!(ids("homa.incast"), ["homa"]);
+    assert_eq!(ids("fig3"), ["persephone"]);
 }

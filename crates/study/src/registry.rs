@@ -105,11 +105,13 @@ impl Registry {
     }
 
     /// Finds the figures named by `names`: `persephone`, `persephone.fig3` or `fig3`; all when
-    /// empty.
+    /// empty. A name that a system and another one's figure share, such as `incast`, is the
+    /// system's.
     pub fn choose(&self, names: &[String]) -> Result<Vec<Chosen>, PlanError> {
         let is = |name: &String, full: &str| {
             let (source, figure) = full.split_once('.').unwrap_or((full, ""));
-            name == full || name == source || name == figure
+            let of_system = self.sources.iter().any(|source| source.id == name.as_str());
+            name == full || name == source || (name == figure && !of_system)
         };
         let all: Vec<(String, Chosen)> =
             self.figures().map(|(name, chosen, _)| (name, chosen)).collect();
