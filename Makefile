@@ -79,6 +79,7 @@ tidy: ## the repository's tests of itself
 # The protocols must run in a browser and give the same numbers there. One room a line.
 WASM = -p cavy-core \
   -p cavy-coords \
+  -p cavy-search \
   -p cavy-homa \
   -p cavy-txn \
   -p cavy-sched \

@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tcp", &["core"]),
     ("coords", &["core"]),
     ("txn", &["core"]),
+    ("search", &["core"]),
     ("whatif", &["core"]),
     ("workload", &["core"]),
     ("lab", &["core", "workload"]),
@@ -33,11 +34,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// Protocol rooms, whose tests know no world either.
-const PROTOCOLS: &[&str] = &["sched", "homa", "tcp", "coords", "txn", "whatif"];
+const PROTOCOLS: &[&str] = &["sched", "homa", "tcp", "coords", "txn", "whatif", "search"];
 /// Worlds.
 const WORLDS: [&str; 2] = ["lab", "live"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
-const NO_STD: &[&str] = &["core", "coords", "homa", "sched", "tcp", "txn", "whatif", "workload"];
+const NO_STD: &[&str] =
+    &["core", "coords", "homa", "sched", "search", "tcp", "txn", "whatif", "workload"];
 
 fn manifest(room: &str) -> Table {
     let file = root().join("crates").join(room).join("Cargo.toml");
