@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("check", &[]),
     ("live", &["core", "homa", "lab", "sched", "workload"]),
+    ("testbed", &[]),
     ("study", &["core", "lab", "report"]),
     (
         "kinds",
@@ -29,7 +30,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["check", "kinds", "report", "sources", "study"]),
     (
         "live-cli",
-        &["core", "homa", "lab", "live", "report", "sched", "sources", "study", "workload"],
+        &[
+            "core", "homa", "lab", "live", "report", "sched", "sources", "study", "testbed",
+            "workload",
+        ],
     ),
 ];
 

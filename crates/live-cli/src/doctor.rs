@@ -6,10 +6,10 @@
 use crate::args;
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
-use crate::testbed::trial::Trial;
-use crate::testbed::{self, tools};
 use cavy_live::load::machine::Machine;
 use cavy_report::model::{Cell, Table};
+use cavy_testbed::trial::Trial;
+use cavy_testbed::{self as testbed, tools};
 use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::fs;

@@ -37,11 +37,6 @@ impl Fault {
         self
     }
 
-    /// The sentence alone.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
     /// As printed.
     pub fn render(&self) -> String {
         let mut out = format!("error: {}\n", self.message);
@@ -55,6 +50,14 @@ impl Fault {
 impl From<FolderError> for Fault {
     fn from(error: FolderError) -> Self {
         Fault::new(error.message).hint(error.hint)
+    }
+}
+
+impl From<cavy_testbed::Error> for Fault {
+    fn from(error: cavy_testbed::Error) -> Self {
+        let fault = Fault::new(error.message()).code(FAILED);
+        let fault = error.hints().iter().fold(fault, |fault, hint| fault.hint(*hint));
+        fault.hint("`cavy-live doctor` says what is missing, and its cure")
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::peers::Tuning;
 use crate::faults::Fault;
-use crate::testbed::Plan;
 use cavy_core::family::Node;
 use cavy_core::{Digest, Span};
 use cavy_homa::wire::DATA_BYTES;
 use cavy_lab::net::traffic::{OpenLoop, Traffic as _};
 use cavy_lab::net::{Bins, PS_PER_NS};
+use cavy_testbed::Plan;
 use cavy_workload::sizes::{self, Framing, Published, Sizes};
 
 /// The longest message of the Linux module, and the shortest that names the length of its answer

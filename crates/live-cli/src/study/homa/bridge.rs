@@ -6,7 +6,6 @@ use super::slowdown::{Tally, Time, ideal_us, network};
 use super::trial::Round;
 use crate::args::HomaPeer;
 use crate::faults::Fault;
-use crate::testbed::Plan;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_homa::Homa;
@@ -15,6 +14,7 @@ use cavy_lab::net::{self, Done, Ideal, Observer, PS_PER_NS, Ps, Setup};
 use cavy_lab::pending::Heap4;
 use cavy_lab::statistics::quantile::beyond;
 use cavy_report::model::{Cell, Table};
+use cavy_testbed::Plan;
 
 /// The same messages, with short answers.
 struct ShortAnswers(OpenTraffic);

@@ -2,10 +2,10 @@
 
 use super::peers::Rig;
 use crate::faults::Fault;
-use crate::testbed::Testbed;
-use crate::testbed::queues::PortCounters;
 use cavy_core::Span;
 use cavy_live::load::machine::scheduling_here;
+use cavy_testbed::Testbed;
+use cavy_testbed::queues::PortCounters;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -46,7 +46,7 @@ pub struct Health {
     /// Packets sent again: what Homa says, QUIC's losses, the kernel's count for TCP.
     pub sent_again: u64,
     /// Packets that the switch sent, by level.
-    pub packets: [u64; crate::testbed::LEVELS],
+    pub packets: [u64; cavy_testbed::LEVELS],
 }
 
 impl Moment {

@@ -7,10 +7,10 @@ use super::trial::interrupted;
 use crate::args::HomaPeer;
 use crate::faults::Fault;
 use crate::terminal;
-use crate::testbed::{Plan, Testbed};
 use cavy_core::Span;
 use cavy_live::load::{Wait, clock};
 use cavy_report::model::{Cell, Table};
+use cavy_testbed::{Plan, Testbed};
 use cavy_workload::sizes::{Published, Sizes};
 use std::sync::atomic::{AtomicBool, Ordering};
 

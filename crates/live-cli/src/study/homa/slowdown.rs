@@ -3,11 +3,11 @@
 use super::arrivals::{ANSWER_BYTES, Demand};
 use super::trial::Round;
 use crate::faults::Fault;
-use crate::testbed::Plan;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_lab::net::{Buffer, Hosts, Ideal, Network, Rate, Topology};
 use cavy_lab::statistics::quantile::{BEYOND_MIN_IN_BIN, beyond, rank};
+use cavy_testbed::Plan;
 use std::collections::BTreeMap;
 
 /// The lab's network of the same shape, whose hosts take `send` for each packet they send.

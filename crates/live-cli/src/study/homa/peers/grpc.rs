@@ -4,8 +4,8 @@
 use super::{PORT, Rig, listen, on, others, runtime, wish};
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
-use crate::testbed::{Plan, Testbed};
 use bytes::{Buf as _, BufMut as _, Bytes};
+use cavy_testbed::{Plan, Testbed};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
 use std::io;

@@ -5,7 +5,6 @@ use super::{MESSAGE_MAX_BYTES, PORT, Rig, blank, broken, wish};
 use crate::args::HomaPeer;
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
-use crate::testbed::{Plan, Testbed};
 use bytes::Bytes;
 use cavy_core::Span;
 use cavy_homa::Config;
@@ -13,6 +12,7 @@ use cavy_homa::config::{ClassedBy, Granting, Incast, Pacing, TailBoost};
 use cavy_homa::cutoffs::{Cutoffs, Packing, Shares, static_cutoffs};
 use cavy_homa::wire::DATA_BYTES;
 use cavy_live::homa::{Client, Handler, Lag, Options, Peer, Polling, Server};
+use cavy_testbed::{Plan, Testbed};
 use cavy_workload::sizes::{Published, Sizes};
 use std::net::SocketAddr;
 

@@ -3,8 +3,8 @@
 use super::{PORT, Rig, broken, on, others, runtime, wish};
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
-use crate::testbed::{Plan, Testbed};
 use bytes::Bytes;
+use cavy_testbed::{Plan, Testbed};
 use quinn::{ClientConfig, Connection, Endpoint, EndpointConfig, ServerConfig, TransportConfig};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};

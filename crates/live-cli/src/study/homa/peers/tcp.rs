@@ -4,8 +4,8 @@
 use super::{PORT, Rig, connect, listen, on, runtime, wish};
 use crate::faults::Fault;
 use crate::study::homa::books::Ticket;
-use crate::testbed::{Plan, Testbed};
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use cavy_testbed::{Plan, Testbed};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;

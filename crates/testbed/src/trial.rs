@@ -1,8 +1,7 @@
 //! Trying out parts of the kernel in a namespace that goes with this.
 
-use super::owner::Owner;
-use super::tools;
-use crate::faults::Fault;
+use crate::owner::Owner;
+use crate::{Error, tools};
 
 /// A part of the kernel that testbeds are made of.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +62,7 @@ impl Trial {
     ///
     /// # Errors
     /// Without the right to, or without iproute2.
-    pub fn open() -> Result<Trial, Fault> {
+    pub fn open() -> Result<Trial, Error> {
         let trial = Trial { name: Owner::this_process()?.trial() };
         tools::run("ip", &["netns", "add", &trial.name])?;
         Ok(trial)
@@ -75,7 +74,7 @@ impl Trial {
     /// What `ip` or `tc` said.
     pub fn works(&self, part: &Part) -> Result<(), String> {
         let done = tools::batch(part.tool, Some(&self.name), &[part.line.to_string()]);
-        done.map_err(|fault| fault.message().to_string())
+        done.map_err(|error| error.message().to_string())
     }
 }
 

@@ -1,9 +1,8 @@
 //! What `ip` and `tc` are told `[homa 7.5]`.
 
-use super::owner::Owner;
-use super::space::Space;
-use super::{LEVELS, Plan, tools};
-use crate::faults::Fault;
+use crate::owner::Owner;
+use crate::space::Space;
+use crate::{Error, LEVELS, Plan, tools};
 
 /// What an Ethernet link carries beside the frame that the kernel counts: check 4, preamble 8, gap
 /// 12.
@@ -25,7 +24,7 @@ fn mac(host: u16) -> String {
 }
 
 /// Makes everything.
-pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Fault> {
+pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Error> {
     let switch = owner.switch();
     let hosts = || 0..plan.hosts;
     let mut spaces = vec![format!("netns add {switch}")];
@@ -71,7 +70,7 @@ pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Fault> {
 /// Shows packets to the tables of IP at the bridge, where the kernel can: there they leave the
 /// socket that sent them. Otherwise what waits in the switch counts against the sender's buffer,
 /// and TCP's limit on what waits below it keeps the switch empty, as no card and no cable would.
-pub fn leave_sockets(owner: &Owner) -> Result<(), Fault> {
+pub fn leave_sockets(owner: &Owner) -> Result<(), Error> {
     const TABLES: [&str; 2] = ["bridge-nf-call-iptables", "bridge-nf-call-ip6tables"];
     Space::open(&owner.switch())?.within(|| {
         for table in TABLES {
@@ -128,7 +127,7 @@ fn strict_port(plan: &Plan, port: &str) -> Vec<String> {
 }
 
 /// Sends packets to the class of their level, or all to the lowest.
-pub fn set_levels(plan: &Plan, owner: &Owner, levels: bool) -> Result<(), Fault> {
+pub fn set_levels(plan: &Plan, owner: &Owner, levels: bool) -> Result<(), Error> {
     let ports = (0..plan.hosts).map(port);
     let lines: Vec<String> = match levels {
         true => ports.flat_map(|port| (0..LEVELS).map(move |level| filter(&port, level))).collect(),

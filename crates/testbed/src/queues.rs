@@ -1,7 +1,6 @@
 //! What the queues of a port counted.
 
-use super::{LEVELS, broken, tools};
-use crate::faults::Fault;
+use crate::{Error, LEVELS, tools};
 use serde_json::Value;
 
 /// One level of a port, since it was made.
@@ -40,11 +39,14 @@ impl PortCounters {
     }
 }
 
-/// Reads the queues of a device.
-pub fn read(space: &str, device: &str) -> Result<PortCounters, Fault> {
+/// Reads the queues of a device in the namespace of this name.
+///
+/// # Errors
+/// When `tc` fails or says what is not understood.
+pub fn read(space: &str, device: &str) -> Result<PortCounters, Error> {
     let args = ["-n", space, "-s", "-j", "qdisc", "show", "dev", device];
     let said = tools::run("tc", &args)?;
-    parse(&said).ok_or_else(|| broken("`tc -s -j qdisc show` says what is not understood"))
+    parse(&said).ok_or_else(|| Error::new("`tc -s -j qdisc show` says what is not understood"))
 }
 
 fn parse(said: &str) -> Option<PortCounters> {

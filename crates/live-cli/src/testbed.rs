@@ -1,9 +1,9 @@
 //! `cavy-live testbed`.
 
-use super::{LEVELS, Plan, Testbed, obstacle, owner};
 use crate::args::{TestbedDo, TestbedUp};
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
+use cavy_testbed::{LEVELS, Plan, Testbed, obstacle, owner};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::mpsc;

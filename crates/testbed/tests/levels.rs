@@ -1,7 +1,7 @@
 //! Levels on a real switch. Needs root; skipped with a reason elsewhere.
 
-use super::queues::PortCounters;
-use super::{Plan, Testbed, obstacle};
+use cavy_testbed::queues::PortCounters;
+use cavy_testbed::{Plan, Testbed, obstacle};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -10,8 +10,8 @@ const PORT: u16 = 4000;
 /// Of each of two floods: together less than a level's queue holds.
 const FLOOD_PACKETS: usize = 80;
 const ATTEMPTS: usize = 10;
-/// The number of Homa among the protocols of IP, whose raw sockets show the header of IP.
-const RAW: i32 = cavy_homa::wire::PROTOCOL as i32;
+/// A protocol of IP for experiments (RFC 3692). Its raw sockets show the header of IP.
+const RAW: i32 = 253;
 
 fn at(host: u16) -> SocketAddr {
     SocketAddr::from((Plan::address(host), PORT))

@@ -1,8 +1,7 @@
 //! Whose namespaces are: names that say which process made them, so that those of the dead can be
 //! removed by anybody.
 
-use super::{broken, tools};
-use crate::faults::Fault;
+use crate::{Error, tools};
 use std::fs;
 use std::io::ErrorKind;
 
@@ -22,9 +21,12 @@ pub struct Owner {
 
 impl Owner {
     /// This process.
-    pub fn this_process() -> Result<Owner, Fault> {
+    ///
+    /// # Errors
+    /// Without `/proc`.
+    pub fn this_process() -> Result<Owner, Error> {
         let process = std::process::id();
-        let started = started(process).ok_or_else(|| broken("cannot read /proc/self/stat"))?;
+        let started = started(process).ok_or_else(|| Error::new("cannot read /proc/self/stat"))?;
         Ok(Owner { process, started })
     }
 
@@ -84,12 +86,15 @@ fn started(process: u32) -> Option<u64> {
 }
 
 /// All names of namespaces that are ours, and whose.
-pub fn all() -> Result<Vec<(String, Owner)>, Fault> {
+///
+/// # Errors
+/// When the folder of namespaces cannot be read.
+pub fn all() -> Result<Vec<(String, Owner)>, Error> {
     let folder = match fs::read_dir(FOLDER) {
         Ok(folder) => folder,
         // Nobody has named a namespace yet.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(broken(format!("cannot read {FOLDER}: {error}"))),
+        Err(error) => return Err(Error::new(format!("cannot read {FOLDER}: {error}"))),
     };
     let names = folder.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut all: Vec<_> = names.filter_map(|name| Owner::of(&name).map(|of| (name, of))).collect();
@@ -98,7 +103,10 @@ pub fn all() -> Result<Vec<(String, Owner)>, Fault> {
 }
 
 /// Removes the namespaces whose owners are chosen, and with each its links and queues; how many.
-pub fn remove(chosen: impl Fn(&Owner) -> bool) -> Result<usize, Fault> {
+///
+/// # Errors
+/// When one of them cannot be removed; the others are.
+pub fn remove(chosen: impl Fn(&Owner) -> bool) -> Result<usize, Error> {
     let names = all()?.into_iter().filter(|(_, owner)| chosen(owner)).map(|(name, _)| name);
     let mut removed = 0;
     let mut trouble = None;
@@ -107,14 +115,17 @@ pub fn remove(chosen: impl Fn(&Owner) -> bool) -> Result<usize, Fault> {
             Ok(_) => removed += 1,
             // Somebody else who cleans up was faster.
             Err(_) if !fs::exists(format!("{FOLDER}/{name}")).unwrap_or(true) => {}
-            Err(fault) => trouble = Some(fault),
+            Err(error) => trouble = Some(error),
         }
     }
     trouble.map_or(Ok(removed), Err)
 }
 
 /// Removes what processes made that are no more; how many namespaces.
-pub fn remove_leftovers() -> Result<usize, Fault> {
+///
+/// # Errors
+/// As [`remove`].
+pub fn remove_leftovers() -> Result<usize, Error> {
     remove(|owner| !owner.lives())
 }
 

@@ -1,7 +1,6 @@
 //! Running in a host: a socket belongs to the namespace of the thread that opened it, for good.
 
-use super::broken;
-use crate::faults::Fault;
+use crate::Error;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -14,10 +13,10 @@ pub struct Space {
 }
 
 impl Space {
-    pub(super) fn open(name: &str) -> Result<Space, Fault> {
+    pub(super) fn open(name: &str) -> Result<Space, Error> {
         let path = format!("/run/netns/{name}");
         let file = File::open(&path);
-        let file = file.map_err(|error| broken(format!("cannot open {path}: {error}")))?;
+        let file = file.map_err(|error| Error::new(format!("cannot open {path}: {error}")))?;
         Ok(Space { name: name.to_string(), file })
     }
 
@@ -31,15 +30,15 @@ impl Space {
     ///
     /// # Errors
     /// When the system refuses, or `work` panics.
-    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Fault> {
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let enter = || {
             move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|error| broken(format!("cannot enter {}: {error}", self.name)))
+                .map_err(|error| Error::new(format!("cannot enter {}: {error}", self.name)))
         };
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| enter().map(|()| work()));
             let ended = thread.join();
-            ended.unwrap_or_else(|_| Err(broken(format!("a thread in {} panicked", self.name))))
+            ended.unwrap_or_else(|_| Err(Error::new(format!("a thread in {} panicked", self.name))))
         })
     }
 }

@@ -1,7 +1,6 @@
 //! `ip` and `tc` of iproute2.
 
-use super::broken;
-use crate::faults::Fault;
+use crate::Error;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
@@ -12,7 +11,7 @@ pub const CURE: &str = "install iproute2: `apt-get install iproute2` or your sys
 ///
 /// # Errors
 /// When it is not there.
-pub fn version(tool: &str) -> Result<String, Fault> {
+pub fn version(tool: &str) -> Result<String, Error> {
     let output = output(Command::new(tool).arg("-V"), tool)?;
     let said = String::from_utf8_lossy(&output.stdout);
     Ok(said.trim().rsplit("iproute2-").next().unwrap_or("").trim_end_matches(',').to_string())
@@ -22,7 +21,7 @@ pub fn version(tool: &str) -> Result<String, Fault> {
 ///
 /// # Errors
 /// When it is not there or fails.
-pub fn run(tool: &str, args: &[&str]) -> Result<String, Fault> {
+pub fn run(tool: &str, args: &[&str]) -> Result<String, Error> {
     let output = output(Command::new(tool).args(args), tool)?;
     judge(tool, args, &output)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -32,7 +31,7 @@ pub fn run(tool: &str, args: &[&str]) -> Result<String, Fault> {
 ///
 /// # Errors
 /// When the tool is not there or a line fails.
-pub fn batch(tool: &str, space: Option<&str>, lines: &[String]) -> Result<(), Fault> {
+pub fn batch(tool: &str, space: Option<&str>, lines: &[String]) -> Result<(), Error> {
     let mut args: Vec<&str> = space.map_or(Vec::new(), |space| vec!["-n", space]);
     args.extend(["-batch", "-"]);
     let piped = Command::new(tool)
@@ -50,18 +49,18 @@ pub fn batch(tool: &str, space: Option<&str>, lines: &[String]) -> Result<(), Fa
     judge(tool, &args, &output)
 }
 
-fn output(command: &mut Command, tool: &str) -> Result<Output, Fault> {
+fn output(command: &mut Command, tool: &str) -> Result<Output, Error> {
     command.stdin(Stdio::null()).output().map_err(|error| absent(tool, &error))
 }
 
-fn absent(tool: &str, error: &std::io::Error) -> Fault {
-    broken(format!("cannot run `{tool}`: {error}")).hint(CURE)
+fn absent(tool: &str, error: &std::io::Error) -> Error {
+    Error::new(format!("cannot run `{tool}`: {error}")).hint(CURE)
 }
 
-fn judge(tool: &str, args: &[&str], output: &Output) -> Result<(), Fault> {
+fn judge(tool: &str, args: &[&str], output: &Output) -> Result<(), Error> {
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(broken(format!("`{tool} {}` failed: {}", args.join(" "), said.trim())))
+    Err(Error::new(format!("`{tool} {}` failed: {}", args.join(" "), said.trim())))
 }

@@ -1,37 +1,9 @@
-//! A network of hosts on one machine: namespaces, one switch, links of a stated rate, eight strict
-//! levels `[homa 7.5]`.
-//!
-//! **Problem.** What a transport does to tails shows when links are full and queues are those of a
-//! switch; the loopback interface has neither.
-//!
-//! **Promise.** Each host is a network namespace with one interface; one more namespace is the
-//! switch, a bridge with one port a host. Both ends of each link are shaped to its rate, counted as
-//! Ethernet counts: with preamble, gap and shortest frame. A port sends the highest of eight levels
-//! first, told by the upper three bits of TOS, and keeps so many bytes of each. Whatever is made
-//! carries the name of the process that made it, and is removed with it, at the latest by whoever
-//! builds next: also after kill -9.
-//!
-//! **Not here.** No marking, no random loss, no delay beyond that of the link: the kernels this is
-//! for have no such queues. No claim about microseconds: all hosts share the cores of one machine.
-//!
-//! **Reading order.** [`Plan`] and [`Testbed`]; `script` (what `ip` and `tc` are told), `owner`
-//! (whose it is), [`space`] (running in a host), [`queues`] (what ports counted).
+//! Hosts around a switch.
 
-mod command;
-mod owner;
-pub mod queues;
-mod script;
-pub mod space;
-#[cfg(test)]
-mod tests;
-pub mod tools;
-pub mod trial;
-
-use crate::faults::{FAILED, Fault};
-pub use command::testbed;
-use owner::Owner;
-use queues::PortCounters;
-use space::Space;
+use crate::owner::{self, Owner};
+use crate::queues::{self, PortCounters};
+use crate::space::Space;
+use crate::{Error, script, tools};
 use std::net::Ipv4Addr;
 
 /// Levels of a port.
@@ -90,7 +62,7 @@ impl Testbed {
     /// # Errors
     /// Without the right to make namespaces, without iproute2, or on a kernel that lacks a part;
     /// what was made until then is removed.
-    pub fn up(plan: Plan) -> Result<Testbed, Fault> {
+    pub fn up(plan: Plan) -> Result<Testbed, Error> {
         owner::remove_leftovers()?;
         let owner = Owner::this_process()?;
         // From here on, dropping it removes whatever is there.
@@ -117,7 +89,7 @@ impl Testbed {
     ///
     /// # Errors
     /// When `tc` fails.
-    pub fn set_levels(&mut self, levels: bool) -> Result<(), Fault> {
+    pub fn set_levels(&mut self, levels: bool) -> Result<(), Error> {
         if self.plan.levels != levels {
             script::set_levels(&self.plan, &self.owner, levels)?;
             self.plan.levels = levels;
@@ -129,7 +101,7 @@ impl Testbed {
     ///
     /// # Errors
     /// When `tc` fails or says what is not understood.
-    pub fn ports(&self) -> Result<Vec<PortCounters>, Fault> {
+    pub fn ports(&self) -> Result<Vec<PortCounters>, Error> {
         (0..self.plan.hosts).map(|host| self.port(host)).collect()
     }
 
@@ -137,7 +109,7 @@ impl Testbed {
     ///
     /// # Errors
     /// As [`Testbed::ports`].
-    pub fn port(&self, host: u16) -> Result<PortCounters, Fault> {
+    pub fn port(&self, host: u16) -> Result<PortCounters, Error> {
         queues::read(&self.owner.switch(), &script::port(host))
     }
 
@@ -145,7 +117,7 @@ impl Testbed {
     ///
     /// # Errors
     /// As [`Testbed::ports`].
-    pub fn dropped_at_hosts(&self) -> Result<u64, Fault> {
+    pub fn dropped_at_hosts(&self) -> Result<u64, Error> {
         let all = (0..self.plan.hosts).map(|host| queues::read(&self.owner.host(host), "eth0"));
         all.map(|counters| counters.map(|counters| counters.dropped())).sum()
     }
@@ -164,13 +136,9 @@ pub fn obstacle() -> Option<String> {
         return Some("making network namespaces needs root".to_string());
     }
     for tool in ["ip", "tc"] {
-        if let Err(fault) = tools::version(tool) {
-            return Some(fault.message().to_string());
+        if let Err(error) = tools::version(tool) {
+            return Some(error.message().to_string());
         }
     }
     None
-}
-
-fn broken(what: impl Into<String>) -> Fault {
-    Fault::new(what).code(FAILED).hint("`cavy-live doctor` says what is missing, and its cure")
 }
