@@ -20,7 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("check", &[]),
     ("live", &["core", "homa", "lab", "sched", "workload"]),
-    ("testbed", &[]),
+    ("testbed", &["core"]),
     ("study", &["core", "lab", "report"]),
     (
         "kinds",

@@ -18,6 +18,7 @@
 //! (whose it is), [`space`] (running in a host), [`queues`] (what ports counted).
 
 mod error;
+pub mod line;
 pub mod owner;
 pub mod queues;
 mod script;
