@@ -48,6 +48,9 @@ pub struct Way {
     /// Rate of the link in Mb/s, by which packets are paced; 25000 when absent.
     #[arg(long, value_name = "MBPS", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub link_mbps: Option<u32>,
+    /// MTU of the network in bytes, 1280 to 9000; the interface's when absent.
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1280..=9000))]
+    pub mtu: Option<u32>,
     /// Levels of priority that the network has; 8 when absent, and 1 turns them off.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub levels: Option<u8>,

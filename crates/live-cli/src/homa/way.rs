@@ -49,10 +49,13 @@ impl Way {
             Some(PollingName::Hybrid) => Polling::Hybrid(Span::from_us(20)),
             None => options.polling,
         };
-        match self.key()? {
-            Some(key) => Ok(options.sealed(key)),
-            None => Ok(options),
+        if let Some(key) = self.key()? {
+            options = options.sealed(key);
         }
+        Ok(match self.mtu {
+            Some(mtu_bytes) => options.with_mtu(mtu_bytes),
+            None => options,
+        })
     }
 
     fn key(&self) -> Result<Option<Key>, Fault> {

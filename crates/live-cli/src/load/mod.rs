@@ -267,8 +267,8 @@ fn connect(args: &Load, server: &Server, sends: &Sends) -> Result<Vec<Box<dyn Ta
     if args.way != Way::default() {
         return Err(Fault::new(format!("{}: the options of Homa are for homa:// only", args.url))
             .hint(
-                "leave out --port, --raw, --link-mbps, --levels, --unscheduled-bytes, --key-file, \
-                 --polling",
+                "leave out --port, --raw, --link-mbps, --mtu, --levels, --unscheduled-bytes, \
+                 --key-file, --polling",
             ));
     }
     if args.senders > args.connections {

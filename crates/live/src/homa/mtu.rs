@@ -4,11 +4,8 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::net::IpAddr;
 
-/// Longest packet that is believed of an interface: jumbo frames have 9,000 bytes.
-const MOST: u32 = 9_000;
-
-/// The least that an interface with IPv6 has.
-const LEAST: u32 = 1_280;
+/// What is believed of an interface: from the least that one with IPv6 has to jumbo frames.
+pub(super) const RANGE: std::ops::RangeInclusive<u32> = 1_280..=9_000;
 
 /// MTU of the interface with this address; of all that are up, the smallest, for the address that
 /// stands for all of them. `None` where the system does not say, and for the loopback interface,
@@ -32,5 +29,5 @@ pub(super) fn of(ip: IpAddr) -> Option<u32> {
 
 fn mtu(interface: &str) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/sys/class/net/{interface}/mtu")).ok()?;
-    Some(text.trim().parse::<u32>().ok()?.clamp(LEAST, MOST))
+    Some(text.trim().parse::<u32>().ok()?.clamp(*RANGE.start(), *RANGE.end()))
 }

@@ -60,6 +60,10 @@ pub struct Options {
     pub carrier: Carrier,
     /// Address to bind. Port 0 takes any that is free.
     pub bind: SocketAddr,
+    /// How long packets of the network may be, IP's header included: 1,280 to 9,000 bytes. `None`
+    /// takes what the interface with the bound address carries, as long as `config` has packets
+    /// for 1,500. [`Options::with_mtu`] sets this and the packets of `config`.
+    pub mtu_bytes: Option<u32>,
     /// Homa port that questions come to, 1 to 32,767.
     pub server_port: u16,
     /// Homa port to ask from, 32,768 and up. Over raw IP all endpoints of a host see all packets,
@@ -135,6 +139,7 @@ impl Options {
             config,
             carrier: Carrier::Udp,
             bind,
+            mtu_bytes: None,
             server_port: SERVER_PORT,
             client_port: CLIENT_PORT_MIN,
             polling: Polling::Hybrid(Span::from_us(20)),
@@ -186,9 +191,10 @@ impl Options {
     }
 
     /// The same with full packets for a network whose packets have `mtu_bytes`, IP's header
-    /// included: 1,500, up to 9,000 for jumbo frames. [`Client::bind`](super::Client::bind) and
-    /// [`Server::bind`](super::Server::bind) do this by themselves with the MTU of the interface
-    /// that has the address they bind, as long as `config` has packets for 1,500.
+    /// included: 1,500, down to 1,280, up to 9,000 for jumbo frames.
+    /// [`Client::bind`](super::Client::bind) and [`Server::bind`](super::Server::bind) do this by
+    /// themselves with the MTU of the interface that has the address they bind, as long as `config`
+    /// has packets for 1,500.
     #[must_use]
     pub fn with_mtu(mut self, mtu_bytes: u32) -> Options {
         let ip = if self.bind.is_ipv6() { 40 } else { 20 };
@@ -197,6 +203,7 @@ impl Options {
         let payload = mtu_bytes.saturating_sub(ip + udp + seal + DATA_BYTES as u32).max(1);
         self.config.unscheduled_packet_bytes = payload;
         self.config.scheduled_packet_bytes = payload;
+        self.mtu_bytes = Some(mtu_bytes);
         self
     }
 
@@ -214,7 +221,8 @@ impl Options {
         let config = &self.config;
         let untouched = config.unscheduled_packet_bytes + seal == usual.unscheduled_packet_bytes
             && config.scheduled_packet_bytes + seal == usual.scheduled_packet_bytes;
-        match super::mtu::of(self.bind.ip()).filter(|_| untouched) {
+        let interface = || super::mtu::of(self.bind.ip()).filter(|_| untouched);
+        match self.mtu_bytes.or_else(interface) {
             Some(mtu_bytes) => options.with_mtu(mtu_bytes),
             None => options,
         }
@@ -253,6 +261,8 @@ impl Options {
         field("unreachable_after", after, "it must be longer than nothing, or None")?;
         let after = self.refused_after.is_none_or(|after| !after.is_zero());
         field("refused_after", after, "it must be longer than nothing, or None")?;
+        let mtu = self.mtu_bytes.is_none_or(|bytes| super::mtu::RANGE.contains(&bytes));
+        field("mtu_bytes", mtu, "it must be 1280 to 9000, or None for the interface's")?;
         let v4 = self.bind.is_ipv4() || self.carrier == Carrier::Udp;
         field("bind", v4, "raw IP needs an IPv4 address; take UDP for IPv6")?;
         if self.record.is_some() {
