@@ -9,10 +9,11 @@ use cavy_core::family::packet::{Extent, Message};
 use cavy_homa::packet::{ALL_SENT, Acks, Data, Flags, Kind, Published};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, Type, View};
 use cavy_homa::{Config, Cutoffs};
-use cavy_live::homa::{Client, Handler, Options, Peer, Server};
+use cavy_live::homa::{CallError, Client, Handler, Options, Peer, Server};
 use homa_network::{message, now, until};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, setsockopt, sockopt};
-use std::io::IoSliceMut;
+use socket2::{Domain, Protocol, Socket};
+use std::io::{IoSliceMut, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
@@ -538,6 +539,91 @@ fn raw_endpoints_at_one_address() {
 }
 
 #[test]
+fn clause_2_1_a_server_at_all_addresses_and_one_at_a_single_one_share_a_host() {
+    run_in_namespace("raw_servers_at_all_addresses_and_at_one");
+}
+
+#[test]
+#[ignore = "needs CAP_NET_RAW; another test runs it in a network namespace"]
+fn raw_servers_at_all_addresses_and_at_one() {
+    let options = |ip: [u8; 4], port| {
+        let options = Options::raw(Ipv4Addr::from(ip).into());
+        Options { server_port: port, ..options }
+    };
+    let serve = |ip, port, said: &'static str| {
+        Server::bind(&options(ip, port), Handler::inline(move |_| Bytes::from(said)))
+    };
+    let (all, one) = ([0, 0, 0, 0], [127, 0, 0, 1]);
+    let everywhere = serve(all, 99, "everywhere").expect("a raw socket");
+    // The same port in one place of all, and all places where one is taken: both would answer.
+    let single = serve(one, 98, "here").expect("another port");
+    for (ip, port) in [(one, 99), (all, 98)] {
+        let taken = serve(ip, port, "twice").expect_err("a port that is taken").to_string();
+        assert!(taken.contains("Homa ports"), "{taken}");
+    }
+    let client = Client::bind(&options([127, 0, 0, 2], 97)).expect("a raw socket");
+    for _ in 0..50 {
+        for (port, said) in [(99, "everywhere"), (98, "here")] {
+            let to = Peer { at: SocketAddr::from((one, 0)), port };
+            let answer = client.call(to, message(3_000, 6));
+            assert_eq!(answer, Ok(Bytes::from(said)), "port {port}");
+        }
+    }
+    for (server, answered) in [(&everywhere, 50), (&single, 50)] {
+        let counters = until("all are counted", || {
+            Some(server.counters()).filter(|counters| counters.questions == answered)
+        });
+        assert_eq!(counters.machine.unknown_sent, 0);
+        assert!(counters.wrong_port > 0, "it saw the other's packets");
+    }
+    drop(everywhere);
+    until("its port is free", || serve(one, 99, "later").ok());
+}
+
+#[test]
+fn clause_7_1_a_call_to_a_closed_raw_port_ends_by_icmp() {
+    run_in_namespace("raw_calls_where_nobody_listens");
+}
+
+/// The system answers for a protocol that nobody takes; a module answers for a port of its own that
+/// is closed, and a test plays it here.
+#[test]
+#[ignore = "needs CAP_NET_RAW; another test runs it in a network namespace"]
+fn raw_calls_where_nobody_listens() {
+    let client = Client::bind(&Options::raw(Ipv4Addr::new(127, 0, 0, 2).into()));
+    let client = client.expect("a raw socket");
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
+    let ends_by_icmp = || {
+        let start = now();
+        assert_eq!(client.call(nobody, "x"), Err(CallError::Unreachable));
+        // Silence takes 100 ms.
+        assert!(start.elapsed() >= Duration::from_millis(50), "{:?}", start.elapsed());
+    };
+    (0..20).for_each(|_| ends_by_icmp());
+    assert!(client.counters().unreachable_known >= 20);
+    let raw = |protocol: i32| {
+        let socket = Socket::new(Domain::IPV4, socket2::Type::RAW, Some(Protocol::from(protocol)));
+        let socket = socket.expect("a raw socket");
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("an address");
+        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("an option");
+        socket
+    };
+    let (mut module, icmp) = (raw(146), raw(1));
+    let known = client.counters().unreachable_known;
+    let call = client.begin(nobody, "x", None);
+    let mut packet = [0; 2_048];
+    let length = module.read(&mut packet).expect("the question");
+    let mut text = [&[3, 3, 0, 0, 0, 0, 0, 0], &packet[..length]].concat();
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
+    let sum: u32 = text.chunks(2).map(word).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    text[2..4].copy_from_slice(&(!((folded & 0xffff) + (folded >> 16)) as u16).to_be_bytes());
+    icmp.send_to(&text, &SocketAddr::from(([127, 0, 0, 2], 0)).into()).expect("sent");
+    assert_eq!(call.wait(), Err(CallError::Unreachable));
+    assert_eq!(client.counters().unreachable_known, known + 1);
+}
+
+#[test]
 fn clause_7_2_packets_are_as_long_as_the_interface_carries() {
     run_in_namespace("raw_ip_with_the_mtu_of_an_interface");
 }
@@ -558,12 +644,19 @@ fn raw_ip_with_the_mtu_of_an_interface() {
         let server = Server::bind(&options, echo).expect("a raw socket");
         let client = Client::bind(&options).expect("a raw socket");
         let question = message(500_000, 4);
-        assert!(client.call(server.local_address(), question.clone()) == Ok(question));
+        assert!(client.call(server.local_address(), question.clone()).as_ref() == Ok(&question));
         let counters = client.counters();
         let full = counters.machine.data_sent_bytes / counters.machine.data_sent;
         let most = mtu - 20 - 56;
         assert!((most * 9 / 10..=most).contains(&full), "{name}: {full} B a packet");
         assert_eq!((counters.too_long, server.counters().too_long), (0, 0));
+        // Who says how long packets are is not told by the interface.
+        let options = Options::raw(at.into()).with_mtu(1_500);
+        let client = Client::bind(&options).expect("a raw socket");
+        assert!(client.call(server.local_address(), question.clone()).as_ref() == Ok(&question));
+        let counters = client.counters();
+        let full = counters.machine.data_sent_bytes / counters.machine.data_sent;
+        assert!((1_300..=1_424).contains(&full), "{name}: {full} B a packet");
     }
 }
 

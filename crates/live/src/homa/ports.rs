@@ -16,33 +16,58 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 #[derive(Debug, Default)]
 pub(super) struct Held(#[allow(dead_code, reason = "held, not used")] Vec<UnixDatagram>);
 
+const EVERYWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+
 fn hold(ip: IpAddr, port: u16) -> io::Result<UnixDatagram> {
     let name = SocketAddr::from_abstract_name(format!("cavy-homa/{ip}/{port}"))?;
     UnixDatagram::bind_addr(&name)
 }
 
+/// Holds a server's port. A server at all addresses of the host gets the packets of each single
+/// one, so it has no port that another has at any of them. Whoever comes looks after it has taken
+/// its own: of two that come at once, at least one sees the other.
+fn hold_server(ip: IpAddr, port: u16) -> io::Result<UnixDatagram> {
+    let held = hold(ip, port)?;
+    let names = std::fs::read_to_string("/proc/net/unix")?;
+    match names.lines().filter_map(|line| holder(line, port)).any(|other| overlap(ip, other)) {
+        true => Err(io::ErrorKind::AddrInUse.into()),
+        false => Ok(held),
+    }
+}
+
+/// At which address a line of the list of Unix sockets says that somebody holds this port.
+fn holder(line: &str, port: u16) -> Option<IpAddr> {
+    let (_, name) = line.split_once("@cavy-homa/")?;
+    let (ip, held) = name.trim_end_matches(['@', '\0', ' ']).split_once('/')?;
+    (held.parse() == Ok(port)).then(|| ip.parse().ok()).flatten()
+}
+
+/// Does a packet for one of these two different places also go to the other?
+fn overlap(one: IpAddr, other: IpAddr) -> bool {
+    one != other && (one == EVERYWHERE || other == EVERYWHERE)
+}
+
 /// Takes the ports that `options` ask for, and chooses the one to ask from if they leave that open,
 /// beginning with one that follows from `random`. A client port is held for all addresses of the
-/// host, a server's for its own.
+/// host, a server's for its own, which may be all of them.
 pub(super) fn take(options: &mut Options, serves: bool, random: u64) -> io::Result<Held> {
     let any = options.client_port == 0;
     if options.carrier == Carrier::Udp {
         options.client_port = if any { CLIENT_PORT_MIN } else { options.client_port };
         return Ok(Held::default());
     }
-    let everywhere = IpAddr::from([0, 0, 0, 0]);
     let mut held = Vec::new();
     if serves {
-        held.push(hold(options.bind.ip(), options.server_port)?);
+        held.push(hold_server(options.bind.ip(), options.server_port)?);
     }
     if !any {
-        held.push(hold(everywhere, options.client_port)?);
+        held.push(hold(EVERYWHERE, options.client_port)?);
         return Ok(Held(held));
     }
     let first = random as u16;
     for step in 0..CLIENT_PORT_MIN {
         let port = first.wrapping_add(step) | CLIENT_PORT_MIN;
-        match hold(everywhere, port) {
+        match hold(EVERYWHERE, port) {
             Ok(socket) => {
                 held.push(socket);
                 options.client_port = port;
@@ -53,4 +78,23 @@ pub(super) fn take(options: &mut Options, serves: bool, random: u64) -> io::Resu
         }
     }
     Err(io::ErrorKind::AddrInUse.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_a_port_is_read_from_the_list_of_sockets() {
+        let line = |name: &str| format!("0000000000000000: 00000002 0 0 0002 01 2151 {name}");
+        let at = |text: &str| text.parse::<IpAddr>().ok();
+        assert_eq!(holder(&line("@cavy-homa/10.0.0.1/99"), 99), at("10.0.0.1"));
+        assert_eq!(holder(&line("@cavy-homa/0.0.0.0/99"), 99), Some(EVERYWHERE));
+        for other in ["@cavy-homa/10.0.0.1/98", "@cavy-homa/x/99", "@other/10.0.0.1/99", ""] {
+            assert_eq!(holder(&line(other), 99), None, "{other}");
+        }
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| at(text).expect("an address"));
+        assert!(overlap(one, EVERYWHERE) && overlap(EVERYWHERE, other));
+        assert!(!overlap(one, other) && !overlap(EVERYWHERE, EVERYWHERE));
+    }
 }
