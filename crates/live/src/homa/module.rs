@@ -362,7 +362,17 @@ struct Outcome {
     need_acks: u32,
     malformed: u64,
     answers_failed: u64,
+    /// Calls of ours that ended before the module would have ended them in our place.
+    hasty: u32,
+    reasons: BTreeMap<String, u32>,
 }
+
+/// When the module's last packet about each call of ours came that its own clients take for a sign
+/// of life: DATA, GRANT or BUSY; or when the call began.
+type Signs = BTreeMap<u64, Instant>;
+
+/// Silence after which the module's clients end a call: 100 ticks, of which the first may be short.
+const PATIENCE: Span = Span::from_ms(99);
 
 fn converse(seed: u64, weather: Weather) -> Outcome {
     let mut rng = Stream::keyed(seed, 0, Purpose::Test);
@@ -385,6 +395,7 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
     let ended = std::sync::Arc::new(Mutex::new(Vec::new()));
     let mut wire: BTreeMap<(Instant, u64), (bool, Vec<u8>)> = BTreeMap::new();
     let (mut count, mut outcome, mut stalled) = (0_u64, Outcome::default(), 0_u32);
+    let (mut signs, mut looked_at) = (Signs::new(), 0);
     for step in 0..130_000_u32 {
         let quiet = wire.is_empty() && module.rpcs.is_empty() && stalled == 0;
         if step > 10_000 && quiet && engine.exchanges.call_count() == 0 {
@@ -404,12 +415,14 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
             } else {
                 outcome.ours += 1;
                 let (ended, expected) = (ended.clone(), answer_to(&question));
+                let id = engine.shared.name();
                 let hook = move |end: Result<Bytes, CallError>| {
                     assert!(end.as_ref().is_err() || end == Ok(Bytes::from(expected)), "another");
-                    ended.lock().expect("whole").push(end.err());
+                    ended.lock().expect("whole").push((id, end.err()));
                 };
+                signs.insert(id, now);
                 engine.obey(Command::Call {
-                    id: engine.shared.name(),
+                    id,
                     to: Peer { at: there, port: PORTS[1] },
                     bytes: question.into(),
                     until: now + options.deadline,
@@ -435,7 +448,12 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
         for key in keys.map(|(&key, _)| key).collect::<Vec<_>>() {
             match wire.remove(&key) {
                 Some((true, bytes)) => module.receive(&bytes),
-                Some((false, mut bytes)) => engine.on_bytes(there, &mut bytes),
+                Some((false, mut bytes)) => {
+                    if [DATA, GRANT, BUSY].contains(&bytes[11]) {
+                        signs.insert(u64::from_be_bytes(be(&bytes, 20)) & !1, now);
+                    }
+                    engine.on_bytes(there, &mut bytes);
+                }
                 None => {}
             }
         }
@@ -448,6 +466,13 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
             engine.shared.take(&mut commands);
             commands.drain(..).for_each(|command| engine.obey(command));
         }
+        let ends = ended.lock().expect("whole");
+        for (id, why) in &ends[std::mem::replace(&mut looked_at, ends.len())..] {
+            let Some(why) = why else { continue };
+            outcome.hasty += u32::from(now < signs[id] + PATIENCE);
+            *outcome.reasons.entry(format!("{why:?}")).or_default() += 1;
+        }
+        drop(ends);
         let mut said: Vec<_> = module.to_send.drain(..).map(|bytes| (false, bytes)).collect();
         while let Some(packet) = engine.pull() {
             let header = &packet.header[..packet.header_bytes];
@@ -473,7 +498,7 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
     let ended = ended.lock().expect("whole");
     assert_eq!(ended.len(), outcome.ours as usize, "each call ends once");
     engine.publish();
-    outcome.ours_failed = ended.iter().flatten().count() as u32;
+    outcome.ours_failed = ended.iter().filter(|(_, why)| why.is_some()).count() as u32;
     outcome.theirs_failed = outcome.theirs - module.answered.len() as u32;
     outcome.need_acks = module.need_acks[0];
     outcome.malformed = engine.counters.malformed.iter().sum();
@@ -509,8 +534,63 @@ fn over(name: &str, usual: u64, weather: Weather, judge: impl Fn(&Outcome) -> bo
         all.theirs_failed += one.theirs_failed;
         all.need_acks += one.need_acks;
         all.answers_failed += one.answers_failed;
+        all.hasty += one.hasty;
+        for (why, count) in one.reasons {
+            *all.reasons.entry(why).or_default() += count;
+        }
     }
+    println!("{name}, {} seeds: {all:?}", seeds(usual).count());
     all
+}
+
+/// Two modules in the same weather, of which the first stands still: calls of the second, which is
+/// in our place, and how many of them end without an answer.
+fn modules(seed: u64, weather: Weather) -> [u32; 2] {
+    let mut rng = Stream::keyed(seed, 0, Purpose::Test);
+    let mut ends = [1 << 20, 1 << 30].map(|next| Module { next, version: 1, ..Module::default() });
+    let mut wire: BTreeMap<(u64, u64), (usize, Vec<u8>)> = BTreeMap::new();
+    let (mut count, mut calls, mut stalled) = (0_u64, [0; 2], 0_u32);
+    for step in 0..130_000_u64 {
+        let quiet = wire.is_empty() && ends.iter().all(|end| end.rpcs.is_empty()) && stalled == 0;
+        if step > 10_000 && quiet {
+            break;
+        }
+        let faulty = step < 8_000;
+        if step < 10_000 && rng.below(25) == 0 {
+            let sizes = [8, 100, 1_424, 1_425, 9_000, 60_000];
+            let mut size = || sizes[rng.below(6) as usize];
+            let (answer, length) = (size(), size());
+            let who = rng.below(2) as usize;
+            calls[who] += 1;
+            ends[who].call(text(calls[who], answer, length));
+        }
+        if faulty && weather.stalls && stalled == 0 && rng.below(3_000) == 0 {
+            stalled = 3_000;
+        }
+        stalled = stalled.saturating_sub(1);
+        let due = wire.range(..=(step, u64::MAX)).filter(|(_, to)| !(to.0 == 0 && stalled > 0));
+        for key in due.map(|(&key, _)| key).collect::<Vec<_>>() {
+            if let Some((to, bytes)) = wire.remove(&key) {
+                ends[to].receive(&bytes);
+            }
+        }
+        for (who, end) in ends.iter_mut().enumerate() {
+            if step % 10 == 0 && !(who == 0 && stalled > 0) {
+                end.tick();
+            }
+            for bytes in end.to_send.drain(..) {
+                if faulty && rng.below(1_000) < weather.lost {
+                    continue;
+                }
+                for _ in 0..1 + u32::from(faulty && rng.below(1_000) < weather.doubled) {
+                    let late = if faulty && rng.below(1_000) < weather.delayed { 30 } else { 1 };
+                    count += 1;
+                    wire.insert((step + 1 + rng.below(late), count), (1 - who, bytes.clone()));
+                }
+            }
+        }
+    }
+    [calls[1], calls[1] - ends[1].answered.len() as u32]
 }
 
 #[test]
@@ -526,12 +606,17 @@ fn module_lossy() {
     over("module_lossy", 12, LOSSY, |one| one.ours_failed + one.theirs_failed == 0);
 }
 
-/// Calls of ours end when their server stands still for 300 ms, three times their patience; calls
-/// of the module do not.
+/// A call of ours ends when its server stands still for longer than the 100 ticks that the module's
+/// own clients wait, as theirs do, and no sooner; calls of the module to us do not end.
 #[test]
 fn module_stalls() {
     let weather = Weather { lost: 30, stalls: true, ..LOSSY };
-    over("module_stalls", 12, weather, |one| one.theirs_failed == 0);
+    let all = over("module_stalls", 12, weather, |one| one.theirs_failed + one.hasty == 0);
+    assert_eq!(all.reasons.keys().collect::<Vec<_>>(), ["Silent"], "{all:?}");
+    let of_modules = seeds(12).map(|seed| modules(seed, weather));
+    let [calls, failed] = of_modules.fold([0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+    println!("between two modules {failed} of {calls} calls end");
+    assert!(failed > 0 && all.ours_failed > 0, "300 ms are more than 100 ticks");
 }
 
 /// Restarts end what the module asked; nothing is carried out twice here, and each call ends.
