@@ -65,6 +65,7 @@ impl Session {
                 queue: manner.queue.map(Into::into),
                 shuffle_ties: manner.shuffle_ties,
                 twice: manner.twice,
+                sectioned: false,
             },
         })
     }

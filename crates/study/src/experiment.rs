@@ -39,6 +39,8 @@ pub struct Point<S> {
     pub precision_ratio: Option<f64>,
     /// Distance to which the searched axis is bisected, if the plan says.
     pub step: Option<f64>,
+    /// Are claims judged by it? Then what each section says is kept as well.
+    pub sectioned: bool,
     /// Fingerprint of the contents of the files that the plan names; zero when it names none.
     measured: u64,
     /// The variant as a table, without what is swept.
@@ -59,6 +61,9 @@ impl<S: Subject> Point<S> {
         digest.fold(self.seed);
         digest.fold(u64::from(self.replications));
         digest.fold(self.precision_ratio.unwrap_or(0.0).to_bits());
+        if self.sectioned {
+            fold_bytes(&mut digest, b"sectioned");
+        }
         fold_bytes(&mut digest, S::ABOUT.name.as_bytes());
         fold_bytes(&mut digest, text.as_bytes());
         let mut second = digest;
@@ -209,6 +214,7 @@ fn points_of<S: Subject>(
                 seed: run.seed,
                 precision_ratio: run.precision_ratio,
                 step: run.capacity_step,
+                sectioned: false,
                 measured,
                 base: base.clone(),
                 contestant,
@@ -310,6 +316,7 @@ impl<S: Subject> Experiment<S> {
                 work: 0,
                 last_to_converge: None,
                 digest: String::new(),
+                sections: Vec::new(),
                 data: point.plan.blank()?,
             })
         };
@@ -317,6 +324,24 @@ impl<S: Subject> Experiment<S> {
         let capacities = search::blank(loaded);
         let (frame, plan) = (loaded.frame.clone(), loaded.body.clone());
         Some(Experiment { frame, plan, results, capacities })
+    }
+
+    /// How many sections all points have, of those that have any.
+    pub fn sections(&self) -> usize {
+        let counts = self.results.iter().map(|result| result.sections.len());
+        counts.filter(|&count| count > 1).min().unwrap_or(0)
+    }
+
+    /// The experiment as one of its sections has it. A point without sections is the same in all.
+    pub fn section(&self, index: usize) -> Self {
+        let of =
+            |result: &Outcome<S::Data>| result.section(index).unwrap_or_else(|| result.clone());
+        Experiment {
+            frame: self.frame.clone(),
+            plan: self.plan.clone(),
+            results: self.results.iter().map(of).collect(),
+            capacities: self.capacities.iter().map(|one| one.section(index)).collect(),
+        }
     }
 
     /// Fingerprint of all runs.

@@ -49,6 +49,10 @@ pub struct Outcome<D> {
     pub last_to_converge: Option<String>,
     /// Fingerprint of all replications, hex.
     pub digest: String,
+    /// What each section of the runs says alone, in the same order for all contestants: of a point
+    /// whose claims are judged. Empty otherwise.
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<D>,
     /// What only this kind has.
     #[serde(flatten)]
     pub data: D,
@@ -71,6 +75,26 @@ impl<D> Outcome<D> {
     /// The searched axis, which is the load in most kinds; zero where there is none.
     pub fn load(&self) -> f64 {
         self.at.unwrap_or(0.0)
+    }
+
+    /// This outcome as one of its sections has it; whether it keeps up is said by all together.
+    pub fn section(&self, index: usize) -> Option<Outcome<D>>
+    where
+        D: Clone,
+    {
+        Some(Outcome {
+            key: self.key.clone(),
+            variant: self.variant.clone(),
+            label: self.label.clone(),
+            settings: self.settings.clone(),
+            note: self.note.clone(),
+            unformed: self.unformed.clone(),
+            last_to_converge: None,
+            digest: self.digest.clone(),
+            sections: Vec::new(),
+            data: self.sections.get(index)?.clone(),
+            ..*self
+        })
     }
 
     /// The fingerprint as a number.
@@ -142,6 +166,13 @@ impl Quantile {
         Quantile { estimate, beyond: quantile::beyond(count, p) }
     }
 
+    /// Gives the percentile of a section the support of that of the `whole`.
+    pub fn support(section: &mut Option<Quantile>, whole: &Option<Quantile>) {
+        if let (Some(section), Some(whole)) = (section, whole) {
+            section.beyond = whole.beyond;
+        }
+    }
+
     /// The estimate, if enough samples lie beyond it to know it.
     pub fn supported(&self) -> Option<&Estimate> {
         (self.beyond >= quantile::BEYOND_MIN).then_some(&self.estimate)
@@ -186,6 +217,27 @@ impl Summary {
     /// One of the six percentiles, if it is supported.
     pub fn get(&self, percentile: Percentile, quantity: Quantity) -> Option<&Estimate> {
         self.quantile(percentile, quantity)?.supported()
+    }
+
+    /// Lets percentiles of a section be given where those of the `whole` are: the value of a section
+    /// is never shown, only how far sections lie apart.
+    pub fn support(&mut self, whole: &Summary) {
+        let Summary {
+            samples: _,
+            mean_us: _,
+            p50_us,
+            p99_us,
+            p999_us,
+            p50_slowdown,
+            p99_slowdown,
+            p999_slowdown,
+        } = self;
+        Quantile::support(p50_us, &whole.p50_us);
+        Quantile::support(p99_us, &whole.p99_us);
+        Quantile::support(p999_us, &whole.p999_us);
+        Quantile::support(p50_slowdown, &whole.p50_slowdown);
+        Quantile::support(p99_slowdown, &whole.p99_slowdown);
+        Quantile::support(p999_slowdown, &whole.p999_slowdown);
     }
 
     /// The percentiles of a quantity by their titles, the farthest out first, as rankings compare

@@ -21,6 +21,9 @@ pub struct Manner {
     pub shuffle_ties: Option<u64>,
     /// Run everything twice and compare.
     pub twice: bool,
+    /// Keep of every replication what is otherwise kept of the first, such as a timeline. Points
+    /// whose claims are judged set it.
+    pub sectioned: bool,
 }
 
 /// Where pending events wait.
@@ -75,6 +78,7 @@ pub fn run<S: Subject>(
     manner: &Manner,
 ) -> Result<Outcome<S::Data>, RunError> {
     let mut scenario = point.plan.scenario(files)?;
+    let manner = &Manner { sectioned: point.sectioned, ..*manner };
     S::prepare(&mut scenario, manner);
     let mut runs = replications(point, &scenario, 0..point.replications, manner)?;
     let mut result = summarize(point, &scenario, &runs);
@@ -139,6 +143,10 @@ fn summarize<S: Subject>(
         digest.fold(S::trail(run).digest());
     }
     let summed = point.plan.summarize(scenario, runs);
+    let sections = match point.sectioned {
+        true => point.plan.sections(scenario, runs, &summed.data),
+        false => Vec::new(),
+    };
     Outcome {
         key: point.key(),
         variant: point.variant.clone(),
@@ -153,6 +161,7 @@ fn summarize<S: Subject>(
         work: summed.work,
         last_to_converge: None,
         digest: format!("{:016x}", digest.value()),
+        sections,
         data: summed.data,
     }
 }

@@ -36,11 +36,27 @@ pub struct Capacity {
     pub limit: String,
     /// The bounded value at the capacity.
     pub value: Option<f64>,
+    /// Where the bounded value crosses its limit, between `at` and `missed_at`; `at` where there is
+    /// no value beyond, such as where queues grow without end.
+    #[serde(skip)]
+    pub crossing: Option<f64>,
+    /// The same in each section, by the values of the section alone.
+    #[serde(skip)]
+    pub sections: Vec<Option<f64>>,
     /// Units of work simulated for the search alone.
     pub work: u64,
     /// Fingerprint of the search's runs.
     #[serde(skip)]
     pub digest: u64,
+}
+
+impl Capacity {
+    /// The capacity as one of its sections has it; without sections it is the same in all.
+    pub(crate) fn section(&self, index: usize) -> Capacity {
+        let Some(&crossing) = self.sections.get(index) else { return self.clone() };
+        let (missed_at, sections) = (None, Vec::new());
+        Capacity { at: crossing, crossing, missed_at, sections, ..self.clone() }
+    }
 }
 
 /// One contestant in one setting: what its capacity depends on is its key at a fixed place.
@@ -109,6 +125,8 @@ pub(crate) fn blank<S: Subject>(loaded: &Loaded<S>) -> Vec<Capacity> {
             missed_at: None,
             limit: String::new(),
             value: None,
+            crossing: None,
+            sections: Vec::new(),
             work: 0,
             digest: 0,
         };
@@ -207,6 +225,7 @@ fn bisect<'r, S: Subject>(
         Ok(result)
     };
 
+    let mut tried: Vec<Outcome<S::Data>> = swept.iter().map(|&result| result.clone()).collect();
     let mut met: Option<Outcome<S::Data>> = None;
     let mut missed: Option<Outcome<S::Data>> = None;
     for result in swept {
@@ -220,6 +239,7 @@ fn bisect<'r, S: Subject>(
     }
     if met.is_none() && missed.as_ref().is_none_or(|m| place(m) > sign * first) {
         let outcome = try_at(first)?;
+        tried.push(outcome.clone());
         match holds(&outcome) {
             Some(true) => met = Some(outcome),
             _ => missed = Some(outcome),
@@ -227,6 +247,7 @@ fn bisect<'r, S: Subject>(
     }
     if met.is_some() && missed.is_none() {
         let outcome = try_at(last)?;
+        tried.push(outcome.clone());
         match holds(&outcome) {
             Some(true) => met = Some(outcome),
             _ => missed = Some(outcome),
@@ -243,6 +264,7 @@ fn bisect<'r, S: Subject>(
             break;
         }
         let outcome = try_at(middle)?;
+        tried.push(outcome.clone());
         match holds(&outcome) {
             Some(true) => met = Some(outcome),
             _ => missed = Some(outcome),
@@ -259,6 +281,12 @@ fn bisect<'r, S: Subject>(
         Some(result) if holds(result).is_none() => "too few samples to judge".to_string(),
         Some(_) => "objective".to_string(),
     };
+    tried.sort_by(|a, b| place(a).total_cmp(&place(b)));
+    let fewest = tried.iter().map(|outcome| outcome.sections.len()).min().unwrap_or(0);
+    let of_section = |index: usize| {
+        let section: Vec<_> = tried.iter().filter_map(|outcome| outcome.section(index)).collect();
+        crossing::<S>(objective, &section)
+    };
     Ok(Capacity {
         variant: template.variant.clone(),
         label: template.label.clone(),
@@ -270,7 +298,27 @@ fn bisect<'r, S: Subject>(
         missed_at: missed.as_ref().map(Outcome::load),
         limit,
         value: met.as_ref().and_then(|result| objective.value::<S>(result)),
+        crossing: crossing::<S>(objective, &tried),
+        sections: (0..fewest).map(of_section).collect(),
         work,
         digest: digest.value(),
     })
+}
+
+/// Where the objective ceases to hold along the outcomes of one search, in their order: between the
+/// last before which all hold and the next, where the bounded value, growing by the same factor with
+/// each step, crosses its limit. The last that holds, where there is no value beyond it; `None` where
+/// the first does not hold.
+fn crossing<S: Subject>(objective: &Objective, tried: &[Outcome<S::Data>]) -> Option<f64> {
+    let holding = tried.iter().take_while(|one| objective.holds::<S>(one) == Some(true)).count();
+    let met = tried.get(holding.checked_sub(1)?)?;
+    let Objective::Bound { limit, .. } = objective else { return Some(met.load()) };
+    let missed = tried.get(holding).filter(|missed| missed.stable());
+    let values = objective.value::<S>(met).zip(missed.and_then(|one| objective.value::<S>(one)));
+    let share = values.map_or(0.0, |(near, far)| match near > 0.0 && far > 0.0 && near != far {
+        true => (limit / near).ln() / (far / near).ln(),
+        false => 0.0,
+    });
+    let beyond = missed.map_or(met.load(), Outcome::load);
+    Some(met.load() + share.clamp(0.0, 1.0) * (beyond - met.load()))
 }

@@ -3,9 +3,9 @@
 use crate::claim::{self, Basis, Measured, Statement};
 use crate::draw;
 use crate::experiment::Experiment;
-use crate::kind::{Kind as _, Of, Prepared};
+use crate::kind::Prepared;
 use crate::plan::files::Carried;
-use crate::plan::read::{Loaded, Text};
+use crate::plan::read::{self, Loaded, Text};
 use crate::plan::{Files, PlanError};
 use crate::point::RunError;
 use crate::registry::{Chosen, Registry};
@@ -44,7 +44,10 @@ pub struct About {
 pub struct Study<S: Subject> {
     /// Names and texts.
     pub about: About,
-    /// What its claims measure.
+    /// What its claims measure. It is asked once for the whole, and once for each section of the runs
+    /// alone; from how far these lie apart come the intervals of values ([`Basis::Value`]). So it
+    /// must not keep a value back because a section has few samples: of its results it need not do
+    /// anything for that.
     pub measure: fn(&Experiment<S>) -> Vec<Measured>,
     /// What we found, in words made from the results.
     pub found: fn(&Experiment<S>) -> String,
@@ -90,13 +93,15 @@ impl<S: Subject> Figure for Study<S> {
 
     fn plan(&self, scale: Scale, seed: u64) -> Result<Box<dyn Prepared>, PlanError> {
         let About { id, plan, files, .. } = self.about;
-        Of::<S>::new().read(&Text {
+        let mut loaded: Loaded<S> = read::load(&Text {
             text: plan,
             name: id,
             files: &Files::Carried(files),
             overrides: &[format!("run.seed={seed}")],
             quick: scale == Scale::Quick,
-        })
+        })?;
+        loaded.points.iter_mut().for_each(|point| point.sectioned = true);
+        Ok(Box::new(loaded))
     }
 
     fn measures(&self, scale: Scale) -> Option<Vec<String>> {
@@ -113,8 +118,12 @@ impl<S: Subject> Figure for Study<S> {
         let experiment = runner.experiment(loaded)?;
         let mut tables = (self.tables)(&experiment);
         tables.extend(draw::capacities(&experiment));
+        let mut measured = (self.measure)(&experiment);
+        let section = |index| (self.measure)(&experiment.section(index));
+        let sections: Vec<_> = (0..experiment.sections()).map(section).collect();
+        claim::sectioned(&mut measured, &sections);
         Ok(Made {
-            measured: (self.measure)(&experiment),
+            measured,
             found: (self.found)(&experiment),
             panels: (self.panels)(&experiment),
             tables,

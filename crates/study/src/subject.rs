@@ -220,6 +220,30 @@ pub trait Subject:
         scenario: &Self::Scenario,
         runs: &[Self::Replication],
     ) -> Summed<Self::Data>;
+    /// What each section of the runs says alone; sections say little about each other, and the same
+    /// number of runs gives the same sections whoever is served. By default each replication is one,
+    /// if there are two or more. `whole` is what all say together.
+    fn sections(
+        &self,
+        scenario: &Self::Scenario,
+        runs: &[Self::Replication],
+        whole: &Self::Data,
+    ) -> Vec<Self::Data> {
+        if runs.len() < 2 {
+            return Vec::new();
+        }
+        let alone = |run| {
+            let mut data = self.summarize(scenario, std::slice::from_ref(run)).data;
+            Self::support(&mut data, whole);
+            data
+        };
+        runs.iter().map(alone).collect()
+    }
+    /// Lets values of a section be given where those of the `whole` are, however few samples the
+    /// section has. By default a kind withholds nothing.
+    fn support(section: &mut Self::Data, whole: &Self::Data) {
+        let _ = (section, whole);
+    }
     /// What a point of this plan comes to in form, with nothing measured: what a figure's claims
     /// measure is found out by it, and nothing is run. `None` where the kind has no such thing.
     fn blank(&self) -> Option<Self::Data> {

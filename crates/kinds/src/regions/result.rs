@@ -27,6 +27,13 @@ pub struct Latency {
 }
 
 impl Latency {
+    /// Lets percentiles of a section be given where those of the `whole` are.
+    pub fn support(&mut self, whole: &Latency) {
+        Quantile::support(&mut self.p50_ms, &whole.p50_ms);
+        Quantile::support(&mut self.p95_ms, &whole.p95_ms);
+        Quantile::support(&mut self.p99_ms, &whole.p99_ms);
+    }
+
     /// A percentile, 50, 95 or 99, if enough samples lie beyond it.
     pub fn get(&self, percent: u32) -> Option<&Estimate> {
         let quantile = match percent {

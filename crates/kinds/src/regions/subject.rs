@@ -124,6 +124,10 @@ impl Subject for RegionsPlan {
     fn summarize(&self, _: &Scenario, runs: &[Replication]) -> Summed<Regional> {
         run::summarize(runs)
     }
+    fn support(section: &mut Regional, whole: &Regional) {
+        section.irt.support(&whole.irt);
+        section.crt.support(&whole.crt);
+    }
     fn precision(outcome: &Outcome<Regional>) -> Vec<(String, Option<Interval>)> {
         let of = |name: &str, latency: &Latency| {
             let interval =

@@ -43,17 +43,18 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Mann
     let mut recorder = Recorder::new(scenario.requests, kinds);
     let source = scenario.source(seed);
     let machine = &mut *machine;
-    let (outcome, timeline) = match scenario.timeline.filter(|_| replication == 0) {
-        Some(width) => {
-            let read = |machine: &(dyn AnyPolicy + 'static)| change(machine, kinds);
-            let mut timeline = Timeline::new(width, kinds, read);
-            let mut both = (&mut recorder, &mut timeline);
-            let outcome = run_in(manner, &setup, machine, source, &mut both);
-            let result = timeline_result(&timeline, width.as_ns() as f64 / 1e6);
-            (outcome, Some(result))
-        }
-        None => (run_in(manner, &setup, machine, source, &mut recorder), None),
-    };
+    let (outcome, timeline) =
+        match scenario.timeline.filter(|_| replication == 0 || manner.sectioned) {
+            Some(width) => {
+                let read = |machine: &(dyn AnyPolicy + 'static)| change(machine, kinds);
+                let mut timeline = Timeline::new(width, kinds, read);
+                let mut both = (&mut recorder, &mut timeline);
+                let outcome = run_in(manner, &setup, machine, source, &mut both);
+                let result = timeline_result(&timeline, width.as_ns() as f64 / 1e6);
+                (outcome, Some(result))
+            }
+            None => (run_in(manner, &setup, machine, source, &mut recorder), None),
+        };
     let reservation = machine.reservation().map(ToString::to_string);
     Run { replication: recorder.finish(&setup, outcome), reservation, timeline }
 }

@@ -135,6 +135,12 @@ impl Subject for ServerPlan {
     fn summarize(&self, scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
         run::summarize(scenario, runs)
     }
+    fn support(section: &mut Served, whole: &Served) {
+        section.overall.support(&whole.overall);
+        for (section, whole) in section.types.iter_mut().zip(&whole.types) {
+            section.summary.support(&whole.summary);
+        }
+    }
     fn blank(&self) -> Option<Served> {
         let of = |kind: &TypePlan| TypeSummary {
             name: kind.name.clone(),

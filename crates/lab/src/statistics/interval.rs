@@ -66,11 +66,16 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// t s / sqrt(R) with the standard deviation s of `values` taken about `center`.
+/// t s / sqrt(R) with the standard deviation s of `values` taken about `center`, at 95 %.
 pub(super) fn half_width(values: &[f64], center: f64) -> f64 {
+    spread(values, center, 0.95)
+}
+
+/// The same at any confidence.
+pub(super) fn spread(values: &[f64], center: f64, confidence: f64) -> f64 {
     let (r, squares) = (values.len() as f64, values.iter().map(|v| (v - center) * (v - center)));
     let s = libm::sqrt(squares.sum::<f64>() / (r - 1.0));
-    student::t975(values.len() as u64 - 1) * s / libm::sqrt(r)
+    student::two_sided(values.len() as u64 - 1, confidence) * s / libm::sqrt(r)
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //!
 //! **Reading order.** [`histogram`] collects a run's latencies and [`warmup`] its series. One long
 //! run gives an interval by [`batch`] means; independent replications give one for means and, by
-//! [`quantile`], for tails. [`paired`] compares two policies, [`sequential`] says when it is
+//! [`quantile`], for tails, and by [`sectioning`] for whatever is computed of them. [`paired`]
+//! compares two policies, [`sequential`] says when it is
 //! enough. All of them return an [`Interval`], whose width [`student`] sets.
 
 pub mod batch;
@@ -18,6 +19,7 @@ pub mod histogram;
 pub mod interval;
 pub mod paired;
 pub mod quantile;
+pub mod sectioning;
 pub mod sequential;
 pub mod student;
 pub mod warmup;

@@ -4,6 +4,7 @@ use cavy_kinds::server::ServerExperiment;
 use cavy_kinds::server::ServerResult;
 use cavy_study::claim::Measured;
 use cavy_study::outcome::Estimate;
+use cavy_study::search::Capacity;
 
 /// Full name of a claim.
 pub fn id(figure: &str, name: &str) -> String {
@@ -15,8 +16,8 @@ pub fn missing(id: String, why: &str) -> Measured {
     Measured::missing(id, why)
 }
 
-/// The ratio of two estimates over the same replications: of the medians, with the smallest and
-/// largest ratio of one replication ([persephone 5.3]).
+/// The ratio of two estimates, each of all replications together: the median over replications of
+/// [persephone 5.3] is as biased as each of them.
 pub fn ratio(
     id: String,
     above: Option<(&ServerResult, &Estimate)>,
@@ -25,14 +26,11 @@ pub fn ratio(
     let (Some((a_result, a)), Some((b_result, b))) = (above, below) else {
         return missing(id, "too few samples, or unstable");
     };
-    let each: Vec<f64> = a.replications.iter().zip(&b.replications).map(|(a, b)| a / b).collect();
     Measured {
         id,
-        value: Some(a.median / b.median),
-        low: each.iter().copied().reduce(f64::min),
-        high: each.iter().copied().reduce(f64::max),
+        value: Some(a.value / b.value),
         samples: a_result.overall.samples.min(b_result.overall.samples),
-        note: format!("{:.3} against {:.3}.", a.median, b.median),
+        note: format!("{:.3} against {:.3}.", a.value, b.value),
         ..Measured::default()
     }
 }
@@ -52,8 +50,8 @@ pub fn tail<'a>(
     Some((result, result.tail_us(kind)?))
 }
 
-/// How many times the load of `below` the policy `above` sustains, with the ends that the brackets
-/// of both searches allow.
+/// How many times the load of `below` the policy `above` sustains: where their tails cross the
+/// objective.
 pub fn capacity_ratio(
     id: String,
     experiment: &ServerExperiment,
@@ -66,22 +64,21 @@ pub fn capacity_ratio(
     let (Some(a), Some(b)) = (of(above), of(below)) else {
         return missing(id, "no capacity was searched");
     };
-    let (Some(a_load), Some(b_load)) = (a.at, b.at) else {
+    let (Some(a_load), Some(b_load)) = (a.crossing, b.crossing) else {
         return missing(id, "the objective is met at no load tried");
     };
-    let a_most = a.missed_at.unwrap_or(a_load);
-    let b_most = b.missed_at.unwrap_or(b_load);
-    let rate = |rate: Option<f64>| rate.unwrap_or(0.0) / 1e3;
+    let krps = |capacity: &Capacity, load: f64| match (capacity.rate_per_s, capacity.at) {
+        (Some(rate), Some(at)) => rate / 1e3 * load / at,
+        _ => 0.0,
+    };
     Measured {
         id,
         value: Some(a_load / b_load),
-        low: Some(a_load / b_most),
-        high: Some(a_most / b_load),
         samples: a.work + b.work,
         note: format!(
             "{above} {:.0} krps (load {a_load:.3}), {below} {:.0} krps (load {b_load:.3}).",
-            rate(a.rate_per_s),
-            rate(b.rate_per_s)
+            krps(a, a_load),
+            krps(b, b_load)
         ),
         ..Measured::default()
     }

@@ -125,11 +125,8 @@ fn measure_o2(experiment: &ServerExperiment) -> Vec<Measured> {
         let name = id("o2", name);
         match experiment.capacity(BASE, policy, 0) {
             Some(capacity) => {
-                let load = capacity.at.unwrap_or(0.0);
-                let mut found = value(name, load, capacity.work, capacity.limit.clone());
-                found.low = capacity.at;
-                found.high = capacity.missed_at;
-                found
+                let load = capacity.crossing.unwrap_or(0.0);
+                value(name, load, capacity.work, capacity.limit.clone())
             }
             None => super::measure::missing(name, "no capacity was searched"),
         }

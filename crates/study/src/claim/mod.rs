@@ -8,8 +8,10 @@ use cavy_report::model::{Claim, Verdict};
 use cavy_report::number::significant;
 use serde::Deserialize;
 
+mod section;
 mod table;
 
+pub use section::{SECTIONS_MIN, sectioned};
 pub use table::read;
 
 /// One claim of a source.
@@ -55,7 +57,9 @@ impl Statement {
 pub enum Basis {
     /// Nothing that the claim is about was run: plans of this scale leave it out.
     NotRun,
-    /// Something whose spread is not known, or that has none, such as a count. The value is judged.
+    /// A value. If sections of the runs differ in it, it becomes an [`Basis::Interval`]; if they do
+    /// not, it has no spread, as what arithmetic says, and is judged itself. So it is where there are
+    /// fewer sections than [`SECTIONS_MIN`].
     #[default]
     Value,
     /// A random quantity, which lies between `low` and `high` with [`CONFIDENCE`]. The interval is
@@ -123,9 +127,9 @@ pub fn judge(
     repeat: &dyn Fn(&Statement, bool) -> String,
 ) -> Vec<Claim> {
     let measured_for = |id: &str| measured.iter().find(|m| m.id == id);
-    let holds = |id: &str| {
+    let place_of = |id: &str| {
         let statement = statements.iter().find(|s| s.id == id)?;
-        Some(place(measured_for(id)?, statement.tolerance).0 == Place::Inside)
+        Some(place(measured_for(id)?, statement.tolerance).0)
     };
     statements
         .iter()
@@ -134,13 +138,20 @@ pub fn judge(
             let (place, why) = place(found, statement.tolerance);
             let evidence = join(&why, &found.note);
             // A doubt alone is an opinion: without evidence a miss stays a miss.
-            let explained = statement.explained_by.as_deref().and_then(holds) == Some(true);
+            let by = statement.explained_by.as_deref();
+            let explains = by.and_then(place_of);
+            let explained = explains == Some(Place::Inside);
             let (verdict, evidence) = match (place, &statement.doubt) {
                 (Place::NotRun | Place::Unresolved, _) => (Verdict::NotAtThisScale, evidence),
                 (Place::Open, _) => (Verdict::TooShort, evidence),
                 (Place::Inside, _) => (Verdict::Reproduced, evidence),
                 (Place::Outside, Some(doubt)) if explained => {
                     (Verdict::Explained, join(doubt, &found.note))
+                }
+                (Place::Outside, Some(_)) if explains == Some(Place::Open) => {
+                    let by = by.unwrap_or_default();
+                    let open = format!("It is missed, and {by}, which would explain it, is open.");
+                    (Verdict::TooShort, join(&open, &found.note))
                 }
                 (Place::Outside, _) => (Verdict::NotReproduced, evidence),
             };
@@ -223,15 +234,17 @@ fn place(found: &Measured, tolerance: (f64, f64)) -> (Place, String) {
 /// What an interval that holds an edge of the tolerance lacks: widths shrink with the root of the
 /// length.
 fn undecided(value: f64, (low, high): (f64, f64), tolerance: (f64, f64)) -> String {
-    /// Beyond so many times the length the value may as well lie on the edge.
-    const TIMES_MAX: f64 = 400.0;
+    /// Beyond so many times the length nobody runs it.
+    const TIMES_MAX: f64 = 1_000.0;
+    // Intervals of values above zero are even in factors.
+    let by_factors = low > 0.0 && value > 0.0;
+    let apart = |from: f64, to: f64| if by_factors { (to / from).ln() } else { to - from };
     let reach = |edge: f64| {
         let (end, inside) = if edge < value { (low, edge > low) } else { (high, edge < high) };
         if !edge.is_finite() || !inside {
             return 1.0;
         }
-        let ratio = (end - value) / (edge - value);
-        ratio * ratio
+        (apart(value, end) / apart(value, edge)).powi(2)
     };
     let times = reach(tolerance.0).max(reach(tolerance.1));
     let held = format!("Its 99 % interval, {} to {}", significant(low), significant(high));
@@ -244,7 +257,8 @@ fn undecided(value: f64, (low, high): (f64, f64), tolerance: (f64, f64)) -> Stri
             )
         }
         _ => format!(
-            "{held}, holds an edge of what is accepted, and so near that no length would decide."
+            "{held}, holds an edge of what is accepted, and so near that not even 1 000 times the \
+             length would decide."
         ),
     }
 }
@@ -329,12 +343,16 @@ mod tests {
         assert_eq!(verdict(2.2, 2.05, 2.35), Verdict::TooShort);
         assert_eq!(verdict(2.3, 2.11, 2.5), Verdict::NotReproduced);
         assert_eq!(verdict(1.0, 0.5, 3.0), Verdict::TooShort);
-        // Half the width must become a twelfth of what it is: 144 times the length, and a fifth
-        // more.
-        let (_, why) = of(Basis::Interval, 2.05, 1.45, 2.65);
-        assert!(why.contains("about 173 times the length"), "{why}");
+        // An interval by factors: a factor of 1.1025 must become one of 1.05, half of it, which takes four
+        // times the length, and a fifth more.
+        let (verdict, why) = of(Basis::Interval, 2.0, 2.0 / 1.1025, 2.0 * 1.1025);
+        assert_eq!(verdict, Verdict::TooShort);
+        assert!(why.contains("about 5 times the length would decide"), "{why}");
+        // The other edge, 1.9, is the nearer one here, and decides how much is needed.
+        let (_, why) = of(Basis::Interval, 1.95, 1.45, 1.95 * 1.95 / 1.45);
+        assert!(why.contains("about 157 times the length"), "{why}");
         let (_, why) = of(Basis::Interval, 2.1, 1.45, 2.65);
-        assert!(why.contains("no length would decide"), "{why}");
+        assert!(why.contains("not even 1 000 times the length"), "{why}");
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! Intervals of measured values, from the sections of the runs they were measured in.
+
+use super::{Basis, CONFIDENCE, Measured};
+use cavy_lab::statistics::sectioning;
+
+/// Fewer sections say next to nothing about how far they lie apart: with four, an interval at 99 % is
+/// three times as wide as twenty of the same length would make theirs.
+pub const SECTIONS_MIN: usize = 5;
+
+/// A value that fewer of the sections have says more about these than about the rest.
+const KNOWN_RATIO: f64 = 0.7;
+
+/// Gives the values among `measured` the intervals that the same values of each section say. A value
+/// of which sections say nothing else stays one without spread.
+pub fn sectioned(measured: &mut [Measured], sections: &[Vec<Measured>]) {
+    if sections.len() < SECTIONS_MIN {
+        return;
+    }
+    for one in measured.iter_mut().filter(|one| one.basis == Basis::Value) {
+        let Some(value) = one.value else { continue };
+        // What ends without them, such as the least and the most of replications, says less.
+        (one.low, one.high) = (None, None);
+        let of = |section: &Vec<Measured>| section.iter().find(|other| other.id == one.id)?.value;
+        let known: Vec<f64> = sections.iter().filter_map(of).collect();
+        if (known.len() as f64) < KNOWN_RATIO * sections.len() as f64 {
+            let (known, all) = (known.len(), sections.len());
+            let why = format!("Only {known} of {all} sections of the run have this value.");
+            (one.value, one.note) = (None, super::join(&why, &one.note));
+            continue;
+        }
+        if known.iter().all(|&other| other == value) {
+            continue;
+        }
+        if let Some(interval) = sectioning::interval(value, &known, CONFIDENCE) {
+            one.basis = Basis::Interval;
+            (one.low, one.high) = (Some(interval.low), Some(interval.high));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(id: &str, value: Option<f64>) -> Measured {
+        Measured { id: id.into(), value, ..Measured::default() }
+    }
+
+    fn of(whole: f64, sections: &[Option<f64>]) -> Measured {
+        let mut all = vec![measured("s.f.a", Some(whole))];
+        let sections: Vec<Vec<Measured>> =
+            sections.iter().map(|&value| vec![measured("s.f.a", value)]).collect();
+        sectioned(&mut all, &sections);
+        all.remove(0)
+    }
+
+    #[test]
+    fn sections_that_differ_make_an_interval() {
+        let found = of(2.0, &[1.9, 2.1, 2.0, 2.05, 1.95].map(Some));
+        assert_eq!(found.basis, Basis::Interval);
+        assert!(found.low.is_some_and(|low| low < 2.0) && found.high.is_some_and(|h| h > 2.0));
+    }
+
+    #[test]
+    fn what_has_no_spread_stays_a_value() {
+        let found = of(14.0, &[Some(14.0); 10]);
+        assert_eq!((found.basis, found.low, found.high), (Basis::Value, None, None));
+        assert_eq!(of(14.0, &[]).basis, Basis::Value);
+    }
+
+    #[test]
+    fn a_value_that_most_sections_lack_is_none() {
+        let found = of(2.0, &[Some(2.0), None, None, Some(2.1), None]);
+        assert_eq!(found.value, None);
+        assert!(found.note.contains("Only 2 of 5 sections"), "{}", found.note);
+        assert!(of(2.0, &[Some(2.0), None, Some(1.9), Some(2.1), Some(2.0)]).value.is_some());
+    }
+
+    #[test]
+    fn what_a_source_has_an_interval_or_a_bracket_for_is_left_alone() {
+        let bracket = Measured {
+            low: Some(1.0),
+            high: Some(3.0),
+            basis: Basis::Bracket,
+            ..measured("s.f.a", Some(2.0))
+        };
+        let mut all = vec![bracket.clone(), Measured::not_run("s.f.b")];
+        sectioned(&mut all, &[vec![], vec![], vec![], vec![], vec![]]);
+        assert_eq!(all, [bracket, Measured::not_run("s.f.b")]);
+    }
+}
