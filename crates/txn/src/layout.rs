@@ -8,8 +8,9 @@ use cavy_core::family::Node;
 pub struct Region(pub u16);
 
 /// The numbering of shards and nodes. Replica `j` of shard `p` is node `replicas * p + j`; the
-/// three stewards of region `r`, where a protocol has such, follow all replicas. What clients' own
-/// nodes are called, where a protocol coordinates in clients, begins at [`Layout::nodes`].
+/// three stewards of region `r`, where a protocol has such, follow all replicas. Where a protocol has
+/// none and coordinates in its clients, one node for the clients of each shard follows instead: its
+/// *front*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Regions, from 1 to [`Layout::REGIONS_MAX`].
@@ -55,6 +56,25 @@ impl Layout {
     /// Where a shard is.
     pub const fn region_of(&self, shard: Shard) -> Region {
         Region((shard.0 / self.shards_per_region) as u16)
+    }
+
+    /// The node of the clients of `shard`, for protocols that coordinate in clients.
+    pub const fn front(&self, shard: Shard) -> Node {
+        Node(self.replica_nodes() + shard.0)
+    }
+
+    /// All replicas and fronts.
+    pub const fn nodes_with_fronts(&self) -> u32 {
+        self.replica_nodes() + self.shards()
+    }
+
+    /// The shard of a front; `None` for replicas.
+    pub const fn front_of(&self, node: Node) -> Option<Shard> {
+        if node.0 < self.replica_nodes() {
+            None
+        } else {
+            Some(Shard(node.0 - self.replica_nodes()))
+        }
     }
 
     /// Where a replica or steward is.

@@ -61,13 +61,14 @@ impl Store {
         given: &Given,
         at: Ts,
     ) -> (Run, Vec<Op>) {
-        let (run, ops, writes) = self.rehearse(procedures, txn, piece, given, at);
+        let (run, ops, writes) = self.rehearse(procedures, txn, piece, given, at, &[]);
         self.apply(txn.id, at, writes);
         (run, ops)
     }
 
     /// Runs one piece without applying anything: what it came to, what it did, what it would write.
-    /// For protocols that execute before they decide.
+    /// For protocols that execute before they decide. `over`: what earlier pieces of the transaction
+    /// would write.
     pub fn rehearse(
         &self,
         procedures: &mut impl Procedures,
@@ -75,6 +76,7 @@ impl Store {
         piece: usize,
         given: &Given,
         at: Ts,
+        over: &[(Key, Option<Value>)],
     ) -> (Run, Vec<Op>, Writes) {
         // The procedures lend their populations while they run, so what they say of rows that were
         // never written is asked for beforehand.
@@ -84,8 +86,8 @@ impl Store {
             .filter(|access| !self.rows.contains_key(&access.key))
             .filter_map(|access| Some((access.key, procedures.initial(access.key)?)))
             .collect();
-        let mut window =
-            Window { store: self, declared, initial, ops: Vec::new(), writes: Vec::new() };
+        let (ops, writes) = (Vec::new(), Vec::new());
+        let mut window = Window { store: self, own: txn.id, over, declared, initial, ops, writes };
         let invocation = Invocation { txn, piece, given, time_ns: at.t };
         let run = procedures.run(&invocation, &mut window);
         let Window { ops, writes, .. } = window;
@@ -104,6 +106,8 @@ impl Store {
 /// What one piece sees: its declared keys.
 struct Window<'a> {
     store: &'a Store,
+    own: TxnId,
+    over: &'a [(Key, Option<Value>)],
     declared: &'a [Access],
     initial: BTreeMap<Key, Value>,
     ops: Vec<Op>,
@@ -130,6 +134,11 @@ impl Rows for Window<'_> {
         assert!(self.declared.iter().any(|a| a.key == key), "{key:?} is not declared");
         if let Some((_, own)) = self.writes.iter().rev().find(|(written, _)| *written == key) {
             return own.clone();
+        }
+        if let Some((_, own)) = self.over.iter().find(|(written, _)| *written == key) {
+            let own = own.clone();
+            self.op(key).read = Some(self.own);
+            return own;
         }
         let writer = self.store.writer(key);
         self.op(key).read = Some(writer);

@@ -1,5 +1,6 @@
 //! Transactions in regions and across them, and the protocols that order them.
 
+mod contestant;
 mod draw;
 mod plan;
 mod result;

@@ -108,7 +108,8 @@ pub enum FaultPlan {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<f64>,
     },
-    /// The node that leads a region stops.
+    /// The node that leads a region stops: DAST's steward, and where no node leads a region, the
+    /// first replica of its first shard.
     CrashSteward {
         /// Region, from 0.
         region: u16,
@@ -148,6 +149,17 @@ pub enum FaultPlan {
 pub enum ProtocolPlan {
     /// DAST: local transactions by clocks, those across regions at a time in the future.
     Dast(DastPlan),
+    /// Two-phase locks with two-phase commit over replicated shards, wound-wait.
+    TwoPhase(TwoPhasePlan),
+}
+
+/// Two-phase locks with two-phase commit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TwoPhasePlan {
+    /// Name in tables and plots. Default: `2PL/2PC`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// DAST.
@@ -195,20 +207,25 @@ pub enum DastMode {
 impl ProtocolPlan {
     /// The label it has, or was given.
     pub fn label(&self) -> String {
-        let ProtocolPlan::Dast(own) = self;
-        own.label.clone().unwrap_or_else(|| {
-            match own.mode {
-                DastMode::Precise => "DAST",
-                DastMode::Paper => "DAST, paper mode",
-                DastMode::Artifact => "DAST, artifact mode",
+        let (given, own) = match self {
+            ProtocolPlan::Dast(own) => {
+                let name = match own.mode {
+                    DastMode::Precise => "DAST",
+                    DastMode::Paper => "DAST, paper mode",
+                    DastMode::Artifact => "DAST, artifact mode",
+                };
+                (&own.label, name)
             }
-            .to_string()
-        })
+            ProtocolPlan::TwoPhase(own) => (&own.label, "2PL/2PC"),
+        };
+        given.clone().unwrap_or_else(|| own.to_string())
     }
 
     /// The label that it was given.
     pub fn given_label(&mut self) -> &mut Option<String> {
-        let ProtocolPlan::Dast(own) = self;
-        &mut own.label
+        match self {
+            ProtocolPlan::Dast(own) => &mut own.label,
+            ProtocolPlan::TwoPhase(own) => &mut own.label,
+        }
     }
 }

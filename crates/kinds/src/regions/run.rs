@@ -1,9 +1,10 @@
 //! Runs one replication, and puts replications together.
 
+use super::contestant::Contestant;
 use super::result::{Latency, Regional};
 use super::scenario::Scenario;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Input, Protocol};
+use cavy_core::family::message::{Input, Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
@@ -14,6 +15,7 @@ use cavy_study::subject::Summed;
 use cavy_txn::TxnId;
 use cavy_txn::client::{Outcome, Request, Response};
 use cavy_txn::dast::Dast;
+use cavy_txn::locking::Locking;
 use cavy_txn::tpcc::Tpcc;
 use std::sync::Arc;
 
@@ -79,7 +81,7 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
     fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
         let layout = &self.scenario.layout;
         let home = self.scenario.generator.home(client);
-        layout.replica(home, client / layout.shards() + attempt)
+        self.scenario.contestant.target(home, client / layout.shards(), attempt)
     }
 
     fn site(&self, client: u32) -> Option<Site> {
@@ -136,10 +138,28 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
 }
 
 fn once(scenario: &Scenario, seed: u64, manner: &Manner) -> Replication {
+    match &scenario.contestant {
+        Contestant::Dast(own) => {
+            drive(scenario, seed, manner, |node| Dast::new(own.clone(), node, Tpcc))
+        }
+        Contestant::TwoPhase(own) => {
+            drive(scenario, seed, manner, |node| Locking::new(own.clone(), node, Tpcc))
+        }
+    }
+}
+
+fn drive<M>(
+    scenario: &Scenario,
+    seed: u64,
+    manner: &Manner,
+    make: impl Fn(Node) -> M,
+) -> Replication
+where
+    M: Talker<Protocol: Protocol<Request = Request, Response = Response>, Timer: std::hash::Hash>,
+{
     let setup = Setup { seed, shuffle_ties: manner.shuffle_ties, ..scenario.setup.clone() };
     let mut callers = Callers::new(scenario, seed);
     let mut hardware = Processor(scenario.message);
-    let make = |node| Dast::new(scenario.dast.clone(), node, Tpcc);
     let (clients, hardware, observer) = (&mut callers, &mut hardware, &mut Unobserved);
     // Thousands of messages are under way, so the wheel unless somebody asks.
     let report = if manner.queue == Some(Queue::Heap) {

@@ -1,12 +1,11 @@
 //! What one replication needs: who is where, the network, what is asked, the protocol.
 
-use super::plan::{DastMode, DastPlan, FaultPlan, ProtocolPlan, RegionsPlan, WorkloadPlan};
-use cavy_core::family::Node;
+use super::contestant::Contestant;
+use super::plan::{FaultPlan, RegionsPlan, WorkloadPlan};
 use cavy_core::{Instant, Span};
 use cavy_lab::net::{Outage, OutageKind};
 use cavy_lab::wan::{ClockStep, Jitter, Link, Setup, Site};
 use cavy_study::plan::PlanError;
-use cavy_txn::dast::{Config, Mode};
 use cavy_txn::tpcc::{Generator, Mix};
 use cavy_txn::{Layout, Region, Shard};
 
@@ -14,7 +13,7 @@ use cavy_txn::{Layout, Region, Shard};
 pub struct Scenario {
     pub(super) layout: Layout,
     pub(super) setup: Setup,
-    pub(super) dast: Config,
+    pub(super) contestant: Contestant,
     pub(super) generator: Generator,
     pub(super) clients: u32,
     pub(super) think: Span,
@@ -23,7 +22,7 @@ pub struct Scenario {
     pub(super) warmup: Span,
 }
 
-fn span(key: &str, ms: f64) -> Result<Span, PlanError> {
+pub(super) fn span(key: &str, ms: f64) -> Result<Span, PlanError> {
     Span::try_from_us(ms * 1e3)
         .filter(|span| *span <= Span::from_ms(3_600_000))
         .ok_or_else(|| PlanError::field(key, ms, "from 0 to 3600000 (an hour)"))
@@ -52,10 +51,11 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
     if warmup >= duration {
         return Err(PlanError::field("run.warmup_ms", plan.run.warmup_ms, "below run.duration_ms"));
     }
-    let mut setup = network(plan, layout)?;
+    let contestant = Contestant::of(&plan.protocols[0], layout)?;
+    let mut setup = network(plan, &contestant)?;
     setup.duration = duration;
     setup.drain = Span::from_ms(10_000);
-    faults(plan, layout, &mut setup)?;
+    faults(plan, layout, &contestant, &mut setup)?;
     let mix = match plan.workload {
         WorkloadPlan::Tpcc {} => Mix::Full,
         WorkloadPlan::Payment { crt_ratio } => {
@@ -68,11 +68,10 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
             Mix::Payment { crt_percent: (crt_ratio * 100.0).round() as u32 }
         }
     };
-    let ProtocolPlan::Dast(own) = &plan.protocols[0];
     Ok(Scenario {
         layout,
         setup,
-        dast: dast(own, layout)?,
+        contestant,
         generator: Generator::new(layout, mix),
         clients: layout.shards() * plan.clients_per_shard,
         think: span("think_ms", plan.think_ms)?,
@@ -82,7 +81,7 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
     })
 }
 
-fn network(plan: &RegionsPlan, layout: Layout) -> Result<Setup, PlanError> {
+fn network(plan: &RegionsPlan, contestant: &Contestant) -> Result<Setup, PlanError> {
     let regions = usize::from(plan.regions);
     let jitter = span("jitter_ms", plan.jitter_ms)?;
     let mut links = Vec::with_capacity(regions * regions);
@@ -109,11 +108,16 @@ fn network(plan: &RegionsPlan, layout: Layout) -> Result<Setup, PlanError> {
             links.push(link);
         }
     }
-    let nodes = (0..layout.nodes()).map(|node| Site(layout.region_of_node(Node(node)).0));
-    Ok(Setup::of(plan.regions, links, nodes.collect()))
+    let nodes = contestant.sites().iter().map(|region| Site(region.0)).collect();
+    Ok(Setup::of(plan.regions, links, nodes))
 }
 
-fn faults(plan: &RegionsPlan, layout: Layout, setup: &mut Setup) -> Result<(), PlanError> {
+fn faults(
+    plan: &RegionsPlan,
+    layout: Layout,
+    contestant: &Contestant,
+    setup: &mut Setup,
+) -> Result<(), PlanError> {
     let at = |key: &str, ms: f64| -> Result<Instant, PlanError> {
         if ms >= plan.run.duration_ms {
             return Err(PlanError::field(format!("faults.{key}"), ms, "before run.duration_ms")
@@ -153,7 +157,7 @@ fn faults(plan: &RegionsPlan, layout: Layout, setup: &mut Setup) -> Result<(), P
             FaultPlan::CrashSteward { region, from_ms, until_ms } => {
                 replica(region, 0, 0)?;
                 let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
-                let host = layout.stewards_of(Region(region)).next().unwrap_or(Node(0));
+                let host = contestant.steward(Region(region));
                 let kind = OutageKind::Crash;
                 setup.faults.outages.push(Outage { host, from, until, kind });
             }
@@ -170,31 +174,4 @@ fn faults(plan: &RegionsPlan, layout: Layout, setup: &mut Setup) -> Result<(), P
         }
     }
     setup.check().map_err(|error| PlanError::text(error.to_string()))
-}
-
-fn dast(own: &DastPlan, layout: Layout) -> Result<Config, PlanError> {
-    let mode = match own.mode {
-        DastMode::Precise => Mode::Precise,
-        DastMode::Paper => Mode::Paper,
-        DastMode::Artifact => Mode::Artifact,
-    };
-    let mut config = Config::new(layout, mode);
-    // Clients give up long before: what is remembered bounds the memory of long runs.
-    config.remember = Span::from_ms(10_000);
-    let set = |to: &mut bool, value: Option<bool>| *to = value.unwrap_or(*to);
-    set(&mut config.decision_log, own.decision_log);
-    set(&mut config.follower_rule, own.follower_rule);
-    set(&mut config.commit_via_steward, own.commit_via_steward);
-    set(&mut config.stretch, own.stretch);
-    if let Some(ms) = own.sync_ms {
-        config.sync = span("protocols.sync_ms", ms)?;
-        if config.sync < Span::from_us(10) || config.sync > Span::from_ms(90) {
-            return Err(PlanError::field("protocols.sync_ms", ms, "from 0.01 to 90")
-                .hint("a node that is silent for 100 ms is taken for failed"));
-        }
-    }
-    if let Some(ms) = own.est_ms {
-        config.est = span("protocols.est_ms", ms)?;
-    }
-    Ok(config)
 }

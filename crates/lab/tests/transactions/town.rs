@@ -1,11 +1,16 @@
-//! A small deployment of DAST with clients of every sort, and the oracles that every run must pass.
+//! A small deployment of one protocol with clients of every sort, and the oracles that every run must
+//! pass.
 
+use crate::judge;
+use cavy_check::Model;
 use cavy_core::family::Node;
+use cavy_core::family::message::{Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::pending::Heap4;
 use cavy_lab::wan::{Ask, Clients, Ending, Observer, Parts, Setup, Site, Unmetered, run};
 use cavy_txn::client::{Note, Outcome, Request, Response};
-use cavy_txn::dast::{Config, Dast, Words};
+use cavy_txn::dast::{Config, Dast};
+use cavy_txn::locking::{self, Locking};
 use cavy_txn::procedure::Given;
 use cavy_txn::registers::{self, Registers};
 use cavy_txn::store::Store;
@@ -54,14 +59,127 @@ impl Mix {
     }
 }
 
+/// A protocol in a configuration, as tests run it.
+pub trait Contestant {
+    /// Its machine.
+    type Machine: Talker<Protocol = Self::Words, Timer: std::hash::Hash>;
+    /// Its types.
+    type Words: Protocol<Request = Request, Response = Response, Note = Note>;
+
+    /// Who is where.
+    fn layout(&self) -> Layout;
+    /// The regions of all nodes, in order.
+    fn sites(&self) -> Vec<Region>;
+    /// One machine, with histories.
+    fn machine(&self, node: Node) -> Self::Machine;
+    /// Whom a client asks.
+    fn target(&self, client: u32, home: Shard, attempt: u32) -> Node;
+    /// Clients run on the node that they ask.
+    fn in_client(&self) -> bool {
+        false
+    }
+    /// What the checker holds it to.
+    fn promises(&self) -> Model;
+    /// The rows of a replica.
+    fn rows(machine: &Self::Machine) -> Vec<(Key, Option<Value>)>;
+    /// What is left under way, if anything is.
+    fn left(machine: &Self::Machine) -> Option<String>;
+    /// Versions have the order of their timestamps, in whatever order replicas apply them.
+    fn by_timestamp(&self) -> bool {
+        false
+    }
+    /// Timestamps are a serial order that a fresh store can follow.
+    fn has_an_order(&self) -> bool {
+        false
+    }
+}
+
+fn all_rows(store: &Store) -> Vec<(Key, Option<Value>)> {
+    store.rows().map(|(key, row)| (*key, row.value.clone())).collect()
+}
+
+fn staffed(layout: Layout, nodes: u32) -> Vec<Region> {
+    (0..nodes).map(|node| layout.region_of_node(Node(node))).collect()
+}
+
+impl Contestant for Config {
+    type Machine = Dast<Registers>;
+    type Words = cavy_txn::dast::Words;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+    fn sites(&self) -> Vec<Region> {
+        staffed(self.layout, self.layout.nodes())
+    }
+    fn machine(&self, node: Node) -> Dast<Registers> {
+        Dast::new(Config { history: true, ..self.clone() }, node, Registers::default())
+    }
+    fn target(&self, client: u32, home: Shard, attempt: u32) -> Node {
+        self.layout.replica(home, client / self.layout.shards() + attempt)
+    }
+    fn promises(&self) -> Model {
+        Model::RegionalSerializable
+    }
+    fn rows(machine: &Dast<Registers>) -> Vec<(Key, Option<Value>)> {
+        all_rows(machine.store())
+    }
+    fn left(machine: &Dast<Registers>) -> Option<String> {
+        let whole = machine.is_ready() && machine.backlog() == 0 && !machine.is_stretched();
+        (!whole).then(|| {
+            format!(
+                "{} entries, ready {}, stretched {}, {:?}",
+                machine.backlog(),
+                machine.is_ready(),
+                machine.is_stretched(),
+                machine.view()
+            )
+        })
+    }
+    fn has_an_order(&self) -> bool {
+        true
+    }
+}
+
+impl Contestant for locking::Config {
+    type Machine = Locking<Registers>;
+    type Words = locking::Words;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+    fn sites(&self) -> Vec<Region> {
+        staffed(self.layout, self.layout.replica_nodes())
+    }
+    fn machine(&self, node: Node) -> Locking<Registers> {
+        let config = locking::Config { history: true, ..self.clone() };
+        Locking::new(config, node, Registers::default())
+    }
+    fn target(&self, _: u32, home: Shard, attempt: u32) -> Node {
+        self.layout.replica(home, attempt)
+    }
+    fn promises(&self) -> Model {
+        Model::StrictSerializable
+    }
+    fn rows(machine: &Locking<Registers>) -> Vec<(Key, Option<Value>)> {
+        all_rows(machine.store())
+    }
+    fn left(machine: &Locking<Registers>) -> Option<String> {
+        (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
+    }
+}
+
 /// Clients, and what they saw.
 pub struct Callers {
-    layout: Layout,
+    /// Who is where.
+    pub layout: Layout,
     mix: Mix,
     draws: Stream,
     numbers: Vec<u64>,
     /// What was asked for.
     pub asked: BTreeMap<TxnId, Arc<Txn>>,
+    /// And when, at the earliest.
+    pub asked_at: BTreeMap<TxnId, Instant>,
     /// Answers, with when they were asked for and came.
     pub answered: BTreeMap<TxnId, (Instant, Instant, Outcome)>,
     /// Never answered.
@@ -77,12 +195,14 @@ impl Callers {
             draws: Stream::keyed(seed, 0, Purpose::Arrivals),
             numbers: vec![0; clients as usize],
             asked: BTreeMap::new(),
+            asked_at: BTreeMap::new(),
             answered: BTreeMap::new(),
             unknown: Vec::new(),
         }
     }
 
-    fn home(&self, client: u32) -> Shard {
+    /// The home shard of a client, numbered from 0.
+    pub fn home(&self, client: u32) -> Shard {
         Shard(client % self.layout.shards())
     }
 
@@ -138,35 +258,45 @@ impl Callers {
     }
 }
 
-impl Clients<Words> for Callers {
+/// Clients of one contestant.
+struct Asking<'a, C> {
+    contestant: &'a C,
+    callers: &'a mut Callers,
+}
+
+impl<C: Contestant> Clients<C::Words> for Asking<'_, C> {
     fn count(&self) -> u32 {
-        self.numbers.len() as u32
+        self.callers.numbers.len() as u32
     }
     fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
-        let txn = Arc::new(self.transaction(client));
-        self.asked.insert(txn.id, txn.clone());
-        let think = Span::from_ns(self.draws.below(2 * self.mix.think.as_ns() + 1));
+        let callers = &mut *self.callers;
+        let txn = Arc::new(callers.transaction(client));
+        callers.asked.insert(txn.id, txn.clone());
+        let think = Span::from_ns(callers.draws.below(2 * callers.mix.think.as_ns() + 1));
+        callers.asked_at.insert(txn.id, now + think);
         Some((now + think, Request(txn)))
     }
     fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
-        let home = self.home(client);
-        self.layout.replica(home, client / self.layout.shards() + attempt)
+        self.contestant.target(client, self.callers.home(client), attempt)
     }
     fn site(&self, client: u32) -> Option<Site> {
-        Some(Site(self.layout.region_of(self.home(client)).0))
+        let home = self.callers.home(client);
+        let site = Site(self.callers.layout.region_of(home).0);
+        (!self.contestant.in_client()).then_some(site)
     }
     fn patience(&self, _: u32, _: u32) -> Option<Span> {
         Some(Span::from_ms(2_000))
     }
-    fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
+    fn ended(&mut self, ask: &Ask<C::Words>, now: Instant, ending: Ending<Response>) {
         let id = ask.request.0.id;
         match ending {
             Ending::Answered(response) => {
                 assert_eq!(response.id, id);
-                let again = self.answered.insert(id, (ask.since, now, response.outcome));
+                let answer = (ask.since, now, response.outcome);
+                let again = self.callers.answered.insert(id, answer);
                 assert!(again.is_none(), "{id:?} ended twice");
             }
-            Ending::Unknown => self.unknown.push(id),
+            Ending::Unknown => self.callers.unknown.push(id),
         }
     }
 }
@@ -176,45 +306,67 @@ impl Clients<Words> for Callers {
 pub struct Logs {
     /// The timestamp that each transaction ran at, as whoever ran it says.
     pub ran_at: BTreeMap<TxnId, BTreeSet<Ts>>,
-    /// Writers of each key, by replica.
-    pub writers: BTreeMap<(Node, Key), Vec<TxnId>>,
+    /// The keys that each wrote somewhere.
+    pub wrote: BTreeMap<TxnId, BTreeSet<Key>>,
+    /// Writers of each key, by replica, in the order of versions.
+    pub writers: BTreeMap<(Node, Key), Vec<(Ts, TxnId)>>,
+    /// Writers of each key in the order of their timestamps, where those are an order.
+    pub by_time: BTreeMap<Key, BTreeMap<(Ts, TxnId), TxnId>>,
+    /// Replicas that took over the rows of others.
+    pub copied: BTreeSet<Node>,
+    timed: bool,
+    by_timestamp: bool,
 }
 
-impl Observer<Dast<Registers>> for Logs {
+impl<M: Talker<Protocol: Protocol<Note = Note>>> Observer<M> for Logs {
     fn note(&mut self, _: Instant, node: Node, note: &Note) {
         match note {
             Note::Applied { id, at, keys } => {
                 self.ran_at.entry(*id).or_default().insert(*at);
+                self.wrote.entry(*id).or_default().extend(keys);
                 for key in keys {
-                    self.writers.entry((node, *key)).or_default().push(*id);
+                    if self.timed {
+                        self.by_time.entry(*key).or_default().insert((*at, *id), *id);
+                    }
+                    let writers = self.writers.entry((node, *key)).or_default();
+                    let place = match self.by_timestamp {
+                        true => writers.partition_point(|(before, _)| before <= at),
+                        false => writers.len(),
+                    };
+                    writers.insert(place, (*at, *id));
                 }
             }
             // Its log begins anew with the other's rows.
-            Note::Copied { .. } => self.writers.retain(|(whose, _), _| *whose != node),
+            Note::Copied { .. } => {
+                self.copied.insert(node);
+            }
         }
+    }
+    fn crashes(&mut self, _: Instant, node: Node, _: &M) {
+        // What it applied is gone with its memory; it will say what it applies again.
+        self.writers.retain(|(whose, _), _| *whose != node);
     }
 }
 
 /// A run that is over.
-pub struct Town {
+pub struct Town<C: Contestant> {
     /// Who is where.
     pub layout: Layout,
+    promises: Model,
+    has_an_order: bool,
     /// What clients saw.
     pub callers: Callers,
     /// What replicas applied.
     pub logs: Logs,
     /// The machines that are up.
-    pub machines: Vec<Option<Dast<Registers>>>,
+    pub machines: Vec<Option<C::Machine>>,
 }
 
-/// The network of the source `[dast 4.4]`: 2.5 ms within a region, 50 ms across, stewards included.
-pub fn network(layout: Layout) -> Setup {
-    let per_region = layout.shards_per_region * layout.replicas;
-    let mut setup =
-        Setup::regions(layout.regions, per_region, Span::from_us(2_500), Span::from_ms(50));
-    for region in (0..layout.regions).map(Region) {
-        setup.nodes.extend(layout.stewards_of(region).map(|_| Site(region.0)));
-    }
+/// The network of the source `[dast 4.4]`: 2.5 ms within a region, 50 ms across.
+pub fn network<C: Contestant>(contestant: &C) -> Setup {
+    let layout = contestant.layout();
+    let mut setup = Setup::regions(layout.regions, 1, Span::from_us(2_500), Span::from_ms(50));
+    setup.nodes = contestant.sites().iter().map(|region| Site(region.0)).collect();
     setup.duration = Span::from_ms(3_000);
     setup.drain = Span::from_ms(20_000);
     // A region whose clock jumped by 5 s has entries for so long.
@@ -223,23 +375,24 @@ pub fn network(layout: Layout) -> Setup {
 }
 
 /// Runs it.
-pub fn go(config: &Config, setup: &Setup, mix: Mix) -> Town {
-    let layout = config.layout;
-    let config = Config { history: true, ..config.clone() };
+pub fn go<C: Contestant>(contestant: &C, setup: &Setup, mix: Mix) -> Town<C> {
+    let layout = contestant.layout();
     let mut callers = Callers::new(layout, mix, setup.seed);
-    let mut logs = Logs::default();
+    let by_timestamp = contestant.by_timestamp();
+    let timed = by_timestamp || contestant.has_an_order();
+    let mut logs = Logs { by_timestamp, timed, ..Logs::default() };
     let parts = Parts {
-        clients: &mut callers,
+        clients: &mut Asking { contestant, callers: &mut callers },
         hardware: &mut Unmetered,
         pending: &mut Heap4::new(),
         observer: &mut logs,
     };
-    let make = |node| Dast::new(config.clone(), node, Registers::default());
-    let (_, machines) = run(setup, make, parts);
-    Town { layout, callers, logs, machines }
+    let (_, machines) = run(setup, |node| contestant.machine(node), parts);
+    let (promises, has_an_order) = (contestant.promises(), contestant.has_an_order());
+    Town { layout, promises, has_an_order, callers, logs, machines }
 }
 
-impl Town {
+impl<C: Contestant> Town<C> {
     /// Latencies of answered transactions of a kind, sorted, in milliseconds.
     pub fn latencies(&self, crt: bool) -> Vec<f64> {
         let of = |id: &TxnId| (self.callers.asked[id].kind == 3) == crt;
@@ -254,7 +407,10 @@ impl Town {
     pub fn judge(&self) -> Result<(), String> {
         self.everything_ended()?;
         self.replicas_agree()?;
-        self.order_explains_answers()
+        if self.has_an_order {
+            self.order_explains_answers()?;
+        }
+        judge::holds(&self.callers, &self.logs, self.promises)
     }
 
     /// When faults are over, everything that was asked for ends.
@@ -265,17 +421,10 @@ impl Town {
             return Err(format!("liveness: {all} never answered, such as {some:?}"));
         }
         for (node, machine) in self.machines.iter().enumerate() {
-            if let Some(machine) = machine
+            if let Some(left) = machine.as_ref().and_then(C::left)
                 && (node as u32) < self.layout.replica_nodes()
-                && (!machine.is_ready() || machine.backlog() > 0 || machine.is_stretched())
             {
-                return Err(format!(
-                    "liveness: node {node} is left with {} entries, ready {}, stretched {}, {:?}",
-                    machine.backlog(),
-                    machine.is_ready(),
-                    machine.is_stretched(),
-                    machine.view()
-                ));
+                return Err(format!("liveness: node {node} is left with {left}"));
             }
         }
         Ok(())
@@ -290,9 +439,9 @@ impl Town {
                 .collect();
             for pair in all.windows(2) {
                 let ((a, one), (b, other)) = (&pair[0], &pair[1]);
-                if one.store() != other.store() {
-                    let differs = one.store().rows().zip(other.store().rows());
-                    let first = differs.into_iter().find(|(x, y)| x != y);
+                let (one, other) = (C::rows(one), C::rows(other));
+                if one != other {
+                    let first = one.iter().zip(&other).find(|(x, y)| x != y);
                     return Err(format!("replicas {a:?} and {b:?} differ: {first:?}"));
                 }
             }
@@ -358,13 +507,10 @@ impl Town {
             let Some(machine) = up.and_then(|node| self.machines[node.0 as usize].as_ref()) else {
                 continue;
             };
-            for (key, row) in machine.store().rows() {
-                let expected = store.row(*key).map(|row| &row.value);
-                if expected != Some(&row.value) {
-                    return Err(format!(
-                        "{key:?} holds {:?}, the order says {expected:?}",
-                        row.value
-                    ));
+            for (key, value) in C::rows(machine) {
+                let expected = store.row(key).map(|row| &row.value);
+                if expected != Some(&value) {
+                    return Err(format!("{key:?} holds {value:?}, the order says {expected:?}"));
                 }
             }
         }

@@ -1,0 +1,11 @@
+//! Protocols of transactions in the wide-area world: closed forms, failures, and that every run is
+//! serializable.
+//!
+//! `CAVY_SEEDS=1000 cargo test -p cavy-lab --test transactions NAME` tries more seeds; one that
+//! fails is named and runs alone by `CAVY_SEED=n`.
+
+mod dast;
+mod faults;
+mod judge;
+mod rivals;
+mod town;
