@@ -4,7 +4,7 @@ use crate::central::Central;
 use crate::cycle_stealing::CycleStealing;
 use crate::darc::{self, Darc};
 use crate::distributed::{Distributed, Steering};
-use crate::machine::{Inspect, Server};
+use crate::machine::{Inspect, Learning, Server};
 use crate::priority::{Order, Priority, Shortest};
 use crate::sharing::Sharing;
 use crate::slicing::Slicing;
@@ -285,5 +285,8 @@ impl Inspect for Box<dyn AnyPolicy> {
     }
     fn waiting(&self) -> usize {
         (**self).waiting()
+    }
+    fn learning(&self) -> Option<Learning> {
+        (**self).learning()
     }
 }

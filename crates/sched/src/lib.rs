@@ -31,4 +31,4 @@ pub mod slicing;
 pub mod workers;
 
 pub use config::{Policy, PolicyError, TypeHint, build};
-pub use machine::{Inspect, Server};
+pub use machine::{Inspect, Learning, Server};

@@ -86,8 +86,24 @@ pub trait Discipline {
         None
     }
 
+    /// What it still waits for before it does what its name says.
+    fn learning(&self) -> Option<Learning> {
+        None
+    }
+
     /// Asserts the discipline's own invariants.
     fn check(&self, _pool: &Pool) {}
+}
+
+/// A policy that measures first: until it has seen enough it is another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Learning {
+    /// Requests handed to workers so far.
+    pub seen: u64,
+    /// How many it waits for.
+    pub needed: u64,
+    /// What it does meanwhile.
+    pub meanwhile: &'static str,
 }
 
 /// Read access to a policy whose type is not known.
@@ -96,6 +112,8 @@ pub trait Inspect {
     fn reservation(&self) -> Option<&Table>;
     /// Requests that wait.
     fn waiting(&self) -> usize;
+    /// What it still waits for before it does what its name says.
+    fn learning(&self) -> Option<Learning>;
 }
 
 /// A scheduler: workers, and a discipline that decides for them.
@@ -270,5 +288,8 @@ impl<D: Discipline> Inspect for Server<D> {
     }
     fn waiting(&self) -> usize {
         self.discipline.waiting()
+    }
+    fn learning(&self) -> Option<Learning> {
+        self.discipline.learning()
     }
 }

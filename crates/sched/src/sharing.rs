@@ -5,7 +5,7 @@
 //! sharing ([persephone 5.1], processor sharing).
 
 use crate::darc::reservation::Table;
-use crate::machine::Inspect;
+use crate::machine::{Inspect, Learning};
 use alloc::vec::Vec;
 use cavy_core::family::cpu::{DropReason, Effect, Input, Timer, Worker};
 use cavy_core::{Cx, Machine};
@@ -83,5 +83,8 @@ impl Inspect for Sharing {
     }
     fn waiting(&self) -> usize {
         0
+    }
+    fn learning(&self) -> Option<Learning> {
+        None
     }
 }

@@ -174,6 +174,10 @@ impl Objective {
             Standing::TooShort => return None,
             Standing::Stable => {}
         }
+        // What is not what its name says meets nothing under that name.
+        if outcome.unformed.is_some() {
+            return None;
+        }
         match self {
             Objective::Stable => Some(true),
             Objective::Bound { side, limit, .. } => {

@@ -187,6 +187,9 @@ pub struct Summary {
     pub samples: u64,
     /// Mean latency, microseconds.
     pub mean_us: Option<Estimate>,
+    /// Mean of what of it was waiting, microseconds, where a kind tells it apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_wait_us: Option<Estimate>,
     /// Median latency, microseconds.
     pub p50_us: Option<Quantile>,
     /// 99th percentile latency, microseconds.

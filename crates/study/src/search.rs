@@ -278,6 +278,9 @@ fn bisect<'r, S: Subject>(
         Some(result) if result.standing == Standing::TooShort => {
             format!("too short to judge: {}", result.note)
         }
+        Some(result) if result.unformed.is_some() => {
+            format!("not judged: {}", result.unformed.as_deref().unwrap_or(""))
+        }
         Some(result) if holds(result).is_none() => "too few samples to judge".to_string(),
         Some(_) => "objective".to_string(),
     };

@@ -501,6 +501,7 @@ impl Slices<'_> {
             summary: Summary {
                 samples: latency.all.count(),
                 mean_us: latency.mean(),
+                mean_wait_us: None,
                 p50_us: latency.quantile(0.5),
                 p99_us: latency.quantile(0.99),
                 p999_us: latency.quantile(0.999),

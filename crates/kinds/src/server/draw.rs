@@ -2,7 +2,7 @@
 
 use super::plan::ServerPlan;
 use super::result::{ServerResult, TimelineResult};
-use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series};
+use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series, Table};
 use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::{BASE, Experiment};
 use cavy_study::objective::{Objective, Percentile, Quantity};
@@ -121,6 +121,9 @@ pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
     all.push(Column::new("mean (us)", |result: &ServerResult| {
         draw::cell(result, result.overall.mean_us.as_ref())
     }));
+    all.push(Column::new("mean wait (us)", |result: &ServerResult| {
+        draw::cell(result, result.overall.mean_wait_us.as_ref())
+    }));
     let types = experiment.results.first().map_or(&[][..], |result| &result.types);
     all.extend(types.iter().map(|kind| {
         let name = kind.name.clone();
@@ -134,6 +137,49 @@ pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
         Cell::Text(result.reservation.clone().unwrap_or_default())
     }));
     all
+}
+
+/// What each type experienced at every point: means, waiting and percentiles with their intervals.
+pub fn types_table(experiment: &Experiment<ServerPlan>, variant: &str) -> Option<Table> {
+    let first = experiment.of_variant(variant).next()?;
+    let keys: Vec<&String> = first.settings.keys().collect();
+    let mut columns = vec!["policy".to_string()];
+    columns.extend(keys.iter().map(|key| draw::words(key)));
+    columns.extend(["type", "samples", "mean (us)", "mean wait (us)"].map(str::to_string));
+    columns.extend(Percentile::ALL.map(|percentile| format!("{} (us)", percentile.title())));
+    columns.push("dropped".to_string());
+    let setting = |value: Option<&serde_json::Value>| match value {
+        Some(serde_json::Value::Number(number)) => {
+            number.as_f64().map_or(Cell::Text(number.to_string()), Cell::Number)
+        }
+        Some(serde_json::Value::String(text)) => Cell::Text(text.clone()),
+        Some(other) => Cell::Text(other.to_string()),
+        None => Cell::Text(String::new()),
+    };
+    let mut rows = Vec::new();
+    for result in experiment.of_variant(variant) {
+        let types = result.types.iter().map(|t| (t.name.as_str(), &t.summary, t.dropped));
+        let all = std::iter::once(("all", &result.overall, result.dropped)).chain(types);
+        // Of one type, all is that type.
+        for (name, summary, dropped) in all.skip(usize::from(result.types.len() == 1)) {
+            let cell = |estimate| draw::cell(result, estimate);
+            let mut row = vec![Cell::Text(result.label.clone())];
+            row.extend(keys.iter().map(|key| setting(result.settings.get(*key))));
+            row.push(Cell::Text(name.to_string()));
+            row.push(Cell::Number(summary.samples as f64));
+            row.push(cell(summary.mean_us.as_ref()));
+            row.push(cell(summary.mean_wait_us.as_ref()));
+            row.extend(Percentile::ALL.map(|p| cell(summary.get(p, Quantity::Us))));
+            row.push(Cell::Number(dropped as f64));
+            rows.push(row);
+        }
+    }
+    Some(Table {
+        id: format!("{variant}-types"),
+        title: format!("What each type experienced{}", draw::suffix(variant)),
+        columns,
+        rows,
+    })
 }
 
 /// Latency and reservation over time, for all variants.

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod result;
 pub mod run;
 pub mod scenario;
+mod standing;
 mod subject;
 mod trace;
 

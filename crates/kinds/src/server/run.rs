@@ -2,15 +2,17 @@
 
 use super::result::{BinSummary, Change, Served, TimelineResult, TypeSummary};
 use super::scenario::Scenario;
+use super::standing;
 use cavy_core::Instant;
-use cavy_lab::cpu::{Recorder, Replication, Setup, Timeline};
+use cavy_lab::cpu::{Recorder, Replication, Setup, Timeline, TypeRecord};
 use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::statistics::histogram::{Histogram, scaled_quantile};
-use cavy_lab::statistics::interval::Interval;
 use cavy_lab::statistics::quantile::BEYOND_MIN_IN_BIN;
+use cavy_sched::Learning;
 use cavy_sched::config::AnyPolicy;
+use cavy_sched::darc::reservation::Overload;
 use cavy_study::objective::{Percentile, Quantity};
-use cavy_study::outcome::{Estimate, Quantile, Standing, Summary};
+use cavy_study::outcome::{Estimate, Quantile, Summary};
 use cavy_study::point::{Manner, Queue};
 use cavy_study::subject::Summed;
 
@@ -18,6 +20,8 @@ use cavy_study::subject::Summed;
 pub struct Run {
     pub(super) replication: Replication,
     reservation: Option<String>,
+    pub(super) overload: Option<Overload>,
+    pub(super) learning: Option<Learning>,
     timeline: Option<TimelineResult>,
 }
 
@@ -41,6 +45,9 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Mann
     };
     let kinds = scenario.names.len();
     let mut recorder = Recorder::new(scenario.requests, kinds);
+    if machine.learning().is_some() {
+        recorder = recorder.awaiting_reservation();
+    }
     let source = scenario.source(seed);
     let machine = &mut *machine;
     let (outcome, timeline) =
@@ -56,7 +63,14 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Mann
             None => (run_in(manner, &setup, machine, source, &mut recorder), None),
         };
     let reservation = machine.reservation().map(ToString::to_string);
-    Run { replication: recorder.finish(&setup, outcome), reservation, timeline }
+    let table = machine.reservation().filter(|_| scenario.labelled);
+    Run {
+        overload: table.zip(scenario.offered.as_ref()).and_then(|(t, o)| t.overload(o)),
+        learning: machine.learning(),
+        replication: recorder.finish(&setup, outcome),
+        reservation,
+        timeline,
+    }
 }
 
 fn run_in<O: cavy_lab::cpu::Observer<dyn AnyPolicy>>(
@@ -118,18 +132,18 @@ pub fn summarize(scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
     let arrived = sum(|r| r.outcome.arrived);
     let dropped = sum(|r| r.outcome.dropped);
     let drop_ratio = dropped as f64 / arrived.max(1) as f64;
-    let note = instability(&replications, &scenario.names, drop_ratio);
+    let (standing, note) = standing::judge(scenario, runs, drop_ratio);
     let kinds = 0..scenario.names.len();
     let of_kind = |kind: usize| Sample {
         replications: replications
             .iter()
-            .map(|r| vec![(&r.types[kind].latency, scenario.nominal_ns[kind])])
+            .map(|r| vec![(&r.types[kind], scenario.nominal_ns[kind])])
             .collect(),
     };
     let all = Sample {
         replications: replications
             .iter()
-            .map(|r| kinds.clone().map(|k| (&r.types[k].latency, scenario.nominal_ns[k])).collect())
+            .map(|r| kinds.clone().map(|k| (&r.types[k], scenario.nominal_ns[k])).collect())
             .collect(),
     };
     let data = Served {
@@ -150,90 +164,34 @@ pub fn summarize(scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
         timeline: runs.first().and_then(|run| run.timeline.clone()),
     };
     Summed {
-        standing: if note.is_none() { Standing::Stable } else { Standing::Unstable },
-        note: note.unwrap_or_default(),
-        unformed: None,
+        standing,
+        note,
+        unformed: standing::unformed(scenario, runs),
         rate_per_s: Some(scenario.rate_per_s),
         work: arrived,
         data,
     }
 }
 
-/// Share of a type's arrivals that may add to its backlog over the second half of a run: what is
-/// above is demand that its workers cannot serve.
-const BACKLOG_RATIO: f64 = 0.02;
-/// And beyond chance: so many standard deviations of the number of arrivals.
-const BACKLOG_SIGMAS: f64 = 4.0;
-
-/// [persephone 5.3]: drops above 0.1 %, or a last third slower than 1.5 times the middle third,
-/// over all requests or over those of one type: a starving type of few requests hides in the mean
-/// of all. And, which sees an overload of a few percent in a short run: a backlog that grows with
-/// the arrivals. The excess must be in both of two replications, and significant over three and
-/// more: near saturation one short run's thirds differ by more than that for no reason.
-fn instability(replications: &[&Replication], names: &[String], drop_ratio: f64) -> Option<String> {
-    if drop_ratio > 0.001 {
-        return Some(format!("{:.2} % of requests dropped", drop_ratio * 100.0));
-    }
-    let backlog = |kind: usize| {
-        let arrived: u64 = replications.iter().map(|r| r.backlog[kind].arrived).sum();
-        let more: i64 = replications.iter().map(|r| r.backlog[kind].more_present).sum();
-        let share = more as f64 / arrived.max(1) as f64;
-        let chance = BACKLOG_SIGMAS * (arrived as f64).sqrt();
-        (share > BACKLOG_RATIO && more as f64 > chance).then_some((kind, share))
-    };
-    if let Some((kind, share)) = (0..names.len()).find_map(backlog) {
-        let share = share * 100.0;
-        return Some(format!(
-            "the backlog of {} grows by {share:.1} % of its arrivals",
-            names[kind]
-        ));
-    }
-    let of_type = |kind: usize| {
-        let thirds = replications.iter().map(|r| r.thirds_by_type_ns[kind]).collect();
-        (format!("latency of {}", names[kind]), thirds)
-    };
-    let all: Vec<[f64; 3]> = replications.iter().map(|r| r.thirds_ns).collect();
-    std::iter::once(("latency".to_string(), all)).chain((0..names.len()).map(of_type)).find_map(
-        |(what, thirds)| {
-            let growth = growth(&thirds)?;
-            Some(format!("{what} still grows: x{growth:.2} in the last third"))
-        },
-    )
-}
-
-/// The ratio of last to middle third, when it says that latency grows without end.
-fn growth(thirds: &[[f64; 3]]) -> Option<f64> {
-    let excess: Vec<f64> = thirds.iter().map(|t| t[2] - 1.5 * t[1]).collect();
-    let middle: f64 = thirds.iter().map(|t| t[1]).sum();
-    let last: f64 = thirds.iter().map(|t| t[2]).sum();
-    if last <= 1.5 * middle {
-        return None;
-    }
-    let significant = match Interval::of_mean(&excess) {
-        Some(interval) if excess.len() >= 3 => interval.low > 0.0,
-        // Too few for an interval: each must show it.
-        _ => excess.iter().all(|&excess| excess > 0.0),
-    };
-    significant.then_some(last / middle)
-}
-
-/// Histograms of each replication, with the service time that slowdown divides by.
+/// What types experienced in each replication, with the service time that slowdown divides by.
 struct Sample<'a> {
-    replications: Vec<Vec<(&'a Histogram, f64)>>,
+    replications: Vec<Vec<(&'a TypeRecord, f64)>>,
 }
 
 impl Sample<'_> {
     fn summary(&self) -> Summary {
-        let all: Vec<(&Histogram, f64)> = self.replications.iter().flatten().copied().collect();
-        let samples: u64 = all.iter().map(|(h, _)| h.count()).sum();
+        let all: Vec<(&TypeRecord, f64)> = self.replications.iter().flatten().copied().collect();
+        let samples: u64 = all.iter().map(|(one, _)| one.latency.count()).sum();
         let quantile = |percentile: Percentile, quantity: Quantity| {
             let p = percentile.ratio();
-            let of = |parts: &[(&Histogram, f64)]| match quantity {
-                Quantity::Slowdown => scaled_quantile(parts, p),
-                Quantity::Us => {
-                    let parts: Vec<_> = parts.iter().map(|&(h, _)| (h, 1e3)).collect();
-                    scaled_quantile(&parts, p)
-                }
+            let of = |parts: &[(&TypeRecord, f64)]| {
+                let divisor = |nominal_ns: f64| match quantity {
+                    Quantity::Slowdown => nominal_ns,
+                    Quantity::Us => 1e3,
+                };
+                let parts: Vec<_> =
+                    parts.iter().map(|&(one, ns)| (&one.latency, divisor(ns))).collect();
+                scaled_quantile(&parts, p)
             };
             // A replication without such requests has nothing to say.
             let each: Vec<f64> = self.replications.iter().filter_map(|parts| of(parts)).collect();
@@ -241,7 +199,8 @@ impl Sample<'_> {
         };
         Summary {
             samples,
-            mean_us: self.mean_us(&all),
+            mean_us: self.mean_us(&all, |one| one.latency.mean().unwrap_or(0.0)),
+            mean_wait_us: self.mean_us(&all, |one| one.mean_waited_ns),
             p50_us: quantile(Percentile::P50, Quantity::Us),
             p99_us: quantile(Percentile::P99, Quantity::Us),
             p999_us: quantile(Percentile::P999, Quantity::Us),
@@ -251,11 +210,11 @@ impl Sample<'_> {
         }
     }
 
-    fn mean_us(&self, all: &[(&Histogram, f64)]) -> Option<Estimate> {
-        let mean = |parts: &[(&Histogram, f64)]| {
-            let count: u64 = parts.iter().map(|(h, _)| h.count()).sum();
-            let total = |h: &Histogram| h.mean().unwrap_or(0.0) * h.count() as f64;
-            let sum: f64 = parts.iter().map(|(h, _)| total(h)).sum();
+    /// The mean of `of`, which is given in ns for each type.
+    fn mean_us(&self, all: &[(&TypeRecord, f64)], of: fn(&TypeRecord) -> f64) -> Option<Estimate> {
+        let mean = |parts: &[(&TypeRecord, f64)]| {
+            let count: u64 = parts.iter().map(|(one, _)| one.latency.count()).sum();
+            let sum: f64 = parts.iter().map(|(one, _)| of(one) * one.latency.count() as f64).sum();
             (count > 0).then(|| sum / count as f64 / 1e3)
         };
         let each = self.replications.iter().filter_map(|parts| mean(parts)).collect();

@@ -33,6 +33,13 @@ pub struct Scenario {
     pub hints: Vec<TypeHint>,
     /// Offered rate in requests per second.
     pub rate_per_s: f64,
+    /// Workers that each type keeps busy, tax and costs of a request included. `None` where the
+    /// workload changes.
+    pub offered: Option<Vec<f64>>,
+    /// Do policies see types as they are?
+    pub labelled: bool,
+    /// Do replications differ in nothing but a policy's own choices?
+    pub recorded: bool,
     /// The policy.
     pub policy: Policy,
     /// Workers the policy schedules.
@@ -59,6 +66,14 @@ enum Feed {
 }
 
 impl Scenario {
+    /// Cores that compute.
+    pub fn cores(&self) -> u16 {
+        match self.cores {
+            Cores::Own => self.workers,
+            Cores::Shared(cores) => cores,
+        }
+    }
+
     /// The requests of one run.
     pub fn source(&self, seed: u64) -> Source {
         match &self.arrivals {
@@ -200,6 +215,12 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         .collect::<Vec<_>>();
     let mean_ns: f64 = untaxed.iter().zip(&shares).map(|(mean, share)| mean * share).sum();
     let rate_per_s = plan.load * f64::from(plan.workers) * 1e9 / mean_ns;
+    let is_recorded = recorded.is_some();
+    let busy_ns: Vec<f64> = services
+        .iter()
+        .zip(&shares)
+        .map(|(service, share)| share * (service.mean_ns() + shared.per_request_us * 1e3))
+        .collect();
     let (arrivals, requests) = match recorded {
         Some(requests) => {
             let requests = scale_trace(&requests, plan.load, plan.workers, mean_ns);
@@ -239,6 +260,12 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         nominal_ns: untaxed,
         hints,
         rate_per_s,
+        offered: plan
+            .phases
+            .is_empty()
+            .then(|| busy_ns.iter().map(|ns| ns * rate_per_s / 1e9).collect()),
+        labelled: plan.mislabel_ratio == 0.0,
+        recorded: is_recorded,
         policy,
         workers: plan.workers,
         slots,

@@ -7,7 +7,7 @@ use super::run::{self, Run};
 use super::scenario::{self, Scenario};
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
-use cavy_report::model::Panel;
+use cavy_report::model::{Panel, Table};
 use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve, Spread};
 use cavy_study::experiment::Experiment;
@@ -211,12 +211,19 @@ impl Subject for ServerPlan {
                 "given where 100 samples of all replications lie beyond; histograms are exact to 3 \
                  digits",
             ),
-            ("warm-up", "discarded by MSER-5"),
+            ("waiting", "latency less the request's own work and the round trip"),
+            (
+                "warm-up",
+                "the first tenth of the requests, and what a policy needs to learn; MSER-5 says \
+                 whether that is enough",
+            ),
             (
                 "unstable",
-                "more than 0.1 % dropped, a backlog that grows with the arrivals, or latency still \
-                 growing in the last third",
+                "more than 0.1 % dropped, more offered than can be done, or latency of the last \
+                 third above 1.5 times that of the middle one, where that is chance once in a \
+                 hundred points at most",
             ),
+            ("too short", "latency grows by as much, and that may be chance"),
         ]
     }
     fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
@@ -227,6 +234,9 @@ impl Subject for ServerPlan {
     }
     fn panels(experiment: &Experiment<ServerPlan>, variant: &str) -> Vec<Panel> {
         draw::timelines(experiment, variant)
+    }
+    fn tables(experiment: &Experiment<ServerPlan>, variant: &str) -> Vec<Table> {
+        draw::types_table(experiment, variant).into_iter().collect()
     }
     fn marks() -> Vec<Mark<Served>> {
         vec![Mark { head: "p99.9 slowdown", of: |result| Some(result.slowdown()?.value) }]

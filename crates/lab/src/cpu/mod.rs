@@ -358,11 +358,12 @@ where
         let job = self.jobs[req.0 as usize];
         self.finished += 1;
         self.fold(Mark::Finished, job.number, worker.0);
-        let latency = self.now.since(job.request.at) + self.setup.costs.round_trip;
+        let sojourn = self.now.since(job.request.at);
         self.observer.finished(&Done {
             number: job.number,
             kind: job.request.kind,
-            latency,
+            latency: sojourn + self.setup.costs.round_trip,
+            waited: sojourn.saturating_sub(job.request.service),
             at: self.now,
         });
         // The name is free again only after the machine has heard of the end.

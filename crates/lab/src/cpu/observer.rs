@@ -11,6 +11,9 @@ pub struct Done {
     pub kind: u16,
     /// From when the client sent it to when the client has the response.
     pub latency: Span,
+    /// Of it, what was neither its own work nor the way there and back: waiting, and what
+    /// scheduling costs.
+    pub waited: Span,
     /// When it ended.
     pub at: Instant,
 }

@@ -11,10 +11,11 @@
 //! **Reading order.** [`histogram`] collects a run's latencies and [`warmup`] its series. One long
 //! run gives an interval by [`batch`] means; independent replications give one for means and, by
 //! [`quantile`], for tails, and by [`sectioning`] for whatever is computed of them. [`paired`]
-//! compares two policies, [`sequential`] says when it is
-//! enough. All of them return an [`Interval`], whose width [`student`] sets.
+//! compares two policies, [`sequential`] says when it is enough, [`growth`] whether there is a
+//! steady state at all. All but the last return an [`Interval`], whose width [`student`] sets.
 
 pub mod batch;
+pub mod growth;
 pub mod histogram;
 pub mod interval;
 pub mod paired;
@@ -24,6 +25,7 @@ pub mod sequential;
 pub mod student;
 pub mod warmup;
 
+pub use growth::{Trend, trend};
 pub use histogram::{Histogram, scaled_quantile};
 pub use interval::{Interval, TooShort};
 pub use warmup::{Series, Truncation};

@@ -11,7 +11,7 @@ pub mod reservation;
 pub mod sizing;
 
 use crate::config::TypeHint;
-use crate::machine::{Admission, Discipline, Start};
+use crate::machine::{Admission, Discipline, Learning, Start};
 use crate::queue::{Job, Queue};
 use crate::workers::{Pool, WorkerSet};
 use alloc::vec::Vec;
@@ -508,6 +508,12 @@ impl Discipline for Darc {
 
     fn reservation(&self) -> Option<&Table> {
         (self.phase != Phase::StartUp).then_some(&self.table)
+    }
+
+    fn learning(&self) -> Option<Learning> {
+        let (seen, needed) = (self.dispatched, self.config.window);
+        let start_up = self.phase == Phase::StartUp;
+        start_up.then_some(Learning { seen, needed, meanwhile: "c-FCFS" })
     }
 
     fn check(&self, pool: &Pool) {

@@ -61,7 +61,39 @@ pub fn round_demand(demand: f64) -> u16 {
     full as u16 + u16::from(up)
 }
 
+/// Types that are offered more than the workers they may use can do.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Overload {
+    /// The types: those of a group and of all longer ones.
+    pub kinds: Vec<Kind>,
+    /// What they are offered, in workers.
+    pub offered: f64,
+    /// Workers that any of them may use.
+    pub workers: u32,
+}
+
 impl Table {
+    /// The static limit of stability ([persephone 2.12]): the longest groups together must be
+    /// offered less than the workers that they may use. `offered` is what each type is offered, in
+    /// workers, by type number less 1. Necessary, not sufficient: shorter groups steal as well.
+    pub fn overload(&self, offered: &[f64]) -> Option<Overload> {
+        (0..self.groups.len()).find_map(|first| {
+            let rest = &self.groups[first..];
+            let kinds: Vec<Kind> =
+                rest.iter().flat_map(|group| group.members.iter().copied()).collect();
+            let of = |kind: &Kind| offered.get(usize::from(kind.0) - 1).copied().unwrap_or(0.0);
+            let total: f64 = kinds.iter().map(of).sum();
+            let workers = rest
+                .iter()
+                .map(|group| group.reserved.union(&group.stealable))
+                .reduce(|all, more| all.union(&more))
+                .map_or(0, |all| all.len());
+            // What is offered has rounding errors; exactly as much as can be done is too much.
+            let is_over = total > 0.0 && total >= f64::from(workers) * (1.0 - 1e-9);
+            is_over.then_some(Overload { kinds, offered: total, workers })
+        })
+    }
+
     /// Sorts `demands` by service time and groups them: a type joins while its mean lies less than
     /// `delta` above the mean of the group's *first* member.
     pub fn group(demands: &mut [Demand], delta: f64, workers: u16) -> Vec<Group> {
