@@ -24,7 +24,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("study", &["core", "lab", "report"]),
     (
         "kinds",
-        &["core", "homa", "lab", "report", "sched", "study", "tcp", "txn", "whatif", "workload"],
+        &[
+            "coords", "core", "homa", "lab", "report", "sched", "study", "tcp", "txn", "whatif",
+            "workload",
+        ],
     ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),
     ("cli", &["check", "kinds", "report", "sources", "study"]),

@@ -12,6 +12,7 @@
 //!
 //! **Reading order.** [`server`], the first kind, then the others in any order.
 
+pub mod coords;
 pub mod csv;
 pub mod network;
 pub mod regions;
@@ -27,5 +28,6 @@ pub fn all() -> Vec<Box<dyn Kind>> {
         Box::new(Of::<network::NetworkPlan>::new()),
         Box::new(Of::<services::ServicesPlan>::new()),
         Box::new(Of::<regions::RegionsPlan>::new()),
+        Box::new(Of::<coords::CoordsPlan>::new()),
     ]
 }

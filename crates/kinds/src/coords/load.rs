@@ -1,0 +1,284 @@
+//! A user's machines and round trips, from CSV files; and what is wrong with them, in words.
+
+use super::data;
+use super::plan::DataPlan;
+use super::world::{Machine, Matrix, Recorded, Truth, World};
+use crate::csv::{self, Table};
+use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
+use cavy_study::plan::{Files, PlanError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// Machines of a matrix, at most: its cells take eight bytes each.
+const MACHINES_MAX: usize = 8_000;
+/// Round trips of a file of pairs, at most.
+const PAIRS_MAX: usize = 50_000_000;
+
+/// The machines and round trips of a plan; `None` where each replication makes them up.
+pub fn world(plan: &DataPlan, files: &Files) -> Result<Option<Arc<World>>, PlanError> {
+    let carried = |cell: &'static OnceLock<Arc<World>>, name: &str| {
+        let read = || Arc::new(data::named(name).unwrap_or_else(|| unreachable!("carried")));
+        Ok(Some(cell.get_or_init(read).clone()))
+    };
+    static RIPE: OnceLock<Arc<World>> = OnceLock::new();
+    static AWS: OnceLock<Arc<World>> = OnceLock::new();
+    match plan {
+        DataPlan::Ripe {} => carried(&RIPE, "ripe-2018"),
+        DataPlan::Aws {} => carried(&AWS, "aws-2025"),
+        DataPlan::Players(own) => super::players::check(own).map(|()| None),
+        DataPlan::Matrix { file, nodes } => {
+            let machines = machines(files, nodes)?;
+            let matrix = matrix(files, file, machines.len())?;
+            let world = World { machines, truth: Truth::Matrix(matrix), credits: &[] };
+            plausible(&world, &files.shown(file)).map(|()| Some(Arc::new(world)))
+        }
+        DataPlan::Pairs { file, nodes } => {
+            let machines = machines(files, nodes)?;
+            let recorded = recorded(files, file, &machines)?;
+            let truth = Truth::Recorded(medians(&recorded, machines.len()), recorded);
+            let world = World { machines, truth, credits: &[] };
+            plausible(&world, &files.shown(file)).map(|()| Some(Arc::new(world)))
+        }
+    }
+}
+
+/// A cell that may be empty or missing.
+fn optional(
+    table: &Table,
+    row: &::csv::StringRecord,
+    column: Option<usize>,
+) -> Result<Option<f64>, PlanError> {
+    match column.filter(|column| !row.get(*column).unwrap_or("").is_empty()) {
+        Some(column) => table.number(row, column).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The machines of a file.
+pub fn machines(files: &Files, file: &str) -> Result<Vec<Machine>, PlanError> {
+    let mut table = csv::open(files, file)?;
+    let name = table.column("name")?;
+    let place = |latitude: &str, longitude: &str| -> Result<_, PlanError> {
+        let (lat, lon) = (table.column(latitude).ok(), table.column(longitude).ok());
+        if lat.is_some() != lon.is_some() {
+            let message = format!("`{latitude}` and `{longitude}` need each other, one is missing");
+            return Err(PlanError::text(message).in_file(&table.name));
+        }
+        Ok(lat.zip(lon))
+    };
+    let (said, true_place) = (place("lat", "lon")?, place("true_lat", "true_lon")?);
+    let asn = table.column("asn").ok();
+    let mut row = ::csv::StringRecord::new();
+    let mut machines: Vec<Machine> = Vec::new();
+    let mut seen = BTreeMap::new();
+    while table.next(&mut row)? {
+        let wrong = |column: usize, message: String| {
+            let at = table.place(&row, column);
+            PlanError::text(format!("{at}: {message}")).in_file(&table.name)
+        };
+        let of = |columns: Option<(usize, usize)>| -> Result<Option<Point>, PlanError> {
+            let Some((lat, lon)) = columns else { return Ok(None) };
+            let latitude = optional(&table, &row, Some(lat))?;
+            let longitude = optional(&table, &row, Some(lon))?;
+            let Some((latitude, longitude)) = latitude.zip(longitude) else { return Ok(None) };
+            if let Some(point) = Point::from_degrees(latitude, longitude) {
+                return Ok(Some(point));
+            }
+            let hint = match Point::from_degrees(longitude, latitude) {
+                Some(_) => "they look swapped: latitude comes from -90 to 90",
+                None => "latitude is -90 to 90 degrees, longitude -180 to 180",
+            };
+            let message = format!("{latitude}, {longitude} is no latitude and longitude");
+            Err(wrong(lat, message).hint(hint))
+        };
+        let called = row.get(name).unwrap_or("").to_string();
+        if called.is_empty() {
+            let message = "a node has no name".to_string();
+            return Err(wrong(name, message).hint("names tell nodes apart"));
+        }
+        if seen.insert(called.clone(), ()).is_some() {
+            let message = format!("a second node is called `{called}`");
+            return Err(wrong(name, message).hint("names tell nodes apart"));
+        }
+        let system = match optional(&table, &row, asn)? {
+            Some(number) if number.fract() == 0.0 && (0.0..=4_294_967_295.0).contains(&number) => {
+                number as u32
+            }
+            Some(number) => {
+                let message = format!("{number} is no number of a system");
+                return Err(wrong(asn.unwrap_or(0), message).hint("leave it empty if unknown"));
+            }
+            None => 0,
+        };
+        let said = of(said)?;
+        machines.push(Machine { name: called, place: of(true_place)?.or(said), said, system });
+    }
+    if !(2..=MACHINES_MAX).contains(&machines.len()) {
+        let message = format!("{} nodes; there must be 2 to {MACHINES_MAX}", machines.len());
+        return Err(PlanError::text(message)
+            .in_file(files.shown(file))
+            .hint("of more, take a sample: predictors learn from pairs, not from all of them"));
+    }
+    Ok(machines)
+}
+
+/// A round trip in a cell, refused where it is none.
+fn rtt(table: &str, place: &str, ms: f64) -> Result<f64, PlanError> {
+    if ms > 0.0 && ms <= 10_000.0 {
+        return Ok(ms);
+    }
+    let hint = match ms {
+        0.0 => "leave out what was not measured",
+        ms if ms > 10_000.0 => "are these microseconds? Longer than ten seconds is no distance",
+        _ => "a round trip is a number of milliseconds above 0",
+    };
+    let message = format!("{place}: {ms} is no round trip in milliseconds");
+    Err(PlanError::text(message).in_file(table).hint(hint))
+}
+
+fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> {
+    let opened = files.open(file).map_err(|error| files.unreadable(file, "round trips", &error))?;
+    let shown = files.shown(file);
+    let mut rows = ::csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .trim(::csv::Trim::All)
+        .from_reader(opened);
+    let mut directed = vec![None; count * count];
+    let mut read = 0;
+    for record in rows.records() {
+        let record = record.map_err(|error| {
+            PlanError::text(format!("line {}: {error}", read + 1)).in_file(&shown)
+        })?;
+        read += 1;
+        if read > count || record.len() != count {
+            let message = format!(
+                "line {read} has {} columns; there are {count} nodes, so there must be {count} \
+                 rows of {count} columns",
+                record.len()
+            );
+            return Err(PlanError::text(message)
+                .in_file(&shown)
+                .hint("rows and columns are in the order of the nodes, without a line of heads"));
+        }
+        for (column, cell) in record.iter().enumerate() {
+            if cell.is_empty() || column + 1 == read {
+                continue;
+            }
+            let place = format!("line {read}, column {}", column + 1);
+            let ms: f64 = cell.parse().map_err(|_| {
+                PlanError::text(format!("{place}: `{cell}` is no number")).in_file(&shown)
+            })?;
+            directed[(read - 1) * count + column] = Some(rtt(&shown, &place, ms)?);
+        }
+    }
+    if read != count {
+        let message = format!("{read} rows; there are {count} nodes");
+        return Err(PlanError::text(message)
+            .in_file(&shown)
+            .hint("one row for each node, in their order"));
+    }
+    let mut matrix = Matrix::empty(count as u32);
+    for a in 0..count {
+        for b in a + 1..count {
+            let ms = match (directed[a * count + b], directed[b * count + a]) {
+                (Some(there), Some(back)) => Some((there + back) / 2.0),
+                (there, back) => there.or(back),
+            };
+            if let Some(ms) = ms {
+                matrix.set(a as u32, b as u32, ms);
+            }
+        }
+    }
+    Ok(matrix)
+}
+
+fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recorded>, PlanError> {
+    let numbers: BTreeMap<&str, u32> =
+        machines.iter().zip(0..).map(|(machine, number)| (machine.name.as_str(), number)).collect();
+    let mut table = csv::open(files, file)?;
+    let (from, to) = (table.column("from")?, table.column("to")?);
+    let rtt_ms = table.column("rtt_ms")?;
+    let time_s = table.column("time_s").ok();
+    let mut row = ::csv::StringRecord::new();
+    let mut all: Vec<Recorded> = Vec::new();
+    while table.next(&mut row)? {
+        let who = |column: usize| {
+            let name = row.get(column).unwrap_or("");
+            numbers.get(name).copied().ok_or_else(|| {
+                let message = format!("{}: no node is called `{name}`", table.place(&row, column));
+                PlanError::text(message)
+                    .in_file(&table.name)
+                    .hint("the file of nodes has all names that pairs use")
+            })
+        };
+        let (one, other) = (who(from)?, who(to)?);
+        if one == other {
+            let message = format!("{}: a node measured itself", table.place(&row, to));
+            return Err(PlanError::text(message).in_file(&table.name));
+        }
+        let ms = table.number(&row, rtt_ms)?;
+        let ms = rtt(&table.name, &table.place(&row, rtt_ms), ms)?;
+        let at = match time_s {
+            Some(column) => table.number(&row, column)?,
+            // A second after the one before.
+            None => all.len() as f64,
+        };
+        let earlier = all.last().is_some_and(|last| at < last.time_s);
+        if !at.is_finite() || earlier {
+            let place = table.place(&row, time_s.unwrap_or(0));
+            return Err(PlanError::text(format!("{place}: {at} is not in order of time"))
+                .in_file(&table.name)
+                .hint(
+                    "sort the file by `time_s`: what is learnt later must not be known earlier",
+                ));
+        }
+        if all.len() == PAIRS_MAX {
+            let message = format!("more than {PAIRS_MAX} round trips");
+            return Err(PlanError::text(message).in_file(&table.name));
+        }
+        all.push(Recorded { from: one, to: other, rtt_ms: ms, time_s: at });
+    }
+    if all.is_empty() {
+        return Err(PlanError::text("no pair was measured").in_file(&table.name));
+    }
+    Ok(all)
+}
+
+/// The median of what was measured of each pair.
+fn medians(recorded: &[Recorded], count: usize) -> Matrix {
+    let mut by_pair: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+    for one in recorded {
+        let pair = (one.from.min(one.to), one.from.max(one.to));
+        by_pair.entry(pair).or_default().push(one.rtt_ms);
+    }
+    let mut matrix = Matrix::empty(count as u32);
+    for ((a, b), mut all) in by_pair {
+        all.sort_unstable_by(f64::total_cmp);
+        matrix.set(a, b, all[(all.len() - 1) / 2]);
+    }
+    matrix
+}
+
+/// Light sets a floor under round trips: where most pairs lie below it, units or positions are
+/// wrong.
+fn plausible(world: &World, file: &str) -> Result<(), PlanError> {
+    let (mut below, mut all) = (0u64, 0u64);
+    for a in 0..world.count() {
+        for b in a + 1..world.count() {
+            let ends = (world.machines[a as usize].said, world.machines[b as usize].said);
+            let (Some(here), Some(there)) = ends else { continue };
+            let Some(rtt_ms) = world.rtt_ms(a, b) else { continue };
+            all += 1;
+            below += u64::from(rtt_ms < FLOOR_MS_PER_KM * here.distance_km(there));
+        }
+    }
+    if all < 10 || below * 2 <= all {
+        return Ok(());
+    }
+    let message = format!("{below} of {all} round trips are shorter than light in fibre allows");
+    Err(PlanError::text(message)
+        .in_file(file)
+        .hint("are these seconds? Round trips are in milliseconds")
+        .hint("or are latitude and longitude swapped?"))
+}

@@ -1,0 +1,21 @@
+//! Who is near, before anybody has asked: predictors of round trips, and data to try them on.
+//!
+//! [`world`] has machines and the round trips between them; [`data`] those that the program
+//! carries, [`load`] a user's, [`players`] such as are made up. [`replay`] lets a predictor go
+//! through probes in order of time and asks what it has learnt.
+
+pub mod contestant;
+pub mod data;
+mod draw;
+pub mod load;
+mod plan;
+pub mod players;
+pub mod replay;
+mod result;
+mod run;
+mod scenario;
+mod subject;
+pub mod world;
+
+pub use plan::*;
+pub use result::{Accuracy, CoordsExperiment, CoordsResult, Pick, Predicted};

@@ -1,0 +1,433 @@
+//! Players of a game, made up: where they live, what lies between them, when they play ([htrae
+//! 4.4]; what that leaves open is decided in decision 19).
+//!
+//! A pair's round trip is a function of the seed and of the pair, drawn anew whenever it is asked
+//! for, so that a million players need no square of a million rows.
+
+use super::data;
+use super::plan::PlayersPlan;
+use super::world::{Machine, Truth, World};
+use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
+use cavy_core::{Digest, Instant, Purpose, Stream};
+use cavy_study::plan::PlanError;
+use core::f64::consts::{PI, TAU};
+
+/// What is drawn of a pair; two of them never share draws.
+#[derive(Clone, Copy)]
+enum Draw {
+    Area = 1,
+    Pair = 2,
+    Border = 3,
+    Detour = 4,
+    DetourLength = 5,
+    Saving = 6,
+}
+
+/// What lies between players.
+#[derive(Clone, Debug)]
+pub struct Players {
+    plan: PlayersPlan,
+    seed: u64,
+    places: Vec<Point>,
+    access_ms: Vec<f64>,
+    regions: Vec<u8>,
+    areas: Vec<u32>,
+    /// 0 for players in very large systems.
+    small_systems: Vec<u32>,
+    /// First day, and number of days.
+    there: Vec<(u32, u32)>,
+}
+
+/// A probe of a session: who, whom, when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Visit {
+    /// Who.
+    pub from: u32,
+    /// Whom.
+    pub to: u32,
+    /// When.
+    pub at: Instant,
+}
+
+const EUROPE: [&str; 32] = [
+    "at", "be", "bg", "ch", "cz", "de", "dk", "ee", "es", "fi", "fo", "fr", "gb", "gr", "hu", "ie",
+    "is", "it", "lt", "lu", "lv", "nl", "no", "pl", "pt", "ro", "rs", "ru", "se", "si", "sk", "ua",
+];
+
+/// 0 in North America, 1 in Europe, 2 elsewhere, by the country that a name begins with.
+fn continent(name: &str) -> usize {
+    match name.get(..2) {
+        Some("us" | "ca") => 0,
+        Some(country) if EUROPE.contains(&country) => 1,
+        _ => 2,
+    }
+}
+
+/// One of eight regions.
+fn region(place: Point) -> u8 {
+    let (latitude, longitude) = place.degrees();
+    match (latitude, longitude) {
+        (12.0.., ..-30.0) => u8::from(longitude > -100.0),
+        (_, ..-30.0) => 2,
+        (35.0.., -30.0..=45.0) => 3 + u8::from(longitude > 10.0),
+        (_, -30.0..=60.0) => 5,
+        (..-10.0, _) => 7,
+        _ => 6,
+    }
+}
+
+fn area(place: Point, width_deg: f64) -> u32 {
+    let (latitude, longitude) = place.degrees();
+    let row = ((latitude + 90.0) / width_deg) as u32;
+    let column = ((longitude + 180.0) / width_deg) as u32;
+    row * 1_000 + column
+}
+
+/// The place at `distance_km` from `place` in a random direction.
+fn away(place: Point, distance_km: f64, rng: &mut Stream) -> Point {
+    let other = Point::random(rng);
+    place.moved_away(other, distance_km / cavy_coords::sphere::EARTH_RADIUS_KM, rng)
+}
+
+/// Draws by weights that fall with rank.
+struct Zipf {
+    sums: Vec<f64>,
+}
+
+impl Zipf {
+    fn new(count: usize, exponent: f64) -> Zipf {
+        let mut sum = 0.0;
+        let sums = (1..=count).map(|rank| {
+            sum += libm::pow(rank as f64, -exponent);
+            sum
+        });
+        Zipf { sums: sums.collect() }
+    }
+
+    fn draw(&self, rng: &mut Stream) -> usize {
+        let at = rng.unit() * self.sums.last().copied().unwrap_or(0.0);
+        self.sums.partition_point(|sum| *sum < at).min(self.sums.len().saturating_sub(1))
+    }
+}
+
+/// Two numbers in `(0, 1]` of a pair, whichever end comes first.
+fn units(seed: u64, draw: Draw, a: u32, b: u32) -> [f64; 2] {
+    let mut digest = Digest::new();
+    for word in [seed, draw as u64, u64::from(a.min(b)), u64::from(a.max(b))] {
+        digest.fold(word);
+    }
+    let unit = |bits: u64| ((bits >> 11) + 1) as f64 * (1.0 / (1u64 << 53) as f64);
+    let first = digest.value();
+    digest.fold(1);
+    [unit(first), unit(digest.value())]
+}
+
+fn normal([a, b]: [f64; 2]) -> f64 {
+    libm::sqrt(-2.0 * libm::log(a)) * libm::cos(TAU * b)
+}
+
+impl Players {
+    /// Makes players up.
+    pub fn world(plan: &PlayersPlan, seed: u64) -> World {
+        let cities = Cities::new(plan);
+        let mut rng = Stream::keyed(seed, 0, Purpose::Kinds);
+        let sigma = libm::log(plan.access_p90_ms / plan.access_median_ms) / 1.281_551_565_544_6;
+        let giants = Zipf::new(plan.giants as usize, plan.system_exponent);
+        let small = Zipf::new(plan.systems_per_city as usize, plan.system_exponent);
+        let mut players = Players {
+            plan: plan.clone(),
+            seed,
+            places: Vec::new(),
+            access_ms: Vec::new(),
+            regions: Vec::new(),
+            areas: Vec::new(),
+            small_systems: Vec::new(),
+            there: Vec::new(),
+        };
+        let mut machines = Vec::new();
+        for number in 0..plan.count {
+            let city = cities.draw(plan, &mut rng);
+            let distance_km = plan.city_radius_km * libm::sqrt(rng.unit());
+            let place = away(cities.places[city], distance_km, &mut rng);
+            let said = said(plan, place, &cities, &mut rng);
+            let access = sigma * normal([rng.unit(), rng.unit()]);
+            // Numbers of giants come first, from 1.
+            let giant = plan.giants > 0 && rng.unit() <= plan.giants_ratio;
+            let system = if giant {
+                1 + giants.draw(&mut rng) as u32
+            } else {
+                1 + plan.giants + city as u32 * plan.systems_per_city + small.draw(&mut rng) as u32
+            };
+            let passing = rng.unit() <= plan.passing_ratio;
+            let days = if passing {
+                1 + rng.below(plan.passing_days_max.into()) as u32
+            } else {
+                plan.days
+            };
+            let first = rng.below(u64::from(plan.days - days.min(plan.days)) + 1) as u32;
+            players.access_ms.push(plan.access_median_ms * libm::exp(access));
+            players.regions.push(region(place));
+            players.areas.push(area(place, plan.area_deg));
+            players.small_systems.push(if giant { 0 } else { system });
+            players.there.push((first, days.min(plan.days)));
+            players.places.push(place);
+            machines.push(Machine {
+                name: format!("player-{number}"),
+                place: Some(place),
+                said: Some(said),
+                system,
+            });
+        }
+        World { machines, truth: Truth::Players(Box::new(players)), credits: &[] }
+    }
+
+    /// The round trip between two players, milliseconds, the same from either end.
+    pub fn rtt_ms(&self, a: u32, b: u32) -> Option<f64> {
+        let count = self.places.len() as u32;
+        if a == b || a >= count || b >= count {
+            return None;
+        }
+        let plan = &self.plan;
+        let (i, j) = (a as usize, b as usize);
+        let km = self.places[i].distance_km(self.places[j]);
+        let of_areas = units(self.seed, Draw::Area, self.areas[i], self.areas[j]);
+        let of_pair = units(self.seed, Draw::Pair, a, b);
+        let wide =
+            plan.stretch_area_sigma * normal(of_areas) + plan.stretch_pair_sigma * normal(of_pair);
+        let stretch = (median_stretch(&plan.stretch, km) * libm::exp(wide)).max(1.0);
+        let mut rtt = FLOOR_MS_PER_KM * km * stretch;
+        let (here, there) = (self.regions[i], self.regions[j]);
+        if here != there {
+            let [unit, _] = units(self.seed, Draw::Border, here.into(), there.into());
+            rtt -= plan.border_mean_ms * libm::log(unit);
+        }
+        let same = self.small_systems[i] != 0 && self.small_systems[i] == self.small_systems[j];
+        let saved = if same {
+            let system = self.small_systems[i];
+            let [unit, _] = units(self.seed, Draw::Saving, system, system);
+            let (least, most) = plan.same_system_saving;
+            least + (most - least) * unit
+        } else {
+            0.0
+        };
+        rtt += (self.access_ms[i] + self.access_ms[j]) * (1.0 - saved);
+        let [detour, _] = units(self.seed, Draw::Detour, a, b);
+        if detour <= plan.detour_ratio {
+            let [unit, _] = units(self.seed, Draw::DetourLength, a, b);
+            rtt += plan.detour_ms.0 + (plan.detour_ms.1 - plan.detour_ms.0) * unit;
+        }
+        Some(rtt)
+    }
+
+    /// What one probe of a round trip of `rtt_ms` takes.
+    pub fn noisy_ms(&self, rtt_ms: f64, rng: &mut Stream) -> f64 {
+        let shape = self.plan.noise_shape;
+        let sum: f64 = (0..shape).map(|_| -libm::log(rng.unit())).sum();
+        rtt_ms * (1.0 + self.plan.noise_mean_ratio * sum / f64::from(shape.max(1)))
+    }
+
+    /// All probes of sessions that come to `probes_each` for a player on average, by time.
+    pub fn visits(&self, probes_each: u32, rng: &mut Stream) -> Vec<Visit> {
+        const DAY_NS: u64 = 86_400_000_000_000;
+        let plan = &self.plan;
+        let count = self.places.len();
+        let mut by_day: Vec<Vec<u32>> = vec![Vec::new(); plan.days as usize];
+        for (player, (first, days)) in self.there.iter().enumerate() {
+            for day in *first..first + days {
+                by_day[day as usize].push(player as u32);
+            }
+        }
+        let wanted = count * probes_each as usize;
+        let mut visits = Vec::with_capacity(wanted);
+        let between = |(least, most): (u32, u32), rng: &mut Stream| {
+            (u64::from(least) + rng.below(u64::from(most - least) + 1)) as usize
+        };
+        let mut others = Vec::new();
+        while visits.len() < wanted {
+            let from = rng.below(count as u64) as u32;
+            let (first, days) = self.there[from as usize];
+            let day = first + rng.below(days.into()) as u32;
+            let here = &by_day[day as usize];
+            let candidates = between(plan.candidates, rng).min(here.len() - 1);
+            let probed = between(plan.probed, rng).min(candidates).min(wanted - visits.len());
+            others.clear();
+            while others.len() < probed {
+                let to = here[rng.below(here.len() as u64) as usize];
+                if to != from && !others.contains(&to) {
+                    others.push(to);
+                }
+            }
+            let begin = u64::from(day) * DAY_NS + rng.below(DAY_NS);
+            // One after the other, a second apart.
+            let visit = |(index, to): (usize, &u32)| Visit {
+                from,
+                to: *to,
+                at: Instant::from_ns(begin + index as u64 * 1_000_000_000),
+            };
+            visits.extend(others.iter().enumerate().map(visit));
+            if probed == 0 && by_day.iter().all(|here| here.len() < 2) {
+                break;
+            }
+        }
+        visits.sort_by_key(|visit| visit.at);
+        visits
+    }
+}
+
+/// The cities that players live in, by continent.
+struct Cities {
+    places: Vec<Point>,
+    of: [Vec<usize>; 3],
+    ranks: [Zipf; 3],
+}
+
+impl Cities {
+    fn new(plan: &PlayersPlan) -> Cities {
+        let world = data::named("ripe-2018").unwrap_or_else(|| unreachable!("carried"));
+        let mut of = [Vec::new(), Vec::new(), Vec::new()];
+        let mut places = Vec::new();
+        for machine in &world.machines {
+            if let Some(place) = machine.place {
+                of[continent(&machine.name)].push(places.len());
+                places.push(place);
+            }
+        }
+        let ranks = [0, 1, 2].map(|one: usize| Zipf::new(of[one].len(), plan.city_exponent));
+        Cities { places, of, ranks }
+    }
+
+    fn draw(&self, plan: &PlayersPlan, rng: &mut Stream) -> usize {
+        let unit = rng.unit();
+        let continent = match unit {
+            unit if unit <= plan.north_america_ratio => 0,
+            unit if unit <= plan.north_america_ratio + plan.europe_ratio => 1,
+            _ => 2,
+        };
+        self.of[continent][self.ranks[continent].draw(rng)]
+    }
+}
+
+/// What a database says of a player at `place`.
+fn said(plan: &PlayersPlan, place: Point, cities: &Cities, rng: &mut Stream) -> Point {
+    let mut unit = rng.unit();
+    for (share, least, most) in &plan.said_error_km {
+        if unit <= *share {
+            return away(place, least + (most - least) * rng.unit(), rng);
+        }
+        unit -= share;
+    }
+    loop {
+        let other = cities.places[rng.below(cities.places.len() as u64) as usize];
+        if region(other) != region(place) {
+            return other;
+        }
+    }
+}
+
+/// Linear in the logarithm of the distance, flat beyond both ends.
+fn median_stretch(points: &[(f64, f64)], km: f64) -> f64 {
+    let after = points.partition_point(|(at, _)| *at < km);
+    match (after.checked_sub(1).map(|before| points[before]), points.get(after)) {
+        (Some((low, a)), Some((high, b))) => {
+            let along = libm::log(km / low) / libm::log(high / low);
+            a + (b - a) * along
+        }
+        (None, Some((_, only))) => *only,
+        (Some((_, only)), None) => only,
+        (None, None) => 1.0,
+    }
+}
+
+/// Refuses players that nobody can make up.
+pub fn check(plan: &PlayersPlan) -> Result<(), PlanError> {
+    let field = |key: &str, value: String, must: &str| {
+        Err(PlanError::field(format!("data.{key}"), value, must))
+    };
+    if !(2..=5_000_000).contains(&plan.count) {
+        return field("count", plan.count.to_string(), "2 to 5000000");
+    }
+    let ratios = [
+        ("north_america_ratio", plan.north_america_ratio),
+        ("europe_ratio", plan.europe_ratio),
+        ("detour_ratio", plan.detour_ratio),
+        ("giants_ratio", plan.giants_ratio),
+        ("passing_ratio", plan.passing_ratio),
+    ];
+    for (key, value) in ratios {
+        if !(0.0..=1.0).contains(&value) {
+            return field(key, value.to_string(), "0 to 1");
+        }
+    }
+    let sum = plan.north_america_ratio + plan.europe_ratio;
+    if sum > 1.0 {
+        let must = "at most 1 together with `north_america_ratio`";
+        return field("europe_ratio", plan.europe_ratio.to_string(), must);
+    }
+    let sizes = [
+        ("city_exponent", plan.city_exponent, 10.0),
+        ("city_radius_km", plan.city_radius_km, 10_000.0),
+        ("stretch_area_sigma", plan.stretch_area_sigma, 5.0),
+        ("stretch_pair_sigma", plan.stretch_pair_sigma, 5.0),
+        ("border_mean_ms", plan.border_mean_ms, 1_000.0),
+        ("system_exponent", plan.system_exponent, 10.0),
+        ("noise_mean_ratio", plan.noise_mean_ratio, 10.0),
+    ];
+    for (key, value, most) in sizes {
+        if !(0.0..=most).contains(&value) {
+            return field(key, value.to_string(), &format!("0 to {most}"));
+        }
+    }
+    if !(plan.access_median_ms > 0.0 && plan.access_median_ms <= 1_000.0) {
+        return field("access_median_ms", plan.access_median_ms.to_string(), "above 0, to 1000");
+    }
+    if !(plan.access_p90_ms >= plan.access_median_ms && plan.access_p90_ms <= 5_000.0) {
+        let must = "at least `access_median_ms`, at most 5000";
+        return field("access_p90_ms", plan.access_p90_ms.to_string(), must);
+    }
+    if !(1.0..=90.0).contains(&plan.area_deg) {
+        return field("area_deg", plan.area_deg.to_string(), "1 to 90");
+    }
+    let rising = plan.stretch.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let sound = |(km, stretch): &(f64, f64)| *km > 0.0 && (1.0..=100.0).contains(stretch);
+    if plan.stretch.is_empty() || !rising || !plan.stretch.iter().all(sound) {
+        let must = "pairs of rising kilometers above 0 and of stretches from 1 to 100";
+        return field("stretch", format!("{:?}", plan.stretch), must);
+    }
+    for (key, (least, most), limit) in [
+        ("detour_ms", plan.detour_ms, 5_000.0),
+        ("same_system_saving", plan.same_system_saving, 1.0),
+    ] {
+        if !(0.0 <= least && least <= most && most <= limit) {
+            let must = format!("a least and a greatest value from 0 to {limit}");
+            return field(key, format!("{least} to {most}"), &must);
+        }
+    }
+    let shares: f64 = plan.said_error_km.iter().map(|(share, ..)| share).sum();
+    let band = |(share, least, most): &(f64, f64, f64)| {
+        *share >= 0.0 && 0.0 <= *least && least <= most && *most <= PI * 6_371.0
+    };
+    if !plan.said_error_km.iter().all(band) || shares > 1.0 + 1e-9 {
+        let must = "shares of together at most 1, each with a least and a greatest distance";
+        return field("said_error_km", format!("{:?}", plan.said_error_km), must);
+    }
+    for (key, value, most) in [
+        ("systems_per_city", plan.systems_per_city, 1_000),
+        ("noise_shape", plan.noise_shape, 100),
+        ("days", plan.days, 3_650),
+        ("passing_days_max", plan.passing_days_max, plan.days),
+    ] {
+        if value == 0 || value > most {
+            return field(key, value.to_string(), &format!("1 to {most}"));
+        }
+    }
+    if plan.giants > 1_000 {
+        return field("giants", plan.giants.to_string(), "0 to 1000");
+    }
+    for (key, (least, most)) in [("candidates", plan.candidates), ("probed", plan.probed)] {
+        if least == 0 || least > most || most > 10_000 {
+            let must = "a least and a greatest number from 1 to 10000";
+            return field(key, format!("{least} to {most}"), must);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! Runs one replication, and puts replications together.
+
+use super::contestant::{self, Given};
+use super::plan::{CoordsPlan, DataPlan, PredictorPlan};
+use super::players::Players;
+use super::replay::{self, Asked, Errors, Picked, Replayed};
+use super::result::{Accuracy, Pick, Predicted};
+use super::world::World;
+use cavy_coords::Line;
+use cavy_core::Span;
+use cavy_lab::statistics::quantile;
+use cavy_study::outcome::{Estimate, Quantile, Standing};
+use cavy_study::subject::Summed;
+use std::sync::Arc;
+
+/// What one replication needs, apart from its seed.
+pub struct Scenario {
+    pub(super) plan: CoordsPlan,
+    /// `None` where each replication makes machines up.
+    pub(super) world: Option<Arc<World>>,
+    /// The line that the predictor is given, of a world that is the same in all replications.
+    pub(super) line: Option<Line>,
+}
+
+/// Runs one replication.
+pub fn replicate(scenario: &Scenario, seed: u64) -> Replayed {
+    let made;
+    let plan = &scenario.plan;
+    let (world, line) = match (&scenario.world, &plan.data) {
+        (Some(world), _) => (world.as_ref(), scenario.line),
+        (None, DataPlan::Players(players)) => {
+            made = Players::world(players, seed);
+            let fit = contestant::fit(&plan.predictors[0]);
+            (&made, fit.and_then(|fit| contestant::line(&made, plan, fit)))
+        }
+        (None, _) => unreachable!("all other data are read once, with the scenario"),
+    };
+    let given = contestant::given(world, plan, seed);
+    let Given { systems, covered, .. } = &given;
+    let asked = Asked {
+        probes_per_node: plan.probes_per_node,
+        interval: Span::try_from_us(plan.interval_s * 1e6).unwrap_or(Span::ZERO),
+        peers: plan.peers,
+        covered,
+        systems,
+        picks: &plan.picks,
+    };
+    let probes = replay::probes(world, &asked, seed);
+    let mut predictor = contestant::build(world, &plan.predictors[0], &given, line, seed);
+    replay::replay(world, predictor.as_mut(), &probes, &asked, seed)
+}
+
+/// The `p`-quantile of all samples together and of each replication, all in order of size.
+fn at(pooled: &[f32], each: &[Vec<f32>], p: f64) -> Option<Quantile> {
+    let of = |sorted: &[f32]| {
+        let rank = quantile::rank(sorted.len() as u64, p) as usize;
+        sorted.get(rank - 1).map(|value| f64::from(*value))
+    };
+    let replications = each.iter().filter_map(|one| of(one)).collect();
+    Some(Quantile::new(of(pooled)?, replications, pooled.len() as u64, p))
+}
+
+/// Samples of all replications and of each one, in order of size.
+fn sorted<'a>(samples: impl Iterator<Item = &'a Vec<f32>>) -> (Vec<f32>, Vec<Vec<f32>>) {
+    let mut each: Vec<Vec<f32>> = samples.cloned().collect();
+    each.iter_mut().for_each(|one| one.sort_unstable_by(f32::total_cmp));
+    let mut pooled: Vec<f32> = each.concat();
+    // The stable sort merges what is in order already.
+    pooled.sort_by(f32::total_cmp);
+    (pooled, each)
+}
+
+fn accuracy(runs: &[Replayed], of: impl Fn(&Replayed) -> &Errors) -> (Accuracy, Vec<f64>) {
+    let (ms, each_ms) = sorted(runs.iter().map(|run| &of(run).ms));
+    let (ratio, each_ratio) = sorted(runs.iter().map(|run| &of(run).ratio));
+    let silent: u64 = runs.iter().map(|run| of(run).silent).sum();
+    let samples = ms.len() as u64;
+    let accuracy = Accuracy {
+        samples,
+        silent_ratio: silent as f64 / (samples + silent).max(1) as f64,
+        p50_ms: at(&ms, &each_ms, 0.5),
+        p90_ms: at(&ms, &each_ms, 0.9),
+        p95_ms: at(&ms, &each_ms, 0.95),
+        p99_ms: at(&ms, &each_ms, 0.99),
+        p50_ratio: at(&ratio, &each_ratio, 0.5),
+        p90_ratio: at(&ratio, &each_ratio, 0.9),
+        p99_ratio: at(&ratio, &each_ratio, 0.99),
+    };
+    let ranks = (1..100).map(|percent| quantile::rank(samples, f64::from(percent) / 100.0));
+    let cdf = ranks.filter_map(|rank| ms.get(rank as usize - 1)).map(|ms| f64::from(*ms));
+    (accuracy, cdf.collect())
+}
+
+fn pick(runs: &[Replayed], index: usize, candidates: u32) -> Pick {
+    let all: Vec<&Picked> = runs.iter().map(|run| &run.picks[index]).collect();
+    let choices: u64 = all.iter().map(|one| one.choices).sum();
+    let share = |count: &dyn Fn(&Picked) -> u64| {
+        let sum: u64 = all.iter().map(|one| count(one)).sum();
+        let each = all.iter().map(|one| count(one) as f64 / one.choices.max(1) as f64);
+        Estimate::new(sum as f64 / choices.max(1) as f64, each.collect())
+    };
+    let (penalty, each) = sorted(all.iter().map(|one| &one.penalty_ms));
+    let (probed, each_probed) = sorted(all.iter().map(|one| &one.probed_penalty_ms));
+    Pick {
+        candidates,
+        choices,
+        hit_ratio: share(&|one| one.hits),
+        below_ratio: share(&|one| one.below),
+        penalty_p90_ms: at(&penalty, &each, 0.9),
+        penalty_p95_ms: at(&penalty, &each, 0.95),
+        probed_hit_ratio: share(&|one| one.probed_hits),
+        probed_penalty_p95_ms: at(&probed, &each_probed, 0.95),
+    }
+}
+
+/// What replications say together.
+pub fn summarize(scenario: &Scenario, runs: &[Replayed]) -> Summed<Predicted> {
+    let (before, before_cdf_ms) = accuracy(runs, |run| &run.before);
+    let (after, _) = accuracy(runs, |run| &run.after);
+    let (covered, _) = accuracy(runs, |run| &run.covered);
+    let (same_system, _) = accuracy(runs, |run| &run.same_system);
+    let plan = &scenario.plan;
+    let candidates = plan.picks.candidates.iter().enumerate();
+    let picks = candidates.map(|(index, count)| pick(runs, index, *count)).collect();
+    let landmark_probes = match &plan.predictors[0] {
+        PredictorPlan::Composition(own) | PredictorPlan::Located(own) => own.landmarks,
+        _ => 0,
+    };
+    let unformed = match (after.samples, contestant::fit(&plan.predictors[0])) {
+        (0, Some(_)) => Some("it needs positions, and too few machines have one".to_string()),
+        (0, None) => Some("it has nothing to predict by yet".to_string()),
+        _ => None,
+    };
+    Summed {
+        standing: Standing::Stable,
+        note: String::new(),
+        unformed,
+        rate_per_s: None,
+        work: runs.iter().map(|run| run.probes).sum(),
+        data: Predicted {
+            before,
+            before_cdf_ms,
+            after,
+            covered,
+            same_system,
+            landmark_probes,
+            picks,
+        },
+    }
+}

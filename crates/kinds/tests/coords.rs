@@ -1,0 +1,416 @@
+//! Predictors of round trips: the data are what they are said to be, nobody knows the future, and
+//! mistakes are named.
+
+use cavy_coords::predictors::{Predictor, Probe};
+use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
+use cavy_core::{Instant, Span, Stream};
+use cavy_kinds::coords::contestant::{self, Given};
+use cavy_kinds::coords::data::{self, pack};
+use cavy_kinds::coords::players::Players;
+use cavy_kinds::coords::replay::{self, Asked, Replayed};
+use cavy_kinds::coords::world::{Truth, World};
+use cavy_kinds::coords::{
+    CoordsPlan, DataPlan, FitName, FitPlan, HtraePlan, PicksPlan, PlayersPlan, PositionsPlan,
+    PredictorPlan,
+};
+use cavy_study::kind::{Kind as _, Of};
+use cavy_study::plan::Files;
+use cavy_study::plan::read::Text;
+
+const PLAN: &str = r#"
+kind = "coords"
+title = "x"
+data = { name = "ripe-2018" }
+probes_per_node = 13
+[[predictors]]
+predictor = "htrae"
+[run]
+replications = 2
+"#;
+
+fn plan(data: DataPlan, predictors: &[PredictorPlan]) -> CoordsPlan {
+    CoordsPlan {
+        data,
+        positions: PositionsPlan::Said,
+        wrong_positions_ratio: 0.0,
+        probes_per_node: 13,
+        interval_s: 15.0,
+        peers: None,
+        covered_ratio: 1.0,
+        picks: PicksPlan { candidates: vec![2, 5, 10], each: 5, ..PicksPlan::default() },
+        predictors: predictors.to_vec(),
+    }
+}
+
+fn named(name: &str) -> World {
+    data::named(name).expect("the program carries it")
+}
+
+fn of(table: &str) -> PredictorPlan {
+    toml::from_str(table).expect("a predictor")
+}
+
+/// Everybody that a plan can name.
+fn everybody() -> Vec<PredictorPlan> {
+    let mut all = vec![
+        of("predictor = \"htrae\""),
+        of("predictor = \"htrae\"\nsymmetric = false\nhistory = false\ndetours = true"),
+        of("predictor = \"htrae\"\nrandom_start = true"),
+        of("predictor = \"geolocation\""),
+        of("predictor = \"serf\"\nsymmetric = true\nhistory = true"),
+        of("predictor = \"composition\"\nguess = true"),
+        of("predictor = \"located\"\nguess = true"),
+        of("predictor = \"random\""),
+        of("predictor = \"oracle\""),
+    ];
+    all.extend([2, 3, 8].map(|d| of(&format!("predictor = \"vivaldi\"\ndimensions = {d}"))));
+    all.extend([2, 4].map(|d| of(&format!("predictor = \"pyxida\"\ndimensions = {d}"))));
+    all
+}
+
+/// Lets the first predictor of `plan` go through `world`, with `take` of its probes.
+fn run(world: &World, plan: &CoordsPlan, seed: u64, take: usize) -> Replayed {
+    let given = contestant::given(world, plan, seed);
+    let Given { systems, covered, .. } = &given;
+    let asked = Asked {
+        probes_per_node: plan.probes_per_node,
+        interval: Span::from_ms(15_000),
+        peers: plan.peers,
+        covered,
+        systems,
+        picks: &plan.picks,
+    };
+    let mut probes = replay::probes(world, &asked, seed);
+    probes.truncate(take);
+    let own = &plan.predictors[0];
+    let line = contestant::fit(own).and_then(|fit| contestant::line(world, plan, fit));
+    let mut predictor = contestant::build(world, own, &given, line, seed);
+    replay::replay(world, predictor.as_mut(), &probes, &asked, seed)
+}
+
+#[test]
+fn the_anchors_of_ripe_are_those_of_the_source() {
+    let raw = pack::decode_raw(include_bytes!("../src/coords/data/ripe-2018.rtt")).unwrap();
+    let directed = raw.rtt_us.iter().flatten().flatten().count();
+    assert_eq!((raw.rows.len(), directed), (213, 44_600));
+    let world = named("ripe-2018");
+    let (mut same, mut below, mut pairs) = (0, 0, 0);
+    for a in 0..213 {
+        for b in a + 1..213 {
+            let Some(rtt_ms) = world.rtt_ms(a, b) else { continue };
+            let (one, other) = (&world.machines[a as usize], &world.machines[b as usize]);
+            pairs += 1;
+            same += usize::from(one.system == other.system);
+            let km = one.place.unwrap().distance_km(other.place.unwrap());
+            below += usize::from(rtt_ms < FLOOR_MS_PER_KM * km);
+        }
+    }
+    assert_eq!((same, below), (36, 0), "pairs in one system, pairs that beat light");
+    assert!(pairs > 22_300, "{pairs}");
+    let errors = world.machines.iter().map(|m| m.place.unwrap().distance_km(m.said.unwrap()));
+    let near = errors.filter(|km| *km <= 50.0).count() as f64 / 213.0;
+    assert!((near - 0.78).abs() < 0.01, "{near} of the database's answers are within 50 km");
+}
+
+/// The lines that the specification fitted to the same data with a program of its own.
+#[test]
+fn clause_2_3_lines_fitted_to_the_data() {
+    let (squares, absolute) =
+        (FitPlan::Fitted(FitName::LeastSquares), FitPlan::Fitted(FitName::LeastAbsolute));
+    let (said, truth) = (PositionsPlan::Said, PositionsPlan::True);
+    let (ripe, aws) = (DataPlan::Ripe {}, DataPlan::Aws {});
+    for (data, name, positions, fit, ms_per_km, base_ms) in [
+        (&ripe, "ripe-2018", said, squares, 0.0192, 18.2),
+        (&ripe, "ripe-2018", said, absolute, 0.0188, 8.8),
+        (&ripe, "ripe-2018", truth, squares, 0.0195, 15.5),
+        (&aws, "aws-2025", said, squares, 0.0155, 24.8),
+    ] {
+        let plan = CoordsPlan { positions, ..plan(data.clone(), &[]) };
+        let line = contestant::line(&named(name), &plan, fit).unwrap();
+        let off = ((line.ms_per_km - ms_per_km).abs(), (line.base_ms - base_ms).abs());
+        // Both digits that the specification prints; sums of absolute deviations are flat about
+        // their least, and its program stopped 0.07 ms beside ours.
+        assert!(off.0 < 0.000_06 && off.1 < 0.1, "{name} {positions:?} {fit:?}: {line:?}");
+    }
+}
+
+#[test]
+fn earlier_predictions_do_not_change_when_later_probes_do() {
+    let world = named("ripe-2018");
+    for own in everybody() {
+        let plan = plan(DataPlan::Ripe {}, std::slice::from_ref(&own));
+        let (some, all) = (run(&world, &plan, 3, 1_000), run(&world, &plan, 3, usize::MAX));
+        assert!(all.probes > 2_700, "{}", all.probes);
+        let said = some.before.ms.len();
+        assert_eq!(some.before.ms, all.before.ms[..said], "{}", own.label());
+    }
+}
+
+#[test]
+fn a_replay_repeats_and_another_seed_parts() {
+    let world = named("ripe-2018");
+    for own in everybody() {
+        let plan = plan(DataPlan::Ripe {}, std::slice::from_ref(&own));
+        let of = |seed| run(&world, &plan, seed, usize::MAX);
+        assert_eq!(of(1).trail, of(1).trail, "{}", own.label());
+        assert_ne!(of(1).trail, of(2).trail, "{}", own.label());
+    }
+}
+
+#[test]
+fn all_contestants_meet_the_same_probes_wrong_positions_and_candidates() {
+    let world = named("ripe-2018");
+    let mut ends = Vec::new();
+    for own in everybody() {
+        let plan = CoordsPlan {
+            wrong_positions_ratio: 0.3,
+            ..plan(DataPlan::Ripe {}, std::slice::from_ref(&own))
+        };
+        let given = contestant::given(&world, &plan, 5);
+        let places: Vec<String> = given.places.iter().map(|p| format!("{p:?}")).collect();
+        let replayed = run(&world, &plan, 5, usize::MAX);
+        ends.push((places, replayed.end, replayed.probes, replayed.picks[1].choices));
+    }
+    assert!(ends.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn the_oracle_is_never_wrong_and_chance_is_right_by_chance() {
+    let world = named("ripe-2018");
+    let mut plan = plan(DataPlan::Ripe {}, &[of("predictor = \"oracle\"")]);
+    plan.picks.each = 50;
+    let oracle = run(&world, &plan, 1, usize::MAX);
+    assert!(oracle.before.ms.iter().chain(&oracle.after.ms).all(|ms| *ms == 0.0));
+    for picked in &oracle.picks {
+        assert_eq!(picked.hits, picked.choices);
+        assert!(picked.penalty_ms.iter().all(|ms| *ms == 0.0));
+    }
+    plan.predictors = vec![of("predictor = \"random\"")];
+    let chance = run(&world, &plan, 1, usize::MAX);
+    for (picked, candidates) in chance.picks.iter().zip([2.0, 5.0, 10.0]) {
+        let share = picked.hits as f64 / picked.choices as f64;
+        assert!((share - 1.0 / candidates).abs() < 0.02, "{share} of {candidates}");
+    }
+}
+
+/// A planted bug: a predictor that is told before it is asked is caught by the errors that it
+/// makes before, which a prefix of its probes does not explain away.
+#[test]
+fn a_predictor_that_learns_before_it_predicts_would_be_seen() {
+    struct Told(Vec<((u32, u32), f64)>, World);
+    impl Predictor for Told {
+        fn predict_ms(&self, from: u32, to: u32, _: Instant) -> Option<f64> {
+            let known = self.0.iter().find(|(pair, _)| *pair == (from, to));
+            known.map(|(_, rtt_ms)| *rtt_ms)
+        }
+        fn learn(&mut self, probe: &Probe, _: &mut Stream) {
+            self.0.push(((probe.from, probe.to), probe.rtt_ms));
+        }
+    }
+    let world = named("aws-2025");
+    let plan = plan(DataPlan::Aws {}, &[of("predictor = \"oracle\"")]);
+    let given = contestant::given(&world, &plan, 1);
+    let asked = Asked {
+        probes_per_node: 4,
+        interval: Span::from_ms(15_000),
+        peers: None,
+        covered: &given.covered,
+        systems: &given.systems,
+        picks: &plan.picks,
+    };
+    let probes = replay::probes(&world, &asked, 1);
+    let mut told = Told(Vec::new(), world.clone());
+    let replayed = replay::replay(&world, &mut told, &probes, &asked, 1);
+    // It says something of a pair only when that pair was probed before.
+    let mut seen = std::collections::BTreeSet::new();
+    let again = probes.iter().filter(|p| !seen.insert((p.from, p.to))).count();
+    assert_eq!(replayed.before.ms.len(), again);
+    assert_eq!(told.1.count(), 32);
+}
+
+#[test]
+fn players_are_as_the_plan_says() {
+    let plan = PlayersPlan { count: 4_000, ..PlayersPlan::default() };
+    let world = Players::world(&plan, 1);
+    let Truth::Players(players) = &world.truth else { panic!("players") };
+    let share = |of: &dyn Fn(usize) -> bool| (0..4_000).filter(|i| of(*i)).count() as f64 / 4_000.0;
+    let said_km = |i: usize| {
+        let machine = &world.machines[i];
+        machine.place.unwrap().distance_km(machine.said.unwrap())
+    };
+    assert!((share(&|i| said_km(i) <= 50.0) - 0.78).abs() < 0.02);
+    assert!((share(&|i| said_km(i) <= 1_600.0) - 0.96).abs() < 0.02);
+    assert!((share(&|i| world.machines[i].system <= 10) - 0.3).abs() < 0.03);
+    let american = |i: usize| {
+        let (lat, lon) = world.machines[i].place.unwrap().degrees();
+        lat > 24.0 && lon < -50.0
+    };
+    assert!((share(&american) - 0.6).abs() < 0.03, "{}", share(&american));
+    let mut far = Vec::new();
+    for a in 0..200 {
+        for b in a + 1..200 {
+            let rtt_ms = players.rtt_ms(a, b).unwrap();
+            assert_eq!(players.rtt_ms(b, a), Some(rtt_ms));
+            let place = |m: u32| world.machines[m as usize].place.unwrap();
+            let km = place(a).distance_km(place(b));
+            assert!(rtt_ms >= FLOOR_MS_PER_KM * km);
+            if (5_000.0..10_000.0).contains(&km) {
+                far.push(rtt_ms);
+            }
+        }
+    }
+    far.sort_by(f64::total_cmp);
+    let median = far[far.len() / 2];
+    assert!((110.0..210.0).contains(&median), "anchors: 152 ms, players: {median}");
+    let visits = players.visits(13, &mut Stream::keyed(1, 0, cavy_core::Purpose::Test));
+    assert_eq!(visits.len(), 13 * 4_000);
+    assert!(visits.windows(2).all(|pair| pair[0].at <= pair[1].at));
+    assert!(visits.iter().all(|visit| visit.from != visit.to));
+}
+
+#[test]
+fn every_predictor_plays() {
+    let own = PlayersPlan { count: 600, ..PlayersPlan::default() };
+    let world = Players::world(&own, 2);
+    let plan = plan(DataPlan::Players(own), &[]);
+    let guess = 60.0;
+    for own in everybody() {
+        let plan = CoordsPlan { predictors: vec![own.clone()], ..plan.clone() };
+        let mut ms = run(&world, &plan, 2, usize::MAX).after.ms;
+        assert!(!ms.is_empty(), "{}", own.label());
+        ms.sort_by(f32::total_cmp);
+        let median = ms[ms.len() / 2];
+        assert!(median.is_finite() && median < 2.0 * guess, "{}: {median} ms", own.label());
+    }
+}
+
+fn read(plan: &str, overrides: &[&str], files: &Files) -> Result<(), String> {
+    let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
+    let text = Text { text: plan, name: "plan", files, overrides: &overrides, quick: false };
+    let plan = Of::<CoordsPlan>::new().read(&text);
+    plan.map(drop).map_err(|error| {
+        format!("{error}\n{}", error.hints.iter().map(|h| format!("  {h}\n")).collect::<String>())
+    })
+}
+
+#[test]
+fn mistakes_are_named_with_field_value_and_cure() {
+    read(PLAN, &[], &Files::NONE).expect("the plan is good");
+    for (key, found) in [
+        ("probes_per_node=1000000000", "probes_per_node"),
+        ("wrong_positions_ratio=30", "0 to 1"),
+        ("picks.candidates=[5, 2]", "rising"),
+        ("picks.candidates=[500]", "below the number of nodes, 213"),
+        ("interval_s=0", "interval_s"),
+        ("peers=0", "leave it out"),
+        ("predictors.htrae.move_gain=2", "predictors.move_gain"),
+        ("predictors.htrae.fit={ ms_per_km = -1, base_ms = 0 }", "predictors.fit.ms_per_km"),
+        ("predictors.htrae.colour=1", "colour"),
+        ("objectives=[\"p91_error_ms <= 3\"]", "p91_error_ms"),
+        ("objectives=[\"hit_of_7 >= 0.5\"]", "7 candidates"),
+        ("objectives=[\"below_50ms_of_5 >= 0.5\"]", "picks.below_ms"),
+        ("data={ name = \"players\", count = 1 }", "data.count"),
+        ("data={ name = \"players\", detour_ms = [9, 3] }", "data.detour_ms"),
+        ("data={ name = \"king\" }", "ripe-2018"),
+    ] {
+        let error = read(PLAN, &[key], &Files::NONE).expect_err(key);
+        assert!(error.contains(found), "{key}: {error}");
+    }
+}
+
+const NODES: &str = "name,lat,lon\nlondon,51.5,-0.1\nparis,48.9,2.35\nrome,41.9,12.5\n\
+                     oslo,59.9,10.7\nmadrid,40.4,-3.7\nathens,38.0,23.7\n";
+
+/// A plan about files of one's own.
+fn files(kind: &str, data: &'static str, nodes: &'static str) -> Result<(), String> {
+    let carried: &'static [(&'static str, &'static str)] =
+        Box::leak(Box::new([("data.csv", data), ("nodes.csv", nodes)]));
+    let plan = format!(
+        "kind = \"coords\"\ntitle = \"x\"\nprobes_per_node = 2\n\
+         data = {{ name = \"{kind}\", file = \"data.csv\", nodes = \"nodes.csv\" }}\n\
+         [picks]\ncandidates = [2]\n[[predictors]]\npredictor = \"htrae\"\n"
+    );
+    read(&plan, &[], &Files::Carried(carried))
+}
+
+#[test]
+fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
+    let square = |cell: &str| {
+        let row = |i: usize| {
+            let cells = (0..6).map(|j| if i == j { String::new() } else { cell.to_string() });
+            cells.collect::<Vec<_>>().join(",")
+        };
+        let text: String = (0..6).map(|i| row(i) + "\n").collect();
+        &*Box::leak(text.into_boxed_str())
+    };
+    files("matrix", square("40"), NODES).expect("a square");
+    files("pairs", "from,to,rtt_ms\nlondon,paris,9\nparis,rome,22\n", NODES).expect("pairs");
+    let swapped = "name,lat,lon\nsydney,151.2,-33.9\nparis,48.9,2.35\n";
+    for (kind, data, nodes, found) in [
+        ("matrix", square("0.02"), NODES, "are these seconds"),
+        ("matrix", square("-1"), NODES, "-1 is no round trip"),
+        ("matrix", square("0"), NODES, "leave out what was not measured"),
+        ("matrix", square("NaN"), NODES, "NaN is no round trip"),
+        ("matrix", square("40000"), NODES, "microseconds"),
+        ("matrix", square("far"), NODES, "`far` is no number"),
+        ("matrix", "1,2\n3,4\n", NODES, "there must be 6 rows of 6 columns"),
+        ("matrix", ",1,1,1,1,1\n", NODES, "1 rows; there are 6 nodes"),
+        ("matrix", square("40"), swapped, "look swapped"),
+        ("matrix", square("40"), "name,lat\na,1\n", "need each other"),
+        ("matrix", square("40"), "name\na\na\n", "a second node is called `a`"),
+        ("matrix", square("40"), "place\na\n", "no column `name`"),
+        ("pairs", "from,to,rtt_ms\nlondon,berlin,9\n", NODES, "no node is called `berlin`"),
+        ("pairs", "from,to,rtt_ms\nrome,rome,9\n", NODES, "a node measured itself"),
+        ("pairs", "from,to,rtt_ms\n", NODES, "no pair was measured"),
+        (
+            "pairs",
+            "from,to,rtt_ms,time_s\nlondon,paris,9,5\nparis,rome,9,4\n",
+            NODES,
+            "not in order of time",
+        ),
+    ] {
+        let error = files(kind, data, nodes).expect_err(found);
+        assert!(error.contains(found), "{found}: {error}");
+    }
+}
+
+#[test]
+fn geographic_predictors_say_that_they_lack_positions_and_others_run() {
+    let world = {
+        let mut world = named("aws-2025");
+        world.machines.iter_mut().for_each(|m| (m.place, m.said) = (None, None));
+        world
+    };
+    let silent = run(&world, &plan(DataPlan::Aws {}, &[of("predictor = \"geolocation\"")]), 1, 99);
+    assert_eq!((silent.after.ms.len(), silent.after.silent), (0, 496));
+    let serf = run(&world, &plan(DataPlan::Aws {}, &[of("predictor = \"serf\"")]), 1, 99);
+    assert_eq!(serf.after.ms.len(), 496);
+}
+
+/// A round trip that the model itself says is learnt from without moving anybody.
+#[test]
+fn a_matrix_made_by_the_model_is_a_fixed_point() {
+    use cavy_coords::{Config, Coordinate, predict_ms};
+    let mut world = named("ripe-2018");
+    let line = cavy_coords::map::SERVERS;
+    let config = Config::with_line(line);
+    let at = |m: u32, world: &World| {
+        Coordinate::at(world.machines[m as usize].said.unwrap(), 0, &config)
+    };
+    let mut matrix = cavy_kinds::coords::world::Matrix::empty(213);
+    for a in 0..213 {
+        for b in a + 1..213 {
+            matrix.set(a, b, predict_ms(&at(a, &world), &at(b, &world), &config));
+        }
+    }
+    world.truth = Truth::Matrix(matrix);
+    let fit = FitPlan::Given(cavy_kinds::coords::LinePlan {
+        ms_per_km: line.ms_per_km,
+        base_ms: line.base_ms,
+    });
+    let own = PredictorPlan::Htrae(HtraePlan { fit, same_system: false, ..HtraePlan::default() });
+    let replayed = run(&world, &plan(DataPlan::Ripe {}, &[own]), 1, usize::MAX);
+    let worst = replayed.after.ms.iter().copied().fold(0.0, f32::max);
+    assert!(worst < 1e-6, "{worst}");
+    assert!(Point::from_degrees(0.0, 0.0).is_some());
+}
