@@ -228,6 +228,7 @@ impl Summary {
         let Summary {
             samples: _,
             mean_us: _,
+            mean_wait_us: _,
             p50_us,
             p99_us,
             p999_us,
