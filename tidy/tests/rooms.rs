@@ -8,6 +8,7 @@ use toml::Table;
 /// worlds know no protocol; `report` knows nobody.
 const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
+    ("clock", &["core"]),
     ("sched", &["core"]),
     ("homa", &["core"]),
     ("tcp", &["core"]),
@@ -19,8 +20,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lab", &["core", "workload"]),
     ("report", &[]),
     ("check", &[]),
-    ("live", &["core", "homa", "lab", "sched", "workload"]),
-    ("testbed", &["core"]),
+    ("live", &["clock", "core", "homa", "lab", "sched", "workload"]),
+    ("testbed", &["clock", "core"]),
     ("study", &["core", "lab", "report"]),
     (
         "kinds",

@@ -19,7 +19,6 @@
 //! senders), [`ledger`] and [`report`] (the books, and what may be concluded), [`machine`] (what
 //! the machine was like meanwhile), [`wire`] (HTTP and RESP).
 
-pub mod clock;
 pub mod export;
 pub mod ledger;
 pub mod machine;
@@ -31,7 +30,8 @@ pub mod target;
 mod tests;
 pub mod wire;
 
-pub use clock::Wait;
+pub use cavy_clock as clock;
+pub use cavy_clock::Wait;
 pub use report::{Report, Verdict};
 pub use run::{Model, Options, RunError, run};
 pub use schedule::{Entry, Schedule, ScheduleError};

@@ -1,4 +1,7 @@
-//! The clock of live runs, and waiting for a moment on it.
+//! The monotonic clock of this machine, and waiting for a moment on it.
+//!
+//! All that runs in real time counts by it: generators, lines, live studies. It is the same for all
+//! processes and network namespaces of a machine, so that stamps of one are read by another.
 //!
 //! A sleeping thread is woken 4 to 60 us late; a spinning one is not, but takes a core. Between the
 //! two, a hybrid sleeps until shortly before the moment and spins the rest. An ordinary thread that
@@ -16,7 +19,7 @@ use thread_priority::{
 /// The real-time priority, from 1 to 99: before ordinary threads, after what the kernel needs.
 const FIRST: u8 = 20;
 
-/// How a sender waits for the next request's time.
+/// How a thread waits for a time, such as that of the next request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
