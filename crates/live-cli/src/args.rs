@@ -49,6 +49,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Build a network of hosts on this machine: namespaces, a switch, links of a stated rate.
     Testbed(Testbed),
+    /// Build hosts whose packets take time, get lost or wait at ports, as a file says.
+    Line(crate::line::Line),
 }
 
 /// A policy of the server.

@@ -10,6 +10,7 @@ mod args;
 mod doctor;
 mod faults;
 mod homa;
+mod line;
 mod load;
 mod quantity;
 mod replay;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         args::Command::Study(args) => study::study(args),
         args::Command::Replay(args) => replay::replay(args),
         args::Command::Doctor(args) => doctor::doctor(args),
+        args::Command::Line(args) => line::line(&args.what),
         args::Command::Testbed(args) => testbed::testbed(&args.what),
     };
     match done {

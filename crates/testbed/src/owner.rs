@@ -12,7 +12,7 @@ const FOLDER: &str = "/run/netns";
 const PREFIX: &str = "cavy";
 
 /// A process: its number, and when it started, because numbers are used again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Owner {
     process: u32,
     /// In ticks since boot.
@@ -50,12 +50,17 @@ impl Owner {
         self.name("trial")
     }
 
+    /// The name of where its line is told.
+    pub(crate) fn line(&self) -> String {
+        self.name("line")
+    }
+
     fn name(&self, what: &str) -> String {
         format!("{PREFIX}-{}-{}-{what}", self.process, self.started)
     }
 
     /// Who made the namespace of this name; `None` when it is none of ours.
-    fn of(name: &str) -> Option<Owner> {
+    pub(crate) fn of(name: &str) -> Option<Owner> {
         let mut parts = name.strip_prefix(PREFIX)?.strip_prefix('-')?.splitn(3, '-');
         let process = parts.next()?.parse().ok()?;
         let started = parts.next()?.parse().ok()?;

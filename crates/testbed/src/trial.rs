@@ -17,7 +17,7 @@ pub struct Part {
 }
 
 /// All parts, in the order in which they are tried.
-pub const PARTS: [Part; 5] = [
+pub const PARTS: [Part; 6] = [
     Part {
         name: "veth",
         needed_for: "testbed: links",
@@ -48,6 +48,12 @@ pub const PARTS: [Part; 5] = [
         tool: "tc",
         line: "filter add dev v0 parent 1: protocol ip prio 1 u32 match ip tos 0xe0 0xe0 flowid \
                1:10",
+    },
+    Part {
+        name: "tun",
+        needed_for: "line: hosts whose packets take time",
+        tool: "ip",
+        line: "tuntap add dev t0 mode tun",
     },
 ];
 

@@ -15,8 +15,19 @@
 //! about microseconds.
 //!
 //! **Reading order.** [`path`] (what a way and a port are like), [`schedule`] (when a packet is
-//! due), [`mark`] (the header of IP).
+//! due), [`plan`] (what a user writes), [`Line`] (what stands), `carrier` (its thread), [`mark`]
+//! (the header of IP), [`control`] (telling one that runs), [`probe`] (what it adds to what it was
+//! told).
 
+mod carrier;
+pub mod control;
 pub mod mark;
 pub mod path;
+pub mod plan;
+pub mod probe;
+mod running;
 pub mod schedule;
+
+pub use carrier::{Late, Report};
+pub use plan::Plan;
+pub use running::{DEVICE, Line};

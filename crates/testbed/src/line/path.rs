@@ -47,6 +47,47 @@ pub struct Path {
     pub port: Option<Port>,
 }
 
+/// What is changed of a way; `None` leaves what there is.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Setting {
+    /// [`Path::one_way`].
+    pub one_way: Option<Span>,
+    /// [`Path::jitter`].
+    pub jitter: Option<Span>,
+    /// [`Path::order`].
+    pub order: Option<Order>,
+    /// [`Path::loss_ratio`].
+    pub loss_ratio: Option<f64>,
+    /// [`Path::copy_ratio`].
+    pub copy_ratio: Option<f64>,
+    /// [`Path::late_ratio`].
+    pub late_ratio: Option<f64>,
+    /// [`Path::late_by`].
+    pub late_by: Option<Span>,
+    /// [`Path::cut`].
+    pub cut: Option<bool>,
+    /// [`Path::port`]; `Some(None)` takes a limit away.
+    pub port: Option<Option<Port>>,
+}
+
+impl Setting {
+    /// Changes a way.
+    pub fn apply(&self, path: &mut Path) {
+        fn set<T: Copy>(to: &mut T, what: Option<T>) {
+            *to = what.unwrap_or(*to);
+        }
+        set(&mut path.one_way, self.one_way);
+        set(&mut path.jitter, self.jitter);
+        set(&mut path.order, self.order);
+        set(&mut path.loss_ratio, self.loss_ratio);
+        set(&mut path.copy_ratio, self.copy_ratio);
+        set(&mut path.late_ratio, self.late_ratio);
+        set(&mut path.late_by, self.late_by);
+        set(&mut path.cut, self.cut);
+        set(&mut path.port, self.port);
+    }
+}
+
 /// A queue of limited rate and room, first come first served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Port {

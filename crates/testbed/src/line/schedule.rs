@@ -3,7 +3,7 @@
 //! Times are those of the caller. What happens on the way happens at the time it is due, not when
 //! the caller looks: a caller that is late delivers late and changes nothing else.
 
-use super::path::{Order, Passed, Path, Port, Queue, wire_bytes};
+use super::path::{Order, Passed, Path, Port, Queue, Setting, wire_bytes};
 use cavy_core::{Instant, Purpose, Stream};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -67,6 +67,22 @@ impl Counts {
         }
     }
 
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Counts) -> Counts {
+        Counts {
+            offered: self.offered - before.offered,
+            delivered: self.delivered - before.delivered,
+            lost: self.lost - before.lost,
+            cut: self.cut - before.cut,
+            dropped: self.dropped - before.dropped,
+            overflowed: self.overflowed - before.overflowed,
+            copied: self.copied - before.copied,
+            made_late: self.made_late - before.made_late,
+            marked: self.marked - before.marked,
+        }
+    }
+
     /// Packets and copies whose end is known; what is missing to all of them is on its way.
     pub fn ended(&self) -> u64 {
         self.delivered + self.lost + self.cut + self.dropped + self.overflowed
@@ -97,8 +113,8 @@ pub struct Change {
     pub from: u16,
     /// Where to.
     pub to: u16,
-    /// What it is like from then on.
-    pub path: Path,
+    /// What is changed.
+    pub setting: Setting,
 }
 
 /// One direction of a pair of hosts.
@@ -213,6 +229,11 @@ impl<P: Clone> Schedule<P> {
         self.lane(from, to).path = path;
     }
 
+    /// From now on this is changed of a way.
+    pub fn change(&mut self, from: u16, to: u16, setting: &Setting) {
+        setting.apply(&mut self.lane(from, to).path);
+    }
+
     /// From now on what a host sends passes `up` first, and what it gets passes `down` last.
     pub fn set_ports(&mut self, host: u16, up: Option<Port>, down: Option<Port>) {
         self.up[usize::from(host)].port = up;
@@ -229,7 +250,7 @@ impl<P: Clone> Schedule<P> {
 
     fn change_until(&mut self, now: Instant) {
         while let Some(change) = self.changes.pop_if(|change| change.at <= now) {
-            self.set(change.from, change.to, change.path);
+            self.change(change.from, change.to, &change.setting);
         }
     }
 

@@ -123,9 +123,13 @@ fn loss_copies_and_late_ones_come_as_often_as_asked() {
 #[test]
 fn what_is_sent_into_a_cut_is_lost_and_what_was_sent_before_arrives() {
     let mut schedule = between(even(50, 0, Order::Kept), 1);
-    let cut = Path { cut: true, ..even(50, 0, Order::Kept) };
-    let change = |at_ms, path| Change { at: Instant::from_ns(at_ms * MS), from: 0, to: 1, path };
-    schedule.plan([change(200, even(20, 0, Order::Kept)), change(100, cut)]);
+    let change = |at_ms, cut, one_way| Change {
+        at: Instant::from_ns(at_ms * MS),
+        from: 0,
+        to: 1,
+        setting: Setting { cut: Some(cut), one_way, ..Setting::default() },
+    };
+    schedule.plan([change(200, false, Some(Span::from_ms(20))), change(100, true, None)]);
     assert_eq!(schedule.next(), Some(Instant::from_ns(100 * MS)));
     let all = carry(&mut schedule, 300, MS);
     let numbers: Vec<u32> = all.iter().map(|(number, _)| *number).collect();
