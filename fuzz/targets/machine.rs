@@ -6,14 +6,13 @@
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message, Seen};
-use cavy_core::{
-    Cx, Instant, Machine as _, Out, Outbox, Purpose, Room, Span, Stream, Transmit as _,
-};
+use cavy_core::laws::packet::Stage;
+use cavy_core::{Instant, Span};
 use cavy_homa::config::{Granting, Informed, Order, Quick, Recovery};
 use cavy_homa::packet::{Header, Kind, Refusal};
 use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
-use cavy_homa::{Config, Cutoffs, Homa, Timer, Why};
-use std::collections::{BTreeMap, BTreeSet};
+use cavy_homa::{Config, Cutoffs, Homa};
+use std::collections::BTreeSet;
 
 const EXCHANGES: u32 = 8;
 
@@ -52,44 +51,33 @@ fn config(which: u8) -> Config {
     config
 }
 
-struct Stage {
-    homa: Homa,
+struct Endpoint {
+    stage: Stage<Homa>,
     dialect: Dialect,
-    now: Instant,
-    rng: Stream,
-    outbox: Outbox<Effect<Why>, Timer>,
-    timers: BTreeMap<Timer, Instant>,
     /// Messages submitted that have not ended.
     open: BTreeSet<u64>,
     /// Questions delivered and not answered.
     questions: BTreeSet<(Node, u64)>,
 }
 
-impl Stage {
-    fn new(config: &Config) -> Stage {
+impl Endpoint {
+    fn new(config: &Config) -> Endpoint {
         let homa = Homa::new(config).expect("legal");
-        Stage {
+        Endpoint {
+            stage: Stage::new(homa, Instant::from_ns(1_000), 1),
             dialect: Dialect::of(config),
-            outbox: Outbox::with_capacity(homa.effects_max()),
-            homa,
-            now: Instant::from_ns(1_000),
-            rng: Stream::keyed(1, 0, Purpose::Machine),
-            timers: BTreeMap::new(),
             open: BTreeSet::new(),
             questions: BTreeSet::new(),
         }
     }
 
     fn settle(&mut self) {
-        self.homa.check();
-        assert!(self.homa.exchange_count() <= EXCHANGES as usize);
-        let outs: Vec<_> = self.outbox.drain().collect();
-        for out in outs {
-            match out {
-                Out::Arm(timer, at) => _ = self.timers.insert(timer, at),
-                Out::Disarm(timer) => _ = self.timers.remove(&timer),
-                Out::Effect(Effect::Delivered { from, message, length_bytes }) => {
-                    assert!(length_bytes <= self.homa.config().message_max_bytes);
+        let homa = &self.stage.machine;
+        assert!(homa.exchange_count() <= EXCHANGES as usize);
+        for effect in self.stage.effects.drain(..) {
+            match effect {
+                Effect::Delivered { from, message, length_bytes } => {
+                    assert!(length_bytes <= homa.config().message_max_bytes);
                     if message.is_answer() {
                         let open = self.open.remove(&message.question().0);
                         assert!(open, "{message:?}: the answer to nothing");
@@ -97,21 +85,17 @@ impl Stage {
                         self.questions.insert((from, message.0));
                     }
                 }
-                Out::Effect(Effect::Failed { message, .. }) if !message.is_answer() => {
+                Effect::Failed { message, .. } if !message.is_answer() => {
                     self.open.remove(&message.0);
                 }
-                Out::Effect(_) => {}
+                _ => {}
             }
         }
     }
 
-    fn step(&mut self, act: impl FnOnce(&mut Homa, &mut Cx<'_, Effect<Why>, Timer>)) {
-        act(&mut self.homa, &mut Cx::new(self.now, &mut self.rng, &mut self.outbox));
-        self.settle();
-    }
-
     fn input(&mut self, input: Input<Header>) {
-        self.step(|homa, cx| homa.handle(input, cx));
+        self.stage.input(input);
+        self.settle();
     }
 
     fn receive(&mut self, from: u8, bytes: &[u8]) {
@@ -126,8 +110,7 @@ impl Stage {
     }
 
     fn pull(&mut self) -> bool {
-        let room = Room { packets: 1, bytes: 9_000 };
-        let packet = self.homa.pull(room, &mut Cx::new(self.now, &mut self.rng, &mut self.outbox));
+        let packet = self.stage.pull();
         self.settle();
         let Some(packet) = packet else { return false };
         let mut header = [0; HEADER_MAX_BYTES];
@@ -146,17 +129,15 @@ impl Stage {
     }
 
     fn expire(&mut self) {
-        let Some((&timer, &at)) = self.timers.iter().min_by_key(|&(_, at)| *at) else { return };
-        self.timers.remove(&timer);
-        self.now = self.now.max(at);
-        self.step(|homa, cx| homa.expire(timer, cx));
+        self.stage.expire_next();
+        self.settle();
     }
 }
 
 /// Runs a machine through what `script` says: its first byte chooses the variant.
 pub fn run(script: &[u8]) {
     let Some((&which, mut rest)) = script.split_first() else { return };
-    let mut stage = Stage::new(&config(which));
+    let mut endpoint = Endpoint::new(&config(which));
     let mut name = 1_000;
     for _ in 0..400 {
         let Some((&what, more)) = rest.split_first() else { break };
@@ -171,37 +152,43 @@ pub fn run(script: &[u8]) {
                 let (from, length) = (next(), usize::from(next()));
                 let (packet, more) = rest.split_at(length.min(rest.len()));
                 rest = more;
-                stage.receive(from, packet);
+                endpoint.receive(from, packet);
             }
             3 => {
                 let (to, length) = (Node(u32::from(next() % 6)), u32::from(next()) * 25);
                 let message = Message(name);
                 name += 2;
-                stage.open.insert(message.0);
-                stage.input(Input::Submit { to, message, length_bytes: length, asks: what < 128 });
+                endpoint.open.insert(message.0);
+                endpoint.input(Input::Submit {
+                    to,
+                    message,
+                    length_bytes: length,
+                    asks: what < 128,
+                });
             }
             4 => {
                 let (at, length) = (usize::from(next()), u32::from(next()) * 25);
-                let found = stage.questions.iter().nth(at % stage.questions.len().max(1)).copied();
+                let found =
+                    endpoint.questions.iter().nth(at % endpoint.questions.len().max(1)).copied();
                 if let Some((to, id)) = found {
-                    stage.questions.remove(&(to, id));
+                    endpoint.questions.remove(&(to, id));
                     let refused = Refusal::Overloaded.length_bytes();
                     let length_bytes = if length > 6_000 { refused } else { length };
-                    stage.input(Input::Answer { to, question: Message(id), length_bytes });
+                    endpoint.input(Input::Answer { to, question: Message(id), length_bytes });
                 }
             }
             5 => {
                 let at = usize::from(next());
-                let found = stage.open.iter().nth(at % stage.open.len().max(1)).copied();
+                let found = endpoint.open.iter().nth(at % endpoint.open.len().max(1)).copied();
                 if let Some(id) = found {
-                    stage.open.remove(&id);
-                    stage.input(Input::Cancel { message: Message(id) });
+                    endpoint.open.remove(&id);
+                    endpoint.input(Input::Cancel { message: Message(id) });
                 }
             }
-            6 => stage.expire(),
+            6 => endpoint.expire(),
             _ => {
                 for _ in 0..next() % 16 {
-                    if !stage.pull() {
+                    if !endpoint.pull() {
                         break;
                     }
                 }

@@ -1,16 +1,22 @@
 //! The eighteen edge cases of [homa 2.14], each by its number.
 
 mod conversation;
-mod toy;
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message};
+use cavy_core::laws::packet::{Ledger, Network, Weather};
 use cavy_core::{Instant, Span};
 use cavy_homa::config::{Granting, Limits};
 use cavy_homa::packet::{ALL_SENT, Flags, Kind};
 use cavy_homa::{Config, Cutoffs, Homa, Why};
 use conversation::{Talk, data, small};
-use toy::{Faults, Toy};
+
+type Hosts = Network<Homa, Ledger<Why>>;
+
+fn hosts(config: &Config, count: u32, seed: u64) -> Hosts {
+    let machines = (0..count).map(|_| Homa::new(config).expect("legal")).collect();
+    Network::new(machines, Ledger::default(), seed)
+}
 
 const PEER: u32 = 9;
 const OTHER: u32 = 8;
@@ -28,7 +34,7 @@ fn case_1_reversed_doubled_and_overlapping() {
     let places = talk.effects.iter().filter(|e| matches!(e, Effect::Place { .. })).count();
     assert_eq!(places, 10);
     assert_eq!(talk.delivered(), [(PEER, 4)]);
-    assert_eq!(talk.homa.counters().duplicates, 9);
+    assert_eq!(talk.machine.counters().duplicates, 9);
     // What is sent again overlaps what has come: only the missing part is placed.
     talk.effects.clear();
     talk.rx(PEER, 6, data(300, 0, 100, 300, Flags::default()));
@@ -48,7 +54,7 @@ fn case_2_grant_lower_than_current() {
     let last = sent.last().expect("granted");
     assert_eq!(last.payload.offset_bytes + last.payload.length_bytes, 800);
     assert!(sent.iter().all(|p| p.priority == 3), "the old grant changed the level");
-    assert_eq!(talk.homa.counters().grants_stale, 1);
+    assert_eq!(talk.machine.counters().grants_stale, 1);
 }
 
 #[test]
@@ -68,7 +74,7 @@ fn case_3_lost_grant_is_revealed_by_resend() {
 fn case_4_first_packet_lost() {
     let mut talk = Talk::new(&small());
     talk.rx(PEER, 2, data(300, 100, 100, 300, Flags::ASKS));
-    assert_eq!(talk.homa.exchange_count(), 1);
+    assert_eq!(talk.machine.exchange_count(), 1);
     talk.rx(PEER, 2, data(300, 200, 100, 300, Flags::ASKS));
     talk.rx(PEER, 2, data(300, 0, 100, 300, Flags::ASKS));
     assert_eq!(talk.delivered(), [(PEER, 2)]);
@@ -99,7 +105,7 @@ fn case_6_unknown_races_with_the_answer() {
     talk.pull_all();
     talk.rx(PEER, 3, data(300, 0, 100, 300, Flags::default()));
     talk.rx(PEER, 3, Kind::Unknown);
-    assert_eq!(talk.homa.counters().restarts, 0);
+    assert_eq!(talk.machine.counters().restarts, 0);
     assert!(talk.pull_all().is_empty());
     talk.rx(PEER, 3, data(300, 100, 200, 300, Flags::default()));
     assert_eq!(talk.delivered(), [(PEER, 3)]);
@@ -108,16 +114,15 @@ fn case_6_unknown_races_with_the_answer() {
 #[test]
 fn case_7_server_restarts_in_the_middle_of_a_question() {
     let config = small();
-    let machines = (0..2).map(|_| Homa::new(&config).expect("legal")).collect();
-    let mut toy = Toy::new(machines, 1);
-    toy.submit(Instant::ZERO, 0, 1, 2, 3_000, true);
-    toy.run(Instant::from_ns(5_000));
-    assert!(toy.machine(1).exchange_count() > 0, "the question is on its way");
-    toy.restart(1, Homa::new(&config).expect("legal"));
-    toy.repeats = true;
-    toy.run(Instant::ZERO + Span::from_ms(100));
-    assert_eq!(toy.fate(0, Message(3), 1).delivered, 1);
-    assert_eq!(toy.machine(0).exchange_count() + toy.machine(1).exchange_count(), 0);
+    let mut hosts = hosts(&config, 2, 1);
+    hosts.submit(Instant::ZERO, (0, 1), 2, 3_000, Some(3_000));
+    hosts.run(Instant::from_ns(5_000));
+    assert!(hosts.machine(1).exchange_count() > 0, "the question is on its way");
+    hosts.restart(1, Homa::new(&config).expect("legal"));
+    hosts.application.repeats = true;
+    hosts.run(Instant::ZERO + Span::from_ms(100));
+    assert_eq!(hosts.fate(1, 0, Message(3)).delivered, 1);
+    assert_eq!(hosts.machine(0).exchange_count() + hosts.machine(1).exchange_count(), 0);
 }
 
 #[test]
@@ -140,8 +145,8 @@ fn case_9_a_smaller_message_of_the_same_sender() {
     assert_eq!(talk.grants(), [(PEER, 3, 600)]);
     talk.rx(PEER, 4, data(2_000, 0, 100, 500, Flags::default()));
     assert_eq!(talk.grants(), [(PEER, 5, 600)], "the smaller one takes the sender's place");
-    assert_eq!(talk.homa.active_count(), 1);
-    assert!(talk.homa.is_withholding());
+    assert_eq!(talk.machine.active_count(), 1);
+    assert!(talk.machine.is_withholding());
     // The first one's data now brings grants to the second.
     talk.rx(PEER, 2, data(9_000, 100, 100, 500, Flags::default()));
     assert_eq!(talk.grants().iter().filter(|g| g.1 == 3).count(), 0);
@@ -155,17 +160,17 @@ fn case_10_overcommitment_changes_while_grants_are_out() {
     for peer in 1..=3 {
         talk.rx(peer, 2, data(9_000, 0, 100, 500, Flags::default()));
     }
-    assert_eq!(talk.homa.active_count(), 1);
+    assert_eq!(talk.machine.active_count(), 1);
     talk.now += Span::from_ms(1);
     talk.rx(1, 2, data(9_000, 100, 100, 500, Flags::default()));
-    assert_eq!(talk.homa.active_count(), 2, "the downlink was idle while others waited");
+    assert_eq!(talk.machine.active_count(), 2, "the downlink was idle while others waited");
     // The first completes: back to one, and grants given stay valid.
     for offset in (200..9_000).step_by(100) {
         talk.rx(1, 2, data(9_000, offset, 100, 9_000, Flags::default()));
         talk.now += Span::from_us(1);
     }
     assert_eq!(talk.delivered(), [(1, 2)]);
-    assert!(talk.homa.active_count() <= 2);
+    assert!(talk.machine.active_count() <= 2);
 }
 
 #[test]
@@ -189,17 +194,20 @@ fn case_12_one_two_and_four_levels() {
     for (levels, bounds) in [(1, &[][..]), (2, &[]), (4, &[100])] {
         let cutoffs = Cutoffs::new(levels, bounds).expect("legal");
         let config = small().with_cutoffs(cutoffs);
-        let machines = (0..3).map(|_| Homa::new(&config).expect("legal")).collect();
-        let mut toy = Toy::new(machines, 1);
-        toy.keep_sent = true;
+        let mut hosts = hosts(&config, 3, 1);
+        hosts.keep_sent = true;
         for n in 0..20 {
             let (from, to) = ((n % 3) as u32, ((n + 1) % 3) as u32);
-            toy.submit(Instant::from_ns(n * 50), from, to, 2 * n, 60 + 150 * n as u32, true);
+            let bytes = 60 + 150 * n as u32;
+            hosts.submit(Instant::from_ns(n * 50), (from, to), 2 * n, bytes, Some(bytes));
         }
-        toy.run(Instant::ZERO + Span::from_ms(50));
-        assert!(toy.sent.iter().all(|(_, p)| p.priority < levels), "{levels} levels");
-        assert!(toy.fates.values().all(|f| f.failed_at_sender == 0), "{levels} levels");
-        assert!((0..3).all(|node| toy.machine(node).exchange_count() == 0));
+        hosts.run(Instant::ZERO + Span::from_ms(50));
+        assert!(hosts.sent.iter().all(|(_, p)| p.priority < levels), "{levels} levels");
+        assert!(
+            hosts.application.fates.values().all(|f| f.failed_at_sender == 0),
+            "{levels} levels"
+        );
+        assert!((0..3).all(|node| hosts.machine(node).exchange_count() == 0));
     }
 }
 
@@ -231,8 +239,8 @@ fn case_14_a_stall_counts_as_one_tick() {
     // The host stood still for 200 ms, far longer than the timeout: one late tick.
     talk.now += Span::from_ms(200);
     talk.tick();
-    assert_eq!(talk.homa.exchange_count(), 1);
-    assert_eq!(talk.homa.counters().timeouts, 0);
+    assert_eq!(talk.machine.exchange_count(), 1);
+    assert_eq!(talk.machine.counters().timeouts, 0);
     assert!(talk.pull_all().is_empty(), "not even a RESEND");
 }
 
@@ -243,7 +251,7 @@ fn case_15_more_messages_than_buffers() {
     let mut talk = Talk::new(&config);
     talk.rx(1, 2, data(600, 0, 100, 500, Flags::default()));
     talk.rx(2, 2, data(600, 0, 100, 500, Flags::default()));
-    assert_eq!(talk.homa.counters().dropped_no_buffer, 1);
+    assert_eq!(talk.machine.counters().dropped_no_buffer, 1);
     for _ in 0..20 {
         talk.tick();
     }
@@ -262,13 +270,12 @@ fn case_15_more_messages_than_buffers() {
         "{woken:?}"
     );
     // And in a network: three senders and room for one message at a time.
-    let machines = (0..4).map(|_| Homa::new(&config).expect("legal")).collect();
-    let mut toy = Toy::new(machines, 3);
+    let mut hosts = hosts(&config, 4, 3);
     for from in 1..4 {
-        toy.submit(Instant::ZERO, from, 0, 2, 900, false);
+        hosts.submit(Instant::ZERO, (from, 0), 2, 900, None);
     }
-    toy.run(Instant::ZERO + Span::from_ms(200));
-    assert!((1..4).all(|from| toy.fate(from, Message(2), from).delivered == 1));
+    hosts.run(Instant::ZERO + Span::from_ms(200));
+    assert!((1..4).all(|from| hosts.fate(from, 0, Message(2)).delivered == 1));
 }
 
 #[test]
@@ -284,7 +291,7 @@ fn case_16_resend_beyond_the_end() {
     assert_eq!(data.len(), 1);
     assert_eq!((data[0].payload.offset_bytes, data[0].payload.length_bytes), (200, 100));
     assert_eq!(data[0].priority, 7);
-    assert_eq!(talk.homa.counters().malformed, 3);
+    assert_eq!(talk.machine.counters().malformed, 3);
 }
 
 #[test]
@@ -306,7 +313,7 @@ fn case_18_wrong_parity() {
     assert!(talk.placed().is_empty());
     talk.rx(OTHER, 3, Kind::Grant { offset_bytes: 300, priority: 1 });
     talk.rx(OTHER, 3, Kind::Ack(Default::default()));
-    assert_eq!(talk.homa.exchange_count(), 1);
+    assert_eq!(talk.machine.exchange_count(), 1);
     talk.pull_all();
     // PEER asks to grant what it should itself be granted: even is its own name, and unknown here.
     talk.rx(PEER, 2, Kind::Grant { offset_bytes: 300, priority: 1 });
@@ -320,16 +327,16 @@ fn case_18_wrong_parity() {
 #[test]
 fn faults_of_all_kinds_pass_the_edge_configuration() {
     let config = small();
-    let machines = (0..2).map(|_| Homa::new(&config).expect("legal")).collect();
-    let mut toy = Toy::new(machines, 5);
-    toy.faults = Faults {
+    let mut hosts = hosts(&config, 2, 5);
+    hosts.weather = Weather {
         lost: 200,
         doubled: 200,
         delayed: 300,
         delay: Span::from_us(100),
         until: Instant::ZERO + Span::from_ms(2),
+        outages: Vec::new(),
     };
-    toy.submit(Instant::ZERO, 0, 1, 2, 5_000, true);
-    toy.run(Instant::ZERO + Span::from_ms(300));
-    assert_eq!(toy.fate(0, Message(3), 1).delivered, 1);
+    hosts.submit(Instant::ZERO, (0, 1), 2, 5_000, Some(5_000));
+    hosts.run(Instant::ZERO + Span::from_ms(300));
+    assert_eq!(hosts.fate(1, 0, Message(3)).delivered, 1);
 }

@@ -39,7 +39,7 @@ fn clause_2_4_control_before_data_and_grants_merge() {
     assert_eq!(sent[0].header.kind, Kind::Grant { offset_bytes: 800, priority: 0 });
     assert_eq!((sent[0].priority, sent[0].payload.message), (7, Message(9)));
     assert_eq!(offsets(&sent[1..]), [(2, 0)]);
-    assert_eq!((talk.homa.counters().grants, talk.homa.counters().grants_sent), (3, 1));
+    assert_eq!((talk.machine.counters().grants, talk.machine.counters().grants_sent), (3, 1));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn clause_2_11_timeouts_report_failure() {
             Effect::Failed { peer: Node(3), message: Message(4), why },
         ]
     );
-    assert_eq!(talk.homa.exchange_count(), 0);
+    assert_eq!(talk.machine.exchange_count(), 0);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn clause_2_12_an_answer_is_kept_until_acknowledged() {
     // The question comes once more, late: it is not carried out again ([homa 8.2] point 10).
     talk.rx(1, 2, data(50, 0, 50, 50, Flags::ASKS));
     assert!(talk.delivered().is_empty());
-    assert_eq!(talk.homa.exchange_count(), 0);
+    assert_eq!(talk.machine.exchange_count(), 0);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_question_whose_answer_cannot_be_sent_is_over_and_is_not_carried_out_again()
     talk.answer(1, 40, u32::MAX);
     let failed = |e: &Effect<Why>| matches!(e, Effect::Failed { why: Why::TooLong, .. });
     assert_eq!(talk.effects.iter().filter(|effect| failed(effect)).count(), 1);
-    assert_eq!(talk.homa.exchange_count(), 0);
+    assert_eq!(talk.machine.exchange_count(), 0);
     talk.effects.clear();
     talk.rx(1, 40, question());
     assert_eq!(talk.effects, [], "known to be over");

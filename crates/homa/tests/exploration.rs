@@ -8,7 +8,8 @@
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message, Seen};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream, Transmit};
+use cavy_core::laws::packet::Stage;
+use cavy_core::{Instant, Packet, Span};
 use cavy_homa::config::Granting;
 use cavy_homa::packet::Header;
 use cavy_homa::{Config, Cutoffs, Homa, Timer, Why};
@@ -24,8 +25,7 @@ struct Budget {
 
 #[derive(Clone)]
 struct State {
-    homas: [Homa; 2],
-    timers: [BTreeSet<Timer>; 2],
+    stages: [Stage<Homa>; 2],
     flight: Vec<(u32, Packet<Header>)>,
     budget: Budget,
     /// Ticks in a row with nothing in flight.
@@ -59,10 +59,9 @@ fn config() -> Config {
 
 impl State {
     fn new(config: &Config, budget: Budget) -> State {
-        let homa = || Homa::new(config).expect("legal");
+        let stage = || Stage::new(Homa::new(config).expect("legal"), Instant::ZERO, 1);
         State {
-            homas: [homa(), homa()],
-            timers: [BTreeSet::new(), BTreeSet::new()],
+            stages: [stage(), stage()],
             flight: Vec::new(),
             budget,
             idle_ticks: 0,
@@ -70,19 +69,14 @@ impl State {
         }
     }
 
-    fn with(&mut self, node: u32, step: impl FnOnce(&mut Homa, &mut Cx<'_, Effect<Why>, Timer>)) {
-        let homa = &mut self.homas[node as usize];
-        let mut outbox = Outbox::with_capacity(homa.effects_max());
-        let mut rng = Stream::keyed(1, node, Purpose::Machine);
-        step(homa, &mut Cx::new(Instant::ZERO, &mut rng, &mut outbox));
-        homa.check();
-        let outs: Vec<_> = outbox.drain().collect();
-        for out in outs {
-            match out {
-                Out::Arm(timer, _) => _ = self.timers[node as usize].insert(timer),
-                Out::Disarm(timer) => _ = self.timers[node as usize].remove(&timer),
-                Out::Effect(effect) => self.effect(node, effect),
-            }
+    /// One step of a host, and what its applications do of it.
+    fn with(&mut self, node: u32, step: impl FnOnce(&mut Stage<Homa>)) {
+        let stage = &mut self.stages[node as usize];
+        step(stage);
+        // Time stands still.
+        stage.now = Instant::ZERO;
+        for effect in std::mem::take(&mut stage.effects) {
+            self.effect(node, effect);
         }
     }
 
@@ -94,7 +88,7 @@ impl State {
                 *seen += 1;
                 assert_eq!(*seen, 1, "{message:?} carried out twice");
                 let answer = Input::Answer { to: from, question: message, length_bytes };
-                self.with(node, |homa, cx| homa.handle(answer, cx));
+                self.with(node, |stage| stage.input(answer));
             }
             Effect::Delivered { message, .. } => {
                 let answered = &mut self.fates[fate(message)][1];
@@ -111,8 +105,7 @@ impl State {
         for node in 0..2 {
             loop {
                 let mut packet = None;
-                let room = Room { packets: 1, bytes: 9_000 };
-                self.with(node, |homa, cx| packet = homa.pull(room, cx));
+                self.with(node, |stage| packet = stage.pull());
                 let Some(packet) = packet else { break };
                 self.flight.push((node, packet));
             }
@@ -123,26 +116,25 @@ impl State {
         self.idle_ticks = 0;
         let (header, payload, seen) = (packet.header, packet.payload, Seen::default());
         let input = Input::Rx { from: Node(from), header, payload, seen };
-        self.with(packet.to.0, |homa, cx| homa.handle(input, cx));
+        self.with(packet.to.0, |stage| stage.input(input));
         self.pull_all();
     }
 
     fn tick(&mut self, node: u32, timer: Timer) {
-        self.timers[node as usize].remove(&timer);
-        self.with(node, |homa, cx| homa.expire(timer, cx));
+        self.with(node, |stage| stage.expire(timer));
         self.pull_all();
     }
 
     /// What tells two states apart; packets in flight have no order.
     fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for homa in &self.homas {
-            homa.fingerprint().hash(&mut hasher);
+        for stage in &self.stages {
+            stage.machine.fingerprint().hash(&mut hasher);
+            stage.timers.keys().collect::<Vec<_>>().hash(&mut hasher);
         }
         let mut flight: Vec<String> = self.flight.iter().map(|p| format!("{p:?}")).collect();
         flight.sort();
         flight.hash(&mut hasher);
-        self.timers.hash(&mut hasher);
         self.fates.hash(&mut hasher);
         let Budget { lost, doubled, early_ticks } = self.budget;
         (lost, doubled, early_ticks, self.idle_ticks).hash(&mut hasher);
@@ -177,9 +169,8 @@ impl State {
         if self.flight.is_empty() {
             // Both hosts, one after the other; other orders are what early ticks are for.
             let mut ticked = self.clone();
-            let timers = ticked.timers.clone();
-            for (node, timers) in (0..).zip(timers) {
-                for timer in timers {
+            for (node, stage) in (0..).zip(&self.stages) {
+                for &timer in stage.timers.keys() {
                     ticked.tick(node, timer);
                     ticked.idle_ticks += 1;
                     next.push(ticked.clone());
@@ -188,7 +179,7 @@ impl State {
             next.drain(..next.len().saturating_sub(1));
         } else if self.budget.early_ticks > 0 {
             for node in 0..2 {
-                for &timer in &self.timers[node as usize] {
+                for &timer in self.stages[node as usize].timers.keys() {
                     let mut ticked = self.clone();
                     ticked.budget.early_ticks -= 1;
                     ticked.tick(node, timer);
@@ -213,7 +204,7 @@ fn explore(name: &str, config: &Config, sizes: &[u32], budget: Budget) -> Found 
     for (index, &length_bytes) in sizes.iter().enumerate() {
         let message = Message(2 * index as u64);
         let input = Input::Submit { to: Node(1), message, length_bytes, asks: true };
-        first.with(0, |homa, cx| homa.handle(input, cx));
+        first.with(0, |stage| stage.input(input));
     }
     first.pull_all();
     let mut met = BTreeSet::from([first.digest()]);
@@ -235,7 +226,7 @@ fn explore(name: &str, config: &Config, sizes: &[u32], budget: Budget) -> Found 
                 found.answered += *answered as usize;
                 found.failed += *failed as usize;
             }
-            for homa in &state.homas {
+            for homa in state.stages.iter().map(|stage| &stage.machine) {
                 assert_eq!(homa.exchange_count(), 0, "{name}: left over in {homa:?}");
                 assert_eq!(homa.incoming_bytes() + homa.backlog_bytes(), 0, "{name}");
             }

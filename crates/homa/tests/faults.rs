@@ -2,14 +2,13 @@
 //! delivered once or reported failed, and nothing is left over. Machines with planted bugs show
 //! that these oracles can fail.
 
-mod toy;
-
+use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message};
+use cavy_core::laws::packet::{Ledger, Links, Network, Weather};
 use cavy_core::{Cx, Instant, Machine, Packet, Purpose, Room, Span, Stream, Transmit};
 use cavy_homa::packet::{Header, Kind};
 use cavy_homa::{Config, Cutoffs, Homa, Timer, Why};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use toy::{Faults, Host, Toy};
 
 const HOSTS: u32 = 3;
 
@@ -96,21 +95,20 @@ struct Outcome {
     restarts: u64,
 }
 
-fn run<M: Host + AsRef<Homa>>(
-    config: &Config,
-    seed: u64,
-    lost: u64,
-    make: impl Fn() -> M,
-) -> Outcome {
-    let mut toy = Toy::new((0..HOSTS).map(|_| make()).collect(), seed);
-    toy.byte_ns = 2;
-    toy.repeats = config.forget_answers;
-    toy.faults = Faults {
+fn run(config: &Config, seed: u64, lost: u64, bug: Bug) -> Outcome {
+    let patient = |_| Patient { homa: Homa::new(config).expect("legal"), bug };
+    let hosts = (0..HOSTS).map(patient).collect();
+    let mut network: Network<Patient, _> = Network::new(hosts, Ledger::default(), seed);
+    network.links = Links { bits_per_s: 4_000_000_000, delay: Span::from_us(1) };
+    network.application.serve = Span::from_us(1);
+    network.application.repeats = config.forget_answers;
+    network.weather = Weather {
         lost,
         doubled: 50,
         delayed: 200,
         delay: Span::from_us(40),
         until: Instant::ZERO + Span::from_ms(3),
+        outages: Vec::new(),
     };
     let mut draws = Stream::keyed(seed, 0, Purpose::Test);
     let mut messages = Vec::new();
@@ -121,15 +119,15 @@ fn run<M: Host + AsRef<Homa>>(
         let size = 1 + draws.below(most) as u32;
         let asks = draws.below(3) != 0;
         let at = Instant::from_ns(draws.below(300_000));
-        toy.submit(at, from, to, 2 * n, size, asks);
+        network.submit(at, (from, to), 2 * n, size, asks.then_some(size));
         messages.push((from, to, Message(2 * n), asks));
     }
-    toy.run(Instant::ZERO + Span::from_ms(400));
+    network.run(Instant::ZERO + Span::from_ms(400));
     let mut outcome = Outcome::default();
     for (from, to, message, asks) in messages {
-        let fate = toy.fate(from, message, from);
+        let fate = network.fate(from, to, message);
         let arrived = match asks {
-            true => toy.fate(from, message.answer(), to).delivered > 0,
+            true => answered(&network, from, to, message),
             false => fate.delivered > 0,
         };
         let failed = fate.failed_at_sender > 0;
@@ -139,7 +137,7 @@ fn run<M: Host + AsRef<Homa>>(
         outcome.failed += u64::from(failed);
     }
     for node in 0..HOSTS {
-        let machine = toy.machine(node).as_ref();
+        let machine = &network.machine(node).homa;
         assert_eq!(machine.exchange_count(), 0, "host {node}: exchanges left over");
         assert_eq!(machine.incoming_bytes() + machine.backlog_bytes(), 0, "host {node}");
         let counters = machine.counters();
@@ -148,8 +146,14 @@ fn run<M: Host + AsRef<Homa>>(
         outcome.resends += counters.resends_sent;
         outcome.restarts += counters.restarts;
     }
-    assert_eq!(toy.armed(), 0, "timers left over");
+    assert_eq!(network.armed(), 0, "timers left over");
     outcome
+}
+
+/// Was the question answered? Where its server never got it, there is no answer to speak of.
+fn answered(network: &Network<Patient, Ledger<Why>>, asker: u32, to: u32, asked: Message) -> bool {
+    let name = (Node(to), Node(asker), asked.answer());
+    network.application.fates.get(&name).is_some_and(|fate| fate.delivered > 0)
 }
 
 /// Homa as it is, or with one bug.
@@ -171,12 +175,6 @@ enum Bug {
     NoAck,
     /// The end of a tick is forgotten.
     NoTick,
-}
-
-impl AsRef<Homa> for Patient {
-    fn as_ref(&self) -> &Homa {
-        &self.homa
-    }
 }
 
 impl Machine for Patient {
@@ -235,12 +233,7 @@ impl Transmit for Patient {
 fn seeds(name: &str, config: &Config, lost: u64, count: u64) -> Outcome {
     let mut total = Outcome::default();
     for seed in 0..count {
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            run(config, seed, lost, || Patient {
-                homa: Homa::new(config).expect("legal"),
-                bug: Bug::None,
-            })
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| run(config, seed, lost, Bug::None)));
         let outcome = result.unwrap_or_else(|_| panic!("{name}, lost {lost}, seed {seed}"));
         total.failed += outcome.failed;
         total.spurious += outcome.spurious;
@@ -268,10 +261,7 @@ fn the_oracles_catch_planted_bugs() {
     let caught = |bug: Bug| {
         std::panic::set_hook(Box::new(|_| {}));
         let caught = (0..60).filter(|&seed| {
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                let make = || Patient { homa: Homa::new(&config).expect("legal"), bug };
-                run(&config, seed, 100, make)
-            }));
+            let result = catch_unwind(AssertUnwindSafe(|| run(&config, seed, 100, bug)));
             result.map_or(true, |outcome| outcome.failed > 0)
         });
         let caught = caught.count();

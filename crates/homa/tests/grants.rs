@@ -36,10 +36,10 @@ fn clause_2_7_lowest_level_first() {
     // One increment an arrival, to the best with room in its window: 2 has 500 outstanding.
     assert_eq!(levels(&mut talk), [(1, 700, 0)]);
     talk.rx(3, 2, long(0, 30_000));
-    assert_eq!(talk.homa.active_count(), 2, "overcommitment is 2");
+    assert_eq!(talk.machine.active_count(), 2, "overcommitment is 2");
     assert_eq!(levels(&mut talk), [(3, 600, 0)], "and 3 has replaced the longest");
     talk.rx(4, 2, long(0, 90_000));
-    assert!(talk.homa.is_withholding());
+    assert!(talk.machine.is_withholding());
 }
 
 /// [homa 2.7] RC: grants stop one increment beyond the window.
@@ -51,8 +51,8 @@ fn clause_2_7_the_window_bounds_what_is_on_its_way() {
         // Duplicates bring nothing and free nothing.
         talk.rx(1, 2, long(0, 50_000));
     }
-    assert_eq!(talk.homa.active_incoming_bytes(), 500);
-    assert_eq!(talk.homa.counters().grants, 1);
+    assert_eq!(talk.machine.active_incoming_bytes(), 500);
+    assert_eq!(talk.machine.counters().grants, 1);
 }
 
 /// [homa 2.8]: the last bytes get the level of a message of that size.
@@ -115,9 +115,9 @@ fn clause_2_7_linux_window() {
     for peer in 2..20 {
         talk.rx(peer, 2, data(1_000_000, 0, 1_400, 40_000, Flags::ASKS));
     }
-    assert!(talk.homa.active_count() <= 8);
+    assert!(talk.machine.active_count() <= 8);
     let unscheduled = 18 * 40_000;
-    assert!(talk.homa.incoming_bytes() <= 400_000 + unscheduled);
+    assert!(talk.machine.incoming_bytes() <= 400_000 + unscheduled);
 }
 
 /// [homa 2.7] LX, and whoever grants several packets at a time: those do not cut packets, for the
@@ -147,7 +147,7 @@ fn clause_3_1_basic_grants_everybody() {
     let granted = levels(&mut talk);
     assert_eq!(granted.len(), 40);
     assert!(granted.iter().all(|&(_, to, level)| to == (1 + 7 + 5) * 1_442 && level == 0));
-    assert!(!talk.homa.is_withholding());
+    assert!(!talk.machine.is_withholding());
 }
 
 /// [homa 2.9]: now and then the oldest is granted, though it is not the shortest.
@@ -207,13 +207,13 @@ fn clause_8_2_the_threshold_finds_itself() {
     talk.submit(1, 2, 50, true);
     talk.pull_all();
     (0..5).for_each(|_| talk.tick());
-    assert_eq!(talk.homa.incast_threshold(), 4);
+    assert_eq!(talk.machine.incast_threshold(), 4);
     for n in 10..15 {
         talk.submit(1, 2 * n, 50, true);
         talk.pull_all();
         talk.rx(1, 2 * n + 1, data(50, 0, 50, 50, Flags::default()));
     }
-    assert_eq!(talk.homa.incast_threshold(), 5);
+    assert_eq!(talk.machine.incast_threshold(), 5);
 }
 
 /// [homa 8.2] point 3: a hole is complained about after a few round trips, once; hardly while BUSY.
@@ -224,7 +224,7 @@ fn clause_8_2_quick_repair() {
     talk.rx(1, 2, data(300, 0, 100, 300, Flags::default()));
     talk.rx(1, 2, data(300, 200, 100, 300, Flags::default()));
     let before = talk.now;
-    while talk.homa.counters().resends_sent == 0 {
+    while talk.machine.counters().resends_sent == 0 {
         talk.expire(cavy_homa::Timer::Quick);
     }
     assert!(talk.now.since(before) < Span::from_us(25), "after {}", talk.now.since(before));
@@ -237,7 +237,7 @@ fn clause_8_2_quick_repair() {
     while talk.timers.get(&cavy_homa::Timer::Quick).is_some_and(|&at| at < deadline) {
         talk.expire(cavy_homa::Timer::Quick);
     }
-    assert_eq!(talk.homa.counters().quick_resends, 1, "the sender said BUSY");
+    assert_eq!(talk.machine.counters().quick_resends, 1, "the sender said BUSY");
 }
 
 /// [homa 8.2] point 5: who has much to send is granted less at a time.
@@ -252,7 +252,7 @@ fn clause_8_2_informed_windows() {
             said.backlog = backlog;
             talk.rx(1, 2, (Kind::Data(said), offset, bytes));
         }
-        talk.homa.active_incoming_bytes()
+        talk.machine.active_incoming_bytes()
     };
     assert!(run(0) >= 500, "{}", run(0));
     assert!(
@@ -291,15 +291,15 @@ fn clause_2_6_learned_cutoffs() {
             }
         };
         batch(&mut talk, &[20, 40, 60, 80, 100]);
-        let (small, version) = talk.homa.own_cutoffs();
+        let (small, version) = talk.machine.own_cutoffs();
         assert!(version > 1 && !small.bounds().is_empty(), "{publish:?}: {small:?}");
         assert!(small.bounds().iter().all(|&bound| bound <= 103), "{publish:?}: {small:?}");
         batch(&mut talk, &[20, 40, 60, 80, 100]);
-        assert_eq!(talk.homa.own_cutoffs().1, version, "{publish:?}: nothing has changed");
+        assert_eq!(talk.machine.own_cutoffs().1, version, "{publish:?}: nothing has changed");
         for _ in 0..4 {
             batch(&mut talk, &[20, 100, 200, 400, 460]);
         }
-        let (large, later) = talk.homa.own_cutoffs();
+        let (large, later) = talk.machine.own_cutoffs();
         assert!(later > version, "{publish:?}");
         assert!(large.bounds().iter().any(|&bound| bound > 150), "{publish:?}: {large:?}");
         // A sender with an old version is told; a second packet at once is not answered again.
@@ -345,7 +345,7 @@ fn clause_8_2_learned_cutoffs_are_the_computed_ones() {
             talk.effects.clear();
             talk.pull_all();
         }
-        talk.homa.own_cutoffs().0
+        talk.machine.own_cutoffs().0
     };
     let computed =
         static_cutoffs(&steps, 8, 7, ClassedBy::Length, &Packing::SIMULATOR, Shares::EVEN);

@@ -55,15 +55,15 @@ fn clause_2_11_an_answer_outlives_a_client_that_stands_still() {
     shown(&mut talk, 1);
     answered(&mut talk, 1, 2, 400);
     ticks(&mut talk, 190);
-    assert_eq!((talk.homa.exchange_count(), given_up(&talk)), (1, 0), "190 ticks of silence");
+    assert_eq!((talk.machine.exchange_count(), given_up(&talk)), (1, 0), "190 ticks of silence");
     // The client goes on, and misses a packet: it is there.
     talk.rx(1, 2, Kind::Resend { offset_bytes: 0, length_bytes: ALL_SENT, priority: 7 });
     let sent: u32 = talk.pull_all().iter().map(|packet| packet.payload.length_bytes).sum();
-    assert_eq!((sent, talk.homa.counters().unknown_sent), (400, 0));
+    assert_eq!((sent, talk.machine.counters().unknown_sent), (400, 0));
     ticks(&mut talk, 199);
-    assert_eq!(talk.homa.exchange_count(), 1, "its sign of life counts from anew");
+    assert_eq!(talk.machine.exchange_count(), 1, "its sign of life counts from anew");
     ticks(&mut talk, 2);
-    assert_eq!((talk.homa.exchange_count(), given_up(&talk)), (0, 1));
+    assert_eq!((talk.machine.exchange_count(), given_up(&talk)), (0, 1));
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn clause_2_11_where_memory_is_short_ticks_decide() {
     answered(&mut talk, 1, 2, 500);
     answered(&mut talk, 1, 4, 500);
     ticks(&mut talk, 99);
-    assert_eq!(talk.homa.exchange_count(), 2);
+    assert_eq!(talk.machine.exchange_count(), 2);
     ticks(&mut talk, 1);
-    assert_eq!(talk.homa.exchange_count(), 1, "until it is not short any more");
+    assert_eq!(talk.machine.exchange_count(), 1, "until it is not short any more");
 }
 
 #[test]
@@ -99,17 +99,17 @@ fn strangers_are_few_and_do_not_stay() {
     answered(&mut talk, 9, 2, 10);
     for from in 10..20 {
         answered(&mut talk, from, 2, 10);
-        assert!(talk.homa.exchange_count() <= 5);
+        assert!(talk.machine.exchange_count() <= 5);
     }
-    assert_eq!((talk.homa.exchange_count(), talk.homa.counters().strangers_ended), (5, 6));
+    assert_eq!((talk.machine.exchange_count(), talk.machine.counters().strangers_ended), (5, 6));
     // One of the four shows that it receives.
     talk.rx(19, 2, Kind::Resend { offset_bytes: 0, length_bytes: ALL_SENT, priority: 7 });
     ticks(&mut talk, 21);
-    assert_eq!(talk.homa.exchange_count(), 2, "the two that have shown it");
+    assert_eq!(talk.machine.exchange_count(), 2, "the two that have shown it");
     // An unfinished question of a stranger is given up too.
     talk.rx(30, 2, data(400, 0, 100, 400, Flags::UNSCHEDULED.and(Flags::ASKS, true)));
     ticks(&mut talk, 21);
-    assert_eq!(talk.homa.exchange_count(), 2);
+    assert_eq!(talk.machine.exchange_count(), 2);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_refusal_is_said_at_once_and_again_when_asked() {
         let mut talk = server(&small());
         talk.answer(PEER, 4, refusal.length_bytes());
         assert_eq!(kinds(&mut talk), [Kind::Refused(refusal)]);
-        assert_eq!(talk.homa.exchange_count(), 0);
+        assert_eq!(talk.machine.exchange_count(), 0);
         // It was lost: who asks again is told again, and the question itself changes nothing.
         talk.rx(PEER, 4, RESEND);
         assert_eq!(kinds(&mut talk), [Kind::Refused(refusal)]);
@@ -58,7 +58,7 @@ fn a_question_without_room_is_refused_and_stays_so() {
     talk.answer(PEER, 4, Refusal::Overloaded.length_bytes());
     talk.pull_all();
     talk.rx(PEER, 6, data(300, 100, 200, 300, Flags::ASKS));
-    assert_eq!((talk.homa.exchange_count(), talk.delivered()), (0, vec![]));
+    assert_eq!((talk.machine.exchange_count(), talk.delivered()), (0, vec![]));
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn a_refused_question_fails_at_once() {
         talk.rx(PEER, 3, Kind::Refused(refusal));
         let failed = Effect::Failed { peer: Node(PEER), message: Message(2), why };
         assert_eq!(talk.effects[0], failed);
-        assert_eq!(talk.homa.exchange_count(), 0);
+        assert_eq!(talk.machine.exchange_count(), 0);
         // Once.
         talk.effects.clear();
         talk.rx(PEER, 3, Kind::Refused(refusal));
-        assert_eq!((talk.effects.len(), talk.homa.counters().stale), (0, 1));
+        assert_eq!((talk.effects.len(), talk.machine.counters().stale), (0, 1));
     }
 }
 
@@ -105,7 +105,7 @@ fn clause_2_11_without_refusals_all_is_as_the_source_has_it() {
     talk.submit(PEER, 2, 100, true);
     talk.pull_all();
     talk.rx(PEER, 3, Kind::Refused(Refusal::Overloaded));
-    assert_eq!(talk.homa.counters().restarts, 1);
+    assert_eq!(talk.machine.counters().restarts, 1);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn complaints(config: &Config, reply: Option<Kind>) -> Vec<u32> {
                 talk.pull_all();
             }
         }
-        if talk.homa.exchange_count() == 0 {
+        if talk.machine.exchange_count() == 0 {
             break;
         }
     }

@@ -7,6 +7,7 @@
 
 pub mod cpu;
 pub mod message;
+pub mod packet;
 pub mod probe;
 
 use crate::digest::Digest;

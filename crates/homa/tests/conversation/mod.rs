@@ -1,13 +1,13 @@
 //! A conversation with one machine: inputs in, effects and packets out.
 #![allow(dead_code)]
 
-use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream, Transmit};
+use cavy_core::family::packet::{Effect, Extent, Message, Seen};
+use cavy_core::laws::packet::Stage;
+use cavy_core::{Instant, Packet, Span};
 use cavy_homa::config::{Granting, Recovery};
 use cavy_homa::packet::{Data, Flags, Header, Kind, Layout};
 use cavy_homa::{Config, Cutoffs, Homa, Timer, Why};
-use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 /// Packets of 100 B, 500 B unscheduled, two active senders, ticks of 50 us.
 pub fn small() -> Config {
@@ -57,71 +57,36 @@ impl Says for (Kind, u32, u32) {
     }
 }
 
+/// A [`Stage`] with a Homa, and the words for its packets.
 pub struct Talk {
-    pub homa: Homa,
-    pub now: Instant,
-    pub effects: Vec<Effect<Why>>,
-    pub timers: BTreeMap<Timer, Instant>,
-    rng: Stream,
-    outbox: Outbox<Effect<Why>, Timer>,
+    stage: Stage<Homa>,
     layout: Layout,
+}
+
+impl Deref for Talk {
+    type Target = Stage<Homa>;
+    fn deref(&self) -> &Stage<Homa> {
+        &self.stage
+    }
+}
+
+impl DerefMut for Talk {
+    fn deref_mut(&mut self) -> &mut Stage<Homa> {
+        &mut self.stage
+    }
 }
 
 impl Talk {
     pub fn new(config: &Config) -> Talk {
         let homa = Homa::new(config).expect("legal");
-        Talk {
-            outbox: Outbox::with_capacity(homa.effects_max()),
-            homa,
-            now: Instant::from_ns(1_000),
-            effects: Vec::new(),
-            timers: BTreeMap::new(),
-            rng: Stream::keyed(1, 0, Purpose::Machine),
-            layout: config.layout,
-        }
-    }
-
-    fn settle(&mut self) {
-        self.homa.check();
-        for out in self.outbox.drain() {
-            match out {
-                Out::Effect(effect) => self.effects.push(effect),
-                Out::Arm(timer, at) => _ = self.timers.insert(timer, at),
-                Out::Disarm(timer) => _ = self.timers.remove(&timer),
-            }
-        }
-    }
-
-    pub fn input(&mut self, input: Input<Header>) {
-        self.homa.handle(input, &mut Cx::new(self.now, &mut self.rng, &mut self.outbox));
-        self.settle();
+        Talk { stage: Stage::new(homa, Instant::from_ns(1_000), 1), layout: config.layout }
     }
 
     pub fn rx(&mut self, from: u32, name: u64, says: impl Says) {
         let (kind, offset_bytes, length_bytes) = says.parts();
         let header = Header { layout: self.layout, kind };
         let payload = Extent { message: Message(name), offset_bytes, length_bytes };
-        self.input(Input::Rx { from: Node(from), header, payload, seen: Seen::default() });
-    }
-
-    pub fn submit(&mut self, to: u32, id: u64, length_bytes: u32, asks: bool) {
-        self.input(Input::Submit { to: Node(to), message: Message(id), length_bytes, asks });
-    }
-
-    pub fn answer(&mut self, to: u32, id: u64, length_bytes: u32) {
-        self.input(Input::Answer { to: Node(to), question: Message(id), length_bytes });
-    }
-
-    pub fn pull(&mut self) -> Option<Packet<Header>> {
-        let room = Room { packets: 1, bytes: 9_000 };
-        let mut cx = Cx::new(self.now, &mut self.rng, &mut self.outbox);
-        let packet = self.homa.pull(room, &mut cx);
-        self.settle();
-        packet
-    }
-
-    pub fn pull_all(&mut self) -> Vec<Packet<Header>> {
-        std::iter::from_fn(|| self.pull()).collect()
+        self.receive(from, header, payload, Seen::default());
     }
 
     /// GRANT packets waiting to be sent, as (to, name, offset); other packets are sent as well.
@@ -136,13 +101,6 @@ impl Talk {
     /// Handles the next tick, late if `now` has passed it.
     pub fn tick(&mut self) {
         self.expire(Timer::Tick);
-    }
-
-    pub fn expire(&mut self, timer: Timer) {
-        let at = self.timers.remove(&timer).unwrap_or_else(|| panic!("{timer:?} is not armed"));
-        self.now = self.now.max(at);
-        self.homa.expire(timer, &mut Cx::new(self.now, &mut self.rng, &mut self.outbox));
-        self.settle();
     }
 
     /// Messages delivered, as (from, name), and forgets all effects.

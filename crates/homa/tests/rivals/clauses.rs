@@ -1,7 +1,6 @@
 //! The rules of each rival, by the clause they come from.
 
-use crate::stage::Stage;
-use crate::transports as t;
+use crate::transports::{self as t, Hears, stage};
 use cavy_core::Span;
 use cavy_core::family::packet::{Effect, Header as _, Message, Seen};
 use cavy_homa::rivals::dctcp::{self, Position, Window};
@@ -101,7 +100,7 @@ fn clause_3_6_slow_start_doubles_and_then_a_segment_a_window_is_added() {
 
 #[test]
 fn clause_3_6_each_packet_echoes_its_own_mark() {
-    let mut stage = Stage::new(t::dctcp());
+    let mut stage = stage(t::dctcp());
     for (number, marked) in [(0, false), (1, true), (2, false)] {
         let header = selective::Header::Data(about(0, 10_000));
         let seen = Seen { marked, trimmed: false };
@@ -115,8 +114,8 @@ fn clause_3_6_each_packet_echoes_its_own_mark() {
 
 #[test]
 fn clause_3_6_three_packets_above_a_gap_send_it_again_at_once() {
-    let mut stage = Stage::new(t::dctcp());
-    stage.submit(1, 0, 100_000);
+    let mut stage = stage(t::dctcp());
+    stage.submit(1, 0, 100_000, false);
     assert_eq!(stage.pull_all().len(), 10, "the initial window");
     let ack = |bits| selective::Header::Ack { next: 0, bits, marked: false };
     stage.control(1, 0, 1460, ack(0b1));
@@ -136,8 +135,8 @@ fn clause_3_7_packets_sink_by_bytes_sent() {
     assert_eq!(published.level(2484 * 1460), 0);
     let thresholds = Thresholds([1460, 2920, 4380, 5840, 7300, 8760, 10_220]);
     let config = pias::Config { thresholds, ..pias::Config::default() };
-    let mut stage = Stage::new(pias::Pias::new(config).expect("legal"));
-    stage.submit(1, 0, 14_600);
+    let mut stage = stage(pias::Pias::new(config).expect("legal"));
+    stage.submit(1, 0, 14_600, false);
     let levels: Vec<u8> = stage.pull_all().iter().map(|packet| packet.priority).collect();
     assert_eq!(levels, [7, 6, 5, 4, 3, 2, 1, 0, 0, 0]);
 }
@@ -174,8 +173,8 @@ fn clause_3_4_the_window_grows_to_its_maximum_and_a_timeout_empties_it() {
 
 #[test]
 fn clause_3_4_rank_is_what_is_left_and_acknowledgements_come_first() {
-    let mut stage = Stage::new(t::pfabric());
-    stage.submit(1, 0, 50_000);
+    let mut stage = stage(t::pfabric());
+    stage.submit(1, 0, 50_000, false);
     let sent = stage.pull_all();
     assert_eq!(sent.len(), 12);
     assert!(sent.iter().all(|packet| packet.rank == 50_000));
@@ -191,8 +190,8 @@ fn clause_3_4_rank_is_what_is_left_and_acknowledgements_come_first() {
 
 #[test]
 fn clause_3_4_the_timeout_is_fixed_and_goes_back_to_the_first_gap() {
-    let mut stage = Stage::new(t::pfabric());
-    stage.submit(1, 0, 5 * 1460);
+    let mut stage = stage(t::pfabric());
+    stage.submit(1, 0, 5 * 1460, false);
     assert_eq!(stage.pull_all().len(), 5);
     let ack = selective::Header::Ack { next: 1, bits: 0b101, marked: false };
     stage.control(1, 0, 2 * 1460, ack);
@@ -212,15 +211,15 @@ fn packet_time() -> Span {
 
 #[test]
 fn clause_3_5_a_short_message_brings_its_tokens_and_a_long_one_waits() {
-    let mut stage = Stage::new(t::phost());
-    stage.submit(1, 0, 8 * 1460);
+    let mut stage = stage(t::phost());
+    stage.submit(1, 0, 8 * 1460, false);
     let sent = stage.pull_all();
     assert_eq!(sent[0].header, phost::Header::Rts { about: about(0, 8 * 1460), again: false });
     assert_eq!(sent[0].priority, 7);
     assert_eq!(sent.len(), 9);
     let free = phost::Header::Free(about(0, 8 * 1460));
     assert!(sent[1..].iter().all(|packet| packet.header == free && packet.priority == 6));
-    stage.submit(1, 2, 8 * 1460 + 1);
+    stage.submit(1, 2, 8 * 1460 + 1, false);
     assert_eq!(stage.pull_all().len(), 1, "an RTS and nothing else");
     stage.control(1, 2, 3 * 1460, phost::Header::Token { left: 9, number: 5 });
     let paid = stage.pull().expect("a token is spent");
@@ -233,8 +232,8 @@ fn clause_3_5_a_short_message_brings_its_tokens_and_a_long_one_waits() {
 fn clause_3_5_tokens_expire() {
     let life = Span::from_ns(packet_time().as_ns() * 3 / 2);
     let spent_after = |wait: Span| {
-        let mut stage = Stage::new(t::phost());
-        stage.submit(1, 0, 20 * 1460);
+        let mut stage = stage(t::phost());
+        stage.submit(1, 0, 20 * 1460, false);
         stage.pull_all();
         stage.control(1, 0, 0, phost::Header::Token { left: 20, number: 0 });
         stage.wait(wait);
@@ -243,8 +242,8 @@ fn clause_3_5_tokens_expire() {
     assert_eq!(spent_after(life), 1);
     assert_eq!(spent_after(life + Span::from_ns(2)), 0, "discarded silently");
     // Free ones live for 8 and 1.5 packet times.
-    let mut stage = Stage::new(t::phost());
-    stage.submit(1, 0, 2 * 1460);
+    let mut stage = stage(t::phost());
+    stage.submit(1, 0, 2 * 1460, false);
     assert!(stage.pull().is_some_and(|rts| rts.payload.length_bytes == 0));
     stage.wait(Span::from_ns(packet_time().as_ns() * 19 / 2 + 2));
     assert!(stage.pull().is_none());
@@ -252,7 +251,7 @@ fn clause_3_5_tokens_expire() {
 
 #[test]
 fn clause_3_5_one_token_a_packet_time_within_the_window_then_forgiveness() {
-    let mut stage = Stage::new(t::phost());
+    let mut stage = stage(t::phost());
     let length = 100 * 1460;
     stage.control(1, 0, 0, phost::Header::Rts { about: about(0, length), again: false });
     assert_eq!(stage.pull_all().len(), 1, "the first at once");
@@ -278,7 +277,7 @@ fn clause_3_5_one_token_a_packet_time_within_the_window_then_forgiveness() {
 #[test]
 fn clause_3_5_missing_packets_get_tokens_again() {
     // A message with its own tokens: twice its packets.
-    let mut stage = Stage::new(t::phost());
+    let mut stage = stage(t::phost());
     let length = 4 * 1460;
     stage.control(1, 0, 0, phost::Header::Rts { about: about(0, length), again: false });
     stage.data(1, (0, length), 1, phost::Header::Free(about(0, length)));
@@ -300,7 +299,7 @@ fn clause_3_5_missing_packets_get_tokens_again() {
 
 #[test]
 fn clause_3_5_tokens_go_to_the_message_with_the_fewest_packets_left() {
-    let mut stage = Stage::new(t::phost());
+    let mut stage = stage(t::phost());
     for (name, length) in [(0, 100 * 1460), (2, 20 * 1460), (4, 50 * 1460)] {
         let serial = name / 2;
         let rts = phost::Header::Rts { about: about(serial, length), again: false };
@@ -317,8 +316,8 @@ fn clause_3_5_tokens_go_to_the_message_with_the_fewest_packets_left() {
 
 #[test]
 fn clause_3_8_a_window_blindly_then_one_packet_a_pull() {
-    let mut stage = Stage::new(t::ndp());
-    stage.submit(1, 0, 100 * 1460);
+    let mut stage = stage(t::ndp());
+    stage.submit(1, 0, 100 * 1460, false);
     assert_eq!(stage.pull_all().len(), 10);
     stage.control(1, 0, 0, ndp::Header::Ack { next: 1, bits: 1 });
     assert!(stage.pull().is_none(), "an ACK alone allows nothing");
@@ -338,7 +337,7 @@ fn clause_3_8_a_window_blindly_then_one_packet_a_pull() {
 
 #[test]
 fn clause_3_8_pulls_are_paced_and_take_turns() {
-    let mut stage = Stage::new(t::ndp());
+    let mut stage = stage(t::ndp());
     let length = 100 * 1460;
     for number in 0..3 {
         for (serial, name) in [(0, 0), (1, 2)] {
@@ -365,7 +364,7 @@ fn clause_3_8_pulls_are_paced_and_take_turns() {
 /// The pulls of a message are as many as it needs: none for what the first window brings.
 #[test]
 fn clause_3_8_no_pull_is_wasted() {
-    let mut stage = Stage::new(t::ndp());
+    let mut stage = stage(t::ndp());
     let length = 12 * 1460;
     let mut pulls = 0;
     for number in 0..12 {
@@ -380,9 +379,9 @@ fn clause_3_8_no_pull_is_wasted() {
 
 #[test]
 fn clause_3_3_everything_goes_at_once_and_one_answer_comes() {
-    let mut stage = Stage::new(t::blast(blast::Order::Submission));
-    stage.submit(1, 0, 1_000_000);
-    stage.submit(2, 2, 1_000);
+    let mut stage = stage(t::blast(blast::Order::Submission));
+    stage.submit(1, 0, 1_000_000, false);
+    stage.submit(2, 2, 1_000, false);
     let sent = stage.pull_all();
     assert_eq!(sent.len() as u32, packets(1_000_000) + 1);
     assert_eq!(sent.last().map(|packet| packet.payload.message), Some(Message(2)));
@@ -400,7 +399,7 @@ fn clause_3_3_everything_goes_at_once_and_one_answer_comes() {
 
 #[test]
 fn clause_3_3_a_silent_message_is_asked_for_by_its_gaps() {
-    let mut stage = Stage::new(t::blast(blast::Order::Submission));
+    let mut stage = stage(t::blast(blast::Order::Submission));
     let header = blast::Header::Data(about(0, 10 * 1460));
     for number in [0, 1, 4, 9] {
         stage.data(1, (0, 10 * 1460), number, header);

@@ -2,101 +2,20 @@
 //! and loses packets; so one machine is sender and receiver, and the rig of the laws can drive it.
 
 use crate::each_transport;
-use crate::network::Rival;
+use crate::transports::{Rival, stage};
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
+use cavy_core::laws::packet::{Done, Served, Turn};
 use cavy_core::laws::{Environment, Punctuality, Rig, hold, pull_means_sending_only};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream};
-use cavy_homa::rivals::{About, Timer, Why, blast, dctcp, ndp, pfabric, phost, pias, selective};
+use cavy_core::{Cx, Instant, Machine, Outbox, Packet, Purpose, Room, Span, Stream};
+use cavy_homa::rivals::{About, Why, blast, dctcp, ndp, pfabric, phost, pias, selective};
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
-
-const ROOM: Room = Room { packets: 1, bytes: 1472 };
-
-/// What a served machine does: its own effects, and the packets that were pulled.
-#[derive(Clone, Debug)]
-enum Done<H> {
-    Effect(Effect<Why>),
-    Sent(Packet<H>),
-}
-
-impl<H> Hash for Done<H> {
-    fn hash<S: Hasher>(&self, state: &mut S) {
-        match self {
-            Done::Effect(effect) => effect.hash(state),
-            Done::Sent(packet) => {
-                (packet.to, packet.payload, packet.priority, packet.rank).hash(state);
-            }
-        }
-    }
-}
-
-enum Turn<H> {
-    Input(Input<H>),
-    Pull,
-}
-
-/// A machine whose port is part of it, so that a pull is an input like any other.
-struct Served<M: Rival> {
-    machine: M,
-    outbox: Outbox<Effect<Why>, Timer>,
-}
-
-type ServedCx<'a, H> = Cx<'a, Done<H>, Timer>;
-
-impl<M: Rival> Served<M> {
-    fn step<R>(
-        &mut self,
-        cx: &mut ServedCx<'_, M::Header>,
-        act: impl FnOnce(&mut M, &mut Cx<'_, Effect<Why>, Timer>) -> R,
-    ) -> R {
-        let now = cx.now();
-        let result = act(&mut self.machine, &mut Cx::new(now, cx.rng(), &mut self.outbox));
-        for out in self.outbox.drain() {
-            match out {
-                Out::Effect(effect) => cx.emit(Done::Effect(effect)),
-                Out::Arm(timer, at) => cx.arm(timer, at),
-                Out::Disarm(timer) => cx.disarm(timer),
-            }
-        }
-        result
-    }
-}
-
-impl<M: Rival> Machine for Served<M> {
-    type Input = Turn<M::Header>;
-    type Effect = Done<M::Header>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        self.machine.effects_max() + 1
-    }
-    fn start(&mut self, cx: &mut ServedCx<'_, M::Header>) {
-        self.step(cx, |machine, cx| machine.start(cx));
-    }
-    fn handle(&mut self, input: Turn<M::Header>, cx: &mut ServedCx<'_, M::Header>) {
-        match input {
-            Turn::Input(input) => self.step(cx, |machine, cx| machine.handle(input, cx)),
-            Turn::Pull => {
-                if let Some(packet) = self.step(cx, |machine, cx| machine.pull(ROOM, cx)) {
-                    cx.emit(Done::Sent(packet));
-                }
-            }
-        }
-    }
-    fn expire(&mut self, timer: Timer, cx: &mut ServedCx<'_, M::Header>) {
-        self.step(cx, |machine, cx| machine.expire(timer, cx));
-    }
-    fn check(&self) {
-        self.machine.check();
-    }
-}
 
 /// The line back to itself: a pull each microsecond, packets two to six microseconds late, one in
 /// fifty lost, one in thirty marked, one in thirty trimmed.
 struct Line<M: Rival, F> {
     make: F,
-    pending: BTreeMap<(Instant, u64), Turn<M::Header>>,
+    pending: BTreeMap<(Instant, u64), Turn<Input<M::Header>>>,
     order: u64,
     draws: Stream,
     submitted: u64,
@@ -112,7 +31,7 @@ impl<M: Rival, F: Fn() -> M> Line<M, F> {
         Line { make, pending, order: 0, draws, submitted: 0, ended }
     }
 
-    fn push(&mut self, at: Instant, turn: Turn<M::Header>) {
+    fn push(&mut self, at: Instant, turn: Turn<Input<M::Header>>) {
         self.order += 1;
         self.pending.insert((at, self.order), turn);
     }
@@ -122,13 +41,12 @@ impl<M: Rival, F: Fn() -> M> Environment for Line<M, F> {
     type Machine = Served<M>;
 
     fn machine(&self) -> Served<M> {
-        let machine = (self.make)();
-        Served { outbox: Outbox::with_capacity(machine.effects_max()), machine }
+        Served::new((self.make)(), 1_472)
     }
 
     fn next_at(&mut self, now: Instant, rng: &mut Stream) -> Option<Instant> {
         if self.pending.is_empty() {
-            self.push(now + Span::from_us(1), Turn::Pull);
+            self.push(now + Span::from_us(1), Turn::Pull(1));
         }
         if self.submitted < MESSAGES && rng.below(8) == 0 {
             let message = Message(2 * self.submitted);
@@ -140,16 +58,16 @@ impl<M: Rival, F: Fn() -> M> Environment for Line<M, F> {
         self.pending.keys().next().map(|&(at, _)| at)
     }
 
-    fn take(&mut self, now: Instant) -> Turn<M::Header> {
+    fn take(&mut self, now: Instant) -> Turn<Input<M::Header>> {
         let (_, turn) = self.pending.pop_first().expect("next_at gave a time");
         let idle = self.submitted == MESSAGES && self.ended.len() as u64 == MESSAGES;
-        if matches!(turn, Turn::Pull) && !idle {
-            self.push(now + Span::from_us(1), Turn::Pull);
+        if matches!(turn, Turn::Pull(1)) && !idle {
+            self.push(now + Span::from_us(1), Turn::Pull(1));
         }
         turn
     }
 
-    fn apply(&mut self, now: Instant, effect: &Done<M::Header>) {
+    fn apply(&mut self, now: Instant, effect: &Done<Effect<Why>, M::Header>) {
         match effect {
             Done::Sent(Packet { header, payload, .. }) => {
                 if self.draws.below(50) > 0 {
@@ -229,10 +147,10 @@ fn withstands_nonsense<M: Rival>(
     wild: impl Fn(&mut Stream) -> M::Header,
 ) {
     let mut rng = Stream::keyed(seed, 4, Purpose::Test);
-    let mut stage = crate::stage::Stage::new(make());
+    let mut stage = stage(make());
     for step in 0..600u64 {
         if rng.below(20) == 0 {
-            stage.submit(rng.below(2) as u32, 2 * step, rng.below(30_000) as u32);
+            stage.submit(rng.below(2) as u32, 2 * step, rng.below(30_000) as u32, false);
         }
         let header = wild(&mut rng);
         let message = Message(rng.below(8) + 2 * step.saturating_sub(rng.below(40)));

@@ -2,8 +2,8 @@
 //! what it was made for.
 
 use crate::each_transport;
-use crate::network::{Network, Queue, Rival, Topology};
-use crate::transports as t;
+use crate::transports::{self as t, Rival, assert_all_delivered, star};
+use cavy_core::laws::packet::Queue;
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_homa::rivals::dctcp;
 use cavy_homa::rivals::pias::{self, Thresholds};
@@ -33,7 +33,8 @@ fn least_ns(bytes: u32) -> f64 {
 }
 
 fn run<M: Rival>(queue: Queue, make: impl Fn() -> M) -> Outcome {
-    let mut network = Network::new(Topology::ten_gigabit(HOSTS, queue), 1, false, make);
+    let mut network = star(HOSTS, queue, 1, make);
+    network.checks = false;
     let mut draws = Stream::keyed(1, 9, Purpose::Test);
     let mean = SIZES[0].1 * 500.0 + 0.15 * 20_000.0 + 0.05 * 300_000.0;
     let gap_ns = mean / (LOAD * 1.25 * 1460.0 / 1538.0) / f64::from(HOSTS);
@@ -44,15 +45,15 @@ fn run<M: Rival>(queue: Queue, make: impl Fn() -> M) -> Outcome {
         let to = (from + 1 + draws.below(u64::from(HOSTS) - 1) as u32) % HOSTS;
         let u = draws.unit();
         let size = SIZES.iter().find(|step| u <= step.1).expect("the last is 1").0;
-        network.submit(Instant::from_ns(at as u64), from, to, name, size);
+        network.submit(Instant::from_ns(at as u64), (from, to), name, size, None);
         name += 2;
     }
     assert!(network.run(Instant::from_ns(20_000_000_000)));
-    network.assert_all_delivered("load");
+    assert_all_delivered(&network, "load");
     let mut short = Vec::new();
     let (mut sum, mut last) = (0.0, 0);
-    for fate in network.fates.values() {
-        let end = fate.delivered.expect("it was delivered");
+    for fate in network.application.fates.values() {
+        let end = fate.delivered_at.expect("it was delivered");
         let slowdown = end.since(fate.submitted).as_ns() as f64 / least_ns(fate.length_bytes);
         sum += slowdown;
         last = last.max(end.as_ns());
@@ -63,7 +64,7 @@ fn run<M: Rival>(queue: Queue, make: impl Fn() -> M) -> Outcome {
     short.sort_by(f64::total_cmp);
     Outcome {
         short_p99: short[short.len() * 99 / 100],
-        mean: sum / network.fates.len() as f64,
+        mean: sum / network.application.fates.len() as f64,
         drain_us: (last as f64 - at) / 1e3,
     }
 }

@@ -5,7 +5,5 @@ mod clauses;
 mod exactly_once;
 mod laws;
 mod load;
-mod network;
 mod sharing;
-mod stage;
 mod transports;

@@ -1,8 +1,69 @@
 //! The transports under test, with the queues they are made for.
 
-use crate::network::{Queue, Rival};
-use cavy_core::Span;
-use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
+use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
+use cavy_core::laws::packet::{Ledger, Network, Queue, Stage};
+use cavy_core::{Instant, Machine, Span, Transmit};
+use cavy_homa::rivals::{Timer, Why, blast, dctcp, extent, ndp, pfabric, phost, pias};
+
+/// What the tests need of a transport.
+pub trait Rival:
+    Transmit + Machine<Input = Input<Self::Header>, Effect = Effect<Why>, Timer = Timer>
+{
+    fn remembered(&self) -> usize;
+}
+
+/// Hosts with one transport around a switch at 10 Gb/s.
+pub type Star<M> = Network<M, Ledger<Why>>;
+
+/// So many hosts, whose invariants are checked after each step.
+pub fn star<M: Rival>(hosts: u32, queue: Queue, seed: u64, make: impl Fn() -> M) -> Star<M> {
+    let machines = (0..hosts).map(|_| make()).collect();
+    let mut star = Network::new(machines, Ledger::default(), seed);
+    star.application.releases_prove = true;
+    star.queue = queue;
+    star
+}
+
+/// Every message was delivered once and let go, and nobody remembers anything.
+pub fn assert_all_delivered<M: Rival>(star: &Star<M>, context: &str) {
+    for (name, fate) in &star.application.fates {
+        let ends = (fate.delivered, fate.released, fate.failed_at_sender);
+        assert_eq!(ends, (1, 1, 0), "{context}: {name:?} {fate:?}");
+    }
+    assert_nothing_remembered(star, context);
+}
+
+pub fn assert_nothing_remembered<M: Rival>(star: &Star<M>, context: &str) {
+    for (host, machine) in star.machines().enumerate() {
+        let remembered = machine.remembered();
+        assert_eq!(remembered, 0, "{context}: host {host} remembers {remembered}");
+    }
+}
+
+/// One machine, and everybody else by hand.
+pub fn stage<M: Rival>(machine: M) -> Stage<M> {
+    let mut stage = Stage::new(machine, Instant::ZERO, 1);
+    stage.room_bytes = 1_500;
+    stage
+}
+
+/// What comes in on a [`stage`], in the words of the rivals.
+pub trait Hears<H> {
+    /// Packet `number` of a message of some length.
+    fn data(&mut self, from: u32, message: (u64, u32), number: u32, header: H);
+    /// A packet without payload, about the packet at `offset_bytes`.
+    fn control(&mut self, from: u32, name: u64, offset_bytes: u32, header: H);
+}
+
+impl<M: Rival> Hears<M::Header> for Stage<M> {
+    fn data(&mut self, from: u32, (name, length): (u64, u32), number: u32, header: M::Header) {
+        self.receive(from, header, extent(Message(name), length, number), Seen::default());
+    }
+    fn control(&mut self, from: u32, name: u64, offset_bytes: u32, header: M::Header) {
+        let payload = Extent { message: Message(name), offset_bytes, length_bytes: 0 };
+        self.receive(from, header, payload, Seen::default());
+    }
+}
 
 macro_rules! rivals {
     ($($rival:ty),*) => {
