@@ -106,6 +106,9 @@ pub enum Why {
     Aborted,
 }
 
+/// Lengths of runs of timeouts by which connections are counted [incast 5.6].
+pub const RUNS: [u16; 5] = [1, 6, 10, 20, 50];
+
 /// What connections did, all together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
@@ -119,8 +122,12 @@ pub struct Counts {
     pub timeouts_tail: u64,
     /// Of a segment that was sent again already.
     pub timeouts_again: u64,
+    /// Timers of any cause that ran out with no duplicate heard since the left edge moved.
+    pub timeouts_silent: u64,
     /// The most timeouts in a row of one connection.
     pub run_longest: u64,
+    /// Connections whose longest run of timeouts reached each of [`RUNS`].
+    pub connections_by_run: [u64; 5],
     /// Losses repaired without a timer.
     pub fast_recoveries: u64,
     /// Segments that made no sense and were dropped.
@@ -135,7 +142,11 @@ impl Counts {
         self.timeouts_whole += other.timeouts_whole;
         self.timeouts_tail += other.timeouts_tail;
         self.timeouts_again += other.timeouts_again;
+        self.timeouts_silent += other.timeouts_silent;
         self.run_longest = self.run_longest.max(other.run_longest);
+        for (own, more) in self.connections_by_run.iter_mut().zip(other.connections_by_run) {
+            *own += more;
+        }
         self.fast_recoveries += other.fast_recoveries;
         self.dropped += other.dropped;
     }

@@ -134,6 +134,8 @@ pub(crate) struct Connection {
     /// The left edge when a timer ran out last, how often in a row, and since when.
     pub timed_out_at: u64,
     pub timeouts: u16,
+    /// The most in a row there ever were.
+    pub timeouts_longest: u16,
     pub stuck_since: Instant,
     pub linger_at: Option<Instant>,
     pub receiver: Receiver,
@@ -197,6 +199,7 @@ impl Connection {
             probe: false,
             timed_out_at: u64::MAX,
             timeouts: 0,
+            timeouts_longest: 0,
             stuck_since: now,
             linger_at: None,
             receiver: Receiver::new(0, config.receive_buffer_bytes, scale(config)),

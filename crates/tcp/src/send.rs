@@ -1,7 +1,7 @@
 //! The sending half of a connection: acknowledgements, losses, timers, and what leaves
 //! ([incast 2.8], [incast 2.12], [incast 2.13]).
 
-use crate::config::{Config, Counts, Why};
+use crate::config::{Config, Counts, RUNS, Why};
 use crate::connection::{Connection, Fate, Leaving, Phase, Sent, State, Step, scale};
 use crate::segment::{Flags, Segment, widen};
 use cavy_core::Instant;
@@ -326,7 +326,14 @@ impl Connection {
             (false, 0) => counts.timeouts_whole += 1,
             (false, _) => counts.timeouts_tail += 1,
         }
+        counts.timeouts_silent += u64::from(self.heard == 0);
         counts.run_longest = counts.run_longest.max(u64::from(self.timeouts));
+        if self.timeouts > self.timeouts_longest {
+            self.timeouts_longest = self.timeouts;
+            if let Some(place) = RUNS.iter().position(|&run| run == self.timeouts) {
+                counts.connections_by_run[place] += 1;
+            }
+        }
         if self.timed_out_at != self.una {
             let flight = self.next - self.una;
             self.ssthresh = (flight / 2).max(2 * self.mss);

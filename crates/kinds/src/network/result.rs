@@ -155,13 +155,29 @@ pub struct BlockResult {
     pub p50_ms: f64,
     /// Segments with data for each that was new; `None` for transports that do not say.
     pub sends_per_segment: Option<f64>,
-    /// Timers that ran out: of whole windows, of tails, of what was sent again already.
+    /// Timers of servers that ran out: of whole windows, of tails, of what was sent again already.
     pub timeouts: Option<[u64; 3]>,
+    /// Of them such as had heard no duplicate since their left edge moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts_silent: Option<u64>,
     /// The most in a row of one connection.
     pub timeouts_run: Option<u64>,
+    /// Connections whose longest run of timeouts reached 1, 6, 10, 20 and 50.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_by_run: Option<[u64; 5]>,
+    /// Times of blocks, milliseconds: the least, then for each hundredth of the blocks the time
+    /// within which so many were done. Empty without blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latency_ms: Vec<f64>,
 }
 
 impl BlockResult {
+    /// The time within which 99 of 100 blocks were done, milliseconds; `None` with fewer than a
+    /// hundred blocks.
+    pub fn p99_ms(&self) -> Option<f64> {
+        self.latency_ms.get(99).copied().filter(|_| self.blocks >= 100)
+    }
+
     /// Mean over replications.
     pub fn goodput_mbps(&self) -> f64 {
         self.goodput_each_mbps.iter().sum::<f64>() / self.goodput_each_mbps.len().max(1) as f64

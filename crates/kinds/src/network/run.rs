@@ -112,7 +112,9 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
             let both = &mut (&mut (&mut watch, &mut timeline), &mut blocks);
             let (report, machines) = net::run_to_machines(&setup, make, traffic, pending, both);
             let mut counts = cavy_tcp::Counts::default();
-            machines.iter().for_each(|machine| counts.add(machine.counts()));
+            // Of blocks the servers are of interest: a client's questions are short.
+            let from = usize::from(matches!(scenario.demand, scenario::Demand::Blocks(_)));
+            machines.iter().skip(from).for_each(|machine| counts.add(machine.counts()));
             tcp = Some(counts);
             report
         }
@@ -306,7 +308,15 @@ fn blocks(scenario: &Scenario, runs: &[Replication]) -> Option<BlockResult> {
             counts.timeouts_tail,
             counts.timeouts_again,
         ]),
+        timeouts_silent: known.then_some(counts.timeouts_silent),
         timeouts_run: known.then_some(counts.run_longest),
+        connections_by_run: known.then_some(counts.connections_by_run),
+        latency_ms: if latencies.count() == 0 {
+            Vec::new()
+        } else {
+            let at = |share: f64| latencies.quantile(share).unwrap_or(0) as f64 / 1e6;
+            (0..=100).map(|per_cent| at(f64::from(per_cent) / 100.0)).collect()
+        },
     })
 }
 

@@ -17,7 +17,8 @@ pub struct Blocks {
     pub question_bytes: u32,
     /// Length of an answer: the server request unit.
     pub fragment_bytes: u32,
-    /// Blocks in all.
+    /// Blocks in all. Before the first, every server is asked once for as little as it is asked
+    /// with, one after the other: what a transport has to open is open when the blocks begin.
     pub blocks: u64,
     /// Questions of a block leave at random within this time.
     pub jitter: Span,
@@ -38,7 +39,8 @@ impl Blocks {
             delays: vec![0; self.servers as usize],
             begun_at: 0,
             begun: 0,
-            asked: self.servers,
+            opening: true,
+            asked: 0,
             open: 0,
         }
     }
@@ -55,6 +57,8 @@ pub struct BlocksTraffic {
     delays: Vec<Ps>,
     begun_at: Ps,
     begun: u64,
+    /// Servers are asked once before the first block.
+    opening: bool,
     /// Questions of the block that were submitted, and those not answered yet.
     asked: u32,
     open: u32,
@@ -63,7 +67,8 @@ pub struct BlocksTraffic {
 impl Traffic for BlocksTraffic {
     fn next(&mut self, host: Node, now: Ps) -> Option<Submission> {
         let Blocks { servers, outstanding, question_bytes, blocks, jitter, .. } = self.what;
-        if host != Blocks::CLIENT || self.open >= outstanding {
+        let most = if self.opening && self.asked < servers { 1 } else { outstanding };
+        if host != Blocks::CLIENT || self.open >= most {
             return None;
         }
         if self.asked == servers {
@@ -72,6 +77,7 @@ impl Traffic for BlocksTraffic {
                 return None;
             }
             self.begun += 1;
+            self.opening = false;
             self.begun_at = now;
             self.asked = 0;
             for place in (1..self.order.len()).rev() {
@@ -86,11 +92,12 @@ impl Traffic for BlocksTraffic {
         let place = self.asked as usize;
         self.asked += 1;
         self.open += 1;
-        let (to, at) = (Node(self.order[place]), self.begun_at + self.delays[place]);
+        let begun_at = if self.opening { now } else { self.begun_at };
+        let (to, at) = (Node(self.order[place]), begun_at + self.delays[place]);
         Some(Submission { at, to, length_bytes: question_bytes, asks: true })
     }
-    fn answer_bytes(&mut self, _: u32) -> u32 {
-        self.what.fragment_bytes
+    fn answer_bytes(&mut self, question_bytes: u32) -> u32 {
+        if self.opening { question_bytes } else { self.what.fragment_bytes }
     }
     fn ended(&mut self, host: Node) {
         if host == Blocks::CLIENT {
@@ -120,15 +127,16 @@ impl BlockTimes {
         }
     }
 
-    /// How long each block after the first took, in nanoseconds. The first opens connections.
+    /// How long each block after the first took, in nanoseconds. The first finds every window and
+    /// estimate as opening left it.
     pub fn latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
-        self.ends.windows(2).map(|pair| (pair[1] - pair[0]) / PS_PER_NS)
+        self.ends.windows(2).skip(1).map(|pair| (pair[1] - pair[0]) / PS_PER_NS)
     }
 
     /// Payload a second of the blocks after the first, bits; `None` with fewer than two blocks.
     pub fn goodput_bits_per_s(&self, block_bytes: u64) -> Option<f64> {
-        let (first, last) = (self.ends.first()?, self.ends.last()?);
-        let blocks = (self.ends.len() - 1) as f64;
+        let (first, last) = (self.ends.get(1)?, self.ends.last()?);
+        let blocks = (self.ends.len() - 2) as f64;
         let seconds = (last - first) as f64 * 1e-12;
         (seconds > 0.0).then(|| 8.0 * blocks * block_bytes as f64 / seconds)
     }
@@ -162,6 +170,13 @@ mod tests {
             outstanding: 5,
         };
         let mut traffic = what.start(3);
+        for server in 1..=5 {
+            let next = traffic.next(Node(0), 7).expect("a question");
+            assert_eq!((next.to.0, next.at), (server, 7), "one after the other");
+            assert_eq!(traffic.next(Node(0), 7), None);
+            assert_eq!(traffic.answer_bytes(100), 100);
+            traffic.ended(Node(0));
+        }
         let mut last = 0;
         for block in 0..2 {
             let now = block * 1_000_000_000;
@@ -181,7 +196,12 @@ mod tests {
             }
         }
         assert_eq!(traffic.next(Node(0), 3_000_000_000), None, "two blocks are all");
+        assert_eq!(traffic.answer_bytes(100), 1000);
         let mut few = Blocks { outstanding: 2, ..what }.start(3);
+        for _ in 0..5 {
+            assert!(few.next(Node(0), 0).is_some());
+            few.ended(Node(0));
+        }
         let asked = std::iter::from_fn(|| few.next(Node(0), 0)).count();
         assert_eq!(asked, 2);
     }

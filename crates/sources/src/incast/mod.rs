@@ -4,7 +4,11 @@
 //! Each figure is a network plan under `plans/` and the functions that turn its results into
 //! values. What the claims expect is in `claims.toml`, which nothing here reads.
 
+mod cells;
+mod cluster;
+mod fragment;
 mod rtomin;
+mod thousands;
 
 use cavy_study::source::Source;
 
@@ -19,6 +23,15 @@ pub fn source() -> Source {
                   ms is a thousand round trips; without it the same TCP fills the link.",
         claims: include_str!("claims.toml"),
         live_claims: "",
-        figures: vec![&rtomin::RTOMIN],
+        figures: vec![
+            &rtomin::RTOMIN,
+            &fragment::FRAGMENT,
+            &fragment::BUFFERS,
+            &fragment::CENSUS,
+            &cluster::CLUSTER,
+            &cluster::DELAYED,
+            &thousands::THOUSANDS,
+            &fragment::LATENCY,
+        ],
     }
 }

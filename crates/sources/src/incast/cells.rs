@@ -1,0 +1,164 @@
+//! What the figures share: points by contestant and number of servers, their goodput, plots and
+//! tables.
+
+use cavy_kinds::network::result::BlockResult;
+use cavy_kinds::network::{NetExperiment, NetResult};
+use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
+use cavy_study::claim::Measured;
+use cavy_study::experiment::BASE;
+
+const KEY: &str = "traffic.servers";
+
+/// The number of servers of a point; 0 where a plan has one number only.
+pub fn servers(result: &NetResult) -> u64 {
+    result.settings.get(KEY).and_then(serde_json::Value::as_u64).unwrap_or(0)
+}
+
+/// What became of the blocks of a contestant with so many servers.
+pub fn blocks<'a>(e: &'a NetExperiment, label: &'a str, n: u64) -> Option<&'a BlockResult> {
+    e.of(BASE, label).find(|result| servers(result) == n)?.blocks.as_ref()
+}
+
+/// Their goodput, Mb/s.
+pub fn goodput(e: &NetExperiment, label: &str, n: u64) -> Option<f64> {
+    let blocks = blocks(e, label, n)?;
+    (!blocks.goodput_each_mbps.is_empty()).then(|| blocks.goodput_mbps())
+}
+
+/// Numbers of servers that were run with `label`, ascending.
+pub fn sizes(e: &NetExperiment, label: &str) -> Vec<u64> {
+    let mut all: Vec<u64> = e.of(BASE, label).map(servers).collect();
+    all.sort_unstable();
+    all
+}
+
+/// A value of a claim of `figure`, as far as it is known.
+pub fn measured(
+    figure: &str,
+    name: &str,
+    value: Option<f64>,
+    samples: u64,
+    note: String,
+) -> Measured {
+    let id = format!("incast.{figure}.{name}");
+    Measured { id, value, low: None, high: None, samples, note, ..Measured::default() }
+}
+
+/// A value that compares contestants at `n` servers: samples are the blocks of `label`.
+pub fn compared(
+    e: &NetExperiment,
+    figure: &str,
+    name: &str,
+    (label, n): (&str, u64),
+    value: Option<f64>,
+) -> Measured {
+    let samples = blocks(e, label, n).map_or(0, |blocks| blocks.blocks);
+    measured(figure, name, value, samples, format!("{samples} blocks of each."))
+}
+
+/// Goodput of one point, with the range of its replications.
+pub fn cell(e: &NetExperiment, figure: &str, name: &str, label: &str, n: u64) -> Measured {
+    let found = blocks(e, label, n);
+    let each = found.map(|blocks| blocks.goodput_each_mbps.as_slice()).unwrap_or_default();
+    let note = found.map_or("Not run.".to_string(), |blocks| {
+        format!("{} blocks in {} replications.", blocks.blocks, each.len())
+    });
+    let samples = found.map_or(0, |blocks| blocks.blocks);
+    Measured {
+        low: each.iter().copied().reduce(f64::min),
+        high: each.iter().copied().reduce(f64::max),
+        ..measured(figure, name, goodput(e, label, n), samples, note)
+    }
+}
+
+/// A number in words.
+pub fn mbps(value: Option<f64>) -> String {
+    value.map_or("?".into(), |mbps| format!("{mbps:.0}"))
+}
+
+/// Goodput over servers.
+pub fn panels(e: &NetExperiment) -> Vec<Panel> {
+    over_servers(e, "goodput", ("Goodput of blocks", "goodput", "Mb/s"), |blocks| {
+        let each = &blocks.goodput_each_mbps;
+        let low = each.iter().copied().reduce(f64::min);
+        let high = each.iter().copied().reduce(f64::max);
+        ((!each.is_empty()).then(|| blocks.goodput_mbps()), low, high)
+    })
+}
+
+/// A value and its range.
+type Ranged = (Option<f64>, Option<f64>, Option<f64>);
+
+/// A panel of any value over servers: its title, what its axis says, and its unit.
+pub fn over_servers(
+    e: &NetExperiment,
+    id: &str,
+    (title, label, unit): (&str, &str, &str),
+    of: impl Fn(&BlockResult) -> Ranged,
+) -> Vec<Panel> {
+    let axis = |label: &str, unit: &str| Axis {
+        label: label.to_string(),
+        unit: unit.to_string(),
+        scale: Scale::Log,
+        min: None,
+        max: None,
+    };
+    let point = |result: &NetResult| {
+        let blocks = result.blocks.as_ref()?;
+        let (y, low, high) = of(blocks);
+        let (x, samples) = (servers(result) as f64, blocks.blocks);
+        Some(Point { x, y, low, high, samples, stable: true })
+    };
+    let series = |label: &str| Series {
+        label: label.to_string(),
+        points: e.of(BASE, label).filter_map(point).collect(),
+    };
+    vec![Panel {
+        id: id.to_string(),
+        title: title.to_string(),
+        x: axis("servers", ""),
+        y: axis(label, unit),
+        series: e.labels(BASE).into_iter().map(series).collect(),
+        rules: Vec::new(),
+    }]
+}
+
+/// Every point, with its timeouts by cause.
+pub fn tables(e: &NetExperiment) -> Vec<Table> {
+    let columns = [
+        "sender",
+        "servers",
+        "goodput (Mb/s)",
+        "median block (ms)",
+        "p99 block (ms)",
+        "sends per segment",
+        "timeouts: whole windows",
+        "tails",
+        "sent again",
+        "most in a row",
+    ];
+    let row = |result: &NetResult| {
+        let blocks = result.blocks.as_ref()?;
+        let missing = || Cell::Missing("n/a".into());
+        let count = |value: Option<u64>| value.map_or(missing(), |n| Cell::Number(n as f64));
+        let cause = |place: usize| count(blocks.timeouts.map(|all| all[place]));
+        Some(vec![
+            Cell::Text(result.label.clone()),
+            Cell::Number(servers(result) as f64),
+            Cell::Number(blocks.goodput_mbps()),
+            Cell::Number(blocks.p50_ms),
+            blocks.p99_ms().map_or(missing(), Cell::Number),
+            blocks.sends_per_segment.map_or(missing(), Cell::Number),
+            cause(0),
+            cause(1),
+            cause(2),
+            count(blocks.timeouts_run),
+        ])
+    };
+    vec![Table {
+        id: "blocks".to_string(),
+        title: "Blocks after the first, and timeouts of all".to_string(),
+        columns: columns.map(String::from).to_vec(),
+        rows: e.results.iter().filter_map(row).collect(),
+    }]
+}
