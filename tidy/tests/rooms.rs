@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("check", &[]),
     ("live", &["clock", "core", "homa", "lab", "sched", "workload"]),
     ("testbed", &["clock", "core"]),
+    ("groups", &["clock", "core", "lab", "live", "whatif"]),
     ("study", &["core", "lab", "report"]),
     (
         "kinds",
@@ -35,8 +36,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "live-cli",
         &[
-            "core", "homa", "lab", "live", "report", "sched", "sources", "study", "testbed",
-            "workload",
+            "core", "groups", "homa", "lab", "live", "report", "sched", "sources", "study",
+            "testbed", "workload",
         ],
     ),
 ];

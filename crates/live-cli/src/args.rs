@@ -17,6 +17,8 @@ use std::path::PathBuf;
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
 
   cavy-live homa serve                               messages without connections
+  cavy-live whatif --service web=port:8080 --load http://127.0.0.1:8080/
+                                                     what would a faster service buy?
   cavy-live study l1 --quick                         the live study, in minutes
   cavy-live replay run.jsonl                         decide a recorded run again
 
@@ -43,6 +45,8 @@ pub enum Command {
     Homa(crate::homa::Homa),
     /// Compare the pool with those a user would take instead, on this machine.
     Study(Study),
+    /// Rank running services by what making each faster would buy.
+    Whatif(crate::whatif::Whatif),
     /// Let the machine decide a recorded run again, and predict it in the lab.
     Replay(Replay),
     /// Say what this machine has of what live runs need, and how to get the rest.

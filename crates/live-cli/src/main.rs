@@ -18,6 +18,7 @@ mod sched;
 mod study;
 mod terminal;
 mod testbed;
+mod whatif;
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         args::Command::Replay(args) => replay::replay(args),
         args::Command::Doctor(args) => doctor::doctor(args),
         args::Command::Line(args) => line::line(&args.what),
+        args::Command::Whatif(args) => whatif::whatif(args),
         args::Command::Testbed(args) => testbed::testbed(&args.what),
     };
     match done {

@@ -1,0 +1,400 @@
+//! Closed clients that stand when the rest stands.
+//!
+//! A client sends, waits for the answer, and sends again. While the [`Gate`] is closed nothing is
+//! sent and nothing is looked at, and the clients' clock stands: they live in virtual time, in which
+//! the slowed system is the changed one ([slowpoke 2.9]).
+
+use crate::now;
+use cavy_core::{Instant, Span};
+use cavy_live::load::target::Outcome;
+use cavy_live::load::wire::{Protocol, Reply};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// A client whose connection broke tries again so much later.
+const AGAIN: Duration = Duration::from_millis(10);
+/// Bytes read at once.
+const READ_BYTES: usize = 64 << 10;
+/// Answers whose latency is kept between two calls of [`Clients::take_samples`].
+const SAMPLES_MAX: usize = 4_000_000;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug, Default)]
+struct Clock {
+    closed_since: Option<Instant>,
+    stood: Span,
+}
+
+/// Stops and continues clients, and counts what they got.
+#[derive(Debug, Default)]
+pub struct Gate {
+    closed: AtomicBool,
+    clock: Mutex<Clock>,
+    opened: Condvar,
+    completed: AtomicU32,
+}
+
+impl Gate {
+    /// Nobody sends from `at` on.
+    pub fn close(&self, at: Instant) {
+        let mut clock = lock(&self.clock);
+        if clock.closed_since.is_none() {
+            clock.closed_since = Some(at);
+            self.closed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Everybody goes on at `at`.
+    pub fn open(&self, at: Instant) {
+        let mut clock = lock(&self.clock);
+        if let Some(since) = clock.closed_since.take() {
+            clock.stood += at.since(since);
+            self.closed.store(false, Ordering::Release);
+            self.opened.notify_all();
+        }
+    }
+
+    /// Requests completed since it was last asked.
+    pub fn take_completed(&self) -> u32 {
+        self.completed.swap(0, Ordering::AcqRel)
+    }
+
+    /// Virtual time now: time less that for which clients stood.
+    fn virtual_now(&self) -> Instant {
+        let clock = lock(&self.clock);
+        let at = clock.closed_since.unwrap_or_else(now);
+        Instant::from_ns(at.as_ns() - clock.stood.as_ns())
+    }
+
+    /// Waits while it is closed, at most 100 ms, so that a stopped program ends.
+    fn wait(&self) {
+        if !self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let mut clock = lock(&self.clock);
+        while clock.closed_since.is_some() {
+            let waited = self.opened.wait_timeout(clock, Duration::from_millis(100));
+            let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            clock = again;
+            if timeout.timed_out() {
+                return;
+            }
+        }
+    }
+}
+
+/// One answered request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When it was answered.
+    pub at: Instant,
+    /// How long it took in virtual time.
+    pub latency: Span,
+}
+
+/// What to send, to whom.
+pub struct Load {
+    /// The server.
+    pub address: SocketAddr,
+    /// Clients, each with a connection of its own.
+    pub clients: u32,
+    /// Types of requests, which each client asks in turn.
+    pub types: u16,
+    /// How they are written and read.
+    pub protocol: Box<dyn Protocol>,
+}
+
+/// Clients at work, until they are dropped.
+#[derive(Debug)]
+pub struct Clients {
+    gate: Arc<Gate>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    failed: AtomicU64,
+    complaint: Mutex<Option<String>>,
+    samples: Mutex<Vec<Sample>>,
+}
+
+impl Clients {
+    /// Connects all clients and lets them begin.
+    ///
+    /// # Errors
+    /// A sentence, when one cannot connect.
+    pub fn start(load: Load) -> Result<Clients, String> {
+        let gate = Arc::new(Gate::default());
+        let shared = Arc::new(Shared::default());
+        let failed = |error: io::Error| format!("cannot start clients: {error}");
+        let poll = Poll::new().map_err(failed)?;
+        let mut connections = Vec::new();
+        for number in 0..load.clients {
+            let stream = connect(load.address).map_err(|error| {
+                format!(
+                    "client {} of {} cannot connect to {}: {error}; is the service up?",
+                    number + 1,
+                    load.clients,
+                    load.address
+                )
+            })?;
+            let mut connection = Connection::new((number % u32::from(load.types.max(1))) as u16);
+            connection.adopt(stream, &poll, number as usize).map_err(failed)?;
+            connections.push(connection);
+        }
+        let at_work = AtWork {
+            load,
+            poll,
+            connections,
+            broken: Vec::new(),
+            gate: Arc::clone(&gate),
+            shared: Arc::clone(&shared),
+        };
+        let builder = std::thread::Builder::new().name("clients".to_string());
+        let thread = builder.spawn(move || at_work.run()).map_err(failed)?;
+        Ok(Clients { gate, shared, thread: Some(thread) })
+    }
+
+    /// What stops them.
+    pub fn gate(&self) -> Arc<Gate> {
+        Arc::clone(&self.gate)
+    }
+
+    /// Requests that failed until now, and what the first of them said.
+    pub fn failed(&self) -> (u64, Option<String>) {
+        (self.shared.failed.load(Ordering::Relaxed), lock(&self.shared.complaint).clone())
+    }
+
+    /// Answers since the last call.
+    pub fn take_samples(&self) -> Vec<Sample> {
+        std::mem::take(&mut *lock(&self.shared.samples))
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.gate.open(now());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = std::net::TcpStream::connect_timeout(&address, CONNECT)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    Ok(TcpStream::from_std(stream))
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: Option<TcpStream>,
+    kind: u16,
+    /// What could not be written yet.
+    out: Vec<u8>,
+    input: Vec<u8>,
+    sent: Instant,
+}
+
+impl Connection {
+    fn new(kind: u16) -> Connection {
+        Connection { stream: None, kind, out: Vec::new(), input: Vec::new(), sent: Instant::ZERO }
+    }
+
+    fn adopt(&mut self, mut stream: TcpStream, poll: &Poll, token: usize) -> io::Result<()> {
+        let both = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(&mut stream, Token(token), both)?;
+        self.stream = Some(stream);
+        self.out.clear();
+        self.input.clear();
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while let (Some(stream), false) = (&mut self.stream, self.out.is_empty()) {
+            match stream.write(&self.out) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => drop(self.out.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there; an error at the end of the stream.
+    fn fill(&mut self) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        loop {
+            let before = self.input.len();
+            self.input.resize(before + READ_BYTES, 0);
+            let read = stream.read(&mut self.input[before..]);
+            self.input.truncate(before + read.as_ref().map_or(0, |read| *read));
+            match read {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+struct AtWork {
+    load: Load,
+    poll: Poll,
+    connections: Vec<Connection>,
+    /// Clients without a connection.
+    broken: Vec<usize>,
+    gate: Arc<Gate>,
+    shared: Arc<Shared>,
+}
+
+impl AtWork {
+    fn run(mut self) {
+        cavy_clock::sharpen_timers();
+        let mut events = Events::with_capacity(1024);
+        for client in 0..self.connections.len() {
+            self.send(client);
+        }
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let timeout = if self.broken.is_empty() { Duration::from_millis(20) } else { AGAIN };
+            let _ = self.poll.poll(&mut events, Some(timeout));
+            let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
+            for client in ready {
+                self.gate.wait();
+                self.look(client);
+            }
+            if !self.broken.is_empty() {
+                self.gate.wait();
+                self.connect_again();
+            }
+        }
+    }
+
+    fn send(&mut self, client: usize) {
+        let connection = &mut self.connections[client];
+        connection.kind = (connection.kind + 1) % self.load.types.max(1);
+        connection.out.extend_from_slice(self.load.protocol.request(connection.kind));
+        connection.sent = self.gate.virtual_now();
+        if let Err(error) = connection.flush() {
+            self.fail(client, &format!("cannot send: {error}"));
+        }
+    }
+
+    fn look(&mut self, client: usize) {
+        let connection = &mut self.connections[client];
+        if connection.stream.is_none() {
+            return;
+        }
+        let read = connection.flush().and_then(|()| connection.fill());
+        // An answer may be whole although the server hung up after it.
+        let mut closes = read.is_err();
+        if !connection.input.is_empty() {
+            match self.load.protocol.reply(connection.kind, &connection.input) {
+                Reply::Partial => {}
+                Reply::Whole { length, outcome, close } => {
+                    let reply: Vec<u8> = connection.input.drain(..length).collect();
+                    closes |= close;
+                    let sent = connection.sent;
+                    self.ended(outcome, sent, &reply);
+                    if closes {
+                        self.hang_up(client);
+                    } else {
+                        self.send(client);
+                    }
+                    return;
+                }
+                Reply::Broken => {
+                    let why = self.load.protocol.complaint(&connection.input);
+                    self.fail(client, &why);
+                    return;
+                }
+            }
+        }
+        if let Err(error) = read {
+            self.fail(client, &format!("the connection broke: {error}"));
+        }
+    }
+
+    fn ended(&self, outcome: Outcome, sent: Instant, reply: &[u8]) {
+        if outcome != Outcome::Answered {
+            self.complain(&self.load.protocol.complaint(reply));
+            return;
+        }
+        self.gate.completed.fetch_add(1, Ordering::AcqRel);
+        let latency = self.gate.virtual_now().since(sent);
+        let mut samples = lock(&self.shared.samples);
+        if samples.len() < SAMPLES_MAX {
+            samples.push(Sample { at: now(), latency });
+        }
+    }
+
+    fn complain(&self, why: &str) {
+        self.shared.failed.fetch_add(1, Ordering::Relaxed);
+        lock(&self.shared.complaint).get_or_insert_with(|| why.to_string());
+    }
+
+    fn fail(&mut self, client: usize, why: &str) {
+        self.complain(why);
+        self.hang_up(client);
+    }
+
+    fn hang_up(&mut self, client: usize) {
+        if let Some(mut stream) = self.connections[client].stream.take() {
+            let _ = self.poll.registry().deregister(&mut stream);
+        }
+        self.broken.push(client);
+    }
+
+    fn connect_again(&mut self) {
+        for client in std::mem::take(&mut self.broken) {
+            let adopted = connect(self.load.address)
+                .and_then(|stream| self.connections[client].adopt(stream, &self.poll, client));
+            match adopted {
+                Ok(()) => self.send(client),
+                Err(error) => {
+                    self.complain(&format!("cannot connect: {error}"));
+                    self.broken.push(client);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_time_stands_while_the_gate_is_closed() {
+        let gate = Gate::default();
+        let before = gate.virtual_now();
+        gate.close(now());
+        let closed = gate.virtual_now();
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(gate.virtual_now(), closed);
+        gate.close(now());
+        gate.open(now());
+        let after = gate.virtual_now();
+        assert!(after >= closed && closed >= before);
+        assert!(after.since(before) < Span::from_ms(15), "the pause counted");
+    }
+}

@@ -1,0 +1,128 @@
+//! Predictions for running processes, held against the change made in truth.
+//!
+//! Needs root, cgroup v2 and performance events; where they are missing it says SKIPPED.
+
+use cavy_core::Span;
+use cavy_groups::clients::{Clients, Load};
+use cavy_groups::freezer::Mechanism;
+use cavy_groups::guard::Guard;
+use cavy_groups::rank::{Bench, Options, Ranking};
+use cavy_groups::refuse::Mounts;
+use cavy_groups::select::Selector;
+use cavy_groups::stage::Stage;
+use cavy_groups::usage::Meter;
+use cavy_live::load::wire::Http;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Processes end with the test.
+struct Service(Child);
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("a path");
+    own.parent().and_then(|deps| deps.parent()).expect("a folder").join("examples").join(name)
+}
+
+fn chain(words: &[u32]) -> Service {
+    let mut command = Command::new(example("chain"));
+    command.args(words.iter().map(u32::to_string));
+    Service(command.spawn().expect("cargo builds examples before tests"))
+}
+
+fn free_port() -> u32 {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
+    u32::from(socket.local_addr().expect("an address").port())
+}
+
+/// Why this machine cannot run the test.
+fn missing() -> Option<String> {
+    let mounts = match Mounts::find() {
+        Ok(mounts) => mounts,
+        Err(why) => return Some(why),
+    };
+    Meter::open(&mounts.unified).err().map(|error| format!("performance events: {error}"))
+}
+
+/// Front asks back; both burn CPU time for each request, in microseconds.
+fn rank(front_us: u32, back_us: u32, faster: f64, rounds: u32) -> Ranking {
+    let (front, back) = (free_port(), free_port());
+    let _behind = chain(&[back, back_us]);
+    let before = chain(&[front, front_us, back]);
+    for port in [front, back] {
+        while std::net::TcpStream::connect(("127.0.0.1", port as u16)).is_err() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let mounts = Mounts::find().expect("cgroup v2");
+    let services = [
+        ("front".to_string(), Selector::Pid(before.0.id() as i32)),
+        ("back".to_string(), Selector::Port(back as u16)),
+    ];
+    let stage = Stage::set(&services, &mounts, Mechanism::Cgroup).expect("the stage is set");
+    let mut guard =
+        Guard::start(Command::new(example("guard")).arg(stage.file())).expect("a guard");
+    let address = format!("127.0.0.1:{front}");
+    let load = Load {
+        address: address.parse().expect("an address"),
+        clients: 24,
+        types: 1,
+        protocol: Box::new(Http::new(&address, &["/".to_string()]).expect("a request")),
+    };
+    let clients = Clients::start(load).expect("clients");
+    let mut bench = Bench::new(&stage, clients).expect("a bench");
+    let options = Options {
+        faster,
+        rounds,
+        window: Span::from_ms(400),
+        settle: Span::from_ms(100),
+        pause_min: None,
+    };
+    let stop = AtomicBool::new(false);
+    let ranking = bench.rank(&options, &mut guard, &stop, |_, _, _| {}).expect("a ranking");
+    let file = stage.file().to_path_buf();
+    drop(bench);
+    drop(stage);
+    assert!(!file.exists(), "what was kept for a recovery is removed");
+    drop(guard);
+    ranking
+}
+
+#[test]
+fn the_dearer_service_buys_more_and_as_much_as_the_change_does() {
+    if let Some(why) = missing() {
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let predicted = rank(200, 600, 0.4, 3);
+    assert_eq!(predicted.failed, 0, "{:?}", predicted.complaint);
+    assert_eq!(predicted.rows.len(), 2);
+    let of = |name: &str| predicted.rows.iter().find(|row| row.service == name).expect("a row");
+    let (front, back) = (of("front"), of("back"));
+    let gain = |row: &cavy_groups::rank::Row| row.gain_percent.expect("three rounds");
+    // CPU time is right to what the services burn, whatever else runs on this machine.
+    assert!((600.0..900.0).contains(&back.cpu_us_per_request), "{back:?}");
+    assert!((200.0..500.0).contains(&front.cpu_us_per_request), "{front:?}");
+    assert!(back.paused_ratio > front.paused_ratio, "more work, more pauses");
+
+    let before = predicted.baseline_per_s.expect("baselines").value;
+    let truth = rank(200, 360, 0.4, 2).baseline_per_s.expect("baselines").value;
+    let true_gain = (truth / before - 1.0) * 100.0;
+    let said = gain(back);
+    println!("predicted {said:?}, true {true_gain:.1} %");
+    let noisy = !back.doubts.is_empty() || said.high - said.low > 20.0;
+    if noisy {
+        println!("SKIPPED the comparison: the machine is too noisy: {said:?} {:?}", back.doubts);
+        return;
+    }
+    assert!(said.value > gain(front).value, "{predicted:?}");
+    assert!((said.value - true_gain).abs() < 15.0, "predicted {said:?}, true {true_gain:.1} %");
+}

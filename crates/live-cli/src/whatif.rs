@@ -1,0 +1,478 @@
+//! `cavy-live whatif`: what would making each running service faster buy?
+
+use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::quantity;
+use crate::terminal;
+use cavy_core::Span;
+use cavy_groups::clients::{Clients, Load};
+use cavy_groups::freezer::{Freezer, Mechanism};
+use cavy_groups::guard::{self, Guard};
+use cavy_groups::rank::{Bench, Options, Ranking};
+use cavy_groups::refuse::{self, Mounts};
+use cavy_groups::select::Selector;
+use cavy_groups::stage::{self, Stage, StageError};
+use cavy_groups::usage::Meter;
+use cavy_groups::{RUN_FOLDER, selftest};
+use cavy_live::load::wire::Http;
+use cavy_report::model::{Cell, Table};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `cavy-live whatif`.
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Example: two services of a running application, none of them changed.
+  cavy live whatif --service web=port:8080 --service db=port:5432 \\
+      --load http://127.0.0.1:8080/ --clients 64
+
+Each service in turn is the target: all others, the clients included, are stopped for so much of
+the time that the target is as much faster relative to them as `--faster` says. Throughput in the
+time that is left is the throughput of the changed system. No service is restarted, and none needs
+a library or a setting.
+
+SELECTOR is pid:N, port:N (who listens there), cmd:TEXT (command lines that contain it) or
+cgroup:/PATH. Descendants belong to their parents. Clients send as soon as they are answered; take
+at least three times as many as requests can wait at a service.
+
+It needs root, cgroup v2 (mounted anywhere) and performance events. If this program dies, a second
+one lets everything go on within 250 ms; `cavy live whatif thaw` repairs what both left behind.
+Do not stop what has health checks or elections shorter than 200 ms."
+)]
+pub struct Whatif {
+    /// What else than ranking.
+    #[command(subcommand)]
+    command: Option<What>,
+    /// A service and its processes; give one for each.
+    #[arg(long = "service", value_name = "NAME=SELECTOR", value_parser = service)]
+    services: Vec<(String, Selector)>,
+    /// Where clients send their requests.
+    #[arg(long, value_name = "http://HOST:PORT[/PATH]")]
+    load: Option<String>,
+    /// A request, `[METHOD ]PATH[ BODY]`; clients ask them in turn. The path of `--load` if absent.
+    #[arg(long, value_name = "REQUEST")]
+    request: Vec<String>,
+    /// Clients, each with one request under way.
+    #[arg(long, value_name = "K", default_value = "64",
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
+    clients: u32,
+    /// By how much each service is made faster.
+    #[arg(long, value_name = "PERCENT", default_value = "25%", value_parser = percent)]
+    faster: f64,
+    /// Rounds over all services; intervals need at least two.
+    #[arg(long, value_name = "N", default_value = "5",
+        value_parser = clap::value_parser!(u32).range(2..=1000))]
+    rounds: u32,
+    /// Length of a window; a round has four for each service.
+    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = quantity::positive_span)]
+    window: Span,
+    /// Time before a window of another manner.
+    #[arg(long, value_name = "SPAN", default_value = "250ms",
+        value_parser = quantity::positive_span)]
+    settle: Span,
+    /// How processes are stopped.
+    #[arg(long, value_enum, value_name = "HOW", default_value = "cgroup")]
+    freezer: How,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    /// The freezer of cgroup v2.
+    Cgroup,
+    /// SIGSTOP and SIGCONT.
+    Signals,
+}
+
+impl From<How> for Mechanism {
+    fn from(how: How) -> Mechanism {
+        match how {
+            How::Cgroup => Mechanism::Cgroup,
+            How::Signals => Mechanism::Signals,
+        }
+    }
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Check that the services can be measured, and stop nothing.
+    Check {
+        /// A service and its processes.
+        #[arg(long = "service", value_name = "NAME=SELECTOR", value_parser = service)]
+        services: Vec<(String, Selector)>,
+    },
+    /// Let everything go on that a killed `whatif` left standing, and put it back.
+    Thaw,
+    /// Measure how exactly this machine stops and continues.
+    Selftest {
+        /// Pauses of each length.
+        #[arg(long, value_name = "N", default_value = "100",
+            value_parser = clap::value_parser!(u32).range(20..=10_000))]
+        repeats: u32,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The second program, which lets everything go on when the first cannot.
+    #[command(hide = true)]
+    Guard {
+        /// What the first wrote down.
+        file: PathBuf,
+    },
+    /// What `selftest` stops.
+    #[command(hide = true)]
+    Victim,
+}
+
+fn service(text: &str) -> Result<(String, Selector), String> {
+    let (name, selector) = quantity::named(text)
+        .ok_or("write NAME=SELECTOR, such as web=port:8080; names have letters, digits, _ - .")?;
+    Ok((name.to_string(), selector.parse()?))
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim();
+    let good = number.parse().ok().filter(|percent| (1.0..=95.0).contains(percent));
+    good.map(|percent: f64| percent / 100.0).ok_or("it must be 1% to 95%".to_string())
+}
+
+/// Runs the command.
+pub fn whatif(args: &Whatif) -> Result<ExitCode, Fault> {
+    match &args.command {
+        None => rank(args),
+        Some(What::Check { services }) => check(services),
+        Some(What::Thaw) => thaw(),
+        Some(What::Selftest { repeats, json }) => self_test(*repeats, *json),
+        Some(What::Guard { file }) => guard::watch(file)
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Fault::new(format!("guard: {error}")).code(FAILED)),
+        Some(What::Victim) => {
+            let failed = |error| Fault::new(format!("victim: {error}")).code(FAILED);
+            selftest::victim().map(|()| ExitCode::SUCCESS).map_err(failed)
+        }
+    }
+}
+
+fn fault(error: &StageError) -> Fault {
+    let fault = Fault::new(error.to_string().replace('\n', "; "));
+    match error {
+        StageError::System { .. } => fault
+            .hint("`cavy live whatif` needs root, to move processes between control groups")
+            .code(FAILED),
+        _ => fault,
+    }
+}
+
+fn failed(why: impl std::fmt::Display) -> Fault {
+    Fault::new(why.to_string()).code(FAILED)
+}
+
+fn some(services: &[(String, Selector)]) -> Result<(), Fault> {
+    if services.is_empty() {
+        return Err(Fault::new("no service is named")
+            .hint("give --service NAME=SELECTOR for each, such as --service web=port:8080"));
+    }
+    for (index, (name, _)) in services.iter().enumerate() {
+        if services[..index].iter().any(|(other, _)| other == name) {
+            return Err(Fault::new(format!("service {name} is named twice"))
+                .hint("give each service a name of its own"));
+        }
+    }
+    Ok(())
+}
+
+fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
+    some(&args.services)?;
+    let url = args.load.as_deref().ok_or_else(|| {
+        Fault::new("nobody would ask the services")
+            .hint("give --load http://127.0.0.1:8080/, where clients of the application connect")
+    })?;
+    let load = load(url, &args.request, args.clients)?;
+    let mounts = Mounts::find().map_err(failed)?;
+    quotas(&args.services, &mounts)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&stop);
+    ctrlc::set_handler(move || heard.store(true, Ordering::Relaxed)).map_err(failed)?;
+    let stage = Stage::set(&args.services, &mounts, args.freezer.into()).map_err(|e| fault(&e))?;
+    let mut guard = guard(&stage)?;
+    let clients = Clients::start(load).map_err(failed)?;
+    let mut bench = Bench::new(&stage, clients).map_err(failed)?;
+    let options = Options {
+        faster: args.faster,
+        rounds: args.rounds,
+        window: args.window,
+        settle: args.settle,
+        pause_min: None,
+    };
+    // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
+    cavy_live::load::clock::sharpen_timers();
+    cavy_live::load::clock::go_first();
+    let round_s = (args.window.as_us() * 4.0 + args.settle.as_us() * 3.0) / 1e6;
+    let ranking = bench.rank(&options, &mut guard, &stop, |done, all, name| {
+        let left_s = f64::from(all - done) * round_s;
+        terminal::talk(&format!("{done} of {all}: {name}, about {left_s:.0} s left"));
+    });
+    // Groups go on, the guard is told that all is well, and processes return, in this order.
+    drop(bench);
+    drop(stage);
+    drop(guard);
+    let ranking = ranking.map_err(|error| failed(error).hint("all services go on"))?;
+    if args.json {
+        terminal::print_json(&ranking)?;
+    } else {
+        terminal::print(&shown(&ranking))?;
+    }
+    Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn guard(stage: &Stage) -> Result<Guard, Fault> {
+    let start = || {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["whatif", "guard"]).arg(stage.file());
+        Guard::start(&mut command)
+    };
+    start().map_err(|error| failed(format!("cannot start the guard: {error}")))
+}
+
+fn load(url: &str, requests: &[String], clients: u32) -> Result<Load, Fault> {
+    let wrong = |why: &str| {
+        Fault::new(format!("--load {url}: {why}"))
+            .hint("write http://HOST:PORT or http://HOST:PORT/PATH, with HOST as an IP address")
+    };
+    let rest = url.strip_prefix("http://").ok_or_else(|| wrong("only http:// is known"))?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:80") };
+    let address: SocketAddr = with_port.parse().map_err(|_| wrong("it has no address"))?;
+    let own = [format!("/{path}")];
+    let requests = if requests.is_empty() { &own } else { requests };
+    let types = u16::try_from(requests.len()).map_err(|_| wrong("too many requests"))?;
+    let protocol = Http::new(host, requests).map_err(Fault::new)?;
+    Ok(Load { address, clients, types, protocol: Box::new(protocol) })
+}
+
+/// Refuses services whose CPU time is rationed by the wall clock.
+fn quotas(services: &[(String, Selector)], mounts: &Mounts) -> Result<(), Fault> {
+    let chosen = stage::choose(services).map_err(|error| fault(&error))?;
+    for ((name, _), pids) in services.iter().zip(&chosen) {
+        if let Some(found) = pids.iter().find_map(|pid| refuse::quota(*pid, mounts)) {
+            return Err(Fault::new(format!(
+                "service {name} has a CPU quota ({found}), which refills while it stands: answers \
+                 would be too good, by up to 117 % where that was measured"
+            ))
+            .hint("lift the quota for the measurement, or use a cpuset instead"));
+        }
+    }
+    Ok(())
+}
+
+fn check(services: &[(String, Selector)]) -> Result<ExitCode, Fault> {
+    some(services)?;
+    let mounts = Mounts::find().map_err(failed)?;
+    quotas(services, &mounts)?;
+    let chosen = stage::choose(services).map_err(|error| fault(&error))?;
+    let mut text = String::new();
+    for ((name, selector), pids) in services.iter().zip(&chosen) {
+        let count = pids.len();
+        let _ = writeln!(text, "{name}: {selector} selects {count} processes, all may be stopped");
+    }
+    Meter::open(&mounts.unified).map_err(|error| {
+        failed(format!("CPU time cannot be counted: {error}"))
+            .hint("run as root, or set kernel.perf_event_paranoid to 0")
+    })?;
+    text.push_str("CPU time is counted by performance events. Nothing was stopped.\n");
+    terminal::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn thaw() -> Result<ExitCode, Fault> {
+    let stale = stage::stale();
+    for file in &stale {
+        stage::recover(file).map_err(|error| {
+            failed(format!("cannot recover what {} names: {error}", file.display()))
+                .hint("are you root?")
+        })?;
+    }
+    terminal::print(&match stale.len() {
+        0 => format!("nothing was left behind in {RUN_FOLDER}\n"),
+        count => format!("{count} recovered: all services go on, where they came from\n"),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct SelfTest {
+    cgroup: Vec<selftest::Row>,
+    signals: Vec<selftest::Row>,
+    still_ratio: f64,
+    longest_step_us: f64,
+}
+
+fn self_test(repeats: u32, json: bool) -> Result<ExitCode, Fault> {
+    let mounts = Mounts::find().map_err(failed)?;
+    let (cgroup, still_ratio, longest_step_us) = one_victim(repeats, Mechanism::Cgroup, &mounts)?;
+    let (signals, ..) = one_victim(repeats, Mechanism::Signals, &mounts)?;
+    let result = SelfTest { cgroup, signals, still_ratio, longest_step_us };
+    if json {
+        terminal::print_json(&result)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let us = |value: f64| Cell::Text(format!("{value:.0}"));
+    let mut rows = Vec::new();
+    for (name, of) in [("cgroup", &result.cgroup), ("signals", &result.signals)] {
+        for row in of {
+            rows.push(vec![
+                Cell::Text(name.to_string()),
+                us(row.asked_us as f64),
+                us(row.hold_p50_us),
+                us(row.hold_p99_us),
+                us(row.gap_p50_us),
+                us(row.gap_p90_us),
+            ]);
+        }
+    }
+    let columns = ["freezer", "asked us", "held p50", "held p99", "gap p50", "gap p90"];
+    let text = format!(
+        "{}\nHeld is what the Governor saw, gap what a spinning victim saw.\nCPU time of the \
+         victim, read each millisecond, stood still in {:.0} % of samples; its longest step was \
+         {:.0} us.\n",
+        table(&columns, rows),
+        result.still_ratio * 100.0,
+        result.longest_step_us
+    );
+    terminal::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn one_victim(
+    repeats: u32,
+    mechanism: Mechanism,
+    mounts: &Mounts,
+) -> Result<(Vec<selftest::Row>, f64, f64), Fault> {
+    let gone_wrong = |error: std::io::Error| failed(format!("selftest: {error}"));
+    let program = std::env::current_exe().map_err(gone_wrong)?;
+    let mut child = Command::new(program)
+        .args(["whatif", "victim"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(gone_wrong)?;
+    let services = [("victim".to_string(), Selector::Pid(child.id() as i32))];
+    let measured: Result<_, Fault> = (|| {
+        let stage = Stage::set(&services, mounts, mechanism).map_err(|error| fault(&error))?;
+        let dir = &stage.places()[0].dir;
+        let mut meter = Meter::open(dir).map_err(gone_wrong)?;
+        let (still, longest) = selftest::steps(&mut meter, 500).map_err(gone_wrong)?;
+        let freezer = Freezer::open(dir, mechanism).map_err(gone_wrong)?;
+        let held = selftest::hold(&freezer, repeats).map_err(gone_wrong)?;
+        Ok((held, still, longest))
+    })();
+    drop(child.stdin.take());
+    let output = child.wait_with_output().map_err(gone_wrong)?;
+    let (held, still, longest) = measured?;
+    let gaps: Vec<_> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.strip_prefix("gap ")?.split(' ');
+            let at = words.next()?.parse().ok()?;
+            let ns = words.next()?.parse().ok()?;
+            Some((cavy_core::Instant::from_ns(at), Span::from_ns(ns)))
+        })
+        .collect();
+    Ok((selftest::table(&held, &gaps), still, longest))
+}
+
+fn table(columns: &[&str], rows: Vec<Vec<Cell>>) -> String {
+    let columns = columns.iter().map(|name| (*name).to_string()).collect();
+    let table = Table { id: String::new(), title: String::new(), columns, rows };
+    cavy_report::terminal::table(&table, terminal::width(), false)
+}
+
+fn shown(ranking: &Ranking) -> String {
+    let ms = |value: Option<f64>| value.map_or("-".to_string(), |ms| format!("{ms:.1}"));
+    let rows = ranking.rows.iter().map(|row| {
+        let gain = match &row.gain_percent {
+            Some(gain) => format!("{:+.1} ({:+.1} to {:+.1})", gain.value, gain.low, gain.high),
+            None => "too few rounds".to_string(),
+        };
+        vec![
+            Cell::Text(row.service.clone()),
+            Cell::Text(gain),
+            Cell::Text(format!("{:+.1}", row.law_percent)),
+            Cell::Text(format!("{:.0}", row.cpu_us_per_request)),
+            Cell::Text(ms(row.predicted_p99_ms)),
+            Cell::Text(format!("{:.0}", row.paused_ratio * 100.0)),
+        ]
+    });
+    let columns =
+        ["service", "gain %", "utilisation law %", "CPU us/request", "p99 ms then", "stopped %"];
+    let mut out = format!(
+        "What making each service {:.0} % faster would buy, in throughput:\n{}\n",
+        ranking.faster_percent,
+        table(&columns, rows.collect())
+    );
+    if let Some(base) = ranking.baseline_per_s {
+        let _ = writeln!(
+            out,
+            "Unchanged: {:.0} requests/s ({:.0} to {:.0}), p99 {} ms. Services and clients keep \
+             {:.0} % of all cores busy.",
+            base.value,
+            base.low,
+            base.high,
+            ms(ranking.baseline_p99_ms),
+            ranking.busy_ratio * 100.0
+        );
+    }
+    for row in &ranking.rows {
+        for doubt in &row.doubts {
+            let _ = writeln!(out, "doubt: {}: {doubt}", row.service);
+        }
+    }
+    if ranking.failed > 0 {
+        let why = ranking.complaint.as_deref().unwrap_or("");
+        let _ = writeln!(out, "doubt: {} requests failed, the first: {why}", ranking.failed);
+    }
+    if ranking.interrupted {
+        out.push_str("interrupted: what was measured until then\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn services_and_shares_are_read() {
+        assert_eq!(service("web=port:80"), Ok(("web".to_string(), Selector::Port(80))));
+        for wrong in ["web", "=port:80", "web=80", "a b=pid:1"] {
+            assert!(service(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((percent("25%"), percent("10")), (Ok(0.25), Ok(0.1)));
+        for wrong in ["0", "100%", "x", "-5%", "nan"] {
+            assert!(percent(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn loads_are_read() {
+        for (url, address) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("http://127.0.0.1:8080/a/b?c=1", "127.0.0.1:8080"),
+            ("http://10.0.0.1/", "10.0.0.1:80"),
+        ] {
+            let load = load(url, &[], 1).map(|load| load.address.to_string());
+            assert_eq!(load.ok().as_deref(), Some(address), "{url}");
+        }
+        for wrong in ["127.0.0.1:80", "https://127.0.0.1/", "http://", "http://x:y/"] {
+            assert!(load(wrong, &[], 1).is_err(), "{wrong}");
+        }
+    }
+}
