@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),
     ("study", &["core", "lab", "report"]),
+    ("trials", &["clock", "core", "live", "report", "study", "testbed"]),
     (
         "kinds",
         &[
@@ -37,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "live-cli",
         &[
             "core", "groups", "homa", "lab", "live", "report", "sched", "sources", "study",
-            "testbed", "workload",
+            "testbed", "trials", "workload",
         ],
     ),
 ];

@@ -1,10 +1,9 @@
 //! What handing over a job costs: empty jobs at a rate that keeps no thread busy, so that each one
 //! wakes a thread `[persephone 7.3]`. Throughput, contention and memory are in `benches/live`.
 
-use super::finding::Finding;
-use super::trial::{Round, Trial};
+use super::trial::{Round, Trial, heard};
 use super::work::Work;
-use super::{Bench, Part, Settings, tables};
+use super::{Bench, Settings, tables};
 use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use crate::replay::bridge::times;
@@ -15,6 +14,7 @@ use cavy_live::load::report::quantile_ns;
 use cavy_live::pool::Driver;
 use cavy_report::model::{Cell, Figure, Table};
 use cavy_report::number::count;
+use cavy_trials::{Finding, Part};
 use std::time::Duration;
 
 /// Length of the runs, and of the quick one.
@@ -78,8 +78,8 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     all.push((label.to_string(), since_sent(&polled, PeerName::CFcfs)));
 
     let mut part = Part::default();
-    part.hear(&rounds);
-    part.hear(&polled);
+    part.heard.extend(heard(&rounds));
+    part.heard.extend(heard(&polled));
     part.findings = findings(&rounds, &inline.peers);
     let mut machine = tables::environment(&rounds);
     machine.rows.extend(tables::environment(&polled).rows);

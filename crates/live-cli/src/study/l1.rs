@@ -2,16 +2,16 @@
 //! wait instead of computing, so that two cores are enough. Threads, queues and scheduling are
 //! real. Its recordings are what L5 predicts.
 
-use super::finding::{Finding, quantile};
 use super::tables::{find, samples};
-use super::trial::{Round, Sample, Trial};
+use super::trial::{Round, Sample, Trial, heard};
 use super::work::Work;
-use super::{Part, Settings, tables, windows};
+use super::{Settings, tables, trial, windows};
 use crate::args::{PeerName, StudyName};
 use crate::faults::{FAILED, Fault};
 use crate::replay::{self, bridge};
 use cavy_core::Span;
 use cavy_report::model::{Cell, Figure, Table};
+use cavy_trials::{Finding, Part};
 
 /// Length of the runs, and of the quick one.
 pub const SECONDS: (f64, f64) = (120.0, 20.0);
@@ -59,7 +59,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     let trial = trial(settings)?;
     let rounds = settings.session.run(&trial)?;
     let samples = samples(&trial, &rounds, true);
-    let mut part = Part::new(&rounds);
+    let mut part = Part { heard: heard(&rounds), ..Part::default() };
     part.findings = findings(&samples);
     let mut tables = tables::latencies(&trial, &samples);
     tables.push(tables::environment(&rounds));
@@ -106,7 +106,7 @@ fn findings(samples: &[(String, Vec<Sample>)]) -> Vec<Finding> {
     let mut all = Vec::new();
     for peer in [PeerName::CFcfs, PeerName::Darc, PeerName::TwoPools] {
         if let Some(sample) = find(samples, peer, 0) {
-            all.push(quantile(&format!("live.l1.{}_short_p99", peer.id()), sample, 0.99));
+            all.push(trial::finding(&format!("live.l1.{}_short_p99", peer.id()), sample, 0.99));
         }
     }
     for peer in [PeerName::SpawnBlocking, PeerName::Channel] {

@@ -2,16 +2,16 @@
 //! over 14 connections to a database in a process of its own. A slot is a connection; no thread of
 //! ours waits for one.
 
-use super::finding::{Finding, quantile};
 use super::peers::Database;
 use super::tables::{find, samples};
-use super::trial::{Sample, Trial};
+use super::trial::{Sample, Trial, heard};
 use super::work::Work;
-use super::{Bench, Part, Settings, l1, tables, windows};
+use super::{Bench, Settings, l1, tables, trial, windows};
 use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use cavy_core::Span;
 use cavy_report::model::Figure;
+use cavy_trials::{Finding, Part};
 use std::sync::Arc;
 
 /// Length of the runs, and of the quick one.
@@ -65,7 +65,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     let trial = trial(settings, &database)?;
     let rounds = settings.session.run(&trial)?;
     let samples = samples(&trial, &rounds, true);
-    let mut part = Part::new(&rounds);
+    let mut part = Part { heard: heard(&rounds), ..Part::default() };
     part.findings = findings(&samples);
     let mut tables = tables::latencies(&trial, &samples);
     tables.push(tables::environment(&rounds));
@@ -108,7 +108,7 @@ fn findings(samples: &[(String, Vec<Sample>)]) -> Vec<Finding> {
     let mut all = Vec::new();
     for peer in [PeerName::Darc, PeerName::TwoPools] {
         if let Some(sample) = find(samples, peer, 0) {
-            all.push(quantile(&format!("live.l2.{}_short_p99", peer.id()), sample, 0.99));
+            all.push(trial::finding(&format!("live.l2.{}_short_p99", peer.id()), sample, 0.99));
         }
     }
     let p99 = |peer| find(samples, peer, 0).map(|sample| (sample.us(0.99), sample.times.len()));

@@ -1,15 +1,15 @@
 //! L3: an embedded store, bound by processors, on two workers `[persephone 7.7]`. Once where DARC
 //! gains, and once where it loses.
 
-use super::finding::Finding;
 use super::tables::{find, samples};
-use super::trial::Trial;
+use super::trial::{Trial, heard};
 use super::work::{self, Measured, Work};
-use super::{Bench, Part, Settings, tables, windows};
+use super::{Bench, Settings, tables, windows};
 use crate::args::{PeerName, StudyName};
 use crate::faults::{FAILED, Fault};
 use cavy_core::Span;
 use cavy_report::model::Figure;
+use cavy_trials::{Finding, Part};
 
 /// Length of the runs, and of the quick one.
 pub const SECONDS: (f64, f64) = (20.0, 10.0);
@@ -100,7 +100,7 @@ fn gains(
     let trial = trial(settings, case, work, cost)?;
     let rounds = settings.session.run(&trial)?;
     let samples = samples(&trial, &rounds, false);
-    part.hear(&rounds);
+    part.heard.extend(heard(&rounds));
     let p99 = |peer| find(&samples, peer, 0).and_then(|sample| sample.us(0.99));
     let (ours, theirs) = (p99(PeerName::Darc), p99(PeerName::CFcfs));
     let count = find(&samples, PeerName::Darc, 0).map_or(0, |sample| sample.times.len());
@@ -143,7 +143,7 @@ fn loses(
     let trial = trial(settings, case, work, cost)?;
     let rounds = settings.session.run(&trial)?;
     let samples = samples(&trial, &rounds, false);
-    part.hear(&rounds);
+    part.heard.extend(heard(&rounds));
     let p50 = |peer| find(&samples, peer, 1).and_then(|sample| sample.us(0.5));
     let (ours, theirs) = (p50(PeerName::Darc), p50(PeerName::CFcfs));
     let count = find(&samples, PeerName::Darc, 1).map_or(0, |sample| sample.times.len());

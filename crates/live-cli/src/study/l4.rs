@@ -1,9 +1,8 @@
 //! L4: work that changes `[persephone 5.11, 7.7]`. The phases of Figure 8, a thousand times slower.
 
-use super::finding::Finding;
-use super::trial::{Round, Sample, Trial};
+use super::trial::{Round, Sample, Trial, heard};
 use super::work::Work;
-use super::{Bench, Part, Settings, tables};
+use super::{Bench, Settings, tables};
 use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use crate::replay::bridge::{record, times};
@@ -12,6 +11,7 @@ use cavy_live::Kind;
 use cavy_live::load::{Outcome, Schedule};
 use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
 use cavy_report::number::count;
+use cavy_trials::{Finding, Part};
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 
 /// Length of a phase, and of the quick one.
@@ -87,7 +87,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     let rounds = settings.session.run(&trial)?;
     let phase = settings.duration(SECONDS);
     let mut part = Part::default();
-    part.hear(&rounds);
+    part.heard.extend(heard(&rounds));
     let logs: Vec<Log> = rounds.iter().filter_map(|round| Log::of(&trial, round, phase)).collect();
     part.findings = findings(&logs);
     let mut tables = latencies(&trial, &rounds, phase);

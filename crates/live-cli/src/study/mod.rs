@@ -2,11 +2,11 @@
 //! the machine was like `[persephone 7.7]`.
 //!
 //! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
-//! for all, in turns), then the studies `l1` to `l4` and `costs`, and `finding` (claims). `homa` is
-//! a study of its own kind, on a network of hosts.
+//! for all, in turns), then the studies `l1` to `l4` and `costs`. `homa` is a study of its own
+//! kind, on a network of hosts. What all have in common, turns, health, kept runs and claims, is
+//! the room `trials`.
 
 mod costs;
-mod finding;
 mod floors;
 mod homa;
 mod l1;
@@ -25,15 +25,17 @@ use cavy_core::{Digest, Span};
 use cavy_live::load::machine::Machine;
 use cavy_live::load::{Schedule, Wait, clock};
 use cavy_report::folder::Folder;
-use cavy_report::model::{Document, Figure, Verdict};
+use cavy_report::model::{Document, Verdict};
+use cavy_study::claim::Statement;
+use cavy_study::source::Source;
+use cavy_trials::finding;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
-use finding::{Finding, Quiet};
 use floors::Floors;
 use peers::{Bench, Go};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use trial::{Round, Session};
+use trial::Session;
 
 /// Repetitions when nothing is said `[persephone 7.7]`.
 const REPETITIONS: u16 = 5;
@@ -136,62 +138,6 @@ fn windows(rate_per_s: f64, warmup: Span) -> u64 {
     ((rate_per_s * warmup.as_us() / 2e6) as u64).clamp(WINDOW_MIN, 5_000)
 }
 
-/// What one study comes to.
-#[derive(Default)]
-pub struct Part {
-    figures: Vec<Figure>,
-    findings: Vec<Finding>,
-    facts: Vec<(String, String)>,
-    heard: Vec<Heard>,
-}
-
-/// What the machine was like during one run.
-struct Heard {
-    met_p999_us: Option<f64>,
-    stalled_ratio: Option<f64>,
-    doubted: bool,
-    senders: &'static str,
-    schedule: u64,
-}
-
-impl Part {
-    fn new(rounds: &[Round]) -> Part {
-        let mut part = Part::default();
-        part.hear(rounds);
-        part
-    }
-
-    /// Notes what the machine was like.
-    fn hear(&mut self, rounds: &[Round]) {
-        self.heard.extend(rounds.iter().map(|round| {
-            let machine = &round.report.machine;
-            let probes = [machine.before.jitter, machine.after.jitter];
-            let stalled = probes.iter().flatten().map(|probe| probe.stalled_ratio);
-            Heard {
-                met_p999_us: machine.met_p999_us(),
-                stalled_ratio: stalled.reduce(f64::max),
-                senders: machine.senders,
-                doubted: !round.doubts().is_empty(),
-                schedule: u64::from_str_radix(&round.report.schedule_digest, 16).unwrap_or(0),
-            }
-        }));
-    }
-
-    fn quiet(&self) -> Quiet {
-        let median = |of: fn(&Heard) -> Option<f64>| {
-            let mut all: Vec<f64> = self.heard.iter().filter_map(of).collect();
-            all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied()
-        };
-        let doubted = self.heard.iter().filter(|heard| heard.doubted).count();
-        Quiet {
-            noise_us: median(|heard| heard.met_p999_us),
-            stalled_ratio: median(|heard| heard.stalled_ratio),
-            doubted_ratio: doubted as f64 / self.heard.len().max(1) as f64,
-        }
-    }
-}
-
 /// Runs the command.
 pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let started = clock::now();
@@ -207,6 +153,9 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let machine = Machine::before(args.probe);
     let mut document = blank(args, &settings, &machine);
     let mut digest = Digest::new();
+    // Nothing reads them while measuring.
+    let statements: Vec<Statement> =
+        cavy_sources::all().iter().flat_map(Source::live_statements).collect();
     for study in chosen {
         if !settings.has_peers_for(study) {
             terminal::talk(&format!(
@@ -226,10 +175,10 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         let name = args::name(study);
         let quiet = part.quiet();
         document.facts.push((format!("quiet enough ({name})"), quiet.words()));
-        document.facts.push((format!("generator ({name})"), generator(&part.heard)));
+        document.facts.push((format!("generator ({name})"), part.generator().to_string()));
         document.facts.extend(part.facts);
         let again = settings.command(study);
-        document.claims.extend(finding::judge(&part.findings, quiet, &again));
+        document.claims.extend(finding::judge(&statements, &part.findings, quiet, &again));
         document.figures.extend(part.figures);
         for heard in &part.heard {
             digest.fold(heard.schedule);
@@ -242,21 +191,6 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     document.digest = format!("{:016x}", digest.value());
     document.elapsed_s = clock::now().since(started).as_us() / 1e6;
     finish(args, &settings, &document)
-}
-
-/// How the generator's thread was scheduled, in words.
-fn generator(heard: &[Heard]) -> String {
-    match heard.first().map_or("", |heard| heard.senders) {
-        "fifo" => {
-            "its thread goes before those of the pools (SCHED_FIFO), so that they do not \
-             make it late"
-        }
-        _ => {
-            "an ordinary thread, which busy pools make late: going first was not permitted (root \
-             or CAP_SYS_NICE)"
-        }
-    }
-    .to_string()
 }
 
 fn finish(args: &Study, settings: &Settings, document: &Document) -> Result<ExitCode, Fault> {

@@ -12,6 +12,9 @@ use cavy_live::load::report::quantile_ns;
 use cavy_live::load::{Model, Options, Outcome, Report, Schedule, Verdict, Wait, run};
 use cavy_live::record::pool::{Header, VERSION};
 use cavy_report::folder::Folder;
+use cavy_trials::turns::in_turns;
+use cavy_trials::weather::Weather;
+use cavy_trials::{Finding, Heard};
 use cavy_workload::source::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,25 +87,31 @@ impl Round {
     }
 }
 
+/// What the machine was like.
+pub fn heard(rounds: &[Round]) -> Vec<Heard> {
+    let heard = |round: &Round| Heard {
+        weather: Weather::of(&round.report.machine),
+        doubted: !round.doubts().is_empty(),
+        schedule: u64::from_str_radix(&round.report.schedule_digest, 16).unwrap_or(0),
+    };
+    rounds.iter().map(heard).collect()
+}
+
 impl Session {
     /// Runs every peer on every schedule, one peer after the other before the next repetition.
     pub fn run(&self, trial: &Trial) -> Result<Vec<Round>, Fault> {
-        let mut rounds = Vec::new();
-        let all = trial.schedules.len() * trial.peers.len();
-        for (repetition, schedule) in trial.schedules.iter().enumerate() {
-            for &peer in &trial.peers {
-                terminal::talk(&format!(
-                    "{} {}/{all}: {}, {} requests in {:.1} s",
-                    trial.id,
-                    rounds.len() + 1,
-                    peer.label(),
-                    schedule.entries().len(),
-                    schedule.length().as_us() / 1e6
-                ));
-                rounds.push(self.round(trial, repetition, schedule, peer)?);
-            }
-        }
-        Ok(rounds)
+        in_turns(&trial.schedules, &trial.peers, |turn| {
+            terminal::talk(&format!(
+                "{} {}/{}: {}, {} requests in {:.1} s",
+                trial.id,
+                turn.number,
+                turn.all,
+                turn.peer.label(),
+                turn.schedule.entries().len(),
+                turn.schedule.length().as_us() / 1e6
+            ));
+            self.round(trial, turn.repetition, turn.schedule, turn.peer)
+        })
     }
 
     fn round(
@@ -194,6 +203,18 @@ impl Sample {
             sample.add(&account.response, unanswered, refused);
         }
         sample
+    }
+}
+
+/// A percentile in milliseconds, to be held against a claim.
+pub fn finding(id: &str, sample: &Sample, ratio: f64) -> Finding {
+    let spread = sample.spread_us(ratio);
+    Finding {
+        value: sample.us(ratio).map(|us| us / 1e3),
+        low: spread.map(|(low, _)| low / 1e3),
+        high: spread.map(|(_, high)| high / 1e3),
+        samples: sample.times.len(),
+        ..Finding::nothing(id)
     }
 }
 

@@ -1,7 +1,6 @@
 //! One host asks all others for 10 KB at a time, so many questions at once `[homa 2.10, 5.10]`.
 
 use super::books::Books;
-use super::health::Moment;
 use super::peers::{self, Tuning};
 use super::trial::interrupted;
 use crate::args::HomaPeer;
@@ -11,6 +10,7 @@ use cavy_core::Span;
 use cavy_live::load::{Wait, clock};
 use cavy_report::model::{Cell, Table};
 use cavy_testbed::{Plan, Testbed};
+use cavy_trials::health::Moment;
 use cavy_workload::sizes::{Published, Sizes};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -85,7 +85,7 @@ fn point(
     let (hosts, rate) = (testbed.plan().hosts, testbed.plan().link_bits_per_s);
     let message = peers::messages(ANSWER_BYTES).slice(..QUESTION_BYTES);
     let books = Books::new(QUESTIONS_MAX);
-    let before = Moment::look(testbed, &*rig)?;
+    let before = Moment::look(testbed, rig.sent_again().unwrap_or(0))?;
     clock::sharpen_timers();
     let start = clock::now();
     // The first half fills windows and pools.
@@ -100,7 +100,7 @@ fn point(
         if now >= end {
             let port = testbed.port(0)?;
             let (from, before_ended, before_port) = counted.unwrap_or((start, 0, port));
-            let health = Moment::look(testbed, &*rig)?.since(&before);
+            let health = Moment::look(testbed, rig.sent_again().unwrap_or(0))?.since(&before);
             let answered = |index| matches!(books.end(index), super::books::End::Answered(_));
             let failed = (0..asked).filter(|&index| !answered(index)).count();
             let failed = failed.saturating_sub(asked - ended) as u64;

@@ -7,25 +7,23 @@
 //! takes longer than its software. What the machine was like stands beside every result.
 //!
 //! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run),
-//! `kept` (runs of an earlier process), `progress`, `health` and `lag` (what it was like),
+//! `kept` (a run in a file), `lag` (how late threads were),
 //! `slowdown` (what came of it), `incast`, `bridge` (what the lab says), `show`.
 
 mod arrivals;
 mod books;
 mod bridge;
-mod health;
 mod incast;
 mod kept;
 mod lag;
 mod peers;
-mod progress;
 mod show;
 mod slowdown;
 mod trial;
 
-use super::{Heard, Part, Settings};
+use super::Settings;
 use crate::args::{HomaPart, HomaPeer, StudyName, Workload};
-use crate::faults::Fault;
+use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use arrivals::{Arrivals, Demand};
 use bridge::Software;
@@ -34,9 +32,12 @@ use cavy_lab::net::Ideal;
 use cavy_lab::statistics::quantile::{BEYOND_MIN, BEYOND_MIN_IN_BIN};
 use cavy_report::model::Figure;
 use cavy_testbed::{self as testbed, Plan, Testbed};
+use cavy_trials::kept::Shelf;
+use cavy_trials::progress::Progress;
+use cavy_trials::turns::in_turns;
+use cavy_trials::{Heard, Part};
 use cavy_workload::sizes::Published;
-use kept::{Label, Shelf};
-use progress::Progress;
+use kept::{Kept, Label};
 use show::Result as PeerResult;
 use slowdown::Tally;
 use trial::{Manner, Round};
@@ -174,43 +175,39 @@ fn rounds(
     clock: &mut Progress,
 ) -> Result<Vec<Round>, Fault> {
     let manner = Manner { probe: settings.session.probe, stop: &settings.session.stop };
-    let shelf = Shelf::new(&settings.session.folder, programme.resume)?;
-    let mut rounds = Vec::new();
-    for (repetition, arrivals) in drawn.iter().enumerate() {
-        for &peer in &programme.peers {
-            let plan = *testbed.plan();
-            let kept = Label { demand, peer, repetition, arrivals, plan: &plan };
-            if let Some(round) = shelf.take(&kept) {
-                clock.skip();
-                rounds.push(round);
-                continue;
-            }
-            terminal::talk(&format!(
-                "{}, {} {}/{}: {}, {} messages in {:.0} s",
-                clock.left(),
-                demand.label(),
-                rounds.len() + 1,
-                drawn.len() * programme.peers.len(),
-                peer.label(),
-                arrivals.all.len(),
-                arrivals.length.as_us() / 1e6
-            ));
-            let run = (repetition, arrivals);
-            let round = trial::run(&manner, testbed, peer, demand, run)?;
-            clock.ran(round.doubts());
-            shelf.put(&kept, &round)?;
-            rounds.push(round);
+    let folder = &settings.session.folder;
+    let shelf = Shelf::new(folder, programme.resume, env!("CARGO_PKG_VERSION"))?;
+    in_turns(drawn, &programme.peers, |turn| {
+        let (repetition, arrivals, peer) = (turn.repetition, turn.schedule, turn.peer);
+        let plan = *testbed.plan();
+        let label = Label { demand, peer, repetition, arrivals, plan: &plan };
+        let file = label.file()?;
+        let kept = shelf.take(&file, |kept: &Kept| !kept.round(&label).doubts().is_empty());
+        if let Some(kept) = kept {
+            clock.skip();
+            return Ok(kept.round(&label));
         }
-    }
-    Ok(rounds)
+        terminal::talk(&format!(
+            "{}, {} {}/{}: {}, {} messages in {:.0} s",
+            clock.left(),
+            demand.label(),
+            turn.number,
+            turn.all,
+            peer.label(),
+            arrivals.all.len(),
+            arrivals.length.as_us() / 1e6
+        ));
+        let round = trial::run(&manner, testbed, peer, demand, (repetition, arrivals))?;
+        clock.ran(round.doubts());
+        shelf.put(&file, &Kept::of(&round)).map_err(|error| Fault::from(error).code(FAILED))?;
+        Ok(round)
+    })
 }
 
 /// Notes what the machine was like.
 fn hear(part: &mut Part, rounds: &[Round], drawn: &[Arrivals]) {
     part.heard.extend(rounds.iter().map(|round| Heard {
-        met_p999_us: round.weather.met_p999_us,
-        stalled_ratio: round.weather.stalled_ratio,
-        senders: if round.weather.goes_first { "fifo" } else { "other" },
+        weather: round.weather,
         doubted: !round.doubts().is_empty(),
         schedule: drawn.get(round.repetition).map_or(0, Arrivals::digest),
     }));

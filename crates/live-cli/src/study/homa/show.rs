@@ -7,10 +7,10 @@ use super::lag::Times;
 use super::slowdown::Tally;
 use super::trial::Round;
 use crate::args::HomaPeer;
-use crate::study::finding::Finding;
 use cavy_lab::statistics::quantile::{BEYOND_MIN, beyond};
 use cavy_report::model::{Axis, Cell, Panel, Point as Dot, Scale, Series, Table};
 use cavy_report::number::count;
+use cavy_trials::Finding;
 
 /// Samples of the shorter half that a claim about its tail needs.
 const CLAIM_SAMPLES: u64 = BEYOND_MIN * 100;

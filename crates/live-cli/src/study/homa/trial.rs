@@ -2,7 +2,6 @@
 
 use super::arrivals::{ANSWER_BYTES, Arrivals, Demand, FRAME_MAX_BYTES};
 use super::books::{Books, End};
-use super::health::{Health, Lateness, Moment};
 use super::lag::Lag;
 use super::peers::{self, Rig};
 use crate::args::HomaPeer;
@@ -12,7 +11,8 @@ use cavy_live::homa;
 use cavy_live::load::machine::{Machine, scheduling_here};
 use cavy_live::load::{Wait, clock};
 use cavy_testbed::Testbed;
-use serde::{Deserialize, Serialize};
+use cavy_trials::health::{Health, Lateness, Moment};
+use cavy_trials::weather::Weather;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,29 +75,6 @@ pub struct Round {
     pub weather: Weather,
 }
 
-/// What is kept of the machine around a run.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Weather {
-    /// What one request in a thousand meets of the machine's own.
-    pub met_p999_us: Option<f64>,
-    /// Share of the time that a spinning thread was kept from running.
-    pub stalled_ratio: Option<f64>,
-    /// The generator went before ordinary threads.
-    pub goes_first: bool,
-}
-
-impl Weather {
-    fn of(machine: &Machine) -> Weather {
-        let probes = [machine.before.jitter, machine.after.jitter];
-        let stalled = probes.iter().flatten().map(|probe| probe.stalled_ratio);
-        Weather {
-            met_p999_us: machine.met_p999_us(),
-            stalled_ratio: stalled.reduce(f64::max),
-            goes_first: machine.senders == "fifo",
-        }
-    }
-}
-
 impl Round {
     /// Why its tails should not be believed.
     pub fn doubts(&self) -> Vec<&'static str> {
@@ -146,7 +123,7 @@ pub fn run(
     let idle = idle(&*rig, demand);
     let begun = rig.lag();
     let mut machine = Machine::before(manner.probe);
-    let before = Moment::look(testbed, &*rig)?;
+    let before = Moment::look(testbed, rig.sent_again().unwrap_or(0))?;
     let books = Books::new(arrivals.all.len());
     let (start, late, senders) = send(&*rig, arrivals, &books, manner.stop)?;
     machine.senders = senders;
@@ -154,7 +131,7 @@ pub fn run(
     while books.ended() < arrivals.all.len() as u64 && clock::now() < end {
         Wait::Sleep.until(clock::now() + Span::from_ms(2));
     }
-    let health = Moment::look(testbed, &*rig)?.since(&before);
+    let health = Moment::look(testbed, rig.sent_again().unwrap_or(0))?.since(&before);
     let lag = Lag::of(idle.lag, [begun, rig.lag()]);
     machine.after(manner.probe);
     let (mut samples, mut unanswered) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! How far a study is, and how long it will take.
 
+use cavy_clock as clock;
 use cavy_core::{Instant, Span};
-use cavy_live::load::clock;
 
 /// Runs that are to be done.
 #[derive(Debug)]

@@ -1,14 +1,7 @@
 //! What was measured, meets what was claimed.
 
-use super::trial::Sample;
 use cavy_report::model::{Claim, Verdict};
 use cavy_study::claim::{self, Measured, Statement};
-use cavy_study::source::Source;
-
-/// Claims about live runs; nothing reads them while measuring.
-fn statements() -> Vec<Statement> {
-    cavy_sources::all().iter().flat_map(Source::live_statements).collect()
-}
 
 /// A tenth of what is claimed is as much as the machine may add `measurements.md 3.5`.
 const NOISE_RATIO_MAX: f64 = 0.1;
@@ -108,20 +101,14 @@ impl Finding {
     }
 }
 
-/// A percentile in milliseconds.
-pub fn quantile(id: &str, sample: &Sample, ratio: f64) -> Finding {
-    let spread = sample.spread_us(ratio);
-    Finding {
-        value: sample.us(ratio).map(|us| us / 1e3),
-        low: spread.map(|(low, _)| low / 1e3),
-        high: spread.map(|(_, high)| high / 1e3),
-        samples: sample.times.len(),
-        ..Finding::nothing(id)
-    }
-}
-
-/// Judges the findings of one study.
-pub fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
+/// Judges the findings of one study, which meet the statements here and nowhere else; `repeat` is
+/// the command that makes them again.
+pub fn judge(
+    statements: &[Statement],
+    findings: &[Finding],
+    quiet: Quiet,
+    repeat: &str,
+) -> Vec<Claim> {
     let measured = |finding: &Finding| Measured {
         id: finding.id.clone(),
         value: finding.value,
@@ -132,8 +119,7 @@ pub fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
         ..Measured::default()
     };
     let measured: Vec<Measured> = findings.iter().map(measured).collect();
-    let statements = statements();
-    let mut claims = claim::judge(&statements, &measured, &|_, _| repeat.to_string());
+    let mut claims = claim::judge(statements, &measured, &|_, _| repeat.to_string());
     for claim in &mut claims {
         let finding = findings.iter().find(|finding| finding.id == claim.id);
         let doubted_ratio = finding.and_then(|finding| finding.doubted_ratio);
@@ -187,14 +173,46 @@ fn noisy(limit_us: f64, tail: bool, quiet: Quiet) -> Option<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_claims_are_well_formed() {
-        let statements = statements();
-        assert!(statements.len() >= 15);
-        for statement in &statements {
-            assert_eq!(statement.system(), "live");
-            assert!(statement.tolerance.0 <= statement.tolerance.1, "{}", statement.id);
-        }
+    const STATEMENTS: &str = r#"
+[[claim]]
+id = "live.l1.darc_short_p99"
+source = "7.7"
+statement = "The short type's p99 is under 5 ms."
+published = "1.9 ms"
+unit = "ms"
+tolerance = [0.0, 5.0]
+reason = "stated"
+
+[[claim]]
+id = "live.l1.channel_is_c_fcfs"
+source = "7.7"
+statement = "A channel is first come first served."
+published = "1"
+unit = "ratio"
+tolerance = [0.8, 1.25]
+reason = "stated"
+
+[[claim]]
+id = "live.costs.inline"
+source = "7.7"
+statement = "Handing over costs as much."
+published = "1"
+unit = "ratio"
+tolerance = [0.0, 2.0]
+reason = "stated"
+
+[[claim]]
+id = "live.l5.identical"
+source = "7.7"
+statement = "A fresh machine decides the same."
+published = "1"
+unit = "share"
+tolerance = [1.0, 1.0]
+reason = "stated"
+"#;
+
+    fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
+        super::judge(&claim::read(STATEMENTS), findings, quiet, repeat)
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! What the machine, the network and the generator were like during a run.
 
-use super::peers::Rig;
-use crate::faults::Fault;
 use cavy_core::Span;
 use cavy_live::load::machine::scheduling_here;
-use cavy_testbed::Testbed;
 use cavy_testbed::queues::PortCounters;
+use cavy_testbed::{Error, Testbed};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -50,9 +48,12 @@ pub struct Health {
 }
 
 impl Moment {
-    /// Looks at everything. Threads that end are not in the next look; so take both in one run.
-    pub fn look(testbed: &Testbed, rig: &dyn Rig) -> Result<Moment, Fault> {
-        let mut sent_again = rig.sent_again().unwrap_or(0);
+    /// Looks at everything. `sent_again` is what the peer itself counted; the kernel's TCP is added.
+    /// Threads that end are not in the next look; so take both in one run.
+    ///
+    /// # Errors
+    /// When `tc` fails, or a host cannot be entered.
+    pub fn look(testbed: &Testbed, mut sent_again: u64) -> Result<Moment, Error> {
         for host in testbed.hosts() {
             // That of the thread; without it, it would be that of the process's first thread.
             let snmp = host.within(|| file("/proc/thread-self/net/snmp"))?;
