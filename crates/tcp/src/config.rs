@@ -1,6 +1,9 @@
 //! What can be chosen ([incast 2.1], [incast 2.7], [incast 2.12]).
 
-use crate::rto::RtoConfig;
+use crate::congestion::Congestion;
+use crate::rack::Rack;
+use crate::rto::{BackoffReset, RtoConfig};
+use crate::undo::Undo;
 use cavy_core::Span;
 
 /// When a receiver acknowledges in-order segments ([incast 2.7]).
@@ -10,6 +13,45 @@ pub enum DelayedAck {
     Off,
     /// Every second full one at once, others after so long.
     Fixed(Span),
+    /// As Linux: the first sixteen at once, and again after disorder or a pause; else every second
+    /// full one, and others after a time that follows the peer's pace between these two. A host
+    /// that answers delays, since the answer may carry the acknowledgement.
+    Adaptive {
+        /// The least delay, 40 ms in Linux.
+        least: Span,
+        /// The greatest, 200 ms in Linux; a host with a short least timeout has less.
+        most: Span,
+    },
+}
+
+impl DelayedAck {
+    /// Linux with its least timeout of 200 ms.
+    pub const LINUX: DelayedAck =
+        DelayedAck::Adaptive { least: Span::from_ms(40), most: Span::from_ms(200) };
+}
+
+/// Asking whether a silent peer is still there ([incast 2.12]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keepalive {
+    /// Silence before the first question.
+    pub idle: Span,
+    /// Between questions.
+    pub interval: Span,
+    /// Questions without an answer after which the connection ends.
+    pub probes: u8,
+    /// Send an octet that the peer has already, whatever it is. Without one a peer drops the
+    /// question before it looks at the timestamp, and forgets ours nevertheless [incast 0a.7].
+    pub octet: bool,
+}
+
+impl Keepalive {
+    /// Linux, where an application asks for it.
+    pub const LINUX: Keepalive = Keepalive {
+        idle: Span::from_ms(7_200_000),
+        interval: Span::from_ms(75_000),
+        probes: 9,
+        octet: false,
+    };
 }
 
 /// The parameters of a host.
@@ -29,10 +71,32 @@ pub struct Config {
     pub limited_transmit: bool,
     /// Window after a pause longer than the timeout: the initial one at most (RFC 5681).
     pub idle_restart: bool,
+    /// Wait with a short segment while anything is unacknowledged (Nagle).
+    pub nagle: bool,
+    /// How the window grows and shrinks.
+    pub congestion: Congestion,
+    /// Spread what recovery sends over its round trip (RFC 6937).
+    pub prr: bool,
+    /// Find losses by time as well as by counting; needs selective acknowledgements.
+    pub rack: Option<Rack>,
+    /// Take back what was done for timeouts and losses that were none.
+    pub undo: Undo,
+    /// The tick of timestamps on the wire; `None` offers none [incast 2.6].
+    pub stamps: Option<Span>,
+    /// Drop segments without the timestamp that was agreed on, as RFC 7323 has it and Linux has
+    /// not.
+    pub strict_stamps: bool,
     /// When to acknowledge.
     pub delayed_ack: DelayedAck,
     /// What a connection keeps for its reader, 1 to 2^30 octets.
     pub receive_buffer_bytes: u32,
+    /// Ask peers that are silent.
+    pub keepalive: Option<Keepalive>,
+    /// The least time between two answers of a connection to segments that tell nothing new
+    /// (RFC 5961) [incast 2.4].
+    pub challenge_interval: Span,
+    /// Such answers of a host in a second, all connections together.
+    pub challenges_per_s: u32,
     /// First wait before a closed window is probed, doubled up to a minute [incast 2.12].
     pub persist_min: Span,
     /// Give up after so many timeouts in a row, and not before `give_up_after`: with short timeouts
@@ -40,10 +104,49 @@ pub struct Config {
     pub give_up_retries: u16,
     /// The least time without progress before a connection is given up.
     pub give_up_after: Span,
+    /// Unanswered SYNs after the first, 1 to 60, after which opening fails.
+    pub handshake_retries: u8,
     /// How long a closed pair of ports is remembered.
     pub time_wait: Span,
     /// Connections at a time; more are refused.
     pub connections_max: u32,
+    /// A bug that the tests are to catch; `None` everywhere else.
+    #[doc(hidden)]
+    pub planted: Option<Planted>,
+}
+
+/// Bugs of other stacks, which the tests plant to show that they would be caught.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// Retransmitted segments give round trips as if the first copy had been acknowledged.
+    KarnIgnored,
+    /// Sequence numbers are compared without regard to their wrap.
+    UnsignedWrap,
+    /// The right edge of the window moves left.
+    EdgeRetreats,
+    /// Nobody asks about a closed window.
+    NoPersist,
+    /// What was once reported as there is believed for ever.
+    RenegingTrusted,
+    /// A probe takes the place of the retransmission timer.
+    ProbeWithoutTimer,
+    /// The count of timeouts alone ends a connection.
+    GivenUpByCount,
+    /// Timeouts are never doubled.
+    NoBackoff,
+    /// A FIN is repeated to the application when it is repeated on the wire.
+    FinishedTwice,
+    /// Duplicate octets are placed again.
+    PlacedTwice,
+    /// Timestamps of old connections are believed.
+    NoPaws,
+    /// Every stray segment is answered.
+    NoChallengeLimit,
+    /// The window of a SYN is scaled.
+    ScaledSyn,
+    /// A reset anywhere in the window ends the connection.
+    BlindReset,
 }
 
 impl Config {
@@ -57,13 +160,59 @@ impl Config {
             dupthresh: 3,
             limited_transmit: false,
             idle_restart: true,
+            nagle: false,
+            congestion: Congestion::NewReno,
+            prr: false,
+            rack: None,
+            undo: Undo::NONE,
+            stamps: None,
+            strict_stamps: false,
             delayed_ack: DelayedAck::Off,
             receive_buffer_bytes: 4 << 20,
+            keepalive: None,
+            challenge_interval: Span::from_ms(500),
+            challenges_per_s: 1_000,
             persist_min: Span::from_ms(200),
             give_up_retries: 15,
             give_up_after: Span::from_ms(100_000),
+            handshake_retries: 6,
             time_wait: Span::from_ms(60_000),
             connections_max: 1 << 20,
+            planted: None,
+        }
+    }
+
+    /// What a Linux of today does, with a clock of 250 Hz: the defaults of 6.18 but for the rule of
+    /// the window, which is `congestion` [incast 2.1].
+    pub const fn linux(congestion: Congestion) -> Config {
+        let jiffy = Span::from_ms(4);
+        let rto = RtoConfig {
+            granularity: jiffy,
+            tick: jiffy,
+            init: Span::from_ms(1_000),
+            ..RtoConfig::STOCK
+        };
+        Config {
+            initial_window: 10,
+            limited_transmit: true,
+            congestion,
+            prr: true,
+            rack: Some(Rack::JIFFIES),
+            undo: Undo::ALL,
+            stamps: Some(Span::from_ms(1)),
+            delayed_ack: DelayedAck::LINUX,
+            ..Config::reference(rto)
+        }
+    }
+
+    /// The same machinery with timers as fine as the clock, and no least timeout.
+    pub const fn fine(congestion: Congestion) -> Config {
+        Config {
+            rack: Some(Rack::FINE),
+            rto: RtoConfig { backoff_reset: BackoffReset::Timestamp, ..RtoConfig::FINE },
+            stamps: Some(Span::from_us(1)),
+            delayed_ack: DelayedAck::Off,
+            ..Config::linux(congestion)
         }
     }
 
@@ -86,6 +235,24 @@ impl Config {
         }
         if self.rto.init.is_zero() || self.persist_min.is_zero() {
             return Err("the first timeout and the first probe must wait for some time");
+        }
+        if self.stamps.is_some_and(Span::is_zero) {
+            return Err("the tick of timestamps must be above zero");
+        }
+        if let DelayedAck::Adaptive { least, most } = self.delayed_ack
+            && (least.is_zero() || least > most)
+        {
+            return Err(
+                "the least delay of acknowledgements must be above zero and at most the most",
+            );
+        }
+        if !(1..=60).contains(&self.handshake_retries) {
+            return Err("handshake_retries must be from 1 to 60");
+        }
+        if let Some(alive) = self.keepalive
+            && (alive.idle.is_zero() || alive.interval.is_zero() || alive.probes == 0)
+        {
+            return Err("keepalive must wait for some time, and ask at least once");
         }
         Ok(())
     }
@@ -130,6 +297,16 @@ pub struct Counts {
     pub connections_by_run: [u64; 5],
     /// Losses repaired without a timer.
     pub fast_recoveries: u64,
+    /// Probes at the ends of flights.
+    pub probes: u64,
+    /// Timeouts that were found to be for nothing.
+    pub spurious: u64,
+    /// Reductions of the window that were taken back, theirs included.
+    pub undone: u64,
+    /// Segments of old connections that timestamps gave away (PAWS).
+    pub stale: u64,
+    /// Answers to segments that told nothing new which were held back (RFC 5961).
+    pub unanswered: u64,
     /// Segments that made no sense and were dropped.
     pub dropped: u64,
 }
@@ -148,6 +325,11 @@ impl Counts {
             *own += more;
         }
         self.fast_recoveries += other.fast_recoveries;
+        self.probes += other.probes;
+        self.spurious += other.spurious;
+        self.undone += other.undone;
+        self.stale += other.stale;
+        self.unanswered += other.unanswered;
         self.dropped += other.dropped;
     }
 

@@ -3,10 +3,13 @@
 //!
 //! Sequence numbers are 64 bits wide and never wrap here ([`crate::segment::widen`]).
 
-use crate::config::{Config, Counts, Why};
+use crate::config::{Config, Counts, Planted, Why};
+use crate::congestion::{Reduction, Window};
+use crate::rack::{Delivered, Probe};
 use crate::receive::Receiver;
 use crate::rto::Rto;
 use crate::segment::{Flags, Segment, first, widen};
+use crate::undo::{Saved, Suspicion};
 use alloc::collections::VecDeque;
 use cavy_core::family::Node;
 use cavy_core::family::stream::{Connection as Name, Effect};
@@ -52,6 +55,8 @@ pub(crate) struct Sent {
     pub start: u64,
     pub end: u64,
     pub at: Instant,
+    /// When it was sent before that, if it was.
+    pub before: Instant,
     pub sends: u16,
     pub fate: Fate,
 }
@@ -77,6 +82,27 @@ pub(crate) struct Step<'a, 'b> {
     pub rng: &'b mut Stream,
     pub counts: &'a mut Counts,
     pub effects: &'a mut VecDeque<Effect<Why>>,
+    /// Segments that belong to no connection any more, and to whom.
+    pub answers: &'a mut VecDeque<(Node, Segment)>,
+    pub challenges: &'a mut Challenges,
+}
+
+/// How many challenges a host may still send in the second that began then (RFC 5961).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Challenges {
+    since: Instant,
+    sent: u32,
+}
+
+impl Challenges {
+    fn take(&mut self, now: Instant, per_s: u32) -> bool {
+        if now.since(self.since) >= Span::from_ms(1_000) {
+            *self = Challenges { since: now, sent: 0 };
+        }
+        let may = self.sent < per_s;
+        self.sent += u32::from(may);
+        may
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -113,9 +139,35 @@ pub(crate) struct Connection {
     /// Octets on their way, and segments that are to be sent again.
     pub out: u64,
     pub lost: u32,
+    /// Segments that are there, out of order.
+    pub sacked: u32,
     pub cwnd: u64,
     pub ssthresh: u64,
     pub phase: Phase,
+    pub growth: Window,
+    pub reduction: Reduction,
+    pub delivered: Delivered,
+    /// When reordering is loss, and when the end of a flight is probed.
+    pub rack_at: Option<Instant>,
+    pub probe_at: Option<Instant>,
+    pub tail: Option<Probe>,
+    /// The last segment is to leave again, or a new one beyond the window, as a probe.
+    pub repeats_tail: bool,
+    pub extra: bool,
+    pub saved: Option<Saved>,
+    pub suspicion: Suspicion,
+    /// Timestamps were agreed on: what is added to the clock, and what the peer's said last.
+    pub stamps: bool,
+    pub stamp_offset: u32,
+    pub recent: u32,
+    pub recent_at: Instant,
+    /// The last acknowledgement sent.
+    pub told: u64,
+    pub challenged_at: Option<Instant>,
+    pub alive_at: Option<Instant>,
+    /// Questions to a silent peer, whether by keepalive or about a closed window.
+    pub unanswered: u16,
+    pub heard_at: Instant,
     /// Losses below this belong to an episode that is over (RFC 6582).
     pub recovered: u64,
     pub duplicates: u32,
@@ -183,9 +235,29 @@ impl Connection {
             queue: VecDeque::new(),
             out: 0,
             lost: 0,
+            sacked: 0,
             cwnd: u64::from(config.initial_window) * u64::from(config.mss_bytes),
             ssthresh: u64::MAX,
             phase: Phase::Open,
+            growth: Window::new(config.congestion),
+            reduction: Reduction::default(),
+            delivered: Delivered::new(first),
+            rack_at: None,
+            probe_at: None,
+            tail: None,
+            repeats_tail: false,
+            extra: false,
+            saved: None,
+            suspicion: Suspicion::None,
+            stamps: false,
+            stamp_offset: 0,
+            recent: 0,
+            recent_at: now,
+            told: 0,
+            challenged_at: None,
+            alive_at: None,
+            unanswered: 0,
+            heard_at: now,
             recovered: first,
             duplicates: 0,
             heard: 0,
@@ -223,11 +295,11 @@ impl Connection {
         made.state = State::SynReceived;
         made.accepted = true;
         made.listen_port = syn.destination;
-        made.heard_syn(config, syn);
+        made.heard_syn(config, syn, now);
         made
     }
 
-    fn heard_syn(&mut self, config: &Config, syn: &Segment) {
+    fn heard_syn(&mut self, config: &Config, syn: &Segment, now: Instant) {
         let irs = first(syn.seq);
         self.receiver.scale = if syn.scale.is_some() { scale(config) } else { 0 };
         let scale = self.receiver.scale;
@@ -237,11 +309,18 @@ impl Connection {
         // An option that is absent or zero stands for 536; less than 48 is nonsense [incast 2.5].
         let theirs = syn.mss.filter(|&mss| mss > 0).unwrap_or(536).max(48);
         self.mss = self.mss.min(u64::from(theirs));
+        if let (Some(stamps), Some(_)) = (syn.stamps, config.stamps) {
+            self.stamps = true;
+            (self.recent, self.recent_at) = (stamps.value, now);
+            self.mss -= STAMPS_BYTES;
+        }
+        self.told = irs + 1;
         self.cwnd = u64::from(config.initial_window) * self.mss;
         self.sack = config.sack && syn.sack_permitted;
         self.send_scale = syn.scale.unwrap_or(0).min(14);
         // The window of a SYN is never scaled.
-        self.window = u64::from(syn.window);
+        let wrongly = config.planted == Some(Planted::ScaledSyn);
+        self.window = u64::from(syn.window) << if wrongly { self.send_scale } else { 0 };
         self.window_max = self.window;
         self.window_seq = irs;
         self.window_ack = self.una;
@@ -249,10 +328,11 @@ impl Connection {
 
     // ---- the application
 
-    pub fn write(&mut self, bytes: u64, whole: bool) {
+    pub fn write(&mut self, bytes: u64, whole: bool, now: Instant) {
         if self.shut {
             return;
         }
+        self.receiver.answers_at(now);
         self.written += bytes;
         if whole && self.cuts.back().is_none_or(|&last| last < self.written) {
             self.cuts.push_back(self.written);
@@ -312,10 +392,29 @@ impl Connection {
             u64::from(segment.flags.has(Flags::SYN)) + u64::from(segment.flags.has(Flags::FIN));
         let length = u64::from(length);
         let end = seq + length + ends;
+        if self.stamps && !segment.flags.has(Flags::RST) && !self.is_timely(segment, step) {
+            return;
+        }
+        let is_syn = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if self.state == State::SynReceived && is_syn && seq + 1 == self.receiver.next {
+            self.forced = true; // our answer to it was lost
+            return self.mark_first_lost();
+        }
         if !self.is_acceptable(seq, end) {
             if !segment.flags.has(Flags::RST) {
-                // Also what a probe of a closed window and a lost acknowledgement look like.
-                self.receiver.ack_now = true;
+                // What carries octets cannot go back and forth for ever; what carries none is also
+                // what a probe of a closed window looks like.
+                if end == seq {
+                    self.challenge(step);
+                } else if length == 0 {
+                    self.receiver.ack_now = true;
+                }
+                if step.config.planted == Some(Planted::PlacedTwice) && seq >= self.read_first {
+                    let (connection, offset) = (self.name, seq - self.read_first);
+                    let (skip_bytes, length_bytes) = (0, length as u32);
+                    let twice = Effect::Place { connection, offset, skip_bytes, length_bytes };
+                    step.effects.push_back(twice);
+                }
                 if length > 0 || segment.flags.has(Flags::FIN) {
                     let place = |_| {};
                     let policy = step.config.delayed_ack;
@@ -328,45 +427,57 @@ impl Connection {
             }
             return;
         }
+        if let Some(stamps) = segment.stamps.filter(|_| self.stamps && seq <= self.told) {
+            (self.recent, self.recent_at) = (stamps.value, step.now);
+        }
         if segment.flags.has(Flags::RST) {
             if self.state == State::TimeWait {
                 return; // RFC 1337
             }
-            if seq == self.receiver.next {
+            if seq == self.receiver.next || step.config.planted == Some(Planted::BlindReset) {
                 let why = if self.state == State::SynReceived { Why::Refused } else { Why::Reset };
                 self.end(why, step);
             } else {
-                self.receiver.ack_now = true; // a challenge (RFC 5961)
+                self.challenge(step);
             }
             return;
         }
         if segment.flags.has(Flags::SYN) {
-            self.receiver.ack_now = true; // a challenge (RFC 5961)
-            if self.state == State::SynReceived && seq + 1 == self.receiver.next {
-                self.forced = true; // our answer to it was lost
-                self.mark_first_lost();
-            }
-            return;
+            return self.challenge(step);
         }
         if !segment.flags.has(Flags::ACK) {
             step.counts.dropped += 1;
             return;
         }
         let ack = widen(segment.ack, self.una);
-        if ack > self.next || ack + self.window_max.max(1) < self.una {
-            self.receiver.ack_now = true;
+        if step.config.planted == Some(Planted::UnsignedWrap) && segment.ack < self.una as u32 {
             return;
         }
+        if self.state == State::SynReceived && (ack <= self.first || ack > self.next) {
+            return self.refuse(segment, step);
+        }
+        if ack > self.next || ack + self.window_max.max(1) < self.una {
+            self.challenge(step);
+            return;
+        }
+        (self.heard_at, self.unanswered) = (step.now, 0);
+        let again = self.is_half_open() && self.syn_was_repeated();
         if self.state == State::SynReceived {
-            if ack <= self.first {
-                return;
-            }
             self.state = State::Established;
             self.opened(step);
         }
         self.acknowledged(segment, seq, ack, length + ends, step);
+        if again {
+            self.be_careful(step);
+        }
         if self.over.is_some() {
             return;
+        }
+        let reading = matches!(self.state, State::FinWait1 | State::FinWait2);
+        if self.orphaned && reading && seq + length > self.receiver.next {
+            // Nobody will ever read it, and the peer should know [incast 2.13].
+            step.answers.push_back((self.peer, self.reset()));
+            return self.end(Why::Closed, step);
         }
         if length > 0 {
             self.take_data(seq, length, step);
@@ -400,6 +511,9 @@ impl Connection {
         let ack = widen(segment.ack, self.una);
         if has_ack && (ack <= self.first || ack > self.next) {
             step.counts.dropped += 1;
+            if !segment.flags.has(Flags::RST) {
+                self.refuse(segment, step);
+            }
             return;
         }
         if segment.flags.has(Flags::RST) {
@@ -411,12 +525,17 @@ impl Connection {
         if !segment.flags.has(Flags::SYN) {
             return;
         }
-        self.heard_syn(step.config, segment);
+        self.heard_syn(step.config, segment, step.now);
+        self.heard_at = step.now;
         if has_ack {
+            let again = self.syn_was_repeated();
             self.state = State::Established;
             self.opened(step);
             let seq = first(segment.seq);
             self.acknowledged(segment, seq, ack, 1, step);
+            if again {
+                self.be_careful(step);
+            }
         } else {
             // Both opened at once: our SYN goes out again, with an acknowledgement.
             self.state = State::SynReceived;
@@ -425,7 +544,105 @@ impl Connection {
         }
     }
 
+    /// The SYN left more than once.
+    fn syn_was_repeated(&self) -> bool {
+        self.queue.front().is_some_and(|head| head.start == self.first && head.sends > 1)
+    }
+
+    /// The network lost a SYN: begins with one segment, and patiently where nothing was measured
+    /// (RFC 6298).
+    fn be_careful(&mut self, step: &Step<'_, '_>) {
+        self.cwnd = self.mss;
+        self.ssthresh = u64::MAX;
+        self.rto.be_careful(&step.config.rto);
+    }
+
+    /// An acknowledgement of what was never sent, before there is a connection.
+    fn refuse(&self, segment: &Segment, step: &mut Step<'_, '_>) {
+        let ports = (self.local_port, self.remote_port);
+        let rst = Segment::new(ports.0, ports.1, segment.ack, Flags::RST);
+        step.answers.push_back((self.peer, rst));
+    }
+
+    /// Answers what tells nothing new, but not often (RFC 5961).
+    fn challenge(&mut self, step: &mut Step<'_, '_>) {
+        let config = step.config;
+        if config.planted == Some(Planted::NoChallengeLimit) {
+            self.receiver.ack_now = true;
+            return;
+        }
+        let early = |at: Instant| step.now.since(at) < config.challenge_interval;
+        if self.challenged_at.is_some_and(early)
+            || !step.challenges.take(step.now, config.challenges_per_s)
+        {
+            step.counts.unanswered += 1;
+            return;
+        }
+        self.challenged_at = Some(step.now);
+        self.receiver.ack_now = true;
+    }
+
+    /// Does its timestamp say that it belongs to this connection (PAWS, RFC 7323)?
+    fn is_timely(&mut self, segment: &Segment, step: &mut Step<'_, '_>) -> bool {
+        let Some(stamps) = segment.stamps else {
+            let drop = step.config.strict_stamps;
+            step.counts.dropped += u64::from(drop);
+            return !drop;
+        };
+        let older = (stamps.value.wrapping_sub(self.recent) as i32) < 0;
+        if !older
+            || step.config.planted == Some(Planted::NoPaws)
+            || step.now.since(self.recent_at) >= stamps_age(step.config)
+        {
+            return true;
+        }
+        step.counts.stale += 1;
+        self.challenge(step);
+        false
+    }
+
+    /// The clock of timestamps at a time.
+    pub fn stamp_at(&self, at: Instant, config: &Config) -> u32 {
+        let tick = config.stamps.map_or(1, |tick| tick.as_ns().max(1));
+        self.stamp_offset.wrapping_add((at.as_ns() / tick) as u32)
+    }
+
+    /// A link on the way carries no more than `mtu_bytes`, says the network of a segment at
+    /// `quoted`. What is not under way is not believed (RFC 5927).
+    pub fn path_is_shorter(&mut self, quoted: u32, mtu_bytes: u16) {
+        let seq = widen(quoted, self.una);
+        if self.is_half_open() || !(self.una..self.next).contains(&seq) {
+            return;
+        }
+        let headers = HEADERS_BYTES + if self.stamps { STAMPS_BYTES } else { 0 };
+        let mtu = match u64::from(mtu_bytes) {
+            // An old router does not say: the next lower of the usual ones (RFC 1191).
+            0 => [1492, 1006].into_iter().find(|&one| one < self.mss + headers).unwrap_or(0),
+            mtu => mtu,
+        };
+        let mss = mtu.max(MTU_MIN_BYTES) - headers;
+        if mss >= self.mss {
+            return;
+        }
+        self.mss = mss;
+        for sent in &mut self.queue {
+            if sent.fate == Fate::Out && sent.length() > mss {
+                sent.fate = Fate::Lost;
+                self.out -= sent.length();
+                self.lost += 1;
+            }
+        }
+        // Too long is not too many: they go again, and the window stays.
+        if self.lost > 0 && self.phase == Phase::Open {
+            self.phase = Phase::Loss(self.next);
+            self.ssthresh = self.ssthresh.max(self.cwnd);
+            self.saved = None;
+        }
+        self.forced = self.lost > 0;
+    }
+
     fn opened(&mut self, step: &mut Step<'_, '_>) {
+        self.alive_at = step.config.keepalive.map(|alive| step.now + alive.idle);
         step.effects.push_back(Effect::Opened {
             connection: self.name,
             peer: self.peer,
@@ -463,6 +680,10 @@ impl Connection {
     }
 
     fn take_fin(&mut self, step: &mut Step<'_, '_>) {
+        let planted = step.config.planted == Some(Planted::FinishedTwice);
+        if planted && self.receiver.fin_at.is_some_and(|at| at < self.receiver.next) {
+            step.effects.push_back(Effect::Finished { connection: self.name });
+        }
         if self.receiver.fin_at != Some(self.receiver.next) {
             return;
         }
@@ -482,6 +703,19 @@ impl Connection {
             self.linger_at = Some(step.now + step.config.time_wait);
         }
     }
+}
+
+/// IP and TCP without options, and what timestamps add.
+const HEADERS_BYTES: u64 = 40;
+const STAMPS_BYTES: u64 = 12;
+/// Shorter paths are not believed, as in Linux [incast 2.14].
+const MTU_MIN_BYTES: u64 = 552;
+
+/// For how long a timestamp is remembered: 24 days, or less where the clock's sign turns sooner.
+fn stamps_age(config: &Config) -> Span {
+    let days = Span::from_ms(24 * 24 * 3_600 * 1_000);
+    let turn = config.stamps.map_or(days, |tick| tick * ((1 << 31) / 6 * 5));
+    days.min(turn)
 }
 
 /// The shift that lets the whole buffer be advertised [incast 2.5].

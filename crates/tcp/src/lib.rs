@@ -9,25 +9,32 @@
 //! granularity, back-off and random stretch, so that the stock sender and the published one are
 //! configurations.
 //!
-//! **Not here.** No bytes, sockets or clock. Not yet: timestamps, RACK-TLP, PRR, undo of spurious
-//! timeouts, CUBIC, ECN, keepalive, paths that become shorter.
+//! **Not here.** No bytes, sockets or clock. Not yet: explicit congestion notification.
 //!
 //! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
 //! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
-//! [`stack`]; [`messages`], which brings it into worlds of messages.
+//! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`]; [`messages`], which brings it into worlds of messages.
 #![no_std]
 extern crate alloc;
 
 pub mod config;
+pub mod congestion;
 mod connection;
 pub mod messages;
+pub mod rack;
 mod receive;
 pub mod rto;
 pub mod segment;
 mod send;
 pub mod stack;
+pub mod undo;
 
-pub use config::{Config, Counts, DelayedAck, Why};
+#[doc(hidden)]
+pub use config::Planted;
+pub use config::{Config, Counts, DelayedAck, Keepalive, Why};
+pub use congestion::Congestion;
+pub use rack::Rack;
 pub use rto::{BackoffReset, Floor, RtoConfig};
 pub use segment::{Flags, Sacks, Segment};
 pub use stack::{Stack, Timer};
+pub use undo::Undo;

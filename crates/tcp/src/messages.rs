@@ -279,7 +279,7 @@ impl Transmit for Messages {
         if let Some(name) = name.filter(|_| length > 0) {
             let link = self.link(name);
             let place = link.outgoing.partition_point(|one| one.end <= offset);
-            if let Some(one) = link.outgoing.get(place) {
+            if let Some(one) = link.outgoing.get(place).filter(|one| one.start <= offset) {
                 payload.message = one.message;
                 payload.offset_bytes = (offset - one.start) as u32;
                 let ends = offset + u64::from(length) == one.end;

@@ -3,6 +3,7 @@
 //! A segment is lost when one that was sent later is there, and more time has passed than
 //! reordering may take. This finds lost retransmissions as well, which counting cannot.
 
+use crate::config::Planted;
 use crate::connection::{Connection, Fate, Phase, Sent, Step};
 use cavy_core::{Instant, Span};
 
@@ -126,7 +127,7 @@ impl Connection {
             }
         }
         let least = delivered.least.map_or(Span::ZERO, |(least, _)| least);
-        let window = (least * u64::from(delivered.quarters)) / 4;
+        let window = Span::from_ns(least.as_ns() / 4 * u64::from(delivered.quarters));
         window.min(self.rto.srtt().unwrap_or(window))
     }
 
@@ -209,14 +210,13 @@ impl Connection {
         self.tail = Some(Probe { end: self.next, repeated: !fresh });
         if fresh {
             self.extra = true;
-        } else if let Some(last) = self.queue.back_mut() {
-            last.fate = Fate::Lost;
-            self.out -= last.length();
-            self.lost += 1;
-            self.forced = true;
+        } else {
             self.repeats_tail = true;
         }
         self.rto_at = Some(self.rto.deadline(&step.config.rto, step.now, step.rng));
+        if step.config.planted == Some(Planted::ProbeWithoutTimer) {
+            self.rto_at = None;
+        }
     }
 
     /// What an acknowledgement up to `ack` says of a probe: true when the probe repaired a loss,

@@ -3,7 +3,7 @@
 use crate::config::DelayedAck;
 use crate::segment::Sacks;
 use alloc::vec::Vec;
-use cavy_core::Instant;
+use cavy_core::{Instant, Span};
 
 /// Ranges out of order that are kept; a peer that makes more has the others dropped.
 pub(crate) const RANGES_MAX: usize = 64;
@@ -40,6 +40,47 @@ pub(crate) struct Receiver {
     /// Segments in order since the last acknowledgement.
     unacknowledged: u8,
     pub ack_at: Option<Instant>,
+    pace: Pace,
+}
+
+/// What an adaptive receiver knows of its peer's pace ([`DelayedAck::Adaptive`]).
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Acknowledgements to give at once.
+    quick: u8,
+    /// How long others wait.
+    delay: Span,
+    last_at: Option<Instant>,
+    /// The application answers what comes, so that answers carry acknowledgements.
+    answering: bool,
+}
+
+/// Acknowledgements at once at the start, and after disorder or a pause.
+const QUICK: u8 = 16;
+
+fn half(span: Span) -> Span {
+    Span::from_ns(span.as_ns() / 2)
+}
+
+impl Pace {
+    /// A segment in order came; may its acknowledgement wait, and for how long?
+    fn wait(&mut self, now: Instant, least: Span, most: Span, disorder: bool) -> Option<Span> {
+        match self.last_at.replace(now).map(|at| now.since(at)) {
+            None => self.delay = least,
+            Some(gap) if gap <= half(least) => self.delay = half(self.delay) + half(least),
+            Some(gap) if gap < self.delay => self.delay = (half(self.delay) + gap).min(most),
+            Some(gap) if gap > most => self.quick = QUICK,
+            Some(_) => {}
+        }
+        if disorder {
+            (self.quick, self.answering) = (QUICK, false);
+        }
+        if self.quick > 0 && !self.answering {
+            self.quick -= 1;
+            return None;
+        }
+        Some(self.delay.max(least).min(most))
+    }
 }
 
 /// A part of a segment that is new: its first octet, and its length.
@@ -61,6 +102,14 @@ impl Receiver {
             duplicates_owed: 0,
             unacknowledged: 0,
             ack_at: None,
+            pace: Pace { quick: QUICK, delay: Span::ZERO, last_at: None, answering: false },
+        }
+    }
+
+    /// The application writes: at once after something came, it is answering.
+    pub(crate) fn answers_at(&mut self, now: Instant) {
+        if self.pace.last_at.is_some_and(|at| now.since(at) < self.pace.delay) {
+            self.pace.answering = true;
         }
     }
 
@@ -119,6 +168,17 @@ impl Receiver {
             }
             DelayedAck::Fixed(after) => {
                 self.ack_at = self.ack_at.or(Some(now + after));
+            }
+            DelayedAck::Adaptive { least, most } => {
+                let disorder = had_gap || self.duplicate.is_some();
+                let wait = self.pace.wait(now, least, most, disorder);
+                let second = self.unacknowledged >= 2 && to - from >= full;
+                match wait {
+                    Some(after) if !second && !disorder => {
+                        self.ack_at = self.ack_at.or(Some(now + after));
+                    }
+                    _ => self.ack_now = true,
+                }
             }
         }
         true

@@ -142,6 +142,22 @@ impl Rto {
         self.base = Span::from_ns(rounded_up(whole.min(max), config.tick.as_ns()));
     }
 
+    /// A timeout was for nothing: the round trip was this long (RFC 4015).
+    pub(crate) fn raise(&mut self, config: &RtoConfig, rtt: Span) {
+        let r = rounded_up(rtt.as_ns().max(1), config.tick.as_ns());
+        self.srtt8 = self.srtt8.max(r.saturating_mul(8));
+        self.rttvar4 = self.rttvar4.max(r.saturating_mul(2));
+        self.recompute(config);
+    }
+
+    /// The SYN had to be sent again and told no round trip (RFC 6298).
+    pub(crate) fn be_careful(&mut self, config: &RtoConfig) {
+        if self.srtt8 == 0 {
+            self.base = Span::from_ms(3_000).min(config.max);
+        }
+        self.backoff = 0;
+    }
+
     /// A timer ran out.
     pub(crate) fn back_off(&mut self) {
         self.backoff = self.backoff.saturating_add(1);

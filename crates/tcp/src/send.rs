@@ -1,11 +1,37 @@
 //! The sending half of a connection: acknowledgements, losses, timers, and what leaves
 //! ([incast 2.8], [incast 2.12], [incast 2.13]).
 
-use crate::config::{Config, Counts, RUNS, Why};
+use crate::config::{Config, Planted, RUNS, Why};
+use crate::congestion::Reduction;
 use crate::connection::{Connection, Fate, Leaving, Phase, Sent, State, Step, scale};
-use crate::segment::{Flags, Segment, widen};
-use cavy_core::Instant;
+use crate::segment::{Flags, Segment, Stamps, widen};
+use crate::undo::Suspicion;
 use cavy_core::family::stream::Effect;
+use cavy_core::{Instant, Span};
+
+/// What an acknowledgement told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    /// When the latest segment that was sent once was sent.
+    sample: Option<Instant>,
+    /// When one was sent last of which a timestamp shows that this copy is meant.
+    proven: Option<Instant>,
+    /// Octets and segments that are cumulatively acknowledged and were not known to be there.
+    newly: u64,
+    segments: u64,
+    /// Something sent once, before the last timeout, is there.
+    fresh: bool,
+    until: u64,
+}
+
+impl Heard {
+    fn note(&mut self, sent: &Sent) {
+        if sent.sends == 1 {
+            self.sample = self.sample.max(Some(sent.at));
+            self.fresh |= sent.end <= self.until;
+        }
+    }
+}
 
 impl Connection {
     /// The connection ends, and the world hears why.
@@ -16,7 +42,7 @@ impl Connection {
         }
     }
 
-    fn pipe(&self) -> u64 {
+    pub(crate) fn pipe(&self) -> u64 {
         self.out.saturating_sub(self.reno_sacked * self.mss)
     }
 
@@ -48,12 +74,15 @@ impl Connection {
             (self.window_seq, self.window_ack) = (seq, ack);
         }
         let flight = self.pipe();
-        let mut newly = 0;
-        let mut sample: Option<Instant> = None;
+        let mut heard = Heard { until: self.next, ..Heard::default() };
+        if let Phase::Loss(until) = self.phase {
+            heard.until = until;
+        }
+        let echo = segment.stamps.filter(|_| self.stamps).map(|stamps| stamps.echo);
+        let reported = self.sack && self.reports_duplicate(segment, ack);
         let advanced = ack > self.una;
-        let mut segments = 0;
         if advanced {
-            (newly, segments) = self.release(ack, &mut sample);
+            self.release(ack, &mut heard, echo, step);
             let first = self.first + 1;
             let (before, to) = (self.una.max(first), ack.min(self.written).max(first));
             self.una = ack;
@@ -64,8 +93,9 @@ impl Connection {
             (self.heard, self.timeouts) = (0, 0);
             self.persist_at = None;
         }
-        let sacked = if self.sack { self.mark_sacked(segment, &mut sample) } else { 0 };
-        if let Some(at) = sample {
+        let sacked = if self.sack { self.mark_sacked(segment, &mut heard, echo, step) } else { 0 };
+        let (newly, segments) = (heard.newly, heard.segments);
+        if let Some(at) = heard.sample.or(heard.proven) {
             let in_flight = (flight / self.mss) as u32;
             self.rto.sample(&step.config.rto, step.now.since(at), in_flight);
             self.rto.forget_backoff();
@@ -87,30 +117,70 @@ impl Connection {
             self.duplicates = 0;
             self.reno_sacked = self.reno_sacked.saturating_sub(segments);
         }
+        if reported && step.config.rack.is_some() {
+            self.reordered();
+        }
+        if self.saved.is_some() {
+            self.consider_undo((advanced, heard.fresh, reported), echo, step);
+        }
+        let repaired = self.probe_told(ack, reported);
         self.leave_phase(ack);
+        let lost = self.lost;
         if self.sack && sacked + newly > 0 {
-            self.detect_by_sack(u64::from(step.config.dupthresh));
+            if step.config.rack.is_some() {
+                self.detect_by_time(step);
+            } else {
+                self.detect_by_sack(u64::from(step.config.dupthresh));
+            }
         }
         self.repair(advanced, step);
+        if repaired && self.phase == Phase::Open {
+            // A probe mended what nobody saw: the window answers once [incast 2.9].
+            let flight = (self.next - self.una).max(self.mss);
+            self.ssthresh = self.growth.after_loss(self.cwnd, flight, self.mss);
+            self.cwnd = self.cwnd.min(self.ssthresh);
+        }
+        if let Phase::Recovery(_) = self.phase
+            && step.config.prr
+            && self.sack
+        {
+            let (pipe, safe) = (self.pipe(), advanced && self.lost <= lost);
+            let all = newly + sacked;
+            self.cwnd = self.reduction.window(all, pipe, self.ssthresh, self.mss, safe);
+        }
         // What is lost is not in flight, so a window that is being repaired always limits.
         match self.phase {
-            Phase::Open if advanced => self.grow(newly, flight),
-            Phase::Loss(_) if advanced => self.grow(newly, u64::MAX / 4),
+            Phase::Open if advanced => self.grow(newly, flight, step.now),
+            Phase::Loss(_) if advanced => self.grow(newly, u64::MAX / 4, step.now),
             _ => {}
         }
         if self.queue.is_empty() {
-            self.rto_at = None;
+            (self.rto_at, self.rack_at, self.probe_at) = (None, None, None);
         } else if advanced {
             self.rto_at = Some(self.rto.deadline(&step.config.rto, step.now, step.rng));
+        }
+        if advanced || sacked > 0 {
+            self.consider_probe(step);
         }
         self.consider_persist(step);
         self.fin_is_acknowledged(ack, step);
     }
 
-    /// Takes what is acknowledged out of the queue: octets that were not known to be there, and
-    /// segments. The latest that was sent once gives a sample.
-    fn release(&mut self, ack: u64, sample: &mut Option<Instant>) -> (u64, u64) {
-        let (mut newly, mut segments) = (0, 0);
+    /// Does its first block tell of something that came twice (RFC 2883)?
+    fn reports_duplicate(&self, segment: &Segment, ack: u64) -> bool {
+        let wide = |&(left, right): &(u32, u32)| (widen(left, self.una), widen(right, self.una));
+        let mut blocks = segment.sacks.blocks().iter().map(wide);
+        let Some((left, right)) = blocks.next().filter(|(left, right)| left < right) else {
+            return false;
+        };
+        right <= ack || blocks.next().is_some_and(|(from, to)| from <= left && right <= to)
+    }
+
+    /// Takes what is acknowledged out of the queue. The latest that was sent once gives a sample.
+    fn release(&mut self, ack: u64, heard: &mut Heard, echo: Option<u32>, step: &Step<'_, '_>) {
+        let offset = self.stamp_offset;
+        let tick = step.config.stamps.map_or(1, |tick| tick.as_ns().max(1));
+        let stamp = |at: Instant| offset.wrapping_add((at.as_ns() / tick) as u32);
         while let Some(head) = self.queue.front_mut() {
             if head.start >= ack {
                 break;
@@ -120,29 +190,51 @@ impl Connection {
             match head.fate {
                 Fate::Out => {
                     self.out -= part;
-                    newly += part;
+                    heard.newly += part;
                 }
                 Fate::Lost => {
-                    newly += part;
+                    heard.newly += part;
                     self.lost -= u32::from(whole);
                 }
-                Fate::Sacked => {}
+                Fate::Sacked => self.sacked -= u32::from(whole),
             }
-            if head.sends == 1 && head.fate != Fate::Sacked {
-                *sample = Some(sample.map_or(head.at, |at| at.max(head.at)));
+            if head.fate != Fate::Sacked {
+                let since = |stamp: u32| echo.map(|echo| echo.wrapping_sub(stamp) as i32);
+                let last = stamp(head.at);
+                heard.note(head);
+                if step.config.planted == Some(Planted::KarnIgnored) {
+                    heard.sample = heard.sample.max(Some(head.before));
+                }
+                if head.sends > 1
+                    && last != stamp(head.before)
+                    && since(last).is_some_and(|ticks| ticks >= 0)
+                {
+                    heard.proven = heard.proven.max(Some(head.at));
+                }
+                if step.config.rack.is_some() && whole {
+                    let original = since(last).is_some_and(|ticks| ticks < 0);
+                    self.delivered.note(head, step.now, original);
+                }
             }
             if !whole {
                 head.start = ack;
                 break;
             }
-            segments += 1;
+            heard.segments += 1;
             self.queue.pop_front();
         }
-        (newly, segments)
     }
 
     /// Marks what the blocks say is there. Blocks below the left edge are about duplicates.
-    fn mark_sacked(&mut self, segment: &Segment, sample: &mut Option<Instant>) -> u64 {
+    fn mark_sacked(
+        &mut self,
+        segment: &Segment,
+        heard: &mut Heard,
+        echo: Option<u32>,
+        step: &Step<'_, '_>,
+    ) -> u64 {
+        let offset = self.stamp_offset;
+        let tick = step.config.stamps.map_or(1, |tick| tick.as_ns().max(1));
         let mut newly = 0;
         for &(left, right) in segment.sacks.blocks() {
             let (left, right) = (widen(left, self.una), widen(right, self.una));
@@ -160,9 +252,13 @@ impl Connection {
                     Fate::Lost => self.lost -= 1,
                 }
                 sent.fate = Fate::Sacked;
+                self.sacked += 1;
                 newly += sent.length();
-                if sent.sends == 1 {
-                    *sample = Some(sample.map_or(sent.at, |at| at.max(sent.at)));
+                heard.note(sent);
+                if step.config.rack.is_some() {
+                    let last = offset.wrapping_add((sent.at.as_ns() / tick) as u32);
+                    let original = echo.is_some_and(|echo| (echo.wrapping_sub(last) as i32) < 0);
+                    self.delivered.note(sent, step.now, original);
                 }
             }
         }
@@ -191,6 +287,7 @@ impl Connection {
     fn leave_phase(&mut self, ack: u64) {
         match self.phase {
             Phase::Recovery(until) if ack >= until => {
+                self.delivered.narrow();
                 self.cwnd = self.ssthresh;
                 self.phase = Phase::Open;
                 self.reno_sacked = 0;
@@ -206,10 +303,10 @@ impl Connection {
 
     /// Enters recovery at the first loss; without SACK, finds the next hole at a partial
     /// acknowledgement (RFC 6582).
-    fn repair(&mut self, advanced: bool, step: &mut Step<'_, '_>) {
+    pub(crate) fn repair(&mut self, advanced: bool, step: &mut Step<'_, '_>) {
         if self.sack {
             if self.phase == Phase::Open && self.lost > 0 {
-                self.enter_recovery(step.counts);
+                self.enter_recovery(step);
             }
             return;
         }
@@ -218,7 +315,7 @@ impl Connection {
                 let enough = self.duplicates >= u32::from(step.config.dupthresh);
                 if enough && self.una > self.recovered {
                     self.mark_first_lost();
-                    self.enter_recovery(step.counts);
+                    self.enter_recovery(step);
                 }
             }
             Phase::Recovery(_) if advanced => {
@@ -229,17 +326,20 @@ impl Connection {
         }
     }
 
-    fn enter_recovery(&mut self, counts: &mut Counts) {
+    fn enter_recovery(&mut self, step: &mut Step<'_, '_>) {
         let flight = self.next - self.una;
-        self.ssthresh = (flight / 2).max(2 * self.mss);
+        self.save(false, self.queue.front().map_or(step.now, |head| head.at), step);
+        self.ssthresh = self.growth.after_loss(self.cwnd, flight, self.mss);
         self.cwnd = self.ssthresh;
+        self.reduction = Reduction { flight, ..Reduction::default() };
         self.phase = Phase::Recovery(self.next);
+        self.probe_at = None;
         self.forced = true;
-        counts.fast_recoveries += 1;
+        step.counts.fast_recoveries += 1;
     }
 
     /// Slow start and congestion avoidance [incast 2.11], if the window was what limited sending.
-    fn grow(&mut self, newly: u64, flight: u64) {
+    fn grow(&mut self, newly: u64, flight: u64, now: Instant) {
         let is_slow = self.cwnd < self.ssthresh;
         let limited = flight + self.mss > self.cwnd || (is_slow && self.cwnd < 2 * flight);
         if !limited {
@@ -248,7 +348,8 @@ impl Connection {
         if is_slow {
             self.cwnd += newly.min(2 * self.mss);
         } else {
-            self.cwnd += (self.mss * self.mss / self.cwnd.max(1)).max(1);
+            let srtt = self.rto.srtt().unwrap_or(Span::ZERO);
+            self.cwnd = self.growth.avoided(self.cwnd, newly, self.mss, now, srtt);
         }
     }
 
@@ -276,16 +377,17 @@ impl Connection {
 
     /// The earliest deadline.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        [self.rto_at, self.persist_at, self.linger_at, self.receiver.ack_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let repair = [self.rto_at, self.rack_at, self.probe_at];
+        let others = [self.persist_at, self.linger_at, self.receiver.ack_at, self.alive_at];
+        repair.into_iter().chain(others).flatten().min()
     }
 
     /// Runs all timers that are due.
     pub(crate) fn expire(&mut self, step: &mut Step<'_, '_>) {
-        let due = |at: Option<Instant>| at.is_some_and(|at| at <= step.now);
-        let (rto, persist) = (due(self.rto_at), due(self.persist_at));
+        let now = step.now;
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let (rack, probe, persist) = (due(self.rack_at), due(self.probe_at), due(self.persist_at));
+        let alive = due(self.alive_at);
         if due(self.receiver.ack_at) {
             self.receiver.ack_at = None;
             self.receiver.ack_now = true;
@@ -294,10 +396,25 @@ impl Connection {
             self.linger_at = None;
             return self.end(Why::Closed, step);
         }
-        if rto {
+        // In this order: what finds a loss cheaply goes before what assumes the worst, and a probe
+        // puts the timeout off once [incast 2.14].
+        if rack {
+            self.reordering_ran_out(step);
+        }
+        if probe {
+            self.probe_is_due(step);
+        }
+        if due(self.rto_at) {
             self.timed_out(step);
         }
+        if alive {
+            self.ask_whether_alive(step);
+        }
         if persist {
+            if self.is_given_up(step) {
+                return self.end(Why::TimedOut, step);
+            }
+            self.unanswered = self.unanswered.saturating_add(1);
             self.probe = true;
             let most = cavy_core::Span::from_ms(60_000);
             self.persist_wait = (self.persist_wait * 2).min(most);
@@ -314,10 +431,14 @@ impl Connection {
             self.stuck_since = head.at;
         }
         let waited = step.now.since(self.stuck_since);
-        if self.timeouts >= step.config.give_up_retries && waited >= step.config.give_up_after {
-            let never = matches!(self.state, State::SynSent | State::SynReceived);
-            let why = if never && self.timeouts == 0 { Why::Refused } else { Why::TimedOut };
-            return self.end(why, step);
+        if self.is_half_open() && self.timeouts >= u16::from(step.config.handshake_retries) {
+            return self.end(Why::TimedOut, step);
+        }
+        let planted = step.config.planted;
+        let long = waited >= step.config.give_up_after;
+        let long = long || planted == Some(Planted::GivenUpByCount);
+        if self.timeouts >= step.config.give_up_retries && long {
+            return self.end(Why::TimedOut, step);
         }
         self.timeouts = self.timeouts.saturating_add(1);
         let counts = &mut *step.counts;
@@ -334,33 +455,76 @@ impl Connection {
                 counts.connections_by_run[place] += 1;
             }
         }
+        if self.phase == Phase::Open {
+            self.save(true, head.at, step);
+        } else {
+            self.suspicion = Suspicion::None;
+        }
         if self.timed_out_at != self.una {
             let flight = self.next - self.una;
-            self.ssthresh = (flight / 2).max(2 * self.mss);
+            self.ssthresh = self.growth.after_loss(self.cwnd, flight, self.mss);
             self.timed_out_at = self.una;
         }
+        self.growth.restart();
         self.cwnd = self.mss;
+        (self.rack_at, self.probe_at, self.tail, self.repeats_tail) = (None, None, None, false);
         // A receiver that said it had the first segment and did not has reneged [incast 2.14].
-        let reneged = head.fate == Fate::Sacked;
-        self.lost = 0;
-        for sent in &mut self.queue {
-            if sent.fate != Fate::Sacked || reneged {
+        let reneged = head.fate == Fate::Sacked && planted != Some(Planted::RenegingTrusted);
+        let mut queue = core::mem::take(&mut self.queue);
+        (self.lost, self.out) = (0, 0);
+        for sent in &mut queue {
+            let is_lost = match sent.fate {
+                Fate::Sacked => reneged,
+                Fate::Lost => true,
+                Fate::Out => reneged || self.is_lost_by_timer(sent, step),
+            };
+            if is_lost {
+                self.sacked -= u32::from(sent.fate == Fate::Sacked);
                 sent.fate = Fate::Lost;
                 self.lost += 1;
+            } else if sent.fate == Fate::Out {
+                self.out += sent.length();
             }
         }
-        self.out = 0;
+        self.queue = queue;
         self.reno_sacked = 0;
         self.duplicates = 0;
         self.phase = Phase::Loss(self.next);
         self.forced = true;
-        self.rto.back_off();
+        if planted != Some(Planted::NoBackoff) {
+            self.rto.back_off();
+        }
         self.rto_at = Some(self.rto.deadline(&step.config.rto, step.now, step.rng));
+    }
+
+    /// A peer that says nothing for too long, whatever it is asked.
+    fn is_given_up(&self, step: &Step<'_, '_>) -> bool {
+        self.unanswered >= step.config.give_up_retries
+            && step.now.since(self.heard_at) >= step.config.give_up_after
+    }
+
+    /// The peer was silent for long, and there is nothing to send that would tell [incast 2.12].
+    fn ask_whether_alive(&mut self, step: &mut Step<'_, '_>) {
+        let Some(alive) = step.config.keepalive else { return };
+        let since = step.now.since(self.heard_at);
+        let busy = !self.queue.is_empty() || self.persist_at.is_some();
+        self.alive_at = Some(if busy || since < alive.idle {
+            (self.heard_at + alive.idle).max(step.now + alive.interval)
+        } else if self.unanswered >= u16::from(alive.probes) {
+            return self.end(Why::TimedOut, step);
+        } else {
+            self.unanswered += 1;
+            self.probe = true;
+            step.now + alive.interval
+        });
     }
 
     /// With data waiting, a closed window and nothing in flight, somebody must ask [incast 2.12].
     pub(crate) fn consider_persist(&mut self, step: &mut Step<'_, '_>) {
         let open = matches!(self.state, State::Established | State::CloseWait | State::FinWait1);
+        if step.config.planted == Some(Planted::NoPersist) {
+            return;
+        }
         let waits = open && self.queue.is_empty() && self.has_more();
         let shut = self.una + self.window <= self.next;
         if !(waits && shut) {
@@ -387,6 +551,11 @@ impl Connection {
             self.enqueue(self.first + 1, step);
             return Some(self.leaving(self.first, self.first + 1, step));
         }
+        if core::mem::take(&mut self.repeats_tail)
+            && let Some(place) = self.queue.iter().rposition(|sent| sent.fate == Fate::Out)
+        {
+            return Some(self.send_again(place, step));
+        }
         if let Some(leaving) = self.leaves_again(step) {
             return Some(leaving);
         }
@@ -397,7 +566,11 @@ impl Connection {
         }
         if core::mem::take(&mut self.probe) {
             // Below the left edge, so that any answer says what the window is.
-            let mut leaving = self.leaving(self.una - 1, self.una - 1, step);
+            let octet = step.config.keepalive.is_some_and(|alive| alive.octet)
+                && self.una > self.first + 1
+                && self.una <= self.written;
+            let end = self.una - u64::from(!octet);
+            let mut leaving = self.leaving(self.una - 1, end, step);
             leaving.segment.seq = (self.una - 1) as u32;
             return Some(leaving);
         }
@@ -408,7 +581,8 @@ impl Connection {
     }
 
     fn leaves_again(&mut self, step: &mut Step<'_, '_>) -> Option<Leaving> {
-        if self.lost == 0 {
+        // While it is asked whether a timeout was spurious, what seems lost waits (RFC 5682).
+        if self.lost == 0 || matches!(self.suspicion, Suspicion::Asking(_)) {
             return None;
         }
         let place = self.queue.iter().position(|sent| sent.fate == Fate::Lost)?;
@@ -424,17 +598,28 @@ impl Connection {
             self.queue.insert(place + 1, Sent { start: sent.start + mss, ..sent });
             self.lost += 1;
         }
+        Some(self.send_again(place, step))
+    }
+
+    /// A segment of the queue leaves once more.
+    fn send_again(&mut self, place: usize, step: &mut Step<'_, '_>) -> Leaving {
         let sent = &mut self.queue[place];
+        if sent.fate == Fate::Lost {
+            self.out += sent.length();
+            self.lost -= 1;
+        }
         sent.fate = Fate::Out;
         sent.sends = sent.sends.saturating_add(1);
-        sent.at = step.now;
+        (sent.before, sent.at) = (sent.at, step.now);
         let (start, end) = (sent.start, sent.end);
-        self.out += end - start;
-        self.lost -= 1;
+        self.reduction.sent += end - start;
         self.sent_at = step.now;
         step.counts.retransmitted += u64::from(start > self.first);
+        if self.saved.is_some() {
+            self.repeated(self.stamp_at(step.now, step.config));
+        }
         self.arm(step);
-        Some(self.leaving(start, end, step))
+        self.leaving(start, end, step)
     }
 
     fn leaves_anew(&mut self, step: &mut Step<'_, '_>) -> Option<Leaving> {
@@ -454,6 +639,9 @@ impl Connection {
             length = length.min(cut - self.next);
         }
         let is_fin = length == 0;
+        if step.config.nagle && !is_fin && length < self.mss && !self.queue.is_empty() {
+            return None;
+        }
         let open = (self.una + self.window).saturating_sub(self.next);
         if !is_fin && length > open {
             // A crumb only where half of all there ever was is left (RFC 1122).
@@ -463,13 +651,23 @@ impl Connection {
             }
             length = open;
         }
+        // Until something is lost, what came out of order makes no room: that is what the two
+        // segments of limited transmit are for. Who finds losses by time goes by the pipe.
+        let under_way = match self.phase {
+            Phase::Open if step.config.rack.is_none() => self.next - self.una,
+            _ => self.pipe(),
+        };
         let mut room = self.cwnd;
         if step.config.limited_transmit && self.phase == Phase::Open {
             room += u64::from(self.duplicates.min(2)) * self.mss;
         }
-        if self.pipe() + length > room && self.pipe() > 0 {
-            return None;
+        match self.suspicion {
+            Suspicion::Asking(0) => return None,
+            Suspicion::Asking(left) => self.suspicion = Suspicion::Asking(left - 1),
+            _ if under_way + length > room && under_way > 0 && !self.extra => return None,
+            _ => {}
         }
+        self.extra = false;
         if is_fin {
             self.fin_sent = true;
             self.state = match self.state {
@@ -486,12 +684,15 @@ impl Connection {
     /// Notes a segment from `next` to `end` as sent.
     fn enqueue(&mut self, end: u64, step: &mut Step<'_, '_>) {
         let start = self.next;
-        self.queue.push_back(Sent { start, end, at: step.now, sends: 1, fate: Fate::Out });
+        let (at, fate) = (step.now, Fate::Out);
+        self.queue.push_back(Sent { start, end, at, before: at, sends: 1, fate });
         self.out += end - start;
+        self.reduction.sent += end - start;
         self.next = end;
         self.sent_at = step.now;
         self.persist_at = None;
         self.arm(step);
+        self.consider_probe(step);
     }
 
     fn arm(&mut self, step: &mut Step<'_, '_>) {
@@ -513,11 +714,18 @@ impl Connection {
             let scale = if agreed { self.receiver.scale } else { scale(step.config) };
             segment.scale = (!agreed || self.send_scale > 0 || scale > 0).then_some(scale);
         }
+        let opens = is_syn && self.state == State::SynSent && step.config.stamps.is_some();
+        if self.stamps || opens {
+            let value = self.stamp_at(step.now, step.config);
+            segment.stamps = Some(Stamps { value, echo: self.recent });
+        }
         if self.state != State::SynSent {
             segment.flags = segment.flags.with(Flags::ACK);
             segment.ack = self.receiver.next as u32;
+            self.told = self.receiver.next;
             // Blocks must not make a full segment longer than it may be.
-            let spare = u64::from(step.config.mss_bytes).saturating_sub(end - start);
+            let stamps = if self.stamps { 12 } else { 0 };
+            let spare = u64::from(step.config.mss_bytes).saturating_sub(end - start + stamps);
             let most = (spare.saturating_sub(4) / 8).min(3) as usize;
             if self.sack && !is_syn && most > 0 {
                 segment.sacks = self.receiver.blocks(most);
@@ -527,6 +735,9 @@ impl Connection {
                 self.receiver.scale = 0;
             }
             segment.window = self.receiver.window(self.mss);
+            if step.config.planted == Some(Planted::EdgeRetreats) && segment.window > 8 {
+                segment.window /= 1 + (step.now.as_ns() / 1_000_000 % 2) as u16;
+            }
             self.receiver.scale = kept;
             self.receiver.acknowledged(start == end);
         } else {
@@ -553,6 +764,8 @@ impl Connection {
         assert_eq!(self.out, out, "the pipe is what is out");
         let lost = self.queue.iter().filter(|sent| sent.fate == Fate::Lost).count();
         assert_eq!(self.lost as usize, lost, "losses are counted");
+        let sacked = self.queue.iter().filter(|sent| sent.fate == Fate::Sacked).count();
+        assert_eq!(self.sacked as usize, sacked, "what is there is counted");
         let mut at = self.una;
         for sent in &self.queue {
             assert!(sent.start == at && sent.end > at, "the queue has no holes: {self:?}");

@@ -2,14 +2,14 @@
 //! ([incast 2.2], [incast 2.4]).
 
 use crate::config::{Config, Counts, Why};
-use crate::connection::{Connection, Leaving, Step};
+use crate::connection::{Challenges, Connection, Leaving, State, Step};
 use crate::segment::{Flags, Segment};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message};
-use cavy_core::family::stream::{Connection as Name, Effect, Input};
+use cavy_core::family::stream::{Connection as Name, Effect, Input, Unreachable};
 use cavy_core::{Cx, Instant, Machine, Packet, Room, Stream, Transmit};
 use hashbrown::HashTable;
 
@@ -56,6 +56,7 @@ pub struct Stack {
     pub(crate) effects: VecDeque<Effect<Why>>,
     pub(crate) arms: Vec<(u32, Option<Instant>)>,
     counts: Counts,
+    challenges: Challenges,
 }
 
 fn hash(peer: Node, local: u16, remote: u16) -> u64 {
@@ -81,6 +82,7 @@ impl Stack {
             effects: VecDeque::new(),
             arms: Vec::new(),
             counts: Counts::default(),
+            challenges: Challenges::default(),
         })
     }
 
@@ -151,6 +153,8 @@ impl Stack {
             rng,
             counts: &mut self.counts,
             effects: &mut self.effects,
+            answers: &mut self.answers,
+            challenges: &mut self.challenges,
         };
         f(connection, &mut step);
         if was_half_open && (!connection.is_half_open() || connection.over.is_some()) {
@@ -218,7 +222,7 @@ impl Stack {
             Input::Open { ticket, to, port } => self.open(ticket, to, port, now, rng),
             Input::Write { connection, bytes, whole } => {
                 self.on(connection, now, rng, |one, step| {
-                    one.write(bytes, whole);
+                    one.write(bytes, whole, step.now);
                     one.consider_persist(step);
                 });
             }
@@ -249,8 +253,19 @@ impl Stack {
                 });
                 self.answers.extend(reset);
             }
-            // Soft errors: the timer decides (RFC 5927). Shorter paths are not followed yet.
-            Input::Unreachable { .. } => {}
+            Input::Unreachable { to, header, why } => {
+                let Some(slot) = self.find(to, header.source, header.destination) else { return };
+                self.with(slot, now, rng, |one, step| match why {
+                    Unreachable::TooLong { mtu_bytes } => {
+                        one.path_is_shorter(header.seq, mtu_bytes);
+                    }
+                    // Hard while opening, soft later: the timer decides (RFC 1122, RFC 5927).
+                    Unreachable::Protocol if one.state == State::SynSent => {
+                        one.end(Why::Refused, step);
+                    }
+                    Unreachable::Host | Unreachable::Protocol => {}
+                });
+            }
         }
     }
 
@@ -281,7 +296,10 @@ impl Stack {
             return;
         }
         let isn = rng.bits() as u32;
-        let made = Connection::open(&self.config, name, to, (local, port), isn, now);
+        let mut made = Connection::open(&self.config, name, to, (local, port), isn, now);
+        if self.config.stamps.is_some() {
+            made.stamp_offset = rng.bits() as u32;
+        }
         self.insert(slot, made);
         self.with(slot, now, rng, |_, _| {});
     }
@@ -299,7 +317,17 @@ impl Stack {
             self.counts.dropped += 1;
             return;
         }
-        if let Some(slot) = self.find(from, segment.destination, segment.source) {
+        let mut after = None;
+        let mut found = self.find(from, segment.destination, segment.source);
+        if let Some(slot) = found {
+            after = self.begins_anew(slot, segment);
+            if after.is_some() {
+                // What closed is forgotten for what opens [incast 2.13].
+                self.with(slot, now, rng, |one, step| one.end(Why::Closed, step));
+                found = None;
+            }
+        }
+        if let Some(slot) = found {
             return self.with(slot, now, rng, |one, step| one.arrives(segment, length, step));
         }
         let is_syn = flags.has(Flags::SYN) && flags.0 & 0x14 == 0;
@@ -312,8 +340,14 @@ impl Stack {
             }
             at.half_open += 1;
             let (slot, name) = self.next_name();
-            let isn = rng.bits() as u32;
-            let made = Connection::accept(&self.config, name, from, segment, isn, now);
+            let mut isn = rng.bits() as u32;
+            if let Some(after) = after {
+                isn = (after as u32).wrapping_add(64_000 + (isn & 0xffff));
+            }
+            let mut made = Connection::accept(&self.config, name, from, segment, isn, now);
+            if self.config.stamps.is_some() {
+                made.stamp_offset = rng.bits() as u32;
+            }
             self.insert(slot, made);
             return self.with(slot, now, rng, |_, _| {});
         }
@@ -332,6 +366,22 @@ impl Stack {
             answer
         };
         self.answers.push_back((from, answer));
+    }
+
+    /// A SYN for a pair of ports that is only remembered may open it again, if it is newer than all
+    /// that was. Then: what the next sequence number was.
+    fn begins_anew(&self, slot: u32, segment: &Segment) -> Option<u64> {
+        let old = self.slots[slot as usize].connection.as_deref()?;
+        let is_syn = segment.flags.has(Flags::SYN) && segment.flags.0 & 0x14 == 0;
+        let welcome = self.listening.iter().any(|one| one.port == segment.destination);
+        if old.state != State::TimeWait || !is_syn || !welcome {
+            return None;
+        }
+        let newer = |(stamp, recent): (u32, u32)| (stamp.wrapping_sub(recent) as i32) > 0;
+        let by_stamp =
+            segment.stamps.filter(|_| old.stamps).is_some_and(|s| newer((s.value, old.recent)));
+        let by_number = newer((segment.seq, old.receiver.next as u32));
+        (by_stamp || by_number).then_some(old.next)
     }
 
     /// The deadline of a connection came.
@@ -364,6 +414,8 @@ impl Stack {
                 rng,
                 counts: &mut self.counts,
                 effects: &mut self.effects,
+                answers: &mut self.answers,
+                challenges: &mut self.challenges,
             };
             if let Some(one) = connection.leaves(&mut step) {
                 leaving = Some(one);

@@ -154,6 +154,7 @@ impl Connection {
     }
 
     fn may_send_anew(&self) -> bool {
-        self.next < self.written && self.next - self.una < self.window
+        let open = (self.una + self.window).saturating_sub(self.next);
+        self.next < self.written && open >= self.mss.min(self.written - self.next)
     }
 }

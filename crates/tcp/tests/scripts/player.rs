@@ -1,0 +1,585 @@
+//! Reads and plays scripts.
+
+use cavy_core::family::Node;
+use cavy_core::family::packet::{Extent, Message, Seen};
+use cavy_core::family::stream::{Connection, Effect, Input, Unreachable};
+use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Room, Span, Stream, Transmit};
+use cavy_tcp::segment::Stamps;
+use cavy_tcp::{
+    BackoffReset, Config, Congestion, DelayedAck, Flags, Floor, Keepalive, Planted, Rack,
+    RtoConfig, Segment, Stack, Timer, Undo, Why,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::path::Path;
+
+/// One conversation.
+pub struct Script {
+    pub name: String,
+    lines: Vec<(usize, String)>,
+}
+
+impl Script {
+    /// Those of a file.
+    pub fn all(file: &str, text: &str) -> Vec<Script> {
+        let mut all: Vec<Script> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or("").trim();
+            if let Some(name) = line.strip_prefix("==") {
+                all.push(Script { name: format!("{file}: {}", name.trim()), lines: Vec::new() });
+            } else if let (false, Some(script)) = (line.is_empty(), all.last_mut()) {
+                script.lines.push((index + 1, line.to_string()));
+            }
+        }
+        all
+    }
+}
+
+const PEER: Node = Node(1);
+const PEER_PORT: u16 = 50_000;
+
+struct Left {
+    at: Instant,
+    segment: Segment,
+    length: u32,
+}
+
+struct Player {
+    config: Config,
+    planted: Option<Planted>,
+    stack: Option<Stack>,
+    rng: Stream,
+    now: Instant,
+    timers: BTreeMap<Timer, u64>,
+    left: VecDeque<Left>,
+    effects: Vec<Effect<Why>>,
+    connection: Option<Connection>,
+    passive: bool,
+    wrap: bool,
+    /// First numbers: ours once a SYN left, and the peer's.
+    own_isn: Option<u32>,
+    peer_isn: u32,
+    port: u16,
+    loud: bool,
+}
+
+/// All scripts beside this file.
+pub fn all_of_this_room() -> Vec<Script> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .expect("the folder of scripts")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|end| end == "seg"))
+        .collect();
+    files.sort();
+    let scripts = |path: &std::path::PathBuf| {
+        let text = fs::read_to_string(path).expect("a script");
+        let file = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        Script::all(&file, &text)
+    };
+    files.iter().flat_map(scripts).collect()
+}
+
+/// Plays a script; the error says which line was not as it says. What the machine asserts itself
+/// is an error as well.
+pub fn play_with(script: &Script, planted: Option<Planted>, loud: bool) -> Result<(), String> {
+    let played = std::panic::catch_unwind(|| play_planted(script, planted, loud));
+    played.unwrap_or_else(|_| Err("the machine's own check failed".to_string()))
+}
+
+fn play_planted(script: &Script, planted: Option<Planted>, loud: bool) -> Result<(), String> {
+    let mut player = Player {
+        config: Config::reference(RtoConfig::FINE),
+        planted,
+        stack: None,
+        rng: Stream::keyed(1, 0, Purpose::Machine),
+        now: Instant::ZERO,
+        timers: BTreeMap::new(),
+        left: VecDeque::new(),
+        effects: Vec::new(),
+        connection: None,
+        passive: false,
+        wrap: false,
+        own_isn: None,
+        peer_isn: 0x1000_0000,
+        port: 0,
+        loud,
+    };
+    for (number, line) in &script.lines {
+        if loud {
+            println!("{} {number}: {line}", script.name);
+        }
+        player.line(line).map_err(|why| format!("line {number}, `{line}`: {why}"))?;
+    }
+    Ok(())
+}
+
+fn number<T: std::str::FromStr>(word: Option<&str>) -> Result<T, String> {
+    let word = word.ok_or("a number is missing")?;
+    word.replace('_', "").parse().map_err(|_| format!("`{word}` is no number"))
+}
+
+fn span(word: &str) -> Result<Span, String> {
+    let end = word.find(|c: char| c.is_alphabetic()).ok_or(format!("`{word}` has no unit"))?;
+    let value: f64 = word[..end].parse().map_err(|_| format!("`{word}` is no time"))?;
+    let ns = match &word[end..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "min" => 60e9,
+        unit => return Err(format!("`{unit}` is no unit")),
+    };
+    Ok(Span::from_ns((value * ns).round() as u64))
+}
+
+impl Player {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        let first = words.next().ok_or("an empty line")?;
+        let rest: Vec<&str> = words.collect();
+        let arg = rest.first().copied();
+        if let Some(time) = first.strip_prefix('+') {
+            return self.pass(span(time)?);
+        }
+        match first {
+            "set" => return self.set(&rest),
+            "<" => return self.inject(&rest),
+            ">" => return self.expect(&rest),
+            "!" => return self.told(&rest, true),
+            "!no" => return self.told(&rest, false),
+            "skip" => {
+                self.left.clear();
+                return Ok(());
+            }
+            "established" | "accepted" => return self.greet(first == "accepted", &rest),
+            "count" => return self.count(&rest),
+            "state" => {
+                let (have, want) = (self.stack()?.connections(), number(rest.get(1).copied())?);
+                return if have == want { Ok(()) } else { Err(format!("there are {have}")) };
+            }
+            _ => {}
+        }
+        let connection = self.connection;
+        let of = || connection.ok_or("there is no connection".to_string());
+        let input = match first {
+            "listen" => {
+                self.passive = true;
+                Input::Listen { port: 80, backlog: 8 }
+            }
+            "open" => Input::Open { ticket: 1, to: PEER, port: 80 },
+            "write" => Input::Write { connection: of()?, bytes: number(arg)?, whole: false },
+            "whole" => Input::Write { connection: of()?, bytes: number(arg)?, whole: true },
+            "took" => Input::Took { connection: of()?, bytes: number(arg)? },
+            "shut" => Input::Shut { connection: of()? },
+            "close" => Input::Close { connection: of()? },
+            "abort" => Input::Abort { connection: of()? },
+            "icmp" => {
+                let seq: u32 = number(rest.get(1).copied())?;
+                let (source, destination) = self.ports();
+                let own = self.own_isn.unwrap_or(0);
+                let header = Segment::new(source, destination, own.wrapping_add(seq), Flags::ACK);
+                let why = Unreachable::TooLong { mtu_bytes: number(arg)? };
+                Input::Unreachable { to: PEER, header, why }
+            }
+            other => return Err(format!("`{other}` is no such line")),
+        };
+        self.step(|stack, cx| stack.handle(input, cx))
+    }
+
+    /// A handshake that takes 10 ms, after which nothing is left to look at.
+    fn greet(&mut self, accepted: bool, rest: &[&str]) -> Result<(), String> {
+        let sack = if rest.contains(&"nosack") { "" } else { "sackok" };
+        let stamp = if rest.contains(&"ts") { "ts 100 last" } else { "" };
+        let window = rest.iter().position(|word| *word == "win").and_then(|n| rest.get(n + 1));
+        let window = window.copied().unwrap_or("65535");
+        let says = format!("win {window} mss 1460 ws 0 {sack} {stamp}");
+        let lines = if accepted {
+            let last = format!("< . 1 ack 1 win {window} {stamp}");
+            vec!["listen".into(), format!("< S 0 {says}"), "+10ms".into(), last]
+        } else {
+            vec!["open".into(), "+10ms".into(), format!("< S. 0 ack 1 {says}")]
+        };
+        for line in lines {
+            self.line(&line)?;
+        }
+        self.left.clear();
+        self.told(&["opened"], true)
+    }
+
+    fn set(&mut self, rest: &[&str]) -> Result<(), String> {
+        if self.stack.is_some() {
+            return Err("too late: something happened already".to_string());
+        }
+        let value = rest.get(1).copied().ok_or("a value is missing")?;
+        let config = &mut self.config;
+        let yes = value == "on";
+        match rest[0] {
+            "base" => {
+                *config = match value {
+                    "reference" => Config::reference(RtoConfig::FINE),
+                    "stock" => Config::reference(RtoConfig::STOCK),
+                    "fine" => Config::fine(Congestion::NewReno),
+                    "linux" => Config::linux(Congestion::NewReno),
+                    other => return Err(format!("`{other}` is no base")),
+                }
+            }
+            "mss" => config.mss_bytes = number(Some(value))?,
+            "window" => config.initial_window = number(Some(value))?,
+            "buffer" => config.receive_buffer_bytes = number(Some(value))?,
+            "dupthresh" => config.dupthresh = number(Some(value))?,
+            "sack" => config.sack = yes,
+            "limited" => config.limited_transmit = yes,
+            "idle_restart" => config.idle_restart = yes,
+            "nagle" => config.nagle = yes,
+            "prr" => config.prr = yes,
+            "strict" => config.strict_stamps = yes,
+            "cubic" => config.congestion = Congestion::Cubic,
+            "stamps" => config.stamps = if value == "off" { None } else { Some(span(value)?) },
+            "rack" => {
+                config.rack = match value {
+                    "fine" => Some(Rack { probe: false, ..Rack::FINE }),
+                    "probe" => Some(Rack::FINE),
+                    "jiffies" => Some(Rack::JIFFIES),
+                    _ => None,
+                }
+            }
+            "undo" => {
+                config.undo = match value {
+                    "eifel" => Undo { eifel: true, ..Undo::NONE },
+                    "frto" => Undo { frto: true, ..Undo::NONE },
+                    "dsack" => Undo { dsack: true, ..Undo::NONE },
+                    "all" => Undo::ALL,
+                    _ => Undo::NONE,
+                }
+            }
+            "delack" => {
+                config.delayed_ack = match value {
+                    "off" => DelayedAck::Off,
+                    "linux" => DelayedAck::LINUX,
+                    time => DelayedAck::Fixed(span(time)?),
+                }
+            }
+            "keepalive" => {
+                let at = |n: usize| rest.get(n).copied().ok_or("a time is missing".to_string());
+                config.keepalive = Some(Keepalive {
+                    idle: span(value)?,
+                    interval: span(at(2)?)?,
+                    probes: number(rest.get(3).copied())?,
+                    octet: rest.get(4) == Some(&"octet"),
+                });
+            }
+            "rto_min" => config.rto.min = span(value)?,
+            "rto_init" => config.rto.init = span(value)?,
+            "rto_max" => config.rto.max = span(value)?,
+            "floor" => {
+                config.rto.floor = if value == "variance" { Floor::Variance } else { Floor::Whole };
+            }
+            "forget" => config.rto.backoff_reset = BackoffReset::Timestamp,
+            "persist" => config.persist_min = span(value)?,
+            "challenge" => config.challenge_interval = span(value)?,
+            "retries" => config.give_up_retries = number(Some(value))?,
+            "give_up" => config.give_up_after = span(value)?,
+            "handshake" => config.handshake_retries = number(Some(value))?,
+            "time_wait" => config.time_wait = span(value)?,
+            "peer_isn" => self.peer_isn = number(Some(value))?,
+            "wrap" => self.wrap = yes,
+            other => return Err(format!("`{other}` is no parameter")),
+        }
+        Ok(())
+    }
+
+    fn stack(&mut self) -> Result<&mut Stack, String> {
+        if self.stack.is_none() {
+            if self.wrap {
+                // A seed whose first number is close below 2^32.
+                let near = |seed: &u64| {
+                    Stream::keyed(*seed, 0, Purpose::Machine).bits() as u32 > u32::MAX - 3_000
+                };
+                let seed = (0..20_000_000).find(near).ok_or("no seed wraps")?;
+                self.rng = Stream::keyed(seed, 0, Purpose::Machine);
+            }
+            let config = Config { planted: self.planted, ..self.config };
+            self.stack = Some(Stack::new(config)?);
+        }
+        self.stack.as_mut().ok_or("no host".to_string())
+    }
+
+    fn step(
+        &mut self,
+        f: impl FnOnce(&mut Stack, &mut Cx<'_, Effect<Why>, Timer>),
+    ) -> Result<(), String> {
+        let most = self.stack()?.effects_max();
+        let mut out = Outbox::with_capacity(most);
+        let stack = self.stack.as_mut().ok_or("no host")?;
+        f(stack, &mut Cx::new(self.now, &mut self.rng, &mut out));
+        self.settle(out)?;
+        loop {
+            let mut out = Outbox::with_capacity(most);
+            let stack = self.stack.as_mut().ok_or("no host")?;
+            let mut cx = Cx::new(self.now, &mut self.rng, &mut out);
+            let packet = stack.pull(Room { packets: 1, bytes: 9_000 }, &mut cx);
+            self.settle(out)?;
+            let Some(packet) = packet else { return Ok(()) };
+            let (segment, length) = (packet.header, packet.payload.length_bytes);
+            if segment.flags.has(Flags::SYN) {
+                self.own_isn.get_or_insert(segment.seq);
+            }
+            self.port = if self.passive { 80 } else { segment.source };
+            if self.loud {
+                println!("      {:?} left {segment:?} with {length}", self.now);
+            }
+            self.left.push_back(Left { at: self.now, segment, length });
+        }
+    }
+
+    fn settle(&mut self, mut out: Outbox<Effect<Why>, Timer>) -> Result<(), String> {
+        self.stack()?.check();
+        for one in out.drain() {
+            match one {
+                Out::Arm(timer, at) => {
+                    self.timers.insert(timer, at.max(self.now).as_ns());
+                }
+                Out::Disarm(timer) => {
+                    self.timers.remove(&timer);
+                }
+                Out::Effect(effect) => {
+                    if let Effect::Opening { connection, .. } | Effect::Opened { connection, .. } =
+                        effect
+                    {
+                        self.connection = Some(connection);
+                    }
+                    if self.loud {
+                        println!("      {:?} {effect:?}", self.now);
+                    }
+                    self.effects.push(effect);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, time: Span) -> Result<(), String> {
+        let until = self.now + time;
+        let mut steps = 0;
+        while let Some((&timer, &at)) = self.timers.iter().min_by_key(|&(timer, at)| (*at, *timer))
+            && at <= until.as_ns()
+        {
+            steps += 1;
+            if steps > 1_000_000 {
+                return Err("timers go on and on".to_string());
+            }
+            self.timers.remove(&timer);
+            self.now = self.now.max(Instant::from_ns(at));
+            self.step(|stack, cx| stack.expire(timer, cx))?;
+        }
+        self.now = until;
+        Ok(())
+    }
+
+    fn ports(&self) -> (u16, u16) {
+        if self.passive { (80, PEER_PORT) } else { (self.port, 80) }
+    }
+
+    fn inject(&mut self, rest: &[&str]) -> Result<(), String> {
+        let own = self.own_isn.unwrap_or(0);
+        let peer = self.peer_isn;
+        let (source, destination) = self.ports();
+        let flags = flags(rest.first().copied().unwrap_or(""))?.0;
+        let (seq, length) = range(rest.get(1).copied().unwrap_or(""))?;
+        let mut segment = Segment::new(destination, source, peer.wrapping_add(seq), flags);
+        segment.window = 65_535;
+        let mut words = rest[2..].iter().copied();
+        while let Some(word) = words.next() {
+            match word {
+                "ack" => segment.ack = own.wrapping_add(number(words.next())?),
+                "win" => segment.window = number(words.next())?,
+                "mss" => segment.mss = Some(number(words.next())?),
+                "ws" => segment.scale = Some(number(words.next())?),
+                "sackok" => segment.sack_permitted = true,
+                "port" => segment.source = number(words.next())?,
+                "ts" => {
+                    let value: u32 = number(words.next())?;
+                    let echo = words.next().ok_or("an echo is missing")?;
+                    // `last` is the latest of ours; `first` the earliest that still waits here.
+                    let stamp = |left: Option<&Left>| left.and_then(|one| one.segment.stamps);
+                    let echo = match echo {
+                        "last" => stamp(self.left.back()).map_or(0, |stamps| stamps.value),
+                        "first" => stamp(self.left.front()).map_or(0, |stamps| stamps.value),
+                        number_word => number(Some(number_word))?,
+                    };
+                    segment.stamps = Some(Stamps { value, echo });
+                }
+                "sack" => {
+                    for block in words.next().unwrap_or("").split(',') {
+                        let (left, right) = block.split_once('-').ok_or("a block is A-B")?;
+                        let wide = |word| number(Some(word)).map(|n: u32| own.wrapping_add(n));
+                        segment.sacks.push(wide(left)?, wide(right)?);
+                    }
+                }
+                other => return Err(format!("`{other}` is no part of a segment")),
+            }
+        }
+        let payload = Extent { message: Message(0), offset_bytes: seq, length_bytes: length };
+        let header = segment;
+        let input = Input::Rx { from: PEER, header, payload, seen: Seen::default() };
+        self.step(|stack, cx| stack.handle(input, cx))
+    }
+
+    fn expect(&mut self, rest: &[&str]) -> Result<(), String> {
+        if rest == ["nothing"] {
+            return match self.left.front() {
+                None => Ok(()),
+                Some(left) => Err(format!("left: {}", self.words(left))),
+            };
+        }
+        let left = self.left.pop_front().ok_or("nothing left")?;
+        let said = self.words(&left);
+        let wrong = |what: &str| Err(format!("{what} differs; left: {said}"));
+        let (own, peer) = (self.own_isn.unwrap_or(0), self.peer_isn);
+        let (want, any) = flags(rest.first().copied().unwrap_or(""))?;
+        let mask = if want.has(Flags::PSH) { 0x1f } else { 0x17 };
+        if !any && left.segment.flags.0 & mask != want.0 & mask {
+            return wrong("flags");
+        }
+        if let Some(word) = rest.get(1).filter(|word| **word != "*") {
+            let (seq, length) = range(word)?;
+            let have = left.segment.seq.wrapping_sub(own);
+            if have != seq && left.segment.seq != seq {
+                return wrong("seq");
+            }
+            if left.length != length {
+                return wrong("length");
+            }
+        }
+        let mut words = rest.iter().skip(2).copied();
+        while let Some(word) = words.next() {
+            if let Some(at) = word.strip_prefix('@') {
+                if left.at != Instant::ZERO + span(at)? {
+                    return wrong("time");
+                }
+                continue;
+            }
+            let stamps = left.segment.stamps;
+            let same = match word {
+                "ack" => left.segment.ack.wrapping_sub(peer) == number::<u32>(words.next())?,
+                "win" => left.segment.window == number(words.next())?,
+                "mss" => left.segment.mss == Some(number(words.next())?),
+                "ws" => left.segment.scale == Some(number(words.next())?),
+                "sackok" => left.segment.sack_permitted,
+                "nosackok" => !left.segment.sack_permitted,
+                "nows" => left.segment.scale.is_none(),
+                "nots" => stamps.is_none(),
+                "nosack" => left.segment.sacks.blocks().is_empty(),
+                "ts" => {
+                    let echo = number(words.next())?;
+                    stamps.is_some_and(|stamps| stamps.echo == echo)
+                }
+                "sack" => {
+                    let relative = |&(left, right): &(u32, u32)| {
+                        format!("{}-{}", left.wrapping_sub(peer), right.wrapping_sub(peer))
+                    };
+                    let have: Vec<String> =
+                        left.segment.sacks.blocks().iter().map(relative).collect();
+                    have.join(",") == words.next().unwrap_or("")
+                }
+                other => return Err(format!("`{other}` is no part of a segment")),
+            };
+            if !same {
+                return wrong(word);
+            }
+        }
+        Ok(())
+    }
+
+    fn words(&self, left: &Left) -> String {
+        let seq = left.segment.seq.wrapping_sub(self.own_isn.unwrap_or(0));
+        let ack = left.segment.ack.wrapping_sub(self.peer_isn);
+        let blocks = left.segment.sacks.blocks().iter();
+        let blocks: Vec<_> = blocks
+            .map(|b| (b.0.wrapping_sub(self.peer_isn), b.1.wrapping_sub(self.peer_isn)))
+            .collect();
+        format!(
+            "{:?} {:?} {seq}:{} ack {ack} win {} {:?} sack {blocks:?}",
+            left.at,
+            left.segment.flags,
+            seq.wrapping_add(left.length),
+            left.segment.window,
+            left.segment.stamps
+        )
+    }
+
+    fn told(&mut self, rest: &[&str], wanted: bool) -> Result<(), String> {
+        let name = rest.first().copied().unwrap_or("");
+        let arg = rest.get(1).copied();
+        let matches = |effect: &Effect<Why>| match (name, *effect) {
+            ("opened", Effect::Opened { .. }) | ("finished", Effect::Finished { .. }) => true,
+            ("readable", Effect::Readable { to, .. })
+            | ("released", Effect::Released { to, .. }) => {
+                arg.is_none_or(|n| number(Some(n)) == Ok(to))
+            }
+            ("ended", Effect::Ended { why, .. }) => {
+                arg.is_none_or(|name| format!("{why:?}") == name)
+            }
+            _ => false,
+        };
+        match (self.effects.iter().position(matches), wanted) {
+            (Some(place), true) => {
+                self.effects.remove(place);
+                Ok(())
+            }
+            (None, false) => Ok(()),
+            (Some(_), false) => Err(format!("it was told: {:?}", self.effects)),
+            (None, true) => Err(format!("it was not told: {:?}", self.effects)),
+        }
+    }
+
+    fn count(&mut self, rest: &[&str]) -> Result<(), String> {
+        let want: u64 = number(rest.get(1).copied())?;
+        let counts = *self.stack()?.counts();
+        let have = match rest.first().copied().unwrap_or("") {
+            "timeouts" => counts.timeouts(),
+            "whole" => counts.timeouts_whole,
+            "tail" => counts.timeouts_tail,
+            "again" => counts.timeouts_again,
+            "retransmitted" => counts.retransmitted,
+            "recoveries" => counts.fast_recoveries,
+            "probes" => counts.probes,
+            "spurious" => counts.spurious,
+            "undone" => counts.undone,
+            "stale" => counts.stale,
+            "unanswered" => counts.unanswered,
+            "dropped" => counts.dropped,
+            other => return Err(format!("`{other}` is no counter")),
+        };
+        if have == want { Ok(()) } else { Err(format!("it is {have}")) }
+    }
+}
+
+fn flags(word: &str) -> Result<(Flags, bool), String> {
+    let mut all = Flags(0);
+    for letter in word.chars() {
+        all = all.with(match letter {
+            'S' => Flags::SYN,
+            'F' => Flags::FIN,
+            'R' => Flags::RST,
+            'P' => Flags::PSH,
+            '.' => Flags::ACK,
+            '-' => Flags(0),
+            '*' => return Ok((all, true)),
+            other => return Err(format!("`{other}` is no flag")),
+        });
+    }
+    Ok((all, false))
+}
+
+/// `A` or `A:B`.
+fn range(word: &str) -> Result<(u32, u32), String> {
+    match word.split_once(':') {
+        None => Ok((number(Some(word))?, 0)),
+        Some((from, to)) => {
+            let (from, to): (u32, u32) = (number(Some(from))?, number(Some(to))?);
+            Ok((from, to.wrapping_sub(from)))
+        }
+    }
+}
