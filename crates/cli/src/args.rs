@@ -13,6 +13,7 @@ use std::path::PathBuf;
     after_help = "Examples:
   cavy reproduce                 make all figures again, in a minute or two, and judge the claims
   cavy explain persephone.fig3   what a figure's claims say and where they come from
+  cavy ask                       which of the causes of a slow tail to look at first
   cavy plan new                  write a commented plan for your own workload
   cavy run plan.toml             which policy would help it, and whom it would cost
 
@@ -38,6 +39,8 @@ pub enum Command {
     Explain(Explain),
     /// Write, check and describe plan files.
     Plan(Plan),
+    /// Say which cause of a slow tail to look at first, and which plan to run.
+    Ask(Ask),
     /// Judge a history of transactions: is it serializable, and if not, why not.
     Check(CheckHistory),
     /// Servers on real threads and sockets; runs the program `cavy-live`.
@@ -56,6 +59,62 @@ pub enum Command {
     Completions(Completions),
     /// Print the manual page.
     Man,
+}
+
+/// `cavy ask`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy ask                                       asks on a terminal, lists the questions elsewhere
+  cavy ask --yes mixed,busy --no regions         answers by key
+  cavy ask --latencies latencies.csv --unit ms   looks for stalls that timers make
+  cavy ask --busy-times busy.csv --write plan.toml
+                                                 one column a type; writes the plan to run
+
+It ranks the causes by what speaks for them, names what is open, and says which plan measures it.")]
+pub struct Ask {
+    /// Questions whose answer is yes, by key.
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    pub yes: Vec<String>,
+    /// Questions whose answer is no, by key.
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    pub no: Vec<String>,
+    /// A CSV file of latencies that users saw; its first line names the columns.
+    #[arg(long, value_name = "FILE")]
+    pub latencies: Option<PathBuf>,
+    /// A CSV file of the times for which a worker was busy, one column for each type of request.
+    #[arg(long, value_name = "FILE")]
+    pub busy_times: Option<PathBuf>,
+    /// Unit of the times in those files.
+    #[arg(long, value_enum, value_name = "UNIT", default_value = "us")]
+    pub unit: TimeUnit,
+    /// Write the plan that measures the likeliest cause to this file.
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A unit of time.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl TimeUnit {
+    /// Microseconds of one.
+    pub fn us(self) -> f64 {
+        match self {
+            TimeUnit::Us => 1.0,
+            TimeUnit::Ms => 1e3,
+            TimeUnit::S => 1e6,
+        }
+    }
 }
 
 /// How to run, for all commands that simulate.

@@ -8,6 +8,7 @@
 #![cfg_attr(test, allow(non_snake_case))]
 
 mod args;
+mod ask;
 mod commands;
 mod document;
 mod estimate;

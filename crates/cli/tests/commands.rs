@@ -11,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn help_teaches() {
     let cavy = Cavy::new();
-    let calls: [&[&str]; 10] = [
+    let calls: [&[&str]; 11] = [
         &["--help"],
         &["reproduce", "--help"],
         &["run", "--help"],
@@ -21,6 +21,7 @@ fn help_teaches() {
         &["plan", "new", "--help"],
         &["plan", "check", "--help"],
         &["check", "--help"],
+        &["ask", "--help"],
         &["completions", "--help"],
     ];
     insta::assert_snapshot!("help", cavy.transcript(&calls));
@@ -377,4 +378,24 @@ fn a_history_is_judged_and_a_bad_one_is_named() {
     insta::assert_snapshot!("check", cavy.transcript(&calls));
     let judged = cavy.json(&["check", "skew.jsonl", "--model", "snapshot-isolation", "--json"]);
     assert_eq!(judged["counts"]["G2-item"], 1);
+}
+
+#[test]
+fn ask_ranks_causes_by_answers_and_writes_the_plan_that_measures_the_first() {
+    let cavy = Cavy::new();
+    let asked = ["ask", "--yes", "mixed,busy", "--no", "regions,spread", "--write", "asked.toml"];
+    let said = cavy.call(&asked);
+    let text = String::from_utf8_lossy(&said.stdout).to_string();
+    assert!(said.status.success(), "{said:?}");
+    assert!(text.starts_with("1. Short requests wait behind long ones"), "{text}");
+    assert!(text.contains("you said so") && !text.contains("between regions"), "{text}");
+    assert!(cavy.call(&["plan", "check", "asked.toml"]).status.success());
+
+    let all = cavy.json(&["ask", "--json"]);
+    let systems = all["causes"].as_array().expect("a list").len();
+    assert!(systems >= 6, "every cause has a template: {all}");
+
+    let wrong = cavy.call(&["ask", "--yes", "mixd"]);
+    let text = String::from_utf8_lossy(&wrong.stderr).to_string();
+    assert!(wrong.status.code() == Some(2) && text.contains("did you mean `mixed`?"), "{text}");
 }

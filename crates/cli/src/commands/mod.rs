@@ -1,5 +1,6 @@
 //! One file for each command.
 
+mod ask;
 mod check;
 mod completions;
 mod explain;
@@ -23,6 +24,7 @@ pub fn dispatch(command: &Command, registry: &Registry, clock: Clock) -> Result<
         Command::List(args) => list::list(args, registry),
         Command::Explain(args) => explain::explain(args, registry),
         Command::Plan(args) => plan::plan(args, registry),
+        Command::Ask(args) => ask::ask(args, registry),
         Command::Check(args) => check::check(args),
         Command::Live(args) => live::live(None, args),
         Command::Load(args) => live::live(Some("load"), args),

@@ -84,7 +84,8 @@ fn any_kind(registry: &Registry) -> Value {
     })
 }
 
-fn new(args: &New, registry: &Registry) -> Result<Outcome, Fault> {
+/// Writes a template as a plan.
+pub fn new(args: &New, registry: &Registry) -> Result<Outcome, Fault> {
     let (text, carried) = template(&args.template, registry)?;
     if args.file == Path::new("-") {
         terminal::print(text)?;
