@@ -77,6 +77,14 @@ impl Point {
         EARTH_RADIUS_KM * self.angle(other)
     }
 
+    /// The square of the straight distance to `other`, in radii: nearly that of the angle where it
+    /// is small, and much cheaper.
+    #[inline]
+    pub fn chord_squared(self, other: Point) -> f64 {
+        let (x, y, z) = (self.x - other.x, self.y - other.y, self.z - other.z);
+        x * x + y * y + z * z
+    }
+
     /// This point moved by `radians` along the great circle through `from`, away from it; towards
     /// it when negative. From a point on top of it nothing is "away", so the point stays; from its
     /// antipode every direction leads back, and one is drawn at random ([htrae 2.4]).

@@ -56,6 +56,7 @@ fn everybody() -> Vec<PredictorPlan> {
         of("predictor = \"htrae\""),
         of("predictor = \"htrae\"\nsymmetric = false\nhistory = false\ndetours = true"),
         of("predictor = \"htrae\"\nrandom_start = true"),
+        of("predictor = \"survey\""),
         of("predictor = \"geolocation\""),
         of("predictor = \"serf\"\nsymmetric = true\nhistory = true"),
         of("predictor = \"composition\"\nguess = true"),

@@ -13,6 +13,7 @@
 
 pub mod dast;
 pub mod homa;
+pub mod htrae;
 pub mod incast;
 pub mod persephone;
 pub mod slowpoke;
@@ -21,5 +22,12 @@ use cavy_study::source::Source;
 
 /// All sources, in the order in which they are listed.
 pub fn all() -> Vec<Source> {
-    vec![persephone::source(), homa::source(), slowpoke::source(), incast::source(), dast::source()]
+    vec![
+        persephone::source(),
+        homa::source(),
+        slowpoke::source(),
+        incast::source(),
+        dast::source(),
+        htrae::source(),
+    ]
 }

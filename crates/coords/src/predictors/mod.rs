@@ -14,6 +14,7 @@ pub mod landmarks;
 pub mod limits;
 pub mod pyxida;
 pub mod serf;
+pub mod survey;
 pub mod vivaldi;
 
 mod euclid;

@@ -10,6 +10,7 @@ use cavy_coords::predictors::landmarks::{Composition, Legs, Located};
 use cavy_coords::predictors::limits::{Chance, Oracle};
 use cavy_coords::predictors::pyxida::Pyxida;
 use cavy_coords::predictors::serf::Serf;
+use cavy_coords::predictors::survey::{Parts, Survey};
 use cavy_coords::predictors::vivaldi::Vivaldi;
 use cavy_coords::predictors::{Learner, Predictor, Space};
 use cavy_coords::start::Known;
@@ -96,6 +97,7 @@ pub fn line(world: &World, plan: &CoordsPlan, fit: FitPlan) -> Option<Line> {
 pub fn fit(predictor: &PredictorPlan) -> Option<FitPlan> {
     match predictor {
         PredictorPlan::Htrae(own) => Some(own.fit),
+        PredictorPlan::Survey(own) => Some(own.fit),
         PredictorPlan::Geolocation(own) => Some(own.fit),
         PredictorPlan::Located(own) => Some(own.fit),
         _ => None,
@@ -149,6 +151,19 @@ pub fn build<'w>(
                 Globe::new(config, given.places.iter().enumerate().map(known))
             };
             learner(globe, own.symmetric, own.history, count)
+        }
+        PredictorPlan::Survey(own) => {
+            let parts = Parts {
+                history: own.history,
+                cells: own.cells,
+                peers: own.peers,
+                moves: own.moves,
+                coordinates: own.coordinates,
+            };
+            let known = given.places.iter().zip(&given.systems);
+            let known =
+                known.map(|(place, system)| (Known { address: *place, country: None }, *system));
+            Box::new(Survey::new(Config::with_line(line), parts, Memory::default(), known))
         }
         PredictorPlan::Geolocation(own) => {
             learner(Geolocation::new(line, given.places.clone()), false, own.history, count)

@@ -222,6 +222,9 @@ impl Default for PicksPlan {
 pub enum PredictorPlan {
     /// Htrae: coordinates on the globe that begin where addresses are said to be, and move.
     Htrae(HtraePlan),
+    /// What a service can say that sees all probes: distance and heights, what pairs of cells and
+    /// nearby peers take longer, positions that measurements correct, and moving coordinates.
+    Survey(SurveyPlan),
     /// Distance between where addresses are said to be. It never learns.
     Geolocation(GeolocationPlan),
     /// Vivaldi: a flat space with heights, learnt from nothing.
@@ -314,6 +317,41 @@ impl Default for HtraePlan {
             random_start: false,
             move_gain: 0.25,
             move_gain_extra: 0.0,
+        }
+    }
+}
+
+/// cavy's own predictor; each part can be switched off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SurveyPlan {
+    /// Name in tables and plots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// From distance to round trip. Default: least absolute deviations.
+    pub fit: FitPlan,
+    /// What was measured in the last hour beats any prediction. Default: true.
+    pub history: bool,
+    /// Means for pairs of cells of 20 degrees. Default: true.
+    pub cells: bool,
+    /// What both nodes measured to peers near the other one. Default: true.
+    pub peers: bool,
+    /// Positions are moved when measurements disprove them. Default: true.
+    pub moves: bool,
+    /// Moving coordinates have a say. Default: true.
+    pub coordinates: bool,
+}
+
+impl Default for SurveyPlan {
+    fn default() -> Self {
+        SurveyPlan {
+            label: None,
+            fit: FitPlan::default(),
+            history: true,
+            cells: true,
+            peers: true,
+            moves: true,
+            coordinates: true,
         }
     }
 }
@@ -428,6 +466,7 @@ impl PredictorPlan {
     pub fn label(&self) -> String {
         let (given, own) = match self {
             PredictorPlan::Htrae(own) => (&own.label, with("Htrae", own.symmetric, own.history)),
+            PredictorPlan::Survey(own) => (&own.label, with("survey", false, own.history)),
             PredictorPlan::Geolocation(own) => {
                 (&own.label, with("geolocation", false, own.history))
             }
@@ -454,6 +493,7 @@ impl PredictorPlan {
     pub fn given_label(&mut self) -> &mut Option<String> {
         match self {
             PredictorPlan::Htrae(own) => &mut own.label,
+            PredictorPlan::Survey(own) => &mut own.label,
             PredictorPlan::Geolocation(own) => &mut own.label,
             PredictorPlan::Vivaldi(own) => &mut own.label,
             PredictorPlan::Pyxida(own) => &mut own.label,
