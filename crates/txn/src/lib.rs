@@ -18,13 +18,17 @@ extern crate std;
 
 pub mod client;
 pub mod dast;
+pub mod janus;
 pub mod layout;
 pub mod locking;
 pub mod procedure;
 pub mod raft;
 pub mod registers;
+pub mod slog;
 pub mod station;
 pub mod store;
+pub mod tapir;
+pub mod tpca;
 pub mod tpcc;
 pub mod txn;
 

@@ -12,6 +12,7 @@
 
 use crate::layout::Layout;
 use crate::procedure::{Invocation, Procedures, Rows, Run};
+use crate::tpca::{self, Zipf};
 use crate::txn::{Access, Key, Piece, Shard, Txn, TxnId, Value, Var};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,7 +42,7 @@ const OWED: u64 = 12;
 // Procedures.
 const ORDER_HOME: u16 = 0;
 const ORDER_STOCK: u16 = 1;
-const PAY_HOME: u16 = 2;
+pub(crate) const PAY_HOME: u16 = 2;
 const PAY_CUSTOMER: u16 = 3;
 const PAY_HISTORY: u16 = 4;
 const DELIVER: u16 = 5;
@@ -58,6 +59,11 @@ pub enum Mix {
         /// Percent.
         crt_percent: u32,
     },
+    /// TPC-A `[dast 4.3]`.
+    Tpca {
+        /// How uneven rows are: Zipf's exponent.
+        skew: f64,
+    },
 }
 
 /// Draws the transactions of clients.
@@ -65,6 +71,7 @@ pub enum Mix {
 pub struct Generator {
     layout: Layout,
     mix: Mix,
+    rows: Option<Zipf>,
 }
 
 fn read(table: u64, row: u64) -> Access {
@@ -83,7 +90,11 @@ fn uneven(draws: &mut Stream, a: u64, n: u64) -> u64 {
 impl Generator {
     /// Transactions for the shards of `layout`.
     pub fn new(layout: Layout, mix: Mix) -> Generator {
-        Generator { layout, mix }
+        let rows = match mix {
+            Mix::Tpca { skew } => Some(Zipf::new(tpca::ROWS, skew)),
+            _ => None,
+        };
+        Generator { layout, mix, rows }
     }
 
     /// A client's warehouse, for life; clients are numbered from 0.
@@ -95,10 +106,10 @@ impl Generator {
     pub fn draw(&self, client: u32, id: TxnId, draws: &mut Stream) -> Txn {
         let home = self.home(client);
         let district = u64::from(client / self.layout.shards()) % DISTRICTS;
-        let drawn = match self.mix {
-            Mix::Full => draws.below(100),
-            Mix::Payment { .. } => 44,
-        };
+        if let Some(rows) = &self.rows {
+            return tpca::draw(&self.layout, rows, id, home, draws);
+        }
+        let drawn = if self.mix == Mix::Full { draws.below(100) } else { 44 };
         match drawn {
             0..44 => self.new_order(id, home, district, draws),
             44..88 => self.payment(id, home, district, draws),
@@ -179,7 +190,7 @@ impl Generator {
         let layout = &self.layout;
         let region = layout.region_of(home);
         let elsewhere = match self.mix {
-            Mix::Full => draws.below(100) < 15,
+            Mix::Full | Mix::Tpca { .. } => draws.below(100) < 15,
             Mix::Payment { crt_percent } => draws.below(100) < u64::from(crt_percent),
         };
         let beyond = layout.shards() - layout.shards_per_region;

@@ -17,12 +17,12 @@ pub fn outage(node: u32, from: u64, until: u64, kind: OutageKind) -> Outage {
 }
 
 /// What E7 lists, and some more.
-pub fn draw(setup: &mut Setup, layout: Layout, seed: u64) -> String {
+pub fn draw(setup: &mut Setup, layout: Layout, fronts_fail: bool, seed: u64) -> String {
     let mut draws = Stream::keyed(seed, 7, Purpose::Test);
     let replica = draws.below(u64::from(layout.replica_nodes())) as u32;
     let region = draws.below(u64::from(layout.regions)) as u16;
     // Stewards, or the nodes of clients, follow the replicas, if there are any.
-    let nodes = setup.nodes.len() as u32;
+    let nodes = if fronts_fail { setup.nodes.len() as u32 } else { 0 };
     let steward = layout.replica_nodes() + 3 * u32::from(region);
     let steward = if steward < nodes { steward } else { 6 * u32::from(region) };
     let from = 400 + draws.below(600);
@@ -98,7 +98,7 @@ pub fn try_seeds<C: Contestant>(contestant: &C, test: &str, seeds: std::ops::Ran
         let mut setup = network(contestant);
         setup.seed = seed;
         setup.check = true;
-        let what = draw(&mut setup, contestant.layout(), seed);
+        let what = draw(&mut setup, contestant.layout(), contestant.fronts_fail(), seed);
         let verdict = verdict(|| go(contestant, &setup, Mix::all()).judge());
         if let Err(why) = verdict {
             println!("seed {seed}: {why}\n  {what}\n  again: {}", again(test, seed));

@@ -3,7 +3,7 @@
 use crate::faults;
 use crate::town::{Contestant, Mix, Town, go, network, percentile};
 use cavy_core::Span;
-use cavy_txn::{Layout, locking};
+use cavy_txn::{Layout, janus, locking, slog, tapir};
 
 fn layout() -> Layout {
     Layout::new(3, 2)
@@ -57,6 +57,100 @@ mod two_phase {
     #[test]
     fn a_fault_leaves_every_run_serializable_and_everything_ends() {
         let test = "rivals::two_phase::a_fault_leaves";
+        faults::try_seeds(&config(), test, faults::seeds(20));
+    }
+}
+
+mod janus_graphs {
+    use super::*;
+
+    fn config() -> janus::Config {
+        janus::Config::new(layout())
+    }
+
+    #[test]
+    fn clause_3_1_unloaded_it_takes_two_round_trips() {
+        let (irt, crt) = medians(&config());
+        near(irt, 10.0);
+        near(crt, 200.0);
+    }
+
+    #[test]
+    fn contention_leaves_it_strictly_serializable() {
+        let town = go(&config(), &network(&config()), Mix::all());
+        assert_eq!(town.judge(), Ok(()));
+    }
+
+    #[test]
+    fn a_fault_leaves_every_run_serializable_and_everything_ends() {
+        let test = "rivals::janus_graphs::a_fault_leaves";
+        faults::try_seeds(&config(), test, faults::seeds(20));
+    }
+}
+
+mod tapir_checks {
+    use super::*;
+
+    fn config() -> tapir::Config {
+        tapir::Config::new(layout())
+    }
+
+    #[test]
+    fn clause_3_2_unloaded_it_takes_two_round_trips() {
+        for config in [config(), tapir::Config::artifact(layout())] {
+            let (irt, crt) = medians(&config);
+            near(irt, 10.0);
+            near(crt, 200.0);
+        }
+    }
+
+    #[test]
+    fn contention_leaves_it_serializable_and_strictly_so_if_asked() {
+        for strict in [false, true] {
+            let config = tapir::Config { strict, ..config() };
+            let town = go(&config, &network(&config), Mix::all());
+            assert_eq!(town.judge(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_fault_leaves_every_run_serializable_and_everything_ends() {
+        let test = "rivals::tapir_checks::a_fault_leaves";
+        faults::try_seeds(&config(), test, faults::seeds(20));
+    }
+}
+
+mod slog_logs {
+    use super::*;
+
+    fn config() -> slog::Config {
+        slog::Config::new(layout())
+    }
+
+    #[test]
+    fn clause_3_3_unloaded_it_takes_what_its_logs_take() {
+        // To a replica, to the sequencer, half a batch, 2 d, and back: 6 d and 2.5 ms.
+        let (irt, crt) = medians(&config());
+        assert!((irt - 17.5).abs() < 1.5, "{irt} ms");
+        // To the orderer and a majority of orderers and to all regions, two logs, and back: from
+        // the first region 4 D less, from others 5 D.
+        assert!((205.0..285.0).contains(&crt), "{crt} ms");
+        let near = slog::Config { orderer: slog::Orderer::FirstRegion, ..config() };
+        let (_, nearer) = medians(&near);
+        assert!(nearer < crt - 60.0, "{nearer} ms, not {crt}");
+    }
+
+    #[test]
+    fn contention_leaves_it_serializable() {
+        for config in [config(), slog::Config::artifact(layout())] {
+            let town = go(&config, &network(&config), Mix::all());
+            assert_eq!(town.judge(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_fault_leaves_every_run_serializable_and_everything_ends() {
+        let test = "rivals::slog_logs::a_fault_leaves";
         faults::try_seeds(&config(), test, faults::seeds(20));
     }
 }

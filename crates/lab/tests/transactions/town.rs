@@ -10,10 +10,13 @@ use cavy_lab::pending::Heap4;
 use cavy_lab::wan::{Ask, Clients, Ending, Observer, Parts, Setup, Site, Unmetered, run};
 use cavy_txn::client::{Note, Outcome, Request, Response};
 use cavy_txn::dast::{Config, Dast};
+use cavy_txn::janus::{self, Janus};
 use cavy_txn::locking::{self, Locking};
 use cavy_txn::procedure::Given;
 use cavy_txn::registers::{self, Registers};
+use cavy_txn::slog::{self, Slog};
 use cavy_txn::store::Store;
+use cavy_txn::tapir::{self, Tapir};
 use cavy_txn::{Key, Layout, Region, Shard, Ts, Txn, TxnId, Value, Var};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,6 +81,10 @@ pub trait Contestant {
     fn in_client(&self) -> bool {
         false
     }
+    /// It goes on when a node fails that is no replica.
+    fn fronts_fail(&self) -> bool {
+        true
+    }
     /// What the checker holds it to.
     fn promises(&self) -> Model;
     /// The rows of a replica.
@@ -96,6 +103,15 @@ pub trait Contestant {
 
 fn all_rows(store: &Store) -> Vec<(Key, Option<Value>)> {
     store.rows().map(|(key, row)| (*key, row.value.clone())).collect()
+}
+
+/// The regions of replicas and of the fronts behind them.
+fn with_fronts(layout: Layout) -> Vec<Region> {
+    let of = |node: Node| match layout.front_of(node) {
+        Some(shard) => layout.region_of(shard),
+        None => layout.region_of_node(node),
+    };
+    (0..layout.nodes_with_fronts()).map(|node| of(Node(node))).collect()
 }
 
 fn staffed(layout: Layout, nodes: u32) -> Vec<Region> {
@@ -165,6 +181,107 @@ impl Contestant for locking::Config {
         all_rows(machine.store())
     }
     fn left(machine: &Locking<Registers>) -> Option<String> {
+        (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
+    }
+}
+
+impl Contestant for janus::Config {
+    type Machine = Janus<Registers>;
+    type Words = janus::Words;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+    fn sites(&self) -> Vec<Region> {
+        with_fronts(self.layout)
+    }
+    fn machine(&self, node: Node) -> Janus<Registers> {
+        let config = janus::Config { history: true, ..self.clone() };
+        Janus::new(config, node, Registers::default())
+    }
+    fn target(&self, _: u32, home: Shard, attempt: u32) -> Node {
+        // Another front of the region, should the first have failed.
+        let first = self.layout.region_of(home).0 as u32 * self.layout.shards_per_region;
+        let nth = (home.0 - first + attempt) % self.layout.shards_per_region;
+        self.layout.front(Shard(first + nth))
+    }
+    fn in_client(&self) -> bool {
+        true
+    }
+    fn promises(&self) -> Model {
+        Model::StrictSerializable
+    }
+    fn rows(machine: &Janus<Registers>) -> Vec<(Key, Option<Value>)> {
+        all_rows(machine.store())
+    }
+    fn left(machine: &Janus<Registers>) -> Option<String> {
+        (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
+    }
+}
+
+impl Contestant for tapir::Config {
+    type Machine = Tapir<Registers>;
+    type Words = tapir::Words;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+    fn sites(&self) -> Vec<Region> {
+        with_fronts(self.layout)
+    }
+    fn machine(&self, node: Node) -> Tapir<Registers> {
+        let config = tapir::Config { history: true, ..self.clone() };
+        Tapir::new(config, node, Registers::default())
+    }
+    fn target(&self, _: u32, home: Shard, _: u32) -> Node {
+        // A client is where its front is.
+        self.layout.front(home)
+    }
+    fn fronts_fail(&self) -> bool {
+        // Backup coordinators are not built.
+        false
+    }
+    fn in_client(&self) -> bool {
+        true
+    }
+    fn promises(&self) -> Model {
+        if self.strict { Model::StrictSerializable } else { Model::Serializable }
+    }
+    fn rows(machine: &Tapir<Registers>) -> Vec<(Key, Option<Value>)> {
+        machine.rows().rows().collect()
+    }
+    fn left(machine: &Tapir<Registers>) -> Option<String> {
+        (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
+    }
+    fn by_timestamp(&self) -> bool {
+        true
+    }
+}
+
+impl Contestant for slog::Config {
+    type Machine = Slog<Registers>;
+    type Words = slog::Words;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+    fn sites(&self) -> Vec<Region> {
+        staffed(self.layout, self.layout.nodes())
+    }
+    fn machine(&self, node: Node) -> Slog<Registers> {
+        let config = slog::Config { history: true, ..self.clone() };
+        Slog::new(config, node, Registers::default())
+    }
+    fn target(&self, client: u32, home: Shard, attempt: u32) -> Node {
+        self.layout.replica(home, client / self.layout.shards() + attempt)
+    }
+    fn promises(&self) -> Model {
+        Model::Serializable
+    }
+    fn rows(machine: &Slog<Registers>) -> Vec<(Key, Option<Value>)> {
+        all_rows(machine.store())
+    }
+    fn left(machine: &Slog<Registers>) -> Option<String> {
         (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
     }
 }

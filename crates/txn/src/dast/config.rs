@@ -41,6 +41,8 @@ pub struct Config {
     pub commit_via_steward: bool,
     /// No two CRTs share the physical part of their timestamp.
     pub unique_t: bool,
+    /// Where they may: what the physical part counts. The artifact counts microseconds.
+    pub grain: Span,
     /// The counter of a stretched timestamp is physical time.
     pub physical_k: bool,
     /// The steward anticipates from its physical clock and not from its stretched one.
@@ -84,6 +86,7 @@ impl Config {
             stretch: true,
             commit_via_steward: true,
             unique_t: true,
+            grain: Span::from_us(1),
             physical_k: true,
             physical_est: true,
             fenced_reads: false,

@@ -83,6 +83,9 @@ pub struct Dast<E> {
     givers: BTreeSet<Node>,
     state_given: BTreeSet<Node>,
     has_rows: bool,
+    /// The view is in force here; and what came of others' states before it was.
+    installed: bool,
+    snapshots: Vec<(Node, Arc<message::Snapshot>)>,
     born: bool,
     promise: u64,
     anticipated: Ts,
@@ -150,6 +153,8 @@ impl<E: Procedures> Dast<E> {
             givers: BTreeSet::new(),
             state_given: BTreeSet::new(),
             has_rows: false,
+            installed: true,
+            snapshots: Vec::new(),
             born: false,
             promise: 0,
             anticipated: Ts::ZERO,

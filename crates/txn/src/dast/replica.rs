@@ -103,8 +103,11 @@ impl<E: Procedures> Dast<E> {
                 return;
             }
             if !bugs.no_watermark && self.peek_ts() <= ts {
-                let behind = ts.t.saturating_sub(self.clock.physical(self.wall)) + 1;
-                self.arm(Timer::Clock, self.now + Span::from_ns(behind));
+                // A clock that is held does not pass it by time: what lets it go is a step, too.
+                let physical = self.clock.physical(self.wall);
+                if physical <= ts.t {
+                    self.arm(Timer::Clock, self.now + Span::from_ns(ts.t - physical + 1));
+                }
                 return;
             }
             if self.config.lookahead.is_some_and(|most| self.waiting.len() >= most as usize) {

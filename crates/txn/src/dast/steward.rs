@@ -714,8 +714,8 @@ impl<E: Procedures> Dast<E> {
             let rounded = wanted >> REGION_BITS << REGION_BITS | region;
             if rounded < wanted { rounded + (1 << REGION_BITS) } else { rounded }
         } else {
-            // Microseconds, as the artifact counts: ties happen.
-            wanted / 1_000 * 1_000 + if wanted.is_multiple_of(1_000) { 0 } else { 1_000 }
+            // Ties happen.
+            wanted.next_multiple_of(self.config.grain.as_ns().max(1))
         };
         steward.last = t;
         Ts { t, k: 0, n: self.me.0 }

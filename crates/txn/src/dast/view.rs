@@ -172,6 +172,7 @@ impl<E: Procedures> Dast<E> {
                 }
             }
             self.set_everyone();
+            self.installed = false;
         }
         let frozen = Frozen {
             number: self.view.number,
@@ -225,6 +226,7 @@ impl<E: Procedures> Dast<E> {
                 peer.recent.clear();
             }
         }
+        self.be_certain_of_orphans();
         // What a node that is out coordinated and nobody has: nobody was answered.
         if self.status == Status::Joining {
             self.clock.passed(floor);
@@ -250,7 +252,27 @@ impl<E: Procedures> Dast<E> {
         }
         let steward = self.view.steward;
         self.new_steward(steward);
+        self.installed = true;
         self.give_state();
+        for (from, snapshot) in core::mem::take(&mut self.snapshots) {
+            self.take_snapshot(from, &snapshot);
+        }
+    }
+
+    /// What those who are out have coordinated and is here now will be run by all: it was among the
+    /// orphans, or every replica had it before. One that came in with a snapshot was not told that
+    /// it is stable, and nobody is left to tell it.
+    fn be_certain_of_orphans(&mut self) {
+        let (live, first) = (&self.view.live, self.first_peer);
+        let peers = self.peers.len() as u32;
+        for queued in self.queue.values_mut() {
+            if let super::replica::Kind::Irt(coordinator) = queued.kind
+                && (first..first + peers).contains(&coordinator.0)
+                && live.binary_search(&coordinator).is_err()
+            {
+                queued.certain = true;
+            }
+        }
     }
 
     /// A replica that has come in must have every IRT that is not known to be everywhere.
@@ -278,11 +300,15 @@ impl<E: Procedures> Dast<E> {
     /// Gives this replica's state to those of its shard that have come in, once nothing that was
     /// sent before they were known can still be on its way: all others have spoken in this view.
     pub(super) fn give_state(&mut self) {
+        let Some(shard) = self.shard else { return };
+        let number = self.view.number;
+        if self.status == Status::Joining && !self.has_rows {
+            self.give_nothing(shard, number);
+            return;
+        }
         if self.status != Status::Ready || self.joining.is_empty() {
             return;
         }
-        let Some(shard) = self.shard else { return };
-        let number = self.view.number;
         let installed = self.peers.iter().enumerate().all(|(index, peer)| {
             let node = Node(self.first_peer + index as u32);
             let skip = node == self.me || self.joining.contains(&node) || !self.is_live(node);
@@ -313,7 +339,34 @@ impl<E: Procedures> Dast<E> {
         }
     }
 
-    pub(super) fn take_snapshot(&mut self, from: Node, snapshot: &Snapshot) {
+    /// Two of a shard that come in together would wait for each other: one that has lost its memory
+    /// says that it has nothing to give.
+    fn give_nothing(&mut self, shard: crate::txn::Shard, number: u64) {
+        let peers: Vec<Node> = self.config.layout.replicas_of(shard).collect();
+        for node in peers {
+            if node != self.me && self.is_live(node) && self.state_given.insert(node) {
+                let snapshot = Snapshot {
+                    number,
+                    rows: None,
+                    done: Vec::new(),
+                    pending: Vec::new(),
+                    crts: Vec::new(),
+                    holds: Vec::new(),
+                    decisions: Vec::new(),
+                    high: Ts::ZERO,
+                };
+                self.send(node, Body::Snapshot(Arc::new(snapshot)));
+            }
+        }
+    }
+
+    pub(super) fn take_snapshot(&mut self, from: Node, snapshot: &Arc<Snapshot>) {
+        // A giver may hear sooner than this node that the view is in force.
+        let early = snapshot.number == self.view.number && !self.installed;
+        if self.status == Status::Joining && (early || snapshot.number > self.view.number) {
+            self.snapshots.push((from, snapshot.clone()));
+            return;
+        }
         if self.status != Status::Joining
             || snapshot.number != self.view.number
             || !self.givers.remove(&from)
@@ -357,6 +410,7 @@ impl<E: Procedures> Dast<E> {
                     self.adopt(pending);
                 }
             }
+            self.be_certain_of_orphans();
             let early: Vec<_> = self.early.iter().map(|(a, (f, w))| (*a, *f, *w)).collect();
             self.early.clear();
             let steward = self.view.steward;
@@ -399,6 +453,8 @@ impl<E: Procedures> Dast<E> {
     /// Everything but what the disk has and who it is.
     fn lose_state(&mut self, config: Config) {
         self.status = Status::Out;
+        self.installed = false;
+        self.snapshots.clear();
         self.config = config;
         self.has_rows = false;
         for peer in &mut self.peers {
