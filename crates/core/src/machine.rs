@@ -43,6 +43,35 @@ pub trait Machine {
     fn check(&self) {}
 }
 
+/// Declares an enum of timers without data and its `ALL`, from one list: whoever has to look at each
+/// of them, as worlds with clocks do, cannot forget one.
+///
+/// ```
+/// cavy_core::timers! {
+///     /// The timers of a machine.
+///     pub enum Timer {
+///         /// Look for silence.
+///         Tick,
+///         /// Send the next packet.
+///         Pace,
+///     }
+/// }
+/// assert_eq!(Timer::ALL, [Timer::Tick, Timer::Pace]);
+/// ```
+#[macro_export]
+macro_rules! timers {
+    ($(#[$about:meta])* $visible:vis enum $name:ident { $($(#[$of:meta])* $timer:ident,)+ }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        $visible enum $name { $($(#[$of])* $timer,)+ }
+
+        impl $name {
+            /// All of them, in the order in which they fire when several are due.
+            $visible const ALL: [$name; [$(stringify!($timer)),+].len()] = [$($name::$timer),+];
+        }
+    };
+}
+
 /// One entry of an outbox.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Out<E, T> {

@@ -126,31 +126,21 @@ pub enum Why {
     Unanswered,
 }
 
-/// The timers of a Homa.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Timer {
-    /// Look for silence ([homa 2.11]).
-    Tick,
-    /// The interface has room again, by estimate ([homa 2.4]).
-    Pace,
-    /// The next spaced grant is due ([homa 2.7], SIM).
-    Grant,
-    /// Look for silence in round trips ([homa 8.2] point 3).
-    Quick,
+cavy_core::timers! {
+    /// The timers of a Homa.
+    pub enum Timer {
+        /// Look for silence ([homa 2.11]).
+        Tick,
+        /// The interface has room again, by estimate ([homa 2.4]).
+        Pace,
+        /// The next spaced grant is due ([homa 2.7], SIM).
+        Grant,
+        /// Look for silence in round trips ([homa 8.2] point 3).
+        Quick,
+    }
 }
 
 pub(crate) type HomaCx<'a> = Cx<'a, Effect<Why>, Timer>;
-
-impl Timer {
-    /// All of them, in the order in which they fire when several are due.
-    pub const ALL: [Timer; 4] = {
-        // A timer that is new must be added here and to the list.
-        match Timer::Tick {
-            Timer::Tick | Timer::Pace | Timer::Grant | Timer::Quick => {}
-        }
-        [Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick]
-    };
-}
 
 /// Most exchanges that one tick ends; the rest follow in the next.
 pub(crate) const ABORTS_MAX: u32 = 128;

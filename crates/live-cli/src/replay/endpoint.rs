@@ -1,7 +1,8 @@
 //! The replay of an endpoint of Homa, as a document.
 
-use super::story::{KINDS, Story, TIMERS};
+use super::story::{KINDS, Story, timer_name};
 use cavy_core::Span;
+use cavy_homa::Timer;
 use cavy_live::load::ledger::Times;
 use cavy_live::load::report::quantile_ns;
 use cavy_live::record::ReplayError;
@@ -203,8 +204,8 @@ fn waits(story: &Story) -> Table {
         wait("message, until its first packet", &story.first_packets.times),
         wait("question, at the application", &story.served.times),
     ];
-    for ((name, _), late) in TIMERS.iter().zip(&story.late) {
-        rows.push(wait(&format!("timer {name}, late by"), late));
+    for (timer, late) in Timer::ALL.into_iter().zip(&story.late) {
+        rows.push(wait(&format!("timer {}, late by", timer_name(timer)), late));
     }
     let columns = ["what waited", "samples", "p50 (us)", "p99 (us)", "longest (us)"];
     named("waits", &columns, rows)

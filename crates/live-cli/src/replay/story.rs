@@ -20,13 +20,15 @@ pub const KINDS: [&str; 9] =
 /// Levels of priority.
 pub const LEVELS: usize = 8;
 
-/// Names of timers, in the order of their lateness.
-pub const TIMERS: [(&str, Timer); 4] = [
-    ("tick", Timer::Tick),
-    ("pace", Timer::Pace),
-    ("spaced grant", Timer::Grant),
-    ("quick repair", Timer::Quick),
-];
+/// What a timer is called.
+pub fn timer_name(timer: Timer) -> &'static str {
+    match timer {
+        Timer::Tick => "tick",
+        Timer::Pace => "pace",
+        Timer::Grant => "spaced grant",
+        Timer::Quick => "quick repair",
+    }
+}
 
 /// Most messages whose times are followed at once, so that memory is bounded whatever the file
 /// says.
@@ -105,8 +107,8 @@ pub struct Story {
     pub first_packets: Waits,
     /// From a whole question to the application's answer.
     pub served: Waits,
-    /// How late timers fired, as [`TIMERS`].
-    pub late: [Times; TIMERS.len()],
+    /// How late timers fired, as [`Timer::ALL`].
+    pub late: [Times; Timer::ALL.len()],
     /// Pulls that gave no packet although bytes might be sent: the interface's queue was full.
     pub paced: u64,
     /// Time in which bytes that might be sent were not.
@@ -145,7 +147,7 @@ impl Story {
             call_times: Waits::new(),
             first_packets: Waits::new(),
             served: Waits::new(),
-            late: [(); TIMERS.len()].map(|()| times()),
+            late: [(); Timer::ALL.len()].map(|()| times()),
             paced: 0,
             sending: Span::ZERO,
             withholding: Span::ZERO,
@@ -167,7 +169,7 @@ impl Story {
             Step::Start => {}
             Step::Input(input) => self.input(at, &input),
             Step::Expire(timer) => {
-                let place = TIMERS.iter().position(|&(_, known)| known == timer);
+                let place = Timer::ALL.iter().position(|&known| known == timer);
                 if let (Some(place), Some(due)) = (place, taken.due) {
                     record(&mut self.late[place], at.since(due));
                 }

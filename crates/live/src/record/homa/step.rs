@@ -155,8 +155,6 @@ fn write_data(
     )
 }
 
-const TIMERS: [Timer; 4] = Timer::ALL;
-
 fn timer_word(timer: Timer) -> &'static str {
     match timer {
         Timer::Tick => "tick",
@@ -179,7 +177,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Read, String> {
         fields.end()?;
         return Ok(Read { line: Line::Mark(at, Summary { inputs, digest }), sum });
     }
-    let step = match TIMERS.into_iter().find(|&timer| timer_word(timer) == word) {
+    let step = match Timer::ALL.into_iter().find(|&timer| timer_word(timer) == word) {
         Some(timer) => Step::Expire(timer),
         None => parse_step(word, &mut fields)?,
     };

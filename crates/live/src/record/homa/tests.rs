@@ -276,7 +276,7 @@ fn any_step() -> impl Strategy<Value = Step> {
             let payload = Extent { message, offset_bytes: offset, length_bytes: length };
             Step::Input(Input::Rx { from, header, payload, seen: Seen::default() })
         }),
-        4 => prop::sample::select(vec![Timer::Tick, Timer::Pace, Timer::Grant, Timer::Quick])
+        4 => prop::sample::select(Timer::ALL.to_vec())
             .prop_map(Step::Expire),
         8 => Just(Step::Pull),
         1 => Just(Step::Start),
