@@ -14,7 +14,7 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    self, About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, HEADER_BYTES, Met, Timer, Why,
+    About, ConfigError, EndCx, Endpoint, HEADER_BYTES, Met, Rival, Timer, Why, machine,
     require_span,
 };
 use super::flows::Reuse;
@@ -22,8 +22,8 @@ use super::least::Least;
 use super::scoreboard::Scoreboard;
 use super::selective;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{self, Effect, Extent, Input, Message, Seen};
-use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
+use cavy_core::family::packet::{self, Extent, Message, Seen};
+use cavy_core::{Instant, Packet, Room, Span};
 
 /// Which message a host sends from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -258,8 +258,16 @@ impl Blast {
     }
 }
 
-impl endpoint::Rival for Blast {
+machine!(Blast, Header);
+
+impl Rival for Blast {
     type Header = Header;
+    type Sending = Sending;
+    type Receiving = Receiving;
+
+    fn end(&mut self) -> &mut Endpoint<Header, Sending, Receiving> {
+        &mut self.end
+    }
 
     fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
         let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
@@ -312,24 +320,8 @@ impl endpoint::Rival for Blast {
             selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL), cx);
         }
     }
-}
 
-impl Machine for Blast {
-    type Input = Input<Header>;
-    type Effect = Effect<Why>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS_MAX
-    }
-
-    fn start(&mut self, _cx: &mut EndCx<'_>) {}
-
-    fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        endpoint::handle(self, input, cx);
-    }
-
-    fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
+    fn due(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
         match timer {
             Timer::Outgoing(slot) => {
                 if self.end.outgoing[slot].state.alarm.came(timer, cx) {
@@ -346,29 +338,7 @@ impl Machine for Blast {
         }
     }
 
-    fn check(&self) {
-        let mut ready = 0;
-        for (slot, _) in self.end.outgoing.iter() {
-            let Sending { board, alarm, .. } = &self.end.outgoing[slot].state;
-            board.check();
-            assert_eq!(self.ready.contains(slot), board.has_work());
-            assert!(board.has_work() || alarm.is_set(), "a sender waits for ever");
-            ready += usize::from(board.has_work());
-        }
-        assert_eq!(ready, self.ready.len(), "a message that is over may send");
-        for (slot, _) in self.end.incoming.iter() {
-            assert!(self.end.incoming[slot].state.alarm.is_set(), "a receiver waits for ever");
-        }
-    }
-}
-
-impl Transmit for Blast {
-    type Header = Header;
-
-    fn pull(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
-        if let Some(packet) = self.end.next_control() {
-            return Some(packet);
-        }
+    fn next_data(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
         let slot = self.ready.peek()?;
         let number = self.end.outgoing[slot].state.board.to_send()?;
         if !self.end.fits(slot, number, room) {
@@ -384,5 +354,20 @@ impl Transmit for Blast {
         self.refresh(slot);
         let header = Header::Data(self.end.about(slot));
         Some(self.end.packet(slot, number, header, LEVEL, 0))
+    }
+
+    fn verify(&self) {
+        let mut ready = 0;
+        for (slot, _) in self.end.outgoing.iter() {
+            let Sending { board, alarm, .. } = &self.end.outgoing[slot].state;
+            board.check();
+            assert_eq!(self.ready.contains(slot), board.has_work());
+            assert!(board.has_work() || alarm.is_set(), "a sender waits for ever");
+            ready += usize::from(board.has_work());
+        }
+        assert_eq!(ready, self.ready.len(), "a message that is over may send");
+        for (slot, _) in self.end.incoming.iter() {
+            assert!(self.end.incoming[slot].state.alarm.is_set(), "a receiver waits for ever");
+        }
     }
 }

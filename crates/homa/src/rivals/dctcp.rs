@@ -11,8 +11,7 @@
 
 use super::alarm::Alarm;
 use super::endpoint::{
-    self, ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require,
-    require_span,
+    ConfigError, EndCx, Endpoint, PAYLOAD_BYTES, Rival, Timer, Why, machine, require, require_span,
 };
 use super::flows::Reuse;
 use super::pias::Thresholds;
@@ -20,8 +19,8 @@ use super::scoreboard::Scoreboard;
 use super::selective::{self, Header};
 use super::turns::Lanes;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
-use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
+use cavy_core::family::packet::{Extent, Message, Seen};
+use cavy_core::{Instant, Packet, Room, Span};
 
 /// A sender asks this often, at least, before it calls its peer silent.
 pub(super) const ATTEMPTS_MIN: u32 = 8;
@@ -389,8 +388,16 @@ impl Dctcp {
     }
 }
 
-impl endpoint::Rival for Dctcp {
+machine!(Dctcp, Header);
+
+impl Rival for Dctcp {
     type Header = Header;
+    type Sending = Connection;
+    type Receiving = ();
+
+    fn end(&mut self) -> &mut Endpoint<Header, Connection, ()> {
+        &mut self.end
+    }
 
     fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
         let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
@@ -436,24 +443,8 @@ impl endpoint::Rival for Dctcp {
             selective::take_back(&mut self.end, slot, cancel, cx);
         }
     }
-}
 
-impl Machine for Dctcp {
-    type Input = Input<Header>;
-    type Effect = Effect<Why>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS_MAX
-    }
-
-    fn start(&mut self, _cx: &mut EndCx<'_>) {}
-
-    fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        endpoint::handle(self, input, cx);
-    }
-
-    fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
+    fn due(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
         match timer {
             Timer::Outgoing(slot) => {
                 if self.end.outgoing[slot].state.alarm.came(timer, cx) {
@@ -465,28 +456,7 @@ impl Machine for Dctcp {
         }
     }
 
-    fn check(&self) {
-        let mut turns = 0;
-        for (slot, _) in self.end.outgoing.iter() {
-            let connection = &self.end.outgoing[slot].state;
-            connection.board.check();
-            assert!(!connection.board.is_complete(), "a finished message was kept");
-            assert!(self.turns.contains(slot) || !connection.may_send(), "no turn for a message");
-            turns += usize::from(self.turns.contains(slot));
-            let waits = connection.board.flying() > 0;
-            assert!(!waits || connection.alarm.is_set(), "packets fly without a timeout");
-        }
-        assert_eq!(turns, self.turns.len(), "a turn of nobody");
-    }
-}
-
-impl Transmit for Dctcp {
-    type Header = Header;
-
-    fn pull(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
-        if let Some(packet) = self.end.next_control() {
-            return Some(packet);
-        }
+    fn next_data(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
         while let Some((level, slot)) = self.turns.front() {
             let connection = &mut self.end.outgoing[slot].state;
             if connection.may_send()
@@ -503,5 +473,19 @@ impl Transmit for Dctcp {
             self.turns.pass(level);
         }
         None
+    }
+
+    fn verify(&self) {
+        let mut turns = 0;
+        for (slot, _) in self.end.outgoing.iter() {
+            let connection = &self.end.outgoing[slot].state;
+            connection.board.check();
+            assert!(!connection.board.is_complete(), "a finished message was kept");
+            assert!(self.turns.contains(slot) || !connection.may_send(), "no turn for a message");
+            turns += usize::from(self.turns.contains(slot));
+            let waits = connection.board.flying() > 0;
+            assert!(!waits || connection.alarm.is_set(), "packets fly without a timeout");
+        }
+        assert_eq!(turns, self.turns.len(), "a turn of nobody");
     }
 }

@@ -223,10 +223,17 @@ pub enum Met {
 /// The context of every rival.
 pub type EndCx<'a> = Cx<'a, Effect<Why>, Timer>;
 
-/// What happens to a rival, once [`handle`] has told what it is.
+/// A rival, apart from what is the same in all: [`machine`] makes a machine of it.
 pub(super) trait Rival {
     /// What its packets say.
-    type Header;
+    type Header: Copy;
+    /// Its state of a message being sent.
+    type Sending: Reuse;
+    /// Its state of a message being received.
+    type Receiving: Reuse;
+
+    /// Its messages.
+    fn end(&mut self) -> &mut Endpoint<Self::Header, Self::Sending, Self::Receiving>;
 
     /// A message is to be sent, a question's answer like any other.
     fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>);
@@ -242,23 +249,73 @@ pub(super) trait Rival {
 
     /// The application takes back the messages of this name that are being sent.
     fn cancel(&mut self, message: Message, cx: &mut EndCx<'_>);
-}
 
-/// A step of any rival.
-pub(super) fn handle<R: Rival>(rival: &mut R, input: Input<R::Header>, cx: &mut EndCx<'_>) {
-    match input {
-        Input::Rx { from, header, payload, seen } => {
-            rival.received((from, header), payload, seen, cx);
+    /// A timer came; one of those that move may mean nothing.
+    fn due(&mut self, timer: Timer, cx: &mut EndCx<'_>);
+
+    /// The packet with payload to send now.
+    fn next_data(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Self::Header>>;
+
+    /// Asserts the invariants.
+    fn verify(&self);
+
+    /// A step.
+    fn step(&mut self, input: Input<Self::Header>, cx: &mut EndCx<'_>) {
+        match input {
+            Input::Rx { from, header, payload, seen } => {
+                self.received((from, header), payload, seen, cx);
+            }
+            Input::Submit { to, message, length_bytes, asks: _ } => {
+                self.submit(to, message, length_bytes, cx);
+            }
+            Input::Answer { to, question, length_bytes } => {
+                self.submit(to, question.answer(), length_bytes, cx);
+            }
+            Input::Cancel { message } => self.cancel(message, cx),
         }
-        Input::Submit { to, message, length_bytes, asks: _ } => {
-            rival.submit(to, message, length_bytes, cx);
-        }
-        Input::Answer { to, question, length_bytes } => {
-            rival.submit(to, question.answer(), length_bytes, cx);
-        }
-        Input::Cancel { message } => rival.cancel(message, cx),
     }
 }
+
+/// Makes a machine of the packet family of a [`Rival`] whose packets have this header: packets without payload go before all
+/// others, and nothing happens at the start.
+macro_rules! machine {
+    ($rival:ty, $header:ty) => {
+        impl cavy_core::Machine for $rival {
+            type Input = cavy_core::family::packet::Input<$header>;
+            type Effect = cavy_core::family::packet::Effect<Why>;
+            type Timer = Timer;
+
+            fn effects_max(&self) -> usize {
+                $crate::rivals::endpoint::EFFECTS_MAX
+            }
+            fn start(&mut self, _: &mut EndCx<'_>) {}
+            #[inline]
+            fn handle(&mut self, input: Self::Input, cx: &mut EndCx<'_>) {
+                self.step(input, cx);
+            }
+            #[inline]
+            fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
+                self.due(timer, cx);
+            }
+            fn check(&self) {
+                self.verify();
+            }
+        }
+
+        impl cavy_core::Transmit for $rival {
+            type Header = $header;
+
+            #[inline]
+            fn pull(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Self::Header>> {
+                match self.end().next_control() {
+                    Some(packet) => Some(packet),
+                    None => self.next_data(room, cx),
+                }
+            }
+        }
+    };
+}
+pub(super) use machine;
 
 /// Messages, peers and control packets of one node. `S` and `R` are a protocol's states of a
 /// message being sent and being received.

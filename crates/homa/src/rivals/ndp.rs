@@ -16,16 +16,16 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    self, About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP,
-    Met, PAYLOAD_BYTES, Timer, Why, packets, require, require_span, wire_time,
+    About, ConfigError, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP, Met, PAYLOAD_BYTES,
+    Rival, Timer, Why, machine, packets, require, require_span, wire_time,
 };
 use super::flows::Reuse;
 use super::scoreboard::Scoreboard;
 use super::selective;
 use super::turns::Turns;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{self, Effect, Extent, Input, Message, Seen};
-use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
+use cavy_core::family::packet::{self, Extent, Message, Seen};
+use cavy_core::{Instant, Packet, Room, Span};
 
 /// Parameters of NDP. Both sides must have the same window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -319,8 +319,16 @@ impl Ndp {
     }
 }
 
-impl endpoint::Rival for Ndp {
+machine!(Ndp, Header);
+
+impl Rival for Ndp {
     type Header = Header;
+    type Sending = Sending;
+    type Receiving = Receiving;
+
+    fn end(&mut self) -> &mut Endpoint<Header, Sending, Receiving> {
+        &mut self.end
+    }
 
     fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
         let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
@@ -371,24 +379,8 @@ impl endpoint::Rival for Ndp {
             selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL_TOP), cx);
         }
     }
-}
 
-impl Machine for Ndp {
-    type Input = Input<Header>;
-    type Effect = Effect<Why>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS_MAX
-    }
-
-    fn start(&mut self, _cx: &mut EndCx<'_>) {}
-
-    fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        endpoint::handle(self, input, cx);
-    }
-
-    fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
+    fn due(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
         match timer {
             Timer::Outgoing(slot) => {
                 if self.end.outgoing[slot].state.alarm.came(timer, cx) {
@@ -408,35 +400,7 @@ impl Machine for Ndp {
         }
     }
 
-    fn check(&self) {
-        let mut turns = 0;
-        for (slot, _) in self.end.outgoing.iter() {
-            let sending = &self.end.outgoing[slot].state;
-            sending.board.check();
-            assert!(!sending.board.is_complete(), "a finished message was kept");
-            assert!(sending.alarm.is_set(), "a sender waits for ever");
-            assert!(self.senders.contains(slot) || !sending.may_send(), "no turn for a message");
-            turns += usize::from(self.senders.contains(slot));
-        }
-        assert_eq!(turns, self.senders.len(), "a turn of nobody");
-        let mut pulls = 0;
-        for (slot, _) in self.end.incoming.iter() {
-            let wanted = self.end.incoming[slot].state.wanted > 0;
-            assert_eq!(self.pulls.contains(slot), wanted);
-            pulls += usize::from(wanted);
-        }
-        assert_eq!(pulls, self.pulls.len(), "a pull of nobody");
-        assert!(pulls == 0 || self.pace.is_set(), "no next pull is planned");
-    }
-}
-
-impl Transmit for Ndp {
-    type Header = Header;
-
-    fn pull(&mut self, room: Room, _cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
-        if let Some(packet) = self.end.next_control() {
-            return Some(packet);
-        }
+    fn next_data(&mut self, room: Room, _cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
         while let Some(slot) = self.senders.front() {
             let sending = &mut self.end.outgoing[slot].state;
             if sending.may_send()
@@ -458,5 +422,26 @@ impl Transmit for Ndp {
             self.senders.pass();
         }
         None
+    }
+
+    fn verify(&self) {
+        let mut turns = 0;
+        for (slot, _) in self.end.outgoing.iter() {
+            let sending = &self.end.outgoing[slot].state;
+            sending.board.check();
+            assert!(!sending.board.is_complete(), "a finished message was kept");
+            assert!(sending.alarm.is_set(), "a sender waits for ever");
+            assert!(self.senders.contains(slot) || !sending.may_send(), "no turn for a message");
+            turns += usize::from(self.senders.contains(slot));
+        }
+        assert_eq!(turns, self.senders.len(), "a turn of nobody");
+        let mut pulls = 0;
+        for (slot, _) in self.end.incoming.iter() {
+            let wanted = self.end.incoming[slot].state.wanted > 0;
+            assert_eq!(self.pulls.contains(slot), wanted);
+            pulls += usize::from(wanted);
+        }
+        assert_eq!(pulls, self.pulls.len(), "a pull of nobody");
+        assert!(pulls == 0 || self.pace.is_set(), "no next pull is planned");
     }
 }

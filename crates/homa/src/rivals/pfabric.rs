@@ -10,16 +10,15 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    self, ConfigError, EFFECTS_MAX, EndCx, Endpoint, PAYLOAD_BYTES, Timer, Why, require,
-    require_span,
+    ConfigError, EndCx, Endpoint, PAYLOAD_BYTES, Rival, Timer, Why, machine, require, require_span,
 };
 use super::flows::Reuse;
 use super::least::Least;
 use super::scoreboard::Scoreboard;
 use super::selective::{self, Header};
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
-use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
+use cavy_core::family::packet::{Extent, Message, Seen};
+use cavy_core::{Instant, Packet, Room, Span};
 
 /// Parameters of pFabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,8 +200,16 @@ impl PFabric {
     }
 }
 
-impl endpoint::Rival for PFabric {
+machine!(PFabric, Header);
+
+impl Rival for PFabric {
     type Header = Header;
+    type Sending = Sending;
+    type Receiving = ();
+
+    fn end(&mut self) -> &mut Endpoint<Header, Sending, ()> {
+        &mut self.end
+    }
 
     fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
         let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
@@ -243,24 +250,8 @@ impl endpoint::Rival for PFabric {
             selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL), cx);
         }
     }
-}
 
-impl Machine for PFabric {
-    type Input = Input<Header>;
-    type Effect = Effect<Why>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS_MAX
-    }
-
-    fn start(&mut self, _cx: &mut EndCx<'_>) {}
-
-    fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        endpoint::handle(self, input, cx);
-    }
-
-    fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
+    fn due(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
         match timer {
             Timer::Outgoing(slot) => {
                 if self.end.outgoing[slot].state.alarm.came(timer, cx) {
@@ -272,29 +263,7 @@ impl Machine for PFabric {
         }
     }
 
-    fn check(&self) {
-        let mut ready = 0;
-        for (slot, _) in self.end.outgoing.iter() {
-            let Sending { board, window, alarm, .. } = &self.end.outgoing[slot].state;
-            board.check();
-            assert!(!board.is_complete(), "a finished message was kept");
-            assert!(board.flying() <= self.config.window_max_packets);
-            assert!(window.packets() <= self.config.window_max_packets);
-            assert!(board.flying() == 0 || alarm.is_set(), "packets fly without a timeout");
-            assert_eq!(self.ready.contains(slot), self.may_send(slot));
-            ready += usize::from(self.may_send(slot));
-        }
-        assert_eq!(ready, self.ready.len(), "a message that is over may send");
-    }
-}
-
-impl Transmit for PFabric {
-    type Header = Header;
-
-    fn pull(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
-        if let Some(packet) = self.end.next_control() {
-            return Some(packet);
-        }
+    fn next_data(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
         let slot = self.ready.peek()?;
         let number = self.end.outgoing[slot].state.board.to_send()?;
         if !self.end.fits(slot, number, room) {
@@ -312,5 +281,20 @@ impl Transmit for PFabric {
         self.refresh(slot);
         let header = Header::Data(self.end.about(slot));
         Some(self.end.packet(slot, number, header, LEVEL, rank))
+    }
+
+    fn verify(&self) {
+        let mut ready = 0;
+        for (slot, _) in self.end.outgoing.iter() {
+            let Sending { board, window, alarm, .. } = &self.end.outgoing[slot].state;
+            board.check();
+            assert!(!board.is_complete(), "a finished message was kept");
+            assert!(board.flying() <= self.config.window_max_packets);
+            assert!(window.packets() <= self.config.window_max_packets);
+            assert!(board.flying() == 0 || alarm.is_set(), "packets fly without a timeout");
+            assert_eq!(self.ready.contains(slot), self.may_send(slot));
+            ready += usize::from(self.may_send(slot));
+        }
+        assert_eq!(ready, self.ready.len(), "a message that is over may send");
     }
 }

@@ -20,8 +20,8 @@
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
 use super::endpoint::{
-    self, About, ConfigError, EFFECTS_MAX, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP,
-    Met, PAYLOAD_BYTES, Timer, Why, require, require_span, wire_time,
+    About, ConfigError, EndCx, Endpoint, FRAME_BYTES, HEADER_BYTES, LEVEL_TOP, Met, PAYLOAD_BYTES,
+    Rival, Timer, Why, machine, require, require_span, wire_time,
 };
 use super::flows::Reuse;
 use super::least::Least;
@@ -29,8 +29,8 @@ use super::received::Received;
 use super::selective;
 use alloc::collections::VecDeque;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{self, Effect, Extent, Input, Message, Seen};
-use cavy_core::{Instant, Machine, Packet, Room, Span, Transmit};
+use cavy_core::family::packet::{self, Extent, Message, Seen};
+use cavy_core::{Instant, Packet, Room, Span};
 
 /// Parameters of pHost. Times in packets are multiples of a full packet's time on the wire.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -475,8 +475,16 @@ impl Receiving {
     }
 }
 
-impl endpoint::Rival for PHost {
+machine!(PHost, Header);
+
+impl Rival for PHost {
     type Header = Header;
+    type Sending = Sending;
+    type Receiving = Receiving;
+
+    fn end(&mut self) -> &mut Endpoint<Header, Sending, Receiving> {
+        &mut self.end
+    }
 
     fn submit(&mut self, to: Node, message: Message, length_bytes: u32, cx: &mut EndCx<'_>) {
         let Some(slot) = self.end.open(to, message, length_bytes, cx) else { return };
@@ -538,24 +546,8 @@ impl endpoint::Rival for PHost {
             selective::take_back(&mut self.end, slot, (Header::Cancel, LEVEL_TOP), cx);
         }
     }
-}
 
-impl Machine for PHost {
-    type Input = Input<Header>;
-    type Effect = Effect<Why>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS_MAX
-    }
-
-    fn start(&mut self, _cx: &mut EndCx<'_>) {}
-
-    fn handle(&mut self, input: Input<Header>, cx: &mut EndCx<'_>) {
-        endpoint::handle(self, input, cx);
-    }
-
-    fn expire(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
+    fn due(&mut self, timer: Timer, cx: &mut EndCx<'_>) {
         match timer {
             Timer::Outgoing(slot) => {
                 if self.end.outgoing[slot].state.alarm.came(timer, cx) {
@@ -579,33 +571,7 @@ impl Machine for PHost {
         }
     }
 
-    fn check(&self) {
-        for (slot, _) in self.end.outgoing.iter() {
-            let sending = &self.end.outgoing[slot].state;
-            assert!(sending.alarm.is_set(), "a sender waits for ever");
-            assert!(sending.tokens.is_empty() || self.rich.contains(slot), "an idle token");
-        }
-        let mut hungry = 0;
-        for (slot, _) in self.end.incoming.iter() {
-            let receiving = &self.end.incoming[slot].state;
-            let waits = receiving.waits != Wait::Nothing;
-            assert_eq!(waits, receiving.alarm.is_set(), "a wait without end");
-            assert_eq!(waits, !self.hungry.contains(slot), "a message nobody serves");
-            assert!(receiving.used <= receiving.issued);
-            hungry += usize::from(!waits);
-        }
-        assert_eq!(hungry, self.hungry.len(), "tokens for a message that is over");
-        assert!(hungry == 0 || self.pace.is_set(), "no next token is planned");
-    }
-}
-
-impl Transmit for PHost {
-    type Header = Header;
-
-    fn pull(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
-        if let Some(packet) = self.end.next_control() {
-            return Some(packet);
-        }
+    fn next_data(&mut self, room: Room, cx: &mut EndCx<'_>) -> Option<Packet<Header>> {
         while let Some(slot) = self.rich.peek() {
             let now = cx.now();
             let flow = &mut self.end.outgoing[slot];
@@ -637,5 +603,24 @@ impl Transmit for PHost {
             return Some(self.end.packet(slot, token.packet, header, self.level(length_bytes), 0));
         }
         None
+    }
+
+    fn verify(&self) {
+        for (slot, _) in self.end.outgoing.iter() {
+            let sending = &self.end.outgoing[slot].state;
+            assert!(sending.alarm.is_set(), "a sender waits for ever");
+            assert!(sending.tokens.is_empty() || self.rich.contains(slot), "an idle token");
+        }
+        let mut hungry = 0;
+        for (slot, _) in self.end.incoming.iter() {
+            let receiving = &self.end.incoming[slot].state;
+            let waits = receiving.waits != Wait::Nothing;
+            assert_eq!(waits, receiving.alarm.is_set(), "a wait without end");
+            assert_eq!(waits, !self.hungry.contains(slot), "a message nobody serves");
+            assert!(receiving.used <= receiving.issued);
+            hungry += usize::from(!waits);
+        }
+        assert_eq!(hungry, self.hungry.len(), "tokens for a message that is over");
+        assert!(hungry == 0 || self.pace.is_set(), "no next token is planned");
     }
 }
