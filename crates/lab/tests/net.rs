@@ -6,6 +6,8 @@ mod blast;
 mod conservation;
 #[path = "net/faults.rs"]
 mod faults;
+#[path = "../../../tests/wasm/net.rs"]
+mod golden;
 #[path = "net/oracle.rs"]
 mod oracle;
 #[path = "net/ports.rs"]
@@ -123,4 +125,15 @@ fn listed_messages_come_in_turn() {
     let each = 2 * ideal.time(Node(0), Node(2), 112);
     assert_eq!(report.messages.finished, 10);
     assert_eq!(report.ended_at, 10 * each);
+}
+
+/// Both queues of events, since networks start with one and servers with the other.
+#[test]
+fn golden_digests() {
+    let found = golden::NET.map(|one| (one.0, golden::digest(&one, &mut Heap4::new())));
+    for (name, digest) in found {
+        println!("{name}: 0x{digest:016X}");
+    }
+    assert_eq!(found, golden::NET.map(|one| (one.0, one.1)));
+    assert_eq!(found, golden::NET.map(|one| (one.0, golden::digest(&one, &mut Wheel::new()))));
 }

@@ -5,6 +5,8 @@
 
 #[path = "../golden.rs"]
 mod golden;
+#[path = "../net.rs"]
+mod net;
 #[path = "../services.rs"]
 mod services;
 #[path = "../wan.rs"]
@@ -12,6 +14,7 @@ mod wan;
 
 use cavy_lab::pending::Heap4;
 use golden::GOLDEN;
+use net::NET;
 use services::SERVICES;
 use wan::WAN;
 
@@ -20,16 +23,19 @@ enum Run {
     Cpu(usize),
     Wan(usize),
     Services(usize),
+    Net(usize),
 }
 
 /// Runs are numbered through the worlds, in this order.
 fn run(index: u32) -> Run {
     let index = index as usize;
     let (wan, services) = (GOLDEN.len(), GOLDEN.len() + WAN.len());
+    let net = services + SERVICES.len();
     match index {
         _ if index < wan => Run::Cpu(index),
         _ if index < services => Run::Wan(index - wan),
-        _ => Run::Services(index - services),
+        _ if index < net => Run::Services(index - services),
+        _ => Run::Net(index - net),
     }
 }
 
@@ -38,13 +44,14 @@ fn name(index: u32) -> &'static str {
         Run::Cpu(one) => GOLDEN[one].name,
         Run::Wan(one) => WAN[one].0,
         Run::Services(one) => SERVICES[one].0,
+        Run::Net(one) => NET[one].0,
     }
 }
 
 /// How many golden runs there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_count() -> u32 {
-    (GOLDEN.len() + WAN.len() + SERVICES.len()) as u32
+    (GOLDEN.len() + WAN.len() + SERVICES.len() + NET.len()) as u32
 }
 
 /// Where the name of run `index` lies in memory, as UTF-8.
@@ -66,6 +73,7 @@ pub extern "C" fn golden_digest(index: u32) -> u64 {
         Run::Cpu(one) => GOLDEN[one].digest,
         Run::Wan(one) => WAN[one].1,
         Run::Services(one) => SERVICES[one].1,
+        Run::Net(one) => NET[one].1,
     }
 }
 
@@ -76,5 +84,6 @@ pub extern "C" fn golden_run(index: u32) -> u64 {
         Run::Cpu(one) => GOLDEN[one].run(),
         Run::Wan(one) => wan::echo(&wan::setup(one as u32), &mut Heap4::new()).0.trail.digest(),
         Run::Services(one) => services::digest(&SERVICES[one]),
+        Run::Net(one) => net::digest(&NET[one], &mut Heap4::new()),
     }
 }
