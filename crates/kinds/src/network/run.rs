@@ -93,7 +93,7 @@ pub fn prepare(scenario: &mut Scenario, manner: &Manner) {
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
     let short = if scenario.tail_sources { short_bytes(&scenario.sizes) } else { 0 };
-    let pending = &mut Events::new(manner.queue == Some(Queue::Wheel));
+    let pending = &mut Events::new(manner.queue != Some(Queue::Heap));
     let setup = Setup { seed, ..scenario.setup.clone() };
     let hosts = setup.network.topology.hosts();
     let traffic = scenario.demand.start(hosts, seed)?;
