@@ -13,10 +13,12 @@
 //!
 //! **Reading order.** [`sphere`] and [`map`], the space; [`config`] and [`model`], coordinates in
 //! it; [`start`], [`filter`], [`history`] and [`systems`], what surrounds them; then
-//! [`predictors`], Htrae among those it is compared with.
+//! [`predictors`], Htrae among those it is compared with; and [`agent`], the machine that keeps a
+//! coordinate on a network, with what it says in [`wire`].
 #![no_std]
 extern crate alloc;
 
+pub mod agent;
 pub mod config;
 pub mod filter;
 pub mod history;
@@ -26,6 +28,7 @@ pub mod predictors;
 pub mod sphere;
 pub mod start;
 pub mod systems;
+pub mod wire;
 
 pub use config::{Config, ConfigError, Detours};
 pub use map::Line;

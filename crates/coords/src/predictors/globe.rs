@@ -4,6 +4,7 @@ use super::Space;
 use crate::config::Config;
 use crate::model::{self, Coordinate};
 use crate::start::{Known, Placed};
+use crate::wire::Said;
 use alloc::vec::Vec;
 use cavy_core::{Instant, Stream};
 
@@ -12,13 +13,15 @@ use cavy_core::{Instant, Stream};
 pub struct Globe {
     config: Config,
     machines: Vec<Placed>,
+    in_whole_numbers: bool,
 }
 
 impl Globe {
     /// Machines of which `known` says the place and the effective system ([`crate::systems`]).
     pub fn new(config: Config, known: impl IntoIterator<Item = (Known, u32)>) -> Self {
         let start = |(known, system)| Placed::start(known, system, &config);
-        Globe { config, machines: known.into_iter().map(start).collect() }
+        let machines = known.into_iter().map(start).collect();
+        Globe { config, machines, in_whole_numbers: false }
     }
 
     /// Machines that begin at random places: what geography is worth shows by leaving it out
@@ -30,7 +33,14 @@ impl Globe {
     ) -> Self {
         let mut start =
             |system| Placed::At(Coordinate::at(crate::sphere::Point::random(rng), system, &config));
-        Globe { config, machines: systems.into_iter().map(&mut start).collect() }
+        let machines = systems.into_iter().map(&mut start).collect();
+        Globe { config, machines, in_whole_numbers: false }
+    }
+
+    /// Machines tell each other their coordinates in the integers of the wire, as agents do
+    /// ([`crate::agent`]).
+    pub fn in_whole_numbers(self) -> Self {
+        Globe { in_whole_numbers: true, ..self }
     }
 
     /// The coordinate of `machine`, once it has one.
@@ -43,7 +53,11 @@ impl Space for Globe {
     type Said = Option<Coordinate>;
 
     fn said(&self, machine: u32) -> Option<Coordinate> {
-        self.coordinate(machine).copied()
+        let own = self.coordinate(machine)?;
+        match self.in_whole_numbers {
+            true => Said::of(own).coordinate(&self.config),
+            false => Some(*own),
+        }
     }
 
     fn estimate_ms(&self, from: u32, to: u32) -> Option<f64> {
