@@ -694,6 +694,7 @@ impl Connection {
             _ => return,
         };
         self.receiver.next += 1;
+        self.receiver.forget_ranges();
         self.receiver.edge = self.receiver.edge.max(self.receiver.next);
         self.receiver.taken += u64::from(self.receiver.taken + 1 == self.receiver.next);
         self.receiver.ack_now = true;

@@ -216,6 +216,11 @@ impl Receiver {
         self.ranges.drain(first + 1..last);
     }
 
+    /// Forgets octets out of order: behind a FIN nothing comes, whatever a peer has sent.
+    pub(crate) fn forget_ranges(&mut self) {
+        self.ranges.clear();
+    }
+
     /// The blocks of an acknowledgement: a duplicate, then what changed last first.
     pub(crate) fn blocks(&mut self, most: usize) -> Sacks {
         let mut sacks = Sacks::NONE;
