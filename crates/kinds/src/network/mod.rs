@@ -22,6 +22,7 @@ pub mod plan;
 pub mod result;
 pub mod run;
 pub mod scenario;
+mod sections;
 mod subject;
 pub mod tail;
 pub mod tcp;

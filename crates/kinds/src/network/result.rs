@@ -227,6 +227,30 @@ impl Carried {
         }
     }
 
+    /// Lets percentiles of a section be given where those of the `whole` are. The slices of both are
+    /// of the same messages.
+    pub(super) fn support(&mut self, whole: &Carried) {
+        let each = |mine: &mut NetSummary, theirs: &NetSummary| {
+            mine.summary.support(&theirs.summary);
+            Quantile::support(&mut mine.p50_own, &theirs.p50_own);
+            Quantile::support(&mut mine.p99_own, &theirs.p99_own);
+        };
+        each(&mut self.overall, &whole.overall);
+        each(&mut self.short, &whole.short);
+        let slices = [
+            (&mut self.bins, &whole.bins),
+            (&mut self.smallest, &whole.smallest),
+            (&mut self.largest, &whole.largest),
+        ];
+        for (mine, theirs) in slices {
+            let both = mine.iter_mut().zip(theirs);
+            both.for_each(|(mine, theirs)| each(&mut mine.summary, &theirs.summary));
+        }
+        if let (Some(mine), Some(theirs)) = (&mut self.longest, &whole.longest) {
+            each(&mut mine.summary, &theirs.summary);
+        }
+    }
+
     /// The bin that holds the message at this share of all, the smallest first.
     pub fn bin_at(&self, share: f64) -> Option<&SizeSlice> {
         self.bins.iter().find(|bin| bin.share >= share - 1e-9).or(self.bins.last())

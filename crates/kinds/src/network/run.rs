@@ -2,6 +2,7 @@
 
 use super::result::{BlockResult, Carried, Edge, NetSummary, PacketResult, PortResult, SizeSlice};
 use super::scenario::{self, Scenario};
+use super::sections::{Receivers, Section};
 use super::tail::{TailSources, Watch};
 use super::timeline::{Levels, TimeBin, Timeline, summarized};
 use super::transport::Transport;
@@ -30,6 +31,7 @@ pub struct Replication {
     levels: Levels,
     blocks: BlockTimes,
     tcp: Option<cavy_tcp::Counts>,
+    pub(super) sections: Vec<Section>,
 }
 
 /// Calls `$call` with a function that makes the transport's machines.
@@ -100,6 +102,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let mut watch = Watch::new(&setup, short);
     let mut timeline = Timeline::new(&setup, scenario.timeline);
     let mut levels = Levels::new(&setup, scenario.timeline);
+    let mut receivers = Receivers::new(&setup, manner.sectioned);
     let mut waste = None;
     let mut tcp = None;
     let mut blocks = BlockTimes::new(match &scenario.demand {
@@ -109,7 +112,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let report = match &scenario.transport {
         Transport::Tcp(config) => {
             let make = |_| cavy_tcp::messages::Messages::new(**config).expect("checked");
-            let both = &mut (&mut (&mut watch, &mut timeline), &mut blocks);
+            let both = &mut (&mut (&mut (&mut watch, &mut timeline), &mut blocks), &mut receivers);
             let (report, machines) = net::run_to_machines(&setup, make, traffic, pending, both);
             let mut counts = cavy_tcp::Counts::default();
             // Of blocks the servers are of interest: a client's questions are short.
@@ -123,6 +126,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
             transport,
             make => {
                 let both = &mut (&mut (&mut watch, &mut timeline), &mut blocks);
+                let both = &mut (both, &mut receivers);
                 net::run(&setup, make, traffic, pending, both)
             },
             homa(make) => {
@@ -130,6 +134,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
                 let machines = &mut (&mut withheld, &mut levels);
                 let both = &mut (&mut (&mut watch, &mut timeline), machines);
                 let both = &mut (both, &mut blocks);
+                let both = &mut (both, &mut receivers);
                 let report = observed(&setup, make, traffic, pending, both);
                 waste = Some(withheld.shares().0);
                 report
@@ -145,6 +150,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         levels,
         blocks,
         tcp,
+        sections: receivers.finish(),
     })
 }
 
@@ -423,13 +429,14 @@ fn instability(scenario: &Scenario, reports: &[&Report]) -> Option<String> {
 }
 
 /// Messages of some bins in all replications.
-struct Slices<'a> {
-    scenario: &'a Scenario,
-    reports: &'a [&'a Report],
+pub(super) struct Slices<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) reports: &'a [&'a Report],
 }
 
 impl Slices<'_> {
-    fn end(&self, bin: usize) -> u32 {
+    /// The longest message of a bin.
+    pub(super) fn end(&self, bin: usize) -> u32 {
         self.reports.first().map_or(0, |report| report.bins[bin].up_to_bytes)
     }
 
@@ -439,15 +446,20 @@ impl Slices<'_> {
         rows.iter().rfind(|row| row.0 <= bytes).map_or(0.0, |row| row.1)
     }
 
+    /// Share of messages before those of a bin.
+    pub(super) fn shorter(&self, bin: usize) -> f64 {
+        if bin == 0 { 0.0 } else { self.share(self.end(bin - 1)) }
+    }
+
     /// Bins that end at or before the message at this share; at least one.
-    fn bins_to(&self, share: f64) -> usize {
+    pub(super) fn bins_to(&self, share: f64) -> usize {
         let bytes = self.scenario.sizes.quantile(share);
         let bins = self.reports.first().map_or(0, |report| report.bins.len());
         (0..bins).filter(|&bin| self.end(bin) <= bytes).count().max(1).min(bins)
     }
 
     /// The bins that are shown as one: those that end within each of [`Bins::deciles`].
-    fn shown(&self) -> Vec<Range<usize>> {
+    pub(super) fn shown(&self) -> Vec<Range<usize>> {
         let bins = self.reports.first().map_or(0, |report| report.bins.len());
         if matches!(self.scenario.demand, scenario::Demand::Echo { .. }) {
             return (0..bins).map(|bin| bin..bin + 1).collect();
@@ -470,8 +482,7 @@ impl Slices<'_> {
     fn edge(&self, bins: Range<usize>) -> Edge {
         let from = |from: usize| {
             let slice = self.slice(from..bins.end);
-            let shorter = if from == 0 { 0.0 } else { self.share(self.end(from - 1)) };
-            Edge { from_share: shorter, slice }
+            Edge { from_share: self.shorter(from), slice }
         };
         let known = |edge: &Edge| {
             let p99 = edge.slice.summary.p99_slowdown.as_ref();

@@ -6,6 +6,7 @@ use super::plan::NetworkPlan;
 use super::result::{Carried, NetSummary, SizeSlice};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
+use super::sections;
 use super::traffic::TrafficPlan;
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
@@ -195,6 +196,18 @@ impl Subject for NetworkPlan {
     }
     fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
         run::summarize(scenario, runs)
+    }
+    fn sections(&self, scenario: &Scenario, runs: &[Replication], whole: &Carried) -> Vec<Carried> {
+        let by_receiver = sections::sections(scenario, runs, whole);
+        if !by_receiver.is_empty() || runs.len() < 2 {
+            return by_receiver;
+        }
+        let alone = |run| {
+            let mut data = run::summarize(scenario, std::slice::from_ref(run)).data;
+            data.support(whole);
+            data
+        };
+        runs.iter().map(alone).collect()
     }
     fn blank(&self) -> Option<Carried> {
         let sizes: Vec<u32> = match &self.traffic {

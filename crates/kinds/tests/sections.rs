@@ -1,0 +1,104 @@
+//! Points whose claims are judged: what their sections say, against closed forms and the whole.
+
+use cavy_lab::statistics::sectioning;
+use cavy_study::claim::CONFIDENCE;
+use cavy_study::experiment::Experiment;
+use cavy_study::plan::read::load;
+use cavy_study::plan::{Files, Text};
+use cavy_study::point::Manner;
+use cavy_study::runner::{Runner, Silent};
+use cavy_study::store::Store;
+use cavy_study::subject::Subject;
+use std::sync::atomic::AtomicBool;
+
+/// Runs a plan as a figure does, or as a user does.
+fn run<S: Subject>(text: &str, sectioned: bool) -> Experiment<S> {
+    let text = Text { text, name: "test", files: &Files::NONE, overrides: &[], quick: false };
+    let mut loaded = load(&text).expect("a plan");
+    loaded.points.iter_mut().for_each(|point| point.sectioned = sectioned);
+    let (store, stop) = (Store::in_memory(), AtomicBool::new(false));
+    let manner = Manner::default();
+    let runner = Runner { store: &store, progress: &Silent, stop: &stop, manner, version: "test" };
+    runner.experiment(&loaded).expect("results")
+}
+
+/// One worker: the 99th percentile is 4.605 us / (1 - load), so it is 9.21 us at half load.
+const ONE_WORKER: &str = r#"
+kind = "server"
+title = "t"
+workers = 1
+queue_limit = 1_000_000
+objectives = ["p99_us <= 9.21"]
+types = [{ name = "all", share = 1, service = { dist = "exponential", mean_us = 1 } }]
+policies = [{ policy = "c_fcfs" }]
+[sweep]
+load = [0.3, 0.7]
+[run]
+requests = 30_000
+replications = 8
+capacity_step = 0.05
+"#;
+
+#[test]
+fn the_interval_of_a_capacity_holds_the_closed_form() {
+    let made: Experiment<cavy_kinds::server::ServerPlan> = run(ONE_WORKER, true);
+    assert_eq!(made.sections(), 8);
+    let capacity = made.capacity("base", "c-FCFS", 0).expect("searched");
+    let crossing = capacity.crossing.expect("between 0.3 and 0.7");
+    let (at, missed) = (capacity.at.expect("met"), capacity.missed_at.expect("missed"));
+    assert!(at <= crossing && crossing <= missed, "{at} {crossing} {missed}");
+    let each: Vec<f64> = (0..8)
+        .filter_map(|index| made.section(index).capacity("base", "c-FCFS", 0)?.crossing)
+        .collect();
+    assert_eq!(each.len(), 8);
+    let interval = sectioning::interval(crossing, &each, CONFIDENCE).expect("eight sections");
+    assert!(interval.contains(0.5) && interval.half_width() < 0.05, "{interval:?}");
+    // A section is one replication, and has the support of all.
+    let whole = made.results[0].overall.p99_us.as_ref().expect("samples");
+    let first = made.section(0);
+    let section = first.results[0].overall.p99_us.as_ref().expect("samples");
+    assert_eq!(section.estimate.value, whole.estimate.replications[0]);
+    assert_eq!(section.beyond, whole.beyond);
+}
+
+#[test]
+fn a_users_plan_keeps_no_sections_and_has_the_same_results() {
+    let plain: Experiment<cavy_kinds::server::ServerPlan> = run(ONE_WORKER, false);
+    let made: Experiment<cavy_kinds::server::ServerPlan> = run(ONE_WORKER, true);
+    assert_eq!(plain.sections(), 0);
+    assert_eq!(plain.digest(), made.digest());
+    assert_ne!(plain.results[0].key, made.results[0].key, "a store must not mix them up");
+    assert_eq!(plain.results[0].overall, made.results[0].overall);
+}
+
+#[test]
+fn receivers_are_sections_of_one_run() {
+    let plan = r#"
+kind = "network"
+title = "t"
+load = 0.6
+network = { topology = "star", hosts = 8 }
+messages = { workload = "W2", max_bytes = 100_000 }
+transports = [{ transport = "homa" }]
+[run]
+messages = 24_000
+replications = 1
+"#;
+    let made: Experiment<cavy_kinds::network::NetworkPlan> = run(plan, true);
+    assert_eq!(made.sections(), 8, "one for each host");
+    let whole = &made.results[0];
+    let value = |data: &cavy_kinds::network::Carried| {
+        data.short.p99_slowdown.as_ref().expect("messages").estimate.value
+    };
+    let each: Vec<f64> = whole.sections.iter().map(value).collect();
+    let interval = sectioning::interval(value(whole), &each, CONFIDENCE).expect("eight sections");
+    let width = interval.half_width() / interval.estimate;
+    assert!(width > 0.001 && width < 0.2, "{interval:?}");
+    let (least, most) = each.iter().fold((f64::MAX, 0.0f64), |(a, b), &v| (a.min(v), b.max(v)));
+    assert!(least <= interval.estimate * 1.005 && most >= interval.estimate * 0.995, "{each:?}");
+    // Goodput is divided as receivers are, and their mean is that of all.
+    let goodput: Vec<f64> = whole.sections.iter().map(|one| one.goodput_gbps).collect();
+    let mean = goodput.iter().sum::<f64>() / 8.0;
+    assert!((mean / whole.goodput_gbps - 1.0).abs() < 1e-9, "{goodput:?}");
+    assert!(goodput.iter().any(|one| (one / mean - 1.0).abs() > 1e-3), "{goodput:?}");
+}
