@@ -3,8 +3,10 @@
 use super::measure::{id, missing, samples, slowdown, value};
 use cavy_kinds::server::draw;
 use cavy_kinds::server::{ServerExperiment, ServerPlan, ServerResult};
+use cavy_lab::statistics::interval::Interval;
+use cavy_lab::statistics::sectioning;
 use cavy_report::model::{Panel, Table};
-use cavy_study::claim::{Basis, Measured};
+use cavy_study::claim::{Basis, CONFIDENCE, Measured, SECTIONS_MIN};
 use cavy_study::draw::Spread;
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
@@ -31,43 +33,100 @@ pub static FIG1: Study<ServerPlan> = Study {
 /// The objective of the source.
 const OBJECTIVE: f64 = 10.0;
 
-/// The result at the largest load of the grid below which every load meets the objective, and the
-/// rate at the next load of the grid, in million requests/s.
-fn grid_capacity(experiment: &ServerExperiment, policy: &str) -> Option<(f64, Option<f64>)> {
-    let results: Vec<&ServerResult> = experiment.of(BASE, policy).collect();
-    let good = results.iter().take_while(|result| {
-        // Where the knee was run at length, that run decides.
-        let result = experiment.at("knee", policy, result.load()).unwrap_or(result);
+/// How a load of the grid does under the objective.
+enum Place {
+    Meets,
+    Misses,
+    /// Its slowdown may lie on either side.
+    Open(Interval),
+}
+
+fn place(result: &ServerResult) -> Place {
+    let Some(slowdown) = result.slowdown().filter(|_| result.stable()) else {
+        return Place::Misses;
+    };
+    let sections = result.sections.iter().filter_map(|section| Some(section.slowdown()?.value));
+    let sections: Vec<f64> = sections.collect();
+    let interval = match sections.len() >= SECTIONS_MIN {
+        true => sectioning::interval(slowdown.value, &sections, CONFIDENCE),
+        false => None,
+    };
+    match interval.unwrap_or(Interval::around(slowdown.value, 0.0)) {
+        one if one.high <= OBJECTIVE => Place::Meets,
+        one if one.low > OBJECTIVE => Place::Misses,
+        one => Place::Open(one),
+    }
+}
+
+/// Results of a policy over the grid. Where the knee was run at length, that run decides.
+fn grid<'a>(
+    experiment: &'a ServerExperiment,
+    policy: &'a str,
+) -> impl Iterator<Item = &'a ServerResult> {
+    experiment
+        .of(BASE, policy)
+        .map(move |result| experiment.at("knee", policy, result.load()).unwrap_or(result))
+}
+
+/// The rate of the largest load of the grid below which every load meets the objective, million
+/// requests/s.
+fn grid_capacity(experiment: &ServerExperiment, policy: &str) -> Option<f64> {
+    let good = grid(experiment, policy).take_while(|result| {
         result.stable() && result.slowdown().is_some_and(|s| s.value <= OBJECTIVE)
     });
-    let good = good.count();
-    let rate = |index: usize| Some(results.get(index)?.rate_per_s.unwrap_or(0.0) / 1e6);
-    Some((rate(good.checked_sub(1)?)?, rate(good)))
+    Some(good.last()?.rate_per_s.unwrap_or(0.0) / 1e6)
+}
+
+/// The largest load of the grid that meets the objective, if no load on the way to it, nor the next
+/// one, may lie on either side.
+fn on_grid(experiment: &ServerExperiment, name: String, policy: &str) -> Measured {
+    let mut last = None;
+    let mut missed = None;
+    for result in grid(experiment, policy) {
+        match place(result) {
+            Place::Meets => last = Some(result),
+            Place::Misses => {
+                missed = Some(result);
+                break;
+            }
+            Place::Open(interval) => {
+                let Interval { estimate, low, high } = interval;
+                let end = if estimate <= OBJECTIVE { high } else { low };
+                let times = ((end / estimate).ln() / (OBJECTIVE / estimate).ln()).powi(2) * 1.2;
+                let why = format!(
+                    "At load {} its slowdown is {estimate:.2} ({low:.2} to {high:.2} at 99 %), on \
+                     either side of {OBJECTIVE}; about {:.0} times the length would decide.",
+                    result.load(),
+                    times.ceil()
+                );
+                return missing(name, &why);
+            }
+        }
+    }
+    let rate = |result: &ServerResult| result.rate_per_s.unwrap_or(0.0) / 1e6;
+    let Some(last) = last else {
+        return missing(name, "the objective is met at no load of the grid");
+    };
+    let n = samples(experiment.of(BASE, policy));
+    let note = "Largest load of the grid that meets 10x.".to_string();
+    Measured {
+        low: Some(rate(last)),
+        // The grid ends where it does in the source.
+        high: Some(rate(missed.unwrap_or(last))),
+        basis: Basis::Grid,
+        ..value(name, rate(last), n, note)
+    }
 }
 
 fn measure(experiment: &ServerExperiment) -> Vec<Measured> {
-    let of = |name: &str, policy: &str| {
-        let name = id("fig1", name);
-        match grid_capacity(experiment, policy) {
-            Some((rate, missed)) => {
-                let n = samples(experiment.of(BASE, policy));
-                let note = "Largest load of the grid that meets 10x.".to_string();
-                // The grid ends where it does in the source.
-                let high = Some(missed.unwrap_or(rate));
-                let basis = Basis::Grid;
-                Measured { low: Some(rate), high, basis, ..value(name, rate, n, note) }
-            }
-            None => missing(name, "the objective is met at no load of the grid"),
-        }
-    };
+    let of = |name: &str, policy: &str| on_grid(experiment, id("fig1", name), policy);
     let at_half = |name: &str, policy: &str| {
         let name = id("fig1", name);
-        match slowdown(experiment.at(BASE, policy, 0.5)) {
-            Some((result, estimate)) => Measured {
-                low: Some(estimate.min()),
-                high: Some(estimate.max()),
-                ..value(name, estimate.value, result.overall.samples, "At load 0.5.".to_string())
-            },
+        let at = |variant| experiment.at(variant, policy, 0.5);
+        match slowdown(at("knee").or(at(BASE))) {
+            Some((result, estimate)) => {
+                value(name, estimate.value, result.overall.samples, "At load 0.5.".to_string())
+            }
             None => missing(name, "too few samples, or unstable"),
         }
     };
@@ -83,7 +142,7 @@ fn measure(experiment: &ServerExperiment) -> Vec<Measured> {
 fn found(experiment: &ServerExperiment) -> String {
     let rate = |policy| {
         let found = grid_capacity(experiment, policy);
-        found.map_or("none".to_string(), |(rate, _)| format!("{rate:.2}"))
+        found.map_or("none".to_string(), |rate| format!("{rate:.2}"))
     };
     format!(
         "On this grid c-FCFS meets it up to {} million requests per second, fixed priority {}, \

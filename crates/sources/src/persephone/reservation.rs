@@ -68,7 +68,9 @@ pub static FIG4B: Study<ServerPlan> = Study {
 };
 
 fn measure_fig3(experiment: &ServerExperiment) -> Vec<Measured> {
-    let at = |policy, load| experiment.at(BASE, policy, load);
+    // Where a load was run at length, that run is judged.
+    let at =
+        |policy, load| experiment.at("edge", policy, load).or(experiment.at(BASE, policy, load));
     vec![
         ratio(id("fig3", "improvement"), slowdown(at("c-FCFS", 0.9)), slowdown(at("DARC", 0.9))),
         capacity_ratio(id("fig3", "capacity"), experiment, BASE, 0, "DARC", "c-FCFS"),
