@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := reproduce
-.PHONY: reproduce figures claims build install live test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
+.PHONY: reproduce figures claims seeds build install live test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
 
 reproduce: build ## build, make Perséphone's figures again, print where the report is (the default)
 	$(CAVY) reproduce persephone
@@ -48,6 +48,16 @@ figures: build ## make the figures of all systems
 claims: figures ## make all figures, and keep their claims in docs/claims
 	@for system in $(SYSTEMS); do \
 	  cp $(TARGET)/figures/$$system/claims.md docs/claims/$$system.md || exit 1; done
+	$(MAKE) docs
+
+# Do quick verdicts depend on the seed? Twenty runs of each system: an hour of two cores for all.
+SEEDS ?= 20
+seeds: build ## judge the claims of SYSTEMS under SEEDS seeds, and keep the tables in docs/seeds
+	@mkdir -p docs/seeds; for system in $(SYSTEMS); do \
+	  echo "$(CAVY) reproduce $$system --seeds $(SEEDS)"; \
+	  $(CAVY) reproduce $$system --seeds $(SEEDS) --resume --out $(TARGET)/seeds/$$system || \
+	  [ $$? -eq 1 ] || exit 1; \
+	  cp $(TARGET)/seeds/$$system/seeds.md docs/seeds/$$system.md || exit 1; done
 	$(MAKE) docs
 
 # What one runs while working: the tests of the rooms that differ from BASE, a commit or a branch.

@@ -21,6 +21,9 @@ pub fn parts() -> Vec<Part> {
     if let Some(any) = registry.kinds.first() {
         all.push(("keys of all plans".to_string(), reference::shared(&any.schema())));
     }
+    for source in &registry.sources {
+        all.push((format!("seeds of {}", source.id), seeds(source.id)));
+    }
     for kind in &registry.kinds {
         all.push((format!("keys of {}", kind.about().name), reference::of_kind(&kind.schema())));
     }
@@ -47,6 +50,13 @@ fn systems(registry: &Registry) -> String {
         );
     }
     out
+}
+
+/// What `docs/seeds` keeps of a system: do its verdicts depend on the seed? `make seeds` writes it.
+fn seeds(id: &str) -> String {
+    let page = fs::read_to_string(root().join(format!("docs/seeds/{id}.md")));
+    let body = page.as_deref().ok().and_then(|page| page.split_once("\n\n"));
+    body.map_or(format!("`make seeds SYSTEMS={id}` has not been run."), |(_, body)| body.into())
 }
 
 /// The page of a system's model.

@@ -153,6 +153,12 @@ fn jobs(text: &str) -> Result<u16, String> {
     jobs.ok_or_else(|| "it must be a whole number from 1 to 1024".to_string())
 }
 
+/// Reads a number of seeds.
+fn seeds(text: &str) -> Result<u32, String> {
+    let seeds = text.trim().parse().ok().filter(|seeds| (2..=1000).contains(seeds));
+    seeds.ok_or_else(|| "it must be a whole number from 2 to 1000".to_string())
+}
+
 /// Reads a seed, as `7` or `0x7`.
 fn seed(text: &str) -> Result<u64, String> {
     let text = text.trim();
@@ -191,6 +197,7 @@ impl From<Queue> for cavy_study::point::Queue {
   cavy reproduce persephone.fig3         one figure; `cavy list` names them
   cavy reproduce --json > claims.json    for a program
   cavy reproduce --full --resume         go on after Ctrl-C
+  cavy reproduce persephone --seeds 20   do verdicts depend on the seed? writes seeds.md as well
 
 Ends with the table of claims. Writes report.html, report.json, claims.json, series.csv, tables.csv,
 points.jsonl and svg/ into the folder given by --out. Exit code 1 when a claim is not reproduced.")]
@@ -204,6 +211,9 @@ pub struct Reproduce {
     /// The sample sizes of the specification.
     #[arg(long)]
     pub full: bool,
+    /// Judge with so many seeds, from that of `--seed` on, and write a table of verdicts by seed.
+    #[arg(long, value_name = "N", value_parser = seeds)]
+    pub seeds: Option<u32>,
     /// How to run.
     #[command(flatten)]
     pub manner: Manner,

@@ -10,6 +10,7 @@ mod man;
 mod plan;
 mod reproduce;
 mod run;
+mod seeds;
 
 use crate::args::Command;
 use crate::faults::Fault;

@@ -1,14 +1,15 @@
 //! `cavy reproduce`: published figures, made again and judged.
 
+use super::seeds;
 use crate::args::Reproduce;
 use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::session::Session;
 use crate::{Clock, Outcome, VERSION, document, terminal};
-use cavy_report::model::{Document, Verdict};
+use cavy_report::model::{Claim, Document, Verdict};
 use cavy_report::words;
 use cavy_study::registry::{Chosen, Registry};
-use cavy_study::source::{Planned, Scale};
+use cavy_study::source::{Planned, Reproduction, Scale};
 use serde_json::{Map, Value, json};
 
 /// Makes figures again.
@@ -16,29 +17,43 @@ pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<
     let scale = if args.full { Scale::Full } else { Scale::Quick };
     let seed = args.manner.seed.unwrap_or(1);
     let chosen = registry.choose(&args.names)?;
-    let planned = Planned::read(registry, &chosen, scale, seed)?;
+    // A plan is TOML, whose integers end there.
+    let last = seed.saturating_add(u64::from(args.seeds.unwrap_or(1)) - 1).min(i64::MAX as u64);
+    let read = |seed| Planned::read(registry, &chosen, scale, seed);
+    let all: Vec<Planned> = (seed..=last).map(read).collect::<Result<_, _>>()?;
+    let planned = &all[0];
 
     let by = format!("reproduce {}", args.names.join(" "));
     let session = Session::open(&args.manner, by.trim(), clock)?;
-    let estimate = Estimate::of(planned.plans().map(|(_, plan)| plan), &session.store);
+    let plans = all.iter().flat_map(Planned::plans).map(|(_, plan)| plan);
+    let estimate = Estimate::of(plans, &session.store);
     let figures = chosen.len();
     terminal::talk(&format!(
         "{figures} figure{}: {}",
         if figures == 1 { "" } else { "s" },
         estimate.words(session.jobs)
     ));
-    let made =
-        session.run(&estimate, |runner| planned.reproduce(registry, runner, "cavy reproduce"))?;
+    let mut made: Vec<Reproduction> = session.run(&estimate, |runner| {
+        all.iter().map(|planned| planned.reproduce(registry, runner, "cavy reproduce")).collect()
+    })?;
+    let by_seed: Vec<(u64, Vec<Claim>)> =
+        (seed..).zip(&made).map(|(seed, made)| (seed, made.claims.clone())).collect();
+    let made = made.swap_remove(0);
 
     let (title, summary) = headline(registry, &chosen);
     let mut document =
         document::blank(terminal::command_line(), seed, made.digest, clock.elapsed_s());
     document.title = title;
     document.summary = summary;
-    document.facts = facts(registry, &planned, scale, &made.work);
+    document.facts = facts(registry, planned, scale, &made.work);
     document.claims = made.claims;
     document.figures = made.figures;
     let report = document::write(&document, &session.folder)?;
+    if by_seed.len() > 1 {
+        let page = seeds::page(&document.title, &args.names, scale, &by_seed);
+        session.folder.write("seeds.md", &page)?;
+        terminal::talk(&seeds::sums(&by_seed));
+    }
 
     if args.manner.json {
         let report = report.display().to_string();
