@@ -28,8 +28,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "kinds",
         &[
-            "coords", "core", "homa", "lab", "report", "sched", "study", "tcp", "txn", "whatif",
-            "workload",
+            "coords", "core", "homa", "lab", "report", "sched", "search", "study", "tcp", "txn",
+            "whatif", "workload",
         ],
     ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),

@@ -210,7 +210,7 @@ fn completions_and_manual_are_printed() {
     let all = cavy.json(&["plan", "schema"]);
     assert_eq!(
         all["properties"]["kind"]["enum"],
-        serde_json::json!(["server", "network", "services", "regions", "coords"])
+        serde_json::json!(["server", "network", "services", "regions", "coords", "search"])
     );
 }
 

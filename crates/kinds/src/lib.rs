@@ -16,6 +16,7 @@ pub mod coords;
 pub mod csv;
 pub mod network;
 pub mod regions;
+pub mod search;
 pub mod server;
 pub mod services;
 
@@ -29,5 +30,6 @@ pub fn all() -> Vec<Box<dyn Kind>> {
         Box::new(Of::<services::ServicesPlan>::new()),
         Box::new(Of::<regions::RegionsPlan>::new()),
         Box::new(Of::<coords::CoordsPlan>::new()),
+        Box::new(Of::<search::SearchPlan>::new()),
     ]
 }

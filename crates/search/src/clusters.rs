@@ -3,6 +3,7 @@
 
 use crate::cost::Load;
 use crate::plan::{Part, point};
+use crate::refine::mixed;
 use crate::ring::Slice;
 use alloc::vec::Vec;
 use cavy_core::Stream;
@@ -121,6 +122,7 @@ impl Clusters {
     ) -> u64 {
         parts.clear();
         let mut worst = 0;
+        let salt = rng.bits() as u32;
         for j in 0..self.count() {
             let slice = self.slice(j);
             let done = |server: u32| loads[server as usize].finish(slice.width());
@@ -132,14 +134,14 @@ impl Clusters {
             }
             let nth = |rng: &mut Stream| live().nth(rng.below(count) as usize).unwrap_or(0);
             let server = match pick {
-                Pick::Earliest => live().min_by_key(|&server| (done(server), server)),
+                Pick::Earliest => live().min_by_key(|&server| (done(server), mixed(server, salt))),
                 Pick::TwoChoices => {
                     let two = [nth(rng), nth(rng)];
                     two.into_iter().min_by_key(|&server| done(server))
                 }
                 Pick::LeastOutstanding => {
                     let under_way = |server: u32| self.ranks[server as usize].outstanding;
-                    live().min_by_key(|&server| (under_way(server), server))
+                    live().min_by_key(|&server| (under_way(server), mixed(server, salt)))
                 }
                 Pick::RoundRobin => {
                     self.next[j] = (self.next[j] + 1) % count as u32;

@@ -9,17 +9,19 @@
 //! of any plan whether it meets every object once, on a server that holds it. Rivals make plans of
 //! the same form from the same predictions, so that they can be compared.
 //!
-//! **Not here.** No clock, no network, no index, no hits. A server is a number; what it takes is
-//! handed in as [`cost::Load`].
+//! **Not here.** No clock, no network, no index. To a scheduler a server is a number, and what it
+//! takes is handed in as [`cost::Load`].
 //!
 //! **Reading order.** [`ring`], [`plan`], [`cost`], [`sweep`], [`refine`], [`place`]; then the
 //! rivals in [`clusters`], [`window`], [`ideal`], [`random`]; [`scheme`] makes plans by any of them,
-//! and [`loss`] says what failures take.
+//! and [`loss`] says what failures take. [`cluster`] has the machines that do all this while servers
+//! fail and p changes.
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod cluster;
 pub mod clusters;
 pub mod cost;
 pub mod ideal;

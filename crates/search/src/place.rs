@@ -6,6 +6,7 @@
 
 use crate::cost::Load;
 use crate::plan::{Part, point};
+use crate::refine::mixed;
 use crate::ring::{Arc, Ring, Slice};
 use alloc::vec::Vec;
 use cavy_core::Stream;
@@ -38,7 +39,7 @@ impl Free {
         let mut best = u64::MAX;
         parts.clear();
         for _ in 0..OFFSETS {
-            let start = rng.bits();
+            let (start, salt) = (rng.bits(), rng.bits() as u32);
             self.given.clear();
             self.given.resize(loads.len(), 0);
             self.trial.clear();
@@ -55,8 +56,9 @@ impl Free {
                     rings.iter().flat_map(|ring| ring.able(arc, slice).map(|at| ring.server(at)));
                 let chosen = able
                     .filter(|&server| usable(server))
-                    .map(|server| (done(server), server))
-                    .min();
+                    .map(|server| (done(server), mixed(server, salt), server))
+                    .min()
+                    .map(|(finish, _, server)| (finish, server));
                 // Nobody usable: the owner, so that what happens to its part is decided elsewhere.
                 let owner = rings[0].server(rings[0].owner(hi));
                 let (finish, server) = chosen.unwrap_or_else(|| (done(owner), owner));

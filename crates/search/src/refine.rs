@@ -81,20 +81,14 @@ pub fn adjust(
     desk.parts.clone_from(plan);
     desk.count(loads);
     let before = desk.finish();
-    let mut now = before;
+    // The slowest part gains nothing before its neighbours have passed on what they were given, so
+    // a pass without gain is no reason to stop.
     for _ in 0..PASSES {
         for left in 0..plan.len() {
             balance(rings, places, arc, loads, desk, left);
         }
-        let after = desk.finish();
-        // Less than a thousandth in a pass is no more worth its time.
-        let done = now.saturating_sub(after) <= now / 1000;
-        now = after;
-        if done {
-            break;
-        }
     }
-    if (now as f64) < before as f64 * (1.0 - threshold) {
+    if (desk.finish() as f64) < before as f64 * (1.0 - threshold) {
         core::mem::swap(plan, &mut desk.parts);
     }
 }
@@ -145,7 +139,10 @@ fn balance(
 }
 
 /// Splits the slowest part in two, up to `most` times, each half for whoever holds it, has no part
-/// yet and is done first `[roar 2.6.2]`. Stops when a split gains no more than `threshold`.
+/// yet and is done first `[roar 2.6.2]`. Stops when a split gains no more than `threshold` for what
+/// it splits. Two parts may be the slowest together, so the plan as a whole is judged in the end:
+/// it stays as it was unless it is done sooner by more than `threshold`.
+#[allow(clippy::too_many_arguments)]
 pub fn split(
     rings: &[Ring],
     arc: Arc,
@@ -153,42 +150,56 @@ pub fn split(
     most: u32,
     threshold: f64,
     usable: impl Fn(u32) -> bool,
+    salt: u32,
     plan: &mut Vec<Part>,
+    desk: &mut Desk,
 ) {
+    desk.parts.clone_from(plan);
+    let before = finish(plan, loads);
+    let better = |now: u64, than: u64| (now as f64) < than as f64 * (1.0 - threshold);
     for _ in 0..most {
-        let times = plan.iter().enumerate().map(|(at, part)| (total(plan, loads, part.server), at));
-        let Some((before, slowest)) = times.max() else { return };
-        let part = plan[slowest];
+        let parts = &mut desk.parts;
+        let times =
+            parts.iter().enumerate().map(|(at, part)| (total(parts, loads, part.server), at));
+        let Some((time, slowest)) = times.max() else { break };
+        let part = parts[slowest];
         if part.slice.width() < 2 {
-            return;
+            break;
         }
         let middle = part.slice.lo.wrapping_add((part.slice.width() / 2) as u64);
         let halves = [Slice::new(part.slice.lo, middle), Slice::new(middle, part.slice.hi)];
-        let taken = |server: u32, also: Option<u32>| {
-            let others = plan.iter().enumerate().filter(|(at, _)| *at != slowest);
-            also == Some(server) || others.into_iter().any(|(_, part)| part.server == server)
+        let taken = |server: u32| {
+            parts.iter().enumerate().any(|(at, part)| at != slowest && part.server == server)
         };
         let first_done = |half: Slice, also: Option<u32>| {
             let able = rings.iter().flat_map(|ring| ring.able(arc, half).map(|at| ring.server(at)));
-            let free = able.filter(|&server| usable(server) && !taken(server, also));
-            free.map(|server| (loads[server as usize].finish(half.width()), server)).min()
+            let free =
+                able.filter(|&server| usable(server) && !taken(server) && also != Some(server));
+            let done = |server: u32| loads[server as usize].finish(half.width());
+            free.map(|server| (done(server), mixed(server, salt), server)).min()
         };
         // Whichever half has fewer candidates suffers if it chooses last, so both orders are tried.
         let pair = |first: usize| {
-            let (a, one) = first_done(halves[first], None)?;
-            let (b, other) = first_done(halves[1 - first], Some(one))?;
+            let (a, _, one) = first_done(halves[first], None)?;
+            let (b, _, other) = first_done(halves[1 - first], Some(one))?;
             let servers = if first == 0 { [one, other] } else { [other, one] };
             Some((a.max(b), servers))
         };
-        let Some((_, servers)) = [pair(0), pair(1)].into_iter().flatten().min() else { return };
-        let old = part;
-        plan[slowest] = Part { server: servers[0], slice: halves[0] };
-        plan.insert(slowest + 1, Part { server: servers[1], slice: halves[1] });
-        // The two are no slower than the one; what decides is the plan as a whole.
-        if finish(plan, loads) as f64 >= before as f64 * (1.0 - threshold) {
-            plan.remove(slowest + 1);
-            plan[slowest] = old;
-            return;
+        let Some((done, servers)) = [pair(0), pair(1)].into_iter().flatten().min() else { break };
+        if !better(done, time) {
+            break;
         }
+        parts[slowest] = Part { server: servers[0], slice: halves[0] };
+        parts.insert(slowest + 1, Part { server: servers[1], slice: halves[1] });
     }
+    if better(finish(&desk.parts, loads), before) {
+        core::mem::swap(plan, &mut desk.parts);
+    }
+}
+
+/// A number that orders servers otherwise for each salt: who of several equal ones is taken must
+/// not be the same for all front ends `[roar 2.5]`.
+#[inline]
+pub fn mixed(server: u32, salt: u32) -> u32 {
+    (server ^ salt).wrapping_mul(0x9E37_79B1).rotate_left(15).wrapping_mul(0x85EB_CA77)
 }

@@ -2,10 +2,11 @@
 
 use crate::clusters::{Clusters, Pick};
 use crate::cost::Load;
+use crate::loss::unheld;
 use crate::place::Free;
 use crate::plan::{self, Part, reissue};
 use crate::refine::{Desk, Places, adjust, split};
-use crate::ring::{Arc, Ring, Slice};
+use crate::ring::{Arc, Ring, Slice, WHOLE};
 use crate::sweep::Sweep;
 use crate::window::Window;
 use crate::{ideal, plan::verify};
@@ -299,7 +300,9 @@ impl Planner {
                     adjust(rings, places, *arc, loads, roar.threshold, parts, &mut self.desk);
                 }
                 if roar.splits > 0 {
-                    split(rings, *arc, loads, roar.splits, roar.threshold, usable, parts);
+                    let (salt, desk) = (rng.bits() as u32, &mut self.desk);
+                    let (most, threshold) = (roar.splits, roar.threshold);
+                    split(rings, *arc, loads, most, threshold, usable, salt, parts, desk);
                 }
                 if !all_alive {
                     around(rings, places, *arc, alive, parts, lost, &mut self.desk.parts);
@@ -307,6 +310,31 @@ impl Planner {
                 plan::finish(parts, loads)
             }
             _ => unreachable!("a scheme has its own kind of planner"),
+        }
+    }
+
+    /// Ids that no live server holds. `alive` is by server. Of several rings, no less than what is
+    /// gone from the one that lost least: what is gone from all of them is at most that.
+    pub fn unheld(&self, alive: &[bool]) -> u128 {
+        let lives = |server: u32| alive[server as usize];
+        match &self.inner {
+            Inner::Ring(on) => {
+                let of = |ring: &Ring| unheld(ring, on.arc, |at| lives(ring.server(at)));
+                on.rings.iter().map(of).min().unwrap_or(0)
+            }
+            Inner::Clusters(clusters) => {
+                let gone = |j: &usize| !clusters.members(*j).iter().any(|&server| lives(server));
+                (0..clusters.count()).filter(gone).map(|j| clusters.slice(j).width()).sum()
+            }
+            Inner::Window(_) => {
+                // An n-th of the ids is gone when the r servers from its own on are.
+                let n = self.n;
+                let copies = n / self.p;
+                let gone = |first: &u32| !(0..copies).any(|step| lives((first + step) % n));
+                (0..n).filter(gone).count() as u128 * WHOLE / u128::from(n)
+            }
+            Inner::Ideal if alive.contains(&true) => 0,
+            Inner::Ideal => WHOLE,
         }
     }
 

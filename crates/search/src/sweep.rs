@@ -97,9 +97,22 @@ impl Sweep {
         self.walk(loads);
         let best = self.finishes.iter().map(|&(_, finish)| finish).min().unwrap_or(0);
         let most = best + (best as f64 * within) as u64;
-        let good = self.finishes.iter().filter(|(_, finish)| *finish <= most);
-        let chosen = rng.below(good.clone().count() as u64) as usize;
-        let start = good.map(|&(start, _)| start).nth(chosen).unwrap_or(0);
+        // Any good start alike, so that crossings an id apart, which rounding makes, count for nothing.
+        let limit = (WHOLE / self.k as u128).min(WHOLE - 1) as u64;
+        let ends = self.finishes.iter().skip(1).map(|&(start, _)| start).chain([limit]);
+        let spans = self.finishes.iter().zip(ends);
+        let good = spans.filter(|(from, _)| from.1 <= most).map(|(from, end)| (from.0, end));
+        let total: u64 = good.clone().map(|(from, end)| end - from).sum();
+        let mut chosen = rng.below(total.max(1));
+        let mut start = 0;
+        for (from, end) in good {
+            start = from;
+            if chosen < end - from {
+                start += chosen;
+                break;
+            }
+            chosen -= end - from;
+        }
         self.at(start, loads, parts)
     }
 

@@ -16,6 +16,7 @@ pub mod homa;
 pub mod htrae;
 pub mod incast;
 pub mod persephone;
+pub mod roar;
 pub mod slowpoke;
 
 use cavy_study::source::Source;
@@ -29,5 +30,6 @@ pub fn all() -> Vec<Source> {
         incast::source(),
         dast::source(),
         htrae::source(),
+        roar::source(),
     ]
 }

@@ -1,0 +1,194 @@
+//! What is drawn, tabled and said of experiments on search.
+
+use super::plan::SearchPlan;
+use super::result::SearchResult;
+use cavy_report::model::{Cell, Scale, Table};
+use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
+use cavy_study::experiment::Experiment;
+
+/// Columns of the table of points.
+pub fn columns(experiment: &Experiment<SearchPlan>) -> Vec<Column<SearchPlan>> {
+    let number = |value: Option<f64>| value.map_or(Cell::Missing("none".to_string()), Cell::Number);
+    let mut columns = vec![
+        Column::new("mean (ms)", |r: &SearchResult| cell(r, r.latency.get("mean_ms"))),
+        Column::new("p50 (ms)", |r: &SearchResult| cell(r, r.latency.get("p50_ms"))),
+        Column::new("p99 (ms)", |r: &SearchResult| cell(r, r.latency.get("p99_ms"))),
+        Column::new("p99.9 (ms)", |r: &SearchResult| cell(r, r.latency.get("p999_ms"))),
+        Column::new("parts", |r: &SearchResult| Cell::Number(r.parts)),
+        Column::new("busy (%)", |r: &SearchResult| Cell::Number(100.0 * r.busy_ratio)),
+        Column::new("busiest (%)", |r: &SearchResult| Cell::Number(100.0 * r.busiest_ratio)),
+        Column::new("copies", |r: &SearchResult| Cell::Number(r.copies)),
+        Column::new("stored (GB)", |r: &SearchResult| Cell::Number(r.stored_gb)),
+    ];
+    let any = |of: fn(&SearchResult) -> bool| experiment.results.iter().any(of);
+    if any(|r| r.theory_mean_ms.is_some()) {
+        columns.push(Column::new("mean by theory (ms)", move |r: &SearchResult| {
+            number(r.theory_mean_ms)
+        }));
+    }
+    if any(|r| r.met_ratio.value < 1.0) {
+        columns.push(Column::new("not met (%)", |r: &SearchResult| {
+            Cell::Number(100.0 * (1.0 - r.met_ratio.value))
+        }));
+    }
+    if any(|r| r.loss.is_some()) {
+        let of = move |of: fn(&super::result::Loss) -> Option<f64>| {
+            move |r: &SearchResult| number(r.loss.as_ref().and_then(of))
+        };
+        columns.push(Column::new("anything lost", of(|loss| Some(loss.any_ratio))));
+        columns.push(Column::new("anything lost, exact", of(|loss| loss.any_exact)));
+        columns.push(Column::new("more than an id lost", of(|loss| Some(loss.more_ratio))));
+        columns.push(Column::new("more than an id lost, exact", of(|loss| loss.more_exact)));
+        columns.push(Column::new("share lost", of(|loss| Some(loss.share))));
+        columns.push(Column::new("share lost, exact", of(|loss| loss.share_exact)));
+    }
+    columns
+}
+
+/// Means and tails.
+pub fn curves() -> Vec<Curve<SearchPlan>> {
+    let of = |metric: &'static str, label: &str| Curve {
+        id: metric.trim_end_matches("_ms").to_string(),
+        y: axis(label, "ms", Scale::Log),
+        of: Box::new(move |r: &SearchResult| {
+            Drawn::of(r.latency.get(metric), Spread::Interval, r.latency.samples)
+        }),
+        rules: Vec::new(),
+    };
+    vec![of("mean_ms", "latency of queries, mean"), of("p99_ms", "latency of queries, p99")]
+}
+
+/// The p of a point.
+fn p_of(result: &SearchResult) -> Option<f64> {
+    result.settings.get("p").and_then(serde_json::Value::as_f64)
+}
+
+/// Groups of points that differ in p alone: scheme, axis and the other swept keys.
+fn groups<'a>(
+    experiment: &'a Experiment<SearchPlan>,
+    variant: &str,
+) -> Vec<(String, f64, Vec<&'a SearchResult>)> {
+    let mut groups: Vec<(String, f64, Vec<&SearchResult>)> = Vec::new();
+    for result in experiment.results.iter().filter(|result| result.variant == variant) {
+        if p_of(result).is_none() {
+            continue;
+        }
+        let others = |one: &SearchResult| {
+            let mut settings = one.settings.clone();
+            settings.remove("p");
+            settings
+        };
+        let same = |group: &&mut (String, f64, Vec<&SearchResult>)| {
+            group.0 == result.label && others(group.2[0]) == others(result)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.2.push(result),
+            None => groups.push((result.label.clone(), result.load(), vec![result])),
+        }
+    }
+    groups.retain(|(_, _, points)| points.len() > 1);
+    groups
+}
+
+/// The point of the least `metric` among those that keep up.
+fn least<'a>(points: &[&'a SearchResult], metric: &str) -> Option<(&'a SearchResult, f64)> {
+    let stable = points.iter().filter(|point| point.stable());
+    let values = stable.filter_map(|point| Some((*point, point.latency.get(metric)?.value)));
+    values.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Which p is best at which load, where p is swept.
+pub fn choices(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Table> {
+    let groups = groups(experiment, variant);
+    if groups.is_empty() {
+        return None;
+    }
+    let words = experiment.results.iter().find_map(|result| {
+        ["queries_per_s", "load"].into_iter().find(|key| result.settings.contains_key(*key))
+    });
+    let head = words.map_or("load", |key| if key == "load" { "load" } else { "queries/s" });
+    let row = |(label, load, points): &(String, f64, Vec<&SearchResult>)| {
+        let by_mean = least(points, "mean_ms");
+        let by_tail = least(points, "p99_ms");
+        let p = |found: Option<(&SearchResult, f64)>| {
+            found
+                .and_then(|(one, _)| p_of(one))
+                .map_or(Cell::Missing("none keeps up".to_string()), Cell::Number)
+        };
+        let value = |found: Option<(&SearchResult, f64)>| {
+            found.map_or(Cell::Missing("none".to_string()), |(_, value)| Cell::Number(value))
+        };
+        let copies =
+            by_tail.map_or(Cell::Missing("none".to_string()), |(one, _)| Cell::Number(one.copies));
+        vec![
+            Cell::Text(label.clone()),
+            Cell::Number(*load),
+            p(by_mean),
+            value(by_mean),
+            p(by_tail),
+            value(by_tail),
+            copies,
+        ]
+    };
+    Some(Table {
+        id: format!("choices-{}", slug(variant)),
+        title: headline(&format!("which p at which load{}", suffix(variant))),
+        columns: [
+            "scheme",
+            head,
+            "p, least mean",
+            "mean (ms)",
+            "p, least p99",
+            "p99 (ms)",
+            "copies",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+        rows: groups.iter().map(row).collect(),
+    })
+}
+
+/// When to change p, and what that moves.
+pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let variants: std::collections::BTreeSet<&str> =
+        experiment.results.iter().map(|result| result.variant.as_str()).collect();
+    for variant in variants {
+        let groups = groups(experiment, variant);
+        let mut labels: Vec<&String> = groups.iter().map(|group| &group.0).collect();
+        labels.dedup();
+        for label in labels {
+            let mut best: Vec<(f64, f64)> = groups
+                .iter()
+                .filter(|group| group.0 == *label)
+                .filter_map(|group| Some((group.1, p_of(least(&group.2, "p99_ms")?.0)?)))
+                .collect();
+            best.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (Some(first), Some(last)) = (best.first(), best.last()) else { continue };
+            let moves = match label.starts_with("ROAR") {
+                true => {
+                    " Raising p moves nothing; lowering it from p to q copies n (1/q - 1/p) \
+                         times the documents."
+                }
+                false => "",
+            };
+            sentences.push(if first.1 == last.1 {
+                format!(
+                    "{label}{}: p = {} has the least p99 at every load.",
+                    suffix(variant),
+                    last.1
+                )
+            } else {
+                format!(
+                    "{label}{}: p = {} has the least p99 at {}, p = {} at {}.{moves}",
+                    suffix(variant),
+                    first.1,
+                    first.0,
+                    last.1,
+                    last.0
+                )
+            });
+        }
+    }
+    sentences
+}

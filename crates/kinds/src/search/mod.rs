@@ -1,0 +1,12 @@
+//! Search spread over servers: how long queries take, by how far they are spread and by whom.
+
+mod draw;
+mod fit;
+mod plan;
+mod result;
+mod run;
+mod scenario;
+mod subject;
+
+pub use plan::*;
+pub use result::{Latency, Loss, SearchExperiment, SearchResult, Searched};

@@ -1,0 +1,314 @@
+//! Plans for search as they are written.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Search spread over servers, and the schemes that spread it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SearchPlan {
+    /// Servers, 1 to 4096.
+    pub servers: u32,
+    /// Speeds of servers, repeated until all have one. Default: 1 each.
+    #[serde(default = "one")]
+    pub speeds: Vec<f64>,
+    /// A CSV file with a column `speed`, a line for each server, instead of `speeds`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speeds_file: Option<String>,
+    /// The order of servers on the ring.
+    #[serde(default)]
+    pub order: OrderPlan,
+    /// Documents in the index, 1 to 10^12.
+    #[serde(default = "documents")]
+    pub documents: u64,
+    /// What any sub-query takes of a server, however few documents it scans.
+    #[serde(default = "fixed_ms")]
+    pub fixed_ms: f64,
+    /// What a document takes beside that, on a server of speed 1.
+    #[serde(default = "document_us")]
+    pub document_us: f64,
+    /// A CSV file of sub-queries that were measured on a server of speed 1, with columns `examined`
+    /// (documents) and `took_ms`: `fixed_ms` and `document_us` are fitted to it and not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
+    /// Parts of a query with which everything is found: p, 1 to the number of servers.
+    pub p: u32,
+    /// Queries a second. Either this or `load`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queries_per_s: Option<f64>,
+    /// Queries as a share of what all servers could scan, the fixed part of sub-queries not
+    /// counted. Either this or `queries_per_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+    /// Changed documents a second; each is written to every copy.
+    #[serde(default)]
+    pub updates_per_s: f64,
+    /// What a write takes of each server that stores the document.
+    #[serde(default)]
+    pub update_us: f64,
+    /// Bytes of a document, for what is stored and moved.
+    #[serde(default = "document_bytes")]
+    pub document_bytes: u32,
+    /// Front ends that send queries, in turn, 1 to 64. One alone knows what every server is busy
+    /// with; several know what their own answers and reports said.
+    #[serde(default = "one_front_end")]
+    pub front_ends: u32,
+    /// Servers report how busy they are to all front ends so often. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report_ms: Option<f64>,
+    /// So many servers are dead, drawn anew for each replication; front ends know it.
+    #[serde(default)]
+    pub dead_servers: u32,
+    /// What dead servers take from the index is drawn so often.
+    #[serde(default)]
+    pub loss_draws: u32,
+    /// The schemes to compare.
+    pub schemes: Vec<SchemePlan>,
+    /// How long a replication is.
+    #[serde(default)]
+    pub run: SearchRun,
+}
+
+fn one() -> Vec<f64> {
+    vec![1.0]
+}
+
+fn documents() -> u64 {
+    5_000_000
+}
+
+fn fixed_ms() -> f64 {
+    5.0
+}
+
+fn document_us() -> f64 {
+    0.2
+}
+
+fn document_bytes() -> u32 {
+    500
+}
+
+fn one_front_end() -> u32 {
+    1
+}
+
+/// The order of servers on a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderPlan {
+    /// By chance, another one in each replication.
+    #[default]
+    Shuffled,
+    /// As the servers are numbered, which with repeated speeds means: fast beside slow.
+    Interleaved,
+    /// By speed, the slowest first.
+    Blocks,
+}
+
+/// How long a replication is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchRun {
+    /// Queries, warm-up included, 100 to 10^7.
+    pub queries: u64,
+    /// Of these, so many first ones are not measured.
+    pub warmup_queries: u64,
+}
+
+impl Default for SearchRun {
+    fn default() -> Self {
+        SearchRun { queries: 12_000, warmup_queries: 2_000 }
+    }
+}
+
+/// A way to spread documents and queries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "scheme", rename_all = "snake_case")]
+pub enum SchemePlan {
+    /// ROAR: documents on arcs of a ring, any p, changed while it runs.
+    Roar(RoarPlan),
+    /// PTN: fixed parts, each on a cluster of servers. p must divide the number of servers.
+    Ptn(PtnPlan),
+    /// Fixed shards as Elasticsearch has them, with its adaptive replica selection.
+    Shards(PlainPlan),
+    /// SW: a document on several servers in a row. p must divide the number of servers.
+    Sw(PlainPlan),
+    /// OPT: every server could answer for anything. A floor that nobody can build.
+    Opt(PlainPlan),
+    /// RAND: documents and queries on servers by chance. It finds most documents and not all.
+    Rand(RandPlan),
+}
+
+/// ROAR.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RoarPlan {
+    /// Name in tables and plots. Default: `ROAR`, with what is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// How the ring is divided.
+    pub ranges: RangesPlan,
+    /// How parts are chosen.
+    pub start: StartPlan,
+    /// Rings that share the servers, each with all documents.
+    pub rings: u32,
+    /// A query has so many times p parts.
+    pub parts: u32,
+    /// Borders between parts are moved until neighbours are done at one time.
+    pub adjust: bool,
+    /// The slowest part is split, at most so often.
+    pub splits: u32,
+    /// Chance decides among plans that are at most so much later than the best.
+    pub within_ratio: f64,
+    /// A refinement that gains less is not made.
+    pub threshold_ratio: f64,
+}
+
+impl Default for RoarPlan {
+    fn default() -> Self {
+        RoarPlan {
+            label: None,
+            ranges: RangesPlan::Proportional,
+            start: StartPlan::Swept,
+            rings: 1,
+            parts: 1,
+            adjust: false,
+            splits: 0,
+            within_ratio: 0.0,
+            threshold_ratio: 0.05,
+        }
+    }
+}
+
+/// How the ring is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RangesPlan {
+    /// In proportion to speed.
+    #[default]
+    Proportional,
+    /// In equal ranges.
+    Equal,
+}
+
+/// How the parts of a query are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartPlan {
+    /// The start whose slowest part is done first.
+    #[default]
+    Swept,
+    /// A start by chance.
+    Random,
+    /// Each part goes where it is done first; `parts` of 2 or more.
+    Free,
+}
+
+/// PTN.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PtnPlan {
+    /// Name in tables and plots. Default: `PTN`, with the choice unless it is the earliest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Who of a cluster answers.
+    pub pick: PickPlan,
+}
+
+/// Who of a cluster answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PickPlan {
+    /// The one that is done first.
+    #[default]
+    Earliest,
+    /// Of two by chance the one that is done first.
+    TwoChoices,
+    /// The one with the fewest sub-queries under way.
+    LeastOutstanding,
+    /// One after the other.
+    RoundRobin,
+}
+
+/// A scheme without settings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct PlainPlan {
+    /// Name in tables and plots. Default: the name of the scheme.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// RAND.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RandPlan {
+    /// Name in tables and plots. Default: `RAND`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Documents have so many times the copies of PTN, and queries so many times p parts.
+    pub c: f64,
+    /// Of so many sets of servers by chance the one that is done first is asked.
+    pub best_of: u32,
+}
+
+impl Default for RandPlan {
+    fn default() -> Self {
+        RandPlan { label: None, c: 2.0, best_of: 4 }
+    }
+}
+
+impl SchemePlan {
+    /// The label it has, or was given.
+    pub fn label(&self) -> String {
+        let own = match self {
+            SchemePlan::Roar(own) => &own.label,
+            SchemePlan::Ptn(own) => &own.label,
+            SchemePlan::Shards(own) | SchemePlan::Sw(own) | SchemePlan::Opt(own) => &own.label,
+            SchemePlan::Rand(own) => &own.label,
+        };
+        own.clone().unwrap_or_else(|| self.usual())
+    }
+
+    fn usual(&self) -> String {
+        match self {
+            SchemePlan::Roar(own) => {
+                let mut label = "ROAR".to_string();
+                let mut add = |say: bool, text: String| {
+                    if say {
+                        label.push_str(&text);
+                    }
+                };
+                add(own.ranges == RangesPlan::Equal, ", equal ranges".to_string());
+                add(own.rings > 1, format!(", {} rings", own.rings));
+                add(own.start == StartPlan::Random, ", random start".to_string());
+                add(own.start == StartPlan::Free, ", free placement".to_string());
+                add(own.parts > 1, format!(", {}p parts", own.parts));
+                add(own.adjust, " + adjustment".to_string());
+                add(own.splits > 0, format!(" + {} splits", own.splits));
+                label
+            }
+            SchemePlan::Ptn(own) => match own.pick {
+                PickPlan::Earliest => "PTN".to_string(),
+                PickPlan::TwoChoices => "PTN, two choices".to_string(),
+                PickPlan::LeastOutstanding => "PTN, least outstanding".to_string(),
+                PickPlan::RoundRobin => "PTN, round robin".to_string(),
+            },
+            SchemePlan::Shards(_) => "fixed shards".to_string(),
+            SchemePlan::Sw(_) => "SW".to_string(),
+            SchemePlan::Opt(_) => "OPT".to_string(),
+            SchemePlan::Rand(own) => format!("RAND, c = {}", own.c),
+        }
+    }
+
+    /// The label that it was given.
+    pub fn given_label(&mut self) -> &mut Option<String> {
+        match self {
+            SchemePlan::Roar(own) => &mut own.label,
+            SchemePlan::Ptn(own) => &mut own.label,
+            SchemePlan::Shards(own) | SchemePlan::Sw(own) | SchemePlan::Opt(own) => &mut own.label,
+            SchemePlan::Rand(own) => &mut own.label,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a point of a plan for search came to.
+
+use super::plan::SearchPlan;
+use cavy_study::experiment::Experiment;
+use cavy_study::outcome::{Estimate, Outcome, Quantile};
+use serde::{Deserialize, Serialize};
+
+/// A plan for search that was run.
+pub type SearchExperiment = Experiment<SearchPlan>;
+/// One point of it.
+pub type SearchResult = Outcome<Searched>;
+
+/// What queries took, from their coming to the end of their last part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Queries, all replications together.
+    pub samples: u64,
+    /// Mean, milliseconds.
+    pub mean_ms: Option<Estimate>,
+    /// Median.
+    pub p50_ms: Option<Quantile>,
+    /// 95th percentile.
+    pub p95_ms: Option<Quantile>,
+    /// 99th percentile.
+    pub p99_ms: Option<Quantile>,
+    /// 99.9th percentile.
+    pub p999_ms: Option<Quantile>,
+}
+
+impl Latency {
+    /// A percentile, such as `p99_ms`, if enough samples lie beyond it; or `mean_ms`.
+    pub fn get(&self, metric: &str) -> Option<&Estimate> {
+        let quantile = match metric {
+            "mean_ms" => return self.mean_ms.as_ref(),
+            "p50_ms" => &self.p50_ms,
+            "p95_ms" => &self.p95_ms,
+            "p99_ms" => &self.p99_ms,
+            "p999_ms" => &self.p999_ms,
+            _ => &None,
+        };
+        quantile.as_ref()?.supported()
+    }
+}
+
+/// What dead servers take from the index, by drawing who is dead.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Loss {
+    /// Draws, all replications together.
+    pub draws: u64,
+    /// Share of draws in which some document is on no live server.
+    pub any_ratio: f64,
+    /// Share of draws in which more than a hundred-thousandth of the ring is lost: on a ring a
+    /// stretch as long as an arc to the id loses one id.
+    pub more_ratio: f64,
+    /// Share of documents that is lost, on average.
+    pub share: f64,
+    /// What `any_ratio` is exactly, by counting; only for equal ranges and clusters. On a ring a
+    /// stretch exactly as long as an arc counts, which rounding makes an id shorter now and then.
+    pub any_exact: Option<f64>,
+    /// What `more_ratio` is exactly.
+    pub more_exact: Option<f64>,
+    /// What `share` is exactly, where that is known.
+    pub share_exact: Option<f64>,
+}
+
+/// What became of queries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Searched {
+    /// What queries took.
+    pub latency: Latency,
+    /// Queries that were done a second, from the first to the end of the last.
+    pub served_per_s: Estimate,
+    /// Share of the time in which servers worked, on average.
+    pub busy_ratio: f64,
+    /// The same for the busiest server.
+    pub busiest_ratio: f64,
+    /// Sub-queries of a query.
+    pub parts: f64,
+    /// Share of documents that queries met.
+    pub met_ratio: Estimate,
+    /// Copies of a document.
+    pub copies: f64,
+    /// What all servers store, gigabytes.
+    pub stored_gb: f64,
+    /// The mean that theory gives, milliseconds, where it is known: identical servers, all alive,
+    /// one front end, p a divisor of their number.
+    pub theory_mean_ms: Option<f64>,
+    /// What dead servers take.
+    pub loss: Option<Loss>,
+    /// Fixed part and part for scanning everything that were used, milliseconds at speed 1.
+    pub cost_ms: (f64, f64),
+}

@@ -1,0 +1,485 @@
+//! Runs one replication, and puts replications together.
+//!
+//! A cluster of servers that take sub-queries one at a time in order of arrival, without a network,
+//! is a recursion over the times at which they are free: a sub-query begins when it comes or when
+//! its server is free, and a query ends with its last part. That is exact, and needs no queue of
+//! events where one front end knows all. Several front ends, and schemes that learn from answers,
+//! hear of them when they come.
+
+use super::result::{Latency, Loss, Searched};
+use super::scenario::{Scenario, Way};
+use cavy_core::{Instant, Purpose, Stream};
+use cavy_lab::statistics::histogram::Histogram;
+use cavy_lab::theory;
+use cavy_lab::trail::Trail;
+use cavy_search::clusters::Pick;
+use cavy_search::ring::WHOLE;
+use cavy_search::scheme::{Planner, Ranges, Scheme, Start};
+use cavy_search::{Load, Part, Slice, loss};
+use cavy_study::outcome::{Estimate, Quantile, Standing};
+use cavy_study::point::{Manner, RunError};
+use cavy_study::subject::Summed;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What one replication came to.
+pub struct Replication {
+    pub(super) trail: Trail,
+    histogram: Histogram,
+    sum_ns: u128,
+    served_per_s: f64,
+    busy_ratio: f64,
+    busiest_ratio: f64,
+    parts: f64,
+    met_ratio: f64,
+    copies: f64,
+    /// Mean backlog of a server at the beginning and at the end of what is measured, nanoseconds.
+    backlog_ns: (f64, f64),
+    /// What the busiest server has before it at the end, as a share of the run.
+    behind_ratio: f64,
+    loss: Option<Lost>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Lost {
+    any: u64,
+    more: u64,
+    share: f64,
+}
+
+/// An answer under way to a front end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Answer {
+    at: u64,
+    serial: u64,
+    front_end: usize,
+    server: u32,
+    sent: u64,
+    service: u64,
+}
+
+/// A front end: what it believes, and how it plans.
+struct FrontEnd {
+    planner: Option<Planner>,
+    draws: Stream,
+    /// When each server is free, as it believes.
+    free_at: Vec<u64>,
+}
+
+/// The servers and all that is under way.
+struct Cluster<'a> {
+    scenario: &'a Scenario,
+    now: u64,
+    free_at: Vec<u64>,
+    busy_ns: Vec<u64>,
+    /// Sub-queries at each server, the one that it works on included.
+    waiting: Vec<u32>,
+    front_ends: Vec<FrontEnd>,
+    answers: BinaryHeap<Reverse<Answer>>,
+    /// Somebody has to hear of answers.
+    hears: bool,
+    next_report: u64,
+    serial: u64,
+}
+
+impl<'a> Cluster<'a> {
+    fn new(scenario: &'a Scenario, seed: u64) -> Self {
+        let n = scenario.speeds.len();
+        let front_ends = (0..scenario.front_ends).map(|number| FrontEnd {
+            planner: scenario.planner(seed),
+            draws: Stream::keyed(seed, number as u32, Purpose::Machine),
+            free_at: vec![0; if scenario.front_ends > 1 { n } else { 0 }],
+        });
+        let learns = matches!(
+            scenario.way,
+            Way::Scheme(Scheme::Clusters(Pick::Adaptive | Pick::LeastOutstanding))
+        );
+        Cluster {
+            scenario,
+            now: 0,
+            free_at: vec![0; n],
+            busy_ns: vec![0; n],
+            waiting: vec![0; n],
+            front_ends: front_ends.collect(),
+            answers: BinaryHeap::new(),
+            hears: learns || scenario.front_ends > 1,
+            next_report: scenario.report_ns.unwrap_or(u64::MAX),
+            serial: 0,
+        }
+    }
+
+    /// Front ends hear what came until `now`.
+    fn hear(&mut self, now: u64) {
+        self.now = now;
+        if !self.hears {
+            return;
+        }
+        loop {
+            let next = self.answers.peek().map_or(u64::MAX, |answer| answer.0.at);
+            if self.next_report <= now && self.next_report <= next {
+                for front_end in &mut self.front_ends {
+                    front_end.free_at.clone_from(&self.free_at);
+                }
+                self.next_report += self.scenario.report_ns.unwrap_or(u64::MAX);
+            } else if next <= now {
+                let Some(Reverse(answer)) = self.answers.pop() else { return };
+                let server = answer.server as usize;
+                self.waiting[server] -= 1;
+                let front_end = &mut self.front_ends[answer.front_end];
+                if let Some(free_at) = front_end.free_at.get_mut(server) {
+                    *free_at = self.free_at[server];
+                }
+                if let Some(planner) = &mut front_end.planner {
+                    let ms = |ns: u64| ns as f64 / 1e6;
+                    let (took, service) = (ms(answer.at - answer.sent), ms(answer.service));
+                    let queue = f64::from(self.waiting[server]);
+                    planner.answered(answer.server, took, service, queue);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// What front end `number` believes of each server.
+    fn loads(&self, number: usize, loads: &mut Vec<Load>) {
+        let believed = &self.front_ends[number].free_at;
+        let free_at = if believed.is_empty() { &self.free_at } else { believed };
+        let costs = self.scenario.costs.iter().zip(free_at);
+        loads.clear();
+        loads.extend(
+            costs.map(|(&cost, &free_at)| Load { free_ns: free_at.saturating_sub(self.now), cost }),
+        );
+    }
+
+    /// Sends a sub-query; returns when it is done.
+    fn send(&mut self, front_end: usize, server: u32, width: u128) -> u64 {
+        let at = server as usize;
+        let service = self.scenario.costs[at].of(width);
+        let done = self.free_at[at].max(self.now) + service;
+        self.free_at[at] = done;
+        self.busy_ns[at] += service;
+        if !self.hears {
+            return done;
+        }
+        self.waiting[at] += 1;
+        self.serial += 1;
+        let (serial, sent) = (self.serial, self.now);
+        let own = &mut self.front_ends[front_end];
+        if let Some(free_at) = own.free_at.get_mut(at) {
+            *free_at = (*free_at).max(self.now) + service;
+        }
+        if let Some(planner) = &mut own.planner {
+            planner.sent(server);
+        }
+        let answer = Answer { at: done, serial, front_end, server, sent, service };
+        self.answers.push(Reverse(answer));
+        done
+    }
+
+    fn backlog(&self) -> f64 {
+        let sum: u64 = self.free_at.iter().map(|free| free.saturating_sub(self.now)).sum();
+        sum as f64 / self.free_at.len() as f64
+    }
+}
+
+/// Asks servers by chance: the best of several sets. Returns when the last is done, and the share
+/// of documents that have a copy on one of them, by `DOCUMENTS` documents of chance.
+fn ask_by_chance(
+    cluster: &mut Cluster<'_>,
+    (copies, asked, best_of): (u32, u32, u32),
+    loads: &[Load],
+    draws: &mut Stream,
+) -> (u64, f64) {
+    const DOCUMENTS: u32 = 10;
+    let n = loads.len() as u32;
+    // Each server holds as much as all copies spread evenly come to.
+    let width = (WHOLE as f64 * f64::from(copies) / f64::from(n)) as u128;
+    let mut best: Option<(u64, Vec<bool>)> = None;
+    for _ in 0..best_of {
+        let left_out = loss::drawn(n, asked, draws);
+        let set = || (0..n).filter(|&server| !left_out[server as usize]);
+        let finish = set().map(|server| loads[server as usize].finish(width)).max().unwrap_or(0);
+        if best.as_ref().is_none_or(|(least, _)| finish < *least) {
+            best = Some((finish, left_out));
+        }
+    }
+    let Some((_, left_out)) = best else { return (cluster.now, 0.0) };
+    let mut end = cluster.now;
+    for server in (0..n).filter(|&server| !left_out[server as usize]) {
+        end = end.max(cluster.send(0, server, width));
+    }
+    let met = |draws: &mut Stream| {
+        let elsewhere = loss::drawn(n, copies, draws);
+        (0..n as usize).any(|server| !elsewhere[server] && !left_out[server])
+    };
+    let met = (0..DOCUMENTS).filter(|_| met(draws)).count();
+    (end, met as f64 / f64::from(DOCUMENTS))
+}
+
+fn once(scenario: &Scenario, seed: u64) -> Replication {
+    let n = scenario.speeds.len();
+    let mut cluster = Cluster::new(scenario, seed);
+    let mut arrivals = Stream::keyed(seed, 0, Purpose::Arrivals);
+    let mut chance = Stream::keyed(seed, 0, Purpose::Destinations);
+    let mut faults = Stream::keyed(seed, 0, Purpose::Faults);
+    let alive = loss::drawn(n as u32, scenario.dead, &mut faults);
+    let (mut loads, mut parts, mut lost): (Vec<Load>, Vec<Part>, Vec<Slice>) = Default::default();
+    let mut histogram = Histogram::new();
+    let mut trail = Trail::new();
+    let (mut sum_ns, mut sent, mut met) = (0u128, 0u64, 0.0f64);
+    let (mut clock, mut last) = (0.0f64, 0u64);
+    let measured = scenario.queries - scenario.warmup;
+    let eighth = (measured / 8).max(1);
+    let mut backlog = [(0.0, 0u64); 2];
+    for query in 0..scenario.queries {
+        clock -= libm::log(arrivals.unit()) * scenario.gap_ns;
+        let now = clock as u64;
+        cluster.hear(now);
+        let front_end = (query % scenario.front_ends as u64) as usize;
+        cluster.loads(front_end, &mut loads);
+        let mut end = now;
+        let mut share = 1.0;
+        match scenario.way {
+            Way::Random { copies, asked, best_of } => {
+                let how = (copies, asked, best_of);
+                (end, share) = ask_by_chance(&mut cluster, how, &loads, &mut chance);
+                sent += u64::from(asked);
+            }
+            Way::Scheme(_) => {
+                let own = &mut cluster.front_ends[front_end];
+                if let Some(planner) = &mut own.planner {
+                    planner.plan(&loads, &alive, &mut own.draws, &mut parts, &mut lost);
+                    debug_assert!(
+                        query % 64 > 0 || !lost.is_empty() || planner.verify(&parts).is_ok(),
+                        "query {query} of seed {seed}: {:?}",
+                        planner.verify(&parts)
+                    );
+                }
+                for part in &parts {
+                    end = end.max(cluster.send(front_end, part.server, part.slice.width()));
+                }
+                sent += parts.len() as u64;
+                let gone: u128 = lost.iter().map(|slice| slice.width()).sum();
+                share -= gone as f64 / WHOLE as f64;
+            }
+        }
+        trail.fold(Instant::from_ns(now), end);
+        last = last.max(end);
+        if query < scenario.warmup {
+            continue;
+        }
+        let place = query - scenario.warmup;
+        if place < eighth || place >= measured - eighth {
+            let part = &mut backlog[usize::from(place >= eighth)];
+            *part = (part.0 + cluster.backlog(), part.1 + 1);
+        }
+        met += share;
+        sum_ns += u128::from(end - now);
+        histogram.record(end - now);
+    }
+    let horizon = cluster.now.max(1) as f64;
+    let busy = |ns: u64| ns as f64 / horizon;
+    let behind = cluster.free_at.iter().map(|free| free.saturating_sub(cluster.now)).max();
+    let mean = |(sum, count): (f64, u64)| sum / count.max(1) as f64;
+    let planner = cluster.front_ends.swap_remove(0).planner;
+    let copies = match scenario.way {
+        Way::Random { copies, .. } => f64::from(copies),
+        Way::Scheme(_) => planner.as_ref().map_or(0.0, Planner::copies),
+    };
+    Replication {
+        trail,
+        histogram,
+        sum_ns,
+        served_per_s: scenario.queries as f64 / (last.max(1) as f64 / 1e9),
+        busy_ratio: busy(cluster.busy_ns.iter().sum()) / n as f64,
+        busiest_ratio: cluster.busy_ns.iter().map(|&ns| busy(ns)).fold(0.0, f64::max),
+        parts: sent as f64 / scenario.queries as f64,
+        met_ratio: met / measured as f64,
+        copies,
+        backlog_ns: (mean(backlog[0]), mean(backlog[1])),
+        behind_ratio: behind.unwrap_or(0) as f64 / horizon,
+        loss: (scenario.loss_draws > 0).then(|| draw_losses(scenario, planner.as_ref(), seed)),
+    }
+}
+
+/// Who is dead, and what that takes, many times.
+fn draw_losses(scenario: &Scenario, planner: Option<&Planner>, seed: u64) -> Lost {
+    let n = scenario.speeds.len() as u32;
+    let mut draws = Stream::keyed(seed, 1, Purpose::Faults);
+    let mut sum = Lost::default();
+    for _ in 0..scenario.loss_draws {
+        let alive = loss::drawn(n, scenario.dead, &mut draws);
+        let lost = planner.map_or(0, |planner| planner.unheld(&alive));
+        sum.any += u64::from(lost > 0);
+        sum.more += u64::from(lost > WHOLE / 100_000);
+        sum.share += lost as f64 / WHOLE as f64;
+    }
+    sum
+}
+
+/// One replication.
+pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
+    let one = once(scenario, seed);
+    if manner.twice {
+        let again = once(scenario, seed);
+        if let Some(parts) = one.trail.parts_from(&again.trail) {
+            return Err(RunError::Diverged(format!("{parts:?}")));
+        }
+    }
+    Ok(one)
+}
+
+fn latency(runs: &[Replication]) -> Latency {
+    let mut all = Histogram::new();
+    runs.iter().for_each(|run| all.merge(&run.histogram));
+    let at = |p: f64| {
+        let pooled = all.quantile(p)? as f64 / 1e6;
+        let each = runs.iter().filter_map(|run| run.histogram.quantile(p));
+        let each: Vec<f64> = each.map(|ns| ns as f64 / 1e6).collect();
+        Some(Quantile::new(pooled, each, all.count(), p))
+    };
+    let mean = |run: &Replication| run.sum_ns as f64 / run.histogram.count().max(1) as f64 / 1e6;
+    let each: Vec<f64> = runs.iter().map(mean).collect();
+    Latency {
+        samples: all.count(),
+        mean_ms: Some(over(each)),
+        p50_ms: at(0.5),
+        p95_ms: at(0.95),
+        p99_ms: at(0.99),
+        p999_ms: at(0.999),
+    }
+}
+
+fn over(each: Vec<f64>) -> Estimate {
+    Estimate::new(each.iter().sum::<f64>() / each.len().max(1) as f64, each)
+}
+
+/// What theory says of the mean, in milliseconds: with identical servers and p a divisor of their
+/// number all schemes are one queue with r servers `[roar 0.12]`.
+fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
+    let n = scenario.speeds.len() as u32;
+    let alike = scenario.speeds.iter().all(|speed| *speed == scenario.speeds[0]);
+    let one_point_each = match scenario.way {
+        Way::Scheme(Scheme::Roar(roar)) => {
+            roar.start == Start::Swept && roar.parts == 1 && roar.rings == 1 && roar.splits == 0
+        }
+        Way::Scheme(Scheme::Clusters(pick)) => pick == Pick::Earliest,
+        Way::Scheme(Scheme::Window | Scheme::Ideal) => true,
+        Way::Random { .. } => false,
+    };
+    let plain = scenario.front_ends == 1 && scenario.dead == 0;
+    if !(alike && one_point_each && plain && n.is_multiple_of(scenario.p)) {
+        return None;
+    }
+    let service = scenario.costs[0].of(WHOLE / u128::from(scenario.p)) as f64;
+    let wait = theory::mdn_mean_wait(n / scenario.p, 1.0 / scenario.gap_ns, service);
+    let mean = (service + wait) / 1e6;
+    mean.is_finite().then_some(mean)
+}
+
+fn losses(scenario: &Scenario, runs: &[Replication]) -> Option<Loss> {
+    let each: Vec<Lost> = runs.iter().filter_map(|run| run.loss).collect();
+    let draws = each.len() as u64 * u64::from(scenario.loss_draws);
+    if draws == 0 {
+        return None;
+    }
+    let n = scenario.speeds.len() as u32;
+    let alike = scenario.speeds.iter().all(|speed| *speed == scenario.speeds[0]);
+    let (r, dead) = (n / scenario.p, scenario.dead);
+    let exact = match scenario.way {
+        Way::Scheme(Scheme::Roar(roar))
+            if roar.rings == 1
+                && n.is_multiple_of(scenario.p)
+                && (alike || roar.ranges == Ranges::Equal) =>
+        {
+            Some((
+                loss::run_of(n, dead, r),
+                loss::run_of(n, dead, r + 1),
+                loss::share(n, r + 1, dead),
+            ))
+        }
+        Way::Scheme(Scheme::Clusters(_)) => {
+            let any = loss::cluster_of(scenario.p, r, dead);
+            Some((any, any, loss::share(n, r, dead)))
+        }
+        Way::Scheme(Scheme::Window) => {
+            let any = loss::run_of(n, dead, r);
+            Some((any, any, loss::share(n, r, dead)))
+        }
+        _ => None,
+    };
+    let ratio = |of: fn(&Lost) -> u64| each.iter().map(of).sum::<u64>() as f64 / draws as f64;
+    Some(Loss {
+        draws,
+        any_ratio: ratio(|lost| lost.any),
+        more_ratio: ratio(|lost| lost.more),
+        share: each.iter().map(|lost| lost.share).sum::<f64>() / draws as f64,
+        any_exact: exact.map(|(any, _, _)| any),
+        more_exact: exact.map(|(_, more, _)| more),
+        share_exact: exact.map(|(_, _, share)| share),
+    })
+}
+
+/// What replications say together.
+pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> {
+    let mean =
+        |of: fn(&Replication) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+    let (early, late) = (mean(|run| run.backlog_ns.0), mean(|run| run.backlog_ns.1));
+    let (busiest, behind) = (mean(|run| run.busiest_ratio), mean(|run| run.behind_ratio));
+    let typical = scenario.costs.iter().map(|cost| cost.of(WHOLE / u128::from(scenario.p)));
+    let typical = typical.sum::<u64>() as f64 / scenario.costs.len() as f64;
+    // A backlog in proportion to time is seven times as long in the last eighth as in the first,
+    // less what the warm-up adds; and one that stands still is as long.
+    let grows = late > 3.0 * early && late > 2.0 * typical;
+    let unstable = grows || behind > 0.1;
+    let note = if unstable {
+        format!("queues grow: the busiest server is offered {:.0} %", busiest * 100.0)
+    } else {
+        String::new()
+    };
+    let copies = mean(|run| run.copies);
+    let bytes = copies * scenario.documents as f64 * f64::from(scenario.document_bytes);
+    Summed {
+        standing: if unstable { Standing::Unstable } else { Standing::Stable },
+        note,
+        unformed: None,
+        rate_per_s: Some(1e9 / scenario.gap_ns),
+        work: scenario.queries * runs.len() as u64,
+        data: Searched {
+            latency: latency(runs),
+            served_per_s: over(runs.iter().map(|run| run.served_per_s).collect()),
+            busy_ratio: mean(|run| run.busy_ratio),
+            busiest_ratio: busiest,
+            parts: mean(|run| run.parts),
+            met_ratio: over(runs.iter().map(|run| run.met_ratio).collect()),
+            copies,
+            stored_gb: bytes / 1e9,
+            theory_mean_ms: theory_mean_ms(scenario),
+            loss: losses(scenario, runs),
+            cost_ms: scenario.cost_ms,
+        },
+    }
+}
+
+/// Sub-queries of one query, about.
+pub fn parts_of(scenario: &Scenario) -> f64 {
+    let p = f64::from(scenario.p);
+    match scenario.way {
+        Way::Random { asked, best_of, .. } => f64::from(asked * best_of),
+        Way::Scheme(Scheme::Roar(roar)) => p * f64::from(roar.parts),
+        Way::Scheme(_) => p,
+    }
+}
+
+/// How many servers' loads are looked at for a query, about.
+pub fn looks(scenario: &Scenario) -> f64 {
+    let n = scenario.speeds.len() as f64;
+    match scenario.way {
+        Way::Scheme(Scheme::Roar(roar)) if roar.start == Start::Free => {
+            n + 4.0 * parts_of(scenario) * (n / f64::from(scenario.p) + 1.0)
+        }
+        Way::Scheme(Scheme::Ideal) => 40.0 * n,
+        _ => n,
+    }
+}

@@ -1,0 +1,181 @@
+//! Search as the subject of an experiment.
+
+use super::draw;
+use super::plan::{SchemePlan, SearchPlan};
+use super::result::Searched;
+use super::run::{self, Replication};
+use super::scenario::{self, Scenario};
+use cavy_lab::statistics::interval::Interval;
+use cavy_lab::trail::Trail;
+use cavy_report::model::Table;
+use cavy_report::number::count;
+use cavy_study::draw::{Column, Curve};
+use cavy_study::experiment::Experiment;
+use cavy_study::outcome::Outcome;
+use cavy_study::plan::{Files, PlanError};
+use cavy_study::point::{Manner, RunError};
+use cavy_study::subject::{
+    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+};
+
+const TEMPLATES: [Template; 1] = [Template {
+    name: "search",
+    says: "a search cluster of your own: over how many servers to spread a query, at which load",
+    text: include_str!("templates/search.toml"),
+    files: &[],
+}];
+
+const METRICS: [&str; 5] = ["mean_ms", "p50_ms", "p95_ms", "p99_ms", "p999_ms"];
+
+impl Subject for SearchPlan {
+    const ABOUT: About = About {
+        name: "search",
+        says: "queries that are spread over servers: how far to spread them, and by which scheme",
+        contestant: Noun { one: "scheme", many: "schemes" },
+        work: Noun { one: "query", many: "queries" },
+        replications: 5,
+        replications_reason: "servers are ordered by chance in each, and the order matters more \
+                              than the queries",
+        own_run: true,
+        objectives: &[
+            "write it as `p99_ms <= 300`, `mean_ms <= 150` or `stable`",
+            "metrics are mean_ms, p50_ms, p95_ms, p99_ms, p999_ms",
+        ],
+        templates: &TEMPLATES,
+    };
+    type Scenario = Scenario;
+    type Replication = Replication;
+    type Data = Searched;
+
+    fn contestants(&self) -> Vec<(String, SearchPlan)> {
+        let alone = |own: &SchemePlan| SearchPlan { schemes: vec![own.clone()], ..self.clone() };
+        self.schemes.iter().map(|own| (own.label(), alone(own))).collect()
+    }
+    fn default_label(table: &toml::Value) -> Option<String> {
+        let mut own: SchemePlan = table.clone().try_into().ok()?;
+        *own.given_label() = None;
+        Some(own.label())
+    }
+    fn forget_names(&mut self) {
+        self.schemes.iter_mut().for_each(|own| *own.given_label() = None);
+    }
+    fn files(&self) -> Vec<&str> {
+        let all = [&self.speeds_file, &self.measured];
+        all.into_iter().filter_map(|file| file.as_deref()).collect()
+    }
+    fn axis(&self) -> Option<Axis> {
+        let by_rate = self.queries_per_s.is_some();
+        let at = self.queries_per_s.or(self.load).unwrap_or(0.0);
+        Some(Axis {
+            key: if by_rate { "queries_per_s" } else { "load" },
+            words: if by_rate { "queries a second" } else { "load" },
+            label: if by_rate { "queries a second" } else { "load, fixed parts not counted" },
+            at,
+            least: if by_rate { at.max(0.01) / 20.0 } else { 0.02 },
+            greatest: if by_rate { at.max(0.01) * 20.0 } else { 1.2 },
+            step: if by_rate { at.max(0.01) / 20.0 } else { 0.02 },
+            whole: false,
+            sense: Sense::Greatest,
+            searchable: true,
+        })
+    }
+    fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String> {
+        if let Some(whose) = whose {
+            return Err(format!("is for `{whose}`, and queries are all of one sort here"));
+        }
+        if METRICS.contains(&metric) {
+            return Ok(());
+        }
+        Err(format!("bounds `{metric}`"))
+    }
+    fn metric(outcome: &Outcome<Searched>, metric: &str, _: Option<&str>) -> Option<f64> {
+        outcome.latency.get(metric).map(|estimate| estimate.value)
+    }
+
+    fn scenario(&self, files: &Files) -> Result<Scenario, PlanError> {
+        scenario::scenario(self, files)
+    }
+    fn replicate(
+        scenario: &Scenario,
+        seed: u64,
+        _: u32,
+        manner: &Manner,
+    ) -> Result<Replication, RunError> {
+        run::replicate(scenario, seed, manner)
+    }
+    fn trail(replication: &Replication) -> &Trail {
+        &replication.trail
+    }
+    fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> {
+        run::summarize(scenario, runs)
+    }
+    fn precision(outcome: &Outcome<Searched>) -> Vec<(String, Option<Interval>)> {
+        let of = |metric: &str| {
+            outcome.latency.get(metric).map(|e| Interval {
+                estimate: e.value,
+                low: e.low,
+                high: e.high,
+            })
+        };
+        vec![("mean".to_string(), of("mean_ms")), ("p99".to_string(), of("p99_ms"))]
+    }
+    fn effort(&self, files: &Files, replications: u32) -> Effort {
+        let work = self.run.queries as f64 * f64::from(replications);
+        let Ok(scenario) = scenario::scenario(self, files) else {
+            return Effort { work, ..Effort::default() };
+        };
+        let each = 0.3e-6 + 20e-9 * run::looks(&scenario) + 60e-9 * run::parts_of(&scenario);
+        let draws = f64::from(self.loss_draws) * f64::from(self.servers) * 20e-9;
+        Effort {
+            work,
+            core_s: work * each + draws * f64::from(replications),
+            memory_bytes: 1e6 + f64::from(self.servers) * 1e3 * f64::from(self.front_ends),
+        }
+    }
+    fn too_much(&self, _: bool) -> TooMuch {
+        TooMuch {
+            key: "run.queries",
+            value: count(self.run.queries),
+            cure: "lower it, `run.replications` or the number of points, or try `--quick`",
+        }
+    }
+
+    fn facts() -> Vec<(&'static str, &'static str)> {
+        vec![
+            ("latency", "from a query's coming to the end of its last part"),
+            ("servers", "take one sub-query at a time, in order of arrival; no network between"),
+            ("load", "queries times what scanning everything takes, over the sum of speeds"),
+            (
+                "knowledge",
+                "one front end knows what servers are busy with; several know what \
+                           answers and reports told them",
+            ),
+            ("writes", "take their share of each processor, evenly in time"),
+            ("intervals", "95 %, over independent replications"),
+        ]
+    }
+    fn columns(experiment: &Experiment<SearchPlan>) -> Vec<Column<SearchPlan>> {
+        draw::columns(experiment)
+    }
+    fn curves(_: &Experiment<SearchPlan>, _: &str) -> Vec<Curve<SearchPlan>> {
+        draw::curves()
+    }
+    fn tables(experiment: &Experiment<SearchPlan>, variant: &str) -> Vec<Table> {
+        draw::choices(experiment, variant).into_iter().collect()
+    }
+    fn marks() -> Vec<Mark<Searched>> {
+        vec![
+            Mark { head: "p99 (ms)", of: |r| Some(r.latency.get("p99_ms")?.value) },
+            Mark { head: "mean (ms)", of: |r| Some(r.latency.get("mean_ms")?.value) },
+            Mark { head: "copies", of: |r| Some(r.copies) },
+        ]
+    }
+    fn experiences(outcome: &Outcome<Searched>) -> Vec<Experience<'_>> {
+        let values =
+            vec![("p99", outcome.latency.get("p99_ms")), ("p50", outcome.latency.get("p50_ms"))];
+        vec![Experience { whose: "queries".to_string(), unit: "ms", more_is_better: false, values }]
+    }
+    fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
+        draw::remarks(experiment)
+    }
+}

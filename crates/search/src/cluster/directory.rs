@@ -1,0 +1,238 @@
+//! The directory: one map after the other `[roar 2.8, 2.9]`.
+//!
+//! A map is stored before it is published, and nothing is granted between. A front end that was not
+//! heard of for a lease goes by no map, and a server by none that lets it answer.
+
+use super::map::{Config, Layout, Map, State};
+use super::message::{Message, Note, Record, Request, Response};
+use super::{Context, Log, Timer};
+use crate::loss::unheld;
+use crate::ring::Arc as Length;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Call, Effect, Entry, Via};
+use cavy_core::{Instant, Span};
+
+/// What the directory knows of one of the others.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    /// When it was last given a lease.
+    granted: Instant,
+    /// The map that it goes by.
+    epoch: u64,
+    /// It holds what that map wants.
+    complete: bool,
+}
+
+/// The directory.
+#[derive(Debug)]
+pub struct Directory {
+    config: Config,
+    map: Arc<Map>,
+    /// A map that is being stored.
+    next: Option<(Entry, Arc<Map>)>,
+    target: u32,
+    front_ends: Vec<Peer>,
+    servers: Vec<Peer>,
+    log: Log,
+}
+
+impl Directory {
+    pub(super) fn new(config: Config) -> Directory {
+        let peer = Peer { granted: Instant::ZERO, epoch: 0, complete: false };
+        Directory {
+            map: config.first_map(),
+            next: None,
+            target: config.p,
+            front_ends: alloc::vec![peer; config.layout.front_ends as usize],
+            servers: alloc::vec![peer; config.layout.servers as usize],
+            log: Log::default(),
+            config,
+        }
+    }
+
+    /// The map that was published last.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+        // Leases may have been given until this moment.
+        let now = cx.now();
+        self.front_ends.iter_mut().chain(&mut self.servers).for_each(|peer| peer.granted = now);
+        cx.arm(Timer::Tick, now + self.config.beat);
+    }
+
+    pub(super) fn replay(&mut self, entry: Entry, record: Record) {
+        self.log.replayed(entry);
+        match record {
+            Record::Map(map) => self.map = map,
+            Record::Target(p) => self.target = p,
+            Record::Doc(_) | Record::Held(_) => {}
+        }
+    }
+
+    pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_>) {
+        if let Some((entry, map)) = self.next.take_if(|(entry, _)| *entry <= upto) {
+            let _ = entry;
+            self.map = map;
+            cx.emit(Effect::Note(Note::Published(self.map.clone())));
+            let layout = self.config.layout;
+            for node in (1..layout.nodes()).map(Node) {
+                self.tell(node, 0, true, cx);
+            }
+        }
+    }
+
+    fn tell(&self, to: Node, serial: u64, with_map: bool, cx: &mut Context<'_>) {
+        let map = with_map.then(|| self.map.clone());
+        cx.emit(Effect::Send { to, via: Via::Channel, message: Message::Grant { serial, map } });
+    }
+
+    pub(super) fn call(&mut self, call: Call, request: &Request, cx: &mut Context<'_>) {
+        let wanted = match request {
+            Request::Spread { p } => Some(*p),
+            Request::Search | Request::Write { .. } => None,
+        };
+        let fits = wanted.filter(|p| (1..=self.config.layout.servers).contains(p));
+        if let Some(p) = fits {
+            self.target = p;
+            self.log.store(Record::Target(p), cx);
+        }
+        let response = Response::Spread { accepted: fits.is_some() };
+        cx.emit(Effect::Reply { call, response });
+    }
+
+    pub(super) fn heard(&mut self, from: Node, message: &Message, cx: &mut Context<'_>) {
+        let Message::Beat { serial, epoch, complete } = *message else { return };
+        let layout = self.config.layout;
+        // A lease granted now would outlive the map that is about to replace this one.
+        if self.next.is_some() {
+            return;
+        }
+        let number = layout.number(from);
+        let peer = match number {
+            Some(server) => &mut self.servers[server as usize],
+            None => match self.front_ends.get_mut(from.0.wrapping_sub(1) as usize) {
+                Some(peer) => peer,
+                None => return,
+            },
+        };
+        *peer = Peer { granted: cx.now(), epoch, complete };
+        self.tell(from, serial, epoch < self.map.epoch, cx);
+        let down = |server: &u32| self.map.states[*server as usize] == State::Down;
+        if let Some(server) = number.filter(down) {
+            let state = match self.config.bugs.no_catching_up {
+                true => State::Up,
+                false => State::Behind(self.map.epoch + 1),
+            };
+            self.publish(cx, |map| {
+                map.states[server as usize] = state;
+                map.settled = false;
+            });
+        }
+    }
+
+    pub(super) fn tick(&mut self, cx: &mut Context<'_>) {
+        cx.arm(Timer::Tick, cx.now() + self.config.beat);
+        if self.next.is_none() {
+            self.advance(cx);
+        }
+    }
+
+    fn silent(peer: &Peer, lease: Span, now: Instant) -> bool {
+        now > peer.granted + lease
+    }
+
+    /// Takes one step towards what is wanted, if one can be taken.
+    fn advance(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now();
+        let Config { server_lease, front_end_lease, bugs, .. } = self.config;
+        let (map, target) = (self.map.clone(), self.target);
+        // The last that has some ids is never put out of step: no write of these is acknowledged
+        // without it, and when it is back it has them all.
+        let gone = (0..self.servers.len()).find(|&server| {
+            let up = |other: u32| other as usize != server && map.is_up(other);
+            map.states[server] != State::Down
+                && Self::silent(&self.servers[server], server_lease, now)
+                && self.all_held(map.p, up)
+        });
+        if let Some(server) = gone {
+            // Writes that were refused nobody go on without it, on every front end's own time.
+            return self.publish(cx, |map| map.states[server] = State::Down);
+        }
+        if !map.settled {
+            let knows =
+                |peer: &Peer| peer.epoch == map.epoch || Self::silent(peer, front_end_lease, now);
+            if bugs.copy_early || self.front_ends.iter().all(knows) {
+                self.publish(cx, |map| map.settled = true);
+            }
+            return;
+        }
+        let complete = |server: usize| {
+            let peer = &self.servers[server];
+            peer.complete && peer.epoch == map.epoch
+        };
+        let behind = |server: &usize| matches!(map.states[*server], State::Behind(_));
+        let caught_up = (0..self.servers.len()).find(|server| behind(server) && complete(*server));
+        if let Some(server) = caught_up {
+            return self.publish(cx, |map| map.states[server] = State::Up);
+        }
+        let safe = |p: u32| self.all_held(p, |server| map.is_up(server));
+        if target > map.p {
+            // Not while that would leave ids on servers alone that are away.
+            if !safe(target) {
+                return;
+            }
+            // Arcs are longer than the new p needs, so it can be used at once.
+            return self.publish(cx, |map| {
+                map.p = target;
+                map.settled = false;
+                if bugs.drop_early {
+                    map.stored = target;
+                }
+            });
+        }
+        if target < map.stored {
+            return self.publish(cx, |map| {
+                map.stored = target;
+                map.settled = false;
+            });
+        }
+        if target > map.stored {
+            // Every front end has been using the larger p: nobody needs the longer arcs.
+            if !safe(target) {
+                return;
+            }
+            return self.publish(cx, |map| map.stored = target);
+        }
+        let up = (0..self.servers.len()).filter(|&server| map.states[server] != State::Down);
+        let (all, done) =
+            up.fold((0, 0), |(all, done), server| (all + 1, done + u32::from(complete(server))));
+        let enough = if bugs.p_of_most { 2 * done >= all } else { done == all };
+        if map.p > map.stored && enough {
+            self.publish(cx, |map| map.p = map.stored);
+        }
+    }
+
+    /// Whether those that are `up` hold every id, with arcs for `p` parts.
+    fn all_held(&self, p: u32, up: impl Fn(u32) -> bool) -> bool {
+        let ring = &self.config.ring;
+        unheld(ring, Length::of(p), |at| up(ring.server(at))) == 0
+    }
+
+    fn publish(&mut self, cx: &mut Context<'_>, change: impl FnOnce(&mut Map)) {
+        let mut map = (*self.map).clone();
+        map.epoch += 1;
+        change(&mut map);
+        let map = Arc::new(map);
+        let entry = self.log.store(Record::Map(map.clone()), cx);
+        self.next = Some((entry, map));
+    }
+
+    pub(super) fn check(&self) {
+        assert!(self.map.stored <= self.map.p, "arcs are shorter than queries need");
+        assert_eq!(Layout::DIRECTORY, Node(0));
+    }
+}

@@ -1,0 +1,568 @@
+//! A front end: plans queries by what it believes, sends what is late to others, writes documents.
+
+use super::map::{Config, Layout, Map};
+use super::message::{Doc, Message, Outcome, Request, Response};
+use super::{Context, Timer};
+use crate::cost::{Cost, Estimator, Load};
+use crate::plan::{Part, reissue};
+use crate::ring::{Arc as Length, Id, Slice};
+use crate::scheme::Planner;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Call, Effect, Via};
+use cavy_core::{Instant, Span};
+
+/// Late parts that one step sends to others.
+const BATCH: usize = 4;
+/// How often a slice is sent to others before it is given up.
+const DEPTH: u32 = 6;
+/// Writes are sent again so often.
+const AGAIN: Span = Span::from_ms(300);
+/// Calls that wait for a lease at most; what is beyond is answered with nothing met.
+const HELD: usize = 4_096;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Sent; late from then on.
+    Waits(Instant),
+    Done,
+    /// Given to others; may still come.
+    Replaced,
+    /// Nobody answers for it.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Piece {
+    server: u32,
+    slice: Slice,
+    parent: Option<u32>,
+    depth: u32,
+    stage: Stage,
+    found: Option<Arc<[Doc]>>,
+}
+
+#[derive(Debug)]
+struct Query {
+    call: Call,
+    /// The parts of the plan, and after them those that replace some.
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug)]
+struct Write {
+    call: Call,
+    doc: Doc,
+    /// Servers that have logged this version.
+    logged: BTreeSet<u32>,
+}
+
+/// A front end.
+#[derive(Debug)]
+pub struct FrontEnd {
+    config: Config,
+    me: Node,
+    map: Option<Arc<Map>>,
+    planner: Option<Planner>,
+    lease_until: Instant,
+    beats: u64,
+    asked: VecDeque<(u64, Instant)>,
+    estimators: Vec<Estimator>,
+    /// When it believes each server to be free.
+    free_at: Vec<Instant>,
+    /// Servers that were late, until they are heard of.
+    suspects: Vec<bool>,
+    queries: BTreeMap<u64, Query>,
+    writes: BTreeMap<u64, Write>,
+    serial: u64,
+    version: u64,
+    waiting: VecDeque<(Call, Request)>,
+    loads: Vec<Load>,
+    parts: Vec<Part>,
+    lost: Vec<Slice>,
+}
+
+impl FrontEnd {
+    pub(super) fn new(config: Config, me: Node) -> FrontEnd {
+        let servers = config.layout.servers as usize;
+        FrontEnd {
+            me,
+            map: None,
+            planner: None,
+            lease_until: Instant::ZERO,
+            beats: 0,
+            asked: VecDeque::new(),
+            estimators: config.costs.iter().map(|cost| Estimator::new(*cost)).collect(),
+            free_at: alloc::vec![Instant::ZERO; servers],
+            suspects: alloc::vec![false; servers],
+            queries: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            serial: 0,
+            version: 0,
+            waiting: VecDeque::new(),
+            loads: Vec::new(),
+            parts: Vec::new(),
+            lost: Vec::new(),
+            config,
+        }
+    }
+
+    /// A plan has a part a server at most, and each late one may become as many.
+    pub(super) fn effects_max(&self) -> usize {
+        (BATCH + 8) * (self.config.layout.servers as usize + 4)
+            + self.config.layout.servers as usize * self.config.roar.parts as usize
+    }
+
+    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+        // Numbers of another life are not met again: answers to them may still be on their way.
+        self.serial = cx.rng().bits() >> 1;
+        self.beats = cx.rng().bits() >> 1;
+        self.beat(cx);
+    }
+
+    fn beat(&mut self, cx: &mut Context<'_>) {
+        self.beats += 1;
+        let serial = self.beats;
+        self.asked.push_back((serial, cx.now()));
+        if self.asked.len() > 32 {
+            self.asked.pop_front();
+        }
+        let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
+        let message = Message::Beat { serial, epoch, complete: true };
+        cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
+        cx.arm(Timer::Tick, cx.now() + self.config.beat);
+    }
+
+    pub(super) fn call(&mut self, call: Call, request: &Request, cx: &mut Context<'_>) {
+        match request {
+            Request::Spread { .. } => {
+                let response = Response::Spread { accepted: false };
+                cx.emit(Effect::Reply { call, response });
+            }
+            _ if cx.now() < self.lease_until => self.begin(call, request, cx),
+            _ if self.waiting.len() < HELD => self.waiting.push_back((call, request.clone())),
+            _ => {
+                let lost = alloc::vec![Slice::new(0, 0)];
+                let response = Response::Found { docs: Vec::new(), lost, parts: 0 };
+                cx.emit(Effect::Reply { call, response });
+            }
+        }
+    }
+
+    fn begin(&mut self, call: Call, request: &Request, cx: &mut Context<'_>) {
+        match *request {
+            Request::Search => self.search(call, cx),
+            Request::Write { id, deleted } => {
+                self.serial += 1;
+                let doc = Doc { id, version: self.later(cx.now(), 0), deleted };
+                self.writes.insert(self.serial, Write { call, doc, logged: BTreeSet::new() });
+                self.put(self.serial, cx);
+            }
+            Request::Spread { .. } => {}
+        }
+    }
+
+    /// A version after all that this front end has given or heard of.
+    fn later(&mut self, now: Instant, than: u64) -> u64 {
+        let own = u64::from(self.me.0) & 0xFF;
+        let least = self.version.max(than).max((now.as_ns() >> 16) << 8);
+        self.version = (((least >> 8) + 1) << 8) | own;
+        self.version
+    }
+
+    fn cost(&self, server: u32) -> Cost {
+        match self.config.costs_are_known {
+            true => self.config.costs[server as usize],
+            false => self.estimators[server as usize].cost(),
+        }
+    }
+
+    fn search(&mut self, call: Call, cx: &mut Context<'_>) {
+        let (Some(map), now) = (self.map.clone(), cx.now()) else { return };
+        let mut loads = core::mem::take(&mut self.loads);
+        loads.clear();
+        loads.extend((0..self.free_at.len() as u32).map(|server| {
+            let free_at = self.free_at[server as usize].max(now);
+            Load { free_ns: free_at.since(now).as_ns(), cost: self.cost(server) }
+        }));
+        self.loads = loads;
+        let usable: Vec<bool> = self.usable(&map);
+        let Some(planner) = &mut self.planner else { return };
+        let (mut parts, mut lost) =
+            (core::mem::take(&mut self.parts), core::mem::take(&mut self.lost));
+        planner.plan(&self.loads, &usable, cx.rng(), &mut parts, &mut lost);
+        if !lost.is_empty() {
+            // Those that are only suspected may answer all the same.
+            let up: Vec<bool> = (0..map.states.len() as u32).map(|s| map.is_up(s)).collect();
+            planner.plan(&self.loads, &up, cx.rng(), &mut parts, &mut lost);
+        }
+        self.serial += 1;
+        let serial = self.serial;
+        let mut query = Query { call, pieces: Vec::with_capacity(parts.len() + lost.len()) };
+        for part in &parts {
+            self.send(serial, &mut query, *part, None, 0, cx);
+        }
+        let lost_piece = |slice: &Slice| Piece {
+            server: 0,
+            slice: *slice,
+            parent: None,
+            depth: 0,
+            stage: Stage::Lost,
+            found: None,
+        };
+        query.pieces.extend(lost.iter().map(lost_piece));
+        (self.parts, self.lost) = (parts, lost);
+        self.queries.insert(serial, query);
+        self.watch(serial, cx);
+        self.finish(serial, cx);
+    }
+
+    /// Servers that are in step and have not been late.
+    fn usable(&self, map: &Map) -> Vec<bool> {
+        let one = |server: usize| map.is_up(server as u32) && !self.suspects[server];
+        (0..map.states.len()).map(one).collect()
+    }
+
+    /// Sends a part, and notes when it will be late `[roar 2.11]`.
+    fn send(
+        &mut self,
+        serial: u64,
+        query: &mut Query,
+        part: Part,
+        parent: Option<u32>,
+        depth: u32,
+        cx: &mut Context<'_>,
+    ) {
+        let server = part.server as usize;
+        let takes = Span::from_ns(self.cost(part.server).of(part.slice.width()));
+        let done = self.free_at[server].max(cx.now()) + takes;
+        self.free_at[server] = done;
+        let off = self.estimators[server].deviation().saturating_mul(4);
+        let late = done + off.max(self.config.margin);
+        let number = query.pieces.len() as u32;
+        let stage = Stage::Waits(late);
+        let Part { server, slice } = part;
+        query.pieces.push(Piece { server, slice, parent, depth, stage, found: None });
+        let message = Message::Sub { query: serial, part: number, slice };
+        let to = self.config.layout.server(server);
+        cx.emit(Effect::Send { to, via: Via::Channel, message });
+    }
+
+    /// Wakes up when the next part of a query is late.
+    fn watch(&self, serial: u64, cx: &mut Context<'_>) {
+        let Some(query) = self.queries.get(&serial) else { return };
+        let late = |piece: &Piece| match piece.stage {
+            Stage::Waits(late) => Some(late),
+            _ => None,
+        };
+        match query.pieces.iter().filter_map(late).min() {
+            Some(at) => cx.arm(Timer::Query(serial), at),
+            None => cx.disarm(Timer::Query(serial)),
+        }
+    }
+
+    /// Gives a piece to others.
+    fn replace(&mut self, serial: u64, query: &mut Query, number: u32, cx: &mut Context<'_>) {
+        let Some(map) = self.map.clone() else { return };
+        let piece = &mut query.pieces[number as usize];
+        let (slice, server, depth) = (piece.slice, piece.server, piece.depth);
+        if depth >= DEPTH {
+            piece.stage = Stage::Lost;
+            return;
+        }
+        piece.stage = Stage::Replaced;
+        let ring = &self.config.ring;
+        let arc = Length::of(map.p);
+        let (mut parts, mut lost) = (Vec::new(), Vec::new());
+        let good = |at: usize| {
+            let other = ring.server(at);
+            other != server && map.is_up(other) && !self.suspects[other as usize]
+        };
+        reissue(ring, arc, slice, good, &mut parts, &mut lost);
+        // What only those have that are suspected, or the late one itself, is asked of them again.
+        let mut nobody = Vec::new();
+        for rest in core::mem::take(&mut lost) {
+            reissue(ring, arc, rest, |at| map.is_up(ring.server(at)), &mut parts, &mut nobody);
+        }
+        for part in parts {
+            self.send(serial, query, part, Some(number), depth + 1, cx);
+        }
+        query.pieces.extend(nobody.into_iter().map(|slice| Piece {
+            server,
+            slice,
+            parent: Some(number),
+            depth,
+            stage: Stage::Lost,
+            found: None,
+        }));
+    }
+
+    pub(super) fn heard(&mut self, from: Node, message: Message, cx: &mut Context<'_>) {
+        match message {
+            Message::Grant { serial, map } => self.granted(serial, map, cx),
+            Message::Answer { query, part, outcome } => {
+                let Some(server) = self.config.layout.number(from) else { return };
+                self.answered(server, query, part, outcome, cx);
+            }
+            Message::Logged { write, version, newer } => {
+                let Some(server) = self.config.layout.number(from) else { return };
+                self.logged(server, write, version, newer, cx);
+            }
+            _ => {}
+        }
+    }
+
+    fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_>) {
+        let newer = |map: &Arc<Map>| self.map.as_ref().is_none_or(|own| own.epoch < map.epoch);
+        let changed = map.filter(newer);
+        let is_new = changed.is_some();
+        if let Some(map) = changed {
+            let same = self.map.as_ref().is_some_and(|own| own.p == map.p);
+            if !same {
+                let (roar, ring) = (self.config.roar, self.config.ring.clone());
+                let servers = self.config.layout.servers;
+                let rings = alloc::vec![ring];
+                self.planner = Some(Planner::on_rings(roar, rings, servers, map.p));
+            }
+            // Who stored less in between has dropped what it had logged.
+            if self.map.as_ref().is_some_and(|own| own.stored != map.stored) {
+                self.writes.values_mut().for_each(|write| write.logged.clear());
+            }
+            self.map = Some(map);
+        }
+        let asked = self.asked.iter().find(|(number, _)| *number == serial);
+        if let Some(&(_, asked)) = asked {
+            self.lease_until = self.lease_until.max(asked + self.config.front_end_lease);
+        }
+        if is_new {
+            // Writes under way go by the new map from now on; only then may the directory hear
+            // that this front end does.
+            cx.arm(Timer::More, cx.now());
+            self.beat(cx);
+        }
+        if cx.now() < self.lease_until && !self.waiting.is_empty() {
+            cx.arm(Timer::More, cx.now());
+        }
+    }
+
+    fn answered(
+        &mut self,
+        server: u32,
+        serial: u64,
+        number: u32,
+        outcome: Outcome,
+        cx: &mut Context<'_>,
+    ) {
+        self.suspects[server as usize] = false;
+        let Some(mut query) = self.queries.remove(&serial) else { return };
+        let Some(piece) = query.pieces.get_mut(number as usize) else {
+            self.queries.insert(serial, query);
+            return;
+        };
+        match outcome {
+            Outcome::Done { took, backlog, found } => {
+                self.estimators[server as usize].learn(piece.slice.width(), took);
+                self.free_at[server as usize] = cx.now() + backlog;
+                piece.stage = Stage::Done;
+                piece.found = Some(found);
+            }
+            Outcome::Refused { .. } => {
+                if matches!(piece.stage, Stage::Waits(_)) {
+                    self.replace(serial, &mut query, number, cx);
+                }
+            }
+        }
+        self.queries.insert(serial, query);
+        self.watch(serial, cx);
+        self.finish(serial, cx);
+    }
+
+    /// Answers a query of which everything has come, or will not come.
+    fn finish(&mut self, serial: u64, cx: &mut Context<'_>) {
+        let Some(query) = self.queries.get(&serial) else { return };
+        // Children stand after their parents, so one pass from the end is enough.
+        let count = query.pieces.len();
+        let mut open = alloc::vec![false; count];
+        for at in (0..count).rev() {
+            let piece = &query.pieces[at];
+            open[at] = match piece.stage {
+                Stage::Waits(_) => true,
+                Stage::Done | Stage::Lost => false,
+                Stage::Replaced => open[at],
+            };
+            if let (true, Some(parent)) = (open[at], piece.parent) {
+                open[parent as usize] = true;
+            }
+        }
+        let roots = query.pieces.iter().zip(&open).filter(|(piece, _)| piece.parent.is_none());
+        if roots.into_iter().any(|(_, open)| *open) {
+            return;
+        }
+        let Some(query) = self.queries.remove(&serial) else { return };
+        cx.disarm(Timer::Query(serial));
+        let (mut docs, mut lost) = (Vec::new(), Vec::new());
+        // A piece counts unless one above it has come itself: each id once.
+        let mut covered = alloc::vec![false; count];
+        for (at, piece) in query.pieces.iter().enumerate() {
+            let above = piece.parent.is_some_and(|parent| {
+                covered[parent as usize] || query.pieces[parent as usize].stage == Stage::Done
+            });
+            covered[at] = above;
+            if above {
+                continue;
+            }
+            match (&piece.stage, &piece.found) {
+                (Stage::Done, Some(found)) => docs.extend_from_slice(found),
+                (Stage::Lost, _) => lost.push(piece.slice),
+                _ => {}
+            }
+        }
+        let parts = count as u32;
+        let response = Response::Found { docs, lost, parts };
+        cx.emit(Effect::Reply { call: query.call, response });
+    }
+
+    /// Servers whose log a write still needs; `None`: nobody in step stores the document.
+    fn missing(&self, write: &Write) -> Option<Vec<u32>> {
+        let map = self.map.as_ref()?;
+        let p = match self.config.bugs.new_arcs_later {
+            true => map.p,
+            false => map.stored,
+        };
+        let own: Vec<u32> = self
+            .config
+            .holders(write.doc.id, p)
+            .filter(|server| map.states[*server as usize] != super::State::Down)
+            .collect();
+        if !own.iter().any(|server| map.is_up(*server)) {
+            return None;
+        }
+        let total = own.len();
+        let left: Vec<u32> =
+            own.into_iter().filter(|server| !write.logged.contains(server)).collect();
+        if self.config.bugs.majority && 2 * left.len() < total {
+            return Some(Vec::new());
+        }
+        Some(left)
+    }
+
+    /// Sends a write to all that lack it, or answers it.
+    fn put(&mut self, serial: u64, cx: &mut Context<'_>) {
+        let Some(write) = self.writes.get(&serial) else { return };
+        // Without a lease the map may be an old one, in which somebody is missing.
+        let by_map = cx.now() < self.lease_until;
+        match self.missing(write) {
+            Some(left) if left.is_empty() && by_map => {
+                let response = Response::Written { doc: write.doc };
+                cx.emit(Effect::Reply { call: write.call, response });
+                self.writes.remove(&serial);
+                return;
+            }
+            Some(left) => {
+                for server in left {
+                    let message = Message::Put { write: serial, doc: write.doc };
+                    let to = self.config.layout.server(server);
+                    cx.emit(Effect::Send { to, via: Via::Channel, message });
+                }
+            }
+            None => {}
+        }
+        cx.arm(Timer::Query(serial), cx.now() + AGAIN);
+    }
+
+    fn logged(
+        &mut self,
+        server: u32,
+        serial: u64,
+        version: u64,
+        newer: Option<u64>,
+        cx: &mut Context<'_>,
+    ) {
+        let now = cx.now();
+        let Some(write) = self.writes.get(&serial) else { return };
+        if write.doc.version != version {
+            return;
+        }
+        if let Some(newer) = newer {
+            // Somebody wrote later by their clock. This write is not done, so it comes after.
+            let version = self.later(now, newer);
+            if let Some(write) = self.writes.get_mut(&serial) {
+                write.doc.version = version;
+                write.logged.clear();
+            }
+            return self.put(serial, cx);
+        }
+        if let Some(write) = self.writes.get_mut(&serial) {
+            write.logged.insert(server);
+        }
+        let Some(write) = self.writes.get(&serial) else { return };
+        if now < self.lease_until && self.missing(write).is_some_and(|left| left.is_empty()) {
+            let response = Response::Written { doc: write.doc };
+            cx.emit(Effect::Reply { call: write.call, response });
+            cx.disarm(Timer::Query(serial));
+            self.writes.remove(&serial);
+        }
+    }
+
+    pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_>) {
+        match timer {
+            Timer::Tick => self.beat(cx),
+            Timer::Query(serial) if self.writes.contains_key(&serial) => self.put(serial, cx),
+            Timer::Query(serial) => self.late(serial, cx),
+            Timer::More => self.go_on(cx),
+            Timer::Copy | Timer::Read => {}
+        }
+    }
+
+    /// Parts are late: others are asked, and the late server is not believed for a while.
+    fn late(&mut self, serial: u64, cx: &mut Context<'_>) {
+        let Some(mut query) = self.queries.remove(&serial) else { return };
+        let now = cx.now();
+        let is_late = |piece: &Piece| matches!(piece.stage, Stage::Waits(late) if late <= now);
+        let late: Vec<u32> = (0..query.pieces.len() as u32)
+            .filter(|&number| is_late(&query.pieces[number as usize]))
+            .take(BATCH)
+            .collect();
+        for number in late {
+            self.suspects[query.pieces[number as usize].server as usize] = true;
+            self.replace(serial, &mut query, number, cx);
+        }
+        self.queries.insert(serial, query);
+        self.watch(serial, cx);
+        self.finish(serial, cx);
+    }
+
+    /// What waited for a lease, one at a time; and writes that go by a new map.
+    fn go_on(&mut self, cx: &mut Context<'_>) {
+        let now = cx.now();
+        let done = |write: &Write| self.missing(write).is_some_and(|left| left.is_empty());
+        let next = self.writes.iter().find(|(_, write)| done(write)).map(|(serial, _)| *serial);
+        if let Some(serial) = next.filter(|_| now < self.lease_until) {
+            self.put(serial, cx);
+            cx.disarm(Timer::Query(serial));
+            cx.arm(Timer::More, now);
+            return;
+        }
+        if now < self.lease_until
+            && let Some((call, request)) = self.waiting.pop_front()
+        {
+            self.begin(call, &request, cx);
+            if !self.waiting.is_empty() {
+                cx.arm(Timer::More, now);
+            }
+        }
+    }
+
+    /// Ids of queries and writes under way, for tests.
+    pub fn under_way(&self) -> (usize, usize) {
+        (self.queries.len(), self.writes.len())
+    }
+
+    /// Servers that store `id` by its map.
+    pub fn stores(&self, id: Id) -> Vec<u32> {
+        let Some(map) = &self.map else { return Vec::new() };
+        self.config.holders(id, map.stored).collect()
+    }
+}

@@ -1,0 +1,190 @@
+//! The map that all go by, and what it is made from.
+
+use crate::cost::Cost;
+use crate::ring::{Arc as Length, Id, Ring, Slice};
+use crate::scheme::Roar;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::Span;
+use cavy_core::family::Node;
+
+/// Whether a server is in step.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum State {
+    /// It has all writes, and answers.
+    Up,
+    /// It was away: it gets writes again since the map of this epoch, and does not answer.
+    Behind(u64),
+    /// It gets nothing and answers nothing.
+    Down,
+}
+
+/// Who holds what, at one epoch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Map {
+    /// Counts maps.
+    pub epoch: u64,
+    /// Queries have at least so many parts: `p_safe`.
+    pub p: u32,
+    /// Writes go to, and servers come to hold, the arcs of this many parts: at most `p`, so that
+    /// arcs are at least as long as queries need.
+    pub stored: u32,
+    /// Every front end goes by the rule of writes of this map: servers may copy and drop.
+    pub settled: bool,
+    /// By server.
+    pub states: Vec<State>,
+}
+
+impl Map {
+    /// Whether server `server` is up.
+    pub fn is_up(&self, server: u32) -> bool {
+        self.states[server as usize] == State::Up
+    }
+}
+
+/// Who is who: node 0 is the directory, then front ends, then servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Front ends, at least 1.
+    pub front_ends: u32,
+    /// Servers, at least 1.
+    pub servers: u32,
+}
+
+impl Layout {
+    /// The directory.
+    pub const DIRECTORY: Node = Node(0);
+
+    /// Front end `number`, from 0.
+    pub fn front_end(self, number: u32) -> Node {
+        Node(1 + number)
+    }
+
+    /// Server `number`, from 0.
+    pub fn server(self, number: u32) -> Node {
+        Node(1 + self.front_ends + number)
+    }
+
+    /// The number of a server, if `node` is one.
+    pub fn number(self, node: Node) -> Option<u32> {
+        node.0.checked_sub(1 + self.front_ends).filter(|number| *number < self.servers)
+    }
+
+    /// All nodes.
+    pub fn nodes(self) -> u32 {
+        1 + self.front_ends + self.servers
+    }
+}
+
+/// Mistakes that can be planted, to see that they are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bugs {
+    /// A write is acknowledged when most of its servers have it `[roar 0.6]`.
+    pub majority: bool,
+    /// A server answers whatever it is asked.
+    pub unchecked: bool,
+    /// Servers drop when p is raised, and do not wait for front ends.
+    pub drop_early: bool,
+    /// p is lowered when half of the servers have copied.
+    pub p_of_most: bool,
+    /// Writes go to the arcs that queries need, and not to those that are being copied.
+    pub new_arcs_later: bool,
+    /// Copies begin before front ends know of them.
+    pub copy_early: bool,
+    /// A server that was away answers at once.
+    pub no_catching_up: bool,
+    /// A copy replaces what is there, whatever its version.
+    pub copy_revives: bool,
+}
+
+/// What all nodes are given.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who is who.
+    pub layout: Layout,
+    /// How front ends plan; one ring.
+    pub roar: Roar,
+    /// The ranges of servers.
+    pub ring: Ring,
+    /// p when the cluster is new.
+    pub p: u32,
+    /// What front ends take servers for, until they know better.
+    pub costs: Vec<Cost>,
+    /// Front ends never learn: costs are exactly so.
+    pub costs_are_known: bool,
+    /// Documents of the index, for what copies weigh.
+    pub documents: u64,
+    /// Bytes of one.
+    pub document_bytes: u32,
+    /// Between two beats.
+    pub beat: Span,
+    /// A server may answer so long after it asked.
+    pub server_lease: Span,
+    /// A front end may use a map so long after it asked.
+    pub front_end_lease: Span,
+    /// A sub-query that is so much later than predicted is sent to others, at least.
+    pub margin: Span,
+    /// Ids that are copied at a time.
+    pub chunk: u64,
+    /// Share of a processor that copies may have, in percent, 1 to 100; reading and merging
+    /// together.
+    pub copy_percent: u32,
+    /// Planted mistakes.
+    pub bugs: Bugs,
+}
+
+impl Config {
+    /// A cluster of `layout` on `ring` with the parameters of `[roar 2.14]`.
+    pub fn new(layout: Layout, ring: Ring, p: u32, costs: Vec<Cost>) -> Config {
+        Config {
+            layout,
+            roar: Roar::PLAIN,
+            ring,
+            p,
+            costs,
+            costs_are_known: false,
+            documents: 5_000_000,
+            document_bytes: 500,
+            beat: Span::from_ms(100),
+            server_lease: Span::from_ms(500),
+            front_end_lease: Span::from_ms(1_000),
+            margin: Span::from_ms(20),
+            chunk: 1 << 50,
+            copy_percent: 20,
+            bugs: Bugs::default(),
+        }
+    }
+
+    /// The first map.
+    pub fn first_map(&self) -> Arc<Map> {
+        let states = alloc::vec![State::Up; self.layout.servers as usize];
+        Arc::new(Map { epoch: 1, p: self.p, stored: self.p, settled: true, states })
+    }
+
+    /// The position of a server on the ring.
+    ///
+    /// # Panics
+    /// When it is not on it.
+    pub fn position(&self, server: u32) -> usize {
+        let found = self.ring.servers().iter().position(|&own| own == server);
+        found.expect("every server has a range")
+    }
+
+    /// The ids that `server` holds with arcs for `p` parts.
+    pub fn holds(&self, server: u32, p: u32) -> Slice {
+        self.ring.holds(self.position(server), Length::of(p))
+    }
+
+    /// Servers that store `id` with arcs for `p` parts.
+    pub fn holders(&self, id: Id, p: u32) -> impl Iterator<Item = u32> + '_ {
+        let arc = Length::of(p);
+        let stores = move |at: &usize| self.ring.stores(*at, arc, id);
+        (0..self.ring.count()).filter(stores).map(|at| self.ring.server(at))
+    }
+
+    /// Bytes of the bulk of a slice.
+    pub fn bytes(&self, slice: Slice) -> u64 {
+        let documents = slice.share() * self.documents as f64;
+        (documents * f64::from(self.document_bytes)) as u64
+    }
+}

@@ -1,0 +1,257 @@
+//! What front ends, servers and the directory say to each other `[roar 2.3]`.
+
+use super::map::Map;
+use crate::ring::{Id, Slice};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::Span;
+use cavy_core::family::message::{Message as Wire, Protocol};
+
+/// A document that was written while the cluster ran: its id and its newest version. The bulk of
+/// the index has no names here, only ids.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Doc {
+    /// Where it is on the ring.
+    pub id: Id,
+    /// The later write has the greater one.
+    pub version: u64,
+    /// It was deleted by that write.
+    pub deleted: bool,
+}
+
+/// What became of a sub-query.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// All ids of the slice were met.
+    Done {
+        /// What it took of a processor.
+        took: Span,
+        /// What the server has before it, as it believes.
+        backlog: Span,
+        /// Documents of the slice that were written and not deleted.
+        found: Arc<[Doc]>,
+    },
+    /// The server does not hold all of the slice, is out of step, or has no lease: it has the map
+    /// of this epoch.
+    Refused {
+        /// Of its map.
+        epoch: u64,
+    },
+}
+
+/// What travels between nodes.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Message {
+    /// Answer for a slice.
+    Sub {
+        /// The query, as its front end counts.
+        query: u64,
+        /// The part of it.
+        part: u32,
+        /// Which ids.
+        slice: Slice,
+    },
+    /// A sub-query ended.
+    Answer {
+        /// The query.
+        query: u64,
+        /// The part.
+        part: u32,
+        /// How.
+        outcome: Outcome,
+    },
+    /// Log a document.
+    Put {
+        /// The write, as its front end counts.
+        write: u64,
+        /// The document.
+        doc: Doc,
+    },
+    /// It is logged, or a newer version already was.
+    Logged {
+        /// The write.
+        write: u64,
+        /// The version that was asked for.
+        version: u64,
+        /// The version that the server has, if that is newer.
+        newer: Option<u64>,
+    },
+    /// I live, and want my lease renewed.
+    Beat {
+        /// Counted by the sender.
+        serial: u64,
+        /// Of the map that the sender goes by.
+        epoch: u64,
+        /// A server holds all that this map wants it to hold.
+        complete: bool,
+    },
+    /// The lease that was asked for by that beat.
+    Grant {
+        /// Of the beat; zero when nobody asked and only the map is told.
+        serial: u64,
+        /// The map, where the asker has an older one.
+        map: Option<Arc<Map>>,
+    },
+    /// Send me what you hold of this slice.
+    Fetch {
+        /// Names the request.
+        ask: u64,
+        /// Which ids.
+        slice: Slice,
+        /// Written documents alone: the bulk is there.
+        written_only: bool,
+    },
+    /// What a server holds of a slice.
+    Chunk {
+        /// The request.
+        ask: u64,
+        /// Which ids.
+        slice: Slice,
+        /// Documents that were written or deleted.
+        docs: Arc<[Doc]>,
+        /// Length of all that is sent, the bulk included.
+        bytes: u64,
+    },
+}
+
+/// What clients ask.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Request {
+    /// A front end: search everything.
+    Search,
+    /// A front end: write or delete a document.
+    Write {
+        /// Its id.
+        id: Id,
+        /// Delete it.
+        deleted: bool,
+    },
+    /// The directory: spread queries over so many parts from now on.
+    Spread {
+        /// p, 1 to the number of servers.
+        p: u32,
+    },
+}
+
+/// What clients get back.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Response {
+    /// What was found, and what could not be looked at.
+    Found {
+        /// Written documents.
+        docs: Vec<Doc>,
+        /// Slices that no live server holds, or that nobody answered for in time.
+        lost: Vec<Slice>,
+        /// Parts that were sent, those sent again included.
+        parts: u32,
+    },
+    /// Every server in step that stores the document has logged it.
+    Written {
+        /// As it was written.
+        doc: Doc,
+    },
+    /// The directory will see to it; or p is out of range.
+    Spread {
+        /// It will.
+        accepted: bool,
+    },
+}
+
+/// What survives a crash.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Record {
+    /// A server's: a document.
+    Doc(Doc),
+    /// A server's: the ids that it holds completely from here on.
+    Held(Slice),
+    /// The directory's: a map that it may publish.
+    Map(Arc<Map>),
+    /// The directory's: the p that is wanted.
+    Target(u32),
+}
+
+/// Work of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Job {
+    /// Match all documents of a slice.
+    Scan(Slice),
+    /// Read a slice for somebody who wants a copy.
+    Read(Slice),
+    /// Take in a slice.
+    Merge(Slice),
+}
+
+/// What only observers hear.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Note {
+    /// The directory publishes a map.
+    Published(Arc<Map>),
+    /// A server holds this much more or less than before.
+    Holds {
+        /// All of it.
+        slice: Slice,
+        /// Ids that were copied for it.
+        copied: u64,
+    },
+}
+
+/// The types of the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Words {}
+
+/// What a document takes on the wire and in a log.
+const DOC: u64 = 17;
+
+impl Wire for Message {
+    fn wire_bytes(&self) -> u64 {
+        match self {
+            Message::Sub { .. } => 160,
+            Message::Answer { outcome: Outcome::Done { found, .. }, .. } => {
+                60 + DOC * found.len() as u64
+            }
+            Message::Answer { .. } | Message::Put { .. } | Message::Logged { .. } => 40,
+            Message::Beat { .. } | Message::Fetch { .. } => 30,
+            Message::Grant { map, .. } => {
+                20 + map.as_ref().map_or(0, |map| 13 * map.states.len() as u64)
+            }
+            Message::Chunk { bytes, docs, .. } => 20 + bytes + DOC * docs.len() as u64,
+        }
+    }
+}
+
+impl Wire for Request {
+    fn wire_bytes(&self) -> u64 {
+        100
+    }
+}
+
+impl Wire for Response {
+    fn wire_bytes(&self) -> u64 {
+        match self {
+            Response::Found { docs, lost, .. } => {
+                40 + DOC * docs.len() as u64 + 16 * lost.len() as u64
+            }
+            _ => 40,
+        }
+    }
+}
+
+impl Wire for Record {
+    fn wire_bytes(&self) -> u64 {
+        match self {
+            Record::Doc(_) | Record::Held(_) => DOC,
+            Record::Map(map) => 20 + 13 * map.states.len() as u64,
+            Record::Target(_) => 8,
+        }
+    }
+}
+
+impl Protocol for Words {
+    type Message = Message;
+    type Request = Request;
+    type Response = Response;
+    type Record = Record;
+    type Job = Job;
+    type Group = ();
+    type Note = Note;
+}

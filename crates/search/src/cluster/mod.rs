@@ -1,0 +1,180 @@
+//! A cluster that searches: front ends, servers, and a directory that keeps the map.
+//!
+//! **Nodes.** A *front end* plans queries by what it believes, sends a slice to each server, sends
+//! what is late to others, and writes documents to every server that stores them. A *server*
+//! answers for slices that it holds, copies what it comes to hold, drops what it need not hold. The
+//! *directory* publishes maps: who is in step, how many parts queries have, how long arcs are.
+//!
+//! **What holds, whatever crashes.** A query meets each id once, and says which it could not meet.
+//! A write that was acknowledged is in every later answer. Three rules give that:
+//! 1. A write is acknowledged when every server in step that stores the document has logged it
+//!    `[roar 0.6]`, by the newest map of its front end.
+//! 2. A server answers while its lease lasts and its map says that it is in step. It is put out of
+//!    step only after its lease has ended; leases count from when they were asked for `[roar 0.9]`.
+//! 3. What a map asks for begins when every front end goes by the map: *settled*. A copy then
+//!    misses no write, because all go to both; and nobody needs what is dropped.
+//!
+//! **Not here.** Joining, leaving and moving borders `[roar 2.9, 2.10]`: ranges stay as they are. One
+//! ring.
+//!
+//! **Reading order.** [`map`], [`message`], `directory`, `server`, `front`.
+
+mod directory;
+mod front;
+pub mod map;
+pub mod message;
+mod server;
+
+pub use directory::Directory;
+pub use front::FrontEnd;
+pub use map::{Bugs, Config, Layout, Map, State};
+pub use message::{Doc, Job, Message, Note, Outcome, Record, Request, Response, Words};
+pub use server::Server;
+
+use alloc::boxed::Box;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Effect, Entry, Input, Talker};
+use cavy_core::{Cx, Machine};
+
+/// What a node waits for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// The next beat, or look around.
+    Tick,
+    /// Parts of a query to be late.
+    Query(u64),
+    /// A copy to go on, or to be late.
+    Copy,
+    /// A slice to be read for somebody else.
+    Read,
+    /// More of the same step.
+    More,
+}
+
+/// The context of a step.
+pub(crate) type Context<'a> = Cx<'a, Effect<Words>, Timer>;
+
+/// How far a node's log goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Log {
+    appended: u64,
+}
+
+impl Log {
+    fn replayed(&mut self, entry: Entry) {
+        self.appended = entry.0;
+    }
+
+    fn store(&mut self, record: Record, cx: &mut Context<'_>) -> Entry {
+        self.appended += 1;
+        let entry = Entry(self.appended);
+        cx.emit(Effect::Store { entry, record });
+        entry
+    }
+}
+
+/// One node.
+#[derive(Debug)]
+pub enum Member {
+    /// Plans queries.
+    FrontEnd(Box<FrontEnd>),
+    /// Answers for slices.
+    Server(Box<Server>),
+    /// Keeps the map.
+    Directory(Box<Directory>),
+}
+
+impl Member {
+    /// The machine of `node`.
+    ///
+    /// # Panics
+    /// When the layout has no such node.
+    pub fn new(config: &Config, node: Node) -> Member {
+        assert!(node.0 < config.layout.nodes(), "{node:?} is not in the layout");
+        if node == Layout::DIRECTORY {
+            return Member::Directory(Box::new(Directory::new(config.clone())));
+        }
+        match config.layout.number(node) {
+            Some(number) => Member::Server(Box::new(Server::new(config.clone(), number))),
+            None => Member::FrontEnd(Box::new(FrontEnd::new(config.clone(), node))),
+        }
+    }
+
+    /// The directory's map, if this is the directory.
+    pub fn map(&self) -> Option<&Map> {
+        match self {
+            Member::Directory(directory) => Some(directory.map()),
+            _ => None,
+        }
+    }
+}
+
+impl Machine for Member {
+    type Input = Input<Words>;
+    type Effect = Effect<Words>;
+    type Timer = Timer;
+
+    fn effects_max(&self) -> usize {
+        match self {
+            Member::FrontEnd(own) => own.effects_max(),
+            Member::Server(_) => server::EFFECTS,
+            Member::Directory(_) => 4096,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Context<'_>) {
+        match self {
+            Member::FrontEnd(own) => own.start(cx),
+            Member::Server(own) => own.start(cx),
+            Member::Directory(own) => own.start(cx),
+        }
+    }
+
+    fn handle(&mut self, input: Input<Words>, cx: &mut Context<'_>) {
+        match self {
+            Member::FrontEnd(own) => match input {
+                Input::Rx { from, message, .. } => own.heard(from, message, cx),
+                Input::Call { call, request } => own.call(call, &request, cx),
+                _ => {}
+            },
+            Member::Server(own) => match input {
+                Input::Rx { from, message, .. } => own.heard(from, message, cx),
+                Input::Stored { upto } => own.stored(upto, cx),
+                Input::Replay { entry, record } => own.replay(entry, record),
+                Input::WorkDone { work, took, finished } => own.done(work, took, finished, cx),
+                _ => {}
+            },
+            Member::Directory(own) => match input {
+                Input::Rx { from, message, .. } => own.heard(from, &message, cx),
+                Input::Call { call, request } => own.call(call, &request, cx),
+                Input::Stored { upto } => own.stored(upto, cx),
+                Input::Replay { entry, record } => own.replay(entry, record),
+                _ => {}
+            },
+        }
+    }
+
+    fn expire(&mut self, timer: Timer, cx: &mut Context<'_>) {
+        match self {
+            Member::FrontEnd(own) => own.expire(timer, cx),
+            Member::Server(own) => own.expire(timer, cx),
+            Member::Directory(own) => own.tick(cx),
+        }
+    }
+
+    fn check(&self) {
+        match self {
+            Member::FrontEnd(_) => {}
+            Member::Server(own) => own.check(),
+            Member::Directory(own) => own.check(),
+        }
+    }
+}
+
+impl Talker for Member {
+    type Protocol = Words;
+
+    fn members(&self, (): ()) -> &[Node] {
+        &[]
+    }
+}

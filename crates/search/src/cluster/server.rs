@@ -1,0 +1,543 @@
+//! A server: answers, logs, copies, drops.
+
+use super::map::{Config, Layout, Map, State};
+use super::message::{Doc, Job, Message, Note, Outcome, Record};
+use super::{Context, Log, Timer};
+use crate::ring::{Arc as Length, Id, Slice, WHOLE};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Effect, Entry, Via, Work};
+use cavy_core::{Instant, Span};
+
+/// Effects of one step at most: a chunk's documents, and what waited for the disk.
+pub(super) const EFFECTS: usize = 2 * DOCS + BATCH + 16;
+/// Documents of a chunk at most.
+const DOCS: usize = 64;
+/// Answers that one step lets go when the disk has stored.
+const BATCH: usize = 64;
+/// A copy that has not gone on for so long is asked of another server.
+const PATIENCE: Span = Span::from_ms(2_000);
+
+/// What waits for the disk.
+#[derive(Debug)]
+enum After {
+    /// Acknowledge.
+    Send(Node, Message),
+    /// From here on the server holds this.
+    Hold(Slice, u64),
+}
+
+/// What a server works on.
+#[derive(Debug)]
+enum Task {
+    Scan { from: Node, query: u64, part: u32, slice: Slice },
+    Read { to: Node, ask: u64, slice: Slice },
+    Merge { slice: Slice },
+}
+
+/// A slice that somebody wants a copy of.
+#[derive(Debug)]
+struct Wanted {
+    by: Node,
+    ask: u64,
+    slice: Slice,
+    written_only: bool,
+}
+
+/// A server.
+#[derive(Debug)]
+pub struct Server {
+    config: Config,
+    me: u32,
+    map: Option<Arc<Map>>,
+    lease_until: Instant,
+    beats: u64,
+    /// When recent beats were sent, by number.
+    asked: VecDeque<(u64, Instant)>,
+    docs: BTreeMap<Id, Doc>,
+    held: Slice,
+    /// What was caught up with: the epoch since which it was behind.
+    caught_up: u64,
+    /// How far catching up has come: ids up to here are as everybody has them.
+    catching: Option<(u64, Slice)>,
+    log: Log,
+    after: VecDeque<(Entry, After)>,
+    stored: Entry,
+    tasks: BTreeMap<u64, Task>,
+    works: u64,
+    /// The slice that was asked for, and when.
+    fetching: Option<(Slice, Instant)>,
+    /// Names the last request for a copy.
+    ask: u64,
+    attempts: u32,
+    copy_after: Instant,
+    /// What others want.
+    wanted: VecDeque<Wanted>,
+    reading: bool,
+    read_after: Instant,
+}
+
+impl Server {
+    pub(super) fn new(config: Config, me: u32) -> Server {
+        let held = config.holds(me, config.p);
+        Server {
+            me,
+            map: None,
+            lease_until: Instant::ZERO,
+            beats: 0,
+            asked: VecDeque::new(),
+            docs: BTreeMap::new(),
+            held,
+            caught_up: 0,
+            catching: None,
+            log: Log::default(),
+            after: VecDeque::new(),
+            stored: Entry(0),
+            tasks: BTreeMap::new(),
+            works: 0,
+            fetching: None,
+            ask: 0,
+            attempts: 0,
+            copy_after: Instant::ZERO,
+            wanted: VecDeque::new(),
+            reading: false,
+            read_after: Instant::ZERO,
+            config,
+        }
+    }
+
+    /// The ids that it holds completely.
+    pub fn held(&self) -> Slice {
+        self.held
+    }
+
+    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+        // Numbers of another life are not met again: answers to them may still be on their way.
+        self.ask = cx.rng().bits();
+        self.beats = cx.rng().bits() >> 1;
+        self.beat(cx);
+    }
+
+    fn asking(&mut self) -> u64 {
+        self.ask = self.ask.wrapping_add(1);
+        self.ask
+    }
+
+    fn beat(&mut self, cx: &mut Context<'_>) {
+        self.beats += 1;
+        let (serial, complete) = (self.beats, self.complete());
+        self.asked.push_back((serial, cx.now()));
+        if self.asked.len() > 16 {
+            self.asked.pop_front();
+        }
+        let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
+        let message = Message::Beat { serial, epoch, complete };
+        cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
+        cx.arm(Timer::Tick, cx.now() + self.config.beat);
+    }
+
+    /// What its map wants it to hold.
+    fn target(&self) -> Option<Slice> {
+        Some(self.config.holds(self.me, self.map.as_ref()?.stored))
+    }
+
+    fn behind_since(&self) -> Option<u64> {
+        match self.map.as_ref()?.states[self.me as usize] {
+            State::Behind(since) => Some(since),
+            State::Up | State::Down => None,
+        }
+    }
+
+    fn complete(&self) -> bool {
+        let Some(target) = self.target() else { return false };
+        let caught_up = self.behind_since().is_none_or(|since| self.caught_up == since);
+        self.held.covers(target) && caught_up
+    }
+
+    /// In step, with a lease.
+    fn may_answer(&self, now: Instant) -> bool {
+        let up = self.map.as_ref().is_some_and(|map| map.is_up(self.me));
+        self.config.bugs.unchecked || (up && now < self.lease_until)
+    }
+
+    pub(super) fn heard(&mut self, from: Node, message: Message, cx: &mut Context<'_>) {
+        match message {
+            Message::Grant { serial, map } => self.granted(serial, map, cx),
+            Message::Sub { query, part, slice } => {
+                let holds = self.held.covers(slice) || self.config.bugs.unchecked;
+                if !(self.may_answer(cx.now()) && holds) {
+                    return self.refuse(from, query, part, cx);
+                }
+                let task = Task::Scan { from, query, part, slice };
+                self.work(task, Job::Scan(slice), cx);
+            }
+            Message::Put { write, doc } => self.put(from, write, doc, cx),
+            Message::Fetch { ask, slice, written_only } => {
+                // One request of a server at a time: a later one replaces it.
+                self.wanted.retain(|wanted| wanted.by != from);
+                self.wanted.push_back(Wanted { by: from, ask, slice, written_only });
+                self.read(cx);
+            }
+            Message::Chunk { ask, slice, docs, .. } => self.chunk(ask, slice, &docs, cx),
+            Message::Answer { .. } | Message::Logged { .. } | Message::Beat { .. } => {}
+        }
+    }
+
+    fn refuse(&self, to: Node, query: u64, part: u32, cx: &mut Context<'_>) {
+        let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
+        let message = Message::Answer { query, part, outcome: Outcome::Refused { epoch } };
+        cx.emit(Effect::Send { to, via: Via::Channel, message });
+    }
+
+    fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_>) {
+        let newer = |map: &Arc<Map>| self.map.as_ref().is_none_or(|own| own.epoch < map.epoch);
+        let changed = map.filter(newer);
+        let is_new = changed.is_some();
+        if let Some(map) = changed {
+            self.map = Some(map);
+            self.follow(cx);
+        }
+        let asked = self.asked.iter().find(|(number, _)| *number == serial);
+        if let Some(&(_, asked)) = asked {
+            self.lease_until = self.lease_until.max(asked + self.config.server_lease);
+        }
+        if is_new {
+            // The directory waits for servers to say that they hold what this map wants.
+            self.beat(cx);
+        }
+    }
+
+    /// Does what a new map wants.
+    fn follow(&mut self, cx: &mut Context<'_>) {
+        let Some(target) = self.target() else { return };
+        if self.held != target && self.held.covers(target) {
+            // Its arcs are longer than anybody needs. What is dropped here is dropped from the
+            // index at the next merge; nobody asks for it from now on.
+            self.held = target;
+            self.docs.retain(|id, _| target.contains(*id));
+            self.log.store(Record::Held(target), cx);
+            cx.emit(Effect::Note(Note::Holds { slice: target, copied: 0 }));
+        }
+        if self.behind_since().is_none() {
+            self.catching = None;
+        }
+        self.fetching = None;
+        self.copy(cx);
+    }
+
+    fn put(&mut self, from: Node, write: u64, doc: Doc, cx: &mut Context<'_>) {
+        let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
+        let version = doc.version;
+        if old > version {
+            let message = Message::Logged { write, version, newer: Some(old) };
+            cx.emit(Effect::Send { to: from, via: Via::Channel, message });
+            return;
+        }
+        self.docs.insert(doc.id, doc);
+        let entry = self.log.store(Record::Doc(doc), cx);
+        let message = Message::Logged { write, version, newer: None };
+        self.after.push_back((entry, After::Send(from, message)));
+    }
+
+    pub(super) fn replay(&mut self, entry: Entry, record: Record) {
+        self.log.replayed(entry);
+        self.stored = entry;
+        match record {
+            Record::Doc(doc) => {
+                self.docs.insert(doc.id, doc);
+            }
+            Record::Held(slice) => {
+                // Less than before: what is outside was dropped. More: what was written beside a
+                // copy under way stays.
+                if self.held.covers(slice) {
+                    self.docs.retain(|id, _| slice.contains(*id));
+                }
+                self.held = slice;
+            }
+            Record::Map(_) | Record::Target(_) => {}
+        }
+    }
+
+    pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_>) {
+        self.stored = self.stored.max(upto);
+        self.let_go(cx);
+    }
+
+    /// What waited for the disk, as far as it has stored.
+    fn let_go(&mut self, cx: &mut Context<'_>) {
+        for _ in 0..BATCH {
+            if self.after.front().is_none_or(|(entry, _)| *entry > self.stored) {
+                return;
+            }
+            match self.after.pop_front() {
+                Some((_, After::Send(to, message))) => {
+                    cx.emit(Effect::Send { to, via: Via::Channel, message });
+                }
+                Some((_, After::Hold(slice, copied))) => {
+                    if self.target().is_some_and(|target| target.covers(slice)) {
+                        self.held = slice;
+                        cx.emit(Effect::Note(Note::Holds { slice, copied }));
+                        if self.complete() {
+                            self.beat(cx);
+                        }
+                    } else {
+                        // A later map wants less, and writes have not gone there since.
+                        self.log.store(Record::Held(self.held), cx);
+                    }
+                    self.copy(cx);
+                }
+                None => return,
+            }
+        }
+        cx.arm(Timer::More, cx.now());
+    }
+
+    fn work(&mut self, task: Task, job: Job, cx: &mut Context<'_>) {
+        self.works += 1;
+        self.tasks.insert(self.works, task);
+        cx.emit(Effect::Work { work: Work(self.works), job });
+    }
+
+    pub(super) fn done(&mut self, work: Work, took: Span, _: bool, cx: &mut Context<'_>) {
+        match self.tasks.remove(&work.0) {
+            Some(Task::Scan { from, query, part, slice }) => {
+                // It may have dropped something, or lost its lease, while the query waited.
+                let holds = self.held.covers(slice) || self.config.bugs.unchecked;
+                if !(self.may_answer(cx.now()) && holds) {
+                    return self.refuse(from, query, part, cx);
+                }
+                let found = self.written(slice).filter(|doc| !doc.deleted).collect();
+                let backlog = self.backlog();
+                let outcome = Outcome::Done { took, backlog, found };
+                let message = Message::Answer { query, part, outcome };
+                cx.emit(Effect::Send { to: from, via: Via::Channel, message });
+            }
+            Some(Task::Read { to, ask, slice }) => {
+                self.reading = false;
+                self.read_after = cx.now() + self.pause(took);
+                // Out of step, a copy from here could lack what was acknowledged meanwhile.
+                if self.may_answer(cx.now()) && self.held.covers(slice) {
+                    let docs: Arc<[Doc]> = self.written(slice).take(DOCS).collect();
+                    let bytes = self.config.bytes(slice);
+                    let message = Message::Chunk { ask, slice, docs, bytes };
+                    cx.emit(Effect::Send { to, via: Via::Channel, message });
+                }
+                self.read(cx);
+            }
+            Some(Task::Merge { slice }) => {
+                self.copy_after = cx.now() + self.pause(took);
+                self.merged(slice, cx);
+            }
+            None => {}
+        }
+    }
+
+    /// What it has before it, by the costs that it was given.
+    fn backlog(&self) -> Span {
+        let cost = self.config.costs[self.me as usize];
+        let left = self.tasks.values().map(|task| match task {
+            Task::Scan { slice, .. } => cost.of(slice.width()),
+            Task::Read { .. } | Task::Merge { .. } => 0,
+        });
+        Span::from_ns(left.sum())
+    }
+
+    /// How long copies rest after one has taken `took`, so that both ends keep to their share.
+    fn pause(&self, took: Span) -> Span {
+        let percent = u64::from(self.config.copy_percent.clamp(1, 100));
+        // Reading for others and merging for oneself share it.
+        Span::from_ns(took.as_ns() * 200 / percent - took.as_ns())
+    }
+
+    /// Written documents of a slice, in the order of the ring.
+    fn written(&self, slice: Slice) -> impl Iterator<Item = Doc> + '_ {
+        let first = slice.lo.wrapping_add(1);
+        let wraps = first > slice.hi || slice.width() == WHOLE;
+        let one = self.docs.range(first..=if wraps { Id::MAX } else { slice.hi });
+        let other = wraps.then(|| self.docs.range(..first)).into_iter().flatten();
+        one.chain(other).map(|(_, doc)| *doc).filter(move |doc| slice.contains(doc.id))
+    }
+
+    /// Reads for somebody else, one slice at a time.
+    fn read(&mut self, cx: &mut Context<'_>) {
+        if self.reading || self.wanted.is_empty() {
+            return;
+        }
+        if cx.now() < self.read_after {
+            return cx.arm(Timer::Read, self.read_after);
+        }
+        let Some(Wanted { by, ask, slice, written_only }) = self.wanted.pop_front() else { return };
+        if !(self.may_answer(cx.now()) && self.held.covers(slice)) {
+            return;
+        }
+        // A chunk has so many documents at most: the slice ends with the last that fits.
+        let last = self.written(slice).nth(DOCS - 1).map(|doc| doc.id);
+        let slice = Slice::new(slice.lo, last.unwrap_or(slice.hi));
+        self.reading = true;
+        if written_only {
+            // Next to nothing is read.
+            let nothing = Slice::new(slice.lo, slice.lo.wrapping_add(1));
+            self.work(Task::Read { to: by, ask, slice }, Job::Read(nothing), cx);
+        } else {
+            self.work(Task::Read { to: by, ask, slice }, Job::Read(slice), cx);
+        }
+    }
+
+    /// The next slice that it lacks, and whether written documents are all it lacks of it.
+    fn lacks(&self) -> Option<(Slice, bool)> {
+        let target = self.target()?;
+        let map = self.map.as_ref()?;
+        if !map.settled || map.states[self.me as usize] == State::Down {
+            return None;
+        }
+        if let Some(since) = self.behind_since().filter(|since| *since != self.caught_up) {
+            // All that it holds may be out of date, from the first id on.
+            let left = match self.catching {
+                Some((of, left)) if of == since => left,
+                _ => self.held,
+            };
+            return Some((left, true));
+        }
+        if self.held.covers(target) {
+            return None;
+        }
+        // From what it holds backwards, so that it holds one slice all the while.
+        let lo = self.held.lo.wrapping_sub(self.config.chunk);
+        let missing = Slice::new(target.lo, self.held.lo);
+        let chunk = u128::from(self.config.chunk) < missing.width();
+        Some((if chunk { Slice::new(lo, self.held.lo) } else { missing }, false))
+    }
+
+    /// Asks for what it lacks.
+    fn copy(&mut self, cx: &mut Context<'_>) {
+        let Some((slice, written_only)) = self.lacks() else { return };
+        if self.fetching.is_some() {
+            return;
+        }
+        if cx.now() < self.copy_after {
+            return cx.arm(Timer::Copy, self.copy_after);
+        }
+        cx.arm(Timer::Copy, cx.now() + PATIENCE);
+        let Some(map) = self.map.clone() else { return };
+        let Some((slice, chosen)) = self.source(&map, slice, written_only) else { return };
+        self.attempts = self.attempts.wrapping_add(1);
+        self.fetching = Some((slice, cx.now()));
+        let to = self.config.layout.server(chosen);
+        let message = Message::Fetch { ask: self.asking(), slice, written_only };
+        cx.emit(Effect::Send { to, via: Via::Channel, message });
+    }
+
+    /// Which part of `slice` to ask of whom: a server in step that holds much of it, without a gap
+    /// from the end at which copying goes on.
+    fn source(&self, map: &Map, slice: Slice, forwards: bool) -> Option<(Slice, u32)> {
+        let (ring, arc) = (&self.config.ring, Length::of(map.p));
+        let reach = |at: usize| {
+            let held = ring.holds(at, arc);
+            if held.width() == WHOLE {
+                return slice.width();
+            }
+            let into = match forwards {
+                true => slice.lo.wrapping_sub(held.lo),
+                false => held.hi.wrapping_sub(slice.hi),
+            };
+            held.width().saturating_sub(u128::from(into)).min(slice.width())
+        };
+        let others = (0..ring.count())
+            .filter(|&at| ring.server(at) != self.me && map.is_up(ring.server(at)));
+        let reaches: Vec<(u128, u32)> = others.map(|at| (reach(at), ring.server(at))).collect();
+        let most = reaches.iter().map(|(reach, _)| *reach).max().filter(|reach| *reach > 0)?;
+        // Servers in a row ask servers in a row, and after a failure the next one.
+        let able: Vec<u32> =
+            reaches.iter().filter(|(reach, _)| *reach == most).map(|(_, server)| *server).collect();
+        let chosen = able[(self.me.wrapping_add(self.attempts)) as usize % able.len()];
+        let part = match (most == slice.width(), forwards) {
+            (true, _) => slice,
+            (false, true) => Slice::new(slice.lo, slice.lo.wrapping_add(most as u64)),
+            (false, false) => Slice::new(slice.hi.wrapping_sub(most as u64), slice.hi),
+        };
+        Some((part, chosen))
+    }
+
+    fn chunk(&mut self, ask: u64, slice: Slice, docs: &[Doc], cx: &mut Context<'_>) {
+        // Only what was asked for since the newest map, and in this life: what was read before may
+        // lack a write.
+        let asked = ask == self.ask && self.fetching.is_some_and(|(asked, _)| asked.lo == slice.lo);
+        if !asked || self.lacks().is_none() {
+            return;
+        }
+        for doc in docs {
+            let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
+            if doc.version > old || self.config.bugs.copy_revives {
+                self.docs.insert(doc.id, *doc);
+                self.log.store(Record::Doc(*doc), cx);
+            }
+        }
+        self.fetching = Some((slice, cx.now()));
+        let catching = self.behind_since().is_some_and(|since| since != self.caught_up);
+        let merged = match catching {
+            true => Slice::new(slice.lo, slice.lo.wrapping_add(1)),
+            false => slice,
+        };
+        self.work(Task::Merge { slice }, Job::Merge(merged), cx);
+    }
+
+    fn merged(&mut self, slice: Slice, cx: &mut Context<'_>) {
+        if self.fetching.is_none_or(|(asked, _)| asked != slice) {
+            return self.copy(cx);
+        }
+        self.fetching = None;
+        if let Some(since) = self.behind_since().filter(|since| *since != self.caught_up) {
+            if slice.hi == self.held.hi {
+                (self.caught_up, self.catching) = (since, None);
+                self.beat(cx);
+            } else {
+                self.catching = Some((since, Slice::new(slice.hi, self.held.hi)));
+            }
+            return self.copy(cx);
+        }
+        // A source with many documents has sent a part: the rest of the slice comes first, since
+        // what is held is one slice.
+        if slice.hi != self.held.lo {
+            self.short(slice, cx);
+            return;
+        }
+        let held = Slice::new(slice.lo, self.held.hi);
+        let entry = self.log.store(Record::Held(held), cx);
+        let copied = slice.width().min(u128::from(u64::MAX)) as u64;
+        self.after.push_back((entry, After::Hold(held, copied)));
+    }
+
+    /// Asks for the rest of a slice of which only the beginning came.
+    fn short(&mut self, slice: Slice, cx: &mut Context<'_>) {
+        let rest = Slice::new(slice.hi, self.held.lo);
+        let Some(map) = self.map.clone() else { return };
+        let Some((rest, chosen)) = self.source(&map, rest, false) else { return self.copy(cx) };
+        self.fetching = Some((rest, cx.now()));
+        cx.arm(Timer::Copy, cx.now() + PATIENCE);
+        let message = Message::Fetch { ask: self.asking(), slice: rest, written_only: false };
+        let to = self.config.layout.server(chosen);
+        cx.emit(Effect::Send { to, via: Via::Channel, message });
+    }
+
+    pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_>) {
+        match timer {
+            Timer::Tick => self.beat(cx),
+            Timer::More => self.let_go(cx),
+            Timer::Read => self.read(cx),
+            Timer::Copy => {
+                if self.fetching.is_some_and(|(_, since)| cx.now() >= since + PATIENCE) {
+                    self.fetching = None;
+                }
+                self.copy(cx);
+            }
+            Timer::Query(_) => {}
+        }
+    }
+
+    pub(super) fn check(&self) {
+        let reads = self.tasks.values().filter(|task| matches!(task, Task::Read { .. })).count();
+        assert_eq!(reads, usize::from(self.reading), "one slice is read at a time");
+    }
+}
