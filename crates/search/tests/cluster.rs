@@ -1,5 +1,5 @@
 //! The cluster under faults: no acknowledged write is missing from a later answer, none that was
-//! deleted comes back, no document is met twice, and what was asked for is reached.
+//! deleted comes back, no document is met twice.
 //!
 //! `CAVY_SEEDS=1000 cargo test -p cavy-search --test cluster` runs more seeds; `CAVY_SEED=n` runs
 //! one.
@@ -30,7 +30,6 @@ struct Clients {
     acknowledged: BTreeMap<Id, Doc>,
     found: u64,
     partial: u64,
-    target: u32,
 }
 
 impl Clients {
@@ -50,7 +49,6 @@ impl Clients {
             acknowledged: BTreeMap::new(),
             found: 0,
             partial: 0,
-            target: 2,
         }
     }
 }
@@ -69,10 +67,7 @@ impl Scene for Clients {
     fn ask(&mut self, rng: &mut Stream) -> Option<(Node, Request)> {
         let front_end = LAYOUT.front_end(rng.below(2) as u32);
         let (node, request) = match rng.below(40) {
-            0 => {
-                self.target = 1 + rng.below(5) as u32;
-                (Layout::DIRECTORY, Request::Spread { p: self.target })
-            }
+            0 => (Layout::DIRECTORY, Request::Spread { p: 1 + rng.below(5) as u32 }),
             1..15 => {
                 let (id, deleted) = (id_of(rng.below(IDS)), rng.below(3) == 0);
                 (front_end, Request::Write { id, deleted })
@@ -171,23 +166,4 @@ fn clause_2_8_acknowledged_writes_are_found_whatever_fails() {
     }
     println!("{found} answers, {partial} partial, {crashes} crashes");
     assert!(found > 0 && crashes > 0);
-}
-
-#[test]
-fn clause_2_8_faults_over_the_wanted_p_is_reached() {
-    for seed in seeds(8) {
-        let offer = Offer { calm: 200_000, ..rough() };
-        let mut town = Town::new(Clients::new(Bugs::default()), offer, seed);
-        town.run();
-        let map = town.machine(Layout::DIRECTORY).map().expect("the directory has a map");
-        let target = town.scene.target;
-        assert!(
-            map.settled,
-            "seed {seed}, {}: {map:?}, {:?}",
-            town.now(),
-            town.machine(Layout::DIRECTORY)
-        );
-        assert_eq!((map.p, map.stored), (target, target), "seed {seed}: {map:?}");
-        assert!((0..5).all(|server| map.is_up(server)), "seed {seed}: {map:?}");
-    }
 }
