@@ -72,6 +72,8 @@ impl Rtt {
 }
 
 /// What agents say.
+// A gossip is long and rare; a box would be an allocation in a step.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Word {
     /// How far are you?
