@@ -37,8 +37,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "live-cli",
         &[
-            "core", "groups", "homa", "lab", "live", "report", "sched", "sources", "study",
-            "testbed", "trials", "workload",
+            "core", "groups", "homa", "kinds", "lab", "live", "report", "sched", "sources",
+            "study", "testbed", "trials", "workload",
         ],
     ),
 ];

@@ -478,6 +478,8 @@ pub enum PeerName {
   cavy-live study l4 --seconds 30 --peers darc,c-fcfs,spawn-blocking
   cavy-live study l2 --peers darc,semaphore          a pool of connections
   cavy-live study l3 --json > l3.json
+  cavy-live study l1 --print-plan > l1.toml          what l1 runs; `cavy run l1.toml` in the lab
+  cavy-live study l1 --plan mine.toml                the same with a workload of your own
   cavy-live study homa --quick                       two minutes; as root
   cavy-live study homa --workloads w5 --loads 80 --transports homa,pool-cubic,quic
   cavy-live study homa --workloads w3 --mbit 25      where 100 Mb/s are too much for the machine
@@ -502,6 +504,13 @@ pub struct Study {
     /// repetition.
     #[arg(long)]
     pub quick: bool,
+    /// A plan of kind server to run instead of that of the study (l1 or l4). `cavy run FILE` runs
+    /// the same in the lab. No claim is about it.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Print the plan of the study (l1 or l4) and do nothing else.
+    #[arg(long)]
+    pub print_plan: bool,
     /// Whom to compare, such as `darc,spawn-blocking`; all when absent.
     #[arg(long, value_enum, value_name = "PEERS", value_delimiter = ',')]
     pub peers: Vec<PeerName>,
@@ -538,6 +547,7 @@ impl Study {
             words.extend(value.map(|value| format!("--{option} {value}")));
         };
         let given = |is: bool, value: String| is.then_some(value);
+        say("plan", self.plan.as_ref().map(|file| file.display().to_string()));
         say("seconds", self.seconds.map(|seconds| seconds.to_string()));
         say("repetitions", self.repetitions.map(|number| number.to_string()));
         say("seed", given(self.seed != 1, self.seed.to_string()));

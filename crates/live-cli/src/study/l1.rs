@@ -2,6 +2,7 @@
 //! wait instead of computing, so that two cores are enough. Threads, queues and scheduling are
 //! real. Its recordings are what L5 predicts.
 
+use super::plan::OnServer;
 use super::tables::{find, samples};
 use super::trial::{Round, Sample, Trial, heard};
 use super::work::Work;
@@ -12,36 +13,30 @@ use crate::replay::{self, bridge};
 use cavy_core::Span;
 use cavy_report::model::{Cell, Figure, Table};
 use cavy_trials::{Finding, Part};
-
-/// Length of the runs, and of the quick one.
-pub const SECONDS: (f64, f64) = (120.0, 20.0);
-
-/// Workers `[persephone 2.11]`.
-pub const WORKERS: u16 = 14;
-/// Service times `[persephone 4.1]`, times a thousand.
-pub const SHORT: Span = Span::from_ms(1);
-/// Of long requests.
-pub const LONG: Span = Span::from_ms(100);
-/// Share of what the workers can do.
-pub const LOAD: f64 = 0.9;
+use cavy_workload::Phase;
 
 /// The comparison.
-pub fn trial(settings: &Settings) -> Result<Trial, Fault> {
-    let mix = settings.mix(&[(0.5, SHORT), (0.5, LONG)])?;
-    let rate_per_s = LOAD * mix.peak_rate_per_s(WORKERS.into());
-    let duration = settings.duration(SECONDS);
+pub fn trial(settings: &Settings, on: &OnServer) -> Result<Trial, Fault> {
+    let [stretch] = &on.phases[..] else {
+        return Err(Fault::new("l1 has no phases").hint("`cavy-live study l4` has them"));
+    };
+    let (workers, types) = (on.workers, on.types.clone());
+    if types.len() != 2 || workers < 2 {
+        return Err(Fault::new("l1 has two types, the short one first, on two workers or more"));
+    }
+    let Phase { mix, rate_per_s, .. } = stretch.phase(workers, None)?;
+    let duration = stretch.length;
     let warmup = Span::from_ns(duration.as_ns() / 10);
-    let types = ["short", "long"].map(str::to_string).to_vec();
+    let split = stretch.split(workers);
     let schedules = settings.schedules(mix, rate_per_s, duration, &types, true)?;
     Ok(Trial {
         id: "l1",
         bench: super::Bench {
-            workers: WORKERS,
+            workers,
             types,
             window: windows(rate_per_s, warmup),
             work: Work::Timed,
-            // By their shares of the work, 0.14 and 13.86 workers.
-            split: vec![1, WORKERS - 1],
+            split,
             driver: cavy_live::pool::Driver::Inline,
         },
         schedules,
@@ -56,7 +51,8 @@ pub fn trial(settings: &Settings) -> Result<Trial, Fault> {
 
 /// Runs it.
 pub fn run(settings: &Settings) -> Result<Part, Fault> {
-    let trial = trial(settings)?;
+    let on = OnServer::of(settings, "l1")?;
+    let trial = trial(settings, &on)?;
     let rounds = settings.session.run(&trial)?;
     let samples = samples(&trial, &rounds, true);
     let mut part = Part { heard: heard(&rounds), ..Part::default() };
@@ -68,12 +64,14 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     });
     part.figures.push(Figure {
         id: "live.l1".to_string(),
-        title: "Timed slots: short requests beside long ones".to_string(),
+        title: on.title.clone(),
         shows: format!(
-            "High Bimodal a thousand times slower (1 ms and 100 ms, half each) on {WORKERS} \
-             workers at 90 % load, {rate:.0} requests a second. Service is emulated by waiting; \
-             scheduling, queues and threads are real. Lines `lab` are the ideal lab with the same \
-             arrivals."
+            "{} on {} workers at {:.0} % load, {rate:.0} requests a second. Service is emulated by \
+             waiting; scheduling, queues and threads are real. Lines `lab` are the ideal lab with \
+             the same arrivals; `cavy run` runs the plan there with arrivals of its own.",
+            on.phases[0].words(&on.types),
+            on.workers,
+            100.0 * on.phases[0].load
         ),
         claimed: "c-FCFS: short p99 143 ms in the lab; DARC: under 5 ms, 1.9 ms in the lab \
                   (specification 7.7)."
@@ -84,6 +82,10 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         tables,
     });
     predict(settings, &rounds, &mut part)?;
+    // Claims are about the study's own plan.
+    if on.own {
+        part.findings.clear();
+    }
     Ok(part)
 }
 

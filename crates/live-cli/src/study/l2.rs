@@ -3,15 +3,17 @@
 //! ours waits for one.
 
 use super::peers::Database;
+use super::plan::OnServer;
 use super::tables::{find, samples};
 use super::trial::{Sample, Trial, heard};
 use super::work::Work;
-use super::{Bench, Settings, l1, tables, trial, windows};
+use super::{Bench, Settings, tables, trial, windows};
 use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
 use cavy_core::Span;
 use cavy_report::model::Figure;
 use cavy_trials::{Finding, Part};
+use cavy_workload::Phase;
 use std::sync::Arc;
 
 /// Length of the runs, and of the quick one.
@@ -31,9 +33,9 @@ pub fn peers(settings: &Settings) -> Vec<PeerName> {
     PEERS.into_iter().filter(|peer| settings.peers.contains(peer)).collect()
 }
 
-fn trial(settings: &Settings, database: &Arc<Database>) -> Result<Trial, Fault> {
-    let mix = settings.mix(&[(0.5, l1::SHORT), (0.5, l1::LONG)])?;
-    let rate_per_s = l1::LOAD * mix.peak_rate_per_s(l1::WORKERS.into());
+fn trial(settings: &Settings, on: &OnServer, database: &Arc<Database>) -> Result<Trial, Fault> {
+    let stretch = &on.phases[0];
+    let Phase { mix, rate_per_s, .. } = stretch.phase(on.workers, None)?;
     let duration = settings.duration(SECONDS);
     let warmup = Span::from_ns(duration.as_ns() / 10);
     let types = ["get", "report"].map(str::to_string).to_vec();
@@ -41,11 +43,11 @@ fn trial(settings: &Settings, database: &Arc<Database>) -> Result<Trial, Fault> 
     Ok(Trial {
         id: "l2",
         bench: Bench {
-            workers: l1::WORKERS,
+            workers: on.workers,
             types,
             window: windows(rate_per_s, warmup),
             work: Work::Query(Arc::clone(database)),
-            split: vec![1, l1::WORKERS - 1],
+            split: stretch.split(on.workers),
             driver: cavy_live::pool::Driver::Inline,
         },
         schedules,
@@ -60,9 +62,12 @@ fn trial(settings: &Settings, database: &Arc<Database>) -> Result<Trial, Fault> 
 
 /// Runs it.
 pub fn run(settings: &Settings) -> Result<Part, Fault> {
-    let types = [("get", l1::SHORT), ("report", l1::LONG)];
-    let database = Arc::new(Database::start(&types, l1::WORKERS)?);
-    let trial = trial(settings, &database)?;
+    // The workload of l1, over connections.
+    let on = OnServer::built_in("l1", false)?;
+    let times = &on.phases[0].types;
+    let types = [("get", times[0].1), ("report", times[1].1)];
+    let database = Arc::new(Database::start(&types, on.workers)?);
+    let trial = trial(settings, &on, &database)?;
     let rounds = settings.session.run(&trial)?;
     let samples = samples(&trial, &rounds, true);
     let mut part = Part { heard: heard(&rounds), ..Part::default() };
@@ -77,7 +82,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
              of its own, at 90 % load. The database waits instead of computing and has a worker \
              for each connection; what waits here, waits for a connection. Lines `lab` are the \
              ideal lab with the same arrivals.",
-            l1::WORKERS
+            trial.bench.workers
         ),
         claimed: "As for timed slots: DARC keeps short p99 under 5 ms (specification 7.7)."
             .to_string(),

@@ -1,5 +1,6 @@
 //! L4: work that changes `[persephone 5.11, 7.7]`. The phases of Figure 8, a thousand times slower.
 
+use super::plan::OnServer;
 use super::trial::{Round, Sample, Trial, heard};
 use super::work::Work;
 use super::{Bench, Settings, tables};
@@ -12,48 +13,44 @@ use cavy_live::load::{Outcome, Schedule};
 use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
 use cavy_report::number::count;
 use cavy_trials::{Finding, Part};
-use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 
-/// Length of a phase, and of the quick one.
-pub const SECONDS: (f64, f64) = (20.0, 5.0);
+/// The stretches of a run.
+#[derive(Clone, Copy, Debug)]
+struct Phases {
+    /// Of each.
+    length: Span,
+    count: usize,
+}
 
-const WORKERS: u16 = 14;
-const LOAD: f64 = 0.8;
-
-/// Share and service time of both types `[persephone 4.1]`, in microseconds times a thousand.
-const PHASES: [[(f64, u64); 2]; 4] = [
-    [(0.5, 100_000), (0.5, 1_000)],
-    [(0.5, 1_000), (0.5, 100_000)],
-    [(0.95, 1_000), (0.05, 100_000)],
-    [(1.0, 3_500), (0.0, 3_500)],
-];
-
-fn workload(phase: Span) -> Result<Workload, Fault> {
-    let wrong = |error: String| Fault::new(format!("--seconds: {error}"));
-    let mut phases = Vec::new();
-    for types in PHASES {
-        let of = |(share, us)| Type { share, service: Service::Constant { ns: us * 1_000 } };
-        let mix = Mix::new(types.map(of).to_vec()).map_err(|error| wrong(error.to_string()))?;
-        let rate_per_s = LOAD * mix.peak_rate_per_s(WORKERS.into());
-        phases.push(Phase { mix, arrivals: Arrivals::Poisson, rate_per_s, duration: Some(phase) });
+impl Phases {
+    fn of(on: &OnServer) -> Result<Phases, Fault> {
+        let length = on.phases[0].length;
+        if on.types.len() != 2 || on.phases.iter().any(|phase| phase.length != length) {
+            return Err(Fault::new("l4 has two types, and phases of one length"));
+        }
+        Ok(Phases { length, count: on.phases.len() })
     }
-    Workload::new(phases, 0.0).map_err(|error| wrong(error.to_string()))
+
+    fn whole(&self) -> Span {
+        self.length.saturating_mul(self.count as u64)
+    }
 }
 
 /// Completions between two looks at the reservation: a tenth of the first phase, as the
 /// specification's 500 of 5000, and not fewer than say anything.
-fn window(phase: Span) -> u64 {
-    let rate_per_s = LOAD * f64::from(WORKERS) / 0.0505;
+fn window(rate_per_s: f64, phase: Span) -> u64 {
     ((rate_per_s * phase.as_us() / 1e7) as u64).clamp(super::WINDOW_MIN, 5_000)
 }
 
-fn trial(settings: &Settings) -> Result<Trial, Fault> {
-    let phase = settings.duration(SECONDS);
-    let workload = workload(phase)?;
-    let types = ["a", "b"].map(str::to_string).to_vec();
+fn trial(settings: &Settings, on: &OnServer, phases: Phases) -> Result<Trial, Fault> {
+    let phase = phases.length;
+    let workload = on.workload()?;
+    let (workers, types) = (on.workers, on.types.clone());
+    let first_per_s = workload.phases().first().map_or(0.0, |first| first.rate_per_s);
     let schedule = |seed| {
-        let length = phase.saturating_mul(PHASES.len() as u64);
-        let origin = format!("four phases of {phase} with seed {seed}");
+        let length = phases.whole();
+        let count = if phases.count == 4 { "four".into() } else { phases.count.to_string() };
+        let origin = format!("{count} phases of {phase} with seed {seed}");
         Schedule::draw(&workload, seed, length, types.clone(), true, &origin)
             .map_err(|error| Fault::new(error.to_string()))
     };
@@ -64,11 +61,11 @@ fn trial(settings: &Settings) -> Result<Trial, Fault> {
     Ok(Trial {
         id: "l4",
         bench: Bench {
-            workers: WORKERS,
+            workers,
             types,
-            window: window(phase),
+            window: window(first_per_s, phase),
             work: Work::Timed,
-            split: vec![WORKERS / 2, WORKERS / 2],
+            split: vec![workers / 2, workers - workers / 2],
             driver: cavy_live::pool::Driver::Inline,
         },
         schedules,
@@ -83,53 +80,61 @@ fn trial(settings: &Settings) -> Result<Trial, Fault> {
 
 /// Runs it.
 pub fn run(settings: &Settings) -> Result<Part, Fault> {
-    let trial = trial(settings)?;
+    let on = OnServer::of(settings, "l4")?;
+    let phases = Phases::of(&on)?;
+    let trial = trial(settings, &on, phases)?;
     let rounds = settings.session.run(&trial)?;
-    let phase = settings.duration(SECONDS);
     let mut part = Part::default();
     part.heard.extend(heard(&rounds));
-    let logs: Vec<Log> = rounds.iter().filter_map(|round| Log::of(&trial, round, phase)).collect();
-    part.findings = findings(&logs);
-    let mut tables = latencies(&trial, &rounds, phase);
+    let logs: Vec<Log> = rounds.iter().filter_map(|round| Log::of(&trial, round, phases)).collect();
+    // Claims are about the study's own plan.
+    if !on.own {
+        part.findings = findings(&logs);
+    }
+    let mut tables = latencies(&trial, &rounds, phases);
     tables.push(log_table(&logs));
     tables.push(tables::environment(&rounds));
     part.figures.push(Figure {
         id: "live.l4".to_string(),
-        title: "Work that changes".to_string(),
+        title: on.title.clone(),
         shows: format!(
-            "Four phases of {phase} at 80 % load: A long and B short, the other way round, A \
-             nearly all, A alone (3.5 ms). DARC is told nothing and looks every {} completions. \
-             Two pools have seven workers each, the priority queue and fixed priority put A first.",
-            trial.bench.window
+            "Phases of {} at {:.0} % load: {}. DARC is told nothing and looks every {} completions. \
+             Two pools have half of the workers each, the priority queue and fixed priority put {} \
+             first.",
+            phases.length,
+            100.0 * on.phases[0].load,
+            on.phases.iter().map(|phase| phase.words(&on.types)).collect::<Vec<_>>().join("; "),
+            trial.bench.window,
+            on.types[0]
         ),
         claimed: "The reservation follows: A has 13, 1, 2 and up to 14 workers; it settles within \
                   two windows of a change (specification 5.11)."
             .to_string(),
         found: found(&logs),
         command: settings.command(StudyName::L4),
-        panels: reservation_panel(&trial, &rounds, phase).into_iter().collect(),
+        panels: reservation_panel(&trial, &rounds, phases).into_iter().collect(),
         tables,
     });
     Ok(part)
 }
 
 /// The phase that a request of the schedule belongs to.
-fn phase_of(schedule: &Schedule, index: u32, phase: Span) -> usize {
+fn phase_of(schedule: &Schedule, index: u32, phases: Phases) -> usize {
     let at = schedule.entries().get(index as usize).map_or(0, |entry| entry.at.as_ns());
-    ((at / phase.as_ns().max(1)) as usize).min(PHASES.len() - 1)
+    ((at / phases.length.as_ns().max(1)) as usize).min(phases.count - 1)
 }
 
 /// A table for each type: percentiles by phase and peer.
-fn latencies(trial: &Trial, rounds: &[Round], phase: Span) -> Vec<Table> {
+fn latencies(trial: &Trial, rounds: &[Round], phases: Phases) -> Vec<Table> {
     // By type, phase and peer.
     let types = trial.bench.types.len();
-    let mut samples = vec![vec![vec![Sample::new(); trial.peers.len()]; PHASES.len()]; types];
+    let mut samples = vec![vec![vec![Sample::new(); trial.peers.len()]; phases.count]; types];
     for round in rounds {
         let Some(place) = trial.peers.iter().position(|&peer| peer == round.peer) else { continue };
         let schedule = &trial.schedules[round.repetition];
-        let mut books = vec![vec![(times(), 0, 0); PHASES.len()]; types];
+        let mut books = vec![vec![(times(), 0, 0); phases.count]; types];
         for line in &round.report.lines {
-            let part = phase_of(schedule, line.index, phase);
+            let part = phase_of(schedule, line.index, phases);
             let book = &mut books[usize::from(line.kind)][part];
             match line.outcome {
                 Outcome::Answered => record(&mut book.0, line.completed.since(line.intended)),
@@ -201,7 +206,8 @@ struct Entry {
 
 impl Log {
     /// The log of a run under DARC.
-    fn of(trial: &Trial, round: &Round, phase: Span) -> Option<Log> {
+    fn of(trial: &Trial, round: &Round, stretches: Phases) -> Option<Log> {
+        let phase = stretches.length;
         let stats = (round.peer == PeerName::Darc).then_some(round.after.stats.as_ref()?)?;
         let start = round.start(&trial.schedules[round.repetition])?;
         let mut completed: Vec<Instant> =
@@ -209,7 +215,7 @@ impl Log {
         completed.sort();
         let mut phases: Vec<Entry> = Vec::new();
         let mut own = None;
-        for index in 0..PHASES.len() as u64 {
+        for index in 0..stretches.count as u64 {
             let from = start + phase.saturating_mul(index);
             let to = start + phase.saturating_mul(index + 1);
             let before = |time| completed.partition_point(|&at| at < time) as f64;
@@ -269,7 +275,7 @@ fn log_table(logs: &[Log]) -> Table {
 }
 
 /// A's workers over time, in the first run.
-fn reservation_panel(trial: &Trial, rounds: &[Round], phase: Span) -> Option<Panel> {
+fn reservation_panel(trial: &Trial, rounds: &[Round], phases: Phases) -> Option<Panel> {
     let round = rounds.iter().find(|round| round.peer == PeerName::Darc)?;
     let stats = round.after.stats.as_ref()?;
     let start = round.start(&trial.schedules[round.repetition])?;
@@ -293,7 +299,7 @@ fn reservation_panel(trial: &Trial, rounds: &[Round], phase: Span) -> Option<Pan
             points.push(point(x, own.into()));
         }
         if let Some(y) = points.last().and_then(|last| last.y) {
-            points.push(point(phase.as_us() * PHASES.len() as f64 / 1e6, y));
+            points.push(point(phases.whole().as_us() / 1e6, y));
         }
         Series { label: format!("own workers of {name}"), points }
     };
@@ -367,22 +373,4 @@ fn findings(logs: &[Log]) -> Vec<Finding> {
     };
     all.push(over("live.l4.settled", logs.iter().map(settled).collect()));
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn phases_have_the_rates_of_the_source() {
-        let workload = workload(Span::from_ms(5_000)).map_err(|fault| fault.render());
-        let rates: Vec<f64> = workload
-            .iter()
-            .flat_map(|workload| workload.phases().iter().map(|phase| phase.rate_per_s))
-            .collect();
-        for (rate, expected) in rates.iter().zip([221.8, 221.8, 1882.0, 3200.0]) {
-            assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} for {expected}");
-        }
-        assert_eq!(rates.len(), 4);
-    }
 }

@@ -14,6 +14,7 @@ mod l2;
 mod l3;
 mod l4;
 mod peers;
+mod plan;
 mod tables;
 mod trial;
 mod work;
@@ -140,6 +141,19 @@ fn windows(rate_per_s: f64, warmup: Span) -> u64 {
 
 /// Runs the command.
 pub fn study(args: &Study) -> Result<ExitCode, Fault> {
+    if args.print_plan || args.plan.is_some() {
+        let option = if args.print_plan { "--print-plan" } else { "--plan" };
+        let [study @ (StudyName::L1 | StudyName::L4)] = args.studies[..] else {
+            return Err(Fault::new(format!("{option} needs one study that has a plan"))
+                .hint("those are l1 and l4: `cavy-live study l1 --print-plan`"));
+        };
+        if args.print_plan {
+            let name = args::name(study);
+            let text = plan::BUILT_IN.iter().find(|(of, _)| *of == name);
+            terminal::print(text.map_or("", |(_, text)| text))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
     let started = clock::now();
     let settings = settings(args)?;
     let chosen = if args.studies.is_empty() {

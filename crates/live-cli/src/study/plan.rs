@@ -1,0 +1,218 @@
+//! What a study runs on a server, as a plan that `cavy run` takes as well: the live run, and the
+//! lab beside it, read the same file.
+
+use super::Settings;
+use crate::faults::Fault;
+use cavy_core::Span;
+use cavy_kinds::server::ServerPlan;
+use cavy_kinds::server::plan::{ArrivalsPlan, ServicePlan};
+use cavy_study::plan::read::{Loaded, load, text_of};
+use cavy_study::plan::{Files, PlanError, Text};
+use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
+use std::path::Path;
+
+/// Plans of the program, by study.
+pub const BUILT_IN: [(&str, &str); 2] =
+    [("l1", include_str!("plans/l1.toml")), ("l4", include_str!("plans/l4.toml"))];
+
+/// A workload on the workers of one server.
+#[derive(Clone, Debug)]
+pub struct OnServer {
+    /// Headline.
+    pub title: String,
+    /// Threads.
+    pub workers: u16,
+    /// Names of the types.
+    pub types: Vec<String>,
+    /// At least one.
+    pub phases: Vec<Stretch>,
+    /// The user's own plan, which no claim is about.
+    pub own: bool,
+}
+
+/// A stretch of time with one mix.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// How long it is.
+    pub length: Span,
+    /// Offered load.
+    pub load: f64,
+    /// Share and service time of each type.
+    pub types: Vec<(f64, Span)>,
+}
+
+impl From<PlanError> for Fault {
+    fn from(error: PlanError) -> Fault {
+        error.hints.iter().fold(Fault::new(error.to_string()), |fault, hint| fault.hint(hint))
+    }
+}
+
+impl OnServer {
+    /// That of a study: the user's with `--plan`, else the program's.
+    pub fn of(settings: &Settings, study: &str) -> Result<OnServer, Fault> {
+        let quick = settings.args.quick;
+        let mut on = match &settings.args.plan {
+            Some(file) => {
+                let text = text_of(file)?;
+                let own = OnServer::read(&text, file, quick)?;
+                OnServer { own: true, ..own }
+            }
+            None => OnServer::built_in(study, quick)?,
+        };
+        if let Some(seconds) = settings.args.seconds {
+            let length = Span::from_ns((seconds * 1e9) as u64);
+            on.phases.iter_mut().for_each(|phase| phase.length = length);
+        }
+        Ok(on)
+    }
+
+    /// The program's own.
+    pub fn built_in(study: &str, quick: bool) -> Result<OnServer, Fault> {
+        let text = BUILT_IN.iter().find(|(name, _)| *name == study).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| Fault::new(format!("{study} has no plan")))?;
+        OnServer::read(text, Path::new(study), quick)
+    }
+
+    fn read(text: &str, file: &Path, quick: bool) -> Result<OnServer, Fault> {
+        let (files, name) = (Files::beside(file), file.display().to_string());
+        let loaded: Loaded<ServerPlan> =
+            load(&Text { text, name: &name, files: &files, overrides: &[], quick })?;
+        let (frame, plan) = (loaded.frame, loaded.body);
+        let wrong = |what: &str, hint: &str| Err(Fault::new(format!("{name}: {what}")).hint(hint));
+        if plan.trace.is_some()
+            || plan.arrivals != ArrivalsPlan::Poisson
+            || plan.mislabel_ratio != 0.0
+            || plan.round_trip_us != 0.0
+        {
+            return wrong(
+                "a live run has types, Poisson arrivals and right labels only",
+                "leave out `trace`, `arrivals`, `mislabel_ratio` and `round_trip_us`",
+            );
+        }
+        let mut times = Vec::new();
+        for kind in &plan.types {
+            let ServicePlan::Constant { us } = kind.service else {
+                return wrong(
+                    &format!("the type `{}` has no constant service time", kind.name),
+                    "workers of a live run wait as long as the plan says: dist = \"constant\"",
+                );
+            };
+            times.push(us);
+        }
+        let span = |us: f64| Span::try_from_us(us).unwrap_or(Span::ZERO);
+        let mut phases = Vec::new();
+        for phase in &plan.phases {
+            let of = |(kind, us): (&cavy_kinds::server::plan::TypePlan, &f64)| {
+                let share = phase.share.get(&kind.name).copied().unwrap_or(0.0);
+                (share, span(phase.service_us.get(&kind.name).copied().unwrap_or(*us)))
+            };
+            phases.push(Stretch {
+                length: span(1e3 * phase.duration_ms),
+                load: phase.load.unwrap_or(plan.load),
+                types: plan.types.iter().zip(&times).map(of).collect(),
+            });
+        }
+        if phases.is_empty() {
+            let types: Vec<(f64, Span)> =
+                plan.types.iter().zip(&times).map(|(kind, us)| (kind.share, span(*us))).collect();
+            let mut only = Stretch { length: Span::ZERO, load: plan.load, types };
+            let rate_per_s = only.phase(plan.workers, None)?.rate_per_s;
+            // As long as its requests take, to the nearest second.
+            let seconds = (plan.run.requests as f64 / rate_per_s).round().max(1.0);
+            only.length = Span::from_ms(1_000 * seconds as u64);
+            phases.push(only);
+        }
+        Ok(OnServer {
+            title: frame.title,
+            workers: plan.workers,
+            types: plan.types.iter().map(|kind| kind.name.clone()).collect(),
+            phases,
+            own: false,
+        })
+    }
+
+    /// What arrives, phase by phase.
+    pub fn workload(&self) -> Result<Workload, Fault> {
+        let phase = |stretch: &Stretch| stretch.phase(self.workers, Some(stretch.length));
+        let phases: Result<Vec<Phase>, Fault> = self.phases.iter().map(phase).collect();
+        Workload::new(phases?, 0.0).map_err(|error| Fault::new(error.to_string()))
+    }
+}
+
+impl Stretch {
+    /// As worlds have it.
+    pub fn phase(&self, workers: u16, duration: Option<Span>) -> Result<Phase, Fault> {
+        let of = |&(share, span): &(f64, Span)| Type {
+            share,
+            service: Service::Constant { ns: span.as_ns() },
+        };
+        let mix = Mix::new(self.types.iter().map(of).collect());
+        let mix = mix.map_err(|error| Fault::new(error.to_string()))?;
+        let rate_per_s = self.load * mix.peak_rate_per_s(workers.into());
+        Ok(Phase { mix, arrivals: Arrivals::Poisson, rate_per_s, duration })
+    }
+
+    /// Workers for each of two types by their shares of the work, at least one each.
+    pub fn split(&self, workers: u16) -> Vec<u16> {
+        let work = |&(share, span): &(f64, Span)| share * span.as_us();
+        let all: f64 = self.types.iter().map(work).sum();
+        let first = self.types.first().map_or(0.0, work) / all * f64::from(workers);
+        let first = (first.round() as u16).clamp(1, workers.max(2) - 1);
+        vec![first, workers - first]
+    }
+
+    /// Types with share and service time, in words.
+    pub fn words(&self, names: &[String]) -> String {
+        let of = |(name, (share, span)): (&String, &(f64, Span))| {
+            format!("{name} {} ms {:.0} %", span.as_us() / 1e3, 100.0 * share)
+        };
+        let there = names.iter().zip(&self.types).filter(|(_, (share, _))| *share > 0.0);
+        there.map(of).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<OnServer, String> {
+        let read = OnServer::read(text, Path::new("plan"), false);
+        read.map_err(|fault| fault.render())
+    }
+
+    #[test]
+    fn built_in_plans_have_the_numbers_of_the_source() {
+        let l1 = OnServer::built_in("l1", false).map_err(|fault| fault.render()).unwrap();
+        assert_eq!((l1.workers, l1.phases[0].length), (14, Span::from_ms(120_000)));
+        // [persephone 4.1] times a thousand, and 90 % of what 14 workers can do.
+        assert_eq!(l1.phases[0].types, [(0.5, Span::from_ms(1)), (0.5, Span::from_ms(100))]);
+        let rate = l1.phases[0].phase(14, None).map_err(|fault| fault.render()).unwrap().rate_per_s;
+        assert!((rate - 249.505).abs() < 1e-3, "{rate}");
+        let quick = OnServer::built_in("l1", true).map_err(|fault| fault.render()).unwrap();
+        assert_eq!(quick.phases[0].length, Span::from_ms(20_000));
+        for (quick, ms) in [(false, 20_000), (true, 5_000)] {
+            let l4 = OnServer::built_in("l4", quick).map_err(|fault| fault.render()).unwrap();
+            assert!(l4.phases.iter().all(|phase| phase.length == Span::from_ms(ms)));
+            let workload = l4.workload().map_err(|fault| fault.render()).unwrap();
+            let rates: Vec<f64> = workload.phases().iter().map(|phase| phase.rate_per_s).collect();
+            for (rate, expected) in rates.iter().zip([221.8, 221.8, 1882.0, 3200.0]) {
+                assert!((rate / expected - 1.0).abs() < 1e-3, "{rate} for {expected}");
+            }
+            assert_eq!(rates.len(), 4);
+        }
+    }
+
+    #[test]
+    fn what_cannot_run_live_is_said() {
+        let l1 = BUILT_IN[0].1;
+        let drawn = l1.replacen(
+            "dist = \"constant\", us = 1000 ",
+            "dist = \"exponential\", mean_us = 1 ",
+            1,
+        );
+        assert!(read(&drawn).is_err_and(|said| said.contains("the type `short` has no constant")));
+        let late = l1.replace("load = 0.9", "load = 0.9\nround_trip_us = 5");
+        assert!(read(&late).is_err_and(|said| said.contains("round_trip_us")));
+        assert!(read("kind = \"server\"").is_err());
+    }
+}
