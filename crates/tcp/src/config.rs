@@ -3,6 +3,7 @@
 use crate::congestion::Congestion;
 use crate::rack::Rack;
 use crate::rto::{BackoffReset, RtoConfig};
+use crate::schedule::Schedule;
 use crate::undo::Undo;
 use cavy_core::Span;
 
@@ -108,6 +109,9 @@ pub struct Config {
     pub handshake_retries: u8,
     /// How long a closed pair of ports is remembered.
     pub time_wait: Span,
+    /// Servers that this host asks send in turn, so that a port holds what they send. Its buffer
+    /// for readers should be below 64 KiB then: windows are exact only without a shift.
+    pub schedule: Option<Schedule>,
     /// Connections at a time; more are refused.
     pub connections_max: u32,
     /// A bug that the tests are to catch; `None` everywhere else.
@@ -177,6 +181,7 @@ impl Config {
             give_up_after: Span::from_ms(100_000),
             handshake_retries: 6,
             time_wait: Span::from_ms(60_000),
+            schedule: None,
             connections_max: 1 << 20,
             planted: None,
         }
@@ -235,6 +240,9 @@ impl Config {
         }
         if self.rto.init.is_zero() || self.persist_min.is_zero() {
             return Err("the first timeout and the first probe must wait for some time");
+        }
+        if self.schedule.is_some_and(|one| one.room_bytes < u32::from(self.mss_bytes) + 40) {
+            return Err("the room of a schedule must be at least a full packet");
         }
         if self.stamps.is_some_and(Span::is_zero) {
             return Err("the tick of timestamps must be above zero");

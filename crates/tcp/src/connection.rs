@@ -8,6 +8,7 @@ use crate::congestion::{Reduction, Window};
 use crate::rack::{Delivered, Probe};
 use crate::receive::Receiver;
 use crate::rto::Rto;
+use crate::schedule::Grant;
 use crate::segment::{Flags, Segment, first, widen};
 use crate::undo::{Saved, Suspicion};
 use alloc::collections::VecDeque;
@@ -191,6 +192,8 @@ pub(crate) struct Connection {
     pub stuck_since: Instant,
     pub linger_at: Option<Instant>,
     pub receiver: Receiver,
+    /// Its part of the schedule, if this side opened it and has one.
+    pub grant: Option<Grant>,
     /// It is over, and the world was told.
     pub over: Option<Why>,
     pub armed: Option<Instant>,
@@ -275,6 +278,7 @@ impl Connection {
             stuck_since: now,
             linger_at: None,
             receiver: Receiver::new(0, config.receive_buffer_bytes, scale(config)),
+            grant: config.schedule.map(|_| Grant::default()),
             over: None,
             armed: None,
             ready: false,
@@ -294,6 +298,7 @@ impl Connection {
         let mut made = Connection::open(config, name, peer, ports, isn, now);
         made.state = State::SynReceived;
         made.accepted = true;
+        made.grant = None;
         made.listen_port = syn.destination;
         made.heard_syn(config, syn, now);
         made
@@ -305,6 +310,9 @@ impl Connection {
         let scale = self.receiver.scale;
         self.receiver = Receiver::new(irs + 1, config.receive_buffer_bytes, scale);
         self.read_first = irs + 1;
+        if self.grant.is_some() {
+            (self.receiver.edge, self.receiver.granted) = (irs + 1, irs + 1);
+        }
         self.receiver.ack_now = true;
         // An option that is absent or zero stands for 536; less than 48 is nonsense [incast 2.5].
         let theirs = syn.mss.filter(|&mss| mss > 0).unwrap_or(536).max(48);

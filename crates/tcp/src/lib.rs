@@ -13,7 +13,7 @@
 //!
 //! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
 //! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
-//! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`]; [`messages`], which brings it into worlds of messages.
+//! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`], and [`schedule`], by which its connections share a port; [`messages`], which brings it into worlds of messages.
 #![no_std]
 extern crate alloc;
 
@@ -24,6 +24,7 @@ pub mod messages;
 pub mod rack;
 mod receive;
 pub mod rto;
+pub mod schedule;
 pub mod segment;
 mod send;
 pub mod stack;
@@ -35,6 +36,7 @@ pub use config::{Config, Counts, DelayedAck, Keepalive, Why};
 pub use congestion::Congestion;
 pub use rack::Rack;
 pub use rto::{BackoffReset, Floor, RtoConfig};
+pub use schedule::Schedule;
 pub use segment::{Flags, Sacks, Segment};
 pub use stack::{Stack, Timer};
 pub use undo::Undo;

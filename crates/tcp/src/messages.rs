@@ -42,6 +42,8 @@ struct Link {
     read: u64,
     outgoing: VecDeque<Written>,
     incoming: VecDeque<Coming>,
+    /// How long the last answer was: the next one is expected to be as long.
+    answer_bytes: u64,
 }
 
 /// A transport of messages over TCP.
@@ -145,6 +147,10 @@ impl Messages {
                     {
                         self.link(connection).incoming.pop_front();
                         self.rest.push_back(Effect::Delivered { from, message, length_bytes });
+                        if message.is_answer() {
+                            self.link(connection).answer_bytes = u64::from(length_bytes);
+                            self.stack.answered(connection);
+                        }
                     }
                     self.stack.input(stream::Input::Took { connection, bytes }, now, rng);
                 }
@@ -240,8 +246,12 @@ impl Machine for Messages {
                 let input = stream::Input::Rx { from, header, payload, seen };
                 self.stack.input(input, now, cx.rng());
             }
-            Input::Submit { to, message, length_bytes, .. } => {
+            Input::Submit { to, message, length_bytes, asks } => {
                 self.write(to, message, length_bytes, now, cx.rng());
+                if let Some(name) = self.way(to)[0].filter(|_| asks) {
+                    let octets = self.link(name).answer_bytes;
+                    self.stack.expect(name, octets);
+                }
             }
             Input::Answer { to, question, length_bytes } => {
                 self.write(to, question.answer(), length_bytes, now, cx.rng());

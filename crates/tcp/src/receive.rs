@@ -25,6 +25,8 @@ pub(crate) struct Receiver {
     pub taken: u64,
     /// The right edge that was advertised; it never moves left.
     pub edge: u64,
+    /// How far it may move, where windows are given in turns.
+    pub granted: u64,
     pub buffer: u64,
     pub scale: u8,
     /// Where the stream ends, once known.
@@ -92,6 +94,7 @@ impl Receiver {
             next,
             taken: next,
             edge: next + u64::from(buffer).min(65_535),
+            granted: u64::MAX,
             buffer: u64::from(buffer),
             scale,
             fin_at: None,
@@ -243,8 +246,10 @@ impl Receiver {
     /// only by much, so that the peer sends no crumbs (RFC 1122).
     pub(crate) fn window(&mut self, mss: u64) -> u16 {
         let granule = 1u64 << self.scale;
-        let wanted = self.taken + self.buffer;
-        if wanted >= self.edge + mss.min(self.buffer / 2).max(1) {
+        let wanted = (self.taken + self.buffer).min(self.granted);
+        let scheduled = self.granted < u64::MAX;
+        let much = if scheduled { 1 } else { mss.min(self.buffer / 2).max(1) };
+        if wanted >= self.edge + much {
             self.edge = wanted;
         }
         let open = self.edge.saturating_sub(self.next);
@@ -255,7 +260,8 @@ impl Receiver {
 
     /// Would an acknowledgement sent now open the window by much?
     pub(crate) fn should_tell(&self, mss: u64) -> bool {
-        self.taken + self.buffer >= self.edge + (2 * mss).min(self.buffer / 2).max(1)
+        let wanted = (self.taken + self.buffer).min(self.granted);
+        wanted >= self.edge + (2 * mss).min(self.buffer / 2).max(1)
     }
 
     /// An acknowledgement left.

@@ -623,7 +623,7 @@ impl Connection {
     }
 
     fn leaves_anew(&mut self, step: &mut Step<'_, '_>) -> Option<Leaving> {
-        if !self.has_more() {
+        if !self.has_more() || (self.next < self.written && !self.may_ask()) {
             return None;
         }
         let idle = self.queue.is_empty() && step.now.since(self.sent_at) > self.rto.base();
@@ -741,7 +741,9 @@ impl Connection {
             self.receiver.scale = kept;
             self.receiver.acknowledged(start == end);
         } else {
-            segment.window = step.config.receive_buffer_bytes.min(65_535) as u16;
+            let open = self.grant.is_none();
+            segment.window =
+                if open { step.config.receive_buffer_bytes.min(65_535) as u16 } else { 0 };
         }
         let length = if is_syn { 0 } else { end - start - u64::from(is_fin) };
         if is_fin {

@@ -57,6 +57,9 @@ pub struct Stack {
     pub(crate) arms: Vec<(u32, Option<Instant>)>,
     counts: Counts,
     challenges: Challenges,
+    /// Segments reserved for the servers of this host, and connections that wait for one.
+    reserved: u32,
+    turns: VecDeque<u32>,
 }
 
 fn hash(peer: Node, local: u16, remote: u16) -> u64 {
@@ -83,6 +86,8 @@ impl Stack {
             arms: Vec::new(),
             counts: Counts::default(),
             challenges: Challenges::default(),
+            reserved: 0,
+            turns: VecDeque::new(),
         })
     }
 
@@ -171,6 +176,77 @@ impl Stack {
             self.ready.push_back(slot);
         }
         self.arm(slot);
+        if self.config.schedule.is_some() {
+            self.share(slot);
+        }
+    }
+
+    /// An answer of about so many octets is awaited on a connection: it gets its turns.
+    pub(crate) fn expect(&mut self, name: Name, octets: u64) {
+        let Some(slot) = self.place(name) else { return };
+        if let Some(one) = self.slots[slot as usize].connection.as_deref_mut() {
+            one.expects(octets);
+        }
+        self.share(slot);
+    }
+
+    /// An answer came whole.
+    pub(crate) fn answered(&mut self, name: Name) {
+        let Some(slot) = self.place(name) else { return };
+        if let Some(one) = self.slots[slot as usize].connection.as_deref_mut() {
+            self.reserved -= one.answered();
+        }
+        self.share(slot);
+    }
+
+    /// Something changed about `slot`: takes back what it used, and gives turns while there is room.
+    fn share(&mut self, slot: u32) {
+        let Some(schedule) = self.config.schedule else { return };
+        let all = schedule.segments(self.config.mss_bytes);
+        if let Some(one) = self.slots[slot as usize].connection.as_deref_mut() {
+            self.reserved -= one.recount();
+            self.line_up(slot);
+        }
+        for _ in 0..self.turns.len() + all as usize {
+            if self.reserved >= all {
+                return;
+            }
+            let Some(slot) = self.turns.pop_front() else { return };
+            let Some(one) = self.slots[slot as usize].connection.as_deref_mut() else { continue };
+            if let Some(grant) = &mut one.grant {
+                grant.waiting = false;
+            }
+            if !one.wants_turn() {
+                continue;
+            }
+            if one.is_half_open() {
+                self.line_up(slot);
+                continue;
+            }
+            let taken = one.turn(all - self.reserved);
+            self.reserved += taken;
+            if !one.ready {
+                one.ready = true;
+                self.ready.push_back(slot);
+            }
+            self.arm(slot);
+            self.line_up(slot);
+            if taken == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Puts a connection at the end of the row, if it wants a turn and does not stand there.
+    fn line_up(&mut self, slot: u32) {
+        let Some(one) = self.slots[slot as usize].connection.as_deref_mut() else { return };
+        if !one.wants_turn() {
+            return;
+        }
+        if let Some(grant) = one.grant.as_mut().filter(|grant| !grant.waiting) {
+            grant.waiting = true;
+            self.turns.push_back(slot);
+        }
     }
 
     /// A deadline that moved later is looked at when the earlier one has come.
@@ -192,7 +268,11 @@ impl Stack {
 
     fn remove(&mut self, slot: u32) {
         let entry = &mut self.slots[slot as usize];
-        let Some(connection) = entry.connection.take() else { return };
+        let Some(mut connection) = entry.connection.take() else { return };
+        while connection.grant.is_some_and(|grant| grant.awaits()) {
+            self.reserved -= connection.answered();
+        }
+        self.turns.retain(|&other| other != slot);
         entry.generation = entry.generation.wrapping_add(1);
         if connection.armed.is_some() {
             self.arms.push((slot, None));

@@ -38,6 +38,41 @@ pub enum FloorPlan {
     Variance,
 }
 
+/// Whose habits a TCP has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LikePlan {
+    /// The sender of the specification's simulator [incast 5.1].
+    Reference,
+    /// Linux 6.18 at 250 Hz: ten segments at first, RACK-TLP by jiffies, undo, timestamps, its
+    /// delayed acknowledgements, and 200 ms on the variance.
+    Linux,
+    /// The same machinery with fine timers, no floor and no delay.
+    Fine,
+}
+
+/// How a TCP's window grows and shrinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CongestionPlan {
+    /// RFC 5681 and RFC 6582.
+    Newreno,
+    /// RFC 9438.
+    Cubic,
+}
+
+/// How a TCP finds losses by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RackPlan {
+    /// Not at all.
+    Off,
+    /// With timers of two jiffies, 8 ms, as Linux.
+    Jiffies,
+    /// With timers of a microsecond.
+    Fine,
+}
+
 /// How losses are repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -177,6 +212,22 @@ transports! {
     }
     /// TCP.
     TcpPlan {
+        /// Whose habits it has where no other key says. Default: `reference`.
+        like: Option<LikePlan>,
+        /// How the window grows and shrinks. Default: `newreno`.
+        congestion: Option<CongestionPlan>,
+        /// Find losses by time, and probe the end of a flight (RFC 8985), with timers in jiffies of
+        /// 4 ms or fine ones. Default: `off`, but as `like` has it.
+        rack: Option<RackPlan>,
+        /// Timestamps with such a tick, microseconds; 0 for none. Default: none, but as `like` has
+        /// it.
+        timestamps_us: Option<f64>,
+        /// Take back timeouts and recoveries that were for nothing. Default: false, but as `like`
+        /// has it.
+        undo: Option<bool>,
+        /// Servers that a host asks send in turn, whole segments, no more at a time than this. Only
+        /// the host that asks does anything. Default: off.
+        schedule_bytes: Option<u32>,
         /// The least time after which a segment is sent again, microseconds. Default: 200 000.
         rto_min_us: Option<f64>,
         /// Where that least time applies. Default: `whole`.

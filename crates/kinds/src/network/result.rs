@@ -151,6 +151,9 @@ pub struct BlockResult {
     pub blocks: u64,
     /// Payload of blocks, Mb/s, of each replication that had more than one.
     pub goodput_each_mbps: Vec<f64>,
+    /// Their mean over what the client's link carries; `None` without blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_ratio: Option<f64>,
     /// Median time of a block, milliseconds.
     pub p50_ms: f64,
     /// Segments with data for each that was new; `None` for transports that do not say.

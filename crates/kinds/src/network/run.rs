@@ -304,9 +304,13 @@ fn blocks(scenario: &Scenario, runs: &[Replication]) -> Option<BlockResult> {
     let known = each.is_some();
     each.iter().flatten().for_each(|one| counts.add(one));
     let fresh = (counts.data_segments - counts.retransmitted).max(1) as f64;
+    let goodput_each_mbps: Vec<f64> =
+        runs.iter().filter_map(goodput).map(|bits| bits / 1e6).collect();
+    let mean = goodput_each_mbps.iter().sum::<f64>() / goodput_each_mbps.len() as f64;
     Some(BlockResult {
+        goodput_ratio: mean.is_finite().then(|| mean * 1e6 / scenario.host_bits_per_s as f64),
         blocks: runs.iter().map(|run| run.blocks.latencies_ns().count() as u64).sum(),
-        goodput_each_mbps: runs.iter().filter_map(goodput).map(|bits| bits / 1e6).collect(),
+        goodput_each_mbps,
         p50_ms: latencies.quantile(0.5).unwrap_or(0) as f64 / 1e6,
         sends_per_segment: known.then(|| counts.data_segments as f64 / fresh),
         timeouts: known.then_some([

@@ -40,6 +40,11 @@ const TEMPLATES: [Template; 2] = [
 /// The metric that is no percentile: payload that arrived, of answers where messages are questions.
 const GOODPUT: &str = "goodput_gbps";
 
+/// The metrics of blocks: payload over what the client's link carries, and the time within which 99
+/// of 100 blocks are done.
+const GOODPUT_RATIO: &str = "goodput_ratio";
+const BLOCK_P99: &str = "block_p99_ms";
+
 /// Whose percentile is bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Whose {
@@ -92,6 +97,7 @@ impl Subject for NetworkPlan {
             "write it as `p99_slowdown <= 4 for smallest 50%`, `p99_us <= 200`, `goodput_gbps >= \
              9` or `stable`",
             "percentiles are p50, p99, p999; quantities are us, slowdown",
+            "blocks have `goodput_ratio >= 0.9`, of the client's link, and `block_p99_ms <= 20`",
         ],
         templates: &TEMPLATES,
     };
@@ -135,6 +141,21 @@ impl Subject for NetworkPlan {
                 searchable: true,
             });
         }
+        if let TrafficPlan::Blocks(own) = &self.traffic {
+            let hosts = self.network.hosts.unwrap_or(2).max(2);
+            return Some(Axis {
+                key: "traffic.servers",
+                words: "servers",
+                label: "servers that answer at once",
+                at: f64::from(own.servers),
+                least: 1.0,
+                greatest: f64::from(hosts - 1),
+                step: 1.0,
+                whole: true,
+                sense: Sense::Greatest,
+                searchable: true,
+            });
+        }
         let open = self.traffic.arriving().is_some() && self.phases.is_empty();
         open.then_some(Axis {
             key: "load",
@@ -157,7 +178,10 @@ impl Subject for NetworkPlan {
         Ok(())
     }
     fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String> {
-        if metric == GOODPUT {
+        if [GOODPUT, GOODPUT_RATIO, BLOCK_P99].contains(&metric) {
+            if metric != GOODPUT && !matches!(self.traffic, TrafficPlan::Blocks(_)) {
+                return Err("is for blocks: set `traffic.pattern = \"blocks\"`".to_string());
+            }
             return match whose {
                 None => Ok(()),
                 Some(whose) => Err(format!("is for `{whose}`, but goodput is of all messages")),
@@ -172,6 +196,12 @@ impl Subject for NetworkPlan {
     fn metric(outcome: &Outcome<Carried>, metric: &str, whose: Option<&str>) -> Option<f64> {
         if metric == GOODPUT {
             return Some(outcome.answers_gbps.unwrap_or(outcome.goodput_gbps));
+        }
+        let blocks = outcome.blocks.as_ref();
+        match metric {
+            GOODPUT_RATIO => return blocks?.goodput_ratio,
+            BLOCK_P99 => return blocks?.p99_ms(),
+            _ => {}
         }
         let (percentile, quantity) = objective::percentile(metric).ok()?;
         Some(summary_of(outcome, whose_of(whose)?)?.get(percentile, quantity)?.value)

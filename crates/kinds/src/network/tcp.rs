@@ -1,10 +1,12 @@
 //! TCP as a network plan configures it.
 
-use super::contestant::{FloorPlan, TcpPlan};
+use super::contestant::{CongestionPlan, FloorPlan, LikePlan, RackPlan, TcpPlan};
 use super::transport::Surroundings;
 use cavy_core::Span;
 use cavy_study::plan::PlanError;
-use cavy_tcp::{BackoffReset, Config, DelayedAck, Floor, RtoConfig};
+use cavy_tcp::{
+    BackoffReset, Config, Congestion, DelayedAck, Floor, Rack, RtoConfig, Schedule, Undo,
+};
 
 /// Headers of IP and TCP without options.
 const HEADERS_BYTES: u32 = 40;
@@ -18,12 +20,24 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         Some(us) => Err(PlanError::field(field(key), us, "a time from 0 to an hour")),
     };
     let ms = |ms: Option<f64>| ms.map(|ms| ms * 1e3);
-    let fine = RtoConfig::FINE;
+    let congestion = match plan.congestion {
+        Some(CongestionPlan::Cubic) => Congestion::Cubic,
+        _ => Congestion::NewReno,
+    };
+    let plain = match plan.like {
+        Some(LikePlan::Linux) => Config::linux(congestion),
+        Some(LikePlan::Fine) => Config::fine(congestion),
+        _ => {
+            let floor = RtoConfig { min: Span::from_ms(200), ..RtoConfig::FINE };
+            Config { congestion, ..Config::reference(floor) }
+        }
+    };
+    let fine = plain.rto;
     let stretch = plan.rto_stretch_ratio.unwrap_or(0.0);
     if !(0.0..=1.0).contains(&stretch) {
         return Err(PlanError::field(field("rto_stretch_ratio"), stretch, "from 0 to 1"));
     }
-    let min = span("rto_min_us", plan.rto_min_us, Span::from_ms(200))?;
+    let min = span("rto_min_us", plan.rto_min_us, fine.min)?;
     let max = span("rto_max_ms", ms(plan.rto_max_ms), fine.max)?;
     if min > max {
         let must = format!("at most the longest timeout, {max}");
@@ -35,19 +49,35 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         max,
         floor: match plan.rto_floor {
             Some(FloorPlan::Variance) => Floor::Variance,
-            _ => Floor::Whole,
+            Some(FloorPlan::Whole) => Floor::Whole,
+            None => fine.floor,
         },
         init: span("rto_init_ms", ms(plan.rto_init_ms), fine.init)?,
         tick: span("rto_tick_us", plan.rto_tick_us, fine.tick)?,
         stretch_per_mille: (stretch * 1e3).round() as u16,
         backoff_reset: match plan.rto_forgets_early {
             Some(true) => BackoffReset::Timestamp,
-            _ => BackoffReset::Karn,
+            Some(false) => BackoffReset::Karn,
+            None => fine.backoff_reset,
         },
         ..fine
     };
-    let plain = Config::reference(rto);
-    let delay = span("delayed_ack_us", plan.delayed_ack_us, Span::ZERO)?;
+    let delayed_ack = match plan.delayed_ack_us {
+        None => plain.delayed_ack,
+        Some(us) => match span("delayed_ack_us", Some(us), Span::ZERO)? {
+            Span::ZERO => DelayedAck::Off,
+            delay => DelayedAck::Fixed(delay),
+        },
+    };
+    let stamps = match plan.timestamps_us {
+        None => plain.stamps,
+        Some(us) => Some(span("timestamps_us", Some(us), Span::ZERO)?).filter(|t| !t.is_zero()),
+    };
+    let mut buffer = plan.receive_buffer_bytes.unwrap_or(plain.receive_buffer_bytes);
+    if plan.schedule_bytes.is_some() && plan.receive_buffer_bytes.is_none() {
+        // Without a shift windows are exact to the octet.
+        buffer = 65_535;
+    }
     let mss = around.fabric.network.framing.mtu_bytes.saturating_sub(HEADERS_BYTES);
     Ok(Config {
         mss_bytes: mss as u16,
@@ -56,8 +86,22 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         dupthresh: plan.dupthresh.unwrap_or(plain.dupthresh),
         limited_transmit: plan.limited_transmit.unwrap_or(plain.limited_transmit),
         idle_restart: plan.idle_restart.unwrap_or(plain.idle_restart),
-        delayed_ack: if delay.is_zero() { DelayedAck::Off } else { DelayedAck::Fixed(delay) },
-        receive_buffer_bytes: plan.receive_buffer_bytes.unwrap_or(plain.receive_buffer_bytes),
+        delayed_ack,
+        stamps,
+        rack: match plan.rack {
+            None => plain.rack,
+            Some(RackPlan::Off) => None,
+            Some(RackPlan::Jiffies) => Some(Rack::JIFFIES),
+            Some(RackPlan::Fine) => Some(Rack::FINE),
+        },
+        undo: match plan.undo {
+            None => plain.undo,
+            Some(true) => Undo::ALL,
+            Some(false) => Undo::NONE,
+        },
+        schedule: plan.schedule_bytes.map(|room_bytes| Schedule { room_bytes }),
+        receive_buffer_bytes: buffer,
+        rto,
         ..plain
     })
 }

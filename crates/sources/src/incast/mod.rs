@@ -6,6 +6,7 @@
 
 mod cells;
 mod cluster;
+mod cure;
 mod fragment;
 mod rtomin;
 mod thousands;
@@ -32,6 +33,9 @@ pub fn source() -> Source {
             &cluster::DELAYED,
             &thousands::THOUSANDS,
             &fragment::LATENCY,
+            &cure::MODERN,
+            &cure::CURE,
+            &cure::THOUSANDS,
         ],
     }
 }

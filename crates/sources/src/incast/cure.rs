@@ -1,0 +1,145 @@
+//! What a client can do alone, and what today's recovery does ([incast 5.8], [incast 5.9],
+//! [incast 8]).
+
+use super::cells::{self, blocks, compared, goodput};
+use cavy_kinds::network::{NetExperiment, NetworkPlan};
+use cavy_study::claim::Measured;
+use cavy_study::source::{About, Study};
+
+/// Today's recovery.
+pub static MODERN: Study<NetworkPlan> = Study {
+    about: About {
+        id: "modern",
+        title: "Today's recovery, by jiffies and by microseconds",
+        plan: include_str!("plans/modern.toml"),
+        files: &[],
+        shows: "The stock sender of 2009, Linux of today (RACK-TLP, PRR, undo, timestamps, its \
+                delayed acknowledgements, jiffies of 4 ms), and the same machinery with timers of \
+                a microsecond and no floor.",
+        claimed: "RACK, TLP and CUBIC leave incast at a few per cent of the link, since their \
+                  timers are jiffies and a window lost whole tells them nothing.",
+    },
+    measure: modern,
+    found: found_modern,
+    panels: cells::panels,
+    tables: cells::tables,
+};
+
+fn modern(e: &NetExperiment) -> Vec<Measured> {
+    let cell = |name: &str, label: &str| cells::cell(e, "modern", name, label, 16);
+    let gain = goodput(e, "fine, CUBIC", 16).zip(goodput(e, "Linux, CUBIC", 16));
+    vec![
+        cell("newreno_16", "Linux, NewReno"),
+        cell("cubic_16", "Linux, CUBIC"),
+        compared(e, "modern", "fine_over_jiffies", ("fine, CUBIC", 16), gain.map(|(f, l)| f / l)),
+    ]
+}
+
+fn found_modern(e: &NetExperiment) -> String {
+    let at = |label: &str| cells::mbps(goodput(e, label, 16));
+    format!(
+        "With 16 servers: {} Mb/s as in 2009, {} with RACK-TLP by jiffies, {} with CUBIC besides, \
+         {} where its floor is 8 ms; {} with the same by microseconds.",
+        at("2009"),
+        at("Linux, NewReno"),
+        at("Linux, CUBIC"),
+        at("Linux, CUBIC, 8 ms"),
+        at("fine, CUBIC")
+    )
+}
+
+/// Stock servers and a client that schedules them.
+pub static CURE: Study<NetworkPlan> = Study {
+    about: About {
+        id: "cure",
+        title: "The cure that the client brings",
+        plan: include_str!("plans/cure.toml"),
+        files: &[],
+        shows: "Servers with the stock timeout of 200 ms. The client of the last curve asks a \
+                server, and lets it send, only when its port has room for another segment: whole \
+                segments, in turn.",
+        claimed: "Ours, beyond the source: no timeout and the goodput of one server, with any \
+                  number of them, and no change to a server.",
+    },
+    measure: cure,
+    found: found_cure,
+    panels: cells::panels,
+    tables: cells::tables,
+};
+
+const CURED: &str = "stock, scheduled";
+
+/// The least goodput for these numbers of servers over that of one.
+fn kept(e: &NetExperiment, from: u64, to: u64) -> Option<f64> {
+    let alone = goodput(e, CURED, 1)?;
+    let all = cells::sizes(e, CURED).into_iter().filter(|n| (from..=to).contains(n));
+    all.filter_map(|n| goodput(e, CURED, n)).reduce(f64::min).map(|least| least / alone)
+}
+
+fn cure(e: &NetExperiment) -> Vec<Measured> {
+    let fits = cells::sizes(e, CURED).into_iter().filter(|&n| n <= 21);
+    let timeouts = fits.filter_map(|n| blocks(e, CURED, n)?.timeouts).flatten();
+    let timeouts = blocks(e, CURED, 1).and_then(|one| one.timeouts).map(|_| timeouts.sum::<u64>());
+    let times = goodput(e, CURED, 16).zip(goodput(e, "stock", 16)).map(|(a, b)| a / b);
+    vec![
+        compared(e, "cure", "fits", (CURED, 16), kept(e, 1, 21)),
+        compared(e, "cure", "timeouts", (CURED, 16), timeouts.map(|count| count as f64)),
+        compared(e, "cure", "beyond", (CURED, 128), kept(e, 22, 4096)),
+        compared(e, "cure", "over_stock_16", (CURED, 16), times),
+    ]
+}
+
+fn found_cure(e: &NetExperiment) -> String {
+    let at = |label: &str, n| cells::mbps(goodput(e, label, n));
+    format!(
+        "With 16 servers {} Mb/s stock, {} without a floor, {} scheduled; with 128: {}, {} and {}.",
+        at("stock", 16),
+        at("no floor", 16),
+        at(CURED, 16),
+        at("stock", 128),
+        at("no floor", 128),
+        at(CURED, 128)
+    )
+}
+
+/// Thousands of them.
+pub static THOUSANDS: Study<NetworkPlan> = Study {
+    about: About {
+        id: "cure_thousands",
+        title: "The cure for thousands",
+        plan: include_str!("plans/cure_thousands.toml"),
+        files: &[],
+        shows: "2048 servers at 10 Gb/s through 32 KB: the best sender of `thousands`, and stock \
+                servers before a client that gives them windows in turns.",
+        claimed: "Ours, beyond the source: nine tenths of the link, and next to nothing sent twice.",
+    },
+    measure: cured_thousands,
+    found: found_thousands,
+    panels: cells::panels,
+    tables: cells::tables,
+};
+
+fn cured_thousands(e: &NetExperiment) -> Vec<Measured> {
+    let found = blocks(e, CURED, 2048);
+    let ratio = found.and_then(|blocks| blocks.goodput_ratio);
+    let sends = found.and_then(|blocks| blocks.sends_per_segment);
+    vec![
+        compared(e, "cure_thousands", "ratio", (CURED, 2048), ratio),
+        compared(e, "cure_thousands", "sends", (CURED, 2048), sends),
+    ]
+}
+
+fn found_thousands(e: &NetExperiment) -> String {
+    let sends = |label: &str| {
+        let ratio = blocks(e, label, 2048).and_then(|blocks| blocks.sends_per_segment);
+        ratio.map_or("?".into(), |ratio| format!("{ratio:.2}"))
+    };
+    format!(
+        "{} Mb/s scheduled, and each segment is sent {} times; {} and {} with short timeouts \
+         stretched at random.",
+        cells::mbps(goodput(e, CURED, 2048)),
+        sends(CURED),
+        cells::mbps(goodput(e, "random", 2048)),
+        sends("random")
+    )
+}
