@@ -65,13 +65,14 @@ fn what_there_is_can_be_listed_and_explained() {
 #[test]
 fn every_template_is_written_checked_and_run() {
     let cavy = Cavy::new();
-    for template in ["minimal", "measured", "phases", "network", "incast"] {
+    for template in ["minimal", "measured", "phases", "network", "incast", "answers"] {
         let file = format!("{template}.toml");
         assert!(cavy.call(&["plan", "new", &file, "--template", template]).status.success());
         assert!(cavy.call(&["plan", "check", &file]).status.success(), "{template}");
         let size = match template {
             "network" => "run.messages=1000",
             "incast" => "run.duration_ms=1",
+            "answers" => "traffic.blocks=3",
             _ => "run.requests=2000",
         };
         let small = ["--set", size, "--set", "run.replications=2"];

@@ -22,7 +22,7 @@ use cavy_study::subject::{
     About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
-const TEMPLATES: [Template; 2] = [
+const TEMPLATES: [Template; 3] = [
     Template {
         name: "network",
         says: "message sizes on a network, five transports, an objective",
@@ -33,6 +33,12 @@ const TEMPLATES: [Template; 2] = [
         name: "incast",
         says: "how many answers may come at once, four transports",
         text: include_str!("templates/incast.toml"),
+        files: &[],
+    },
+    Template {
+        name: "answers",
+        says: "how many servers may answer at once, five remedies, a search",
+        text: include_str!("templates/answers.toml"),
         files: &[],
     },
 ];

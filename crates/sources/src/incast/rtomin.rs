@@ -70,6 +70,13 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
     for n in [2, 4, 8, 16, 32, 64, 128] {
         all.push(cell(&format!("n{n}_200ms"), "200 ms", n));
     }
+    let rounds = blocks(e, "200 ms", 128).filter(|blocks| blocks.blocks > 0).map(|blocks| {
+        let floors = blocks.p50_ms / 200.0;
+        let nearest = |k: i32| (floors - (2f64.powi(k) - 1.0)).abs();
+        (1..12).map(nearest).fold(f64::INFINITY, f64::min)
+    });
+    let samples = blocks(e, "200 ms", 128).map_or(0, |blocks| blocks.blocks);
+    all.push(measured("n128_doublings", rounds, samples, String::new()));
     all
 }
 
