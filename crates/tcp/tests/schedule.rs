@@ -7,7 +7,7 @@ use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Header, Input, Message, Seen};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream, Transmit};
 use cavy_tcp::messages::Messages;
-use cavy_tcp::{Config, Counts, RtoConfig, Schedule, Segment, Timer, Why};
+use cavy_tcp::{Config, Congestion, Counts, RtoConfig, Schedule, Segment, Timer, Why};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Of a packet on the wire, at 1 Gb/s: 8 ns an octet.
@@ -254,4 +254,18 @@ fn incast_5_9_stock_servers_fill_the_link_when_the_client_schedules_them() {
 fn incast_5_9_without_it_they_collapse() {
     let (goodput, dropped, timeouts) = ten_blocks(16, stock());
     assert!(goodput < 100.0 && dropped > 0 && timeouts > 0, "{goodput} {dropped} {timeouts}");
+}
+
+#[test]
+fn incast_5_8_recovery_by_jiffies_does_not_help_and_by_microseconds_does() {
+    let goodput = |config: Config| {
+        let mut star = Star::new(16, 65_536, config, config);
+        star.block(1);
+        let ns: u64 = (0..10).map(|n| star.block(2 + n).as_ns()).sum();
+        8e3 * 10.0 * f64::from(1 << 20) / ns as f64
+    };
+    let slow = [Congestion::NewReno, Congestion::Cubic].map(|rule| goodput(Config::linux(rule)));
+    let fine = goodput(Config::fine(Congestion::Cubic));
+    println!("jiffies {slow:.0?}, microseconds {fine:.0} Mb/s");
+    assert!(slow.iter().all(|&mbps| mbps < 200.0) && fine > 700.0, "{slow:?} {fine}");
 }
