@@ -41,7 +41,7 @@ pub struct Keepalive {
     /// Questions without an answer after which the connection ends.
     pub probes: u8,
     /// Send an octet that the peer has already, whatever it is. Without one a peer drops the
-    /// question before it looks at the timestamp, and forgets ours nevertheless [incast 0a.7].
+    /// question before it looks at the timestamp, and forgets ours nevertheless [incast 0a].
     pub octet: bool,
 }
 

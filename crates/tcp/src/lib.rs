@@ -13,7 +13,8 @@
 //!
 //! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
 //! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
-//! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`], and [`schedule`], by which its connections share a port; [`messages`], which brings it into worlds of messages.
+//! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`], and [`schedule`], by which
+//! its connections share a port; [`messages`], which brings it into worlds of messages.
 #![no_std]
 extern crate alloc;
 

@@ -199,7 +199,8 @@ impl Stack {
         self.share(slot);
     }
 
-    /// Something changed about `slot`: takes back what it used, and gives turns while there is room.
+    /// Something changed about `slot`: takes back what it used, and gives turns while there is
+    /// room.
     fn share(&mut self, slot: u32) {
         let Some(schedule) = self.config.schedule else { return };
         let all = schedule.segments(self.config.mss_bytes);

@@ -1,8 +1,8 @@
 //! Timeouts and recoveries that were for nothing, and taking them back ([incast 2.10]).
 //!
-//! Three ways tell: the peer echoes the timestamp of the first copy (Eifel, RFC 3522); what was sent
-//! once goes on being acknowledged after a timeout (F-RTO, RFC 5682); the peer reports every copy as
-//! a duplicate (RFC 3708).
+//! Three ways tell: the peer echoes the timestamp of the first copy (Eifel, RFC 3522); what was
+//! sent once goes on being acknowledged after a timeout (F-RTO, RFC 5682); the peer reports every
+//! copy as a duplicate (RFC 3708).
 
 use crate::connection::{Connection, Fate, Phase, Step};
 use cavy_core::{Instant, Span};

@@ -111,7 +111,8 @@ pub static THOUSANDS: Study<NetworkPlan> = Study {
         files: &[],
         shows: "2048 servers at 10 Gb/s through 32 KB: the best sender of `thousands`, and stock \
                 servers before a client that gives them windows in turns.",
-        claimed: "Ours, beyond the source: nine tenths of the link, and next to nothing sent twice.",
+        claimed: "Ours, beyond the source: nine tenths of the link, and next to nothing is sent \
+                  twice.",
     },
     measure: cured_thousands,
     found: found_thousands,

@@ -140,8 +140,8 @@ pub static CENSUS: Study<NetworkPlan> = Study {
         title: "What timers run out for",
         plan: include_str!("plans/census.toml"),
         files: &[],
-        shows: "Timeouts of servers by what they had heard since their left edge moved. Tables part \
-                them by cause: the whole window was lost; the tail was, with one or two \
+        shows: "Timeouts of servers by what they had heard since their left edge moved. Tables \
+                part them by cause: the whole window was lost; the tail was, with one or two \
                 duplicates; or what was lost had been sent again already.",
         claimed: "With many servers most timeouts have no duplicate acknowledgement at all: all \
                   that was sent was lost, and nothing but a timer could repair it.",
