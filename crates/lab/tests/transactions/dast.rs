@@ -58,3 +58,97 @@ fn a_fault_leaves_every_run_serializable_and_everything_ends() {
     let test = "dast::a_fault_leaves_every_run_serializable";
     faults::try_seeds(&config(Mode::Precise), test, faults::seeds(30));
 }
+
+/// What failures cost `[dast E7]`, with the bounds of the specification.
+mod stalls {
+    use super::*;
+    use crate::faults::{at, outage};
+    use crate::town::Town;
+    use cavy_core::family::Node;
+    use cavy_lab::net::OutageKind;
+    use cavy_lab::wan::{Setup, Site};
+    use cavy_txn::Region;
+
+    /// When it happens, in milliseconds.
+    const FROM: u64 = 1_000;
+
+    fn run(fault: impl Fn(&mut Setup, Layout)) -> Town<Config> {
+        let config = config(Mode::Precise);
+        let mut setup = network(&config);
+        fault(&mut setup, config.layout);
+        let town = go(&config, &setup, Mix { clients_per_shard: 9, rows: 40, ..Mix::all() });
+        assert_eq!(town.judge(), Ok(()));
+        town
+    }
+
+    /// Latencies of a sort in `region` (or in all others) of transactions under way after the
+    /// fault, sorted; but not of clients of `dead`, which have to ask somebody else.
+    fn after(town: &Town<Config>, crt: bool, region: u16, here: bool, dead: Node) -> Vec<f64> {
+        let layout = town.layout;
+        let mut all: Vec<f64> = Vec::new();
+        for (id, (since, until, _)) in &town.callers.answered {
+            let client = id.client - 1;
+            let home = town.callers.home(client);
+            let asked = layout.replica(home, client / layout.shards());
+            let sort = (town.callers.asked[id].kind == 3) == crt;
+            let place = (layout.region_of(home) == Region(region)) == here;
+            if sort && place && asked != dead && *until > at(FROM) {
+                all.push(until.since(*since).as_us() / 1e3);
+            }
+        }
+        all.sort_unstable_by(f64::total_cmp);
+        all
+    }
+
+    /// The longest, less what is usual.
+    fn stall(all: &[f64]) -> f64 {
+        percentile(all, 100.0) - percentile(all, 50.0)
+    }
+
+    fn unchanged(town: &Town<Config>, calm: &Town<Config>, dead: Node) {
+        let tail = |town| percentile(&after(town, false, 0, false, dead), 95.0);
+        let (now, usual) = (tail(town), tail(calm));
+        println!("elsewhere: IRT p95 {now:.1} ms, without the fault {usual:.1} ms");
+        assert!((now - usual).abs() < 2.0, "IRT p95 elsewhere {now}, without the fault {usual}");
+    }
+
+    #[test]
+    fn clause_e7_failures_stall_no_longer_than_they_may() {
+        let calm = run(|_, _| {});
+        let nobody = Node(u32::MAX);
+
+        let dead = Node(0);
+        let town = run(|setup, _| {
+            setup.faults.outages.push(outage(dead.0, FROM, 0, OutageKind::Crash));
+        });
+        let irt = stall(&after(&town, false, 0, true, dead));
+        let crt = stall(&after(&town, true, 0, false, dead));
+        println!(
+            "a replica fails: IRT {irt:.0} ms; CRTs of others, its own unresolved {crt:.0} ms"
+        );
+        assert!(irt <= 130.0, "a replica: IRTs of its region stall for {irt} ms");
+        assert!(crt <= 800.0, "a coordinator: CRTs of others stall for {crt} ms");
+        unchanged(&town, &calm, dead);
+
+        let town = run(|setup, layout| {
+            let steward = layout.replica_nodes();
+            setup.faults.outages.push(outage(steward, FROM, 0, OutageKind::Crash));
+        });
+        let irt = stall(&after(&town, false, 0, true, nobody));
+        let crt = stall(&after(&town, true, 0, true, nobody));
+        println!("a steward fails: IRT {irt:.0} ms, CRT {crt:.0} ms");
+        assert!(irt <= 250.0, "a steward: IRTs of its region stall for {irt} ms");
+        assert!(crt <= 500.0, "a steward: CRTs of its region stall for {crt} ms");
+        unchanged(&town, &calm, nobody);
+
+        let town = run(|setup, _| {
+            setup.faults.cut_off(Site(0), at(FROM), at(FROM + 1_500));
+        });
+        let own = stall(&after(&town, false, 0, true, nobody));
+        let crt = stall(&after(&town, true, 0, false, nobody));
+        println!(
+            "a region is cut off for 1.5 s: its own IRT {own:.0} ms, CRTs of others {crt:.0} ms"
+        );
+        unchanged(&town, &calm, nobody);
+    }
+}

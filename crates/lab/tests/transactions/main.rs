@@ -4,6 +4,7 @@
 //! `CAVY_SEEDS=1000 cargo test -p cavy-lab --test transactions NAME` tries more seeds; one that
 //! fails is named and runs alone by `CAVY_SEED=n`.
 
+mod bugs;
 mod dast;
 mod faults;
 mod judge;
