@@ -1,8 +1,9 @@
 //! Server plans, run: what is said of runs that cannot say what they were made for.
 
-use cavy_kinds::server::{ServerExperiment, ServerResult};
+use cavy_kinds::server::{ServerExperiment, ServerPlan, ServerResult};
 use cavy_lab::theory;
 use cavy_report::number::count;
+use cavy_study::cost::Cost;
 use cavy_study::draw;
 use cavy_study::outcome::Standing;
 use cavy_study::plan::read::load;
@@ -30,6 +31,14 @@ const EXTREME_BIMODAL: &str = "types = [{ name = \"short\", share = 0.995, servi
                                service = { dist = \"constant\", us = 500 } }]";
 const EXPONENTIAL: &str = "types = [{ name = \"all\", share = 1, service = { dist = \
                            \"exponential\", mean_us = 1 } }]";
+
+fn cost(text: &str) -> Cost {
+    let text = Text { text, name: "test", files: &Files::NONE, overrides: &[], quick: false };
+    let loaded = load::<ServerPlan>(&text).expect("a plan");
+    let mut cost = Cost::default();
+    cost.add(&loaded, &Store::in_memory());
+    cost
+}
 
 /// A plan of some types on `workers`, with queues that hold everything.
 fn plan(workers: u16, types: &str, rest: &str) -> String {
@@ -210,6 +219,32 @@ fn error_rates_of_the_verdict() {
         let wrong = if stable { unstable } else { count(Standing::Stable) };
         assert!(wrong as f64 <= 1.0 + 0.02 * seeds as f64, "{what}: {wrong} of {seeds}");
     }
+}
+
+#[test]
+fn the_estimate_covers_the_replications_that_a_precision_asks_for() {
+    let of = |precision: &str| {
+        plan(
+            7,
+            EXPONENTIAL,
+            &format!(
+                "load = 0.8\nobjectives = [\"p99_us <= 8\"]\npolicies = [{{ policy = \"c_fcfs\" \
+                 }}]\n[run]\nrequests = 2_000\nreplications = 4\nrequests_max = \
+                 80_000\ncapacity_step = 0.2\n{precision}"
+            ),
+        )
+    };
+    let (plain, precise) = (cost(&of("")), cost(&of("precision_ratio = 0.02")));
+    assert_eq!(plain.left_core_s_max(), plain.left_core_s());
+    // Ten times the 8,000 requests of four replications, of searched points as well.
+    let times = precise.left_core_s_max() / plain.left_core_s();
+    assert!((times - 10.0).abs() < 1e-6, "{times}");
+    assert!(precise.searched > 0 && precise.searched_most_core_s > 9.0 * plain.searched_core_s);
+    let made = run(&of("precision_ratio = 0.02"));
+    let work = only(&made).work;
+    assert!((16_000..=80_000).contains(&work), "{work}");
+    let spent: u64 = made.capacities.iter().map(|capacity| capacity.work).sum();
+    assert!(spent > 8_000 * precise.searched as u64 && spent <= 80_000 * precise.searched as u64);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What plans will cost, before they are run.
 
+use crate::experiment::Point;
 use crate::plan::Loaded;
 use crate::search;
 use crate::store::Store;
@@ -28,16 +29,25 @@ pub struct Cost {
     /// Seconds on one core for the points at most, where a precision decides how many replications
     /// there are.
     pub most_core_s: f64,
+    /// The same for what searches will need.
+    pub searched_most_core_s: f64,
     known: BTreeSet<String>,
 }
 
 impl Cost {
     /// Adds a plan; what `store` holds costs nothing.
     pub fn add<S: Subject>(&mut self, loaded: &Loaded<S>, store: &Store) {
+        // How many times as much as its first replications a point may take.
+        let growth = |point: &Point<S>, work: f64| match point.precision_ratio {
+            Some(_) if work > 0.0 => (point.plan.work_max() as f64 / work).max(1.0),
+            _ => 1.0,
+        };
         for ahead in search::ahead(loaded) {
             let each = ahead.point.plan.effort(&loaded.files, ahead.point.replications);
             self.searched += ahead.runs;
-            self.searched_core_s += each.core_s * ahead.runs as f64;
+            let core_s = each.core_s * ahead.runs as f64;
+            self.searched_core_s += core_s;
+            self.searched_most_core_s += core_s * growth(ahead.point, each.work);
             self.count(S::ABOUT.work.many, each.work * ahead.runs as f64);
         }
         for point in &loaded.points {
@@ -52,15 +62,11 @@ impl Cost {
             self.count(S::ABOUT.work.many, work);
             self.core_s += core_s;
             self.memory_bytes = self.memory_bytes.max(memory_bytes);
-            let growth = match point.precision_ratio {
-                Some(_) if work > 0.0 => (point.plan.work_max() as f64 / work).max(1.0),
-                _ => 1.0,
-            };
             if is_kept {
                 self.kept += 1;
                 self.kept_core_s += core_s;
             } else {
-                self.most_core_s += core_s * growth;
+                self.most_core_s += core_s * growth(point, work);
             }
         }
     }
@@ -84,6 +90,6 @@ impl Cost {
 
     /// The same at most, where a precision decides.
     pub fn left_core_s_max(&self) -> f64 {
-        self.left_core_s().max(self.most_core_s + self.searched_core_s)
+        self.left_core_s().max(self.most_core_s + self.searched_most_core_s)
     }
 }

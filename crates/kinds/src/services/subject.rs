@@ -10,7 +10,7 @@ use cavy_lab::trail::Trail;
 use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::Outcome;
+use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
@@ -80,6 +80,29 @@ impl Subject for ServicesPlan {
     }
     fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted> {
         run::summarize(scenario, runs)
+    }
+    fn blank(&self) -> Option<Predicted> {
+        let some = || Estimate::new(1.0, vec![1.0]);
+        Some(Predicted {
+            unchanged_per_s: some(),
+            truth_per_s: some(),
+            predicted_per_s: Some(some()),
+            error_percent: Some(some()),
+            gain_percent: some(),
+            predicted_gain_percent: Some(some()),
+            slowed_per_s: Some(some()),
+            paused_ratio: Some(0.0),
+            pause_ms: Some(0.0),
+            truth_p50_ms: None,
+            truth_p99_ms: None,
+            truth_p999_ms: None,
+            predicted_p50_ms: None,
+            predicted_p99_ms: None,
+            predicted_p999_ms: None,
+            bottleneck: String::new(),
+            next_bottleneck: String::new(),
+            doubts: Vec::new(),
+        })
     }
     fn precision(outcome: &Outcome<Predicted>) -> Vec<(String, Option<Interval>)> {
         let interval = outcome.predicted_per_s.as_ref().map(|one| Interval {
