@@ -53,6 +53,8 @@ pub struct Counters {
     pub delivered_bytes: u64,
     /// Of the RESEND and NEED_ACK packets, those of quick repair: complaints.
     pub quick_resends: u64,
+    /// Times sizes were looked at, to learn cut-offs from them.
+    pub cutoffs_looked: u64,
     /// Times new cut-offs were learned.
     pub cutoffs_learned: u64,
     /// Questions marked against incast.

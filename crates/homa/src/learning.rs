@@ -217,6 +217,11 @@ impl Sizes {
 }
 
 impl Homa {
+    /// Is it to learn cut-offs, has seen messages, and never had enough of them to look at?
+    pub fn never_looked(&self) -> bool {
+        self.sizes.next_look_at.is_some() && self.counters.cutoffs_looked == 0
+    }
+
     /// A message of `size` bytes has arrived: count it, and take a look when one is due.
     pub(crate) fn learn(&mut self, size: u32, now: Instant) {
         let Some(learning) = self.config.learning else { return };
@@ -230,6 +235,7 @@ impl Homa {
         self.sizes.next_look_at = Some(now + learning.interval);
         self.sizes.fresh = 0;
         self.sizes.fresh_bytes = 0;
+        self.counters.cutoffs_looked += 1;
         self.look(&learning);
         if self.sizes.decay_bytes >= learning.memory_bytes {
             self.sizes.decay_bytes = 0;

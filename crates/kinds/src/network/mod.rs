@@ -23,6 +23,7 @@ pub mod result;
 pub mod run;
 pub mod scenario;
 mod sections;
+mod standing;
 mod subject;
 pub mod tail;
 pub mod tcp;

@@ -3,19 +3,19 @@
 use super::result::{BlockResult, Carried, Edge, NetSummary, PacketResult, PortResult, SizeSlice};
 use super::scenario::{self, Scenario};
 use super::sections::{Receivers, Section};
+use super::standing;
 use super::tail::{TailSources, Watch};
 use super::timeline::{Levels, TimeBin, Timeline, summarized};
 use super::transport::Transport;
 use cavy_homa::Homa;
 use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_lab::net::{
-    self, BinRecord, Bins, BlockTimes, Ended, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup,
-    Waste, own_best,
+    self, BinRecord, Bins, BlockTimes, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste,
+    own_best,
 };
 use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
-use cavy_lab::statistics::interval::Interval;
-use cavy_study::outcome::{Estimate, Quantile, Standing, Summary};
+use cavy_study::outcome::{Estimate, Quantile, Summary};
 use cavy_study::point::{Manner, Queue, RunError};
 use cavy_study::subject::Summed;
 use cavy_workload::Sizes;
@@ -32,6 +32,8 @@ pub struct Replication {
     blocks: BlockTimes,
     tcp: Option<cavy_tcp::Counts>,
     pub(super) sections: Vec<Section>,
+    /// Hosts that were to learn cut-offs and saw messages, but too few to look at.
+    pub(super) never_learned: Option<u32>,
 }
 
 /// Calls `$call` with a function that makes the transport's machines.
@@ -105,6 +107,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let mut receivers = Receivers::new(&setup, manner.sectioned);
     let mut waste = None;
     let mut tcp = None;
+    let mut never_learned = None;
     let mut blocks = BlockTimes::new(match &scenario.demand {
         scenario::Demand::Blocks(blocks) => blocks.servers,
         _ => 0,
@@ -135,7 +138,9 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
                 let both = &mut (&mut (&mut watch, &mut timeline), machines);
                 let both = &mut (both, &mut blocks);
                 let both = &mut (both, &mut receivers);
-                let report = observed(&setup, make, traffic, pending, both);
+                let (report, machines) = observed(&setup, make, traffic, pending, both);
+                let ignorant = machines.iter().filter(|homa| homa.never_looked()).count();
+                never_learned = Some(ignorant as u32);
                 waste = Some(withheld.shares().0);
                 report
             }
@@ -151,6 +156,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         blocks,
         tcp,
         sections: receivers.finish(),
+        never_learned,
     })
 }
 
@@ -212,30 +218,30 @@ impl Pending for Events {
     }
 }
 
-/// [`net::run`] for Homa, so that the closure's type is known.
+/// [`net::run_to_machines`] for Homa, so that the closure's type is known.
 fn observed<T: net::Traffic, P: Pending>(
     setup: &Setup,
     make: impl FnMut(cavy_core::family::Node) -> Homa,
     traffic: T,
     pending: &mut P,
     observer: &mut impl Observer<Homa, cavy_homa::packet::Header>,
-) -> Report {
-    net::run(setup, make, traffic, pending, observer)
+) -> (Report, Vec<Homa>) {
+    net::run_to_machines(setup, make, traffic, pending, observer)
 }
 
 /// What replications say together.
 pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
     let reports: Vec<&Report> = runs.iter().map(|run| &run.report).collect();
     let sum = |of: fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
-    let note = instability(scenario, &reports);
+    let (standing, note) = standing::judge(scenario, &reports);
     let is_open = matches!(scenario.demand, scenario::Demand::Open(_));
     let seconds = scenario.setup.duration.as_ns() as f64 / 1e9;
     let achieved = sum(|r| r.messages.finished) as f64 / runs.len().max(1) as f64 / seconds;
     let offered = scenario.rate_per_s * f64::from(scenario.senders);
     Summed {
-        standing: if note.is_none() { Standing::Stable } else { Standing::Unstable },
-        note: note.unwrap_or_default(),
-        unformed: None,
+        standing,
+        note,
+        unformed: standing::unformed(scenario, runs),
         rate_per_s: Some(if is_open { offered } else { achieved }),
         work: sum(|r| r.messages.submitted),
         data: carried(scenario, runs, &reports),
@@ -375,61 +381,6 @@ fn ports(reports: &[&Report]) -> Vec<PortResult> {
         }
     };
     PortClass::ALL.into_iter().zip(names).map(of).filter(|port| port.ports > 0).collect()
-}
-
-/// Growth of the backlog from half to half that says the network does not keep up [homa 5.4].
-const BACKLOG_GROWTH: f64 = 0.2;
-/// And as a share of what was offered: fewer bytes come and go with single large messages. More
-/// load than this above capacity is seen.
-const BACKLOG_OFFERED: f64 = 0.02;
-/// Share of messages that may fail.
-const FAILED_RATIO: f64 = 0.001;
-
-/// [homa 5.4]: the backlog of the second half is above that of the first by a fifth, in all
-/// replications together and significantly; and by more than 2 % of what was offered.
-fn instability(scenario: &Scenario, reports: &[&Report]) -> Option<String> {
-    for report in reports {
-        match report.ended {
-            Ended::PacketLimit => {
-                let packets = f64::from(scenario.setup.packets_max) / 1e6;
-                return Some(format!("more than {packets} million packets under way"));
-            }
-            Ended::MessageLimit => return Some("too many messages under way".to_string()),
-            Ended::Finished | Ended::Time => {}
-        }
-    }
-    let submitted: u64 = reports.iter().map(|r| r.messages.submitted).sum();
-    let failed: u64 = reports.iter().map(|r| r.messages.failed + r.messages.abandoned).sum();
-    if failed as f64 > FAILED_RATIO * submitted as f64 {
-        let share = failed as f64 / submitted.max(1) as f64 * 100.0;
-        return Some(format!("{share:.1} % of messages failed"));
-    }
-    if scenario.rate_per_s == 0.0 {
-        return None;
-    }
-    let halves = |half: usize| reports.iter().map(|r| r.backlog_bytes[half]).sum::<f64>();
-    let (first, second) = (halves(0), halves(1));
-    let hosts = f64::from(scenario.setup.network.topology.hosts());
-    let counted = scenario.setup.duration - scenario.setup.warmup;
-    let seconds = counted.as_ns() as f64 / 1e9;
-    let per_host = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
-    let offered = per_host * scenario.sizes.mean_bytes() * seconds / 2.0 * reports.len() as f64;
-    if second <= first * (1.0 + BACKLOG_GROWTH) || second - first <= BACKLOG_OFFERED * offered {
-        return None;
-    }
-    let excess: Vec<f64> = reports
-        .iter()
-        .map(|r| r.backlog_bytes[1] - (1.0 + BACKLOG_GROWTH) * r.backlog_bytes[0])
-        .collect();
-    let significant = match Interval::of_mean(&excess) {
-        Some(interval) if excess.len() >= 3 => interval.low > 0.0,
-        // Too few for an interval: each must show it.
-        _ => excess.iter().all(|&excess| excess > 0.0),
-    };
-    significant.then(|| {
-        let times = second / first.max(1.0);
-        format!("the backlog grows: x{times:.2} in the second half")
-    })
 }
 
 /// Messages of some bins in all replications.

@@ -293,8 +293,13 @@ impl Subject for NetworkPlan {
             ("percentiles", "given where 100 messages of all replications lie beyond"),
             (
                 "unstable",
-                "the backlog of the second half is a fifth above that of the first, or packets or \
-                 messages pile up or fail",
+                "the backlog of the second half is 1.7 times that of the first and that is no \
+                 chance, or packets or messages pile up or fail",
+            ),
+            (
+                "too short",
+                "it is a fifth above: chance, or a beginning that lasts; the verdict says how \
+                 many messages would tell",
             ),
         ]
     }

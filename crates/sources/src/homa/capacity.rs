@@ -7,6 +7,7 @@ use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Cell, Panel, Scale, Table};
 use cavy_study::claim::{Basis, Measured};
 use cavy_study::experiment::BASE;
+use cavy_study::outcome::Standing;
 use cavy_study::source::{About, Study};
 
 /// Capacity by workload.
@@ -17,7 +18,8 @@ pub static CAPACITY: Study<NetworkPlan> = Study {
         plan: include_str!("plans/capacity.toml"),
         files: &[],
         shows: "For each load of the source's grid whether the backlog grows from one half of a \
-                run to the next by more than a fifth. Runs must be many times as long as the \
+                run to the next by more than a fifth: no up to that, yes where it grows as an \
+                overload does, else the run is too short. Runs must be many times as long as the \
                 largest messages live.",
         claimed: "Homa sustains 87 to 92 % on all workloads, pFabric 75 to 90 %, PIAS 75 to 85 %, \
                   NDP about 70 % and pHost 58 to 73 %.",
@@ -53,10 +55,13 @@ const WORKLOADS: [(&str, &str); 5] =
 /// a point whose halves cannot be is no evidence.
 const BACKLOG_SHARE: f64 = 0.1;
 
-/// The highest load of the grid up to which all are stable, and the lowest that is not.
+/// The highest load of the grid up to which all are stable, and the lowest that is shown not to be:
+/// between them runs may be too short to tell.
 struct Sustained {
     load: f64,
     missed: Option<f64>,
+    /// Are there loads between these two of which a run cannot tell?
+    unclear: bool,
     messages: u64,
     /// Is the backlog small against what was sent, so that growth would be growth?
     is_settled: bool,
@@ -74,8 +79,11 @@ fn sustained(e: &NetExperiment, variant: &str, transport: &str) -> Option<Sustai
     let stable = results.iter().take_while(|result| result.stable()).count();
     let messages = results.iter().map(|result| result.work).sum();
     let load = if stable == 0 { 0.0 } else { results[stable - 1].load() };
-    let missed = results.get(stable).map(|result| result.load());
-    Some(Sustained { load, missed, messages, is_settled })
+    let beyond = &results[stable..];
+    let missed = beyond.iter().find(|result| result.standing == Standing::Unstable);
+    let missed = missed.map(|result| result.load());
+    let unclear = beyond.first().is_some_and(|next| Some(next.load()) != missed);
+    Some(Sustained { load, missed, unclear, messages, is_settled })
 }
 
 const TOO_SHORT: &str =
@@ -93,6 +101,11 @@ fn highest(name: String, e: &NetExperiment, variant: &str, transport: &str) -> M
             basis: Basis::Bracket,
             samples: found.messages,
             note: match found.missed {
+                _ if found.unclear => format!(
+                    "Stable at {:.2}; beyond, runs are too short to tell{}.",
+                    found.load,
+                    found.missed.map_or(String::new(), |at| format!(", but at {at:.2}"))
+                ),
                 Some(missed) => format!("Stable at {:.2}, not at {missed:.2}.", found.load),
                 None => format!("Stable up to {:.2}, the highest load tried.", found.load),
             },
@@ -173,7 +186,11 @@ fn tables_capacity(e: &NetExperiment) -> Vec<Table> {
             Cell::Text(result.variant.clone()),
             Cell::Text(result.label.clone()),
             Cell::Number(result.load()),
-            Cell::Text(if result.stable() { "yes" } else { "no" }.to_string()),
+            Cell::Text(match result.standing {
+                Standing::Stable => "yes".to_string(),
+                Standing::Unstable => "no".to_string(),
+                Standing::TooShort => "too short".to_string(),
+            }),
             Cell::Number(result.backlog_bytes[0] / 1e3),
             Cell::Number(result.backlog_bytes[1] / 1e3),
             Cell::Number(result.goodput_gbps),

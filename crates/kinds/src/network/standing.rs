@@ -1,0 +1,117 @@
+//! Does a network keep up, and is each transport what its name says?
+
+use super::run::Replication;
+use super::scenario::Scenario;
+use super::transport::Transport;
+use cavy_lab::net::{Ended, Report};
+use cavy_lab::statistics::growth::{Rule, Trend, trend};
+use cavy_report::number::{count, significant};
+use cavy_study::outcome::Standing;
+
+/// Growth of the backlog from half to half up to which a network keeps up [homa 5.4].
+const SETTLED_RATIO: f64 = 1.2;
+/// From which on it is an overload. A backlog that grows evenly from nothing doubles; one that
+/// wanders at saturation grows by 1.41, and so does one that still fills.
+const ENDLESS_RATIO: f64 = 1.7;
+/// A growth that this share of what is offered would make is none: fewer bytes come and go with
+/// single large messages.
+const OFFERED_RATIO: f64 = 0.02;
+/// Share of messages that may fail.
+const FAILED_RATIO: f64 = 0.001;
+
+/// The standing, and why it is not stable.
+pub fn judge(scenario: &Scenario, reports: &[&Report]) -> (Standing, String) {
+    if let Some(note) = broken(scenario, reports) {
+        return (Standing::Unstable, note);
+    }
+    // Closed loops wait for their answers; phases have no steady state.
+    if scenario.rate_per_s == 0.0 {
+        return (Standing::Stable, String::new());
+    }
+    let half = |half: usize| reports.iter().map(|r| r.backlog_bytes[half]).collect::<Vec<_>>();
+    let hosts = f64::from(scenario.setup.network.topology.hosts());
+    let counted = scenario.setup.duration - scenario.setup.warmup;
+    let per_host = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
+    let offered = per_host * scenario.sizes.mean_bytes() * counted.as_ns() as f64 / 1e9 / 2.0;
+    let rule = Rule {
+        settled_ratio: SETTLED_RATIO,
+        endless_ratio: ENDLESS_RATIO,
+        floor: OFFERED_RATIO * offered,
+        series: 1,
+    };
+    let (first, second) = (half(0), half(1));
+    let kb = |half: &[f64]| significant(half.iter().sum::<f64>() / half.len().max(1) as f64 / 1e3);
+    let grows = |ratio: f64| {
+        format!(
+            "the backlog grows: x{ratio:.2} in the second half ({} to {} kB a host)",
+            kb(&first),
+            kb(&second)
+        )
+    };
+    match trend(&first, &second, rule) {
+        Trend::Settled => (Standing::Stable, String::new()),
+        Trend::Endless { ratio } => (Standing::Unstable, grows(ratio)),
+        Trend::Unclear { ratio, times } => {
+            let note = format!(
+                "{}, which may be chance or a beginning; {} would tell",
+                grows(ratio),
+                longer(scenario, counted.as_ns() as f64 / 1e6, times)
+            );
+            (Standing::TooShort, note)
+        }
+    }
+}
+
+/// A run so many times as long, in the words of a plan.
+fn longer(scenario: &Scenario, counted_ms: f64, times: f64) -> String {
+    let messages = scenario.rate_per_s * f64::from(scenario.senders) * counted_ms / 1e3 * times;
+    format!(
+        "about {} messages (run.messages, or run.duration_ms = {})",
+        count(two_digits(messages)),
+        significant(counted_ms * times)
+    )
+}
+
+/// Up to two digits, upwards.
+fn two_digits(value: f64) -> u64 {
+    let unit = 10f64.powi((value.max(1.0).log10().floor() as i32 - 1).max(0));
+    ((value / unit).ceil() * unit) as u64
+}
+
+/// What ends a run before its time, or fails.
+fn broken(scenario: &Scenario, reports: &[&Report]) -> Option<String> {
+    for report in reports {
+        match report.ended {
+            Ended::PacketLimit => {
+                let packets = f64::from(scenario.setup.packets_max) / 1e6;
+                return Some(format!("more than {packets} million packets under way"));
+            }
+            Ended::MessageLimit => return Some("too many messages under way".to_string()),
+            Ended::Finished | Ended::Time => {}
+        }
+    }
+    let submitted: u64 = reports.iter().map(|r| r.messages.submitted).sum();
+    let failed: u64 = reports.iter().map(|r| r.messages.failed + r.messages.abandoned).sum();
+    (failed as f64 > FAILED_RATIO * submitted as f64).then(|| {
+        let share = failed as f64 / submitted.max(1) as f64 * 100.0;
+        format!("{share:.1} % of messages failed")
+    })
+}
+
+/// Why a transport is not what its plan says, if it is not: hosts that were to learn their cut-offs
+/// never had enough messages to look at.
+pub fn unformed(scenario: &Scenario, runs: &[Replication]) -> Option<String> {
+    let Transport::Homa(config) = &scenario.transport else { return None };
+    let learning = config.learning?;
+    let hosts = scenario.setup.network.topology.hosts();
+    let most = |never: &u32| 2 * never > hosts;
+    let never = runs.iter().filter_map(|run| run.never_learned).max().filter(most)?;
+    Some(format!(
+        "{never} of {hosts} hosts never learned: they look at sizes every {} ms, with {} messages \
+         or {} bytes since, and a run has {} ms; cut-offs are those they began with",
+        significant(learning.interval.as_ns() as f64 / 1e6),
+        count(learning.messages_min),
+        count(learning.bytes_min),
+        significant(scenario.setup.duration.as_ns() as f64 / 1e6),
+    ))
+}
