@@ -5,11 +5,12 @@
 //! with the fewest bytes not yet sent first ([homa 2.4]), chosen again after each packet. Meant for
 //! ports with unlimited buffers, as a floor to compare with.
 //!
-//! Repair, which the source does not need: a receiver acknowledges a whole message once. It asks
-//! for what is missing of a message when no packet of it came for a while, and a sender that has
-//! sent everything and heard nothing asks what became of it. Both wait twice as long each time, so
-//! that a long queue is not made longer. A sender asked for what it has not sent yet says that it
-//! is busy.
+//! Repair, which the source does not have and which costs a frame a message: a receiver confirms a
+//! whole message once. It asks for what is missing of a message when no packet of it came for a
+//! while, and a sender that has sent everything and heard nothing asks what became of it. Both wait
+//! twice as long each time, so that a long queue is not made longer. A sender asked for what it has
+//! not sent yet says that it is busy. Without repair ([`Config::confirm`]) a sender forgets a
+//! message when its last packet has left, and nothing but data is on the wire.
 
 use super::alarm::Alarm;
 use super::dctcp::ATTEMPTS_MIN;
@@ -40,6 +41,9 @@ pub enum Order {
 pub struct Config {
     /// Which message a host sends from. In the order of submission.
     pub order: Order,
+    /// Receivers confirm whole messages, and both sides ask when they hear nothing: for networks
+    /// that lose packets. True; false is the source's.
+    pub confirm: bool,
     /// How long a message is silent before its receiver asks for the rest, and its sender for news;
     /// doubled each time, up to 32 times. 5 ms: longer than queues usually hold a packet.
     pub silence: Span,
@@ -51,6 +55,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             order: Order::Submission,
+            confirm: true,
             silence: Span::from_ms(5),
             patience: Span::from_ms(1_000),
         }
@@ -177,17 +182,23 @@ impl Blast {
             Met::Open(slot) => {
                 let new = self.end.place(slot, number, cx);
                 if self.end.deliver(slot, cx) {
-                    self.end.control(from, payload.message, Header::Done, LEVEL);
-                } else if new {
+                    self.confirm(from, payload.message);
+                } else if new && self.config.confirm {
                     let receiving = &mut self.end.incoming[slot].state;
                     receiving.asked = 0;
                     let due = cx.now() + self.config.silence;
                     receiving.alarm.set(due, Timer::Incoming(slot), cx);
                 }
             }
-            Met::Delivered => self.end.control(from, payload.message, Header::Done, LEVEL),
+            Met::Delivered => self.confirm(from, payload.message),
             Met::Refused => self.end.control(from, payload.message, Header::Refuse, LEVEL),
             Met::Nonsense => {}
+        }
+    }
+
+    fn confirm(&mut self, from: Node, message: Message) {
+        if self.config.confirm {
+            self.end.control(from, message, Header::Done, LEVEL);
         }
     }
 
@@ -346,14 +357,19 @@ impl Rival for Blast {
         }
         let sending = &mut self.end.outgoing[slot].state;
         sending.board.sent(number);
-        if !sending.board.has_work() {
+        let all_sent = !sending.board.has_work();
+        if all_sent && self.config.confirm {
             sending.heard = cx.now();
             let due = cx.now() + self.config.wait(0);
             sending.alarm.set(due, Timer::Outgoing(slot), cx);
         }
         self.refresh(slot);
         let header = Header::Data(self.end.about(slot));
-        Some(self.end.packet(slot, number, header, LEVEL, 0))
+        let packet = self.end.packet(slot, number, header, LEVEL, 0);
+        if all_sent && !self.config.confirm {
+            self.end.release(slot, cx);
+        }
+        Some(packet)
     }
 
     fn verify(&self) {
@@ -367,7 +383,8 @@ impl Rival for Blast {
         }
         assert_eq!(ready, self.ready.len(), "a message that is over may send");
         for (slot, _) in self.end.incoming.iter() {
-            assert!(self.end.incoming[slot].state.alarm.is_set(), "a receiver waits for ever");
+            let waits = self.end.incoming[slot].state.alarm.is_set() || !self.config.confirm;
+            assert!(waits, "a receiver waits for ever");
         }
     }
 }

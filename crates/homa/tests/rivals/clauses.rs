@@ -398,6 +398,26 @@ fn clause_3_3_everything_goes_at_once_and_one_answer_comes() {
 }
 
 #[test]
+fn clause_3_3_without_repair_nothing_but_data_is_sent() {
+    let config = blast::Config { confirm: false, ..blast::Config::default() };
+    let mut stage = Stage::new(blast::Blast::new(config).expect("a legal configuration"));
+    stage.submit(1, 0, 1_000_000);
+    let sent = stage.pull_all();
+    assert_eq!(sent.len() as u32, packets(1_000_000));
+    assert!(sent.iter().all(|packet| matches!(packet.header, blast::Header::Data(_))));
+    let released = |effect: &&Effect<_>| matches!(effect, Effect::Released { .. });
+    assert_eq!(stage.effects.iter().filter(released).count(), 1, "what is sent is forgotten");
+    let header = blast::Header::Data(about(0, 2_000));
+    for packet in [0, 1, 1] {
+        stage.data(1, (4, 2_000), packet, header);
+    }
+    assert!(stage.pull().is_none(), "nobody is told that it came");
+    let delivered = |effect: &&Effect<_>| matches!(effect, Effect::Delivered { .. });
+    assert_eq!(stage.effects.iter().filter(delivered).count(), 1);
+    cavy_core::Machine::check(&stage.machine);
+}
+
+#[test]
 fn clause_3_3_a_silent_message_is_asked_for_by_its_gaps() {
     let mut stage = stage(t::blast(blast::Order::Submission));
     let header = blast::Header::Data(about(0, 10 * 1460));

@@ -88,7 +88,7 @@ pub const PATIENCE: Span = Span::from_ms(1_000);
 
 pub fn blast(order: blast::Order) -> blast::Blast {
     let silence = Span::from_us(200);
-    let config = blast::Config { order, silence, patience: PATIENCE };
+    let config = blast::Config { order, silence, patience: PATIENCE, ..blast::Config::default() };
     blast::Blast::new(config).expect("a legal configuration")
 }
 

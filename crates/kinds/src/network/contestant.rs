@@ -174,7 +174,11 @@ transports! {
         tick_us: Option<f64>,
     }
     /// A transport that sends all at once.
-    BlindPlan {}
+    BlindPlan {
+        /// Receivers confirm messages with a frame of 84 bytes, and losses are repaired; the source's
+        /// has neither. Default: where something can be lost.
+        confirm: Option<bool>,
+    }
     /// pFabric.
     PfabricPlan {
         /// Window at first, in packets. Default: 12.

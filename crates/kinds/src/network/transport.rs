@@ -109,11 +109,12 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
     let label = plan.label();
     let patience = around.patience();
     let timeout = |us: Option<f64>| us.map(|us| time(&label, "timeout_us", us)).transpose();
-    let blind = |order| {
+    let blind = |order, confirm: Option<bool>| {
         // Long enough that a queue is not taken for a loss, where nothing is lost.
         let lossless = !around.lossy && !around.buffer_given;
         let silence = if lossless { patience } else { around.slowed(5_000.0) };
-        Transport::Blast(blast::Config { order, silence, patience })
+        let confirm = confirm.unwrap_or(!lossless);
+        Transport::Blast(blast::Config { order, confirm, silence, patience })
     };
     let built = match plan {
         TransportPlan::Homa(own) => {
@@ -126,8 +127,8 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
             let builder = HomaBuilder { plan, is_basic: true, around, label: label.clone() };
             Transport::Homa(Box::new(builder.build()?))
         }
-        TransportPlan::Fifo(_) => blind(blast::Order::Submission),
-        TransportPlan::Srpt(_) => blind(blast::Order::Shortest),
+        TransportPlan::Fifo(own) => blind(blast::Order::Submission, own.confirm),
+        TransportPlan::Srpt(own) => blind(blast::Order::Shortest, own.confirm),
         TransportPlan::Pfabric(own) => {
             let most = around.grown(15).min(64);
             let window = own.window_packets.unwrap_or(around.grown(12)).min(64);

@@ -205,7 +205,11 @@ impl Subject for ServerPlan {
             ("model", "open: requests arrive on schedule, whether or not earlier ones are done"),
             ("latency", "from the intended arrival to the reply, waiting included"),
             ("slowdown", "latency over the mean service time of the request's type"),
-            ("intervals", "95 %, by sectioning over independent replications"),
+            (
+                "intervals",
+                "95 %, by sectioning over independent replications; near saturation a few bursts \
+                 decide a p99.9, and its interval holds the truth in 80 to 90 % only",
+            ),
             (
                 "percentiles",
                 "given where 100 samples of all replications lie beyond; histograms are exact to 3 \
