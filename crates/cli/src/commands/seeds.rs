@@ -81,7 +81,8 @@ pub fn page(title: &str, names: &[String], scale: Scale, by_seed: &BySeed) -> St
     let count = by_seed.len();
     let command = format!("cavy reproduce {}{options} --seeds {count}", names.join(" "));
     let made = format!("Made by `{command}`, {words}; not written by hand.");
-    let mut out = format!("# {title}: verdicts by seed\n\n{made}\n\n{}\n", lines(&sums(by_seed)));
+    let mut out =
+        format!("# {title}: verdicts by seed\n\n{}\n\n{}\n", lines(&made), lines(&sums(by_seed)));
     let differing: Vec<Row<'_>> =
         rows(by_seed).into_iter().filter(|row| row.verdicts().len() > 1).collect();
     if differing.is_empty() {
