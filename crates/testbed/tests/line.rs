@@ -2,8 +2,8 @@
 //! root; skipped with a reason elsewhere.
 //!
 //! `cargo test -p cavy-testbed --release --test line -- --ignored --nocapture` prints the table of
-//! docs/reference/testbed.md. In CI the machine is not ours alone, so that the limits here are wide;
-//! those of the table are narrow.
+//! docs/performance.md. In CI the machine is not ours alone, so that the limits here are wide; those
+//! of the table are narrow.
 
 use cavy_core::Span;
 use cavy_testbed::line::probe::{self, Seen};
@@ -110,7 +110,7 @@ fn least_round_trip_ms(line: &Line, from: u16, to: u16) -> Option<f64> {
 fn tools_that_are_not_ours_see_the_round_trips() {
     let _alone = alone();
     let Some(line) = up(REGIONS) else { return };
-    // [dast 4.4]: 5 ms within a region and 100 ms across. Least times, since this machine is shared.
+    // [dast 4.4]: 5 ms within a region and 100 ms across. Least times: the machine is shared.
     for (to, told) in [(1, 5.0), (2, 100.0)] {
         let least = [ping(&line, 0, to), least_round_trip_ms(&line, 0, to)];
         for seen in least.into_iter().flatten() {
@@ -269,7 +269,8 @@ fn table() {
         (f64::from(rank) / count - law).abs().max((law - f64::from(rank - 1) / count).abs())
     });
     println!(
-        "jitter: distance to the even law {:.4}, 1.36 over the root of n is {:.4}; {} of {} overtaken",
+        "jitter: distance to the even law {:.4}, 1.36 over the root of n is {:.4}; {} of {} \
+         overtaken",
         distance.fold(0.0, f64::max),
         1.36 / count.sqrt(),
         seen.overtaken,

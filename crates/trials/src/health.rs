@@ -48,7 +48,7 @@ pub struct Health {
 }
 
 impl Moment {
-    /// Looks at everything. `sent_again` is what the peer itself counted; the kernel's TCP is added.
+    /// Looks at everything. `sent_again` is what the peer counted; the kernel's TCP is added.
     /// Threads that end are not in the next look; so take both in one run.
     ///
     /// # Errors

@@ -48,10 +48,11 @@ impl Part {
     /// How the generator's thread was scheduled, in words.
     pub fn generator(&self) -> &'static str {
         if self.heard.first().is_some_and(|heard| heard.weather.goes_first) {
-            "its thread goes before those of the pools (SCHED_FIFO), so that they do not make it late"
+            "its thread goes before those of the pools (SCHED_FIFO), so that they do not make it \
+             late"
         } else {
-            "an ordinary thread, which busy pools make late: going first was not permitted (root or \
-             CAP_SYS_NICE)"
+            "an ordinary thread, which busy pools make late: going first was not permitted (root \
+             or CAP_SYS_NICE)"
         }
     }
 }
