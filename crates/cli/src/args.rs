@@ -43,6 +43,9 @@ pub enum Command {
     Ask(Ask),
     /// Judge a history of transactions: is it serializable, and if not, why not.
     Check(CheckHistory),
+    /// Fit coordinates to measured round trips, and ask them who is near.
+    #[command(subcommand)]
+    Coords(Coords),
     /// Servers on real threads and sockets; runs the program `cavy-live`.
     #[command(disable_help_flag = true)]
     Live(Live),
@@ -362,6 +365,120 @@ pub struct Check {
     /// Check the plan with its `[quick]` values.
     #[arg(long)]
     pub quick: bool,
+}
+
+/// `cavy coords`.
+#[derive(Subcommand, Debug)]
+pub enum Coords {
+    /// Fit coordinates to measured round trips, say how good they are, and write them to a file.
+    Fit(CoordsFit),
+    /// Say how long round trips from one node take.
+    Predict(CoordsPredict),
+    /// Rank servers for a player or a party.
+    Rank(CoordsRank),
+    /// Choose sites.
+    Place(CoordsPlace),
+}
+
+/// `cavy coords fit`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy coords fit --nodes nodes.csv --pairs pairs.csv      from measured pairs, in their order
+  cavy coords fit --nodes nodes.csv --matrix rtt_ms.csv    from a square of round trips
+
+A file of nodes has the column name, and where they are known lat and lon. A file of pairs has from,
+to, rtt_ms, and if known time_s. A square has a row and a column for each node, in their order.")]
+pub struct CoordsFit {
+    /// The nodes, a CSV file.
+    #[arg(long, value_name = "FILE")]
+    pub nodes: PathBuf,
+    /// Measured pairs, a CSV file.
+    #[arg(long, value_name = "FILE", conflicts_with = "matrix")]
+    pub pairs: Option<PathBuf>,
+    /// A square of round trips in milliseconds, a CSV file without heads.
+    #[arg(long, value_name = "FILE")]
+    pub matrix: Option<PathBuf>,
+    /// Where coordinates are written.
+    #[arg(long, value_name = "FILE", default_value = "space.json")]
+    pub out: PathBuf,
+    /// Which pairs are hidden, and who probes whom in a square.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy coords predict`.
+#[derive(Arguments, Debug)]
+pub struct CoordsPredict {
+    /// What `cavy coords fit` wrote.
+    #[arg(value_name = "SPACE")]
+    pub space: PathBuf,
+    /// From whom.
+    #[arg(long, value_name = "NODE")]
+    pub from: String,
+    /// To whom, by commas; everybody when absent.
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    pub to: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy coords rank`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Example:
+  cavy coords rank space.json --for alice,bob --among frankfurt,london,new-york")]
+pub struct CoordsRank {
+    /// What `cavy coords fit` wrote.
+    #[arg(value_name = "SPACE")]
+    pub space: PathBuf,
+    /// The player, or all of a party, by commas.
+    #[arg(long, value_name = "NODES", value_delimiter = ',', required = true)]
+    pub r#for: Vec<String>,
+    /// The servers, by commas; all nodes when absent.
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    pub among: Vec<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy coords place`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Example:
+  cavy coords place space.json --sites 3 --goal majority    where to put three replicas")]
+pub struct CoordsPlace {
+    /// What `cavy coords fit` wrote.
+    #[arg(value_name = "SPACE")]
+    pub space: PathBuf,
+    /// Sites to choose.
+    #[arg(long, value_name = "N")]
+    pub sites: usize,
+    /// Who uses them, by commas; all nodes when absent.
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    pub r#for: Vec<String>,
+    /// Places that can be chosen, by commas; all nodes when absent.
+    #[arg(long, value_name = "NODES", value_delimiter = ',')]
+    pub among: Vec<String>,
+    /// What is to be small.
+    #[arg(long, value_name = "GOAL", default_value = "mean")]
+    pub goal: PlaceGoal,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What sites are to make small.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+pub enum PlaceGoal {
+    /// The mean round trip to the nearest site.
+    Mean,
+    /// The longest round trip to the nearest site.
+    Worst,
+    /// The mean time until a majority of sites has answered.
+    Majority,
 }
 
 /// `cavy check`.

@@ -3,6 +3,7 @@
 mod ask;
 mod check;
 mod completions;
+mod coords;
 mod explain;
 mod list;
 mod live;
@@ -27,6 +28,7 @@ pub fn dispatch(command: &Command, registry: &Registry, clock: Clock) -> Result<
         Command::Plan(args) => plan::plan(args, registry),
         Command::Ask(args) => ask::ask(args, registry),
         Command::Check(args) => check::check(args),
+        Command::Coords(args) => coords::coords(args),
         Command::Live(args) => live::live(None, args),
         Command::Load(args) => live::live(Some("load"), args),
         Command::Replay(args) => live::live(Some("replay"), args),

@@ -14,6 +14,7 @@ pub mod replay;
 mod result;
 mod run;
 mod scenario;
+pub mod space;
 mod subject;
 pub mod world;
 

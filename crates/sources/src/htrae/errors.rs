@@ -14,13 +14,15 @@ pub fn panels(experiment: &CoordsExperiment) -> Vec<Panel> {
     draw::figures(experiment, "").into_iter().flat_map(|figure| figure.panels).collect()
 }
 
-fn error_panels(experiment: &CoordsExperiment) -> Vec<Panel> {
+/// Errors over what is swept, and their distribution.
+pub fn error_panels(experiment: &CoordsExperiment) -> Vec<Panel> {
     let mut all = panels(experiment);
     all.retain(|panel| panel.id.contains("error_") || panel.id.ends_with("-cdf"));
     all
 }
 
-fn points(experiment: &CoordsExperiment) -> Vec<Table> {
+/// All points.
+pub fn points(experiment: &CoordsExperiment) -> Vec<Table> {
     vec![draw::points(experiment)]
 }
 

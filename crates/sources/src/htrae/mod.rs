@@ -10,6 +10,7 @@ mod choices;
 mod errors;
 mod flagship;
 mod measure;
+mod parts;
 
 use cavy_study::source::Source;
 
@@ -27,11 +28,13 @@ pub fn source() -> Source {
         live_claims: "",
         figures: vec![
             &errors::ERROR,
+            &parts::PARTS,
             &choices::SERVER,
             &choices::PEER,
             &errors::CONVERGENCE,
             &errors::RIVALS,
             &errors::GEOIP,
+            &parts::TRANSFER,
             &flagship::FLAGSHIP,
         ],
     }

@@ -1,0 +1,176 @@
+//! `cavy coords`: coordinates to keep and to use.
+
+use crate::Outcome;
+use crate::args::{Coords, CoordsFit, CoordsPlace, CoordsPredict, CoordsRank, PlaceGoal};
+use crate::faults::Fault;
+use crate::terminal;
+use cavy_kinds::coords::DataPlan;
+use cavy_kinds::coords::load;
+use cavy_kinds::coords::space::{self, Goal, Node, Quality, Space};
+use cavy_study::plan::Files;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Does what was asked.
+pub fn coords(args: &Coords) -> Result<Outcome, Fault> {
+    match args {
+        Coords::Fit(args) => fit(args),
+        Coords::Predict(args) => predict(args),
+        Coords::Rank(args) => rank(args),
+        Coords::Place(args) => place(args),
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
+    let nodes = shown(&args.nodes);
+    let data = match (&args.pairs, &args.matrix) {
+        (Some(pairs), _) => DataPlan::Pairs { file: shown(pairs), nodes },
+        (None, Some(matrix)) => DataPlan::Matrix { file: shown(matrix), nodes },
+        (None, None) => {
+            return Err(Fault::new("there is nothing to fit to")
+                .hint("give measured pairs by `--pairs`, or a square of them by `--matrix`"));
+        }
+    };
+    let files = Files::Folder(Path::new("").to_path_buf());
+    let Some(world) = load::world(&data, &files)? else {
+        return Err(Fault::new("these data are made up"));
+    };
+    let fitted = space::fit(&world, args.seed);
+    let text = serde_json::to_string_pretty(&fitted.space).unwrap_or_default();
+    std::fs::write(&args.out, text + "\n").map_err(|error| {
+        Fault::new(format!("cannot write `{}`: {error}", args.out.display()))
+            .hint("name another file by `--out`")
+    })?;
+    let known = fitted.space.nodes.len();
+    if args.json {
+        terminal::print_json(&json!({
+            "space": args.out,
+            "nodes": known,
+            "ms_per_km": fitted.space.ms_per_km,
+            "base_ms": fitted.space.base_ms,
+            "before": fitted.before,
+            "hidden": fitted.hidden,
+            "nowhere": fitted.nowhere,
+        }))?;
+        return Ok(Outcome::Success);
+    }
+    let words = |quality: &Quality| match (quality.p50_ms, quality.p90_ms) {
+        (Some(p50), Some(p90)) => {
+            format!("median {p50:.1} ms, p90 {p90:.1} ms ({} predictions)", quality.samples)
+        }
+        _ => "no predictions".to_string(),
+    };
+    let mut out = String::new();
+    let _ = writeln!(out, "{known} nodes have coordinates, in {}", args.out.display());
+    let (slope, base) = (fitted.space.ms_per_km, fitted.space.base_ms);
+    let _ = writeln!(out, "  line: {slope:.4} ms per km, and {base:.1} ms");
+    let _ = writeln!(out, "  error before each measurement: {}", words(&fitted.before));
+    let _ = writeln!(out, "  error of a fifth of the pairs, unseen: {}", words(&fitted.hidden));
+    if !fitted.nowhere.is_empty() {
+        let few: Vec<&str> = fitted.nowhere.iter().take(8).map(String::as_str).collect();
+        let _ = writeln!(
+            out,
+            "  {} nodes have neither a position nor three measurements: {}",
+            fitted.nowhere.len(),
+            few.join(", ")
+        );
+    }
+    terminal::print(&out)?;
+    Ok(Outcome::Success)
+}
+
+fn read(path: &Path) -> Result<Space, Fault> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Fault::new(format!("cannot read `{}`: {error}", path.display()))
+            .hint("`cavy coords fit` writes such a file")
+    })?;
+    Space::read(&text).map_err(|why| {
+        Fault::new(format!("{}: {why}", path.display())).hint("`cavy coords fit` writes it anew")
+    })
+}
+
+/// The nodes called `names`, or all when there are none.
+fn nodes<'a>(space: &'a Space, names: &[String]) -> Result<Vec<&'a Node>, Fault> {
+    if names.is_empty() {
+        return Ok(space.nodes.iter().collect());
+    }
+    names.iter().map(|name| space.node(name).map_err(Fault::new)).collect()
+}
+
+fn predict(args: &CoordsPredict) -> Result<Outcome, Fault> {
+    let space = read(&args.space)?;
+    let from = space.node(&args.from).map_err(Fault::new)?;
+    let others = nodes(&space, &args.to)?;
+    let others = others.into_iter().filter(|other| other.name != from.name);
+    let mut all: Vec<(&str, space::Trip)> =
+        others.map(|other| (other.name.as_str(), space.rtt(from, other))).collect();
+    all.sort_by(|a, b| a.1.rtt_ms.total_cmp(&b.1.rtt_ms).then(a.0.cmp(b.0)));
+    if args.json {
+        let each = all.iter().map(
+            |(to, trip)| json!({ "to": to, "rtt_ms": trip.rtt_ms, "measured": trip.measured }),
+        );
+        terminal::print_json(&json!({ "from": from.name, "to": each.collect::<Vec<_>>() }))?;
+        return Ok(Outcome::Success);
+    }
+    let mut out = String::new();
+    for (to, trip) in all {
+        let how = if trip.measured { "measured" } else { "predicted" };
+        let _ = writeln!(out, "{:8.1} ms  {how:9}  {to}", trip.rtt_ms);
+    }
+    terminal::print(&out)?;
+    Ok(Outcome::Success)
+}
+
+fn rank(args: &CoordsRank) -> Result<Outcome, Fault> {
+    let space = read(&args.space)?;
+    let party = nodes(&space, &args.r#for)?;
+    let servers = nodes(&space, &args.among)?;
+    let ranked = space.rank(&party, &servers);
+    if args.json {
+        terminal::print_json(&json!({ "for": args.r#for, "servers": ranked }))?;
+        return Ok(Outcome::Success);
+    }
+    let mut out = String::from("   worst       mean      server\n");
+    for one in &ranked {
+        let _ = writeln!(out, "{:8.1} ms {:8.1} ms  {}", one.worst_ms, one.mean_ms, one.server);
+    }
+    terminal::print(&out)?;
+    Ok(Outcome::Success)
+}
+
+fn place(args: &CoordsPlace) -> Result<Outcome, Fault> {
+    let space = read(&args.space)?;
+    let users = nodes(&space, &args.r#for)?;
+    let sites = nodes(&space, &args.among)?;
+    if args.sites == 0 || args.sites > sites.len() {
+        let all = sites.len();
+        return Err(Fault::new(format!("{} sites cannot be chosen from {all}", args.sites))
+            .hint(format!("`--sites` is 1 to {all}")));
+    }
+    let goal = match args.goal {
+        PlaceGoal::Mean => Goal::Mean,
+        PlaceGoal::Worst => Goal::Worst,
+        PlaceGoal::Majority => Goal::Majority,
+    };
+    let placed = space.place(&users, &sites, args.sites, goal);
+    if args.json {
+        terminal::print_json(&json!(placed))?;
+        return Ok(Outcome::Success);
+    }
+    let what = match goal {
+        Goal::Mean => "mean round trip to the nearest site",
+        Goal::Worst => "longest round trip to the nearest site",
+        Goal::Majority => "mean time until a majority of sites has answered",
+    };
+    let how = if placed.exact { "nothing better exists" } else { "found by exchanging sites" };
+    let mut out = format!("{}\n", placed.sites.join(", "));
+    let _ = writeln!(out, "  {what}: {:.1} ms; {how}", placed.value_ms);
+    let _ = writeln!(out, "  with a site at every place it would be {:.1} ms", placed.bound_ms);
+    terminal::print(&out)?;
+    Ok(Outcome::Success)
+}
