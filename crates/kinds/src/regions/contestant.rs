@@ -1,12 +1,14 @@
 //! The protocols that plans name: their settings, who stands where, and whom clients ask.
 
-use super::plan::{DastMode, DastPlan, ProtocolPlan, TwoPhasePlan};
+use super::plan::{
+    DastMode, DastPlan, JanusPlan, OrdererPlan, ProtocolPlan, SlogPlan, TapirPlan, TwoPhasePlan,
+};
 use super::scenario::span;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_study::plan::PlanError;
 use cavy_txn::dast::{Config, Mode};
-use cavy_txn::{Layout, Region, Shard, locking};
+use cavy_txn::{Layout, Region, Shard, janus, locking, slog, tapir};
 
 /// A protocol in a configuration.
 pub enum Contestant {
@@ -14,6 +16,12 @@ pub enum Contestant {
     Dast(Config),
     /// Two-phase locks and two-phase commit.
     TwoPhase(locking::Config),
+    /// Janus.
+    Janus(janus::Config),
+    /// TAPIR.
+    Tapir(tapir::Config),
+    /// SLOG.
+    Slog(slog::Config),
 }
 
 impl Contestant {
@@ -24,6 +32,9 @@ impl Contestant {
             ProtocolPlan::TwoPhase(TwoPhasePlan { .. }) => {
                 Contestant::TwoPhase(locking::Config::new(layout))
             }
+            ProtocolPlan::Janus(own) => Contestant::Janus(janus(own, layout)?),
+            ProtocolPlan::Tapir(own) => Contestant::Tapir(tapir(own, layout)),
+            ProtocolPlan::Slog(own) => Contestant::Slog(slog(own, layout)?),
         })
     }
 
@@ -31,17 +42,30 @@ impl Contestant {
         match self {
             Contestant::Dast(config) => config.layout,
             Contestant::TwoPhase(config) => config.layout,
+            Contestant::Janus(config) => config.layout,
+            Contestant::Tapir(config) => config.layout,
+            Contestant::Slog(config) => config.layout,
         }
+    }
+
+    /// Clients run on the node that they ask: nothing travels between.
+    pub fn in_client(&self) -> bool {
+        matches!(self, Contestant::Janus(_) | Contestant::Tapir(_))
     }
 
     /// The regions of all nodes, in order.
     pub fn sites(&self) -> Vec<Region> {
         let layout = self.layout();
         let nodes = match self {
-            Contestant::Dast(_) => layout.nodes(),
+            Contestant::Dast(_) | Contestant::Slog(_) => layout.nodes(),
             Contestant::TwoPhase(_) => layout.replica_nodes(),
+            Contestant::Janus(_) | Contestant::Tapir(_) => layout.nodes_with_fronts(),
         };
-        (0..nodes).map(|node| layout.region_of_node(Node(node))).collect()
+        let of = |node: Node| match layout.front_of(node) {
+            Some(shard) if self.in_client() => layout.region_of(shard),
+            _ => layout.region_of_node(node),
+        };
+        (0..nodes).map(|node| of(Node(node))).collect()
     }
 
     /// Whom attempt number `attempt` of a client goes to, `nth` of those of its home shard.
@@ -49,9 +73,16 @@ impl Contestant {
         let layout = self.layout();
         match self {
             // Any replica coordinates.
-            Contestant::Dast(_) => layout.replica(home, nth + attempt),
+            Contestant::Dast(_) | Contestant::Slog(_) => layout.replica(home, nth + attempt),
             // The first leads until it fails.
             Contestant::TwoPhase(_) => layout.replica(home, attempt),
+            // Another front of the region, should the first have failed.
+            Contestant::Janus(_) => {
+                let (each, nth) = (layout.shards_per_region, home.0 % layout.shards_per_region);
+                layout.front(Shard(home.0 - nth + (nth + attempt % each) % each))
+            }
+            // A client is where its front is.
+            Contestant::Tapir(_) => layout.front(home),
         }
     }
 
@@ -59,8 +90,10 @@ impl Contestant {
     pub fn steward(&self, region: Region) -> Node {
         let layout = self.layout();
         match self {
-            Contestant::Dast(_) => layout.stewards_of(region).next().unwrap_or(Node(0)),
-            Contestant::TwoPhase(_) => layout.replicas_in(region).next().unwrap_or(Node(0)),
+            Contestant::Dast(_) | Contestant::Slog(_) => {
+                layout.stewards_of(region).next().unwrap_or(Node(0))
+            }
+            _ => layout.replicas_in(region).next().unwrap_or(Node(0)),
         }
     }
 }
@@ -88,6 +121,43 @@ fn dast(own: &DastPlan, layout: Layout) -> Result<Config, PlanError> {
     }
     if let Some(ms) = own.est_ms {
         config.est = span("protocols.est_ms", ms)?;
+    }
+    Ok(config)
+}
+
+fn janus(own: &JanusPlan, layout: Layout) -> Result<janus::Config, PlanError> {
+    let mut config = janus::Config::new(layout);
+    if let Some(ms) = own.fake_inquire_ms {
+        config.fake_inquire = Some(span("protocols.fake_inquire_ms", ms)?);
+    }
+    Ok(config)
+}
+
+fn tapir(own: &TapirPlan, layout: Layout) -> tapir::Config {
+    let base = match own.artifact {
+        true => tapir::Config::artifact(layout),
+        false => tapir::Config::new(layout),
+    };
+    tapir::Config { strict: own.strict, ..base }
+}
+
+fn slog(own: &SlogPlan, layout: Layout) -> Result<slog::Config, PlanError> {
+    let mut config = match own.artifact {
+        true => slog::Config::artifact(layout),
+        false => slog::Config::new(layout),
+    };
+    if own.orderer == OrdererPlan::FirstRegion {
+        config.orderer = slog::Orderer::FirstRegion;
+    } else if layout.regions < 3 {
+        let must = "first_region with fewer than 3 regions";
+        return Err(PlanError::field("protocols.orderer", "regions", must)
+            .hint("orderers in three regions need three regions"));
+    }
+    if let Some(ms) = own.batch_ms {
+        config.batch = span("protocols.batch_ms", ms)?;
+        if config.batch.is_zero() {
+            return Err(PlanError::field("protocols.batch_ms", ms, "more than 0"));
+        }
     }
     Ok(config)
 }

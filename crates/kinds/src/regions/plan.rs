@@ -88,6 +88,12 @@ pub enum WorkloadPlan {
         /// Share of transactions whose customer is of another region, 0 to 1.
         crt_ratio: f64,
     },
+    /// TPC-A: one is added to a branch, a teller and a customer, drawn by Zipf's law; a tenth of
+    /// the transactions crosses regions.
+    Tpca {
+        /// How uneven rows are drawn, 0 to 2; 0 is evenly.
+        skew: f64,
+    },
 }
 
 /// Something that goes wrong.
@@ -108,8 +114,8 @@ pub enum FaultPlan {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<f64>,
     },
-    /// The node that leads a region stops: DAST's steward, and where no node leads a region, the
-    /// first replica of its first shard.
+    /// The node that leads a region stops: DAST's steward, SLOG's sequencer, and where no node leads
+    /// a region, the first replica of its first shard.
     CrashSteward {
         /// Region, from 0.
         region: u16,
@@ -151,6 +157,65 @@ pub enum ProtocolPlan {
     Dast(DastPlan),
     /// Two-phase locks with two-phase commit over replicated shards, wound-wait.
     TwoPhase(TwoPhasePlan),
+    /// Janus: dependency graphs decide the order.
+    Janus(JanusPlan),
+    /// TAPIR: replicas without an order, checked by timestamps.
+    Tapir(TapirPlan),
+    /// SLOG: a log for each region, and a global order for what crosses them.
+    Slog(SlogPlan),
+}
+
+/// Janus.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct JanusPlan {
+    /// Name in tables and plots. Default: `Janus`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// As DAST's artifact: nobody inquires, and what does not touch a shard counts as run so long
+    /// after it was first looked for. The artifact has 100. Such runs need not be serializable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fake_inquire_ms: Option<f64>,
+}
+
+/// TAPIR.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TapirPlan {
+    /// Name in tables and plots. Default: `TAPIR`, or `TAPIR, artifact`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// As DAST's artifact: locks without waiting, all replicas must agree, no back-off, 20 tries.
+    pub artifact: bool,
+    /// Strict serializability, the source's linearizable mode. Not with `artifact`.
+    pub strict: bool,
+}
+
+/// SLOG.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SlogPlan {
+    /// Name in tables and plots. Default: `SLOG`, or `SLOG, artifact`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// As DAST's artifact: a piece holds only its own rows, and at most 5 transactions wait.
+    pub artifact: bool,
+    /// Who keeps the global order. Default: regions.
+    pub orderer: OrdererPlan,
+    /// Logs grow in steps of so long. Default: 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_ms: Option<f64>,
+}
+
+/// Who keeps SLOG's global order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OrdererPlan {
+    /// A node of each of the first three regions: it survives the loss of one.
+    #[default]
+    Regions,
+    /// Three nodes of the first region: a round trip between regions less.
+    FirstRegion,
 }
 
 /// Two-phase locks with two-phase commit.
@@ -217,6 +282,11 @@ impl ProtocolPlan {
                 (&own.label, name)
             }
             ProtocolPlan::TwoPhase(own) => (&own.label, "2PL/2PC"),
+            ProtocolPlan::Janus(own) => (&own.label, "Janus"),
+            ProtocolPlan::Tapir(own) if own.artifact => (&own.label, "TAPIR, artifact"),
+            ProtocolPlan::Tapir(own) => (&own.label, "TAPIR"),
+            ProtocolPlan::Slog(own) if own.artifact => (&own.label, "SLOG, artifact"),
+            ProtocolPlan::Slog(own) => (&own.label, "SLOG"),
         };
         given.clone().unwrap_or_else(|| own.to_string())
     }
@@ -226,6 +296,9 @@ impl ProtocolPlan {
         match self {
             ProtocolPlan::Dast(own) => &mut own.label,
             ProtocolPlan::TwoPhase(own) => &mut own.label,
+            ProtocolPlan::Janus(own) => &mut own.label,
+            ProtocolPlan::Tapir(own) => &mut own.label,
+            ProtocolPlan::Slog(own) => &mut own.label,
         }
     }
 }

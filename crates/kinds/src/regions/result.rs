@@ -16,6 +16,9 @@ pub type RegionsResult = Outcome<Regional>;
 pub struct Latency {
     /// Transactions, all replications together.
     pub samples: u64,
+    /// Mean, milliseconds.
+    #[serde(default)]
+    pub mean_ms: Option<f64>,
     /// Median, milliseconds.
     pub p50_ms: Option<Quantile>,
     /// 95th percentile.
@@ -57,6 +60,9 @@ pub struct Regional {
     pub crt: Latency,
     /// Took themselves back.
     pub aborted: u64,
+    /// Given up by the protocol, without effect; in no latency and no throughput.
+    #[serde(default)]
+    pub given_up: u64,
     /// Never answered.
     pub unanswered: u64,
     /// Attempts after the first.

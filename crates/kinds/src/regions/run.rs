@@ -15,7 +15,10 @@ use cavy_study::subject::Summed;
 use cavy_txn::TxnId;
 use cavy_txn::client::{Outcome, Request, Response};
 use cavy_txn::dast::Dast;
+use cavy_txn::janus::Janus;
 use cavy_txn::locking::Locking;
+use cavy_txn::slog::Slog;
+use cavy_txn::tapir::Tapir;
 use cavy_txn::tpcc::Tpcc;
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ pub struct Replication {
     irt: Histogram,
     crt: Histogram,
     aborted: u64,
+    given_up: u64,
     unanswered: u64,
     asked: u64,
     answered_per_s: f64,
@@ -39,6 +43,7 @@ struct Callers<'a> {
     irt: Histogram,
     crt: Histogram,
     aborted: u64,
+    given_up: u64,
     unanswered: u64,
     answered: u64,
 }
@@ -54,6 +59,7 @@ impl<'a> Callers<'a> {
             irt: Histogram::new(),
             crt: Histogram::new(),
             aborted: 0,
+            given_up: 0,
             unanswered: 0,
             answered: 0,
         }
@@ -86,7 +92,8 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
 
     fn site(&self, client: u32) -> Option<Site> {
         let home = self.scenario.generator.home(client);
-        Some(Site(self.scenario.layout.region_of(home).0))
+        let site = Site(self.scenario.layout.region_of(home).0);
+        (!self.scenario.contestant.in_client()).then_some(site)
     }
 
     fn patience(&self, _: u32, _: u32) -> Option<Span> {
@@ -97,6 +104,10 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
         let (begin, end) = self.window;
         match ending {
             Ending::Unknown => self.unanswered += 1,
+            // Had no effect, and took as long as it took to see that.
+            Ending::Answered(Response { outcome: Outcome::GivenUp { .. }, .. }) => {
+                self.given_up += 1;
+            }
             Ending::Answered(response) => {
                 self.answered += u64::from(begin <= now && now < end);
                 self.aborted += u64::from(response.outcome == Outcome::Aborted);
@@ -145,6 +156,15 @@ fn once(scenario: &Scenario, seed: u64, manner: &Manner) -> Replication {
         Contestant::TwoPhase(own) => {
             drive(scenario, seed, manner, |node| Locking::new(own.clone(), node, Tpcc))
         }
+        Contestant::Janus(own) => {
+            drive(scenario, seed, manner, |node| Janus::new(own.clone(), node, Tpcc))
+        }
+        Contestant::Tapir(own) => {
+            drive(scenario, seed, manner, |node| Tapir::new(own.clone(), node, Tpcc))
+        }
+        Contestant::Slog(own) => {
+            drive(scenario, seed, manner, |node| Slog::new(own.clone(), node, Tpcc))
+        }
     }
 }
 
@@ -177,6 +197,7 @@ where
         irt: callers.irt,
         crt: callers.crt,
         aborted: callers.aborted,
+        given_up: callers.given_up,
         unanswered: callers.unanswered,
     }
 }
@@ -192,6 +213,7 @@ fn latency(runs: &[Replication], of: impl Fn(&Replication) -> &Histogram) -> Lat
     };
     Latency {
         samples: all.count(),
+        mean_ms: all.mean().map(|ns| ns / 1e6),
         p50_ms: at(0.5),
         p95_ms: at(0.95),
         p99_ms: at(0.99),
@@ -207,10 +229,13 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
     let unanswered = sum(&|run| run.unanswered);
     let asked = sum(&|run| run.asked);
     let messages = sum(&|run| run.report.counts.messages);
-    let note = if unanswered == 0 {
-        String::new()
-    } else {
+    let given_up = sum(&|run| run.given_up);
+    let note = if unanswered > 0 {
         format!("{unanswered} of {asked} transactions were never answered")
+    } else if given_up > 0 {
+        format!("{given_up} of {asked} transactions were given up, and are in no latency")
+    } else {
+        String::new()
     };
     Summed {
         standing: if unanswered == 0 { Standing::Stable } else { Standing::Unstable },
@@ -223,6 +248,7 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
             irt: latency(runs, |run| &run.irt),
             crt: latency(runs, |run| &run.crt),
             aborted: sum(&|run| run.aborted),
+            given_up,
             unanswered,
             retries: sum(&|run| run.report.counts.retries),
             messages_each: messages as f64 / asked.max(1) as f64,

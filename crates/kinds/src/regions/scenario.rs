@@ -67,6 +67,12 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
             }
             Mix::Payment { crt_percent: (crt_ratio * 100.0).round() as u32 }
         }
+        WorkloadPlan::Tpca { skew } => {
+            if !(0.0..=2.0).contains(&skew) {
+                return Err(PlanError::field("workload.skew", skew, "from 0 to 2"));
+            }
+            Mix::Tpca { skew }
+        }
     };
     Ok(Scenario {
         layout,
