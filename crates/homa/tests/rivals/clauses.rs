@@ -400,8 +400,8 @@ fn clause_3_3_everything_goes_at_once_and_one_answer_comes() {
 #[test]
 fn clause_3_3_without_repair_nothing_but_data_is_sent() {
     let config = blast::Config { confirm: false, ..blast::Config::default() };
-    let mut stage = Stage::new(blast::Blast::new(config).expect("a legal configuration"));
-    stage.submit(1, 0, 1_000_000);
+    let mut stage = stage(blast::Blast::new(config).expect("a legal configuration"));
+    stage.submit(1, 0, 1_000_000, false);
     let sent = stage.pull_all();
     assert_eq!(sent.len() as u32, packets(1_000_000));
     assert!(sent.iter().all(|packet| matches!(packet.header, blast::Header::Data(_))));
