@@ -218,7 +218,7 @@ pub const CAUSES: &[Cause] = &[
         waits: "A client waits for a server or peer that is farther away than it need be.",
         remedy: "Predict round trips before anybody has asked, and choose by that.",
         template: "coords",
-        page: "docs/models/coords.md",
+        page: "docs/models/htrae.md",
         signs: &[
             Sign {
                 question: "choose",
@@ -239,7 +239,7 @@ pub const CAUSES: &[Cause] = &[
         waits: "A query waits for the slowest of the machines that it asks.",
         remedy: "Choose how many machines a query asks, by load, and change it while running.",
         template: "search",
-        page: "docs/models/search.md",
+        page: "docs/models/roar.md",
         signs: &[
             Sign {
                 question: "spread",
