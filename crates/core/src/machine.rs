@@ -43,8 +43,8 @@ pub trait Machine {
     fn check(&self) {}
 }
 
-/// Declares an enum of timers without data and its `ALL`, from one list: whoever has to look at each
-/// of them, as worlds with clocks do, cannot forget one.
+/// Declares an enum of timers without data and its `ALL`, from one list: whoever has to look at
+/// each of them, as worlds with clocks do, cannot forget one.
 ///
 /// ```
 /// cavy_core::timers! {

@@ -1,8 +1,8 @@
 //! Closed clients that stand when the rest stands.
 //!
 //! A client sends, waits for the answer, and sends again. While the [`Gate`] is closed nothing is
-//! sent and nothing is looked at, and the clients' clock stands: they live in virtual time, in which
-//! the slowed system is the changed one ([slowpoke 2.9]).
+//! sent and nothing is looked at, and the clients' clock stands: they live in virtual time, in
+//! which the slowed system is the changed one ([slowpoke 2.9]).
 
 use crate::now;
 use cavy_core::{Instant, Span};

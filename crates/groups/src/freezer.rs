@@ -49,6 +49,14 @@ impl Freezer {
         })
     }
 
+    /// Does a group do no work of its own as soon as [`Freezer::set`] has returned? cgroup v2 marks
+    /// every thread before it returns, and a marked thread does not get back to its program: it may
+    /// only take long until all have noticed, where cores are busy. By SIGSTOP the first thread
+    /// that runs marks the others.
+    pub fn stands_at_once(&self) -> bool {
+        self.mechanism == Mechanism::Cgroup
+    }
+
     /// Its folder.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -1,8 +1,8 @@
 //! The dead man's switch: a second process that lets everything go on when the first cannot.
 //!
 //! The Governor tells its guard of each freeze through a pipe. When a lease ends and nothing was
-//! said, or the pipe breaks, the guard lets all groups go on; when the pipe broke it also brings all
-//! processes back to where they came from.
+//! said, or the pipe breaks, the guard lets all groups go on; when the pipe broke it also brings
+//! all processes back to where they came from.
 
 use crate::stage;
 use crate::{freezer, now};

@@ -1,9 +1,10 @@
-//! What would making each service faster buy? All of them measured in turn, without a change to any.
+//! What would making each service faster buy? All of them measured in turn, without a change to
+//! any.
 //!
-//! A service is the target of windows in the order baseline, slowed, slowed, baseline, so that drift
-//! cancels. The gain is the throughput in virtual time of the slowed windows over that of the
-//! baselines; its interval comes from the rounds. Delivered mode needs neither a core of the target's
-//! own nor the number of its servers ([slowpoke 0]).
+//! A service is the target of windows in the order baseline, slowed, slowed, baseline, so that
+//! drift cancels. The gain is the throughput in virtual time of the slowed windows over that of the
+//! baselines; its interval comes from the rounds. Delivered mode needs neither a core of the
+//! target's own nor the number of its servers ([slowpoke 0]).
 
 use crate::clients::{Clients, Sample};
 use crate::freezer::Freezer;
@@ -158,8 +159,8 @@ impl Bench {
         Ok(Bench { names, places: Places::new(members), clients })
     }
 
-    /// The shortest pause that groups of so many threads allow ([slowpoke 7.2]): stopping 64 threads
-    /// takes 0.2 ms, 256 take 1 to 5 ms.
+    /// The shortest pause that groups of so many threads allow ([slowpoke 7.2]): stopping 64
+    /// threads takes 0.2 ms, 256 take 1 to 5 ms.
     fn pause_min(&self) -> Span {
         match self.places.threads_max() {
             0..=48 => Span::from_ms(2),

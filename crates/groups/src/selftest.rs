@@ -63,8 +63,8 @@ pub fn victim() -> io::Result<()> {
     })
 }
 
-/// Holds the group of `freezer` for each of [`ASKED_US`], `repeats` times each; what was asked, from
-/// when, and what was held.
+/// Holds the group of `freezer` for each of [`ASKED_US`], `repeats` times each; what was asked,
+/// from when, and what was held.
 ///
 /// # Errors
 /// When the group cannot be stopped; it goes on.

@@ -1,8 +1,8 @@
 //! Control groups for services, and the way back.
 //!
-//! Each service gets a control group of its own, unless it was named by one. Where its processes came
-//! from is written to a file before any of them moves, so that this program, its [`crate::guard`] or
-//! `cavy live whatif thaw` can bring them back, whatever happens in between.
+//! Each service gets a control group of its own, unless it was named by one. Where its processes
+//! came from is written to a file before any of them moves, so that this program, its
+//! [`crate::guard`] or `cavy live whatif thaw` can bring them back, whatever happens in between.
 
 use crate::RUN_FOLDER;
 use crate::freezer::Mechanism;

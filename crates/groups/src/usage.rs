@@ -1,8 +1,8 @@
 //! CPU time of a control group, right to the microsecond.
 //!
 //! The counters of cgroups and of `/proc` move by ticks of the kernel, 4 ms here: three quarters of
-//! the samples of a spinning process taken each ms stand still ([slowpoke 0]). The kernel's software
-//! clock for performance events does not, and two cores are read in 2 to 8 us.
+//! the samples of a spinning process taken each ms stand still ([slowpoke 0]). The kernel's
+//! software clock for performance events does not, and two cores are read in 2 to 8 us.
 
 use cavy_core::Span;
 use perf_event::events::Software;

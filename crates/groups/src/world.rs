@@ -195,7 +195,8 @@ impl Drop for Places {
 }
 
 impl<'a, C: Controller> World<'a, C> {
-    /// Of `controller` over `places`. Without a guard nobody lets groups go on if this program dies.
+    /// Of `controller` over `places`. Without a guard nobody lets groups go on if this program
+    /// dies.
     pub fn new(controller: C, places: &'a mut Places, guard: Option<&'a mut Guard>) -> Self {
         let out = Outbox::with_capacity(controller.effects_max());
         World {
@@ -217,8 +218,8 @@ impl<'a, C: Controller> World<'a, C> {
         }
     }
 
-    /// Drives the controller until it has concluded `findings` times or `stop` is set. All groups go
-    /// on when it returns.
+    /// Drives the controller until it has concluded `findings` times or `stop` is set. All groups
+    /// go on when it returns.
     ///
     /// # Errors
     /// When a group or the guard fails; all groups go on then as well.
@@ -350,8 +351,8 @@ impl<'a, C: Controller> World<'a, C> {
         self.deliver()
     }
 
-    /// What stands beyond its lease goes on, whatever the controller thinks. The guard does the same
-    /// when this program is late.
+    /// What stands beyond its lease goes on, whatever the controller thinks. The guard does the
+    /// same when this program is late.
     fn end_leases(&mut self, at: Instant) -> Result<(), WorldError> {
         for group in 0..self.places.places.len() {
             let place = &self.places.places[group];
@@ -518,6 +519,11 @@ impl<'a, C: Controller> World<'a, C> {
                     && freezer.dir().exists()
                 {
                     return Err(WorldError::Group { group: group as u32, error });
+                }
+                if freezer.stands_at_once() {
+                    place.standing = Standing::Stands(epoch);
+                    let at = self.places.now();
+                    self.mail.push_back(Input::Frozen { group: Group(group as u32), epoch, at });
                 }
             }
             (Standing::Goes, Member::Clients(gate)) => {

@@ -73,7 +73,7 @@ fn rank(front_us: u32, back_us: u32, faster: f64, rounds: u32) -> Ranking {
     let address = format!("127.0.0.1:{front}");
     let load = Load {
         address: address.parse().expect("an address"),
-        clients: 24,
+        clients: 64,
         types: 1,
         protocol: Box::new(Http::new(&address, &["/".to_string()]).expect("a request")),
     };

@@ -174,8 +174,8 @@ fn homa_4_4_the_load_has_arrived_only_where_runs_are_long_against_messages() {
 
 #[test]
 fn a_beginning_that_lasts_is_too_short_and_says_how_long_would_do() {
-    // The template's network at 0.8: 1.3 to 1.5 times the backlog in the second half, and as much in
-    // both halves of runs of four times the length.
+    // The template's network at 0.8: 1.3 to 1.5 times the backlog in the second half, and as much
+    // in both halves of runs of four times the length.
     let of = |messages: u32| {
         run(&format!(
             "kind = \"network\"\ntitle = \"t\"\n[network]\ntopology = \"star\"\nhosts = \
@@ -223,7 +223,8 @@ fn cutoffs_that_were_never_learned_are_named() {
         "[messages]\nworkload = \"W3\"\nmax_bytes = 100_000\n[[transports]]\ntransport = \
          \"homa\"\nlabel = \"fixed\"\n[[transports]]\ntransport = \"homa\"\nlabel = \
          \"late\"\nlearning_ms = 1000\n[[transports]]\ntransport = \"homa\"\nlabel = \
-         \"learned\"\nlearning_ms = 0.5\n[run]\nmessages = 3_000\nreplications = 2\nown_best = false",
+         \"learned\"\nlearning_ms = 0.5\n[run]\nmessages = 3_000\nreplications = 2\nown_best = \
+         false",
     ));
     let of = |label: &str| made.at("base", label, 0.8).expect("a point").unformed.clone();
     assert_eq!((of("fixed"), of("learned")), (None, None));

@@ -98,7 +98,8 @@ fn what_a_policy_needs_to_learn_is_warm_up() {
     let made = run(&plan(
         14,
         HIGH_BIMODAL,
-        "load = 0.5\npolicies = [{ policy = \"darc\", window = 5_000 }, { policy = \"darc\", window \
+        "load = 0.5\npolicies = [{ policy = \"darc\", window = 5_000 }, { policy = \"darc\", \
+        window \
          = 7_000, label = \"late\" }]\n[run]\nrequests = 12_000\nreplications = 2",
     ));
     let of = |label: &str| made.at("base", label, 0.5).expect("a point");

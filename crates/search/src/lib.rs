@@ -1,8 +1,8 @@
 //! Search that is spread over many servers, and how far to spread it.
 //!
 //! **Problem.** A query must meet every object once, so it goes to p servers, each of which scans a
-//! p-th of the objects. A larger p makes each query faster and all queries together dearer. The best
-//! p depends on the load, and classic systems fix it when they are built.
+//! p-th of the objects. A larger p makes each query faster and all queries together dearer. The
+//! best p depends on the load, and classic systems fix it when they are built.
 //!
 //! **Promise.** ROAR keeps the objects on arcs of a ring, so that p is an arc's length and can be
 //! changed while it runs. Rings, plans and schedulers are exact in integers: [`plan::verify`] says
@@ -13,9 +13,9 @@
 //! takes is handed in as [`cost::Load`].
 //!
 //! **Reading order.** [`ring`], [`plan`], [`cost`], [`sweep`], [`refine`], [`place`]; then the
-//! rivals in [`clusters`], [`window`], [`ideal`], [`random`]; [`scheme`] makes plans by any of them,
-//! and [`loss`] says what failures take. [`cluster`] has the machines that do all this while servers
-//! fail and p changes.
+//! rivals in [`clusters`], [`window`], [`ideal`], [`random`]; [`scheme`] makes plans by any of
+//! them, and [`loss`] says what failures take. [`cluster`] has the machines that do all this while
+//! servers fail and p changes.
 #![no_std]
 extern crate alloc;
 #[cfg(test)]

@@ -157,7 +157,8 @@ struct OnRings {
 }
 
 impl Planner {
-    /// For servers whose speeds are by number; `order` is their order on a ring, or around a window.
+    /// For servers whose speeds are by number; `order` is their order on a ring, or around a
+    /// window.
     pub fn new(
         scheme: Scheme,
         speeds: &[f64],

@@ -97,7 +97,8 @@ impl Sweep {
         self.walk(loads);
         let best = self.finishes.iter().map(|&(_, finish)| finish).min().unwrap_or(0);
         let most = best + (best as f64 * within) as u64;
-        // Any good start alike, so that crossings an id apart, which rounding makes, count for nothing.
+        // Any good start alike, so that crossings an id apart, which rounding makes, count for
+        // nothing.
         let limit = (WHOLE / self.k as u128).min(WHOLE - 1) as u64;
         let ends = self.finishes.iter().skip(1).map(|&(start, _)| start).chain([limit]);
         let spans = self.finishes.iter().zip(ends);

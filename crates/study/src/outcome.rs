@@ -222,8 +222,8 @@ impl Summary {
         self.quantile(percentile, quantity)?.supported()
     }
 
-    /// Lets percentiles of a section be given where those of the `whole` are: the value of a section
-    /// is never shown, only how far sections lie apart.
+    /// Lets percentiles of a section be given where those of the `whole` are: the value of a
+    /// section is never shown, only how far sections lie apart.
     pub fn support(&mut self, whole: &Summary) {
         let Summary {
             samples: _,

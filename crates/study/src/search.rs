@@ -309,9 +309,9 @@ fn bisect<'r, S: Subject>(
 }
 
 /// Where the objective ceases to hold along the outcomes of one search, in their order: between the
-/// last before which all hold and the next, where the bounded value, growing by the same factor with
-/// each step, crosses its limit. The last that holds, where there is no value beyond it; `None` where
-/// the first does not hold.
+/// last before which all hold and the next, where the bounded value, growing by the same factor
+/// with each step, crosses its limit. The last that holds, where there is no value beyond it;
+/// `None` where the first does not hold.
 fn crossing<S: Subject>(objective: &Objective, tried: &[Outcome<S::Data>]) -> Option<f64> {
     let holding = tried.iter().take_while(|one| objective.holds::<S>(one) == Some(true)).count();
     let met = tried.get(holding.checked_sub(1)?)?;

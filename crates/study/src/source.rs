@@ -44,10 +44,10 @@ pub struct About {
 pub struct Study<S: Subject> {
     /// Names and texts.
     pub about: About,
-    /// What its claims measure. It is asked once for the whole, and once for each section of the runs
-    /// alone; from how far these lie apart come the intervals of values ([`Basis::Value`]). So it
-    /// must not keep a value back because a section has few samples: of its results it need not do
-    /// anything for that.
+    /// What its claims measure. It is asked once for the whole, and once for each section of the
+    /// runs alone; from how far these lie apart come the intervals of values ([`Basis::Value`]). So
+    /// it must not keep a value back because a section has few samples: of its results it need not
+    /// do anything for that.
     pub measure: fn(&Experiment<S>) -> Vec<Measured>,
     /// What we found, in words made from the results.
     pub found: fn(&Experiment<S>) -> String,

@@ -221,8 +221,8 @@ pub trait Subject:
         runs: &[Self::Replication],
     ) -> Summed<Self::Data>;
     /// What each section of the runs says alone; sections say little about each other, and the same
-    /// number of runs gives the same sections whoever is served. By default each replication is one,
-    /// if there are two or more. `whole` is what all say together.
+    /// number of runs gives the same sections whoever is served. By default each replication is
+    /// one, if there are two or more. `whole` is what all say together.
     fn sections(
         &self,
         scenario: &Self::Scenario,

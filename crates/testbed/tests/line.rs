@@ -2,8 +2,8 @@
 //! root; skipped with a reason elsewhere.
 //!
 //! `cargo test -p cavy-testbed --release --test line -- --ignored --nocapture` prints the table of
-//! docs/performance.md. In CI the machine is not ours alone, so that the limits here are wide; those
-//! of the table are narrow.
+//! docs/performance.md. In CI the machine is not ours alone, so that the limits here are wide;
+//! those of the table are narrow.
 
 use cavy_core::Span;
 use cavy_testbed::line::probe::{self, Seen};

@@ -8,9 +8,9 @@ use cavy_core::family::Node;
 pub struct Region(pub u16);
 
 /// The numbering of shards and nodes. Replica `j` of shard `p` is node `replicas * p + j`; the
-/// three stewards of region `r`, where a protocol has such, follow all replicas. Where a protocol has
-/// none and coordinates in its clients, one node for the clients of each shard follows instead: its
-/// *front*.
+/// three stewards of region `r`, where a protocol has such, follow all replicas. Where a protocol
+/// has none and coordinates in its clients, one node for the clients of each shard follows instead:
+/// its *front*.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Regions, from 1 to [`Layout::REGIONS_MAX`].

@@ -1,8 +1,8 @@
 //! A replicated log for rivals that have leaders: Raft, with terms, durable votes and entries.
 //!
 //! The log is pure: it is told of messages and time, and leaves what it wants done in
-//! [`Raft::take`]. Whoever owns it sends, stores and applies. The first member leads from the start,
-//! so that runs do not begin with an election. Logs are kept whole: a lab's run bounds them.
+//! [`Raft::take`]. Whoever owns it sends, stores and applies. The first member leads from the
+//! start, so that runs do not begin with an election. Logs are kept whole: a lab's run bounds them.
 //!
 //! The registry has `raft` and `openraft`. Both need `std`, and the second its own runtime, so
 //! neither can be part of a machine.

@@ -67,8 +67,8 @@ impl Store {
     }
 
     /// Runs one piece without applying anything: what it came to, what it did, what it would write.
-    /// For protocols that execute before they decide. `over`: what earlier pieces of the transaction
-    /// would write.
+    /// For protocols that execute before they decide. `over`: what earlier pieces of the
+    /// transaction would write.
     pub fn rehearse(
         &self,
         procedures: &mut impl Procedures,

@@ -116,8 +116,8 @@ pub const CAUSES: &[Cause] = &[
                 question: "mixed",
                 points: 3,
                 needed: true,
-                evidence: "Requests differ by ten times or more, so that a short one waits long for \
-                           one long one",
+                evidence: "Requests differ by ten times or more, so that a short one waits long \
+                           for one long one",
             },
             Sign {
                 question: "busy",

@@ -2,8 +2,9 @@
 //! legs. On them the stand-ins for iPlane and for OASIS ([htrae 3.6, 3.7]).
 //!
 //! The stand-ins are not those systems: their maps of the Internet are not to be had. They show
-//! what the *kind* of answer is worth. Coverage and guess are parameters; whoever measures with them
-//! must write both down before a value is seen. The source's own digits are not claimed by them.
+//! what the *kind* of answer is worth. Coverage and guess are parameters; whoever measures with
+//! them must write both down before a value is seen. The source's own digits are not claimed by
+//! them.
 
 use super::{Predictor, Probe};
 use crate::map::Line;

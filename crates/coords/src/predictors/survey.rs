@@ -1,12 +1,12 @@
 //! What a service can say that sees all probes: cavy's own predictor.
 //!
 //! It begins additive, as [htrae 8.2] proposes: a line from distance to round trip, and a height
-//! for each machine. What that leaves over is learnt at two scales: a mean for each pair of cells of
-//! the globe ([htrae 8.1]), and what the two machines themselves measured to peers near the other
-//! one. A machine whose measurements disprove its position is moved: to where its moving coordinate
-//! is, or to one of its nearest peers, whichever explains its round trips best. Moving coordinates
-//! run beside it, and each pair is a mean of both, by how wrong either has lately been at both ends.
-//! A round trip that was measured lately is said as it was ([htrae 2.2]).
+//! for each machine. What that leaves over is learnt at two scales: a mean for each pair of cells
+//! of the globe ([htrae 8.1]), and what the two machines themselves measured to peers near the
+//! other one. A machine whose measurements disprove its position is moved: to where its moving
+//! coordinate is, or to one of its nearest peers, whichever explains its round trips best. Moving
+//! coordinates run beside it, and each pair is a mean of both, by how wrong either has lately been
+//! at both ends. A round trip that was measured lately is said as it was ([htrae 2.2]).
 //!
 //! The constants were chosen on the anchors of RIPE Atlas (decision 19).
 

@@ -276,8 +276,8 @@ pub(super) trait Rival {
     }
 }
 
-/// Makes a machine of the packet family of a [`Rival`] whose packets have this header: packets without payload go before all
-/// others, and nothing happens at the start.
+/// Makes a machine of the packet family of a [`Rival`] whose packets have this header: packets
+/// without payload go before all others, and nothing happens at the start.
 macro_rules! machine {
     ($rival:ty, $header:ty) => {
         impl cavy_core::Machine for $rival {

@@ -175,8 +175,8 @@ transports! {
     }
     /// A transport that sends all at once.
     BlindPlan {
-        /// Receivers confirm messages with a frame of 84 bytes, and losses are repaired; the source's
-        /// has neither. Default: where something can be lost.
+        /// Receivers confirm messages with a frame of 84 bytes, and losses are repaired; the
+        /// source's has neither. Default: where something can be lost.
         confirm: Option<bool>,
     }
     /// pFabric.

@@ -230,8 +230,8 @@ impl Carried {
         }
     }
 
-    /// Lets percentiles of a section be given where those of the `whole` are. The slices of both are
-    /// of the same messages.
+    /// Lets percentiles of a section be given where those of the `whole` are. The slices of both
+    /// are of the same messages.
     pub(super) fn support(&mut self, whole: &Carried) {
         let each = |mine: &mut NetSummary, theirs: &NetSummary| {
             mine.summary.support(&theirs.summary);

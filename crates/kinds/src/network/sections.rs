@@ -1,8 +1,8 @@
 //! Sections of a run: what the messages to different receivers experienced.
 //!
-//! A run has few replications, because each has to warm up. But a message waits above all for others
-//! to the same host, so that what two receivers saw says little about each other: the groups of
-//! receivers are the sections from whose spread intervals come. What cannot be told apart by
+//! A run has few replications, because each has to warm up. But a message waits above all for
+//! others to the same host, so that what two receivers saw says little about each other: the groups
+//! of receivers are the sections from whose spread intervals come. What cannot be told apart by
 //! receiver, such as the use of levels, is the same in all of them.
 
 use super::result::{Carried, NetSummary};

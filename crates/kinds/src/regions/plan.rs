@@ -114,8 +114,8 @@ pub enum FaultPlan {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<f64>,
     },
-    /// The node that leads a region stops: DAST's steward, SLOG's sequencer, and where no node leads
-    /// a region, the first replica of its first shard.
+    /// The node that leads a region stops: DAST's steward, SLOG's sequencer, and where no node
+    /// leads a region, the first replica of its first shard.
     CrashSteward {
         /// Region, from 0.
         region: u16,

@@ -1,10 +1,10 @@
 //! Does a queue grow without end? A test over replications, with a stated level.
 //!
-//! A run is looked at in two parts of equal length, one after the other, after its warm-up. A system
-//! that keeps up has the same mean in both; what is there more in the later part is chance. A system
-//! that is offered more than it can do grows by the same amount from part to part. Between them
-//! lies a system that is still filling, or that wanders near saturation: of it a run cannot tell,
-//! and [`trend`] says how long one would have to be.
+//! A run is looked at in two parts of equal length, one after the other, after its warm-up. A
+//! system that keeps up has the same mean in both; what is there more in the later part is chance.
+//! A system that is offered more than it can do grows by the same amount from part to part. Between
+//! them lies a system that is still filling, or that wanders near saturation: of it a run cannot
+//! tell, and [`trend`] says how long one would have to be.
 
 use super::interval;
 use super::student;

@@ -1,5 +1,5 @@
-//! A small deployment of one protocol with clients of every sort, and the oracles that every run must
-//! pass.
+//! A small deployment of one protocol with clients of every sort, and the oracles that every run
+//! must pass.
 
 use crate::judge;
 use cavy_check::Model;

@@ -98,7 +98,8 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         id: "live.l4".to_string(),
         title: on.title.clone(),
         shows: format!(
-            "Phases of {} at {:.0} % load: {}. DARC is told nothing and looks every {} completions. \
+            "Phases of {} at {:.0} % load: {}. DARC is told nothing and looks every {} \
+            completions. \
              Two pools have half of the workers each, the priority queue and fixed priority put {} \
              first.",
             phases.length,

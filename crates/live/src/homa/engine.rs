@@ -40,8 +40,8 @@ const TICK_LATE: Span = Span::from_ms(20);
 pub mod hostile;
 
 #[cfg(test)]
-#[path = "module.rs"]
-mod module;
+#[path = "module_tests.rs"]
+mod module_tests;
 
 /// The machine, and what its names stand for.
 pub(super) struct Engine {

@@ -14,8 +14,8 @@
 //! 3. What a map asks for begins when every front end goes by the map: *settled*. A copy then
 //!    misses no write, because all go to both; and nobody needs what is dropped.
 //!
-//! **Not here.** Joining, leaving and moving borders `[roar 2.9, 2.10]`: ranges stay as they are. One
-//! ring.
+//! **Not here.** Joining, leaving and moving borders `[roar 2.9, 2.10]`: ranges stay as they are.
+//! One ring.
 //!
 //! **Reading order.** [`map`], [`message`], `directory`, `server`, `front`.
 

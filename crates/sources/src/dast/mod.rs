@@ -1,8 +1,8 @@
 //! DAST (Chen et al., EuroSys 2021): the experiments of [dast 5], beside its rivals.
 //!
 //! What the source says is an abstract's ranges and a README; the specification adds closed forms
-//! and a model of message delays. The rivals are machines of the same family at their full strength,
-//! and not what the artifact made of them.
+//! and a model of message delays. The rivals are machines of the same family at their full
+//! strength, and not what the artifact made of them.
 
 use cavy_kinds::regions::{RegionsExperiment, RegionsPlan, RegionsResult};
 use cavy_report::model::{Panel, Table};
@@ -137,7 +137,8 @@ static CONFLICT: Study<RegionsPlan> = Study {
         plan: include_str!("plans/conflict.toml"),
         files: &[],
         shows: "TPC-A, its rows drawn more and more unevenly.",
-        claimed: "DAST and SLOG are indifferent to conflicts; Janus and TAPIR lose their throughput.",
+        claimed: "DAST and SLOG are indifferent to conflicts; Janus and TAPIR lose their \
+            throughput.",
     },
     measure: |experiment| {
         let rate = |r: &RegionsResult| r.throughput_per_s.value;

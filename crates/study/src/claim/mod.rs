@@ -58,8 +58,8 @@ pub enum Basis {
     /// Nothing that the claim is about was run: plans of this scale leave it out.
     NotRun,
     /// A value. If sections of the runs differ in it, it becomes an [`Basis::Interval`]; if they do
-    /// not, it has no spread, as what arithmetic says, and is judged itself. So it is where there are
-    /// fewer sections than [`SECTIONS_MIN`].
+    /// not, it has no spread, as what arithmetic says, and is judged itself. So it is where there
+    /// are fewer sections than [`SECTIONS_MIN`].
     #[default]
     Value,
     /// A random quantity, which lies between `low` and `high` with [`CONFIDENCE`]. The interval is
@@ -343,8 +343,8 @@ mod tests {
         assert_eq!(verdict(2.2, 2.05, 2.35), Verdict::TooShort);
         assert_eq!(verdict(2.3, 2.11, 2.5), Verdict::NotReproduced);
         assert_eq!(verdict(1.0, 0.5, 3.0), Verdict::TooShort);
-        // An interval by factors: a factor of 1.1025 must become one of 1.05, half of it, which takes four
-        // times the length, and a fifth more.
+        // An interval by factors: a factor of 1.1025 must become one of 1.05, half of it, which
+        // takes four times the length, and a fifth more.
         let (verdict, why) = of(Basis::Interval, 2.0, 2.0 / 1.1025, 2.0 * 1.1025);
         assert_eq!(verdict, Verdict::TooShort);
         assert!(why.contains("about 5 times the length would decide"), "{why}");

@@ -3,15 +3,15 @@
 use super::{Basis, CONFIDENCE, Measured};
 use cavy_lab::statistics::sectioning;
 
-/// Fewer sections say next to nothing about how far they lie apart: with four, an interval at 99 % is
-/// three times as wide as twenty of the same length would make theirs.
+/// Fewer sections say next to nothing about how far they lie apart: with four, an interval at 99 %
+/// is three times as wide as twenty of the same length would make theirs.
 pub const SECTIONS_MIN: usize = 5;
 
 /// A value that fewer of the sections have says more about these than about the rest.
 const KNOWN_RATIO: f64 = 0.7;
 
-/// Gives the values among `measured` the intervals that the same values of each section say. A value
-/// of which sections say nothing else stays one without spread.
+/// Gives the values among `measured` the intervals that the same values of each section say. A
+/// value of which sections say nothing else stays one without spread.
 pub fn sectioned(measured: &mut [Measured], sections: &[Vec<Measured>]) {
     if sections.len() < SECTIONS_MIN {
         return;

@@ -51,7 +51,8 @@ pub enum Message {
     Sequence(Rpc<Batch>),
     /// Among the orderers.
     Agree(Rpc<Items>),
-    /// To the replicas of a region: an entry of its log; from whoever leads, or from another steward.
+    /// To the replicas of a region: an entry of its log; from whoever leads, or from another
+    /// steward.
     #[allow(missing_docs)]
     Deliver { index: u64, items: Items, leads: bool },
     /// Entries from this one on, if there are any.

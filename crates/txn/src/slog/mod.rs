@@ -2,9 +2,9 @@
 //! what is in their region's log as if there were nothing else `[dast 3.3]`.
 //!
 //! **Nodes.** Each replica is a node, and so are the three stewards of each region: they keep its
-//! log by [`crate::raft`], in batches. Some of them also are the orderers, who keep the global order.
-//! A region puts its part of the global order into its own log, in that order, so that no two
-//! regions wait for each other in a circle.
+//! log by [`crate::raft`], in batches. Some of them also are the orderers, who keep the global
+//! order. A region puts its part of the global order into its own log, in that order, so that no
+//! two regions wait for each other in a circle.
 //!
 //! **Data** are where their shard is, as with all rivals here: a region does not ship its log to
 //! others, and parts of one transaction send each other values.
@@ -56,8 +56,8 @@ pub struct Config {
     pub batch: Span,
     /// What has not come for so long is asked for again.
     pub retry_after: Span,
-    /// The artifact: a piece holds only its own rows, and no more than so many transactions wait for
-    /// values. `None`: a transaction holds all its rows of a shard.
+    /// The artifact: a piece holds only its own rows, and no more than so many transactions wait
+    /// for values. `None`: a transaction holds all its rows of a shard.
     pub lookahead: Option<u32>,
     /// Answers carry versions, and replicas tell what they applied.
     pub history: bool,

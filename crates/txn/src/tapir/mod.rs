@@ -1,9 +1,9 @@
-//! TAPIR: replicas need not agree on an order. Clients run their transactions on one replica's rows,
-//! and all replicas check by timestamps whether that can stand `[dast 3.2]`.
+//! TAPIR: replicas need not agree on an order. Clients run their transactions on one replica's
+//! rows, and all replicas check by timestamps whether that can stand `[dast 3.2]`.
 //!
 //! **Nodes.** Each replica is a node; so is the front of each shard, where its clients live and
-//! coordinate. Unloaded, a transaction takes a round trip to run and one to be prepared; pieces that
-//! wait for values of others take one more each.
+//! coordinate. Unloaded, a transaction takes a round trip to run and one to be prepared; pieces
+//! that wait for values of others take one more each.
 //!
 //! **Failure.** Replicas store what they vote and what they hear, and a coordinator says the end of
 //! an attempt until every replica has heard it: a replica comes back by its log, and no view change

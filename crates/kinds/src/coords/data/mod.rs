@@ -2,8 +2,12 @@
 //!
 //! | name | machines | what | from |
 //! |---|---|---|---|
-//! | `ripe-2018` | 213 | least round trip in four minutes of 29 January 2018, anchors of RIPE Atlas | repository menonsamir/CBG-replication, commit 1f8d4465, MIT; measured by RIPE NCC |
-//! | `aws-2025` | 32 | median of a year until 29 May 2025, regions of AWS | repository oaustegard/oaustegard.github.io, commit 22f8adc2, Apache-2.0; from cloudping.co |
+//! | `ripe-2018` | 213 | least of four minutes on 2018-01-29, anchors of RIPE Atlas | \[ripe\] |
+//! | `aws-2025` | 32 | median of the year until 2025-05-29, regions of AWS | \[aws\] |
+//!
+//! \[ripe\]: repository menonsamir/CBG-replication, commit 1f8d4465, MIT; measured by RIPE NCC.
+//! \[aws\]: repository oaustegard/oaustegard.github.io, commit 22f8adc2, Apache-2.0; from
+//! cloudping.co.
 //!
 //! What RIPE's predictors are told of places is what DB-IP City Lite of June 2026 answers for the
 //! anchors' addresses, licence CC BY 4.0: "IP Geolocation by DB-IP" (db-ip.com) stands in each
