@@ -122,7 +122,7 @@ fn legs(world: &World, given: &Given, own: &LandmarksPlan, seed: u64) -> Legs {
     Legs::new(all, measured)
 }
 
-/// A predictor, ready. `line` is what [`line`] says for its fit.
+/// A predictor, ready. `line` is what [`line()`] says for its fit.
 pub fn build<'w>(
     world: &'w World,
     predictor: &PredictorPlan,
