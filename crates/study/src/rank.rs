@@ -73,7 +73,7 @@ pub struct Effect {
     pub baseline: Option<f64>,
     /// The contestant's.
     pub ours: Option<f64>,
-    /// Contestant over baseline.
+    /// Contestant over baseline, where both are above zero.
     pub ratio: Option<f64>,
     /// What that is.
     pub change: Change,
@@ -83,7 +83,22 @@ impl Effect {
     /// In words, such as `get p99.9 2.1x faster`.
     pub fn words(&self) -> String {
         let (whose, value) = (&self.whose, &self.value);
-        let Some(ratio) = self.ratio else { return format!("{whose} too few") };
+        let (Some(ours), Some(baseline)) = (self.ours, self.baseline) else {
+            return format!("{whose} too few");
+        };
+        let Some(ratio) = self.ratio else {
+            // Nothing is any number of times as much as zero.
+            if matches!(self.change, Change::Unclear | Change::TooFew) {
+                return format!("{whose} {value} unclear");
+            }
+            let number = cavy_report::number::significant;
+            return format!(
+                "{whose} {value} {} for {} {}",
+                number(ours),
+                number(baseline),
+                self.unit
+            );
+        };
         let factor = if ratio < 1.0 { 1.0 / ratio } else { ratio };
         let factor = cavy_report::number::significant(factor);
         let way = match (self.change, ratio < 1.0, self.unit.as_str()) {
@@ -108,6 +123,12 @@ pub fn change(ours: &Estimate, theirs: &Estimate, more_is_better: bool) -> Chang
         (Some(Verdict::Worse), false) | (Some(Verdict::Better), true) => Change::Worse,
         _ => Change::Unclear,
     }
+}
+
+/// `ours` over `theirs`; `None` where one of them is not above zero, so that no factor tells them
+/// apart.
+fn ratio(ours: f64, theirs: f64) -> Option<f64> {
+    (ours > 0.0 && theirs > 0.0).then(|| ours / theirs)
 }
 
 /// What `ours` does to everybody, against `theirs`. Everybody is named.
@@ -137,7 +158,7 @@ pub fn effects<S: Subject>(ours: &Outcome<S::Data>, theirs: &Outcome<S::Data>) -
                 unit,
                 baseline: Some(theirs.value),
                 ours: Some(ours.value),
-                ratio: Some(ours.value / theirs.value),
+                ratio: ratio(ours.value, theirs.value),
                 change: change(ours, theirs, *more_is_better),
             },
         }
@@ -191,14 +212,14 @@ fn ranking<S: Subject>(
         let comparable = unformed.is_none() && of_baseline.is_none();
         let at = capacity(label).and_then(|c| c.at);
         let gain = |(ours, theirs): (f64, f64)| match sense {
-            Sense::Greatest => ours / theirs,
-            Sense::Least => theirs / ours,
+            Sense::Greatest => ratio(ours, theirs),
+            Sense::Least => ratio(theirs, ours),
         };
         Rank {
             label: label.to_string(),
             at,
             rate_per_s: capacity(label).and_then(|c| c.rate_per_s),
-            gain_ratio: at.zip(base_at).map(gain).filter(|_| comparable),
+            gain_ratio: at.zip(base_at).and_then(gain).filter(|_| comparable),
             limit: capacity(label).map_or(String::new(), |c| c.limit.clone()),
             compared_at: pair.and_then(|(ours, _)| ours.at),
             marks: S::marks().iter().map(|mark| (mark.of)(pair?.0)).collect(),
@@ -261,4 +282,32 @@ pub fn common_place<'a, S: Subject>(
             theirs.stable().then_some((ours, theirs))
         })
         .max_by(|a, b| a.0.load().total_cmp(&b.0.load()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(ours: f64, baseline: f64, change: Change) -> Effect {
+        Effect {
+            whose: "get".to_string(),
+            value: "p99".to_string(),
+            unit: "us".to_string(),
+            baseline: Some(baseline),
+            ours: Some(ours),
+            ratio: ratio(ours, baseline),
+            change,
+        }
+    }
+
+    #[test]
+    fn nothing_is_a_number_of_times_zero() {
+        assert_eq!(effect(20.0, 10.0, Change::Worse).words(), "get p99 2x slower");
+        assert_eq!(effect(5.0, 10.0, Change::Better).words(), "get p99 2x faster");
+        assert_eq!(effect(68.8, 0.0, Change::Worse).words(), "get p99 68.8 for 0 us");
+        assert_eq!(effect(0.0, 0.0, Change::Unclear).words(), "get p99 unclear");
+        for (ours, theirs) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)] {
+            assert_eq!(ratio(ours, theirs), None);
+        }
+    }
 }

@@ -290,8 +290,8 @@ impl Subject for CoordsPlan {
     }
     fn experiences(outcome: &Outcome<Predicted>) -> Vec<Experience<'_>> {
         let errors = Experience {
-            whose: "who predicts".to_string(),
-            unit: "ms",
+            whose: "error".to_string(),
+            unit: "ms of error",
             more_is_better: false,
             values: vec![("p90", outcome.after.ms(90)), ("p50", outcome.after.ms(50))],
         };
@@ -303,8 +303,8 @@ impl Subject for CoordsPlan {
             penalty(&pick.penalty_p90_ms)
         };
         let picking = picks.filter(|pick| of(pick)).map(|pick| Experience {
-            whose: format!("who picks among {}", pick.candidates),
-            unit: "ms",
+            whose: format!("penalty of picks among {}", pick.candidates),
+            unit: "ms of penalty",
             more_is_better: false,
             values: vec![("p90", pick.penalty_p90_ms.as_ref().and_then(|q| q.supported()))],
         });
