@@ -42,7 +42,7 @@ cgroup:/PATH. Descendants belong to their parents. Clients send as soon as they 
 at least three times as many as requests can wait at a service.
 
 It needs root, cgroup v2 (mounted anywhere) and performance events. If this program dies, a second
-one lets everything go on within 250 ms; `cavy live whatif thaw` repairs what both left behind.
+one lets everything go on at once; `cavy live whatif thaw` repairs what both left behind.
 Do not stop what has health checks or elections shorter than 200 ms."
 )]
 pub struct Whatif {
