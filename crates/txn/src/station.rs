@@ -1,9 +1,13 @@
-//! What machines of rival protocols share: one step's effects, their bound, and the log.
+//! What machines of rival protocols share: one step's effects, their bound, the log, and the shell
+//! of the machine.
 
 use alloc::collections::VecDeque;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Call, Effect, Entry, Protocol, Via};
-use cavy_core::{Cx, Instant, Out};
+use cavy_core::family::message::{Call, Effect, Entry, Input, Protocol, Via};
+use cavy_core::{Cx, Instant, Machine, Out, Span};
+
+/// Time between two ticks of a node.
+pub const TICK: Span = Span::from_ms(10);
 
 /// Effects that a step emits at most; what is more goes out at once in the next one (law 4).
 pub const EFFECTS: usize = 512;
@@ -123,3 +127,122 @@ impl<P: Protocol, T: Copy + Ord> Station<P, T> {
         self.out.push_back(Out::Arm(timer, at));
     }
 }
+
+/// What a rival protocol does with what happens to its node: [`machine`] makes a machine of it. The
+/// protocol has no group.
+pub(crate) trait Rival: Machine {
+    /// Its types.
+    type Words: Protocol;
+
+    /// Where its steps put what they say.
+    fn station(&mut self) -> &mut Station<Self::Words, Self::Timer>;
+
+    /// The node starts, for the first time or again.
+    fn born(&mut self) {}
+
+    /// A message came in; perhaps its own.
+    fn hear(&mut self, from: Node, message: <Self::Words as Protocol>::Message);
+
+    /// A client asks.
+    fn called(&mut self, call: Call, request: <Self::Words as Protocol>::Request);
+
+    /// The channel with `peer` broke.
+    fn broke(&mut self, peer: Node) {
+        _ = peer;
+    }
+
+    /// A record was in the log when the node came back.
+    fn remember(&mut self, record: <Self::Words as Protocol>::Record);
+
+    /// All records were remembered.
+    fn back(&mut self) {}
+
+    /// A timer came.
+    fn due(&mut self, timer: Self::Timer);
+
+    /// Does one piece of what follows from the step. False when there is none.
+    fn proceed(&mut self) -> bool {
+        false
+    }
+
+    /// Takes in what happened.
+    fn take(&mut self, input: Input<Self::Words>) {
+        match input {
+            Input::Rx { from, message, .. } => self.hear(from, message),
+            Input::Call { call, request } => self.called(call, request),
+            Input::Broken { peer } => self.broke(peer),
+            Input::Stored { upto } => self.station().stored(upto),
+            Input::Replay { entry, record } => {
+                self.station().replayed(entry);
+                self.remember(record);
+            }
+            Input::Recovered { .. } => self.back(),
+            Input::WorkDone { .. } => {}
+        }
+    }
+
+    /// Does all that follows from the step: messages to itself go before everything else.
+    fn settle(&mut self) {
+        loop {
+            if let Some(message) = self.station().next_local() {
+                let me = self.station().me;
+                self.hear(me, message);
+            } else if !self.proceed() {
+                return;
+            }
+        }
+    }
+}
+
+/// Makes a machine of the message family of a [`Rival`] that runs procedures: it ticks from a
+/// random moment on, and a step that says too much goes on in the same instant. Its `Timer` has
+/// `Tick` and `More`.
+macro_rules! machine {
+    ($rival:ident) => {
+        impl<E: $crate::Procedures> cavy_core::family::message::Talker for $rival<E> {
+            type Protocol = Words;
+
+            fn members(&self, (): ()) -> &[cavy_core::family::Node] {
+                &[]
+            }
+        }
+
+        impl<E: $crate::Procedures> cavy_core::Machine for $rival<E> {
+            type Input = cavy_core::family::message::Input<Words>;
+            type Effect = cavy_core::family::message::Effect<Words>;
+            type Timer = Timer;
+
+            fn effects_max(&self) -> usize {
+                $crate::station::EFFECTS + 1
+            }
+
+            fn start(&mut self, cx: &mut cavy_core::Cx<'_, Self::Effect, Timer>) {
+                self.station.begin(cx);
+                self.born();
+                // Ticks of different nodes do not come at one moment.
+                let phase = cx.rng().below($crate::station::TICK.as_ns());
+                self.station.arm(Timer::Tick, cx.now() + cavy_core::Span::from_ns(phase));
+                self.station.end(Timer::More, cx);
+            }
+
+            fn handle(
+                &mut self,
+                input: Self::Input,
+                cx: &mut cavy_core::Cx<'_, Self::Effect, Timer>,
+            ) {
+                self.station.begin(cx);
+                self.take(input);
+                self.settle();
+                self.station.end(Timer::More, cx);
+            }
+
+            fn expire(&mut self, timer: Timer, cx: &mut cavy_core::Cx<'_, Self::Effect, Timer>) {
+                self.station.begin(cx);
+                self.due(timer);
+                self.settle();
+                self.station.end(Timer::More, cx);
+            }
+        }
+    };
+}
+pub(crate) use machine;

@@ -48,15 +48,16 @@ use view::{Peer, Status};
 const BATCH: usize = 64;
 const EFFECTS: usize = 512;
 
-/// What a node waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Timer {
-    /// The next report.
-    Tick,
-    /// Its own clock to pass the first entry.
-    Clock,
-    /// More of the same step.
-    More,
+cavy_core::timers! {
+    /// What a node waits for.
+    pub enum Timer {
+        /// The next report.
+        Tick,
+        /// Its own clock to pass the first entry.
+        Clock,
+        /// More of the same step.
+        More,
+    }
 }
 
 /// One node of DAST: a replica, or a steward.

@@ -19,17 +19,17 @@ mod replica;
 
 pub use message::{Message, Record, Words};
 
+use crate::client::Request;
 use crate::layout::Layout;
 use crate::procedure::Procedures;
-use crate::station::{EFFECTS, Station};
+use crate::station::{self, Rival, Station, TICK};
 use crate::store::Store;
 use crate::txn::{Key, Shard, TxnId};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Effect, Input, Talker};
-use cavy_core::{Cx, Instant, Machine, Span};
+use cavy_core::family::message::Call;
+use cavy_core::{Instant, Span};
 use coord::Coord;
 use replica::{Elsewhere, Info, Last};
 
@@ -65,18 +65,17 @@ impl Config {
     }
 }
 
-/// What a node waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Timer {
-    /// Asking again.
-    Tick,
-    /// Something counts as run from now on.
-    Fake,
-    /// More of the same step.
-    More,
+cavy_core::timers! {
+    /// What a node waits for.
+    pub enum Timer {
+        /// Asking again.
+        Tick,
+        /// Something counts as run from now on.
+        Fake,
+        /// More of the same step.
+        More,
+    }
 }
-
-const TICK: Span = Span::from_ms(10);
 
 /// A replica, or the front of a shard's clients.
 pub struct Janus<E> {
@@ -100,7 +99,6 @@ pub struct Janus<E> {
     waiters: BTreeMap<TxnId, BTreeSet<TxnId>>,
     ready: VecDeque<TxnId>,
     look_at: Instant,
-    nobody: Vec<Node>,
 }
 
 impl<E: Procedures> Janus<E> {
@@ -127,7 +125,6 @@ impl<E: Procedures> Janus<E> {
             waiters: BTreeMap::new(),
             ready: VecDeque::new(),
             look_at: Instant::ZERO,
-            nobody: Vec::new(),
         }
     }
 
@@ -152,17 +149,22 @@ impl<E: Procedures> Janus<E> {
         }
     }
 
-    fn settle(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        loop {
-            if let Some(message) = self.station.next_local() {
-                self.hear(self.station.me, message);
-            } else if let Some(id) = self.ready.pop_front() {
-                self.advance(id);
-            } else {
-                break;
-            }
+    fn tick(&mut self) {
+        let now = self.station.now;
+        self.station.arm(Timer::Tick, now + TICK);
+        self.push_coords();
+        if now >= self.look_at {
+            self.look_at = now + Span::from_ms(50);
+            self.ask_again();
         }
-        self.station.end(Timer::More, cx);
+    }
+}
+
+impl<E: Procedures> Rival for Janus<E> {
+    type Words = Words;
+
+    fn station(&mut self) -> &mut Station<Words, Timer> {
+        &mut self.station
     }
 
     fn hear(&mut self, from: Node, message: Message) {
@@ -194,65 +196,35 @@ impl<E: Procedures> Janus<E> {
         }
     }
 
-    fn tick(&mut self) {
-        let now = self.station.now;
-        self.station.arm(Timer::Tick, now + TICK);
-        self.push_coords();
-        if now >= self.look_at {
-            self.look_at = now + Span::from_ms(50);
-            self.ask_again();
-        }
-    }
-}
-
-impl<E: Procedures> Talker for Janus<E> {
-    type Protocol = Words;
-
-    fn members(&self, (): ()) -> &[Node] {
-        &self.nobody
-    }
-}
-
-impl<E: Procedures> Machine for Janus<E> {
-    type Input = Input<Words>;
-    type Effect = Effect<Words>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS + 1
-    }
-
-    fn start(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
+    fn born(&mut self) {
         self.life = self.station.random;
-        let phase = Span::from_ns(cx.rng().below(TICK.as_ns()));
-        self.station.arm(Timer::Tick, self.station.now + phase);
-        self.station.end(Timer::More, cx);
     }
 
-    fn handle(&mut self, input: Input<Words>, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        match input {
-            Input::Rx { from, message, .. } => self.hear(from, message),
-            Input::Call { call, request } => self.submit(call, request.0),
-            Input::Stored { upto } => self.station.stored(upto),
-            Input::Replay { entry, record } => {
-                self.station.replayed(entry);
-                self.replay(record);
-            }
-            Input::Recovered { .. } => self.is_back(),
-            Input::Broken { .. } | Input::WorkDone { .. } => {}
-        }
-        self.settle(cx);
+    fn called(&mut self, call: Call, request: Request) {
+        self.submit(call, request.0);
     }
 
-    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
+    fn remember(&mut self, record: Record) {
+        self.replay(record);
+    }
+
+    fn back(&mut self) {
+        self.is_back();
+    }
+
+    fn due(&mut self, timer: Timer) {
         match timer {
             Timer::Tick => self.tick(),
             Timer::Fake => self.look_at_fakes(),
             Timer::More => {}
         }
-        self.settle(cx);
+    }
+
+    fn proceed(&mut self) -> bool {
+        let Some(id) = self.ready.pop_front() else { return false };
+        self.advance(id);
+        true
     }
 }
+
+station::machine!(Janus);

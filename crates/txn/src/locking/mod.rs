@@ -26,15 +26,15 @@ use crate::client::{Note, Outcome, Request, Response};
 use crate::layout::Layout;
 use crate::procedure::{Given, Procedures};
 use crate::raft::{Act, Raft};
-use crate::station::{EFFECTS, Station};
+use crate::station::{self, Rival, Station, TICK};
 use crate::store::{Store, Writes};
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Call, Effect, Input, Talker};
-use cavy_core::{Cx, Instant, Machine, Span};
+use cavy_core::family::message::Call;
+use cavy_core::{Instant, Span};
 use coord::Coord;
 use lock::Locks;
 use message::{Attempt, Command, Decision, Prepared};
@@ -65,16 +65,15 @@ impl Config {
     }
 }
 
-/// What a node waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Timer {
-    /// Heartbeats, elections, asking again.
-    Tick,
-    /// More of the same step.
-    More,
+cavy_core::timers! {
+    /// What a node waits for.
+    pub enum Timer {
+        /// Heartbeats, elections, asking again.
+        Tick,
+        /// More of the same step.
+        More,
+    }
 }
-
-const TICK: Span = Span::from_ms(10);
 
 /// Who wants an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,7 +124,6 @@ pub struct Locking<E> {
     ready: VecDeque<Attempt>,
     rounds: u64,
     ask_at: Instant,
-    nobody: Vec<Node>,
 }
 
 impl<E: Procedures> Locking<E> {
@@ -159,7 +157,6 @@ impl<E: Procedures> Locking<E> {
             ready: VecDeque::new(),
             rounds: 0,
             ask_at: Instant::ZERO,
-            nobody: Vec::new(),
             config,
         }
     }
@@ -190,45 +187,6 @@ impl<E: Procedures> Locking<E> {
         }
     }
 
-    /// Everything that follows from the step.
-    fn settle(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        loop {
-            if let Some(message) = self.station.next_local() {
-                self.hear(self.station.me, message);
-                continue;
-            }
-            if self.applied < self.raft.chosen() {
-                self.applied += 1;
-                if let Some(command) = self.raft.entry(self.applied).cloned() {
-                    self.apply(command);
-                }
-                continue;
-            }
-            if self.leading != self.raft.leads_surely() {
-                self.leading = self.raft.leads_surely();
-                self.lead_or_follow();
-                continue;
-            }
-            if let Some(attempt) = self.ready.pop_front() {
-                self.advance(attempt);
-                continue;
-            }
-            self.raft.flush();
-            let acts = self.raft.take();
-            if acts.is_empty() {
-                break;
-            }
-            for act in acts {
-                match act {
-                    Act::Send(to, rpc) => self.station.send(to, Message::Raft(rpc)),
-                    Act::SendStored(to, rpc) => self.station.send_stored(to, Message::Raft(rpc)),
-                    Act::Store(durable) => self.station.record(Record(durable)),
-                }
-            }
-        }
-        self.station.end(Timer::More, cx);
-    }
-
     fn lead_or_follow(&mut self) {
         // What a leader knows beyond its log is gone with its term.
         self.coords.clear();
@@ -247,26 +205,6 @@ impl<E: Procedures> Locking<E> {
         let wanted: Vec<Arc<Txn>> = self.wanted.values().map(|w| w.txn.clone()).collect();
         for txn in wanted {
             self.coordinate(txn);
-        }
-    }
-
-    fn hear(&mut self, from: Node, message: Message) {
-        let (now, random) = (self.station.now, self.station.random);
-        match message {
-            Message::Raft(rpc) => {
-                self.raft.hear(from, rpc, now, random);
-            }
-            Message::Forward(txn) => self.submit(Asker::Node(from), txn),
-            Message::Answer(response) => self.answer(response),
-            Message::Prepare { attempt, txn, rank } => self.prepare(from, attempt, txn, rank),
-            Message::Values { attempt, given } => self.values(attempt, given),
-            Message::PullValues { attempt } => self.pull_values(from, attempt),
-            Message::Vote { attempt, shard, results, aborted } => {
-                self.vote(from, attempt, shard, results, aborted);
-            }
-            Message::Wounded { attempt } => self.wounded(attempt),
-            Message::Decided { attempt, commit } => self.decided(attempt, commit),
-            Message::Ask { attempt } => self.ask(from, attempt),
         }
     }
 
@@ -387,53 +325,84 @@ impl<E: Procedures> Locking<E> {
     }
 }
 
-impl<E: Procedures> Talker for Locking<E> {
-    type Protocol = Words;
+impl<E: Procedures> Rival for Locking<E> {
+    type Words = Words;
 
-    fn members(&self, (): ()) -> &[Node] {
-        &self.nobody
-    }
-}
-
-impl<E: Procedures> Machine for Locking<E> {
-    type Input = Input<Words>;
-    type Effect = Effect<Words>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS + 1
+    fn station(&mut self) -> &mut Station<Words, Timer> {
+        &mut self.station
     }
 
-    fn start(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        // Those of different nodes do not come at one moment.
-        let phase = Span::from_ns(cx.rng().below(TICK.as_ns()));
-        self.station.arm(Timer::Tick, self.station.now + phase);
-        self.station.end(Timer::More, cx);
-    }
-
-    fn handle(&mut self, input: Input<Words>, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        match input {
-            Input::Rx { from, message, .. } => self.hear(from, message),
-            Input::Call { call, request: Request(txn) } => self.submit(Asker::Call(call), txn),
-            Input::Broken { peer } => self.raft.broken(peer),
-            Input::Stored { upto } => self.station.stored(upto),
-            Input::Replay { entry, record } => {
-                self.station.replayed(entry);
-                self.raft.replay(record.0);
+    fn hear(&mut self, from: Node, message: Message) {
+        let (now, random) = (self.station.now, self.station.random);
+        match message {
+            Message::Raft(rpc) => {
+                self.raft.hear(from, rpc, now, random);
             }
-            Input::Recovered { .. } => self.raft.recovered(),
-            Input::WorkDone { .. } => {}
+            Message::Forward(txn) => self.submit(Asker::Node(from), txn),
+            Message::Answer(response) => self.answer(response),
+            Message::Prepare { attempt, txn, rank } => self.prepare(from, attempt, txn, rank),
+            Message::Values { attempt, given } => self.values(attempt, given),
+            Message::PullValues { attempt } => self.pull_values(from, attempt),
+            Message::Vote { attempt, shard, results, aborted } => {
+                self.vote(from, attempt, shard, results, aborted);
+            }
+            Message::Wounded { attempt } => self.wounded(attempt),
+            Message::Decided { attempt, commit } => self.decided(attempt, commit),
+            Message::Ask { attempt } => self.ask(from, attempt),
         }
-        self.settle(cx);
     }
 
-    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
+    fn called(&mut self, call: Call, Request(txn): Request) {
+        self.submit(Asker::Call(call), txn);
+    }
+
+    fn broke(&mut self, peer: Node) {
+        self.raft.broken(peer);
+    }
+
+    fn remember(&mut self, record: Record) {
+        self.raft.replay(record.0);
+    }
+
+    fn back(&mut self) {
+        self.raft.recovered();
+    }
+
+    fn due(&mut self, timer: Timer) {
         if timer == Timer::Tick {
             self.tick();
         }
-        self.settle(cx);
+    }
+
+    fn proceed(&mut self) -> bool {
+        if self.applied < self.raft.chosen() {
+            self.applied += 1;
+            if let Some(command) = self.raft.entry(self.applied).cloned() {
+                self.apply(command);
+            }
+            return true;
+        }
+        if self.leading != self.raft.leads_surely() {
+            self.leading = self.raft.leads_surely();
+            self.lead_or_follow();
+            return true;
+        }
+        if let Some(attempt) = self.ready.pop_front() {
+            self.advance(attempt);
+            return true;
+        }
+        self.raft.flush();
+        let acts = self.raft.take();
+        let some = !acts.is_empty();
+        for act in acts {
+            match act {
+                Act::Send(to, rpc) => self.station.send(to, Message::Raft(rpc)),
+                Act::SendStored(to, rpc) => self.station.send_stored(to, Message::Raft(rpc)),
+                Act::Store(durable) => self.station.record(Record(durable)),
+            }
+        }
+        some
     }
 }
+
+station::machine!(Locking);

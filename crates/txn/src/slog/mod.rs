@@ -20,16 +20,17 @@ mod steward;
 
 pub use message::{Message, Record, Words};
 
+use crate::client::Request;
 use crate::layout::{Layout, Region};
 use crate::procedure::{Given, Procedures};
-use crate::station::{EFFECTS, Station};
+use crate::station::{self, Rival, Station, TICK};
 use crate::store::Store;
 use crate::txn::{Key, Shard, TxnId};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Effect, Input, Talker};
-use cavy_core::{Cx, Instant, Machine, Span};
+use cavy_core::family::message::Call;
+use cavy_core::{Instant, Span};
 use message::{Done, Items};
 use replica::{Claim, Coord, Running};
 use steward::Steward;
@@ -95,18 +96,17 @@ impl Config {
     }
 }
 
-/// What a node waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Timer {
-    /// Heartbeats, elections, asking again.
-    Tick,
-    /// A batch is due.
-    Batch,
-    /// More of the same step.
-    More,
+cavy_core::timers! {
+    /// What a node waits for.
+    pub enum Timer {
+        /// Heartbeats, elections, asking again.
+        Tick,
+        /// A batch is due.
+        Batch,
+        /// More of the same step.
+        More,
+    }
 }
-
-const TICK: Span = Span::from_ms(10);
 
 /// A replica or a steward.
 pub struct Slog<E> {
@@ -136,7 +136,6 @@ pub struct Slog<E> {
     ready: VecDeque<TxnId>,
     look_at: Instant,
     asked: u32,
-    nobody: Vec<Node>,
 }
 
 impl<E: Procedures> Slog<E> {
@@ -176,7 +175,6 @@ impl<E: Procedures> Slog<E> {
             ready: VecDeque::new(),
             look_at: Instant::ZERO,
             asked: 0,
-            nobody: Vec::new(),
         }
     }
 
@@ -205,17 +203,26 @@ impl<E: Procedures> Slog<E> {
         }
     }
 
-    fn settle(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        loop {
-            if let Some(message) = self.station.next_local() {
-                self.hear(self.station.me, message);
-            } else if let Some(id) = self.ready.pop_front() {
-                self.advance(id);
-            } else if !self.take_next() && !self.logs_move() {
-                break;
+    fn tick(&mut self) {
+        let now = self.station.now;
+        self.station.arm(Timer::Tick, now + TICK);
+        self.tick_logs();
+        if now >= self.look_at {
+            self.look_at = now + Span::from_ms(100);
+            if self.steward.is_some() {
+                self.ask_for_order();
+            } else {
+                self.ask_again();
             }
         }
-        self.station.end(Timer::More, cx);
+    }
+}
+
+impl<E: Procedures> Rival for Slog<E> {
+    type Words = Words;
+
+    fn station(&mut self) -> &mut Station<Words, Timer> {
+        &mut self.station
     }
 
     fn hear(&mut self, from: Node, message: Message) {
@@ -245,69 +252,37 @@ impl<E: Procedures> Slog<E> {
         }
     }
 
-    fn tick(&mut self) {
-        let now = self.station.now;
-        self.station.arm(Timer::Tick, now + TICK);
-        self.tick_logs();
-        if now >= self.look_at {
-            self.look_at = now + Span::from_ms(100);
-            if self.steward.is_some() {
-                self.ask_for_order();
-            } else {
-                self.ask_again();
-            }
-        }
-    }
-}
-
-impl<E: Procedures> Talker for Slog<E> {
-    type Protocol = Words;
-
-    fn members(&self, (): ()) -> &[Node] {
-        &self.nobody
-    }
-}
-
-impl<E: Procedures> Machine for Slog<E> {
-    type Input = Input<Words>;
-    type Effect = Effect<Words>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS + 1
+    fn called(&mut self, call: Call, request: Request) {
+        self.submit(call, request.0);
     }
 
-    fn start(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        let phase = Span::from_ns(cx.rng().below(TICK.as_ns()));
-        self.station.arm(Timer::Tick, self.station.now + phase);
-        self.station.end(Timer::More, cx);
+    fn broke(&mut self, peer: Node) {
+        self.broken(peer);
     }
 
-    fn handle(&mut self, input: Input<Words>, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        match input {
-            Input::Rx { from, message, .. } => self.hear(from, message),
-            Input::Call { call, request } => self.submit(call, request.0),
-            Input::Broken { peer } => self.broken(peer),
-            Input::Stored { upto } => self.station.stored(upto),
-            Input::Replay { entry, record } => {
-                self.station.replayed(entry);
-                self.replay(record);
-            }
-            Input::Recovered { .. } => self.recovered(),
-            Input::WorkDone { .. } => {}
-        }
-        self.settle(cx);
+    fn remember(&mut self, record: Record) {
+        self.replay(record);
     }
 
-    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
+    fn back(&mut self) {
+        self.recovered();
+    }
+
+    fn due(&mut self, timer: Timer) {
         match timer {
             Timer::Tick => self.tick(),
             Timer::Batch => self.batch_is_due(),
             Timer::More => {}
         }
-        self.settle(cx);
+    }
+
+    fn proceed(&mut self) -> bool {
+        if let Some(id) = self.ready.pop_front() {
+            self.advance(id);
+            return true;
+        }
+        self.take_next() || self.logs_move()
     }
 }
+
+station::machine!(Slog);

@@ -18,18 +18,18 @@ pub mod versions;
 
 pub use message::{Message, Record, Words};
 
-use crate::client::{Note, PieceResult};
+use crate::client::{Note, PieceResult, Request};
 use crate::layout::Layout;
 use crate::procedure::{Given, Procedures};
-use crate::station::{EFFECTS, Station};
+use crate::station::{self, Rival, Station, TICK};
 use crate::store::Writes;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use cavy_core::Span;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Effect, Input, Talker};
-use cavy_core::{Cx, Machine, Span};
+use cavy_core::family::message::Call;
 use coord::{Coord, Finishing};
 use message::{Attempt, Part, Ran, Vote};
 use versions::Versions;
@@ -78,18 +78,17 @@ impl Config {
     }
 }
 
-/// What a node waits for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Timer {
-    /// Asking again.
-    Tick,
-    /// A transaction begins anew.
-    Anew,
-    /// More of the same step.
-    More,
+cavy_core::timers! {
+    /// What a node waits for.
+    pub enum Timer {
+        /// Asking again.
+        Tick,
+        /// A transaction begins anew.
+        Anew,
+        /// More of the same step.
+        More,
+    }
 }
-
-const TICK: Span = Span::from_ms(10);
 
 /// A replica, or the front of a shard's clients.
 pub struct Tapir<E> {
@@ -103,7 +102,6 @@ pub struct Tapir<E> {
     over: BTreeMap<Attempt, Option<Ts>>,
     coords: BTreeMap<TxnId, Coord>,
     finishing: BTreeMap<Attempt, Finishing>,
-    nobody: Vec<Node>,
 }
 
 impl<E: Procedures> Tapir<E> {
@@ -123,7 +121,6 @@ impl<E: Procedures> Tapir<E> {
             over: BTreeMap::new(),
             coords: BTreeMap::new(),
             finishing: BTreeMap::new(),
-            nobody: Vec::new(),
         }
     }
 
@@ -139,24 +136,6 @@ impl<E: Procedures> Tapir<E> {
 
     fn send(&mut self, to: Node, message: Message) {
         self.station.send(to, message);
-    }
-
-    fn hear(&mut self, from: Node, message: Message) {
-        match message {
-            Message::Run { attempt, txn, pieces, given, over } => {
-                self.run(from, attempt, &txn, &pieces, given, over);
-            }
-            Message::Ran { attempt, ran } => self.ran(from, attempt, ran),
-            Message::Prepare { attempt, ts, part } => self.prepare(from, attempt, ts, part),
-            Message::Voted { attempt, ts, vote } => self.voted(from, attempt, ts, vote),
-            Message::Finalize { attempt, ts, part } => self.finalize(from, attempt, ts, part),
-            Message::Finalized { attempt, ts } => self.finalized(from, attempt, ts),
-            Message::Finish { attempt, at, part } => {
-                self.finish(attempt, at, &part);
-                self.station.send_stored(from, Message::Finished { attempt });
-            }
-            Message::Finished { attempt } => self.finished(from, attempt),
-        }
     }
 
     // What replicas do.
@@ -262,62 +241,48 @@ impl<E: Procedures> Tapir<E> {
             self.station.note(Note::Applied { id: attempt.id, at, keys });
         }
     }
-
-    fn settle(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        while let Some(message) = self.station.next_local() {
-            self.hear(self.station.me, message);
-        }
-        self.station.end(Timer::More, cx);
-    }
 }
 
-impl<E: Procedures> Talker for Tapir<E> {
-    type Protocol = Words;
+impl<E: Procedures> Rival for Tapir<E> {
+    type Words = Words;
 
-    fn members(&self, (): ()) -> &[Node] {
-        &self.nobody
-    }
-}
-
-impl<E: Procedures> Machine for Tapir<E> {
-    type Input = Input<Words>;
-    type Effect = Effect<Words>;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        EFFECTS + 1
+    fn station(&mut self) -> &mut Station<Words, Timer> {
+        &mut self.station
     }
 
-    fn start(&mut self, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        let phase = Span::from_ns(cx.rng().below(TICK.as_ns()));
-        self.station.arm(Timer::Tick, self.station.now + phase);
-        self.station.end(Timer::More, cx);
-    }
-
-    fn handle(&mut self, input: Input<Words>, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
-        match input {
-            Input::Rx { from, message, .. } => self.hear(from, message),
-            Input::Call { call, request } => self.submit(call, request.0),
-            Input::Stored { upto } => self.station.stored(upto),
-            Input::Replay { entry, record } => {
-                self.station.replayed(entry);
-                match record {
-                    Record::Prepared { attempt, ts, part } => self.rows.prepare(attempt, ts, part),
-                    Record::Finished { attempt, at, part } => {
-                        self.over.insert(attempt, at);
-                        self.apply(attempt, at, &part);
-                    }
-                }
+    fn hear(&mut self, from: Node, message: Message) {
+        match message {
+            Message::Run { attempt, txn, pieces, given, over } => {
+                self.run(from, attempt, &txn, &pieces, given, over);
             }
-            Input::Recovered { .. } | Input::Broken { .. } | Input::WorkDone { .. } => {}
+            Message::Ran { attempt, ran } => self.ran(from, attempt, ran),
+            Message::Prepare { attempt, ts, part } => self.prepare(from, attempt, ts, part),
+            Message::Voted { attempt, ts, vote } => self.voted(from, attempt, ts, vote),
+            Message::Finalize { attempt, ts, part } => self.finalize(from, attempt, ts, part),
+            Message::Finalized { attempt, ts } => self.finalized(from, attempt, ts),
+            Message::Finish { attempt, at, part } => {
+                self.finish(attempt, at, &part);
+                self.station.send_stored(from, Message::Finished { attempt });
+            }
+            Message::Finished { attempt } => self.finished(from, attempt),
         }
-        self.settle(cx);
     }
 
-    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Words>, Timer>) {
-        self.station.begin(cx);
+    fn called(&mut self, call: Call, request: Request) {
+        self.submit(call, request.0);
+    }
+
+    fn remember(&mut self, record: Record) {
+        match record {
+            Record::Prepared { attempt, ts, part } => self.rows.prepare(attempt, ts, part),
+            Record::Finished { attempt, at, part } => {
+                self.over.insert(attempt, at);
+                self.apply(attempt, at, &part);
+            }
+        }
+    }
+
+    fn due(&mut self, timer: Timer) {
         match timer {
             Timer::Tick => {
                 self.station.arm(Timer::Tick, self.station.now + TICK);
@@ -326,6 +291,7 @@ impl<E: Procedures> Machine for Tapir<E> {
             Timer::Anew => self.begin_anew(),
             Timer::More => {}
         }
-        self.settle(cx);
     }
 }
+
+station::machine!(Tapir);
