@@ -9,12 +9,13 @@
 //! granularity, back-off and random stretch, so that the stock sender and the published one are
 //! configurations.
 //!
-//! **Not here.** No bytes, sockets or clock. Not yet: explicit congestion notification.
+//! **Not here.** No payload, sockets or clock. Not yet: explicit congestion notification.
 //!
 //! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
 //! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
 //! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`], and [`schedule`], by which
-//! its connections share a port; [`messages`], which brings it into worlds of messages.
+//! its connections share a port; [`messages`], which brings it into worlds of messages, and
+//! [`wire`], which brings its segments onto networks.
 #![no_std]
 extern crate alloc;
 
@@ -30,6 +31,7 @@ pub mod segment;
 mod send;
 pub mod stack;
 pub mod undo;
+pub mod wire;
 
 #[doc(hidden)]
 pub use config::Planted;
@@ -38,6 +40,6 @@ pub use congestion::Congestion;
 pub use rack::Rack;
 pub use rto::{BackoffReset, Floor, RtoConfig};
 pub use schedule::Schedule;
-pub use segment::{Flags, Sacks, Segment};
+pub use segment::{Flags, Sacks, Segment, Stamps};
 pub use stack::{Stack, Timer};
 pub use undo::Undo;
