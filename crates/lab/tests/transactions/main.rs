@@ -5,6 +5,7 @@
 //! fails is named and runs alone by `CAVY_SEED=n`.
 
 mod bugs;
+mod clocks;
 mod dast;
 mod faults;
 mod judge;

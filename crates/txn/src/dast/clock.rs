@@ -58,17 +58,21 @@ impl Clock {
         self.last = self.last.max(ts);
     }
 
-    /// Follows a clock that is ahead, unless it is too far ahead to be right.
-    pub fn learn(&mut self, wall: Instant, seen: Ts, jump_max: Span) {
-        let p = self.physical(wall);
-        if seen.t > p {
-            let jump = seen.t - p;
-            if jump > jump_max.as_ns() {
-                self.refused += 1;
-            } else {
-                self.offset_ns += jump;
-            }
+    /// Follows a clock that is ahead, unless it is too far ahead to be right. Says whether this
+    /// clock is as far as that one now.
+    pub fn learn(&mut self, wall: Instant, seen: Ts, jump_max: Span) -> bool {
+        let jump = seen.t.saturating_sub(self.physical(wall));
+        if jump > jump_max.as_ns() {
+            self.refused += 1;
+            return false;
         }
+        self.offset_ns += jump;
+        true
+    }
+
+    /// Goes to `t`, if it is not there yet, however far that is.
+    pub fn go_to(&mut self, wall: Instant, t: u64) {
+        self.offset_ns += t.saturating_sub(self.physical(wall));
     }
 
     /// Timestamps stay below `ts` until [`Clock::let_go`].

@@ -191,10 +191,26 @@ impl<E: Procedures> Dast<E> {
 
     /// What a node hears of another one's clock.
     pub(super) fn hear_clock(&mut self, from: Node, clock: Ts) {
-        self.clock.learn(self.wall, clock, self.config.jump_max);
+        let followed = self.clock.learn(self.wall, clock, self.config.jump_max);
         if let Some(peer) = self.peer_mut(from) {
             peer.clock = peer.clock.max(clock);
         }
+        if !followed {
+            self.follow_most();
+        }
+    }
+
+    /// One clock that is far ahead is wrong and is not followed; but where most clocks of the
+    /// region are, it is this one that is wrong, and the region waits for it.
+    fn follow_most(&mut self) {
+        let me = self.me.0.wrapping_sub(self.first_peer) as usize;
+        let others = self.peers.iter().enumerate().filter(|(at, p)| p.waited_for && *at != me);
+        let mut clocks: Vec<u64> = others.map(|(_, peer)| peer.clock.t).collect();
+        clocks.push(self.clock.physical(self.wall));
+        clocks.sort_unstable();
+        // Of an even number the lower one of the middle: half of the clocks are not most of them.
+        let middle = clocks[(clocks.len() - 1) / 2];
+        self.clock.go_to(self.wall, middle);
     }
 
     pub(super) fn report_clock(&mut self) {

@@ -71,6 +71,8 @@ pub struct Dast<E> {
     clock: Clock,
     now: Instant,
     wall: Instant,
+    /// When an entry last waited for this node's clock, and what that showed.
+    clock_seen: Option<(Instant, u64)>,
 
     status: Status,
     view: View,
@@ -146,6 +148,7 @@ impl<E: Procedures> Dast<E> {
             clock: Clock::default(),
             now: Instant::ZERO,
             wall: Instant::ZERO,
+            clock_seen: None,
             status: Status::Ready,
             everyone: Vec::new(),
             first_peer: replicas.first().map_or(0, |node| node.0),

@@ -706,7 +706,10 @@ impl<E: Procedures> Dast<E> {
 
     /// When the CRT will have been decided, probably: a time that no other CRT of any region has.
     fn anticipate(&mut self, steward: &mut Steward, source: u64) -> Ts {
-        let base = source.max(self.anticipation_base());
+        let own = self.anticipation_base();
+        // As with clocks of the region: all later CRTs would have to be behind this one.
+        let trusted = source.saturating_sub(own) <= self.config.jump_max.as_ns();
+        let base = if trusted { own.max(source) } else { own };
         let wanted = (base + self.config.est.as_ns()).max(steward.last + 1);
         let wanted = wanted.max(steward.promise + 1);
         let t = if self.config.unique_t {
