@@ -144,9 +144,7 @@ fn m3_followers_run_what_may_not_be_stable() {
         name: "m3_followers_run_what_may_not_be_stable",
         config: config(Bugs { run_unstable: true, ..Bugs::default() }),
         mix: Mix { two_shards_percent: 70, crt_percent: 5, ..hot() },
-        // Not in every seed: after two failures in one instant, twice, a replica may be left with
-        // entries that nobody tells it are stable. This is not understood yet.
-        stands: false,
+        stands: true,
         // Only one follower, of another shard, hears a coordinator; then both crash in one instant.
         set: |setup, layout, draws| {
             jitter(setup, 90);

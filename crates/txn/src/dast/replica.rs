@@ -12,6 +12,9 @@ use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect};
 use cavy_core::{Instant, Out, Span};
 
+/// A clock that does not move is looked at again after so long, at least.
+const STANDING: Span = Span::from_us(50);
+
 /// What an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -103,11 +106,7 @@ impl<E: Procedures> Dast<E> {
                 return;
             }
             if !bugs.no_watermark && self.peek_ts() <= ts {
-                // A clock that is held does not pass it by time: what lets it go is a step, too.
-                let physical = self.clock.physical(self.wall);
-                if physical <= ts.t {
-                    self.arm(Timer::Clock, self.now + Span::from_ns(ts.t - physical + 1));
-                }
+                self.wait_for_clock(ts.t);
                 return;
             }
             if self.config.lookahead.is_some_and(|most| self.waiting.len() >= most as usize) {
@@ -119,6 +118,26 @@ impl<E: Procedures> Dast<E> {
             self.begin_entry(ts, queued);
         }
         self.arm(Timer::More, self.now);
+    }
+
+    /// Looks again when this node's clock should have passed `t`. A clock that is held does not
+    /// pass it by time: what lets it go is a step, too.
+    fn wait_for_clock(&mut self, t: u64) {
+        let physical = self.clock.physical(self.wall);
+        if physical > t {
+            return;
+        }
+        let mut wait = Span::from_ns(t - physical + 1);
+        if let Some((since, shown)) = self.clock_seen
+            && since < self.now
+            && physical <= shown
+        {
+            // Its wall clock stands still, or was set back: how long that lasts nobody knows, and
+            // what others say of theirs is a step, too.
+            wait = wait.max(STANDING);
+        }
+        self.clock_seen = Some((self.now, physical));
+        self.arm(Timer::Clock, self.now + wait);
     }
 
     /// A thing that ran at `at` is still remembered at `now`, by every replica alike `[dast 0.6]`.
@@ -371,6 +390,21 @@ impl<E: Procedures> Dast<E> {
         }
         if self.status == super::view::Status::Ready {
             self.advance(id);
+            self.let_clocks_go(id);
+        }
+    }
+
+    /// A replica that has its state now: values that came before it had may let entries run that
+    /// another one had begun, and clocks go.
+    pub(super) fn take_up_waiting(&mut self) {
+        let mut begun: Vec<(Ts, TxnId)> =
+            self.waiting.iter().map(|(id, waiting)| (waiting.ts, *id)).collect();
+        begun.sort_unstable();
+        for (_, id) in begun {
+            self.advance(id);
+        }
+        let given: Vec<TxnId> = self.given.keys().copied().collect();
+        for id in given {
             self.let_clocks_go(id);
         }
     }

@@ -427,6 +427,7 @@ impl<E: Procedures> Dast<E> {
         if self.givers.is_empty() && self.has_rows {
             self.status = Status::Ready;
             self.cast(Body::Ready);
+            self.take_up_waiting();
             self.begin_held();
         }
     }
