@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cavy_live::homa::fuzz::sealed(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cavy_seal::forged::sealed(bytes));

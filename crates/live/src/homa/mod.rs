@@ -57,7 +57,6 @@ mod service;
 #[doc(hidden)]
 pub mod fuzz {
     pub use super::engine::hostile::endpoint;
-    pub use super::seal::forged::sealed;
 }
 
 pub use client::{Call, CallError, Client};

@@ -1,11 +1,16 @@
 //! What is not written with the key, for this endpoint, now and once, is dropped.
 
+use super::forged::Plain;
 use super::*;
 use chacha20poly1305::aead::AeadInOut as _;
 use chacha20poly1305::{KeyInit as _, XChaCha20Poly1305, XNonce};
 use proptest::prelude::*;
 
 const KEY: Key = Key::new([7; 32]);
+/// Bytes of a packet before its text.
+const COMMON_BYTES: usize = 28;
+
+type Seal = super::Seal<Plain>;
 
 fn seal() -> Seal {
     Seal::new(&KEY, 100).expect("random numbers")
@@ -15,15 +20,12 @@ fn at(port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], port))
 }
 
-fn plain(to: SocketAddr, text: &[u8]) -> Outgoing {
-    let mut header = [0; HEADER_MAX_BYTES];
-    header[..COMMON_BYTES].fill(0xaa);
-    let payload = Bytes::copy_from_slice(text);
-    Outgoing { to, level: 3, control: false, header, header_bytes: COMMON_BYTES, payload }
+fn plain(to: SocketAddr, text: &[u8]) -> Plain {
+    Plain { to, bytes: [&[0xaa; COMMON_BYTES], text].concat() }
 }
 
-fn bytes(packet: &Outgoing) -> Vec<u8> {
-    [&packet.header[..packet.header_bytes], &packet.payload].concat()
+fn bytes(packet: &Plain) -> Vec<u8> {
+    packet.bytes.clone()
 }
 
 fn ms(ms: u64) -> Instant {
@@ -162,6 +164,26 @@ fn after_a_restart_nothing_counts_that_was_said_before_and_no_nonce_comes_again(
 }
 
 #[test]
+fn what_was_told_from_one_address_is_not_believed_from_another() {
+    let (mut one, _) = acquainted();
+    let mut three = seal();
+    // What was meant for two comes to three, who tells its life to its sender.
+    let packet = sealed(&mut one, at(2), b"for two");
+    assert_eq!(open(&mut three, at(1), &packet), Err("unauthentic"));
+    let tell = bytes(&three.ready().expect("it tells"));
+    assert_eq!(open(&mut one, at(3), &tell), Err("replayed"), "nothing went to three");
+    // Three tells for good reason, and somebody says that again in the name of two.
+    assert_eq!(one.seal(plain(at(3), b"first"), ms(0)), None);
+    let ask = bytes(&one.ready().expect("it asks"));
+    assert_eq!(open(&mut three, at(1), &ask), Err("own"));
+    let tell = bytes(&three.ready().expect("it tells"));
+    assert_eq!(open(&mut one, at(2), &tell), Err("replayed"));
+    assert_ne!(one.contacts[&at(2)].life, Some(three.life));
+    assert_eq!(open(&mut one, at(3), &tell), Err("own"));
+    assert_eq!(one.contacts[&at(3)].life, Some(three.life));
+}
+
+#[test]
 fn too_many_lives_are_forgotten_and_nothing_of_them_counts_again() {
     let mut two = Seal::new(&KEY, 3).expect("random numbers");
     let mut packets = Vec::new();
@@ -288,12 +310,10 @@ fn cost() {
     );
     for length in [0_usize, 100, 1_375] {
         let (mut one, mut two) = acquainted();
-        let payload = Bytes::from(vec![1; length]);
+        let payload = vec![1; length];
         let mut took = [const { Vec::new() }; 4];
         for _ in 0..9 {
-            let plain: Vec<Outgoing> = (0..2_000)
-                .map(|_| Outgoing { payload: payload.clone(), ..plain(at(2), b"") })
-                .collect();
+            let plain: Vec<Plain> = (0..2_000).map(|_| plain(at(2), &payload)).collect();
             let start = cpu_ns();
             let sealed: Vec<_> = plain.into_iter().map(|p| one.seal(p, ms(9))).collect();
             took[0].push((cpu_ns() - start) / 2_000);

@@ -6,15 +6,36 @@
 use super::*;
 use std::collections::BTreeSet;
 
+/// A packet that is nothing else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Plain {
+    pub(crate) to: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Packet for Plain {
+    fn to(&self) -> SocketAddr {
+        self.to
+    }
+
+    fn parts(&self) -> [&[u8]; 2] {
+        self.bytes.split_at(self.bytes.len() / 2).into()
+    }
+
+    fn wrapped(self, prefix: &[u8; PREFIX_BYTES], sealed: Vec<u8>) -> Plain {
+        Plain::own(self.to, prefix, sealed)
+    }
+
+    fn own(to: SocketAddr, prefix: &[u8; PREFIX_BYTES], sealed: Vec<u8>) -> Plain {
+        Plain { to, bytes: [&prefix[..], &sealed].concat() }
+    }
+}
+
 const KEY: Key = Key::new([7; 32]);
 const PEERS: u32 = 4;
 
 fn at(number: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1 + number % 6], 7_000))
-}
-
-fn bytes(packet: &Outgoing) -> Vec<u8> {
-    [packet.header.get(..packet.header_bytes).unwrap_or(&[]), &packet.payload].concat()
 }
 
 /// A packet that was said, for which life of whom.
@@ -24,7 +45,7 @@ struct Said {
 }
 
 struct Stage {
-    ends: [Seal; 2],
+    ends: [Seal<Plain>; 2],
     lives: u8,
     now: Instant,
     said: Vec<Said>,
@@ -44,7 +65,7 @@ impl Stage {
     fn flush(&mut self, from: usize) -> usize {
         let mut length = 0;
         while let Some(packet) = self.ends[from].ready() {
-            let bytes = bytes(&packet);
+            let bytes = packet.bytes;
             length += bytes.len();
             self.keep(bytes, 1 - from);
         }
@@ -59,20 +80,12 @@ impl Stage {
 
     fn say(&mut self, from: usize, length: u8) {
         self.texts += 1;
-        let mut header = [0; HEADER_MAX_BYTES];
-        header[..4].copy_from_slice(&self.texts.to_be_bytes());
-        let payload = Bytes::from(vec![3; usize::from(length)]);
-        let packet = Outgoing {
-            to: at(1 - from as u8),
-            level: 0,
-            control: false,
-            header,
-            header_bytes: COMMON_BYTES,
-            payload,
-        };
-        self.owed[1 - from].insert(bytes(&packet));
+        let mut bytes = vec![3; COUNTER_BYTES + usize::from(length)];
+        bytes[..4].copy_from_slice(&self.texts.to_be_bytes());
+        let packet = Plain { to: at(1 - from as u8), bytes };
+        self.owed[1 - from].insert(packet.bytes.clone());
         if let Some(sealed) = self.ends[from].seal(packet, self.now) {
-            self.keep(bytes(&sealed), 1 - from);
+            self.keep(sealed.bytes, 1 - from);
         }
         self.flush(from);
     }
@@ -88,7 +101,7 @@ impl Stage {
         let windows = self.ends[to].windows.len();
         assert!(windows.max(self.ends[to].contacts.len()) <= PEERS as usize);
         // What was kept for a peer whose life is known now is not the answer to this packet.
-        let released = self.ends[to].ready.iter().any(|ready| ready.header.first() == Some(&DATA));
+        let released = self.ends[to].ready.iter().any(|ready| ready.bytes.first() == Some(&DATA));
         let told = self.flush(to);
         assert!(released || told <= length, "{length} B came and {told} B went");
     }
@@ -98,7 +111,7 @@ impl Stage {
         self.ends[which] = Seal::with_life(&KEY, PEERS, [self.lives; LIFE_BYTES]);
         // What was sealed is lost; what still waits to be is not.
         let held = self.ends[1 - which].contacts.values().flat_map(|contact| &contact.held);
-        let held: BTreeSet<Vec<u8>> = held.map(bytes).collect();
+        let held: BTreeSet<Vec<u8>> = held.map(|packet| packet.bytes.clone()).collect();
         self.owed[which].retain(|text| held.contains(text));
     }
 }

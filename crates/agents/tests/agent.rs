@@ -1,0 +1,187 @@
+//! Agents on real sockets of this host: they measure, learn, survive and are not fooled.
+
+use cavy_agents::wire::{Datagram, PROBE_BYTES};
+use cavy_agents::{Agent, Key, Nat, Options, Reach};
+use cavy_core::Span;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+fn any() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// An agent that probes only when it is asked to.
+fn quiet() -> Options {
+    Options { every: None, ..Options::new(any()).at(51.5, -0.1) }
+}
+
+fn start(options: &Options) -> Agent {
+    Agent::start(options).expect("an agent")
+}
+
+fn updates(agent: &Agent) -> u32 {
+    agent.status().expect("it runs").updates
+}
+
+/// Until `done` says so, five seconds at most.
+fn wait(mut done: impl FnMut() -> bool) {
+    for _ in 0..500 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it did not happen within 5 s");
+}
+
+#[test]
+fn a_probe_is_measured_and_moves_both_ends() {
+    for key in [None, Some(Key::new([3; 32]))] {
+        let reach = Reach { nat: Nat::Cone, relay: false, anycast: true };
+        let one = start(&Options { key: key.clone(), ..quiet() });
+        let two = start(&Options { key, reach, ..quiet().at(35.7, 139.7) });
+        let to = two.local_address();
+        assert_eq!(one.predict(to).expect("it runs"), None, "nobody was heard of");
+        let measured = one.probe(to).expect("it runs").expect("a reply");
+        assert!(measured > 0.0 && measured < 50.0, "{measured} ms on one host");
+        assert_eq!(one.predict(to).expect("it runs"), Some(measured), "history comes first");
+        assert_eq!(updates(&one), 1);
+        wait(|| updates(&two) == 1);
+        // What it said of itself came along, and is no prediction.
+        let told = one.told(to).expect("it runs").expect("it was heard");
+        assert_eq!(told.reach, reach);
+        assert_eq!(one.measurements().try_recv().expect("one").peer, to);
+        let counted = two.status().expect("it runs").counters;
+        let wrong = counted.malformed + counted.unproven + counted.repeated + counted.unauthentic;
+        assert_eq!((counted.feedback, wrong), (1, 0), "{counted:?}");
+    }
+}
+
+#[test]
+fn who_has_another_key_or_space_is_not_heard() {
+    let keyed = start(&Options { key: Some(Key::new([3; 32])), ..quiet() });
+    let quick = Options { patience: Span::from_ms(300), ..quiet() };
+    for other in [
+        Options { key: Some(Key::new([4; 32])), ..quick.clone() },
+        Options { key: None, ..quick.clone() },
+    ] {
+        let other = start(&other);
+        assert_eq!(other.probe(keyed.local_address()).expect("it runs"), None);
+    }
+    assert!(keyed.status().expect("it runs").counters.unauthentic > 0);
+    let open = start(&quiet());
+    let other = start(&Options { space: 9, ..quick });
+    assert_eq!(other.probe(open.local_address()).expect("it runs"), None);
+    assert_eq!(open.status().expect("it runs").counters.foreign_space, 4);
+    assert_eq!((updates(&open), updates(&keyed)), (0, 0));
+}
+
+#[test]
+fn what_is_kept_survives_and_a_torn_file_or_a_new_place_begins_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("coordinate");
+    let far = start(&quiet().at(-33.9, 151.2));
+    let keeps = || Options { kept: Some(file.clone()), store_every: 1, ..quiet() };
+    let one = start(&keeps());
+    let begins = one.status().expect("it runs").place;
+    for _ in 0..4 {
+        one.probe(far.local_address()).expect("it runs").expect("a reply");
+    }
+    // A loopback's round trip says that Sydney is near.
+    let moved = one.status().expect("it runs").place.expect("a place");
+    let close = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() + (a.1 - b.1).abs() < 1e-5;
+    assert!(!close(begins.expect("a place"), moved));
+    // The process is gone without a word: nothing is written at its end.
+    drop(one);
+    let again = start(&keeps());
+    assert!(close(again.status().expect("it runs").place.expect("a place"), moved));
+    drop(again);
+    let elsewhere = start(&keeps().at(48.9, 2.4));
+    let place = elsewhere.status().expect("it runs").place.expect("a place");
+    assert!(close(place, moved), "Paris is less than 500 km from London");
+    drop(elsewhere);
+    let elsewhere = start(&keeps().at(40.7, -74.0));
+    assert!(close(elsewhere.status().expect("it runs").place.expect("a place"), (40.7, -74.0)));
+    drop(elsewhere);
+    let bytes = std::fs::read(&file).expect("a file");
+    std::fs::write(&file, &bytes[..bytes.len() - 1]).expect("torn");
+    let torn = start(&keeps());
+    assert_eq!(torn.status().expect("it runs").place, begins);
+}
+
+/// A peer made by hand: what it answers is told by the test.
+fn answers(by: &UdpSocket, mut held_us: impl FnMut(usize) -> Option<u32>) {
+    by.set_read_timeout(Some(Duration::from_secs(3))).expect("an option");
+    let mut bytes = [0; 100];
+    for count in 0..4 {
+        let (length, from) = by.recv_from(&mut bytes).expect("a probe");
+        assert_eq!(length, PROBE_BYTES);
+        let Ok(Datagram::Probe { space, nonce, sent_ns, told }) = Datagram::read(&bytes[..length])
+        else {
+            panic!("no probe")
+        };
+        let Some(held_us) = held_us(count) else { continue };
+        let token = 7 + count as u64;
+        let reply = Datagram::Reply { space, nonce, sent_ns, held_us, token, told };
+        assert_eq!(reply.bytes().len(), PROBE_BYTES);
+        by.send_to(&reply.bytes(), from).expect("sent");
+    }
+}
+
+#[test]
+fn the_median_of_what_comes_back_counts_less_the_time_held() {
+    let agent = start(&quiet());
+    let by = UdpSocket::bind(any()).expect("a socket");
+    let to = by.local_addr().expect("an address");
+    // Two late ones, of which one says that it held the probe.
+    let peer = std::thread::spawn(move || {
+        answers(&by, |count| {
+            if count == 3 {
+                std::thread::sleep(Duration::from_millis(150));
+                return Some(149_000);
+            }
+            Some(0)
+        });
+    });
+    let measured = agent.probe(to).expect("it runs").expect("replies");
+    peer.join().expect("it ends");
+    assert!(measured < 100.0, "{measured}");
+    // One reply of four is too little.
+    let by = UdpSocket::bind(any()).expect("a socket");
+    let to = by.local_addr().expect("an address");
+    let peer = std::thread::spawn(move || answers(&by, |count| (count == 1).then_some(0)));
+    assert_eq!(agent.probe(to).expect("it runs"), None);
+    peer.join().expect("it ends");
+}
+
+#[test]
+fn background_probes_find_peers_by_gossip_and_everybody_learns() {
+    let often = || Options { every: Some(Span::from_ms(60)), gossip_every: 2, ..quiet() };
+    let first = start(&often());
+    let seeds = || [first.local_address()];
+    let others: Vec<Agent> =
+        (0..4).map(|n| start(&often().at(10.0 * f64::from(n), 20.0).seeds(seeds()))).collect();
+    // Each knows the first alone; gossip makes them know each other.
+    wait(|| others.iter().all(|agent| agent.status().expect("it runs").peers >= 4));
+    wait(|| others.iter().all(|agent| updates(agent) >= 8));
+    for agent in others.iter().chain([&first]) {
+        let counted = agent.status().expect("it runs").counters;
+        assert_eq!((counted.unproven, counted.repeated, counted.malformed), (0, 0, 0));
+    }
+}
+
+#[test]
+fn strange_options_are_refused_by_name() {
+    for (options, word) in [
+        (Options { packets: 0, ..quiet() }, "`packets` is 0"),
+        (Options { patience: Span::from_ms(100), ..quiet() }, "`patience`"),
+        (Options { every: Some(Span::ZERO), ..quiet() }, "`every`"),
+    ] {
+        let error = Agent::start(&options).expect_err("refused").to_string();
+        assert!(error.contains(word), "{error}");
+    }
+    let taken = UdpSocket::bind(any()).expect("a socket");
+    let bind = taken.local_addr().expect("an address");
+    let error = Agent::start(&Options { bind, ..quiet() }).expect_err("taken").to_string();
+    assert!(error.contains(&bind.to_string()), "{error}");
+}
