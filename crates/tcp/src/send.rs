@@ -774,7 +774,11 @@ impl Connection {
             at = sent.end;
         }
         assert_eq!(at, self.next, "all that is unacknowledged is in the queue");
-        assert!(self.cwnd > 0 && u64::from(config.mss_bytes) >= self.mss);
+        assert!(u64::from(config.mss_bytes) >= self.mss);
+        // Proportional reduction allows nothing when all that was under way is lost and an
+        // acknowledgement tells nothing new: then the timer below repairs.
+        let reduced = config.prr && self.sack && matches!(self.phase, Phase::Recovery(_));
+        assert!(self.cwnd > 0 || reduced, "the window is shut: {self:?}");
         if self.over.is_none() && !self.queue.is_empty() {
             assert!(self.rto_at.is_some(), "never silently stuck: {self:?}");
         }

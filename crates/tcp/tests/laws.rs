@@ -1,85 +1,19 @@
 //! The laws of the seam, against a peer that speaks the protocol and lies now and then.
 //!
-//! The rig drives a machine that is pulled after each step and tells what left, so that the peer
+//! The rig drives a machine that is pulled after each input and tells what left, so that the peer
 //! knows the first numbers, answers SYNs, acknowledges and sends what fits; and then again
 //! something that fits nothing. Calls of the application come in any order.
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message, Seen};
 use cavy_core::family::stream::{Connection, Effect, Input, Unreachable};
+use cavy_core::laws::packet::{Done, Served, Turn};
 use cavy_core::laws::{Environment, Punctuality, Rig, hold};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Room, Span, Stream, Transmit};
-use cavy_tcp::{
-    Config, Congestion, DelayedAck, Flags, Keepalive, RtoConfig, Segment, Stack, Timer, Why,
-};
+use cavy_core::{Instant, Packet, Span, Stream};
+use cavy_tcp::{Config, Congestion, DelayedAck, Flags, Keepalive, RtoConfig, Segment, Stack, Why};
 
-/// Segments pulled after a step, at most.
-const PULLS: usize = 6;
-
-/// What a step came to: effects, and what left.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Told {
-    Effect(Effect<Why>),
-    Left(Segment, u32),
-}
-
-/// A stack that is pulled after each step.
-struct Pulled {
-    stack: Stack,
-    inner: Outbox<Effect<Why>, Timer>,
-}
-
-impl Pulled {
-    fn step(
-        &mut self,
-        cx: &mut Cx<'_, Told, Timer>,
-        f: impl FnOnce(&mut Stack, &mut Cx<'_, Effect<Why>, Timer>),
-    ) {
-        let now = cx.now();
-        f(&mut self.stack, &mut Cx::new(now, cx.rng(), &mut self.inner));
-        self.forward(cx);
-        for _ in 0..PULLS {
-            let room = Room { packets: 1, bytes: 1480 };
-            let packet = self.stack.pull(room, &mut Cx::new(now, cx.rng(), &mut self.inner));
-            self.forward(cx);
-            let Some(packet) = packet else { return };
-            cx.emit(Told::Left(packet.header, packet.payload.length_bytes));
-        }
-    }
-
-    fn forward(&mut self, cx: &mut Cx<'_, Told, Timer>) {
-        let all: Vec<_> = self.inner.drain().collect();
-        for one in all {
-            match one {
-                Out::Effect(effect) => cx.emit(Told::Effect(effect)),
-                Out::Arm(timer, at) => cx.arm(timer, at),
-                Out::Disarm(timer) => cx.disarm(timer),
-            }
-        }
-    }
-}
-
-impl Machine for Pulled {
-    type Input = Input<Segment>;
-    type Effect = Told;
-    type Timer = Timer;
-
-    fn effects_max(&self) -> usize {
-        (self.stack.effects_max() + 1) * (PULLS + 1)
-    }
-    fn start(&mut self, cx: &mut Cx<'_, Told, Timer>) {
-        self.step(cx, |stack, cx| stack.start(cx));
-    }
-    fn handle(&mut self, input: Input<Segment>, cx: &mut Cx<'_, Told, Timer>) {
-        self.step(cx, |stack, cx| stack.handle(input, cx));
-    }
-    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Told, Timer>) {
-        self.step(cx, |stack, cx| stack.expire(timer, cx));
-    }
-    fn check(&self) {
-        self.stack.check();
-    }
-}
+/// Segments pulled after an input, at most.
+const PULLS: u32 = 6;
 
 /// What the peer knows of one connection, by the machine's ports.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +29,8 @@ struct View {
 struct Hostile {
     config: Config,
     pending: Option<Input<Segment>>,
+    /// The port is asked next, in the same instant.
+    pulls: bool,
     names: Vec<Connection>,
     views: Vec<View>,
     steps: u32,
@@ -108,6 +44,7 @@ fn hostile(config: Config) -> Hostile {
     Hostile {
         config,
         pending: None,
+        pulls: false,
         names: Vec::new(),
         views: Vec::new(),
         steps: 0,
@@ -182,15 +119,16 @@ impl Hostile {
 }
 
 impl Environment for Hostile {
-    type Machine = Pulled;
+    type Machine = Served<Stack>;
 
-    fn machine(&self) -> Pulled {
-        let stack = Stack::new(self.config).expect("a legal configuration");
-        let inner = Outbox::with_capacity(stack.effects_max());
-        Pulled { stack, inner }
+    fn machine(&self) -> Served<Stack> {
+        Served::new(Stack::new(self.config).expect("a legal configuration"), 1_480)
     }
 
     fn next_at(&mut self, now: Instant, rng: &mut Stream) -> Option<Instant> {
+        if self.pulls {
+            return Some(now);
+        }
         if self.pending.is_none() {
             self.steps += 1;
             let some = rng.bits() as usize;
@@ -223,26 +161,31 @@ impl Environment for Hostile {
         Some(now + Span::from_ns(rng.below(300_000)))
     }
 
-    fn take(&mut self, _: Instant) -> Input<Segment> {
-        self.pending.take().expect("one is pending")
+    fn take(&mut self, _: Instant) -> Turn<Input<Segment>> {
+        self.pulls = !self.pulls;
+        match self.pulls {
+            true => Turn::Input(self.pending.take().expect("one is pending")),
+            false => Turn::Pull(PULLS),
+        }
     }
 
-    fn apply(&mut self, _: Instant, told: &Told) {
+    fn apply(&mut self, _: Instant, told: &Done<Effect<Why>, Segment>) {
         match *told {
-            Told::Effect(Effect::Opening { connection, .. }) => self.names.push(connection),
-            Told::Effect(Effect::Opened { connection, accepted, .. }) => {
+            Done::Effect(Effect::Opening { connection, .. }) => self.names.push(connection),
+            Done::Effect(Effect::Opened { connection, accepted, .. }) => {
                 self.opened += 1;
                 if accepted {
                     self.names.push(connection);
                 }
             }
-            Told::Effect(Effect::Ended { connection, .. }) => {
+            Done::Effect(Effect::Ended { connection, .. }) => {
                 self.names.retain(|&name| name != connection);
             }
-            Told::Effect(Effect::Readable { to, .. }) => self.read = self.read.max(to),
-            Told::Effect(Effect::Released { to, .. }) => self.released = self.released.max(to),
-            Told::Effect(_) => {}
-            Told::Left(segment, length) => {
+            Done::Effect(Effect::Readable { to, .. }) => self.read = self.read.max(to),
+            Done::Effect(Effect::Released { to, .. }) => self.released = self.released.max(to),
+            Done::Effect(_) => {}
+            Done::Sent(Packet { header: segment, payload, .. }) => {
+                let length = payload.length_bytes;
                 let Segment { source: own, destination: peer, .. } = segment;
                 self.views.retain(|one| {
                     (one.own, one.peer) != (own, peer) || !segment.flags.has(Flags::RST)
@@ -295,7 +238,7 @@ fn configs() -> [Config; 5] {
 fn the_laws_hold_whatever_comes() {
     for seed in 0..6 {
         for config in configs() {
-            hold(|| hostile(config), seed, 2_000);
+            hold(|| hostile(config), seed, 4_000);
         }
     }
 }
@@ -306,7 +249,7 @@ fn the_rig_gets_past_the_handshake_and_both_ways_carry_octets() {
     for seed in 0..10 {
         for config in configs() {
             let mut rig = Rig::new(hostile(config), seed, Punctuality::Exact);
-            for _ in 0..2_000 {
+            for _ in 0..4_000 {
                 rig.step();
             }
             let seen = rig.environment();

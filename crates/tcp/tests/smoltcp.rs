@@ -6,9 +6,10 @@
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message, Seen};
 use cavy_core::family::stream::{Connection, Effect, Input};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Room, Span, Stream, Transmit};
+use cavy_core::laws::packet::Stage;
+use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_tcp::segment::Stamps;
-use cavy_tcp::{Config, Congestion, DelayedAck, Flags, RtoConfig, Segment, Stack, Timer, Why};
+use cavy_tcp::{Config, Congestion, DelayedAck, Flags, RtoConfig, Segment, Stack, Why};
 use smoltcp::iface::{Config as FaceConfig, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{ChecksumCapabilities, Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp;
@@ -148,15 +149,13 @@ fn decode(bytes: &[u8]) -> (Segment, Vec<u8>) {
 enum Event {
     ToUs(Vec<u8>),
     ToThem(Vec<u8>),
-    Timer(Timer),
     Poll,
 }
 
 struct World {
-    stack: Stack,
-    rng: Stream,
+    /// Our side.
+    stage: Stage<Stack>,
     air: Stream,
-    timers: BTreeMap<Timer, u64>,
     connection: Option<Connection>,
     /// The octets of the packet that is being handled.
     arrived: Vec<u8>,
@@ -173,7 +172,6 @@ struct World {
     read: u64,
     events: BTreeMap<(u64, u64), Event>,
     numbered: u64,
-    now: Instant,
     last_there: [u64; 2],
     /// In thousandths: lost, copied, late.
     weather: [u64; 3],
@@ -205,11 +203,11 @@ impl World {
         let mut sockets = SocketSet::new(Vec::new());
         let socket = sockets.add(socket);
         let stack = Stack::new(config).expect("a legal configuration");
+        let mut stage = Stage::new(stack, Instant::ZERO, seed);
+        stage.room_bytes = 1_480;
         let mut world = World {
-            stack,
-            rng: Stream::keyed(seed, 0, Purpose::Machine),
+            stage,
             air: Stream::keyed(seed, 9, Purpose::Faults),
-            timers: BTreeMap::new(),
             connection: None,
             arrived: Vec::new(),
             to_write: octets[0],
@@ -225,7 +223,6 @@ impl World {
             read: 0,
             events: BTreeMap::new(),
             numbered: 0,
-            now: Instant::ZERO,
             last_there: [0; 2],
             weather,
             loud: seeds(2).end - seeds(2).start == 1,
@@ -254,14 +251,14 @@ impl World {
         if self.loud {
             let whose = if to_us { "smoltcp" } else { "we" };
             let fate = if is_lost { " (lost)" } else { "" };
-            println!("{:?} {whose}: {}{fate}", self.now, words(&bytes));
+            println!("{:?} {whose}: {}{fate}", self.stage.now, words(&bytes));
         }
         if is_lost {
             return;
         }
         for _ in 0..1 + u64::from(self.air.below(1000) < copied) {
             let way = usize::from(to_us);
-            let mut at = (self.now.as_ns() + 200_000).max(self.last_there[way]);
+            let mut at = (self.stage.now.as_ns() + 200_000).max(self.last_there[way]);
             if self.air.below(1000) < late {
                 at += self.air.below(3_000_000);
             } else {
@@ -273,26 +270,25 @@ impl World {
     }
 
     fn input(&mut self, input: Input<Segment>) {
-        let mut out = Outbox::with_capacity(self.stack.effects_max());
-        self.stack.handle(input, &mut Cx::new(self.now, &mut self.rng, &mut out));
-        self.settle(out);
-        self.pull();
+        self.stage.input(input);
+        self.settle();
     }
 
-    fn settle(&mut self, mut out: Outbox<Effect<Why>, Timer>) {
-        self.stack.check();
-        for one in out.drain().collect::<Vec<_>>() {
-            match one {
-                Out::Arm(timer, at) => {
-                    let at = at.max(self.now).as_ns();
-                    self.timers.insert(timer, at);
-                    self.push(at, Event::Timer(timer));
-                }
-                Out::Disarm(timer) => {
-                    self.timers.remove(&timer);
-                }
-                Out::Effect(effect) => self.apply(effect),
+    /// Does what the stack wants done, and takes the packets that it may send then.
+    fn settle(&mut self) {
+        loop {
+            for effect in std::mem::take(&mut self.stage.effects) {
+                self.apply(effect);
             }
+            let Some(packet) = self.stage.pull() else { break };
+            let Extent { offset_bytes, length_bytes, .. } = packet.payload;
+            let all = 0..u64::from(length_bytes);
+            let payload: Vec<u8> = all.map(|n| octet(u64::from(offset_bytes) + n, false)).collect();
+            let bytes = encode(&packet.header, &payload);
+            self.carry(false, bytes);
+        }
+        for effect in std::mem::take(&mut self.stage.effects) {
+            self.apply(effect);
         }
     }
 
@@ -326,24 +322,9 @@ impl World {
         }
     }
 
-    fn pull(&mut self) {
-        loop {
-            let mut out = Outbox::with_capacity(self.stack.effects_max());
-            let mut cx = Cx::new(self.now, &mut self.rng, &mut out);
-            let packet = self.stack.pull(Room { packets: 1, bytes: 1480 }, &mut cx);
-            self.settle(out);
-            let Some(packet) = packet else { return };
-            let Extent { offset_bytes, length_bytes, .. } = packet.payload;
-            let all = 0..u64::from(length_bytes);
-            let payload: Vec<u8> = all.map(|n| octet(u64::from(offset_bytes) + n, false)).collect();
-            let bytes = encode(&packet.header, &payload);
-            self.carry(false, bytes);
-        }
-    }
-
     /// Lets `smoltcp` work, and its application write, read and close.
     fn poll(&mut self) {
-        let then = Then::from_micros((self.now.as_ns() / 1_000) as i64);
+        let then = Then::from_micros((self.stage.now.as_ns() / 1_000) as i64);
         for _ in 0..8 {
             let before = (self.written, self.read);
             self.face.poll(then, &mut self.wire, &mut self.sockets);
@@ -378,47 +359,53 @@ impl World {
             self.carry(true, bytes);
         }
         if let Some(at) = self.face.poll_at(then, &self.sockets) {
-            let at = (at.total_micros().max(0) as u64 * 1_000).max(self.now.as_ns() + 1_000);
+            let at = (at.total_micros().max(0) as u64 * 1_000).max(self.stage.now.as_ns() + 1_000);
             self.push(at, Event::Poll);
         }
     }
 
+    /// When something happens next: our timers, and what is on its way or up to `smoltcp`.
+    fn next_at(&self) -> Option<(u64, bool)> {
+        let timer = self.stage.timers.values().min().map(|at| (at.as_ns(), false));
+        let event = self.events.keys().next().map(|&(at, _)| (at, true));
+        [timer, event].into_iter().flatten().min()
+    }
+
     fn run(&mut self) {
         let mut steps = 0;
-        while let Some(((at, _), event)) = self.events.pop_first() {
+        while let Some((at, is_event)) = self.next_at() {
             // Five minutes: floors of a second double a few times.
             if at > 300_000_000_000 || self.is_done() {
                 return;
             }
             steps += 1;
             assert!(steps < 2_000_000, "it goes on and on");
-            self.now = self.now.max(Instant::from_ns(at));
-            match event {
-                Event::ToUs(bytes) => {
-                    let (header, payload) = decode(&bytes);
-                    let length_bytes = payload.len() as u32;
-                    self.arrived = payload;
-                    let payload = Extent { message: Message(0), offset_bytes: 0, length_bytes };
-                    let from = Node(1);
-                    self.input(Input::Rx { from, header, payload, seen: Seen::default() });
-                }
-                Event::ToThem(bytes) => {
-                    self.wire.inbox.push_back(bytes);
-                    self.poll();
-                }
-                Event::Timer(timer) => {
-                    if self.timers.get(&timer) != Some(&at) {
-                        continue;
-                    }
-                    self.timers.remove(&timer);
-                    let mut out = Outbox::with_capacity(self.stack.effects_max());
-                    let mut cx = Cx::new(self.now, &mut self.rng, &mut out);
-                    self.stack.expire(timer, &mut cx);
-                    self.settle(out);
-                    self.pull();
-                }
-                Event::Poll => self.poll(),
+            self.stage.now = self.stage.now.max(Instant::from_ns(at));
+            if is_event {
+                let (_, event) = self.events.pop_first().expect("there is one");
+                self.meet(event);
+            } else {
+                self.stage.expire_next();
+                self.settle();
             }
+        }
+    }
+
+    fn meet(&mut self, event: Event) {
+        match event {
+            Event::ToUs(bytes) => {
+                let (header, payload) = decode(&bytes);
+                let length_bytes = payload.len() as u32;
+                self.arrived = payload;
+                let payload = Extent { message: Message(0), offset_bytes: 0, length_bytes };
+                let from = Node(1);
+                self.input(Input::Rx { from, header, payload, seen: Seen::default() });
+            }
+            Event::ToThem(bytes) => {
+                self.wire.inbox.push_back(bytes);
+                self.poll();
+            }
+            Event::Poll => self.poll(),
         }
     }
 

@@ -5,39 +5,39 @@
 //! named and runs alone by `CAVY_SEED=n`.
 
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Extent, Seen};
+use cavy_core::family::packet::Header as _;
 use cavy_core::family::stream::{Connection, Effect, Input};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream, Transmit};
+use cavy_core::laws::packet::{Application, Deeds, Links, Network, Outage, Weather};
+use cavy_core::{Instant, Packet, Purpose, Span, Stream};
 use cavy_tcp::{
-    Config, Congestion, Counts, DelayedAck, Flags, Planted, RtoConfig, Segment, Stack, Timer, Undo,
-    Why,
+    Config, Congestion, Counts, DelayedAck, Flags, Planted, RtoConfig, Segment, Stack, Undo, Why,
 };
-use std::collections::BTreeMap;
 
 #[path = "scripts/player.rs"]
 mod player;
 
-/// What the network does to packets, in thousandths.
-#[derive(Clone, Copy, Debug, Default)]
-struct Weather {
-    lost: u64,
-    copied: u64,
-    /// Delayed by up to twenty times the ordinary, so that others overtake.
-    late: u64,
-    /// Everything is lost from here to there.
-    cut_ms: Option<(u64, u64)>,
+/// Octets of TCP that a link carries at once.
+const ROOM_BYTES: u32 = 1_480;
+
+/// Lost, doubled and late, in thousandths; what is late is overtaken by up to twenty round trips.
+fn weather(lost: u64, doubled: u64, delayed: u64) -> Weather {
+    Weather { lost, doubled, delayed, delay: Span::from_ms(1), ..Weather::default() }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    Packet { to: usize, header: Segment, payload: Extent },
-    Timer(usize, Timer),
+/// Everything is lost from a millisecond on, to here.
+fn cut(until: Instant) -> Vec<Outage> {
+    vec![Outage { node: None, from: ms(1), to: until }]
 }
 
+fn ms(ms: u64) -> Instant {
+    Instant::ZERO + Span::from_ms(ms)
+}
+
+/// The application of one side, and the oracle for what it is told.
 #[derive(Default)]
 struct Side {
     connection: Option<Connection>,
-    /// Octets placed, by offset: 1 once.
+    /// Times that each octet was placed.
     placed: Vec<u8>,
     readable: u64,
     finished: bool,
@@ -46,82 +46,23 @@ struct Side {
     released: u64,
 }
 
-struct World {
-    stacks: [Stack; 2],
-    rngs: [Stream; 2],
+struct Sides {
     sides: [Side; 2],
-    timers: [BTreeMap<Timer, u64>; 2],
-    events: BTreeMap<(u64, u64), Event>,
-    numbered: u64,
-    now: Instant,
-    air: Stream,
-    weather: Weather,
-    last_there: [Instant; 2],
-    /// The furthest right edge that each side advertised, and the shift of its windows.
-    edges: [Option<u32>; 2],
-    scales: [u8; 2],
-    /// The reader of each side takes what is there only every so often; zero for at once.
-    slow: Span,
+    /// Do readers take what is there?
+    reads: bool,
 }
 
-impl World {
-    fn new(config: Config, seed: u64, weather: Weather, octets: [u64; 2]) -> World {
-        let stack = || Stack::new(config).expect("a legal configuration");
-        let side = |to_write| Side { to_write, ..Side::default() };
-        let mut world = World {
-            stacks: [stack(), stack()],
-            rngs: [0, 1].map(|n| Stream::keyed(seed, n, Purpose::Machine)),
-            sides: [side(octets[0]), side(octets[1])],
-            timers: [BTreeMap::new(), BTreeMap::new()],
-            events: BTreeMap::new(),
-            numbered: 0,
-            now: Instant::ZERO,
-            air: Stream::keyed(seed, 9, Purpose::Faults),
-            weather,
-            last_there: [Instant::ZERO; 2],
-            edges: [None, None],
-            scales: [0, 0],
-            slow: Span::ZERO,
-        };
-        world.input(1, Input::Listen { port: 80, backlog: 8 });
-        world.input(0, Input::Open { ticket: 7, to: Node(1), port: 80 });
-        world
-    }
-
-    fn push(&mut self, at: Instant, event: Event) {
-        self.numbered += 1;
-        self.events.insert((at.as_ns(), self.numbered), event);
-    }
-
-    fn input(&mut self, at: usize, input: Input<Segment>) {
-        let mut out = Outbox::with_capacity(self.stacks[at].effects_max());
-        let mut cx = Cx::new(self.now, &mut self.rngs[at], &mut out);
-        self.stacks[at].handle(input, &mut cx);
-        self.settle(at, out);
-        self.pull(at);
-    }
-
-    fn settle(&mut self, at: usize, mut out: Outbox<Effect<Why>, Timer>) {
-        assert!(out.entries().len() <= self.stacks[at].effects_max(), "law 4");
-        self.stacks[at].check();
-        let all: Vec<_> = out.drain().collect();
-        for one in all {
-            match one {
-                Out::Arm(timer, deadline) => {
-                    let due = deadline.max(self.now);
-                    self.timers[at].insert(timer, due.as_ns());
-                    self.push(due, Event::Timer(at, timer));
-                }
-                Out::Disarm(timer) => {
-                    self.timers[at].remove(&timer);
-                }
-                Out::Effect(effect) => self.apply(at, effect),
-            }
-        }
-    }
-
-    fn apply(&mut self, at: usize, effect: Effect<Why>) {
-        let side = &mut self.sides[at];
+impl Application<Stack> for Sides {
+    fn effect(
+        &mut self,
+        node: Node,
+        _: Instant,
+        effect: Effect<Why>,
+        deeds: &mut Deeds<Input<Segment>>,
+    ) {
+        let reads = self.reads;
+        let side = &mut self.sides[node.0 as usize];
+        let mut does = |input| deeds.tell(Span::ZERO, node, input);
         match effect {
             Effect::Opening { ticket, connection } => {
                 assert_eq!(ticket, 7);
@@ -129,9 +70,8 @@ impl World {
             }
             Effect::Opened { connection, .. } => {
                 side.connection = Some(connection);
-                let bytes = side.to_write;
-                self.input(at, Input::Write { connection, bytes, whole: false });
-                self.input(at, Input::Shut { connection });
+                does(Input::Write { connection, bytes: side.to_write, whole: false });
+                does(Input::Shut { connection });
             }
             Effect::Place { offset, length_bytes, .. } => {
                 let (from, to) = (offset as usize, offset as usize + length_bytes as usize);
@@ -149,15 +89,15 @@ impl World {
                 assert!(there, "readable up to {to}, but not all of it is there");
                 let bytes = to - side.readable;
                 side.readable = to;
-                if self.slow.is_zero() {
-                    self.input(at, Input::Took { connection, bytes });
+                if reads {
+                    does(Input::Took { connection, bytes });
                 }
             }
             Effect::Finished { connection } => {
                 assert!(!side.finished, "the end comes once");
                 side.finished = true;
-                if self.slow.is_zero() {
-                    self.input(at, Input::Close { connection });
+                if reads {
+                    does(Input::Close { connection });
                 }
             }
             Effect::Released { to, .. } => {
@@ -171,53 +111,61 @@ impl World {
             Effect::Writable { .. } => {}
         }
     }
+}
 
-    fn pull(&mut self, at: usize) {
-        let room = Room { packets: 1, bytes: 1480 };
-        loop {
-            let mut out = Outbox::with_capacity(self.stacks[at].effects_max());
-            let mut cx = Cx::new(self.now, &mut self.rngs[at], &mut out);
-            let packet = self.stacks[at].pull(room, &mut cx);
-            self.settle(at, out);
-            let Some(packet) = packet else { return };
-            self.send(at, packet);
+/// Two stacks, the first of which opens, and what of their windows was seen on the way.
+struct World {
+    network: Network<Stack, Sides>,
+    /// The furthest right edge that each side advertised, and the shift of its windows.
+    edges: [Option<u32>; 2],
+    scales: [u8; 2],
+}
+
+impl World {
+    fn new(config: Config, seed: u64, weather: Weather, octets: [u64; 2]) -> World {
+        let stack = || Stack::new(config).expect("a legal configuration");
+        let sides = octets.map(|to_write| Side { to_write, ..Side::default() });
+        let sides = Sides { sides, reads: true };
+        let mut network = Network::new(vec![stack(), stack()], sides, seed);
+        network.links = Links { delay: Span::from_us(25), ..network.links };
+        network.weather = weather;
+        network.room_bytes = ROOM_BYTES;
+        network.keep_sent = true;
+        network.tell(Instant::ZERO, 1, Input::Listen { port: 80, backlog: 8 });
+        network.tell(Instant::ZERO, 0, Input::Open { ticket: 7, to: Node(1), port: 80 });
+        World { network, edges: [None, None], scales: [0, 0] }
+    }
+
+    /// Runs until nothing happens any more, or for very long.
+    fn run(&mut self) {
+        while self.network.now < LONG && self.network.step() {
+            self.judge_all();
+            assert!(self.network.steps < 5_000_000, "it goes on and on");
         }
     }
 
-    fn send(&mut self, at: usize, packet: Packet<Segment>) {
-        use cavy_core::family::packet::Header as _;
-        assert!(packet.header.wire_bytes() + packet.payload.length_bytes <= 1480);
-        self.judge(at, &packet);
-        let ms = self.now.as_ns() / 1_000_000;
-        let Weather { lost, copied, late, cut_ms } = self.weather;
-        let cut = cut_ms.is_some_and(|(from, to)| (from..to).contains(&ms));
-        let copies = if cut || self.air.below(1000) < lost {
-            0
-        } else {
-            1 + u32::from(self.air.below(1000) < copied)
-        };
-        for _ in 0..copies {
-            let delay = Span::from_ns(50_000 + self.air.below(5_000));
-            // In order, but for what is late.
-            let mut there = (self.now + delay).max(self.last_there[at]);
-            if self.air.below(1000) < late {
-                there += Span::from_ns(self.air.below(1_000_000));
-            } else {
-                self.last_there[at] = there;
-            }
-            let Packet { header, payload, .. } = packet;
-            self.push(there, Event::Packet { to: 1 - at, header, payload });
+    /// Runs to here.
+    fn run_to(&mut self, end: Instant) {
+        self.network.run(end);
+        self.judge_all();
+    }
+
+    fn judge_all(&mut self) {
+        for (from, packet) in std::mem::take(&mut self.network.sent) {
+            self.judge(from.0 as usize, &packet);
         }
     }
 
-    /// The right edge never moves left, and nobody sends beyond it [incast 2.14].
+    /// A segment fits into a packet. The right edge never moves left, and nobody sends beyond it
+    /// [incast 2.14].
     fn judge(&mut self, at: usize, packet: &Packet<Segment>) {
         let header = &packet.header;
+        let length = packet.payload.length_bytes;
+        assert!(header.wire_bytes() + length <= ROOM_BYTES);
         let is_syn = header.flags.has(Flags::SYN);
         if let Some(scale) = header.scale.filter(|_| is_syn) {
             self.scales[at] = scale;
         }
-        let length = packet.payload.length_bytes;
         if let Some(edge) = self.edges[1 - at].filter(|_| length > 0) {
             let beyond = header.seq.wrapping_add(length).wrapping_sub(edge) as i32;
             assert!(beyond <= 0, "{beyond} octets beyond the window: {header:?}");
@@ -232,45 +180,21 @@ impl World {
         }
     }
 
-    /// Runs to the end of all events, or so long.
-    fn run(&mut self, most: Span) {
-        let mut steps = 0u64;
-        while let Some(next) = self.events.first_entry() {
-            let at = next.key().0;
-            if at > most.as_ns() {
-                return;
-            }
-            let event = next.remove();
-            steps += 1;
-            assert!(steps < 5_000_000, "it goes on and on");
-            self.now = Instant::from_ns(at);
-            match event {
-                Event::Packet { to, header, payload } => {
-                    let from = Node(1 - to as u32);
-                    self.input(to, Input::Rx { from, header, payload, seen: Seen::default() });
-                }
-                Event::Timer(on, timer) => {
-                    if self.timers[on].get(&timer) != Some(&at) {
-                        continue;
-                    }
-                    self.timers[on].remove(&timer);
-                    let mut out = Outbox::with_capacity(self.stacks[on].effects_max());
-                    let mut cx = Cx::new(self.now, &mut self.rngs[on], &mut out);
-                    self.stacks[on].expire(timer, &mut cx);
-                    self.settle(on, out);
-                    self.pull(on);
-                }
-            }
-        }
+    fn side(&self, side: usize) -> &Side {
+        &self.network.application.sides[side]
+    }
+
+    fn ends(&self) -> [Option<Why>; 2] {
+        self.network.application.sides.each_ref().map(|side| side.ended)
     }
 
     fn is_whole(&self) -> bool {
-        let [a, b] = &self.sides;
+        let [a, b] = &self.network.application.sides;
         b.readable == a.to_write && a.readable == b.to_write && a.finished && b.finished
     }
 
     fn counts(&self) -> Counts {
-        *self.stacks[0].counts()
+        *self.network.machine(0).counts()
     }
 }
 
@@ -288,7 +212,7 @@ fn quick(of: Config) -> Config {
     Config { receive_buffer_bytes: 200_000, persist_min: Span::from_ms(2), ..of }
 }
 
-const LONG: Span = Span::from_ms(2_000_000);
+const LONG: Instant = Instant::from_ns(2_000_000_000_000);
 
 #[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
 fn seeds(few: u64) -> std::ops::Range<u64> {
@@ -302,12 +226,12 @@ fn seeds(few: u64) -> std::ops::Range<u64> {
 #[test]
 fn incast_2_13_a_clean_transfer_ends_well_on_both_sides() {
     let mut world = World::new(config(), 1, Weather::default(), [100_000, 30_000]);
-    world.run(LONG);
+    world.run();
     assert!(world.is_whole());
-    assert_eq!(world.sides.each_ref().map(|side| side.ended), [Some(Why::Closed); 2]);
-    assert_eq!(world.sides[0].released, 100_000);
+    assert_eq!(world.ends(), [Some(Why::Closed); 2]);
+    assert_eq!(world.side(0).released, 100_000);
     assert_eq!((world.counts().retransmitted, world.counts().timeouts()), (0, 0));
-    assert_eq!(world.stacks[0].connections() + world.stacks[1].connections(), 0);
+    assert_eq!(world.network.machines().map(Stack::connections).sum::<u32>(), 0);
 }
 
 #[test]
@@ -333,25 +257,23 @@ fn incast_2_14_every_octet_once_and_in_order_or_a_stated_end() {
     let mut repaired = [0, 0, 0, 0];
     for seed in seeds(110) {
         let config = variants[(seed % 11) as usize];
-        let weather = Weather {
-            lost: seed * 37 % 250,
-            copied: seed * 11 % 120,
-            late: seed * 53 % 300,
-            cut_ms: (seed % 5 == 0).then_some((1, 40)),
-        };
+        let outages = if seed % 5 == 0 { cut(ms(40)) } else { Vec::new() };
+        let weather =
+            Weather { outages, ..weather(seed * 37 % 250, seed * 11 % 120, seed * 53 % 300) };
         let octets =
             if config.receive_buffer_bytes == 1 { [40, 7] } else { [60_000, seed % 3 * 9_000] };
-        let mut world = World::new(config, seed, weather, octets);
-        world.run(LONG);
-        let ends = world.sides.each_ref().map(|side| side.ended);
+        let mut world = World::new(config, seed, weather.clone(), octets);
+        world.run();
+        let ends = world.ends();
         let said = ends.iter().any(|end| end.is_some_and(|why| why != Why::Closed));
         assert!(
             world.is_whole() || said,
             "stuck: {:?} readable {:?} ends {ends:?} {weather:?} {config:?}; CAVY_SEED={seed}",
-            world.now,
-            world.sides.each_ref().map(|side| side.readable),
+            world.network.now,
+            [0, 1].map(|side| world.side(side).readable),
         );
-        assert!(!said || world.sides.iter().any(|side| side.finished), "{ends:?} CAVY_SEED={seed}");
+        let finished = [0, 1].map(|side| world.side(side).finished);
+        assert!(!said || finished != [false; 2], "{ends:?} CAVY_SEED={seed}");
         repaired[0] += world.counts().fast_recoveries;
         repaired[1] += world.counts().timeouts();
         repaired[2] += world.counts().undone;
@@ -365,47 +287,52 @@ fn incast_2_14_every_octet_once_and_in_order_or_a_stated_end() {
 #[test]
 fn incast_2_12_a_short_outage_kills_nobody_although_timers_are_short() {
     // Fifteen doublings of a third of a millisecond pass in the first seconds of a minute.
-    let weather = Weather { cut_ms: Some((1, 60_000)), ..Weather::default() };
+    let weather = Weather { outages: cut(ms(60_000)), ..Weather::default() };
     let mut world = World::new(config(), 3, weather, [3_000_000, 0]);
-    world.run(LONG);
-    assert!(world.is_whole(), "{:?}", world.sides[0].ended);
+    world.run();
+    assert!(world.is_whole(), "{:?}", world.side(0).ended);
     // For ever is another matter: the end is stated.
-    let weather = Weather { cut_ms: Some((1, u64::MAX)), ..Weather::default() };
+    let weather = Weather { outages: cut(Instant::NEVER), ..Weather::default() };
     let mut world = World::new(config(), 3, weather, [3_000_000, 0]);
-    world.run(LONG);
-    assert_eq!(world.sides[0].ended, Some(Why::TimedOut));
-    assert!((100..200).contains(&(world.now.as_ns() / 1_000_000_000)), "{:?}", world.now);
+    world.run();
+    assert_eq!(world.side(0).ended, Some(Why::TimedOut));
+    assert!(
+        (100..200).contains(&(world.network.now.as_ns() / 1_000_000_000)),
+        "{:?}",
+        world.network.now
+    );
 }
 
 #[test]
 fn incast_2_12_a_reader_that_stops_closes_the_window_and_a_lost_update_is_rescued() {
     let config = Config { receive_buffer_bytes: 20_000, ..config() };
     let mut world = World::new(config, 5, Weather::default(), [100_000, 0]);
-    world.slow = Span::from_ms(1);
-    world.run(Span::from_ms(3_000));
-    assert_eq!(world.sides[1].readable, 20_000, "no octet beyond the window");
+    world.network.application.reads = false;
+    world.run_to(ms(3_000));
+    assert_eq!(world.side(1).readable, 20_000, "no octet beyond the window");
     // The reader takes all of it, and what says so is lost.
-    world.weather.lost = 1000;
-    let connection = world.sides[1].connection.expect("open");
-    world.slow = Span::ZERO;
-    world.input(1, Input::Took { connection, bytes: 20_000 });
-    world.weather.lost = 0;
-    world.run(LONG);
-    assert_eq!(world.sides[1].readable, 100_000, "the probe found the window open");
+    let connection = world.side(1).connection.expect("open");
+    let Network { application, weather, .. } = &mut world.network;
+    (application.reads, weather.lost) = (true, 1_000);
+    world.network.tell(ms(3_000), 1, Input::Took { connection, bytes: 20_000 });
+    world.run_to(ms(3_000));
+    world.network.weather.lost = 0;
+    world.run();
+    assert_eq!(world.side(1).readable, 100_000, "the probe found the window open");
 }
 
 #[test]
 fn incast_2_4_nobody_listening_is_said_and_a_reset_ends() {
     let mut world = World::new(config(), 1, Weather::default(), [100, 0]);
-    world.input(0, Input::Open { ticket: 7, to: Node(1), port: 81 });
-    world.run(Span::from_ms(50));
-    assert_eq!(world.sides[0].ended, Some(Why::Refused));
+    world.network.tell(Instant::ZERO, 0, Input::Open { ticket: 7, to: Node(1), port: 81 });
+    world.run_to(ms(50));
+    assert_eq!(world.side(0).ended, Some(Why::Refused));
     let mut world = World::new(config(), 1, Weather::default(), [5_000_000, 0]);
-    world.run(Span::from_ms(1));
-    let connection = world.sides[0].connection.expect("open");
-    world.input(0, Input::Abort { connection });
-    world.run(LONG);
-    assert_eq!(world.sides.each_ref().map(|s| s.ended), [Some(Why::Aborted), Some(Why::Reset)]);
+    world.run_to(ms(1));
+    let connection = world.side(0).connection.expect("open");
+    world.network.tell(ms(1), 0, Input::Abort { connection });
+    world.run();
+    assert_eq!(world.ends(), [Some(Why::Aborted), Some(Why::Reset)]);
 }
 
 #[test]
@@ -413,9 +340,8 @@ fn incast_2_3_sequence_numbers_wrap_in_the_middle() {
     // Seeds whose first number lies close below 2^32 are found by drawing as the stack does.
     let near = |seed| Stream::keyed(seed, 0, Purpose::Machine).bits() as u32 > u32::MAX - 4_000_000;
     let seed = (0..100_000).find(|&seed| near(seed)).expect("one in a thousand");
-    let weather = Weather { lost: 20, late: 50, ..Weather::default() };
-    let mut world = World::new(config(), seed, weather, [5_000_000, 0]);
-    world.run(LONG);
+    let mut world = World::new(config(), seed, weather(20, 0, 50), [5_000_000, 0]);
+    world.run();
     assert!(world.is_whole());
     assert!(world.counts().fast_recoveries > 0);
 }
@@ -423,8 +349,8 @@ fn incast_2_3_sequence_numbers_wrap_in_the_middle() {
 /// A transfer in bad weather that ends well, or what was found wrong with it.
 fn transfers(config: Config, seed: u64, weather: Weather) {
     let mut world = World::new(config, seed, weather, [60_000, 9_000]);
-    world.run(LONG);
-    let ends = world.sides.each_ref().map(|side| side.ended);
+    world.run();
+    let ends = world.ends();
     assert!(world.is_whole(), "stuck or ended: {ends:?}");
 }
 
@@ -432,15 +358,16 @@ fn transfers(config: Config, seed: u64, weather: Weather) {
 fn survives_a_lost_update(config: Config) {
     let config = Config { receive_buffer_bytes: 20_000, ..config };
     let mut world = World::new(config, 5, Weather::default(), [100_000, 0]);
-    world.slow = Span::from_ms(1);
-    world.run(Span::from_ms(300));
-    world.weather.lost = 1000;
-    let connection = world.sides[1].connection.expect("open");
-    world.slow = Span::ZERO;
-    world.input(1, Input::Took { connection, bytes: 20_000 });
-    world.weather.lost = 0;
-    world.run(LONG);
-    assert_eq!(world.sides[1].readable, 100_000);
+    world.network.application.reads = false;
+    world.run_to(ms(300));
+    let connection = world.side(1).connection.expect("open");
+    let Network { application, weather, .. } = &mut world.network;
+    (application.reads, weather.lost) = (true, 1_000);
+    world.network.tell(ms(300), 1, Input::Took { connection, bytes: 20_000 });
+    world.run_to(ms(300));
+    world.network.weather.lost = 0;
+    world.run();
+    assert_eq!(world.side(1).readable, 100_000);
 }
 
 /// Everything that may tell, the cheap first: the names of what failed.
@@ -454,19 +381,18 @@ fn tells(planted: Planted) -> Vec<String> {
     }
     let quietly =
         |f: &mut dyn FnMut()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).is_err();
-    let weather = Weather { lost: 60, copied: 50, late: 100, cut_ms: None };
     for seed in 0..4 {
         let each = [config(), quick(Config::fine(Congestion::NewReno))];
         let of = plant(each[seed as usize % 2]);
-        if quietly(&mut || transfers(of, seed, weather)) {
+        if quietly(&mut || transfers(of, seed, weather(60, 50, 100))) {
             told.push(format!("transfer {seed}"));
         }
     }
     if quietly(&mut || survives_a_lost_update(plant(config()))) {
         told.push("a lost update of the window".to_string());
     }
-    let cut = Weather { cut_ms: Some((1, 60_000)), ..Weather::default() };
-    if quietly(&mut || transfers(plant(config()), 3, cut)) {
+    let minute = || Weather { outages: cut(ms(60_000)), ..Weather::default() };
+    if quietly(&mut || transfers(plant(config()), 3, minute())) {
         told.push("an outage of a minute".to_string());
     }
     told

@@ -3,13 +3,14 @@
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message, Seen};
 use cavy_core::family::stream::{Connection, Effect, Input, Unreachable};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Room, Span, Stream, Transmit};
+use cavy_core::laws::packet::Stage;
+use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_tcp::segment::Stamps;
 use cavy_tcp::{
     BackoffReset, Config, Congestion, DelayedAck, Flags, Floor, Keepalive, Planted, Rack,
-    RtoConfig, Segment, Stack, Timer, Undo, Why,
+    RtoConfig, Segment, Stack, Undo, Why,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
 
@@ -47,12 +48,10 @@ struct Left {
 struct Player {
     config: Config,
     planted: Option<Planted>,
-    stack: Option<Stack>,
-    rng: Stream,
-    now: Instant,
-    timers: BTreeMap<Timer, u64>,
+    stage: Option<Stage<Stack>>,
     left: VecDeque<Left>,
-    effects: Vec<Effect<Why>>,
+    /// Effects that were looked at as they came; scripts take them from the stage by name.
+    heard: usize,
     connection: Option<Connection>,
     passive: bool,
     wrap: bool,
@@ -91,12 +90,9 @@ fn play_planted(script: &Script, planted: Option<Planted>, loud: bool) -> Result
     let mut player = Player {
         config: Config::reference(RtoConfig::FINE),
         planted,
-        stack: None,
-        rng: Stream::keyed(1, 0, Purpose::Machine),
-        now: Instant::ZERO,
-        timers: BTreeMap::new(),
+        stage: None,
         left: VecDeque::new(),
-        effects: Vec::new(),
+        heard: 0,
         connection: None,
         passive: false,
         wrap: false,
@@ -155,7 +151,8 @@ impl Player {
             "established" | "accepted" => return self.greet(first == "accepted", &rest),
             "count" => return self.count(&rest),
             "state" => {
-                let (have, want) = (self.stack()?.connections(), number(rest.get(1).copied())?);
+                let want = number(rest.get(1).copied())?;
+                let have = self.stage()?.machine.connections();
                 return if have == want { Ok(()) } else { Err(format!("there are {have}")) };
             }
             _ => {}
@@ -184,7 +181,8 @@ impl Player {
             }
             other => return Err(format!("`{other}` is no such line")),
         };
-        self.step(|stack, cx| stack.handle(input, cx))
+        self.stage()?.input(input);
+        self.settle()
     }
 
     /// A handshake that takes 10 ms, after which nothing is left to look at.
@@ -208,7 +206,7 @@ impl Player {
     }
 
     fn set(&mut self, rest: &[&str]) -> Result<(), String> {
-        if self.stack.is_some() {
+        if self.stage.is_some() {
             return Err("too late: something happened already".to_string());
         }
         let value = rest.get(1).copied().ok_or("a value is missing")?;
@@ -289,91 +287,72 @@ impl Player {
         Ok(())
     }
 
-    fn stack(&mut self) -> Result<&mut Stack, String> {
-        if self.stack.is_none() {
+    fn stage(&mut self) -> Result<&mut Stage<Stack>, String> {
+        if self.stage.is_none() {
+            let mut seed = 1;
             if self.wrap {
                 // A seed whose first number is close below 2^32.
                 let near = |seed: &u64| {
                     Stream::keyed(*seed, 0, Purpose::Machine).bits() as u32 > u32::MAX - 3_000
                 };
-                let seed = (0..20_000_000).find(near).ok_or("no seed wraps")?;
-                self.rng = Stream::keyed(seed, 0, Purpose::Machine);
+                seed = (0..20_000_000).find(near).ok_or("no seed wraps")?;
             }
             let config = Config { planted: self.planted, ..self.config };
-            self.stack = Some(Stack::new(config)?);
+            self.stage = Some(Stage::new(Stack::new(config)?, Instant::ZERO, seed));
         }
-        self.stack.as_mut().ok_or("no host".to_string())
+        self.stage.as_mut().ok_or("no host".to_string())
     }
 
-    fn step(
-        &mut self,
-        f: impl FnOnce(&mut Stack, &mut Cx<'_, Effect<Why>, Timer>),
-    ) -> Result<(), String> {
-        let most = self.stack()?.effects_max();
-        let mut out = Outbox::with_capacity(most);
-        let stack = self.stack.as_mut().ok_or("no host")?;
-        f(stack, &mut Cx::new(self.now, &mut self.rng, &mut out));
-        self.settle(out)?;
+    /// Takes in what a step came to, and all packets that may leave after it.
+    fn settle(&mut self) -> Result<(), String> {
         loop {
-            let mut out = Outbox::with_capacity(most);
-            let stack = self.stack.as_mut().ok_or("no host")?;
-            let mut cx = Cx::new(self.now, &mut self.rng, &mut out);
-            let packet = stack.pull(Room { packets: 1, bytes: 9_000 }, &mut cx);
-            self.settle(out)?;
+            self.listen()?;
+            let packet = self.stage()?.pull();
+            self.listen()?;
             let Some(packet) = packet else { return Ok(()) };
             let (segment, length) = (packet.header, packet.payload.length_bytes);
             if segment.flags.has(Flags::SYN) {
                 self.own_isn.get_or_insert(segment.seq);
             }
             self.port = if self.passive { 80 } else { segment.source };
+            let at = self.stage()?.now;
             if self.loud {
-                println!("      {:?} left {segment:?} with {length}", self.now);
+                println!("      {at:?} left {segment:?} with {length}");
             }
-            self.left.push_back(Left { at: self.now, segment, length });
+            self.left.push_back(Left { at, segment, length });
         }
     }
 
-    fn settle(&mut self, mut out: Outbox<Effect<Why>, Timer>) -> Result<(), String> {
-        self.stack()?.check();
-        for one in out.drain() {
-            match one {
-                Out::Arm(timer, at) => {
-                    self.timers.insert(timer, at.max(self.now).as_ns());
-                }
-                Out::Disarm(timer) => {
-                    self.timers.remove(&timer);
-                }
-                Out::Effect(effect) => {
-                    if let Effect::Opening { connection, .. } | Effect::Opened { connection, .. } =
-                        effect
-                    {
-                        self.connection = Some(connection);
-                    }
-                    if self.loud {
-                        println!("      {:?} {effect:?}", self.now);
-                    }
-                    self.effects.push(effect);
-                }
+    /// Looks at effects that are new.
+    fn listen(&mut self) -> Result<(), String> {
+        let (from, loud) = (self.heard, self.loud);
+        let stage = self.stage()?;
+        let mut named = None;
+        for effect in &stage.effects[from..] {
+            if let Effect::Opening { connection, .. } | Effect::Opened { connection, .. } = effect {
+                named = Some(*connection);
+            }
+            if loud {
+                println!("      {:?} {effect:?}", stage.now);
             }
         }
+        self.heard = stage.effects.len();
+        self.connection = named.or(self.connection);
         Ok(())
     }
 
     fn pass(&mut self, time: Span) -> Result<(), String> {
-        let until = self.now + time;
+        let until = self.stage()?.now + time;
         let mut steps = 0;
-        while let Some((&timer, &at)) = self.timers.iter().min_by_key(|&(timer, at)| (*at, *timer))
-            && at <= until.as_ns()
-        {
+        while self.stage()?.timers.values().any(|&at| at <= until) {
             steps += 1;
             if steps > 1_000_000 {
                 return Err("timers go on and on".to_string());
             }
-            self.timers.remove(&timer);
-            self.now = self.now.max(Instant::from_ns(at));
-            self.step(|stack, cx| stack.expire(timer, cx))?;
+            self.stage()?.expire_next();
+            self.settle()?;
         }
-        self.now = until;
+        self.stage()?.now = until;
         Ok(())
     }
 
@@ -423,7 +402,8 @@ impl Player {
         let payload = Extent { message: Message(0), offset_bytes: seq, length_bytes: length };
         let header = segment;
         let input = Input::Rx { from: PEER, header, payload, seen: Seen::default() };
-        self.step(|stack, cx| stack.handle(input, cx))
+        self.stage()?.input(input);
+        self.settle()
     }
 
     fn expect(&mut self, rest: &[&str]) -> Result<(), String> {
@@ -523,20 +503,22 @@ impl Player {
             }
             _ => false,
         };
-        match (self.effects.iter().position(matches), wanted) {
+        let effects = &mut self.stage()?.effects;
+        match (effects.iter().position(matches), wanted) {
             (Some(place), true) => {
-                self.effects.remove(place);
+                effects.remove(place);
+                self.heard -= 1;
                 Ok(())
             }
             (None, false) => Ok(()),
-            (Some(_), false) => Err(format!("it was told: {:?}", self.effects)),
-            (None, true) => Err(format!("it was not told: {:?}", self.effects)),
+            (Some(_), false) => Err(format!("it was told: {effects:?}")),
+            (None, true) => Err(format!("it was not told: {effects:?}")),
         }
     }
 
     fn count(&mut self, rest: &[&str]) -> Result<(), String> {
         let want: u64 = number(rest.get(1).copied())?;
-        let counts = *self.stack()?.counts();
+        let counts = *self.stage()?.machine.counts();
         let have = match rest.first().copied().unwrap_or("") {
             "timeouts" => counts.timeouts(),
             "whole" => counts.timeouts_whole,
