@@ -70,9 +70,9 @@ impl Scene for Clients {
             0 => (Layout::DIRECTORY, Request::Spread { p: 1 + rng.below(5) as u32 }),
             1..15 => {
                 let (id, deleted) = (id_of(rng.below(IDS)), rng.below(3) == 0);
-                (front_end, Request::Write { id, deleted })
+                (front_end, Request::Write { id, deleted, body: () })
             }
-            _ => (front_end, Request::Search),
+            _ => (front_end, Request::Search(())),
         };
         // The world counts calls from zero, in the order of asking.
         let asked = Asked { request: request.clone(), acknowledged: self.acknowledged.clone() };
@@ -92,7 +92,7 @@ impl Scene for Clients {
                     *newest = *doc;
                 }
             }
-            Response::Found { docs, lost, .. } => {
+            Response::Found { found: docs, lost, .. } => {
                 self.found += 1;
                 self.partial += u64::from(!lost.is_empty());
                 let gone = |id: Id| lost.iter().any(|slice: &Slice| slice.contains(id));
@@ -127,7 +127,7 @@ impl Clients {
     /// Some delete of the id was ever asked for and not acknowledged before; it may have come into
     /// effect.
     fn deleting(&self, id: Id) -> bool {
-        let is = |request: &Request| matches!(request, Request::Write { id: other, deleted: true } if *other == id);
+        let is = |request: &Request| matches!(request, Request::Write { id: other, deleted: true, .. } if *other == id);
         let under_way = self.asked.values().any(|asked| is(&asked.request));
         let since = self.acknowledged.get(&id).is_some_and(|doc| doc.deleted);
         under_way || since

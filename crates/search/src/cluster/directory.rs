@@ -3,6 +3,7 @@
 //! A map is stored before it is published, and nothing is granted between. A front end that was not
 //! heard of for a lease goes by no map, and a server by none that lets it answer.
 
+use super::content::Content;
 use super::map::{Config, Layout, Map, State};
 use super::message::{Message, Note, Record, Request, Response};
 use super::{Context, Log, Timer};
@@ -57,14 +58,14 @@ impl Directory {
         &self.map
     }
 
-    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn start<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         // Leases may have been given until this moment.
         let now = cx.now();
         self.front_ends.iter_mut().chain(&mut self.servers).for_each(|peer| peer.granted = now);
         cx.arm(Timer::Tick, now + self.config.beat);
     }
 
-    pub(super) fn replay(&mut self, entry: Entry, record: Record) {
+    pub(super) fn replay<C: Content>(&mut self, entry: Entry, record: Record<C>) {
         self.log.replayed(entry);
         match record {
             Record::Map(map) => self.map = map,
@@ -73,7 +74,7 @@ impl Directory {
         }
     }
 
-    pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_>) {
+    pub(super) fn stored<C: Content>(&mut self, upto: Entry, cx: &mut Context<'_, C>) {
         if let Some((entry, map)) = self.next.take_if(|(entry, _)| *entry <= upto) {
             let _ = entry;
             self.map = map;
@@ -85,26 +86,36 @@ impl Directory {
         }
     }
 
-    fn tell(&self, to: Node, serial: u64, with_map: bool, cx: &mut Context<'_>) {
+    fn tell<C: Content>(&self, to: Node, serial: u64, with_map: bool, cx: &mut Context<'_, C>) {
         let map = with_map.then(|| self.map.clone());
         cx.emit(Effect::Send { to, via: Via::Channel, message: Message::Grant { serial, map } });
     }
 
-    pub(super) fn call(&mut self, call: Call, request: &Request, cx: &mut Context<'_>) {
+    pub(super) fn call<C: Content>(
+        &mut self,
+        call: Call,
+        request: &Request<C>,
+        cx: &mut Context<'_, C>,
+    ) {
         let wanted = match request {
             Request::Spread { p } => Some(*p),
-            Request::Search | Request::Write { .. } => None,
+            _ => None,
         };
         let fits = wanted.filter(|p| (1..=self.config.layout.servers).contains(p));
         if let Some(p) = fits {
             self.target = p;
-            self.log.store(Record::Target(p), cx);
+            self.log.store(Record::<C>::Target(p), cx);
         }
         let response = Response::Spread { accepted: fits.is_some() };
         cx.emit(Effect::Reply { call, response });
     }
 
-    pub(super) fn heard(&mut self, from: Node, message: &Message, cx: &mut Context<'_>) {
+    pub(super) fn heard<C: Content>(
+        &mut self,
+        from: Node,
+        message: &Message<C>,
+        cx: &mut Context<'_, C>,
+    ) {
         let Message::Beat { serial, epoch, complete } = *message else { return };
         let layout = self.config.layout;
         // A lease granted now would outlive the map that is about to replace this one.
@@ -134,7 +145,7 @@ impl Directory {
         }
     }
 
-    pub(super) fn tick(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn tick<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
         if self.next.is_none() {
             self.advance(cx);
@@ -146,7 +157,7 @@ impl Directory {
     }
 
     /// Takes one step towards what is wanted, if one can be taken.
-    fn advance(&mut self, cx: &mut Context<'_>) {
+    fn advance<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         let now = cx.now();
         let Config { server_lease, front_end_lease, bugs, .. } = self.config;
         let (map, target) = (self.map.clone(), self.target);
@@ -222,7 +233,7 @@ impl Directory {
         unheld(ring, Length::of(p), |at| up(ring.server(at))) == 0
     }
 
-    fn publish(&mut self, cx: &mut Context<'_>, change: impl FnOnce(&mut Map)) {
+    fn publish<C: Content>(&mut self, cx: &mut Context<'_, C>, change: impl FnOnce(&mut Map)) {
         let mut map = (*self.map).clone();
         map.epoch += 1;
         change(&mut map);

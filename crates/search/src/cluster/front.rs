@@ -1,5 +1,6 @@
 //! A front end: plans queries by what it believes, sends what is late to others, writes documents.
 
+use super::content::Content;
 use super::map::{Config, Layout, Map};
 use super::message::{Doc, Message, Outcome, Request, Response};
 use super::{Context, Timer};
@@ -35,33 +36,34 @@ enum Stage {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct Piece<C: Content> {
     server: u32,
     slice: Slice,
     parent: Option<u32>,
     depth: u32,
     stage: Stage,
-    found: Option<Arc<[Doc]>>,
+    found: Option<C::Finding>,
 }
 
 #[derive(Debug)]
-struct Query {
+struct Query<C: Content> {
     call: Call,
+    question: C::Question,
     /// The parts of the plan, and after them those that replace some.
-    pieces: Vec<Piece>,
+    pieces: Vec<Piece<C>>,
 }
 
 #[derive(Debug)]
-struct Write {
+struct Write<C: Content> {
     call: Call,
-    doc: Doc,
+    doc: Doc<C::Body>,
     /// Servers that have logged this version.
     logged: BTreeSet<u32>,
 }
 
 /// A front end.
 #[derive(Debug)]
-pub struct FrontEnd {
+pub struct FrontEnd<C: Content> {
     config: Config,
     me: Node,
     map: Option<Arc<Map>>,
@@ -74,18 +76,18 @@ pub struct FrontEnd {
     free_at: Vec<Instant>,
     /// Servers that were late, until they are heard of.
     suspects: Vec<bool>,
-    queries: BTreeMap<u64, Query>,
-    writes: BTreeMap<u64, Write>,
+    queries: BTreeMap<u64, Query<C>>,
+    writes: BTreeMap<u64, Write<C>>,
     serial: u64,
     version: u64,
-    waiting: VecDeque<(Call, Request)>,
+    waiting: VecDeque<(Call, Request<C>)>,
     loads: Vec<Load>,
     parts: Vec<Part>,
     lost: Vec<Slice>,
 }
 
-impl FrontEnd {
-    pub(super) fn new(config: Config, me: Node) -> FrontEnd {
+impl<C: Content> FrontEnd<C> {
+    pub(super) fn new(config: Config, me: Node) -> FrontEnd<C> {
         let servers = config.layout.servers as usize;
         FrontEnd {
             me,
@@ -115,14 +117,14 @@ impl FrontEnd {
             + self.config.layout.servers as usize * self.config.roar.parts as usize
     }
 
-    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn start(&mut self, cx: &mut Context<'_, C>) {
         // Numbers of another life are not met again: answers to them may still be on their way.
         self.serial = cx.rng().bits() >> 1;
         self.beats = cx.rng().bits() >> 1;
         self.beat(cx);
     }
 
-    fn beat(&mut self, cx: &mut Context<'_>) {
+    fn beat(&mut self, cx: &mut Context<'_, C>) {
         self.beats += 1;
         let serial = self.beats;
         self.asked.push_back((serial, cx.now()));
@@ -135,7 +137,7 @@ impl FrontEnd {
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
     }
 
-    pub(super) fn call(&mut self, call: Call, request: &Request, cx: &mut Context<'_>) {
+    pub(super) fn call(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
         match request {
             Request::Spread { .. } => {
                 let response = Response::Spread { accepted: false };
@@ -145,18 +147,40 @@ impl FrontEnd {
             _ if self.waiting.len() < HELD => self.waiting.push_back((call, request.clone())),
             _ => {
                 let lost = alloc::vec![Slice::new(0, 0)];
-                let response = Response::Found { docs: Vec::new(), lost, parts: 0 };
+                let response = Response::Found { found: C::Found::default(), lost, parts: 0 };
                 cx.emit(Effect::Reply { call, response });
             }
         }
     }
 
-    fn begin(&mut self, call: Call, request: &Request, cx: &mut Context<'_>) {
-        match *request {
-            Request::Search => self.search(call, cx),
-            Request::Write { id, deleted } => {
+    fn begin(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
+        match request.clone() {
+            Request::Search(question) => self.search(call, question, cx),
+            Request::Look { slice, question } => {
+                let Some(map) = self.map.clone() else { return };
+                let (mut parts, mut lost) = (Vec::new(), Vec::new());
+                self.cover(&map, slice, None, &mut parts, &mut lost);
+                self.ask(call, question, &parts, &lost, cx);
+            }
+            Request::Everywhere(question) => {
+                let Some(map) = self.map.clone() else { return };
+                let (mut parts, mut lost) = (Vec::new(), Vec::new());
+                for at in 0..self.config.ring.count() {
+                    let ring = &self.config.ring;
+                    let before = |id: Id| id.wrapping_sub(1);
+                    let slice = Slice::new(before(ring.start(at)), before(ring.end(at)));
+                    let server = ring.server(at);
+                    if map.is_up(server) {
+                        parts.push(Part { server, slice });
+                    } else {
+                        self.cover(&map, slice, None, &mut parts, &mut lost);
+                    }
+                }
+                self.ask(call, question, &parts, &lost, cx);
+            }
+            Request::Write { id, deleted, body } => {
                 self.serial += 1;
-                let doc = Doc { id, version: self.later(cx.now(), 0), deleted };
+                let doc = Doc { id, version: self.later(cx.now(), 0), deleted, body };
                 self.writes.insert(self.serial, Write { call, doc, logged: BTreeSet::new() });
                 self.put(self.serial, cx);
             }
@@ -179,7 +203,7 @@ impl FrontEnd {
         }
     }
 
-    fn search(&mut self, call: Call, cx: &mut Context<'_>) {
+    fn search(&mut self, call: Call, question: C::Question, cx: &mut Context<'_, C>) {
         let (Some(map), now) = (self.map.clone(), cx.now()) else { return };
         let mut loads = core::mem::take(&mut self.loads);
         loads.clear();
@@ -198,10 +222,24 @@ impl FrontEnd {
             let up: Vec<bool> = (0..map.states.len() as u32).map(|s| map.is_up(s)).collect();
             planner.plan(&self.loads, &up, cx.rng(), &mut parts, &mut lost);
         }
+        self.ask(call, question, &parts, &lost, cx);
+        (self.parts, self.lost) = (parts, lost);
+    }
+
+    /// Sends a query's parts.
+    fn ask(
+        &mut self,
+        call: Call,
+        question: C::Question,
+        parts: &[Part],
+        lost: &[Slice],
+        cx: &mut Context<'_, C>,
+    ) {
         self.serial += 1;
         let serial = self.serial;
-        let mut query = Query { call, pieces: Vec::with_capacity(parts.len() + lost.len()) };
-        for part in &parts {
+        let pieces = Vec::with_capacity(parts.len() + lost.len());
+        let mut query = Query { call, question, pieces };
+        for part in parts {
             self.send(serial, &mut query, *part, None, 0, cx);
         }
         let lost_piece = |slice: &Slice| Piece {
@@ -213,7 +251,6 @@ impl FrontEnd {
             found: None,
         };
         query.pieces.extend(lost.iter().map(lost_piece));
-        (self.parts, self.lost) = (parts, lost);
         self.queries.insert(serial, query);
         self.watch(serial, cx);
         self.finish(serial, cx);
@@ -229,11 +266,11 @@ impl FrontEnd {
     fn send(
         &mut self,
         serial: u64,
-        query: &mut Query,
+        query: &mut Query<C>,
         part: Part,
         parent: Option<u32>,
         depth: u32,
-        cx: &mut Context<'_>,
+        cx: &mut Context<'_, C>,
     ) {
         let server = part.server as usize;
         let takes = Span::from_ns(self.cost(part.server).of(part.slice.width()));
@@ -245,15 +282,16 @@ impl FrontEnd {
         let stage = Stage::Waits(late);
         let Part { server, slice } = part;
         query.pieces.push(Piece { server, slice, parent, depth, stage, found: None });
-        let message = Message::Sub { query: serial, part: number, slice };
+        let question = query.question.clone();
+        let message = Message::Sub { query: serial, part: number, slice, question };
         let to = self.config.layout.server(server);
         cx.emit(Effect::Send { to, via: Via::Channel, message });
     }
 
     /// Wakes up when the next part of a query is late.
-    fn watch(&self, serial: u64, cx: &mut Context<'_>) {
+    fn watch(&self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(query) = self.queries.get(&serial) else { return };
-        let late = |piece: &Piece| match piece.stage {
+        let late = |piece: &Piece<C>| match piece.stage {
             Stage::Waits(late) => Some(late),
             _ => None,
         };
@@ -264,7 +302,7 @@ impl FrontEnd {
     }
 
     /// Gives a piece to others.
-    fn replace(&mut self, serial: u64, query: &mut Query, number: u32, cx: &mut Context<'_>) {
+    fn replace(&mut self, serial: u64, query: &mut Query<C>, number: u32, cx: &mut Context<'_, C>) {
         let Some(map) = self.map.clone() else { return };
         let piece = &mut query.pieces[number as usize];
         let (slice, server, depth) = (piece.slice, piece.server, piece.depth);
@@ -273,19 +311,8 @@ impl FrontEnd {
             return;
         }
         piece.stage = Stage::Replaced;
-        let ring = &self.config.ring;
-        let arc = Length::of(map.p);
-        let (mut parts, mut lost) = (Vec::new(), Vec::new());
-        let good = |at: usize| {
-            let other = ring.server(at);
-            other != server && map.is_up(other) && !self.suspects[other as usize]
-        };
-        reissue(ring, arc, slice, good, &mut parts, &mut lost);
-        // What only those have that are suspected, or the late one itself, is asked of them again.
-        let mut nobody = Vec::new();
-        for rest in core::mem::take(&mut lost) {
-            reissue(ring, arc, rest, |at| map.is_up(ring.server(at)), &mut parts, &mut nobody);
-        }
+        let (mut parts, mut nobody) = (Vec::new(), Vec::new());
+        self.cover(&map, slice, Some(server), &mut parts, &mut nobody);
         for part in parts {
             self.send(serial, query, part, Some(number), depth + 1, cx);
         }
@@ -299,7 +326,30 @@ impl FrontEnd {
         }));
     }
 
-    pub(super) fn heard(&mut self, from: Node, message: Message, cx: &mut Context<'_>) {
+    /// Who answers for `slice` when `late`, if anybody, is not asked; and what nobody has.
+    fn cover(
+        &self,
+        map: &Map,
+        slice: Slice,
+        late: Option<u32>,
+        parts: &mut Vec<Part>,
+        nobody: &mut Vec<Slice>,
+    ) {
+        let ring = &self.config.ring;
+        let arc = Length::of(map.p);
+        let mut lost = Vec::new();
+        let good = |at: usize| {
+            let other = ring.server(at);
+            Some(other) != late && map.is_up(other) && !self.suspects[other as usize]
+        };
+        reissue(ring, arc, slice, good, parts, &mut lost);
+        // What only those have that are suspected, or the late one itself, is asked of them again.
+        for rest in lost {
+            reissue(ring, arc, rest, |at| map.is_up(ring.server(at)), parts, nobody);
+        }
+    }
+
+    pub(super) fn heard(&mut self, from: Node, message: Message<C>, cx: &mut Context<'_, C>) {
         match message {
             Message::Grant { serial, map } => self.granted(serial, map, cx),
             Message::Answer { query, part, outcome } => {
@@ -314,7 +364,7 @@ impl FrontEnd {
         }
     }
 
-    fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_>) {
+    fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_, C>) {
         let newer = |map: &Arc<Map>| self.map.as_ref().is_none_or(|own| own.epoch < map.epoch);
         let changed = map.filter(newer);
         let is_new = changed.is_some();
@@ -352,8 +402,8 @@ impl FrontEnd {
         server: u32,
         serial: u64,
         number: u32,
-        outcome: Outcome,
-        cx: &mut Context<'_>,
+        outcome: Outcome<C>,
+        cx: &mut Context<'_, C>,
     ) {
         self.suspects[server as usize] = false;
         let Some(mut query) = self.queries.remove(&serial) else { return };
@@ -380,7 +430,7 @@ impl FrontEnd {
     }
 
     /// Answers a query of which everything has come, or will not come.
-    fn finish(&mut self, serial: u64, cx: &mut Context<'_>) {
+    fn finish(&mut self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(query) = self.queries.get(&serial) else { return };
         // Children stand after their parents, so one pass from the end is enough.
         let count = query.pieces.len();
@@ -402,7 +452,7 @@ impl FrontEnd {
         }
         let Some(query) = self.queries.remove(&serial) else { return };
         cx.disarm(Timer::Query(serial));
-        let (mut docs, mut lost) = (Vec::new(), Vec::new());
+        let (mut all, mut lost) = (C::Found::default(), Vec::new());
         // A piece counts unless one above it has come itself: each id once.
         let mut covered = alloc::vec![false; count];
         for (at, piece) in query.pieces.iter().enumerate() {
@@ -414,18 +464,18 @@ impl FrontEnd {
                 continue;
             }
             match (&piece.stage, &piece.found) {
-                (Stage::Done, Some(found)) => docs.extend_from_slice(found),
+                (Stage::Done, Some(found)) => C::gather(&mut all, found),
                 (Stage::Lost, _) => lost.push(piece.slice),
                 _ => {}
             }
         }
         let parts = count as u32;
-        let response = Response::Found { docs, lost, parts };
+        let response = Response::Found { found: all, lost, parts };
         cx.emit(Effect::Reply { call: query.call, response });
     }
 
     /// Servers whose log a write still needs; `None`: nobody in step stores the document.
-    fn missing(&self, write: &Write) -> Option<Vec<u32>> {
+    fn missing(&self, write: &Write<C>) -> Option<Vec<u32>> {
         let map = self.map.as_ref()?;
         let p = match self.config.bugs.new_arcs_later {
             true => map.p,
@@ -449,20 +499,20 @@ impl FrontEnd {
     }
 
     /// Sends a write to all that lack it, or answers it.
-    fn put(&mut self, serial: u64, cx: &mut Context<'_>) {
+    fn put(&mut self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(write) = self.writes.get(&serial) else { return };
         // Without a lease the map may be an old one, in which somebody is missing.
         let by_map = cx.now() < self.lease_until;
         match self.missing(write) {
             Some(left) if left.is_empty() && by_map => {
-                let response = Response::Written { doc: write.doc };
+                let response = Response::Written { doc: write.doc.clone() };
                 cx.emit(Effect::Reply { call: write.call, response });
                 self.writes.remove(&serial);
                 return;
             }
             Some(left) => {
                 for server in left {
-                    let message = Message::Put { write: serial, doc: write.doc };
+                    let message = Message::Put { write: serial, doc: write.doc.clone() };
                     let to = self.config.layout.server(server);
                     cx.emit(Effect::Send { to, via: Via::Channel, message });
                 }
@@ -478,7 +528,7 @@ impl FrontEnd {
         serial: u64,
         version: u64,
         newer: Option<u64>,
-        cx: &mut Context<'_>,
+        cx: &mut Context<'_, C>,
     ) {
         let now = cx.now();
         let Some(write) = self.writes.get(&serial) else { return };
@@ -499,14 +549,14 @@ impl FrontEnd {
         }
         let Some(write) = self.writes.get(&serial) else { return };
         if now < self.lease_until && self.missing(write).is_some_and(|left| left.is_empty()) {
-            let response = Response::Written { doc: write.doc };
+            let response = Response::Written { doc: write.doc.clone() };
             cx.emit(Effect::Reply { call: write.call, response });
             cx.disarm(Timer::Query(serial));
             self.writes.remove(&serial);
         }
     }
 
-    pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_>) {
+    pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_, C>) {
         match timer {
             Timer::Tick => self.beat(cx),
             Timer::Query(serial) if self.writes.contains_key(&serial) => self.put(serial, cx),
@@ -517,10 +567,10 @@ impl FrontEnd {
     }
 
     /// Parts are late: others are asked, and the late server is not believed for a while.
-    fn late(&mut self, serial: u64, cx: &mut Context<'_>) {
+    fn late(&mut self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(mut query) = self.queries.remove(&serial) else { return };
         let now = cx.now();
-        let is_late = |piece: &Piece| matches!(piece.stage, Stage::Waits(late) if late <= now);
+        let is_late = |piece: &Piece<C>| matches!(piece.stage, Stage::Waits(late) if late <= now);
         let late: Vec<u32> = (0..query.pieces.len() as u32)
             .filter(|&number| is_late(&query.pieces[number as usize]))
             .take(BATCH)
@@ -535,9 +585,9 @@ impl FrontEnd {
     }
 
     /// What waited for a lease, one at a time; and writes that go by a new map.
-    fn go_on(&mut self, cx: &mut Context<'_>) {
+    fn go_on(&mut self, cx: &mut Context<'_, C>) {
         let now = cx.now();
-        let done = |write: &Write| self.missing(write).is_some_and(|left| left.is_empty());
+        let done = |write: &Write<C>| self.missing(write).is_some_and(|left| left.is_empty());
         let next = self.writes.iter().find(|(_, write)| done(write)).map(|(serial, _)| *serial);
         if let Some(serial) = next.filter(|_| now < self.lease_until) {
             self.put(serial, cx);

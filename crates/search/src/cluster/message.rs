@@ -1,35 +1,39 @@
 //! What front ends, servers and the directory say to each other `[roar 2.3]`.
 
+use super::content::{Carried as _, Content, Ids};
 use super::map::Map;
 use crate::ring::{Id, Slice};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::Span;
 use cavy_core::family::message::{Message as Wire, Protocol};
+use core::marker::PhantomData;
 
 /// A document that was written while the cluster ran: its id and its newest version. The bulk of
 /// the index has no names here, only ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Doc {
+pub struct Doc<B = ()> {
     /// Where it is on the ring.
     pub id: Id,
     /// The later write has the greater one.
     pub version: u64,
     /// It was deleted by that write.
     pub deleted: bool,
+    /// What it says.
+    pub body: B,
 }
 
 /// What became of a sub-query.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Outcome {
+pub enum Outcome<C: Content = Ids> {
     /// All ids of the slice were met.
     Done {
         /// What it took of a processor.
         took: Span,
         /// What the server has before it, as it believes.
         backlog: Span,
-        /// Documents of the slice that were written and not deleted.
-        found: Arc<[Doc]>,
+        /// What is in the slice.
+        found: C::Finding,
     },
     /// The server does not hold all of the slice, is out of step, or has no lease: it has the map
     /// of this epoch.
@@ -41,7 +45,7 @@ pub enum Outcome {
 
 /// What travels between nodes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Message {
+pub enum Message<C: Content = Ids> {
     /// Answer for a slice.
     Sub {
         /// The query, as its front end counts.
@@ -50,6 +54,8 @@ pub enum Message {
         part: u32,
         /// Which ids.
         slice: Slice,
+        /// What is asked.
+        question: C::Question,
     },
     /// A sub-query ended.
     Answer {
@@ -58,14 +64,14 @@ pub enum Message {
         /// The part.
         part: u32,
         /// How.
-        outcome: Outcome,
+        outcome: Outcome<C>,
     },
     /// Log a document.
     Put {
         /// The write, as its front end counts.
         write: u64,
         /// The document.
-        doc: Doc,
+        doc: Doc<C::Body>,
     },
     /// It is logged, or a newer version already was.
     Logged {
@@ -108,7 +114,7 @@ pub enum Message {
         /// Which ids.
         slice: Slice,
         /// Documents that were written or deleted.
-        docs: Arc<[Doc]>,
+        docs: Arc<[Doc<C::Body>]>,
         /// Length of all that is sent, the bulk included.
         bytes: u64,
     },
@@ -116,30 +122,41 @@ pub enum Message {
 
 /// What clients ask.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Request {
+pub enum Request<C: Content = Ids> {
     /// A front end: search everything.
-    Search,
+    Search(C::Question),
     /// A front end: write or delete a document.
     Write {
         /// Its id.
         id: Id,
         /// Delete it.
         deleted: bool,
+        /// What it says from now on.
+        body: C::Body,
     },
     /// The directory: spread queries over so many parts from now on.
     Spread {
         /// p, 1 to the number of servers.
         p: u32,
     },
+    /// A front end: search a slice, by as few servers as can be.
+    Look {
+        /// Which ids.
+        slice: Slice,
+        /// What is asked.
+        question: C::Question,
+    },
+    /// A front end: ask every server in step about its own range.
+    Everywhere(C::Question),
 }
 
 /// What clients get back.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Response {
+pub enum Response<C: Content = Ids> {
     /// What was found, and what could not be looked at.
     Found {
-        /// Written documents.
-        docs: Vec<Doc>,
+        /// In all slices together.
+        found: C::Found,
         /// Slices that no live server holds, or that nobody answered for in time.
         lost: Vec<Slice>,
         /// Parts that were sent, those sent again included.
@@ -148,7 +165,7 @@ pub enum Response {
     /// Every server in step that stores the document has logged it.
     Written {
         /// As it was written.
-        doc: Doc,
+        doc: Doc<C::Body>,
     },
     /// The directory will see to it; or p is out of range.
     Spread {
@@ -159,9 +176,9 @@ pub enum Response {
 
 /// What survives a crash.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub enum Record {
+pub enum Record<C: Content = Ids> {
     /// A server's: a document.
-    Doc(Doc),
+    Doc(Doc<C::Body>),
     /// A server's: the ids that it holds completely from here on.
     Held(Slice),
     /// The directory's: a map that it may publish.
@@ -171,10 +188,10 @@ pub enum Record {
 }
 
 /// Work of a server.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Job {
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Job<C: Content = Ids> {
     /// Match all documents of a slice.
-    Scan(Slice),
+    Scan(Slice, C::Question),
     /// Read a slice for somebody who wants a copy.
     Read(Slice),
     /// Take in a slice.
@@ -197,61 +214,68 @@ pub enum Note {
 
 /// The types of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Words {}
+pub struct Words<C: Content = Ids>(PhantomData<C>);
 
 /// What a document takes on the wire and in a log.
-const DOC: u64 = 17;
+pub(super) const DOC: u64 = 17;
 
-impl Wire for Message {
+impl<C: Content> Wire for Message<C> {
     fn wire_bytes(&self) -> u64 {
         match self {
-            Message::Sub { .. } => 160,
-            Message::Answer { outcome: Outcome::Done { found, .. }, .. } => {
-                60 + DOC * found.len() as u64
-            }
-            Message::Answer { .. } | Message::Put { .. } | Message::Logged { .. } => 40,
+            Message::Sub { question, .. } => 160 + question.bytes(),
+            Message::Answer { outcome: Outcome::Done { found, .. }, .. } => 60 + found.bytes(),
+            Message::Put { doc, .. } => 40 + doc.body.bytes(),
+            Message::Answer { .. } | Message::Logged { .. } => 40,
             Message::Beat { .. } | Message::Fetch { .. } => 30,
             Message::Grant { map, .. } => {
                 20 + map.as_ref().map_or(0, |map| 13 * map.states.len() as u64)
             }
-            Message::Chunk { bytes, docs, .. } => 20 + bytes + DOC * docs.len() as u64,
+            Message::Chunk { bytes, docs, .. } => {
+                let docs = docs.iter().map(|doc| DOC + doc.body.bytes());
+                20 + bytes + docs.sum::<u64>()
+            }
         }
     }
 }
 
-impl Wire for Request {
+impl<C: Content> Wire for Request<C> {
     fn wire_bytes(&self) -> u64 {
-        100
+        match self {
+            Request::Search(question)
+            | Request::Look { question, .. }
+            | Request::Everywhere(question) => 100 + question.bytes(),
+            Request::Write { body, .. } => 100 + body.bytes(),
+            Request::Spread { .. } => 100,
+        }
     }
 }
 
-impl Wire for Response {
+impl<C: Content> Wire for Response<C> {
     fn wire_bytes(&self) -> u64 {
         match self {
-            Response::Found { docs, lost, .. } => {
-                40 + DOC * docs.len() as u64 + 16 * lost.len() as u64
-            }
+            Response::Found { found, lost, .. } => 40 + found.bytes() + 16 * lost.len() as u64,
             _ => 40,
         }
     }
 }
 
-impl Wire for Record {
+impl<C: Content> Wire for Record<C> {
     fn wire_bytes(&self) -> u64 {
         match self {
-            Record::Doc(_) | Record::Held(_) => DOC,
+            Record::Doc(doc) => DOC + doc.body.bytes(),
+            Record::Held(_) => DOC,
             Record::Map(map) => 20 + 13 * map.states.len() as u64,
             Record::Target(_) => 8,
         }
     }
 }
 
-impl Protocol for Words {
-    type Message = Message;
-    type Request = Request;
-    type Response = Response;
-    type Record = Record;
-    type Job = Job;
+impl<C: Content> Protocol for Words<C> {
+    type Message = Message<C>;
+    type Request = Request<C>;
+    type Response = Response<C>;
+    type Record = Record<C>;
+    type Job = Job<C>;
     type Group = ();
     type Note = Note;
 }

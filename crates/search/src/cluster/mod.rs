@@ -17,14 +17,16 @@
 //! **Not here.** Joining, leaving and moving borders `[roar 2.9, 2.10]`: ranges stay as they are.
 //! One ring.
 //!
-//! **Reading order.** [`map`], [`message`], `directory`, `server`, `front`.
+//! **Reading order.** [`map`], [`content`], [`message`], `directory`, `server`, `front`.
 
+pub mod content;
 mod directory;
 mod front;
 pub mod map;
 pub mod message;
 mod server;
 
+pub use content::{Content, Ids};
 pub use directory::Directory;
 pub use front::FrontEnd;
 pub use map::{Bugs, Config, Layout, Map, State};
@@ -52,7 +54,7 @@ pub enum Timer {
 }
 
 /// The context of a step.
-pub(crate) type Context<'a> = Cx<'a, Effect<Words>, Timer>;
+pub(crate) type Context<'a, C> = Cx<'a, Effect<Words<C>>, Timer>;
 
 /// How far a node's log goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +67,7 @@ impl Log {
         self.appended = entry.0;
     }
 
-    fn store(&mut self, record: Record, cx: &mut Context<'_>) -> Entry {
+    fn store<C: Content>(&mut self, record: Record<C>, cx: &mut Context<'_, C>) -> Entry {
         self.appended += 1;
         let entry = Entry(self.appended);
         cx.emit(Effect::Store { entry, record });
@@ -75,21 +77,21 @@ impl Log {
 
 /// One node.
 #[derive(Debug)]
-pub enum Member {
+pub enum Member<C: Content = Ids> {
     /// Plans queries.
-    FrontEnd(Box<FrontEnd>),
+    FrontEnd(Box<FrontEnd<C>>),
     /// Answers for slices.
-    Server(Box<Server>),
+    Server(Box<Server<C>>),
     /// Keeps the map.
     Directory(Box<Directory>),
 }
 
-impl Member {
+impl<C: Content> Member<C> {
     /// The machine of `node`.
     ///
     /// # Panics
     /// When the layout has no such node.
-    pub fn new(config: &Config, node: Node) -> Member {
+    pub fn new(config: &Config, node: Node) -> Member<C> {
         assert!(node.0 < config.layout.nodes(), "{node:?} is not in the layout");
         if node == Layout::DIRECTORY {
             return Member::Directory(Box::new(Directory::new(config.clone())));
@@ -109,9 +111,9 @@ impl Member {
     }
 }
 
-impl Machine for Member {
-    type Input = Input<Words>;
-    type Effect = Effect<Words>;
+impl<C: Content> Machine for Member<C> {
+    type Input = Input<Words<C>>;
+    type Effect = Effect<Words<C>>;
     type Timer = Timer;
 
     fn effects_max(&self) -> usize {
@@ -122,7 +124,7 @@ impl Machine for Member {
         }
     }
 
-    fn start(&mut self, cx: &mut Context<'_>) {
+    fn start(&mut self, cx: &mut Context<'_, C>) {
         match self {
             Member::FrontEnd(own) => own.start(cx),
             Member::Server(own) => own.start(cx),
@@ -130,7 +132,7 @@ impl Machine for Member {
         }
     }
 
-    fn handle(&mut self, input: Input<Words>, cx: &mut Context<'_>) {
+    fn handle(&mut self, input: Input<Words<C>>, cx: &mut Context<'_, C>) {
         match self {
             Member::FrontEnd(own) => match input {
                 Input::Rx { from, message, .. } => own.heard(from, message, cx),
@@ -154,7 +156,7 @@ impl Machine for Member {
         }
     }
 
-    fn expire(&mut self, timer: Timer, cx: &mut Context<'_>) {
+    fn expire(&mut self, timer: Timer, cx: &mut Context<'_, C>) {
         match self {
             Member::FrontEnd(own) => own.expire(timer, cx),
             Member::Server(own) => own.expire(timer, cx),
@@ -171,8 +173,8 @@ impl Machine for Member {
     }
 }
 
-impl Talker for Member {
-    type Protocol = Words;
+impl<C: Content> Talker for Member<C> {
+    type Protocol = Words<C>;
 
     fn members(&self, (): ()) -> &[Node] {
         &[]

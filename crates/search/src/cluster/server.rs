@@ -1,5 +1,6 @@
 //! A server: answers, logs, copies, drops.
 
+use super::content::Content;
 use super::map::{Config, Layout, Map, State};
 use super::message::{Doc, Job, Message, Note, Outcome, Record};
 use super::{Context, Log, Timer};
@@ -22,9 +23,9 @@ const PATIENCE: Span = Span::from_ms(2_000);
 
 /// What waits for the disk.
 #[derive(Debug)]
-enum After {
+enum After<C: Content> {
     /// Acknowledge.
-    Send(Node, Message),
+    Send(Node, Message<C>),
     /// From here on the server holds this.
     Hold(Slice, u64),
 }
@@ -48,7 +49,7 @@ struct Wanted {
 
 /// A server.
 #[derive(Debug)]
-pub struct Server {
+pub struct Server<C: Content> {
     config: Config,
     me: u32,
     map: Option<Arc<Map>>,
@@ -56,19 +57,21 @@ pub struct Server {
     beats: u64,
     /// When recent beats were sent, by number.
     asked: VecDeque<(u64, Instant)>,
-    docs: BTreeMap<Id, Doc>,
+    docs: BTreeMap<Id, Doc<C::Body>>,
     held: Slice,
     /// What was caught up with: the epoch since which it was behind.
     caught_up: u64,
     /// How far catching up has come: ids up to here are as everybody has them.
     catching: Option<(u64, Slice)>,
     log: Log,
-    after: VecDeque<(Entry, After)>,
+    after: VecDeque<(Entry, After<C>)>,
     stored: Entry,
     tasks: BTreeMap<u64, Task>,
     works: u64,
     /// The slice that was asked for, and when.
     fetching: Option<(Slice, Instant)>,
+    /// A slice that came in pieces: where it begins, and how far they go.
+    pieces: Option<(Id, Id)>,
     /// Names the last request for a copy.
     ask: u64,
     attempts: u32,
@@ -79,8 +82,8 @@ pub struct Server {
     read_after: Instant,
 }
 
-impl Server {
-    pub(super) fn new(config: Config, me: u32) -> Server {
+impl<C: Content> Server<C> {
+    pub(super) fn new(config: Config, me: u32) -> Server<C> {
         let held = config.holds(me, config.p);
         Server {
             me,
@@ -98,6 +101,7 @@ impl Server {
             tasks: BTreeMap::new(),
             works: 0,
             fetching: None,
+            pieces: None,
             ask: 0,
             attempts: 0,
             copy_after: Instant::ZERO,
@@ -113,7 +117,7 @@ impl Server {
         self.held
     }
 
-    pub(super) fn start(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn start(&mut self, cx: &mut Context<'_, C>) {
         // Numbers of another life are not met again: answers to them may still be on their way.
         self.ask = cx.rng().bits();
         self.beats = cx.rng().bits() >> 1;
@@ -125,7 +129,7 @@ impl Server {
         self.ask
     }
 
-    fn beat(&mut self, cx: &mut Context<'_>) {
+    fn beat(&mut self, cx: &mut Context<'_, C>) {
         self.beats += 1;
         let (serial, complete) = (self.beats, self.complete());
         self.asked.push_back((serial, cx.now()));
@@ -162,16 +166,16 @@ impl Server {
         self.config.bugs.unchecked || (up && now < self.lease_until)
     }
 
-    pub(super) fn heard(&mut self, from: Node, message: Message, cx: &mut Context<'_>) {
+    pub(super) fn heard(&mut self, from: Node, message: Message<C>, cx: &mut Context<'_, C>) {
         match message {
             Message::Grant { serial, map } => self.granted(serial, map, cx),
-            Message::Sub { query, part, slice } => {
+            Message::Sub { query, part, slice, question } => {
                 let holds = self.held.covers(slice) || self.config.bugs.unchecked;
                 if !(self.may_answer(cx.now()) && holds) {
                     return self.refuse(from, query, part, cx);
                 }
                 let task = Task::Scan { from, query, part, slice };
-                self.work(task, Job::Scan(slice), cx);
+                self.work(task, Job::Scan(slice, question), cx);
             }
             Message::Put { write, doc } => self.put(from, write, doc, cx),
             Message::Fetch { ask, slice, written_only } => {
@@ -185,13 +189,13 @@ impl Server {
         }
     }
 
-    fn refuse(&self, to: Node, query: u64, part: u32, cx: &mut Context<'_>) {
+    fn refuse(&self, to: Node, query: u64, part: u32, cx: &mut Context<'_, C>) {
         let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
         let message = Message::Answer { query, part, outcome: Outcome::Refused { epoch } };
         cx.emit(Effect::Send { to, via: Via::Channel, message });
     }
 
-    fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_>) {
+    fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_, C>) {
         let newer = |map: &Arc<Map>| self.map.as_ref().is_none_or(|own| own.epoch < map.epoch);
         let changed = map.filter(newer);
         let is_new = changed.is_some();
@@ -210,7 +214,7 @@ impl Server {
     }
 
     /// Does what a new map wants.
-    fn follow(&mut self, cx: &mut Context<'_>) {
+    fn follow(&mut self, cx: &mut Context<'_, C>) {
         let Some(target) = self.target() else { return };
         if self.held != target && self.held.covers(target) {
             // Its arcs are longer than anybody needs. What is dropped here is dropped from the
@@ -224,10 +228,11 @@ impl Server {
             self.catching = None;
         }
         self.fetching = None;
+        self.pieces = None;
         self.copy(cx);
     }
 
-    fn put(&mut self, from: Node, write: u64, doc: Doc, cx: &mut Context<'_>) {
+    fn put(&mut self, from: Node, write: u64, doc: Doc<C::Body>, cx: &mut Context<'_, C>) {
         let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
         let version = doc.version;
         if old > version {
@@ -235,13 +240,13 @@ impl Server {
             cx.emit(Effect::Send { to: from, via: Via::Channel, message });
             return;
         }
-        self.docs.insert(doc.id, doc);
+        self.docs.insert(doc.id, doc.clone());
         let entry = self.log.store(Record::Doc(doc), cx);
         let message = Message::Logged { write, version, newer: None };
         self.after.push_back((entry, After::Send(from, message)));
     }
 
-    pub(super) fn replay(&mut self, entry: Entry, record: Record) {
+    pub(super) fn replay(&mut self, entry: Entry, record: Record<C>) {
         self.log.replayed(entry);
         self.stored = entry;
         match record {
@@ -260,13 +265,13 @@ impl Server {
         }
     }
 
-    pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_>) {
+    pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_, C>) {
         self.stored = self.stored.max(upto);
         self.let_go(cx);
     }
 
     /// What waited for the disk, as far as it has stored.
-    fn let_go(&mut self, cx: &mut Context<'_>) {
+    fn let_go(&mut self, cx: &mut Context<'_, C>) {
         for _ in 0..BATCH {
             if self.after.front().is_none_or(|(entry, _)| *entry > self.stored) {
                 return;
@@ -294,13 +299,13 @@ impl Server {
         cx.arm(Timer::More, cx.now());
     }
 
-    fn work(&mut self, task: Task, job: Job, cx: &mut Context<'_>) {
+    fn work(&mut self, task: Task, job: Job<C>, cx: &mut Context<'_, C>) {
         self.works += 1;
         self.tasks.insert(self.works, task);
         cx.emit(Effect::Work { work: Work(self.works), job });
     }
 
-    pub(super) fn done(&mut self, work: Work, took: Span, _: bool, cx: &mut Context<'_>) {
+    pub(super) fn done(&mut self, work: Work, took: Span, _: bool, cx: &mut Context<'_, C>) {
         match self.tasks.remove(&work.0) {
             Some(Task::Scan { from, query, part, slice }) => {
                 // It may have dropped something, or lost its lease, while the query waited.
@@ -308,7 +313,7 @@ impl Server {
                 if !(self.may_answer(cx.now()) && holds) {
                     return self.refuse(from, query, part, cx);
                 }
-                let found = self.written(slice).filter(|doc| !doc.deleted).collect();
+                let found = C::finding(work, self.written(slice).filter(|doc| !doc.deleted));
                 let backlog = self.backlog();
                 let outcome = Outcome::Done { took, backlog, found };
                 let message = Message::Answer { query, part, outcome };
@@ -319,7 +324,7 @@ impl Server {
                 self.read_after = cx.now() + self.pause(took);
                 // Out of step, a copy from here could lack what was acknowledged meanwhile.
                 if self.may_answer(cx.now()) && self.held.covers(slice) {
-                    let docs: Arc<[Doc]> = self.written(slice).take(DOCS).collect();
+                    let docs: Arc<[Doc<C::Body>]> = self.written(slice).take(DOCS).collect();
                     let bytes = self.config.bytes(slice);
                     let message = Message::Chunk { ask, slice, docs, bytes };
                     cx.emit(Effect::Send { to, via: Via::Channel, message });
@@ -352,16 +357,17 @@ impl Server {
     }
 
     /// Written documents of a slice, in the order of the ring.
-    fn written(&self, slice: Slice) -> impl Iterator<Item = Doc> + '_ {
+    fn written(&self, slice: Slice) -> impl Iterator<Item = Doc<C::Body>> + '_ {
         let first = slice.lo.wrapping_add(1);
         let wraps = first > slice.hi || slice.width() == WHOLE;
         let one = self.docs.range(first..=if wraps { Id::MAX } else { slice.hi });
         let other = wraps.then(|| self.docs.range(..first)).into_iter().flatten();
-        one.chain(other).map(|(_, doc)| *doc).filter(move |doc| slice.contains(doc.id))
+        let inside = move |doc: &&Doc<C::Body>| slice.contains(doc.id);
+        one.chain(other).map(|(_, doc)| doc).filter(inside).cloned()
     }
 
     /// Reads for somebody else, one slice at a time.
-    fn read(&mut self, cx: &mut Context<'_>) {
+    fn read(&mut self, cx: &mut Context<'_, C>) {
         if self.reading || self.wanted.is_empty() {
             return;
         }
@@ -403,6 +409,9 @@ impl Server {
         if self.held.covers(target) {
             return None;
         }
+        if let Some((_, upto)) = self.pieces {
+            return Some((Slice::new(upto, self.held.lo), false));
+        }
         // From what it holds backwards, so that it holds one slice all the while.
         let lo = self.held.lo.wrapping_sub(self.config.chunk);
         let missing = Slice::new(target.lo, self.held.lo);
@@ -411,7 +420,7 @@ impl Server {
     }
 
     /// Asks for what it lacks.
-    fn copy(&mut self, cx: &mut Context<'_>) {
+    fn copy(&mut self, cx: &mut Context<'_, C>) {
         let Some((slice, written_only)) = self.lacks() else { return };
         if self.fetching.is_some() {
             return;
@@ -421,7 +430,8 @@ impl Server {
         }
         cx.arm(Timer::Copy, cx.now() + PATIENCE);
         let Some(map) = self.map.clone() else { return };
-        let Some((slice, chosen)) = self.source(&map, slice, written_only) else { return };
+        let forwards = written_only || self.pieces.is_some();
+        let Some((slice, chosen)) = self.source(&map, slice, forwards) else { return };
         self.attempts = self.attempts.wrapping_add(1);
         self.fetching = Some((slice, cx.now()));
         let to = self.config.layout.server(chosen);
@@ -460,7 +470,7 @@ impl Server {
         Some((part, chosen))
     }
 
-    fn chunk(&mut self, ask: u64, slice: Slice, docs: &[Doc], cx: &mut Context<'_>) {
+    fn chunk(&mut self, ask: u64, slice: Slice, docs: &[Doc<C::Body>], cx: &mut Context<'_, C>) {
         // Only what was asked for since the newest map, and in this life: what was read before may
         // lack a write.
         let asked = ask == self.ask && self.fetching.is_some_and(|(asked, _)| asked.lo == slice.lo);
@@ -470,8 +480,8 @@ impl Server {
         for doc in docs {
             let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
             if doc.version > old || self.config.bugs.copy_revives {
-                self.docs.insert(doc.id, *doc);
-                self.log.store(Record::Doc(*doc), cx);
+                self.docs.insert(doc.id, doc.clone());
+                self.log.store(Record::Doc(doc.clone()), cx);
             }
         }
         self.fetching = Some((slice, cx.now()));
@@ -483,7 +493,7 @@ impl Server {
         self.work(Task::Merge { slice }, Job::Merge(merged), cx);
     }
 
-    fn merged(&mut self, slice: Slice, cx: &mut Context<'_>) {
+    fn merged(&mut self, slice: Slice, cx: &mut Context<'_, C>) {
         if self.fetching.is_none_or(|(asked, _)| asked != slice) {
             return self.copy(cx);
         }
@@ -499,29 +509,19 @@ impl Server {
         }
         // A source with many documents has sent a part: the rest of the slice comes first, since
         // what is held is one slice.
+        let first = self.pieces.map_or(slice.lo, |(first, _)| first);
         if slice.hi != self.held.lo {
-            self.short(slice, cx);
-            return;
+            self.pieces = Some((first, slice.hi));
+            return self.copy(cx);
         }
-        let held = Slice::new(slice.lo, self.held.hi);
+        self.pieces = None;
+        let held = Slice::new(first, self.held.hi);
         let entry = self.log.store(Record::Held(held), cx);
-        let copied = slice.width().min(u128::from(u64::MAX)) as u64;
+        let copied = Slice::new(first, slice.hi).width().min(u128::from(u64::MAX)) as u64;
         self.after.push_back((entry, After::Hold(held, copied)));
     }
 
-    /// Asks for the rest of a slice of which only the beginning came.
-    fn short(&mut self, slice: Slice, cx: &mut Context<'_>) {
-        let rest = Slice::new(slice.hi, self.held.lo);
-        let Some(map) = self.map.clone() else { return };
-        let Some((rest, chosen)) = self.source(&map, rest, false) else { return self.copy(cx) };
-        self.fetching = Some((rest, cx.now()));
-        cx.arm(Timer::Copy, cx.now() + PATIENCE);
-        let message = Message::Fetch { ask: self.asking(), slice: rest, written_only: false };
-        let to = self.config.layout.server(chosen);
-        cx.emit(Effect::Send { to, via: Via::Channel, message });
-    }
-
-    pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_>) {
+    pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_, C>) {
         match timer {
             Timer::Tick => self.beat(cx),
             Timer::More => self.let_go(cx),
