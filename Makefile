@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := reproduce
-.PHONY: reproduce figures claims seeds build install live test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
+.PHONY: reproduce figures claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
 
 reproduce: build ## build, make Perséphone's figures again, print where the report is (the default)
 	$(CAVY) reproduce persephone
@@ -29,6 +29,17 @@ install: build ## put cavy, and cavy-live if it is built, into PREFIX/bin (~/.lo
 
 live: build ## build cavy-live as well: servers, load generator, live studies
 	$(CARGO) build --release $(LOCKED) -p cavy-live-cli
+
+# tantivy alone takes more than five minutes of a processor, so the search cluster is a package of
+# its own, which nothing else here compiles.
+SEARCH = $(CARGO) $(1) --release $(LOCKED) --manifest-path search-live/Cargo.toml \
+  --target-dir $(TARGET)/search
+search: ## build cavy-search, the search cluster that speaks as Elasticsearch does (10 minutes)
+	$(call SEARCH,build)
+	@mkdir -p $(TARGET)/release && cp $(TARGET)/search/release/cavy-search $(TARGET)/release/
+
+search-test: ## the tests of cavy-search
+	$(call SEARCH,test)
 
 # Fast to slow, so that the first mistake is seen early; the last step is what users do.
 test: fmt-check lint tidy wasm deny unit loom doc figures ## all tests, then the figures of all systems

@@ -1,0 +1,641 @@
+//! The documents of one server: what is logged, what is indexed, and answers about slices.
+//!
+//! A document is *pending* from the moment when it is logged, and indexed by the next refresh, which
+//! puts all pending ones into a new segment. Until then searches meet its older version. A document
+//! that was written with `refresh` is different: no search begins before it is indexed. Segments are
+//! merged in the background, by tiers of size; documents that were replaced or that the server need
+//! not hold any more go away then.
+
+pub mod aggregate;
+pub mod entry;
+pub mod evaluate;
+pub mod question;
+pub mod segment;
+pub mod text;
+
+use cavy_search::ring::Slice;
+use entry::{Entry, ring_id};
+use evaluate::{Matcher, Window};
+use question::{
+    Finding, Found, Got, Hit, Question, Search, SortBy, SortValue, Statistics, compare,
+};
+use segment::{Doc, Segment};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Segments of about one size before they are merged.
+const TIER: usize = 4;
+
+/// A segment as searches see it.
+#[derive(Clone, Debug)]
+struct Part {
+    number: u64,
+    segment: Arc<Segment>,
+    /// By document: replaced, deleted or not held.
+    dead: Arc<Vec<u64>>,
+    alive: u32,
+}
+
+impl Part {
+    fn is_dead(&self, doc: u32) -> bool {
+        self.dead[doc as usize / 64] >> (doc % 64) & 1 == 1
+    }
+
+    /// Dead documents of an interval.
+    fn dead_within(&self, range: Range<u32>) -> impl Iterator<Item = u32> + '_ {
+        let whole = self.alive == self.segment.count();
+        let range = if whole { 0..0 } else { range };
+        range.filter(|doc| self.is_dead(*doc))
+    }
+
+    fn kill(&mut self, doc: u32) {
+        if !self.is_dead(doc) {
+            Arc::make_mut(&mut self.dead)[doc as usize / 64] |= 1 << (doc % 64);
+            self.alive -= 1;
+        }
+    }
+}
+
+/// Where the newest version of a document is.
+#[derive(Clone, Debug)]
+struct Newest {
+    version: u64,
+    /// Not indexed, or not in the newest version; deletions stay here.
+    pending: Option<Arc<Doc>>,
+    /// The indexed version: segment and number.
+    place: Option<(u64, u32)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    newest: BTreeMap<u64, Newest>,
+    /// Places whose newest version is not indexed.
+    pending: BTreeSet<u64>,
+    /// One of them must be in the next answer.
+    at_once: bool,
+    /// A refresh under way has taken such ones.
+    awaited: bool,
+    parts: Arc<Vec<Part>>,
+    segments: u64,
+}
+
+/// The documents of one index that a server holds.
+#[derive(Debug)]
+pub struct Index {
+    number: u32,
+    server: u32,
+    state: Mutex<State>,
+    /// One refresh at a time, and none while documents are forgotten.
+    building: Mutex<()>,
+    /// One merge at a time.
+    merging: Mutex<()>,
+}
+
+/// What an index holds, for whoever asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Holding {
+    /// Documents, pending ones included, deleted ones not.
+    pub documents: u64,
+    /// Bytes of their sources.
+    pub bytes: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Documents that wait for a refresh.
+    pub pending: u64,
+}
+
+impl Index {
+    /// Of a server, empty.
+    pub fn new(number: u32, server: u32) -> Index {
+        let state = Mutex::new(State::default());
+        Index { number, server, state, building: Mutex::new(()), merging: Mutex::new(()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a version of a document; an older one than is known changes nothing.
+    pub fn put(&self, ring: u64, version: u64, deleted: bool, entry: Entry) {
+        let at_once = entry.at_once;
+        let mut state = self.state();
+        if state.newest.get(&ring).is_some_and(|newest| newest.version >= version) {
+            return;
+        }
+        let doc = Arc::new(Doc { ring, version, deleted, entry });
+        let place = state.newest.get(&ring).and_then(|newest| newest.place);
+        state.newest.insert(ring, Newest { version, pending: Some(doc), place });
+        state.pending.insert(ring);
+        state.at_once |= at_once;
+    }
+
+    /// Every later answer has what is pending now.
+    pub fn insist(&self) {
+        let mut state = self.state();
+        state.at_once = !state.pending.is_empty();
+    }
+
+    /// Forgets what is outside of `held`.
+    pub fn retain(&self, held: Slice) {
+        let _building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
+        let gone: Vec<u64> =
+            state.newest.keys().copied().filter(|ring| !held.contains(*ring)).collect();
+        let mut parts = (*state.parts).clone();
+        for ring in gone {
+            state.pending.remove(&ring);
+            if let Some(Newest { place: Some((number, doc)), .. }) = state.newest.remove(&ring)
+                && let Some(part) = parts.iter_mut().find(|part| part.number == number)
+            {
+                part.kill(doc);
+            }
+        }
+        parts.retain(|part| part.alive > 0);
+        state.parts = Arc::new(parts);
+    }
+
+    /// Indexes what is pending. Returns how many documents that were.
+    ///
+    /// # Errors
+    /// When tantivy fails.
+    pub fn refresh(&self) -> Result<usize, String> {
+        let _building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken: Vec<Arc<Doc>> = {
+            let mut state = self.state();
+            state.awaited = std::mem::take(&mut state.at_once);
+            let State { pending, newest, .. } = &*state;
+            let docs =
+                pending.iter().filter_map(|ring| newest.get(ring).and_then(|n| n.pending.clone()));
+            docs.collect()
+        };
+        if taken.is_empty() {
+            self.state().awaited = false;
+            return Ok(0);
+        }
+        let living: Vec<Arc<Doc>> = taken.iter().filter(|doc| !doc.deleted).cloned().collect();
+        let segment = match living.is_empty() {
+            true => None,
+            false => match Segment::build(living) {
+                Ok(segment) => Some(Arc::new(segment)),
+                Err(error) => {
+                    let mut state = self.state();
+                    state.at_once |= std::mem::take(&mut state.awaited);
+                    return Err(error.to_string());
+                }
+            },
+        };
+        let mut state = self.state();
+        state.awaited = false;
+        let mut parts = (*state.parts).clone();
+        state.segments += 1;
+        let number = state.segments;
+        let mut part = segment.map(|segment| Part {
+            number,
+            dead: Arc::new(vec![0; (segment.count() as usize).div_ceil(64)]),
+            alive: segment.count(),
+            segment,
+        });
+        for doc in &taken {
+            let at = part.as_ref().filter(|_| !doc.deleted).and_then(|p| p.segment.at(doc.ring));
+            let Some(newest) = state.newest.get_mut(&doc.ring) else {
+                // Dropped in between.
+                if let (Some(part), Some(at)) = (&mut part, at) {
+                    part.kill(at);
+                }
+                continue;
+            };
+            if let Some((old, at)) = newest.place.take()
+                && let Some(part) = parts.iter_mut().find(|part| part.number == old)
+            {
+                part.kill(at);
+            }
+            newest.place = at.map(|at| (number, at));
+            if newest.version == doc.version {
+                newest.pending = newest.pending.take_if(|doc| doc.deleted);
+                state.pending.remove(&doc.ring);
+            }
+        }
+        parts.extend(part.filter(|part| part.alive > 0));
+        parts.retain(|part| part.alive > 0);
+        state.parts = Arc::new(parts);
+        Ok(taken.len())
+    }
+
+    /// Merges segments of about one size, if there are enough. Returns whether it did.
+    ///
+    /// # Errors
+    /// When tantivy fails.
+    pub fn merge(&self) -> Result<bool, String> {
+        let _merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = self.state().parts.clone();
+        let tier = |part: &Part| part.alive.max(1).ilog2() / 2;
+        let mut chosen: Vec<Part> = Vec::new();
+        for part in parts.iter() {
+            let alike: Vec<Part> =
+                parts.iter().filter(|other| tier(other) <= tier(part)).cloned().collect();
+            if alike.len() >= TIER && alike.len() > chosen.len() {
+                chosen = alike;
+            }
+        }
+        if chosen.is_empty() {
+            // What is mostly dead is cheap to merge with itself.
+            let mostly = |part: &&Part| part.alive < part.segment.count() / 2;
+            chosen.extend(parts.iter().find(mostly).cloned());
+        }
+        if chosen.is_empty() {
+            return Ok(false);
+        }
+        let alive = |part: &Part| {
+            let of = |doc: u32| part.segment.doc(doc).clone();
+            let docs = (0..part.segment.count()).filter(|doc| !part.is_dead(*doc)).map(of);
+            docs.collect::<Vec<_>>()
+        };
+        let docs: Vec<Arc<Doc>> = chosen.iter().flat_map(alive).collect();
+        let segment = Arc::new(Segment::build(docs).map_err(|error| error.to_string())?);
+        let mut state = self.state();
+        state.segments += 1;
+        let number = state.segments;
+        let mut part = Part {
+            number,
+            dead: Arc::new(vec![0; (segment.count() as usize).div_ceil(64)]),
+            alive: segment.count(),
+            segment: segment.clone(),
+        };
+        // What was replaced or forgotten meanwhile is not at its place any more.
+        for (at, doc) in segment.docs().iter().enumerate() {
+            let from = |place: &(u64, u32)| chosen.iter().any(|part| part.number == place.0);
+            match state.newest.get_mut(&doc.ring) {
+                Some(newest) if newest.place.as_ref().is_some_and(from) => {
+                    newest.place = Some((number, at as u32));
+                }
+                _ => part.kill(at as u32),
+            }
+        }
+        let mut parts = (*state.parts).clone();
+        parts.retain(|part| !chosen.iter().any(|other| other.number == part.number));
+        parts.push(part);
+        parts.retain(|part| part.alive > 0);
+        state.parts = Arc::new(parts);
+        Ok(true)
+    }
+
+    /// What it holds, of a slice.
+    pub fn holding(&self, slice: Slice) -> Holding {
+        let state = self.state();
+        let mut holding = Holding { segments: state.parts.len() as u64, ..Holding::default() };
+        let count = |holding: &mut Holding, doc: &Doc| {
+            holding.documents += 1;
+            holding.bytes += doc.entry.source.len() as u64;
+        };
+        for part in state.parts.iter() {
+            for range in part.segment.intervals(slice) {
+                for doc in range.filter(|doc| !part.is_dead(*doc)) {
+                    let doc = part.segment.doc(doc);
+                    if !state.pending.contains(&doc.ring) {
+                        count(&mut holding, doc);
+                    }
+                }
+            }
+        }
+        for ring in state.pending.iter().filter(|ring| slice.contains(**ring)) {
+            holding.pending += 1;
+            let newest = state.newest.get(ring).and_then(|newest| newest.pending.as_ref());
+            newest.filter(|doc| !doc.deleted).into_iter().for_each(|doc| count(&mut holding, doc));
+        }
+        holding
+    }
+
+    /// Documents that wait for a refresh.
+    pub fn pending(&self) -> usize {
+        self.state().pending.len()
+    }
+
+    fn newest(&self, ring: u64) -> Option<Arc<Doc>> {
+        let state = self.state();
+        let newest = state.newest.get(&ring)?;
+        if let Some(doc) = &newest.pending {
+            return Some(doc.clone());
+        }
+        let (number, doc) = newest.place?;
+        let part = state.parts.iter().find(|part| part.number == number)?;
+        Some(part.segment.doc(doc).clone())
+    }
+
+    /// Answers a question about a slice.
+    pub fn answer(&self, slice: Slice, question: &Question) -> Finding {
+        match self.answered(slice, question) {
+            Ok(finding) => finding,
+            Err(reason) => Finding::Failed(reason),
+        }
+    }
+
+    fn answered(&self, slice: Slice, question: &Question) -> Result<Finding, String> {
+        Ok(match question {
+            Question::Get(ids) => {
+                let mut got = Vec::new();
+                for id in ids {
+                    let ring = ring_id(self.number, id);
+                    let doc = slice.contains(ring).then(|| self.newest(ring)).flatten();
+                    got.extend(doc.filter(|doc| doc.entry.id == *id).map(|doc| Got {
+                        id: id.clone(),
+                        deleted: doc.deleted,
+                        count: doc.entry.count,
+                        seq_no: doc.entry.seq_no,
+                        source: String::from_utf8_lossy(&doc.entry.source).into_owned(),
+                        fields: Vec::new(),
+                    }));
+                }
+                Finding::Got(got)
+            }
+            Question::Refresh => {
+                self.refresh()?;
+                Finding::Refreshed { server: self.server }
+            }
+            Question::Size => {
+                let Holding { documents, bytes, .. } = self.holding(slice);
+                Finding::Size { documents, bytes }
+            }
+            Question::Statistics(words) => {
+                Finding::Statistics(statistics(&self.current()?, slice, words)?)
+            }
+            Question::Search(search) => Finding::Found(found(&self.current()?, slice, search)?),
+        })
+    }
+
+    /// What is indexed now, with all that must be.
+    fn current(&self) -> Result<Arc<Vec<Part>>, String> {
+        loop {
+            let state = self.state();
+            match (state.at_once, state.awaited) {
+                (false, false) => return Ok(state.parts.clone()),
+                (true, _) => {
+                    drop(state);
+                    self.refresh()?;
+                }
+                // Another thread is at it.
+                (false, true) => {
+                    drop(state);
+                    drop(self.building.lock().unwrap_or_else(PoisonError::into_inner));
+                }
+            }
+        }
+    }
+}
+
+/// The fault in a column or a list of postings.
+fn broken(error: impl std::fmt::Display) -> String {
+    format!("cannot read a segment: {error}")
+}
+
+/// What scores need to know of a slice.
+fn statistics(
+    parts: &[Part],
+    slice: Slice,
+    wanted: &[(String, Vec<String>)],
+) -> Result<Statistics, String> {
+    let mut sum = Statistics::default();
+    let mut window = Window::new();
+    for (path, words) in wanted {
+        let known = sum.fields.entry(path.clone()).or_default();
+        let counts = sum.words.entry(path.clone()).or_default();
+        counts.extend(words.iter().map(|word| (word.clone(), 0)));
+        for part in parts {
+            let Some(text) = part.segment.text(path) else { continue };
+            for range in part.segment.intervals(slice).into_iter().filter(|r| !r.is_empty()) {
+                let (mut documents, mut total) = text.within(&range);
+                for dead in part.dead_within(range.clone()) {
+                    let (document, words) = text.within(&(dead..dead + 1));
+                    documents -= document;
+                    total -= words;
+                }
+                known.documents += documents;
+                known.words += total;
+                for word in words {
+                    let query = question::Query::Word {
+                        field: path.clone(),
+                        word: word.clone(),
+                        boost: 1.0,
+                    };
+                    let mut matcher = Matcher::within(&query, &part.segment, range.clone(), None)?;
+                    let mut having = 0;
+                    while let Some(first) = matcher.next(&mut window) {
+                        window.each(|at, _| having += u64::from(!part.is_dead(first + at)));
+                    }
+                    *counts.entry(word.clone()).or_default() += having;
+                }
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// The first hits of many.
+struct Best<'a> {
+    search: &'a Search,
+    kept: Vec<(Vec<SortValue>, u64, Arc<Doc>, f32)>,
+    /// By score alone: worse ones need not be kept.
+    worst: Option<(f32, u64)>,
+}
+
+impl Best<'_> {
+    fn add(&mut self, sort: Vec<SortValue>, doc: &Arc<Doc>, score: f32) {
+        self.kept.push((sort, doc.ring, doc.clone(), score));
+        if self.kept.len() >= 2 * self.search.hits + 64 {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        let keys = &self.search.sort;
+        self.kept.sort_by(|a, b| compare(keys, &a.0, &b.0).then_with(|| a.1.cmp(&b.1)));
+        self.kept.truncate(self.search.hits);
+        if let (true, Some(last)) = (self.kept.len() == self.search.hits, self.kept.last()) {
+            self.worst = Some((last.3, last.1));
+        }
+    }
+}
+
+fn found(parts: &[Part], slice: Slice, search: &Search) -> Result<Found, String> {
+    let scored = search.least_score.is_some()
+        || search.sort.iter().any(|key| matches!(key.by, SortBy::Score));
+    let by_score = matches!(&search.sort[..], [key] if matches!(key.by, SortBy::Score) && key.descending)
+        && search.after.is_none();
+    let statistics = scored.then_some(&search.statistics);
+    let mut found = Found::default();
+    let mut best = Best { search, kept: Vec::new(), worst: None };
+    let mut window = Window::new();
+    for part in parts {
+        let mut docs: Vec<u32> = Vec::new();
+        for range in part.segment.intervals(slice).into_iter().filter(|range| !range.is_empty()) {
+            let mut matcher =
+                Matcher::within(&search.query, &part.segment, range.clone(), statistics)?;
+            let passed = match &search.post_filter {
+                None => None,
+                Some(filter) => {
+                    let mut matcher = Matcher::within(filter, &part.segment, range.clone(), None)?;
+                    let all: Vec<u32> = range.clone().collect();
+                    Some(matcher.among(&all, &mut Window::new()))
+                }
+            };
+            let mut fault = None;
+            while let Some(first) = matcher.next(&mut window) {
+                window.each(|at, score| {
+                    let doc = first + at;
+                    let score = score as f32;
+                    if part.is_dead(doc) || search.least_score.is_some_and(|least| score < least) {
+                        return;
+                    }
+                    if !search.aggregations.is_empty() {
+                        docs.push(doc);
+                    }
+                    if passed.as_ref().is_some_and(|passed| passed.binary_search(&doc).is_err()) {
+                        return;
+                    }
+                    found.total += 1;
+                    if scored {
+                        let so_far = found.best.map_or(f32::NEG_INFINITY, f32::from_bits);
+                        found.best = Some(so_far.max(score).to_bits());
+                    }
+                    if search.hits == 0 {
+                        return;
+                    }
+                    let entry = part.segment.doc(doc);
+                    if by_score {
+                        if best.worst.is_some_and(|(worst, ring)| {
+                            score < worst || (score == worst && entry.ring > ring)
+                        }) {
+                            return;
+                        }
+                        best.add(vec![SortValue::Double(f64::from(score))], entry, score);
+                        return;
+                    }
+                    let sort = match sort_values(search, part, doc, score) {
+                        Ok(sort) => sort,
+                        Err(error) => return fault = Some(error),
+                    };
+                    if let Some((after, ring)) = &search.after {
+                        let order = compare(&search.sort, &sort, after)
+                            .then(ring.map_or(Ordering::Equal, |ring| entry.ring.cmp(&ring)));
+                        if order != Ordering::Greater {
+                            return;
+                        }
+                    }
+                    best.add(sort, entry, score);
+                });
+            }
+            fault.map_or(Ok(()), Err)?;
+        }
+        docs.sort_unstable();
+        for (name, aggregation) in &search.aggregations {
+            let partial = aggregate::count(aggregation, &part.segment, &docs)?;
+            match found.aggregations.get_mut(name) {
+                Some(sum) => sum.add(partial)?,
+                None => drop(found.aggregations.insert(name.clone(), partial)),
+            }
+        }
+    }
+    best.cut();
+    let hits = best.kept.into_iter().map(|(sort, ring, doc, score)| Hit {
+        ring,
+        id: doc.entry.id.clone(),
+        score: score.to_bits(),
+        sort,
+        count: doc.entry.count,
+        seq_no: doc.entry.seq_no,
+        source: match search.source {
+            true => String::from_utf8_lossy(&doc.entry.source).into_owned(),
+            false => String::new(),
+        },
+    });
+    found.hits = hits.collect();
+    Ok(found)
+}
+
+/// What decides the place of a document among hits. Of several values the least counts when the
+/// least come first, else the greatest.
+fn sort_values(
+    search: &Search,
+    part: &Part,
+    doc: u32,
+    score: f32,
+) -> Result<Vec<SortValue>, String> {
+    let segment = &part.segment;
+    let mut values = Vec::with_capacity(search.sort.len());
+    for key in &search.sort {
+        values.push(match &key.by {
+            SortBy::Score => SortValue::Double(f64::from(score)),
+            SortBy::Doc => SortValue::Ring(segment.doc(doc).ring),
+            SortBy::Id => SortValue::Keyword(segment.doc(doc).entry.id.clone()),
+            SortBy::Long(path) => {
+                let all = segment.longs(path).map(|column| column.values_for_doc(doc));
+                let all = all.into_iter().flatten();
+                let one = if key.descending { all.max() } else { all.min() };
+                one.map_or(SortValue::Missing, SortValue::Long)
+            }
+            SortBy::Double(path) => {
+                let all = segment.doubles(path).map(|column| column.values_for_doc(doc));
+                let all = all.into_iter().flatten();
+                let one = match key.descending {
+                    true => all.max_by(f64::total_cmp),
+                    false => all.min_by(f64::total_cmp),
+                };
+                one.map_or(SortValue::Missing, SortValue::Double)
+            }
+            SortBy::Keyword(path) => match segment.strings(path) {
+                None => SortValue::Missing,
+                Some(column) => {
+                    let ords = column.term_ords(doc);
+                    let ord = if key.descending { ords.max() } else { ords.min() };
+                    match ord {
+                        None => SortValue::Missing,
+                        Some(ord) => {
+                            let mut word = String::new();
+                            column.ord_to_str(ord, &mut word).map_err(broken)?;
+                            SortValue::Keyword(word)
+                        }
+                    }
+                }
+            },
+        });
+    }
+    Ok(values)
+}
+
+/// All indices of one server.
+#[derive(Debug)]
+pub struct Engine {
+    server: u32,
+    indices: RwLock<BTreeMap<u32, Arc<Index>>>,
+}
+
+impl Engine {
+    /// Of a server, without any.
+    pub fn new(server: u32) -> Engine {
+        Engine { server, indices: RwLock::default() }
+    }
+
+    /// An index, new if need be.
+    pub fn index(&self, number: u32) -> Arc<Index> {
+        let known = self.indices.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = known.get(&number) {
+            return index.clone();
+        }
+        drop(known);
+        let mut known = self.indices.write().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Index::new(number, self.server));
+        known.entry(number).or_insert_with(new).clone()
+    }
+
+    /// Forgets an index.
+    pub fn forget(&self, number: u32) {
+        self.indices.write().unwrap_or_else(PoisonError::into_inner).remove(&number);
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Arc<Index>> {
+        let known = self.indices.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().cloned().collect()
+    }
+}

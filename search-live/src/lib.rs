@@ -1,0 +1,5 @@
+//! Search over many servers, live: the machines of `cavy-search` as processes, with tantivy as the
+//! index of a server and Elasticsearch's HTTP interface in front.
+
+pub mod date;
+pub mod engine;

@@ -1,0 +1,2 @@
+//! The search cluster: see the library.
+fn main() {}

@@ -1,0 +1,273 @@
+//! An answer does not depend on p, on the start, on who gives it, or on how documents came.
+
+use cavy_core::{Purpose, Stream};
+use cavy_search::ring::{Arc as Length, Ring, Slice};
+use cavy_search_live::engine::Index;
+use cavy_search_live::engine::aggregate::{Aggregation, Number, Order, Shown, Source, What, write};
+use cavy_search_live::engine::entry::{Entry, Typed, ring_id};
+use cavy_search_live::engine::question::{
+    Finding, Found, Query, Question, Search, SortBy, SortKey, Statistics,
+};
+use std::collections::BTreeMap;
+
+const SERVERS: u32 = 12;
+const DOCUMENTS: u64 = 3_000;
+const WORDS: [&str; 12] =
+    ["the", "of", "search", "ring", "arc", "slow", "fast", "server", "index", "delay", "p", "rare"];
+
+/// A word: the first ones often.
+fn word(draws: &mut Stream) -> &'static str {
+    let at = draws.below(WORDS.len() as u64).min(draws.below(WORDS.len() as u64));
+    WORDS[at as usize]
+}
+
+fn entry(number: u64, draws: &mut Stream) -> Entry {
+    let words: Vec<&str> = (0..3 + draws.below(60)).map(|_| word(draws)).collect();
+    let title: Vec<&str> = (0..1 + draws.below(4)).map(|_| word(draws)).collect();
+    let price = draws.below(1_000) as f64 / 7.0;
+    Entry {
+        id: format!("doc-{number}"),
+        count: 1,
+        seq_no: number,
+        at_once: false,
+        fields: vec![
+            ("title".into(), Typed::Text(title.join(" "))),
+            ("body".into(), Typed::Text(words.join(" "))),
+            ("tag".into(), Typed::Keyword(title[0].into())),
+            ("year".into(), Typed::Long(1_990 + draws.below(30) as i64)),
+            ("price".into(), Typed::Double(price)),
+        ],
+        source: format!("{{\"n\":{number}}}").into_bytes().into(),
+    }
+}
+
+fn either(words: &[&str], boost: f32) -> Query {
+    let one = |word: &&str| Query::Word { field: "body".into(), word: (*word).into(), boost };
+    Query::Bool {
+        must: vec![],
+        should: words.iter().map(one).collect(),
+        filter: vec![],
+        must_not: vec![],
+        least: 1,
+        boost: 1.0,
+    }
+}
+
+fn searches() -> Vec<Search> {
+    let score = || SortKey { by: SortBy::Score, descending: true, missing_first: false };
+    let search = |query: Query, sort: Vec<SortKey>| Search {
+        query,
+        post_filter: None,
+        statistics: Statistics::default(),
+        hits: 20,
+        sort,
+        after: None,
+        least_score: None,
+        source: true,
+        aggregations: BTreeMap::new(),
+    };
+    let both = Query::Bool {
+        must: vec![either(&["search", "ring", "rare"], 2.0)],
+        should: vec![Query::Word { field: "title".into(), word: "fast".into(), boost: 0.3 }],
+        filter: vec![Query::Longs { field: "year".into(), least: 1_995, most: 2_015, boost: 1.0 }],
+        must_not: vec![Query::Strings {
+            field: "tag".into(),
+            text: false,
+            strings: vec!["the".into()],
+            boost: 1.0,
+        }],
+        least: 0,
+        boost: 1.7,
+    };
+    let phrase =
+        Query::Phrase { field: "body".into(), words: vec!["the".into(), "of".into()], boost: 1.0 };
+    let by_price =
+        SortKey { by: SortBy::Double("price".into()), descending: true, missing_first: false };
+    let by_tag =
+        SortKey { by: SortBy::Keyword("tag".into()), descending: false, missing_first: true };
+    let numbers = |which| Aggregation {
+        what: What::Numbers { source: Source::Double("price".into()), which },
+        within: BTreeMap::new(),
+    };
+    let tags = Aggregation {
+        what: What::Terms {
+            source: Source::Keyword("tag".into()),
+            shown: Shown::Number,
+            size: 5,
+            order: Order::Count { descending: true },
+            least: 1,
+        },
+        within: BTreeMap::from([
+            ("price".to_owned(), numbers(Number::Stats)),
+            (
+                "years".to_owned(),
+                Aggregation {
+                    what: What::Histogram {
+                        source: Source::Long("year".into()),
+                        shown: Shown::Number,
+                        interval: 10.0,
+                        offset: 0.0,
+                        least: 0,
+                    },
+                    within: BTreeMap::new(),
+                },
+            ),
+        ]),
+    };
+    let mut counted = search(either(&WORDS[..8], 1.0), vec![score()]);
+    counted.aggregations = BTreeMap::from([("tags".to_owned(), tags)]);
+    let prefix =
+        Query::Prefix { field: "body".into(), text: true, prefix: "se".into(), boost: 1.0 };
+    vec![
+        search(either(&["search", "ring", "delay"], 1.0), vec![score()]),
+        search(both, vec![score()]),
+        search(phrase, vec![score()]),
+        search(Query::All, vec![by_tag, by_price]),
+        search(prefix, vec![score()]),
+        counted,
+    ]
+}
+
+/// A server: what it holds, and its documents.
+struct Server {
+    index: Index,
+    held: Slice,
+}
+
+/// Asks along a plan, for statistics first, and writes down what comes.
+fn ask(plan: &[(&Index, Slice)], search: &Search) -> String {
+    let mut words: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    search.query.words(&mut |field, word| {
+        words.entry(field.to_owned()).or_default().push(word.to_owned());
+    });
+    let question = Question::Statistics(words.into_iter().collect());
+    let mut statistics = Statistics::default();
+    for (index, slice) in plan {
+        match index.answer(*slice, &question) {
+            Finding::Statistics(more) => statistics.add(&more),
+            other => panic!("{other:?}"),
+        }
+    }
+    let search = Search { statistics, ..search.clone() };
+    let question = Question::Search(Box::new(search.clone()));
+    let mut found = Found::default();
+    for (index, slice) in plan {
+        match index.answer(*slice, &question) {
+            Finding::Found(more) => found.add(more, &search).expect("alike"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let counted: Vec<String> = search
+        .aggregations
+        .iter()
+        .map(|(name, of)| write(of, found.aggregations.get(name)).to_string())
+        .collect();
+    let hits = serde_json::to_string(&found.hits).expect("JSON");
+    format!("{} {:?} {hits} {counted:?}", found.total, found.best)
+}
+
+#[test]
+fn clause_7_1_a_thousand_random_plans_give_the_bytes_of_one_index() {
+    let mut draws = Stream::keyed(20, 0, Purpose::Machine);
+    let ring = Ring::proportional(&(0..SERVERS).collect::<Vec<_>>(), |s| 1.0 + f64::from(s % 3));
+    let p_stored = 3;
+    let arc = Length::of(p_stored);
+    let whole = Index::new(1, 99);
+    let servers: Vec<Server> = (0..ring.count())
+        .map(|at| Server { index: Index::new(1, at as u32), held: ring.holds(at, arc) })
+        .collect();
+    // Every server takes in documents at its own pace, some versions of which are replaced.
+    for number in 0..DOCUMENTS {
+        for version in 1..=1 + u64::from(draws.below(5) == 0) {
+            let entry = entry(number, &mut draws);
+            let deleted = version == 2 && number % 3 == 0;
+            let ring_of = ring_id(1, &entry.id);
+            whole.put(ring_of, version, deleted, entry.clone());
+            for server in servers.iter().filter(|server| server.held.contains(ring_of)) {
+                server.index.put(ring_of, version, deleted, entry.clone());
+                if draws.below(150) == 0 {
+                    server.index.refresh().expect("a segment");
+                }
+                if draws.below(900) == 0 {
+                    server.index.merge().expect("a segment");
+                }
+            }
+        }
+    }
+    whole.refresh().expect("a segment");
+    for server in &servers {
+        server.index.insist();
+    }
+    let all = Slice::new(0, 0);
+    let searches = searches();
+    let expected: Vec<String> =
+        searches.iter().map(|search| ask(&[(&whole, all)], search)).collect();
+    assert!(expected.iter().all(|answer| !answer.starts_with("0 ")), "every search finds some");
+    let plans: u64 = std::env::var("CAVY_PLANS").map_or(60, |n| n.parse().expect("a number"));
+    for number in 0..plans {
+        // Any cut of the ring into slices that somebody holds: equal parts, or with borders moved.
+        let k = p_stored as usize + draws.below(2 * SERVERS as u64) as usize;
+        let start = draws.bits();
+        let gap = u64::MAX / k as u64;
+        let mut borders: Vec<u64> = (0..k as u64).map(|j| start.wrapping_add(j * gap)).collect();
+        if number % 2 == 1 {
+            borders.extend((0..draws.below(6)).map(|_| draws.bits()));
+        }
+        borders.sort_unstable();
+        borders.dedup();
+        let mut plan: Vec<(&Index, Slice)> = Vec::new();
+        for at in 0..borders.len() {
+            let slice = Slice::new(borders[(at + borders.len() - 1) % borders.len()], borders[at]);
+            let able: Vec<&Server> =
+                servers.iter().filter(|server| server.held.covers(slice)).collect();
+            assert!(!able.is_empty(), "a slice of an arc at most has a holder");
+            plan.push((&able[draws.below(able.len() as u64) as usize].index, slice));
+        }
+        // In any order of answers.
+        let turn = draws.below(plan.len() as u64) as usize;
+        plan.rotate_left(turn);
+        let which = (number % searches.len() as u64) as usize;
+        assert_eq!(ask(&plan, &searches[which]), expected[which], "plan {number}, search {which}");
+        // Some go on merging and forgetting meanwhile.
+        if number % 10 == 9 {
+            let server = &servers[draws.below(u64::from(SERVERS)) as usize];
+            while server.index.merge().expect("a segment") {}
+            server.index.retain(server.held);
+        }
+    }
+}
+
+#[test]
+fn what_was_written_with_refresh_is_in_the_next_answer_and_other_things_are_not() {
+    let mut draws = Stream::keyed(21, 0, Purpose::Machine);
+    let index = Index::new(1, 0);
+    let all = Slice::new(0, 0);
+    let total = || match index.answer(all, &Question::Search(Box::new(searches()[3].clone()))) {
+        Finding::Found(found) => found.total,
+        other => panic!("{other:?}"),
+    };
+    let mut put = |number, at_once| {
+        let entry = Entry { at_once, ..entry(number, &mut draws) };
+        index.put(ring_id(1, &entry.id), 1, false, entry);
+    };
+    put(1, false);
+    assert_eq!(total(), 0);
+    put(2, true);
+    assert_eq!(total(), 2);
+    put(3, false);
+    assert_eq!(total(), 2);
+    index.insist();
+    assert_eq!(total(), 3);
+    // A deletion is met by the next refresh as well, and the document can be asked for before.
+    let gone = Entry { source: [].as_slice().into(), ..entry(1, &mut draws) };
+    index.put(ring_id(1, &gone.id), 2, true, gone);
+    assert_eq!(total(), 3);
+    match index.answer(all, &Question::Get(vec!["doc-1".into(), "doc-2".into()])) {
+        Finding::Got(got) => {
+            assert_eq!(got.iter().map(|got| got.deleted).collect::<Vec<_>>(), [true, false]);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(index.refresh(), Ok(1));
+    assert_eq!(total(), 2);
+}
