@@ -23,6 +23,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("seal", &["core"]),
     ("agents", &["clock", "coords", "core", "seal"]),
     ("live", &["clock", "core", "homa", "lab", "sched", "seal", "workload"]),
+    ("live", &["clock", "core", "homa", "lab", "sched", "workload"]),
+    ("node", &["clock", "core"]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),
     ("study", &["core", "lab", "report"]),
@@ -48,7 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Protocol rooms, whose tests know no world either.
 const PROTOCOLS: &[&str] = &["sched", "homa", "tcp", "coords", "txn", "whatif", "search"];
 /// Worlds.
-const WORLDS: [&str; 2] = ["lab", "live"];
+const WORLDS: [&str; 3] = ["lab", "live", "node"];
 /// Rooms without the standard library: no clock, socket, thread or randomly ordered map.
 const NO_STD: &[&str] =
     &["core", "coords", "homa", "sched", "search", "tcp", "txn", "whatif", "workload"];
