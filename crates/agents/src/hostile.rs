@@ -2,10 +2,13 @@
 //! the test of a million datagrams.
 //!
 //! He knows all addresses and the format. He sends anything, from any address, at any time; he has
-//! a copy of each datagram as soon as it was delivered, and can say it again, send it back, cut and
-//! alter it. He does not take datagrams away, and is nobody whom the agents probe. Whatever he
-//! does, the agents' state is the same to the bit as without him, and nobody is sent more than was
-//! sent in his name.
+//! a copy of each datagram two seconds after it was delivered, and can say it again, send it back
+//! or to others, cut and alter it. He does not take datagrams away, and is nobody whom the agents
+//! probe. Whatever he does, the agents' state is the same to the bit as without him, and nobody is
+//! sent more than was sent in his name.
+//!
+//! Who has datagrams as they travel stands on the path: without a key he can answer before the one
+//! who was asked; with one he can show one holder's first packets to another.
 
 use crate::options::Options;
 use crate::wire::{Datagram, Told};
@@ -21,7 +24,9 @@ use std::net::SocketAddr;
 const AGENTS: usize = 3;
 const PLACES: [(f64, f64); AGENTS] = [(51.5, -0.1), (35.7, 139.7), (-33.9, 151.2)];
 /// Datagrams of which he keeps a copy.
-const COPIES: usize = 64;
+const COPIES: usize = 2_048;
+/// How late he has his copies: a probe is over by then.
+const LATE: Span = Span::from_ms(2_000);
 /// How long the agents run.
 const LENGTH: Span = Span::from_ms(60_000);
 /// Datagrams that he sends between two that agents receive, at most.
@@ -36,6 +41,7 @@ fn address(agent: usize) -> SocketAddr {
 type State = ([u64; 5], u32, Ignored, Vec<Option<u64>>);
 
 struct Copy {
+    at: Instant,
     bytes: Vec<u8>,
     from: SocketAddr,
     to: usize,
@@ -100,7 +106,7 @@ impl Stage {
                 self.copies.pop_front();
             }
             self.agents[to].on_datagram(from, &mut bytes.clone(), self.now, self.now);
-            self.copies.push_back(Copy { bytes, from, to });
+            self.copies.push_back(Copy { at: self.now, bytes, from, to });
         }
         for agent in &mut self.agents {
             agent.expire(self.now);
@@ -204,6 +210,7 @@ fn forge(
     more: &mut impl FnMut() -> Option<u64>,
 ) -> (usize, SocketAddr, Vec<u8>) {
     let [how, to, from, place, a, b, c, d] = draw.to_le_bytes();
+    let place = usize::from(u16::from_le_bytes([place, d]));
     let to = usize::from(to) % AGENTS;
     let from = match from % 4 {
         // An agent, or one that is probed by nobody.

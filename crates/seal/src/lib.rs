@@ -19,7 +19,7 @@
 //!
 //! Who does not know a peer's life asks for it (ASK), keeps the packets meanwhile, and is told
 //! (TELL), bound to its own life and to the counter of its question. A peer that started again
-//! tells its life to whoever speaks to the earlier one. [Decision
+//! tells whoever speaks to its earlier life that there is another one, and is asked. [Decision
 //! 13](../../../docs/decisions/0013-sealed-packets.md).
 
 use cavy_core::{Instant, Span};
@@ -47,12 +47,14 @@ const TELL: u8 = 3;
 /// Packets kept for a peer whose life is not known; the protocol sends others again.
 const HELD_MAX: usize = 64;
 
-/// Packets sent of which it is known to whom. A peer tells its life about one of them.
-const SENT_MAX: usize = 1_024;
-
-/// Shortest time between two ASK to one address, and between two TELL that a packet which is not
-/// authentic brings about.
+/// Shortest time between the first two ASK to one address, which doubles from one to the next, and
+/// between two TELL that a packet which is not authentic brings about.
 const GAP: Span = Span::from_ms(1);
+
+/// ASK to one address that may be answered, at most.
+const ASKED_MAX: usize = 32;
+/// The time between two ASK doubles so often at most.
+const DOUBLINGS_MAX: usize = 7;
 
 type Life = [u8; LIFE_BYTES];
 
@@ -169,15 +171,15 @@ impl Window {
 /// What is known of the endpoint at an address.
 struct Contact<P> {
     life: Option<Life>,
-    /// Counters of ours up to here cannot have asked for a life that is newer than this one.
-    learned_at: u64,
-    asked: Option<Instant>,
+    /// Counters of the ASK that were not answered yet, and when the last was sent.
+    asked: Vec<u64>,
+    asked_at: Option<Instant>,
     held: Vec<P>,
 }
 
 impl<P> Default for Contact<P> {
     fn default() -> Self {
-        Contact { life: None, learned_at: 0, asked: None, held: Vec::new() }
+        Contact { life: None, asked: Vec::new(), asked_at: None, held: Vec::new() }
     }
 }
 
@@ -194,8 +196,6 @@ pub struct Seal<P> {
     most: usize,
     told: Option<Instant>,
     ready: VecDeque<P>,
-    /// To whom the last packets went, by their counters.
-    sent: Vec<Option<(u64, SocketAddr)>>,
 }
 
 /// Sixteen bytes that nobody had before.
@@ -230,7 +230,6 @@ impl<P: Packet> Seal<P> {
             most: (peers_max as usize).max(1),
             told: None,
             ready: VecDeque::new(),
-            sent: vec![None; SENT_MAX],
         }
     }
 
@@ -249,14 +248,27 @@ impl<P: Packet> Seal<P> {
         if contact.held.len() < HELD_MAX {
             contact.held.push(packet);
         }
-        let asks = contact.asked.is_none_or(|at| at + GAP <= now);
-        if asks {
-            contact.asked = Some(now);
-            // As long as the answer to it, so that nobody is sent more than was sent in his name.
-            let ask = self.control(ASK, &[0; LIFE_BYTES], to, [0; COUNTER_BYTES]);
-            self.ready.push_back(ask);
-        }
+        self.ask(to, now);
         None
+    }
+
+    /// Asks for the life of the endpoint at `to`, not too often.
+    fn ask(&mut self, to: SocketAddr, now: Instant) {
+        let counter = self.counter;
+        let contact = self.contact(to);
+        let doubled = contact.asked.len().saturating_sub(1).min(DOUBLINGS_MAX);
+        let gap = GAP.saturating_mul(1 << doubled);
+        if contact.asked_at.is_some_and(|at| at + gap > now) {
+            return;
+        }
+        if contact.asked.len() >= ASKED_MAX {
+            contact.asked.remove(0);
+        }
+        contact.asked.push(counter);
+        contact.asked_at = Some(now);
+        // As long as the answer to it, so that nobody is sent more than was sent in his name.
+        let ask = self.control(ASK, &[0; LIFE_BYTES], to, [0; COUNTER_BYTES]);
+        self.ready.push_back(ask);
     }
 
     /// Is the life of the endpoint at `at` known? Packets to it then need not wait.
@@ -279,12 +291,12 @@ impl<P: Packet> Seal<P> {
         to: SocketAddr,
         about: [u8; COUNTER_BYTES],
     ) -> P {
-        let (prefix, sealed) = self.sealed(kind, receiver, to, [&about, &[]]);
+        let (prefix, sealed) = self.sealed(kind, receiver, [&about, &[]]);
         P::own(to, &prefix, sealed)
     }
 
     fn wrap(&mut self, receiver: &Life, packet: P) -> P {
-        let (prefix, sealed) = self.sealed(DATA, receiver, packet.to(), packet.parts());
+        let (prefix, sealed) = self.sealed(DATA, receiver, packet.parts());
         packet.wrapped(&prefix, sealed)
     }
 
@@ -292,10 +304,8 @@ impl<P: Packet> Seal<P> {
         &mut self,
         kind: u8,
         receiver: &Life,
-        to: SocketAddr,
         parts: [&[u8]; 2],
     ) -> ([u8; PREFIX_BYTES], Vec<u8>) {
-        self.sent[self.counter as usize % SENT_MAX] = Some((self.counter, to));
         let counter = self.counter.to_be_bytes();
         self.counter += 1;
         let mut prefix = [0; PREFIX_BYTES];
@@ -348,17 +358,18 @@ impl<P: Packet> Seal<P> {
                 Opened::Own
             }
             TELL => match <[u8; COUNTER_BYTES]>::try_from(&*sealed) {
-                Ok(about) => self.learn(from, life, u64::from_be_bytes(about)),
+                Ok(about) => self.learn(from, life, u64::from_be_bytes(about), now),
                 Err(_) => Opened::Unauthentic,
             },
             _ => {
                 if !self.window(life, fresh).is_some_and(|window| window.take(number)) {
                     return Opened::Replayed;
                 }
-                let counter = self.counter;
                 let contact = self.contact(from);
                 if contact.life != Some(life) {
-                    (contact.life, contact.learned_at) = (Some(life), counter);
+                    contact.life = Some(life);
+                    contact.asked.clear();
+                    contact.asked_at = None;
                     self.release(from);
                 }
                 Opened::Packet(sealed)
@@ -367,20 +378,23 @@ impl<P: Packet> Seal<P> {
     }
 
     /// Somebody tells a life, and which of our packets made him.
-    fn learn(&mut self, from: SocketAddr, life: Life, about: u64) -> Opened<'static> {
-        let counter = self.counter;
-        let contact = self.contact(from);
-        // An old one, said again, is about a packet from before what was learned since.
-        let learned_at = contact.learned_at;
-        // One that was told to us from elsewhere, said again from here, is about a packet that did
-        // not go here.
-        let went_there = self.sent[about as usize % SENT_MAX] == Some((about, from));
-        if about < learned_at || about >= counter || !went_there {
+    ///
+    /// Only the answer to an ASK is believed, and the first one: it is of whoever is there. What is
+    /// told about another packet may be of somebody else, to whom a stranger has shown that packet;
+    /// it is a reason to ask.
+    fn learn(&mut self, from: SocketAddr, life: Life, about: u64, now: Instant) -> Opened<'static> {
+        let Some(contact) = self.contacts.get_mut(&from) else { return Opened::Replayed };
+        if contact.asked.contains(&about) {
+            contact.life = Some(life);
+            contact.asked.clear();
+            contact.asked_at = None;
+            self.release(from);
+            return Opened::Own;
+        }
+        if contact.life == Some(life) {
             return Opened::Replayed;
         }
-        let contact = self.contact(from);
-        (contact.life, contact.learned_at) = (Some(life), counter);
-        self.release(from);
+        self.ask(from, now);
         Opened::Own
     }
 
@@ -400,9 +414,11 @@ impl<P: Packet> Seal<P> {
             // What is forgotten could be said again; so it was said to somebody else.
             (self.life, self.counter) = (random()?, 1);
             self.cipher = cipher(&self.key, &self.life);
-            self.contacts.values_mut().for_each(|contact| contact.learned_at = 0);
+            for contact in self.contacts.values_mut() {
+                contact.asked.clear();
+                contact.asked_at = None;
+            }
             self.windows.clear();
-            self.sent.fill(None);
         }
         let key = &self.key;
         let cipher = || fresh.unwrap_or_else(|| cipher(key, &life));
