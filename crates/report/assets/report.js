@@ -65,7 +65,8 @@
   function draw(box, index, printing) {
     const plot = data.panels[index];
     const colors = printing || !dark.matches ? data.light : data.dark;
-    const color = (i) => colors.curves[i % colors.curves.length];
+    // A series has the style of its label in all plots of the page.
+    const color = (i) => colors.curves[plot.series[i].style % colors.curves.length];
     const hidden = (!printing && HIDDEN.get(index)) || new Set();
     if (box.uplot) { box.uplot.destroy(); box.uplot = null; }
     box.replaceChildren();
@@ -187,7 +188,7 @@
           const at = [X(u, x), Y(u, s.y[j])];
           const slack = 2 * k;
           if (at[0] < bbox.left - slack || at[0] > right + slack || at[1] < bbox.top - slack || at[1] > bottom + slack) return;
-          ctx.fill(trace(style(i).shape, at[0], at[1], 3.2 * k));
+          ctx.fill(trace(style(s.style).shape, at[0], at[1], 3.2 * k));
         });
       });
       ctx.font = `${12 * k}px ${FONT}`;
@@ -273,10 +274,12 @@
       ],
       series: [{}, ...plot.series.map((s, i) => ({
         show: !hidden.has(i), stroke: color(i), width: 2 * zoom,
-        dash: style(i).dash.map((d) => d * zoom), points: { show: false }, spanGaps: false,
+        dash: style(s.style).dash.map((d) => d * zoom), points: { show: false }, spanGaps: false,
       }))],
       cursor: {
         y: false, drag: { x: false, y: false, setScale: false },
+        // Plots of one figure show the same place.
+        sync: { key: box.closest(".figure").id, scales: ["x", null], setSeries: false },
         points: { size: 9, fill: colors.paper, width: 2, stroke: (u, i) => color(i - 1) },
         dataIdx: (u, i, hovered) => {
           const s = plot.series[i - 1];
@@ -312,7 +315,7 @@
         box.querySelectorAll(".legend button")[i].focus();
       });
       const value = node("span", "value"), spread = node("span", "spread");
-      row.append(sample(i, color(i)), node("span", "label", s.label), value, spread);
+      row.append(sample(s.style, color(i)), node("span", "label", s.label), value, spread);
       list.append(row);
       return { s, value, spread };
     });

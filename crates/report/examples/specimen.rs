@@ -7,7 +7,7 @@
 use cavy_report::model::{
     Axis, Cell, Claim, Document, Figure, Panel, Point, Rule, Scale, Series, Table, Verdict,
 };
-use cavy_report::{Theme, html, markdown, series, svg, terminal};
+use cavy_report::{Styles, Theme, html, markdown, series, svg, terminal};
 
 // A face like the command: it may read its arguments.
 #[allow(clippy::disallowed_methods)]
@@ -15,8 +15,8 @@ fn main() {
     let document = document();
     let panel = &document.figures[0].panels[0];
     let text = match std::env::args().nth(1).as_deref() {
-        Some("svg") => svg::panel(panel, Theme::Light),
-        Some("dark-svg") => svg::panel(panel, Theme::Dark),
+        Some("svg") => svg::panel(panel, &Styles::of(&document), Theme::Light),
+        Some("dark-svg") => svg::panel(panel, &Styles::of(&document), Theme::Dark),
         Some("claims") => terminal::claims(&document.claims, 80, true),
         Some("wide") => terminal::claims(&document.claims, 120, false),
         Some("table") => terminal::table(&document.figures[1].tables[0], 80, false),

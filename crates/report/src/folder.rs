@@ -3,7 +3,7 @@
 
 use crate::file::replace;
 use crate::model::Document;
-use crate::{Theme, html, markdown, series, svg};
+use crate::{Styles, Theme, html, markdown, series, svg};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -154,11 +154,15 @@ impl Folder {
 
     /// Writes all files of a document and returns the path of the report.
     pub fn write_document(&self, document: &Document) -> Result<PathBuf, FolderError> {
+        let styles = Styles::of(document);
         for figure in &document.figures {
             for panel in &figure.panels {
                 let name = format!("{}-{}", file_name(&figure.id), file_name(&panel.id));
-                self.write(&format!("svg/{name}.svg"), &svg::panel(panel, Theme::Light))?;
-                self.write(&format!("svg/{name}-dark.svg"), &svg::panel(panel, Theme::Dark))?;
+                self.write(&format!("svg/{name}.svg"), &svg::panel(panel, &styles, Theme::Light))?;
+                self.write(
+                    &format!("svg/{name}-dark.svg"),
+                    &svg::panel(panel, &styles, Theme::Dark),
+                )?;
             }
         }
         self.write("series.csv", &series::csv(document))?;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::frame::{self, Extent};
 use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table, Verdict};
 use crate::number::{coordinate, count, significant};
-use crate::palette::{DASHES, Palette, Shape, Theme};
+use crate::palette::{DASHES, Palette, Shape, Styles, Theme};
 use crate::words::{self, grouped, slug, tally};
 
 const PAGE: &str = include_str!("../assets/report.html");
@@ -29,15 +29,16 @@ pub fn render(document: &Document) -> String {
         shapes: Shape::NAMES,
         panels: Vec::new(),
     };
+    let styles = Styles::of(document);
     let mut figures = String::new();
     for (index, figure) in document.figures.iter().enumerate() {
-        push_figure(&mut figures, figure, index + 1, &mut data.panels);
+        push_figure(&mut figures, figure, index + 1, &styles, &mut data.panels);
     }
     fill(
         PAGE,
         &[
             ("title", &escape(&document.title)),
-            ("summary", &escape(&document.summary)),
+            ("summary", &prose(&document.summary)),
             (
                 "palette",
                 &format!(
@@ -87,6 +88,7 @@ struct Plot {
 #[derive(Serialize)]
 struct Curve {
     label: String,
+    style: usize,
     x: Vec<f64>,
     x_text: Vec<String>,
     y: Vec<Option<f64>>,
@@ -99,7 +101,7 @@ struct Curve {
 }
 
 impl Plot {
-    fn new(panel: &Panel) -> Self {
+    fn new(panel: &Panel, styles: &Styles) -> Self {
         let frame = frame::frame(panel);
         let rules = panel.rules.iter().filter(|rule| rule.y.is_finite());
         Self {
@@ -109,7 +111,11 @@ impl Plot {
             x_caption: frame::caption(&panel.x),
             y_unit: panel.y.unit.clone(),
             rules: rules.map(|rule| (rule.label.clone(), rule.y)).collect(),
-            series: panel.series.iter().map(|series| Curve::new(series, panel, &frame.y)).collect(),
+            series: panel
+                .series
+                .iter()
+                .map(|series| Curve::new(series, styles.style(&series.label), panel, &frame.y))
+                .collect(),
             x: frame.x,
             y: frame.y,
         }
@@ -117,11 +123,12 @@ impl Plot {
 }
 
 impl Curve {
-    fn new(series: &Series, panel: &Panel, y: &Extent) -> Self {
+    fn new(series: &Series, style: usize, panel: &Panel, y: &Extent) -> Self {
         // A logarithmic axis has no place for zero and below; the table of values still has them.
         let drawn = |value: Option<f64>| value.filter(|v| v.is_finite() && (!y.log || *v > 0.0));
         let mut curve = Self {
             label: frame::name(series),
+            style,
             x: Vec::new(),
             x_text: Vec::new(),
             y: Vec::new(),
@@ -191,6 +198,24 @@ fn escape(text: &str) -> String {
     out
 }
 
+/// Escaped text in which what stands between two backticks is code.
+fn prose(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, code, after)) = quoted(rest) {
+        let _ = write!(out, "{}<code>{}</code>", escape(before), escape(code));
+        rest = after;
+    }
+    out + &escape(rest)
+}
+
+/// The first stretch between two backticks, with what stands before and after it.
+fn quoted(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once('`')?;
+    let (code, after) = rest.split_once('`').filter(|(code, _)| !code.is_empty())?;
+    Some((before, code, after))
+}
+
 fn variables(palette: &Palette) -> String {
     let mut out = format!(
         ":root {{ --paper: {}; --ink: {}; --muted: {}; --grid: {}; }}",
@@ -212,12 +237,12 @@ fn contents(document: &Document) -> String {
     if document.figures.len() < 2 {
         return String::new();
     }
-    let mut out = String::from("<nav aria-label=\"Figures\"><h2>Figures</h2><ol>");
+    let mut out = String::from("<nav id=\"contents\" aria-label=\"Figures\"><h2>Figures</h2><ol>");
     for figure in &document.figures {
         let _ =
             write!(out, "<li><a href=\"#{}\">{}</a></li>", anchor(figure), escape(&figure.title));
     }
-    out.push_str("</ol></nav>");
+    out.push_str("</ol></nav><a class=\"up\" href=\"#contents\">Contents</a>");
     out
 }
 
@@ -228,7 +253,8 @@ fn claims(document: &Document) -> String {
     let reviewed = document.claims.iter().any(|claim| claim.reviewers.is_some());
     let mut out = format!(
         "<section id=\"claims\"><h2>Claims</h2><p class=\"tally\">{}.</p>\
-         <div class=\"scroll\"><table class=\"claims\"><thead><tr><th scope=\"col\">Claim</th>\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Claims\">\
+         <table class=\"claims\"><thead><tr><th scope=\"col\">Claim</th>\
          <th scope=\"col\">Published</th>",
         escape(&tally(&document.claims))
     );
@@ -302,7 +328,7 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
         "<tr class=\"claim\" id=\"claim-{}\"><td class=\"statement\">{}</td>\
          <td data-name=\"Published\">{}</td>",
         slug(&claim.id),
-        escape(&claim.statement),
+        prose(&claim.statement),
         escape(&claim.published)
     );
     if reviewed {
@@ -330,12 +356,12 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
         claim.verdict.words(),
     );
     if !claim.evidence.is_empty() {
-        let _ = write!(out, "<p>{}</p>", escape(&claim.evidence));
+        let _ = write!(out, "<p>{}</p>", prose(&claim.evidence));
     }
     let _ = write!(out, "<details><summary>{}</summary><dl>", escape(&claim.id));
     for (name, value) in [
         ("Source", escape(&claim.source)),
-        ("Tolerance", escape(&claim.tolerance_reason)),
+        ("Tolerance", prose(&claim.tolerance_reason)),
         ("Samples", count(claim.samples)),
     ] {
         if !value.is_empty() {
@@ -356,15 +382,22 @@ fn facts(document: &Document) -> String {
     if document.facts.is_empty() {
         return String::new();
     }
-    let mut out = String::from("<section id=\"facts\"><h2>How it was measured</h2><dl>");
+    let mut out =
+        String::from("<section id=\"facts\"><details><summary>How it was measured</summary><dl>");
     for (name, value) in &document.facts {
-        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), escape(value));
+        let _ = write!(out, "<dt>{}</dt><dd>{}</dd>", escape(name), prose(value));
     }
-    out.push_str("</dl></section>");
+    out.push_str("</dl></details></section>");
     out
 }
 
-fn push_figure(out: &mut String, figure: &Figure, number: usize, plots: &mut Vec<Plot>) {
+fn push_figure(
+    out: &mut String,
+    figure: &Figure,
+    number: usize,
+    styles: &Styles,
+    plots: &mut Vec<Plot>,
+) {
     let _ = write!(
         out,
         "<section class=\"figure\" id=\"{}\"><h2><span class=\"number\">{number}</span> {}</h2>",
@@ -372,33 +405,57 @@ fn push_figure(out: &mut String, figure: &Figure, number: usize, plots: &mut Vec
         escape(&figure.title)
     );
     if !figure.shows.is_empty() {
-        let _ = write!(out, "<p class=\"shows\">{}</p>", escape(&figure.shows));
+        let _ = write!(out, "<p class=\"shows\">{}</p>", prose(&figure.shows));
     }
     if !figure.claimed.is_empty() || !figure.found.is_empty() {
         out.push_str("<dl class=\"findings\">");
         for (name, text) in [("The source", &figure.claimed), ("We found", &figure.found)] {
             if !text.is_empty() {
-                let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(text));
+                let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", prose(text));
             }
         }
         out.push_str("</dl>");
     }
-    if !figure.panels.is_empty() {
-        let only = if figure.panels.len() == 1 { " only" } else { "" };
-        let _ = write!(out, "<div class=\"panels{only}\">");
-        for panel in &figure.panels {
-            push_panel(out, panel, plots.len());
-            plots.push(Plot::new(panel));
-        }
-        out.push_str("</div>");
-    }
-    for table in &figure.tables {
-        push_table(out, table);
-    }
+    // What a reader came for stands before how it was found.
+    let (answers, others): (Vec<&Table>, Vec<&Table>) =
+        figure.tables.iter().partition(|table| table.id.starts_with("ranking"));
+    answers.into_iter().for_each(|table| push_table(out, table));
+    push_panels(out, figure, styles, plots);
+    others.into_iter().for_each(|table| push_table(out, table));
     if !figure.command.is_empty() {
         let _ = write!(out, "<p class=\"repeat\">Repeat: {}</p>", command(&figure.command));
     }
     out.push_str("</section>");
+}
+
+/// The panels that have something to show, and the names of those that do not.
+fn push_panels(out: &mut String, figure: &Figure, styles: &Styles, plots: &mut Vec<Plot>) {
+    let (drawn, empty): (Vec<&Panel>, Vec<&Panel>) =
+        figure.panels.iter().partition(|panel| shows_something(panel));
+    if !drawn.is_empty() {
+        let only = if drawn.len() == 1 { " only" } else { "" };
+        let _ = write!(out, "<div class=\"panels{only}\">");
+        for panel in drawn {
+            push_panel(out, panel, plots.len());
+            plots.push(Plot::new(panel, styles));
+        }
+        out.push_str("</div>");
+    }
+    if !empty.is_empty() {
+        let titles: Vec<String> = empty.iter().map(|panel| escape(&panel.title)).collect();
+        let _ = write!(
+            out,
+            "<p class=\"undrawn\">Not drawn, because this run measured no point of it: {}.</p>",
+            titles.join("; ")
+        );
+    }
+}
+
+/// Is there a point to draw, or a stretch to call unstable?
+fn shows_something(panel: &Panel) -> bool {
+    let mut points = panel.series.iter().flat_map(|series| &series.points);
+    points
+        .any(|point| point.x.is_finite() && (!point.stable || point.y.is_some_and(f64::is_finite)))
 }
 
 fn push_panel(out: &mut String, panel: &Panel, index: usize) {
@@ -406,7 +463,8 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         out,
         "<figure class=\"panel\"><figcaption><b>{}</b><span class=\"y\">{}</span></figcaption>\
          <div class=\"plot\" data-plot=\"{index}\"></div>\
-         <details class=\"values\"><summary>Values</summary><div class=\"scroll\">\
+         <details class=\"values\"><summary>Values</summary>\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values\">\
          <table class=\"data\"><thead><tr>",
         escape(&panel.title),
         escape(&frame::caption(&panel.y)),
@@ -454,14 +512,30 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
     out.push_str("</table></div></details></figure>");
 }
 
+/// Longer tables are folded.
+const SHOWN_ROWS: usize = 12;
+
 fn push_table(out: &mut String, table: &Table) {
     let class: Vec<&str> = (0..table.columns.len())
         .map(|column| if words::is_numeric(&table.rows, column) { " class=\"n\"" } else { "" })
         .collect();
     let class = |column: usize| class.get(column).copied().unwrap_or("");
-    out.push_str("<div class=\"scroll\"><table class=\"data\">");
-    if !table.title.is_empty() {
-        let _ = write!(out, "<caption>{}</caption>", escape(&table.title));
+    let title = escape(&table.title);
+    let folded = table.rows.len() > SHOWN_ROWS && !title.is_empty();
+    if folded {
+        let rows = table.rows.len();
+        let _ = write!(out, "<details class=\"long\"><summary>{title} ({rows} rows)</summary>");
+    }
+    // On a narrow screen each row of a short table becomes a card.
+    let cards = if folded { "" } else { " cards" };
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\
+         <table class=\"data{cards}\">",
+        if title.is_empty() { "Table" } else { &title }
+    );
+    if !folded && !title.is_empty() {
+        let _ = write!(out, "<caption>{title}</caption>");
     }
     out.push_str("<thead><tr>");
     for (column, head) in table.columns.iter().enumerate() {
@@ -472,18 +546,25 @@ fn push_table(out: &mut String, table: &Table) {
         out.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
             let content = match cell {
-                Cell::Text(text) => escape(text),
+                Cell::Text(text) => prose(text),
                 Cell::Number(value) => significant(*value),
                 Cell::Interval { value, low, high } => {
                     format!("{}<small>{}</small>", significant(*value), words::range(*low, *high))
                 }
                 Cell::Missing(why) => format!("<i>{}</i>", escape(why)),
             };
-            let _ = write!(out, "<td{}>{content}</td>", class(column));
+            let name = match table.columns.get(column).filter(|_| !folded) {
+                Some(name) => format!(" data-name=\"{}\"", escape(name)),
+                None => String::new(),
+            };
+            let _ = write!(out, "<td{}{name}>{content}</td>", class(column));
         }
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>");
+    if folded {
+        out.push_str("</details>");
+    }
 }
 
 fn colophon(document: &Document) -> String {

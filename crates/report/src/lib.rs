@@ -31,4 +31,4 @@ pub mod svg;
 pub mod terminal;
 pub mod words;
 
-pub use palette::Theme;
+pub use palette::{Styles, Theme};

@@ -3,6 +3,15 @@
 //!
 //! The hues follow Okabe and Ito's set; lightness is adapted to each background for a contrast
 //! of at least 3:1.
+//!
+//! [`Styles`] gives a label the same color, dash and shape in all plots of a document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Document, Panel};
+
+/// Colors of curves in a theme.
+const COLORS: usize = 7;
 
 /// Light or dark background.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +32,7 @@ pub(crate) struct Palette {
     pub grid: &'static str,
     /// Objectives and other rules.
     pub rule: &'static str,
-    pub curves: [&'static str; 7],
+    pub curves: [&'static str; COLORS],
 }
 
 impl Theme {
@@ -87,12 +96,128 @@ impl Shape {
     }
 }
 
-/// Color, dash and shape of the curve with this index.
-pub(crate) fn curve(theme: Theme, index: usize) -> (&'static str, &'static [u32], Shape) {
+/// Color, dash and shape of a style.
+pub(crate) fn curve(theme: Theme, style: usize) -> (&'static str, &'static [u32], Shape) {
     let curves = theme.palette().curves;
     (
-        curves[index % curves.len()],
-        DASHES[index % DASHES.len()],
-        Shape::ALL[index % Shape::ALL.len()],
+        curves[style % curves.len()],
+        DASHES[style % DASHES.len()],
+        Shape::ALL[style % Shape::ALL.len()],
     )
+}
+
+/// How many styles differ in color, or in dash and shape.
+const STYLES: usize = COLORS * DASHES.len();
+
+/// Which style each label has, wherever in a document it is drawn.
+///
+/// Labels that share a plot differ in color as long as there are colors. No two labels share a
+/// style until all are taken, and then only labels that share no plot do.
+#[derive(Clone, Debug, Default)]
+pub struct Styles {
+    by_label: BTreeMap<String, usize>,
+}
+
+impl Styles {
+    /// Styles for all plots of a document.
+    pub fn of(document: &Document) -> Self {
+        Self::of_panels(document.figures.iter().flat_map(|figure| &figure.panels))
+    }
+
+    /// Styles for some plots; labels get theirs in the order in which they appear.
+    pub fn of_panels<'a>(panels: impl Iterator<Item = &'a Panel> + Clone) -> Self {
+        let mut beside: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for panel in panels {
+            for series in &panel.series {
+                if !beside.contains_key(series.label.as_str()) {
+                    order.push(series.label.as_str());
+                }
+                let others = panel.series.iter().map(|other| other.label.as_str());
+                beside.entry(&series.label).or_default().extend(others);
+            }
+        }
+        let mut styles = Self::default();
+        for label in order {
+            let near: BTreeSet<usize> = beside[label]
+                .iter()
+                .filter_map(|other| styles.by_label.get(*other))
+                .copied()
+                .collect();
+            let taken: BTreeSet<usize> = styles.by_label.values().copied().collect();
+            let free = |style: &usize| !taken.contains(style);
+            let apart = |style: &usize| !near.contains(style);
+            let other_color = |style: &usize| near.iter().all(|one| one % COLORS != style % COLORS);
+            let all = || 0..STYLES;
+            let style = (all().find(|s| free(s) && other_color(s)))
+                .or_else(|| all().find(free))
+                .or_else(|| all().find(|s| apart(s) && other_color(s)))
+                .or_else(|| all().find(apart))
+                .unwrap_or(styles.by_label.len() % STYLES);
+            styles.by_label.insert(label.to_owned(), style);
+        }
+        styles
+    }
+
+    /// The number of a label's style, below 35.
+    pub(crate) fn style(&self, label: &str) -> usize {
+        self.by_label.get(label).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Axis, Scale, Series};
+
+    fn panel(labels: &[&str]) -> Panel {
+        let axis = || Axis {
+            label: String::new(),
+            unit: String::new(),
+            scale: Scale::Linear,
+            min: None,
+            max: None,
+        };
+        let series = |label: &&str| Series { label: (*label).to_owned(), points: Vec::new() };
+        Panel {
+            id: String::new(),
+            title: String::new(),
+            x: axis(),
+            y: axis(),
+            series: labels.iter().map(series).collect(),
+            rules: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_label_looks_the_same_in_all_plots() {
+        let panels = [panel(&["a", "b"]), panel(&["b"]), panel(&["c", "a"])];
+        let styles = Styles::of_panels(panels.iter());
+        assert_eq!(["a", "b", "c"].map(|label| styles.style(label)), [0, 1, 2]);
+    }
+
+    #[test]
+    fn labels_of_one_plot_differ_in_color_while_there_are_colors() {
+        let names: Vec<String> = (0..60).map(|n| format!("s{n}")).collect();
+        let few = |from: usize| -> Vec<&str> {
+            names[from..from + 5].iter().map(String::as_str).collect()
+        };
+        let panels: Vec<Panel> = (0..55).step_by(5).map(|from| panel(&few(from))).collect();
+        let styles = Styles::of_panels(panels.iter());
+        for panel in &panels {
+            let colors: BTreeSet<usize> =
+                panel.series.iter().map(|series| styles.style(&series.label) % COLORS).collect();
+            assert_eq!(colors.len(), panel.series.len());
+        }
+        let first: BTreeSet<usize> = names[..35].iter().map(|name| styles.style(name)).collect();
+        assert_eq!(first.len(), 35, "no style twice before all are taken");
+    }
+
+    #[test]
+    fn more_labels_in_one_plot_than_styles_still_have_one_each() {
+        let names: Vec<String> = (0..50).map(|n| format!("s{n}")).collect();
+        let crowd = panel(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        let styles = Styles::of_panels([crowd].iter());
+        assert!(names.iter().all(|name| styles.style(name) < STYLES));
+    }
 }

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use crate::frame::{self, Frame};
 use crate::model::{Panel, Series};
 use crate::number::coordinate;
-use crate::palette::{self, Palette, Shape, Theme};
+use crate::palette::{self, Palette, Shape, Styles, Theme};
 
 const WIDTH: i32 = 720;
 const PLOT_HEIGHT: i32 = 320;
@@ -23,8 +23,9 @@ const FAMILY: &str =
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Pixel = (i32, i32);
 
-/// The plot of a panel, 720 pixels wide; the height follows from legend and notes.
-pub fn panel(panel: &Panel, theme: Theme) -> String {
+/// The plot of a panel, 720 pixels wide; the height follows from legend and notes. `styles` are
+/// those of the document, so that a label looks the same in all its plots.
+pub fn panel(panel: &Panel, styles: &Styles, theme: Theme) -> String {
     let frame = frame::frame(panel);
     let unstable: Vec<(usize, &Series)> = panel
         .series
@@ -36,8 +37,15 @@ pub fn panel(panel: &Panel, theme: Theme) -> String {
     let left = 34 + 7 * widest as i32;
     let top = 64 + LINE * unstable.len() as i32;
     let legend = Legend::arrange(panel, left);
-    let sheet =
-        Sheet { palette: theme.palette(), theme, frame, left, top, bottom: top + PLOT_HEIGHT };
+    let sheet = Sheet {
+        palette: theme.palette(),
+        theme,
+        styles: panel.series.iter().map(|series| styles.style(&series.label)).collect(),
+        frame,
+        left,
+        top,
+        bottom: top + PLOT_HEIGHT,
+    };
     let height = sheet.bottom + 56 + LINE * legend.rows + 8;
 
     let mut text = String::new();
@@ -91,6 +99,8 @@ impl Legend {
 struct Sheet {
     palette: Palette,
     theme: Theme,
+    /// Of the series, in their order.
+    styles: Vec<usize>,
     frame: Frame,
     left: i32,
     top: i32,
@@ -100,6 +110,11 @@ struct Sheet {
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 impl Sheet {
+    /// Color, dash and shape of the series with this index.
+    fn look(&self, index: usize) -> (&'static str, &'static [u32], Shape) {
+        palette::curve(self.theme, self.styles[index])
+    }
+
     fn draw<'a>(
         &self,
         area: &Area<'a>,
@@ -143,7 +158,7 @@ impl Sheet {
         }
         for (index, &(ref name, (x, row))) in legend.names.iter().enumerate() {
             let y = self.bottom + 56 + LINE * row + LINE / 2;
-            let (color, dash, shape) = palette::curve(self.theme, index);
+            let (color, dash, shape) = self.look(index);
             let line = [(f64::from(x), f64::from(y)), (f64::from(x + 34), f64::from(y))];
             self.dashed(area, &line, dash, rgb(color).stroke_width(2))?;
             self.mark(area, (f64::from(x + 17), f64::from(y)), shape, color)?;
@@ -180,7 +195,7 @@ impl Sheet {
 
     /// The band in which a system cannot keep up.
     fn shade<'a>(&self, area: &Area<'a>, index: usize, series: &Series) -> Drawn<'a> {
-        let (color, ..) = palette::curve(self.theme, index);
+        let (color, ..) = self.look(index);
         for (from, until) in frame::unstable(series) {
             let from = self.x(from).max(f64::from(self.left));
             let until = until.map_or(f64::from(RIGHT), |x| self.x(x)).min(f64::from(RIGHT));
@@ -211,7 +226,7 @@ impl Sheet {
     }
 
     fn spread<'a>(&self, area: &Area<'a>, index: usize, series: &Series) -> Drawn<'a> {
-        let (color, ..) = palette::curve(self.theme, index);
+        let (color, ..) = self.look(index);
         let ends = |point: &crate::model::Point| {
             let finite = |value: Option<f64>| value.filter(|v| v.is_finite());
             finite(point.y).filter(|_| point.stable && point.x.is_finite())?;
@@ -240,7 +255,7 @@ impl Sheet {
     }
 
     fn curve<'a>(&self, area: &Area<'a>, index: usize, series: &Series) -> Drawn<'a> {
-        let (color, dash, shape) = palette::curve(self.theme, index);
+        let (color, dash, shape) = self.look(index);
         let places: Vec<Option<(f64, f64)>> = series
             .points
             .iter()
@@ -271,7 +286,7 @@ impl Sheet {
 
     /// The line above the plot that says from where on a system cannot keep up.
     fn lane<'a>(&self, area: &Area<'a>, index: usize, series: &Series, y: i32) -> Drawn<'a> {
-        let (color, ..) = palette::curve(self.theme, index);
+        let (color, ..) = self.look(index);
         for (number, (from, until)) in frame::unstable(series).into_iter().enumerate() {
             let x = (self.x(from).round() as i32).max(self.left);
             if x > RIGHT {

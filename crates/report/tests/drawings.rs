@@ -4,7 +4,7 @@
 use cavy_report::model::{
     Axis, Cell, Claim, Document, Figure, Panel, Point, Rule, Scale, Series, Table, Verdict,
 };
-use cavy_report::{Theme, html, markdown, series, svg, terminal, words};
+use cavy_report::{Styles, Theme, html, markdown, series, svg, terminal, words};
 
 const HOSTILE: &str = "</script><script>alert(1)</script> & \"quoted\" 'too' {{style}} <!-- | `x`";
 
@@ -75,6 +75,11 @@ fn table() -> Table {
             ],
         ],
     }
+}
+
+/// A panel drawn alone.
+fn picture(panel: &Panel, theme: Theme) -> String {
+    svg::panel(panel, &Styles::of_panels([panel].into_iter()), theme)
 }
 
 fn point(x: f64, y: Option<f64>, stable: bool) -> Point {
@@ -286,7 +291,7 @@ fn html__escapes_every_string() {
     assert!(page.contains("&lt;script&gt;alert(1)"));
     assert_eq!(data(&page)["panels"][0]["series"][0]["label"], HOSTILE);
 
-    let picture = svg::panel(&panel, Theme::Dark);
+    let picture = picture(&panel, Theme::Dark);
     assert!(!picture.contains("<script") && !picture.contains("</script"));
 }
 
@@ -296,7 +301,7 @@ fn legend__says_who_has_no_points() {
     let there = line("there", vec![point(1.0, Some(2.0), true)]);
     let lost = line("lost", vec![point(1.0, None, false)]);
     let panel = panel(vec![none, there, lost], Scale::Linear);
-    let picture = svg::panel(&panel, Theme::Light);
+    let picture = picture(&panel, Theme::Light);
     assert!(picture.contains("absent (no points)"));
     assert!(picture.contains("there") && !picture.contains("there (no points)"));
     assert!(picture.contains("lost") && !picture.contains("lost (no points)"));
@@ -343,6 +348,52 @@ fn html__values_and_states_are_in_the_page_without_scripts() {
 }
 
 #[test]
+fn html__an_empty_panel_is_named_and_not_drawn() {
+    let mut none = panel(vec![line("a", vec![point(1.0, None, true)])], Scale::Linear);
+    none.title = "nothing <here>".into();
+    let lost = panel(vec![line("a", vec![point(1.0, None, false)])], Scale::Linear);
+    let page = html::render(&document(vec![none, lost], vec![], vec![]));
+    assert_eq!(data(&page)["panels"].as_array().unwrap().len(), 1, "unstable is something to show");
+    assert!(page.contains("measured no point of it: nothing &lt;here&gt;.</p>"));
+}
+
+#[test]
+fn html__a_label_has_one_style() {
+    let of = |labels: [&str; 2]| {
+        let one = |label| line(label, vec![point(1.0, Some(2.0), true)]);
+        panel(labels.map(one).to_vec(), Scale::Linear)
+    };
+    let page = html::render(&document(vec![of(["a", "b"]), of(["b", "c"])], vec![], vec![]));
+    let style = |panel: usize, series: usize| {
+        data(&page)["panels"][panel]["series"][series]["style"].as_u64().unwrap()
+    };
+    assert_eq!(style(0, 1), style(1, 0), "b looks the same in both");
+    assert!(style(0, 0) != style(1, 1), "a and c share no plot and differ all the same");
+}
+
+#[test]
+fn html__code_has_no_backticks() {
+    let mut document = document(vec![], vec![], vec![]);
+    document.summary = "`--full` runs <all>; a lone ` stays".into();
+    let page = html::render(&document);
+    assert!(page.contains("<code>--full</code> runs &lt;all&gt;; a lone ` stays"));
+}
+
+#[test]
+fn html__the_ranking_comes_first_and_long_tables_are_folded() {
+    let mut ranking = table();
+    (ranking.id, ranking.title) = ("ranking-0".into(), "who is best".into());
+    let mut long = table();
+    long.title = "all of it".into();
+    long.rows = std::iter::repeat_n(long.rows[0].clone(), 40).collect();
+    let panels = vec![panel(vec![line("a", vec![point(1.0, Some(2.0), true)])], Scale::Linear)];
+    let page = html::render(&document(panels, vec![long, ranking], vec![]));
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is in the page"));
+    assert!(at("<caption>who is best") < at("class=\"panels"));
+    assert!(at("class=\"panels") < at("<summary>all of it (40 rows)</summary>"));
+}
+
+#[test]
 fn html__a_claim_links_to_its_figure() {
     let page = html::render(&document(vec![], vec![], claims()));
     assert!(page.contains("<a href=\"#figure-specimen.fig1\">Figure</a>"));
@@ -354,19 +405,20 @@ fn plots__are_total() {
     let panels = edges();
     for panel in &panels {
         for theme in [Theme::Light, Theme::Dark] {
-            let picture = svg::panel(panel, theme);
+            let picture = picture(panel, theme);
             assert!(picture.starts_with("<svg ") && picture.trim_end().ends_with("</svg>"));
             assert!(!picture.contains("NaN") && !picture.contains("2147483647"), "{picture}");
         }
     }
     let page = html::render(&document(panels, vec![], vec![]));
-    assert_eq!(data(&page)["panels"].as_array().unwrap().len(), 14);
+    let drawn = data(&page)["panels"].as_array().unwrap().len();
+    assert_eq!(drawn, 10, "four of the 14 have nothing to show");
 }
 
 #[test]
 fn svg__says_what_is_unstable() {
     let lost = line("lost", vec![point(0.1, Some(2.0), true), point(0.8, None, false)]);
-    let picture = svg::panel(&panel(vec![lost], Scale::Log), Theme::Light);
+    let picture = picture(&panel(vec![lost], Scale::Log), Theme::Light);
     assert!(picture.contains("lost unstable from 0.8"));
     assert!(picture.contains("objective: 20 us"));
     assert!(picture.contains("latency (us), log scale"));
@@ -405,5 +457,5 @@ fn same_document__same_bytes() {
     let document = document(edges(), vec![table()], claims());
     assert_eq!(html::render(&document), html::render(&document));
     let panel = &edges()[3];
-    assert_eq!(svg::panel(panel, Theme::Light), svg::panel(panel, Theme::Light));
+    assert_eq!(picture(panel, Theme::Light), picture(panel, Theme::Light));
 }
