@@ -605,6 +605,11 @@ impl<C: Content> FrontEnd<C> {
         }
     }
 
+    /// The map that it goes by.
+    pub fn map(&self) -> Option<&Arc<Map>> {
+        self.map.as_ref()
+    }
+
     /// Ids of queries and writes under way, for tests.
     pub fn under_way(&self) -> (usize, usize) {
         (self.queries.len(), self.writes.len())

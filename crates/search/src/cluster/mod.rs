@@ -17,11 +17,14 @@
 //! **Not here.** Joining, leaving and moving borders `[roar 2.9, 2.10]`: ranges stay as they are.
 //! One ring.
 //!
-//! **Reading order.** [`map`], [`content`], [`message`], `directory`, `server`, `front`.
+//! **Reading order.** [`map`], [`content`], [`message`], `directory`, `server`, `front`; then
+//! [`many`], in which each index has all of these for itself.
 
+pub mod catalogue;
 pub mod content;
 mod directory;
 mod front;
+pub mod many;
 pub mod map;
 pub mod message;
 mod server;
