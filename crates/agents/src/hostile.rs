@@ -217,8 +217,8 @@ fn forge(
         0..3 if usize::from(from % 4) != to => address(usize::from(from % 4)),
         _ => SocketAddr::from(([203, 0, 113, from], 7_946)),
     };
-    let copy =
-        (!stage.copies.is_empty()).then(|| &stage.copies[usize::from(place) % stage.copies.len()]);
+    let his = stage.copies.partition_point(|copy| copy.at + LATE <= stage.now);
+    let copy = (his > 0).then(|| &stage.copies[place % his]);
     match (how % 12, copy) {
         // Said again, as it was; sent back to whom it came from; to another one.
         (0, Some(copy)) => (copy.to, copy.from, copy.bytes.clone()),
