@@ -15,7 +15,7 @@
 //! of the key who lie.
 //!
 //! **Reading order.** [`wire`] and [`token`]; [`world`], the agent without socket and clock;
-//! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread.
+//! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread; [`places`], where addresses are.
 
 mod carrier;
 mod endpoint;
@@ -24,6 +24,7 @@ pub mod hostile;
 pub mod kept;
 mod names;
 pub mod options;
+pub mod places;
 pub mod token;
 pub mod wire;
 pub mod world;

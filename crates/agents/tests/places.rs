@@ -1,0 +1,129 @@
+//! Where addresses are: databases that change, break and know little.
+
+use cavy_agents::places::write::{Row, database};
+use cavy_agents::places::{Places, Rung};
+use std::fs;
+use std::net::IpAddr;
+use std::path::Path;
+
+fn row(prefix: &str, place: Option<(f64, f64)>, country: Option<&str>, system: u32) -> Row {
+    let country = country.map(str::to_string);
+    Row { prefix: prefix.to_string(), place, country, system: Some(system) }
+}
+
+fn rows() -> Vec<Row> {
+    vec![
+        row("198.51.0.0/16", Some((50.1, 8.7)), Some("DE"), 64_500),
+        row("198.51.100.0/24", Some((35.7, 139.7)), Some("JP"), 64_501),
+        row("203.0.113.0/24", None, Some("BR"), 64_502),
+        row("2001:db8::/32", Some((-33.9, 151.2)), Some("AU"), 64_503),
+        row("10.0.0.0/8", Some((f64::NAN, 500.0)), Some("XX"), 64_504),
+    ]
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn written(path: &Path, rows: &[Row]) {
+    fs::write(path, database(rows).expect("a database")).expect("written");
+}
+
+#[test]
+fn the_ladder_goes_from_position_to_country_to_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("own.mmdb");
+    written(&file, &rows());
+    let mut places = Places::new(Some(file.clone()), Some(file));
+    assert_eq!(places.refresh(), Vec::<String>::new());
+    for (at, rung, latitude, system) in [
+        ("198.51.7.1", Rung::Address, Some(50.1), 64_500),
+        ("198.51.100.200", Rung::Address, Some(35.7), 64_501),
+        ("198.51.101.0", Rung::Address, Some(50.1), 64_500),
+        ("203.0.113.9", Rung::Country, Some(-10.0), 64_502),
+        ("2001:db8:1::1", Rung::Address, Some(-33.9), 64_503),
+        // Very large: its heights are not corrected; and its position is none.
+        ("10.1.2.3", Rung::Nowhere, None, 0),
+        ("192.0.2.1", Rung::Nowhere, None, 0),
+        ("2001:db9::", Rung::Nowhere, None, 0),
+    ] {
+        let found = places.find(ip(at));
+        let place = found.known.address.or(found.known.country);
+        assert_eq!((found.rung, found.system), (rung, system), "{at}");
+        let near = |a: Option<f64>| a.map(|a| (a * 10.0).round() as i64);
+        assert_eq!(near(place.map(|place| place.degrees().0)), near(latitude), "{at}");
+    }
+}
+
+#[test]
+fn a_changed_file_is_taken_up_and_a_broken_one_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("own.mmdb");
+    let mut places = Places::new(Some(file.clone()), None);
+    let said = places.refresh();
+    assert!(said.len() == 1 && said[0].contains("own.mmdb"), "{said:?}");
+    assert_eq!(places.refresh().len(), 0, "once");
+    assert_eq!(places.find(ip("198.51.100.1")).rung, Rung::Nowhere);
+    written(&file, &rows());
+    places.refresh();
+    assert_eq!(places.find(ip("198.51.100.1")).rung, Rung::Address);
+    // Torn at every length, altered: whatever it is, nothing panics and what was known stays.
+    let whole = database(&rows()).expect("a database");
+    for length in (0..whole.len()).step_by(5) {
+        fs::write(&file, &whole[..length]).expect("written");
+        places.refresh();
+        assert_eq!(places.find(ip("198.51.100.1")).rung, Rung::Address, "{length}");
+    }
+    fs::write(&file, b"not a database").expect("written");
+    let said = places.refresh();
+    assert!(said.len() == 1 && said[0].contains("stays in force"), "{said:?}");
+    assert_eq!(places.refresh().len(), 0, "once");
+    written(&file, &rows()[2..]);
+    let said = places.refresh();
+    assert!(said.len() == 1 && said[0].contains("took up"), "{said:?}");
+    assert_eq!(places.find(ip("198.51.100.1")).rung, Rung::Nowhere);
+}
+
+#[test]
+fn any_altered_byte_is_refused_or_gives_an_answer_and_never_a_panic() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("own.mmdb");
+    let whole = database(&rows()).expect("a database");
+    for at in (0..whole.len()).step_by(5) {
+        let mut altered = whole.clone();
+        altered[at] ^= 0xff;
+        fs::write(&file, &altered).expect("written");
+        let mut places = Places::new(Some(file.clone()), Some(file.clone()));
+        places.refresh();
+        for (address, _) in [("198.51.100.1", 0), ("203.0.113.1", 0), ("2001:db8::1", 0)] {
+            let found = places.find(ip(address));
+            if let Some(place) = found.known.address {
+                let (latitude, longitude) = place.degrees();
+                assert!(latitude.abs() <= 90.0 && longitude.abs() <= 180.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn systems_are_read_from_lines_by_the_longest_prefix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("systems.txt");
+    fs::write(&file, "# announced\n198.51.0.0/16 64500\n198.51.100.0/24\tAS64501\n\n::/0,7\n")
+        .expect("written");
+    let mut places = Places::new(None, Some(file.clone()));
+    assert_eq!(places.refresh(), Vec::<String>::new());
+    assert_eq!(places.find(ip("198.51.100.1")).system, 64_501);
+    assert_eq!(places.find(ip("198.51.99.1")).system, 64_500);
+    assert_eq!(places.find(ip("2001::1")).system, 7);
+    fs::write(&file, "198.51.0.0/16 64500\n198.51.0.0/99 1\n").expect("written");
+    let said = places.refresh();
+    assert!(said.len() == 1 && said[0].contains("line 2"), "{said:?}");
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let wrong = |row: Row| database(&[row]).expect_err("refused");
+    assert!(wrong(row("198.51.0.0/33", None, None, 1)).contains("198.51.0.0/33"));
+    assert!(wrong(row("198.51.0.0/16", None, Some("Japan"), 1)).contains("Japan"));
+}
