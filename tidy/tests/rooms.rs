@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("live", &["clock", "core", "homa", "lab", "sched", "seal", "workload"]),
     ("live", &["clock", "core", "homa", "lab", "sched", "workload"]),
     ("node", &["clock", "core"]),
+    ("stack", &["clock", "core", "tcp"]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),
     ("study", &["core", "lab", "report"]),

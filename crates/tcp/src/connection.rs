@@ -310,9 +310,6 @@ impl Connection {
         let scale = self.receiver.scale;
         self.receiver = Receiver::new(irs + 1, config.receive_buffer_bytes, scale);
         self.read_first = irs + 1;
-        if self.grant.is_some() {
-            (self.receiver.edge, self.receiver.granted) = (irs + 1, irs + 1);
-        }
         self.receiver.ack_now = true;
         // An option that is absent or zero stands for 536; less than 48 is nonsense [incast 2.5].
         let theirs = syn.mss.filter(|&mss| mss > 0).unwrap_or(536).max(48);
@@ -321,6 +318,10 @@ impl Connection {
             self.stamps = true;
             (self.recent, self.recent_at) = (stamps.value, now);
             self.mss -= STAMPS_BYTES;
+        }
+        if self.grant.is_some() {
+            let edge = irs + 1 + Connection::opening(config, self.mss);
+            (self.receiver.edge, self.receiver.granted) = (edge, edge);
         }
         self.told = irs + 1;
         self.cwnd = u64::from(config.initial_window) * self.mss;

@@ -41,5 +41,5 @@ pub use rack::Rack;
 pub use rto::{BackoffReset, Floor, RtoConfig};
 pub use schedule::Schedule;
 pub use segment::{Flags, Sacks, Segment, Stamps};
-pub use stack::{Stack, Timer};
+pub use stack::{Facts, Stack, Timer};
 pub use undo::Undo;

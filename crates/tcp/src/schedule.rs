@@ -7,7 +7,15 @@
 //!
 //! It is not fair to a server that is silent: its segment stays reserved until it sends or its
 //! connection ends.
+//!
+//! Two habits of Linux make windows of single segments worse than useless [incast 0a]: it cuts
+//! segments to half of the largest window it ever saw, and with less than a segment of window and
+//! nothing in flight it waits for a timer of 200 ms. Of senders that are not ours,
+//! [`Schedule::foreign`], connections open with two segments, which the first answer's turn
+//! reserves, and what is open is always whole segments. How long such answers are nobody knows, so
+//! that a server has no second turn before it sent something.
 
+use crate::config::Config;
 use crate::connection::Connection;
 
 /// What the servers of a host share.
@@ -16,7 +24,12 @@ pub struct Schedule {
     /// Octets on the wire that may be under way to this host: what the narrowest port before it
     /// keeps. At least a packet.
     pub room_bytes: u32,
+    /// The servers are not ours: they may be Linux, and their answers may have any length.
+    pub foreign: bool,
 }
+
+/// Segments of a foreign connection's first window.
+const OPENING: u64 = 2;
 
 impl Schedule {
     /// Full segments that fit.
@@ -37,6 +50,8 @@ pub(crate) struct Grant {
     /// Segments reserved for it, once it had its turn.
     held: u32,
     active: bool,
+    /// The next octet wanted when its turn began, where the sender is not ours.
+    asked_at: Option<u64>,
     /// It stands in the row of those that want one.
     pub waiting: bool,
 }
@@ -60,6 +75,12 @@ impl Connection {
         }
     }
 
+    /// The octets that the first window has, of segments of `mss` octets.
+    pub(crate) fn opening(config: &Config, mss: u64) -> u64 {
+        let is_foreign = config.schedule.is_some_and(|schedule| schedule.foreign);
+        if is_foreign { OPENING * mss } else { 0 }
+    }
+
     /// One came. Nothing is reserved for a connection that awaits none; says how much was.
     pub(crate) fn answered(&mut self) -> u32 {
         let Some(grant) = &mut self.grant else { return 0 };
@@ -76,7 +97,8 @@ impl Connection {
         self.grant.is_some_and(|grant| {
             let end = self.read_first + grant.expected;
             let more = !grant.active || grant.held == 0 || self.receiver.granted < end;
-            grant.expects > 0 && more
+            let silent = grant.active && grant.asked_at == Some(self.receiver.next);
+            grant.expects > 0 && more && !(silent && grant.held > 0)
         })
     }
 
@@ -90,23 +112,34 @@ impl Connection {
         edge.saturating_sub(self.receiver.next).div_ceil(self.mss) as u32
     }
 
-    /// Counts anew what is reserved; says how much less it is.
+    /// Counts anew what is reserved; says how much less it is. What is left of a segment becomes a
+    /// whole one again, which takes nothing that is not reserved.
     pub(crate) fn recount(&mut self) -> u32 {
         let open = self.segments_open();
+        let (next, mss) = (self.receiver.next, self.mss);
         match &mut self.grant {
             Some(grant) if grant.active => {
                 let left = open.min(grant.held);
-                core::mem::replace(&mut grant.held, left) - left
+                let freed = core::mem::replace(&mut grant.held, left) - left;
+                let whole = next + u64::from(left) * mss;
+                if grant.asked_at.is_some() && whole > self.receiver.granted {
+                    self.receiver.granted = whole;
+                    self.receiver.ack_now = true;
+                }
+                freed
             }
             _ => 0,
         }
     }
 
     /// Its turn, with so many segments free: what it takes of them.
-    pub(crate) fn turn(&mut self, free: u32) -> u32 {
+    pub(crate) fn turn(&mut self, free: u32, foreign: bool) -> u32 {
         let open = self.segments_open();
         let (next, mss, first) = (self.receiver.next, self.mss, self.read_first);
         let Some(grant) = &mut self.grant else { return 0 };
+        if !grant.active {
+            grant.asked_at = foreign.then_some(next);
+        }
         if !grant.active && open > 0 {
             // Left over from before, and open to the peer.
             if open > free {
@@ -114,6 +147,11 @@ impl Connection {
             }
             grant.active = true;
             grant.held = open;
+            let whole = next + u64::from(open) * mss;
+            if foreign && whole > self.receiver.granted {
+                self.receiver.granted = whole;
+                self.receiver.ack_now = true;
+            }
             return open;
         }
         grant.active = true;

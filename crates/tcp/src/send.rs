@@ -741,9 +741,12 @@ impl Connection {
             self.receiver.scale = kept;
             self.receiver.acknowledged(start == end);
         } else {
-            let open = self.grant.is_none();
-            segment.window =
-                if open { step.config.receive_buffer_bytes.min(65_535) as u16 } else { 0 };
+            // What the peer may send before it is asked: of segments that may have timestamps.
+            let stamps = if step.config.stamps.is_some() { 12 } else { 0 };
+            let opening =
+                Connection::opening(step.config, u64::from(step.config.mss_bytes) - stamps) as u32;
+            let open = step.config.receive_buffer_bytes.min(65_535);
+            segment.window = if self.grant.is_none() { open } else { opening.min(open) } as u16;
         }
         let length = if is_syn { 0 } else { end - start - u64::from(is_fin) };
         if is_fin {

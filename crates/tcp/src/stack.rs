@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message};
 use cavy_core::family::stream::{Connection as Name, Effect, Input, Unreachable};
-use cavy_core::{Cx, Instant, Machine, Packet, Room, Stream, Transmit};
+use cavy_core::{Cx, Instant, Machine, Packet, Room, Span, Stream, Transmit};
 use hashbrown::HashTable;
 
 /// Names a timer of a [`Stack`].
@@ -38,6 +38,35 @@ struct Listening {
     port: u16,
     backlog: u16,
     half_open: u16,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Port of this side.
+    pub local_port: u16,
+    /// Port of the other side.
+    pub remote_port: u16,
+    /// Largest payload of a segment that it sends.
+    pub mss_bytes: u16,
+    /// Smoothed round trip; `None` before the first sample.
+    pub srtt: Option<Span>,
+    /// The timeout, without back-off and stretch.
+    pub timeout: Span,
+    /// Doublings of it.
+    pub backoff: u8,
+    /// The congestion window.
+    pub window_bytes: u64,
+    /// What the peer lets it send.
+    pub peer_window_bytes: u64,
+    /// Octets on their way.
+    pub under_way_bytes: u64,
+    /// The most timeouts in a row.
+    pub timeouts_longest: u16,
+    /// Selective acknowledgements were agreed on.
+    pub sack: bool,
+    /// Timestamps were agreed on.
+    pub stamps: bool,
 }
 
 /// The TCP of one host, as a machine of streams.
@@ -104,6 +133,32 @@ impl Stack {
     /// Connections there are.
     pub fn connections(&self) -> u32 {
         self.live
+    }
+
+    /// Ports of connections that this host opens begin here, 32768 or above: a host that starts
+    /// anew should not begin where it began before, since its peers may remember.
+    pub fn open_from_port(&mut self, port: u16) {
+        self.next_port = port.max(32_768);
+    }
+
+    /// How a connection stands; `None` when it is no more.
+    pub fn facts(&self, name: Name) -> Option<Facts> {
+        let slot = self.place(name)?;
+        let one = self.slots[slot as usize].connection.as_deref()?;
+        Some(Facts {
+            local_port: one.local_port,
+            remote_port: one.remote_port,
+            mss_bytes: one.mss as u16,
+            srtt: one.rto.srtt(),
+            timeout: one.rto.base(),
+            backoff: one.rto.backoff(),
+            window_bytes: one.cwnd,
+            peer_window_bytes: one.window,
+            under_way_bytes: one.pipe(),
+            timeouts_longest: one.timeouts_longest,
+            sack: one.sack,
+            stamps: one.stamps,
+        })
     }
 
     fn find(&self, peer: Node, local: u16, remote: u16) -> Option<u32> {
@@ -181,8 +236,9 @@ impl Stack {
         }
     }
 
-    /// An answer of about so many octets is awaited on a connection: it gets its turns.
-    pub(crate) fn expect(&mut self, name: Name, octets: u64) {
+    /// An answer of about so many octets is awaited on a connection: it gets its turns. What
+    /// follows comes with the next step or pull.
+    pub fn expect(&mut self, name: Name, octets: u64) {
         let Some(slot) = self.place(name) else { return };
         if let Some(one) = self.slots[slot as usize].connection.as_deref_mut() {
             one.expects(octets);
@@ -190,8 +246,8 @@ impl Stack {
         self.share(slot);
     }
 
-    /// An answer came whole.
-    pub(crate) fn answered(&mut self, name: Name) {
+    /// An answer came whole, or is not waited for any more: nothing is reserved for it.
+    pub fn answered(&mut self, name: Name) {
         let Some(slot) = self.place(name) else { return };
         if let Some(one) = self.slots[slot as usize].connection.as_deref_mut() {
             self.reserved -= one.answered();
@@ -224,13 +280,22 @@ impl Stack {
                 self.line_up(slot);
                 continue;
             }
-            let taken = one.turn(all - self.reserved);
+            let taken = one.turn(all - self.reserved, schedule.foreign);
             self.reserved += taken;
             if !one.ready {
                 one.ready = true;
                 self.ready.push_back(slot);
             }
             self.arm(slot);
+            if taken == 0 && schedule.foreign {
+                // It waits at the head until there is room for all that it left open before.
+                let place = self.slots[slot as usize].connection.as_deref_mut();
+                if let Some(grant) = place.and_then(|one| one.grant.as_mut()) {
+                    grant.waiting = true;
+                    self.turns.push_front(slot);
+                }
+                return;
+            }
             self.line_up(slot);
             if taken == 0 {
                 return;
@@ -341,7 +406,10 @@ impl Stack {
                         one.path_is_shorter(header.seq, mtu_bytes);
                     }
                     // Hard while opening, soft later: the timer decides (RFC 1122, RFC 5927).
-                    Unreachable::Protocol if one.state == State::SynSent => {
+                    // Who is not on the way has to guess the number.
+                    Unreachable::Protocol
+                        if one.state == State::SynSent && header.seq == one.first as u32 =>
+                    {
                         one.end(Why::Refused, step);
                     }
                     Unreachable::Host | Unreachable::Protocol => {}

@@ -220,7 +220,7 @@ fn stock() -> Config {
 }
 
 fn scheduled() -> Config {
-    let schedule = Some(Schedule { room_bytes: ROOM_BYTES });
+    let schedule = Some(Schedule { room_bytes: ROOM_BYTES, foreign: false });
     Config { schedule, receive_buffer_bytes: 65_535, ..stock() }
 }
 

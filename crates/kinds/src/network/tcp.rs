@@ -99,7 +99,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
             Some(true) => Undo::ALL,
             Some(false) => Undo::NONE,
         },
-        schedule: plan.schedule_bytes.map(|room_bytes| Schedule { room_bytes }),
+        schedule: plan.schedule_bytes.map(|room_bytes| Schedule { room_bytes, foreign: false }),
         receive_buffer_bytes: buffer,
         rto,
         ..plain
