@@ -1,40 +1,56 @@
-//! An exact hierarchical timing wheel: 64 slots a level, one nanosecond a tick, no rounding.
+//! An exact hierarchical timing wheel: buckets of 4,096 ticks, sorted when their time comes, and no
+//! rounding.
 
 use super::heap::Quad;
 use super::{Key, Pending};
 
-const DIGIT_BITS: u32 = 6;
-const SLOTS: usize = 1 << DIGIT_BITS;
-/// 64^11 exceeds 2^64, so every time has a place and there is no overflow list.
-const LEVELS: usize = 11;
+/// Times that differ in their last so many bits only share a bucket, which is sorted when it is
+/// opened. In a network of a hundred hosts, which counts picoseconds, half a dozen events do.
+const BUCKET_BITS: u32 = 12;
+/// Levels: the first has 4,096 buckets, 17 us in picoseconds, so that what a link and a switch take
+/// lies within it and an event is moved once. The others have 1,024 slots each and reach 2^64, so
+/// every time has a place and there is no overflow list.
+const LEVELS: usize = 5;
+/// Bits of a time below the digit of each level.
+const BELOW: [u32; LEVELS] = [12, 24, 34, 44, 54];
+/// Slots of each level less one.
+const MASK: [usize; LEVELS] = [4095, 1023, 1023, 1023, 1023];
+/// Where the slots of each level begin.
+const FIRST: [usize; LEVELS] = [0, 4096, 5120, 6144, 7168];
+const SLOTS: usize = 8192;
+const WORD_BITS: usize = 64;
 /// The end of a list.
 const NIL: u32 = u32::MAX;
 
 /// The pending set for many events: cost hardly depends on how many.
 ///
 /// Invariants between calls, `now` being the time of the last key popped:
-/// * A later event lies at the level of the highest base-64 digit in which its time differs from
-///   `now`, in the slot of its own digit there. Every event of a lower level is therefore earlier
-///   than every event of a higher one, and within a level slots are in order of time.
-/// * An event of time `now` lies in `front`; all of `front` is of time `now`.
-/// * `filled` has a bit per level and `slots_filled` a bit per slot, set exactly where a list is
-///   not empty.
+/// * An event in the bucket of `now` lies in `front` or in `fresh`.
+/// * A later event lies at the level of the highest digit in which its time differs from `now`, in
+///   the slot of its own digit there. Every event of a lower level is therefore earlier than every
+///   event of a higher one, and within a level slots are in order of time.
+/// * `filled` has a bit a level, `words_filled` a bit for each 64 slots and `slots_filled` a bit a
+///   slot, set exactly where a list is not empty.
 ///
-/// Lists are in no particular order. Opening one moves `now` to where its slot starts and deals its
-/// events out again, each to a lower level than before, so an event moves at most once per level. A
-/// list of one event needs no dealing: that event is the smallest. Events of one nanosecond meet in
-/// `front`, a heap, so that a thousand simultaneous events do not cost a thousand scans of a list.
+/// Lists are in no particular order. Opening one of the first level sorts it into `front`; opening
+/// one of a higher level moves `now` to where its slot starts and deals its events out again, each
+/// to a lower level than before. A list of one event needs neither: that event is the smallest.
+/// What is pushed into the bucket that is open goes to `fresh`, a heap, so that a thousand
+/// simultaneous events do not cost a thousand insertions into a sorted list.
 #[derive(Clone, Debug)]
 pub struct Wheel {
     now: u64,
     len: usize,
     filled: u32,
-    slots_filled: [u64; LEVELS],
-    heads: [[u32; SLOTS]; LEVELS],
+    words_filled: [u64; LEVELS],
+    slots_filled: [u64; SLOTS / WORD_BITS],
+    heads: Box<[u32; SLOTS]>,
     /// Slab of list nodes; nodes not in a list are chained from `free`.
     nodes: Vec<Node>,
     free: u32,
-    front: Quad<u64>,
+    /// Descending, so that the next one is at the end.
+    front: Vec<u128>,
+    fresh: Quad<u128>,
 }
 
 /// A key in two halves, which packs with its link into 24 bytes where a u128 would take 32.
@@ -63,35 +79,70 @@ impl Wheel {
             now: 0,
             len: 0,
             filled: 0,
-            slots_filled: [0; LEVELS],
-            heads: [[NIL; SLOTS]; LEVELS],
+            words_filled: [0; LEVELS],
+            slots_filled: [0; SLOTS / WORD_BITS],
+            heads: Box::new([NIL; SLOTS]),
             nodes: Vec::with_capacity(events),
             free: NIL,
-            front: Quad::default(),
+            front: Vec::new(),
+            fresh: Quad::default(),
         }
     }
 
-    /// Links `node` into the list where its time belongs; its time must be later than `now`.
+    /// Are both times in one bucket?
     #[inline]
-    fn link(&mut self, node: u32) {
-        let time = self.nodes[node as usize].time;
-        let level = (63 - (time ^ self.now).leading_zeros()) / DIGIT_BITS;
-        let slot = (time >> (level * DIGIT_BITS)) as usize % SLOTS;
-        let level = level as usize;
-        self.nodes[node as usize].next = self.heads[level][slot];
-        self.heads[level][slot] = node;
-        self.slots_filled[level] |= 1 << slot;
-        self.filled |= 1 << level;
+    fn shares_bucket(a: u64, b: u64) -> bool {
+        (a ^ b) >> BUCKET_BITS == 0
     }
 
-    /// The level and slot of the earliest list, if any event is later than `now`.
+    /// The head of the list where an event at `time` belongs, which becomes `node`; what it was. The
+    /// time must be in a later bucket than `now`.
+    #[inline]
+    fn enlist(&mut self, time: u64, node: u32) -> u32 {
+        let apart = time ^ self.now;
+        if apart >> BELOW[1] != 0 {
+            return self.enlist_far(time, node);
+        }
+        let slot = (time >> BELOW[0]) as usize & MASK[0];
+        self.slots_filled[slot / WORD_BITS] |= 1 << (slot % WORD_BITS);
+        self.words_filled[0] |= 1 << (slot / WORD_BITS);
+        self.filled |= 1;
+        std::mem::replace(&mut self.heads[slot], node)
+    }
+
+    /// The same beyond the first level.
+    fn enlist_far(&mut self, time: u64, node: u32) -> u32 {
+        let highest = 63 - (time ^ self.now).leading_zeros() as usize;
+        let level = 1 + (highest - BELOW[1] as usize) / 10;
+        let place = (time >> BELOW[level]) as usize & MASK[level];
+        let slot = FIRST[level] + place;
+        self.slots_filled[slot / WORD_BITS] |= 1 << (slot % WORD_BITS);
+        self.words_filled[level] |= 1 << (place / WORD_BITS);
+        self.filled |= 1 << level;
+        std::mem::replace(&mut self.heads[slot], node)
+    }
+
+    /// The level and slot of the earliest list, if there is one.
     #[inline]
     fn earliest(&self) -> Option<(usize, usize)> {
         if self.filled == 0 {
             return None;
         }
         let level = self.filled.trailing_zeros() as usize;
-        Some((level, self.slots_filled[level].trailing_zeros() as usize))
+        let word = FIRST[level] / WORD_BITS + self.words_filled[level].trailing_zeros() as usize;
+        Some((level, word * WORD_BITS + self.slots_filled[word].trailing_zeros() as usize))
+    }
+
+    /// Takes the list of `slot` at `level` out; its first node.
+    #[inline]
+    fn take(&mut self, level: usize, slot: usize) -> u32 {
+        let word = slot / WORD_BITS;
+        self.slots_filled[word] &= !(1 << (slot % WORD_BITS));
+        if self.slots_filled[word] == 0 {
+            self.words_filled[level] &= !(1 << (word - FIRST[level] / WORD_BITS));
+            self.filled &= !(u32::from(self.words_filled[level] == 0) << level);
+        }
+        std::mem::replace(&mut self.heads[slot], NIL)
     }
 
     /// The nodes of the list from `head` on.
@@ -100,15 +151,13 @@ impl Wheel {
         std::iter::successors(first, |node| self.nodes.get(node.next as usize).copied())
     }
 
-    /// Takes the smallest key when `front` is empty, opening the earliest list of each level on the
-    /// way down to it.
+    /// Takes the smallest key when `front` and `fresh` are empty, opening the earliest list of each
+    /// level on the way down to it.
     #[inline]
     fn open(&mut self) -> Option<Key> {
         loop {
             let (level, slot) = self.earliest()?;
-            let head = std::mem::replace(&mut self.heads[level][slot], NIL);
-            self.slots_filled[level] &= !(1 << slot);
-            self.filled &= !(u32::from(self.slots_filled[level] == 0) << level);
+            let head = self.take(level, slot);
             let first = self.nodes[head as usize];
             if first.next == NIL {
                 self.now = first.time;
@@ -117,24 +166,31 @@ impl Wheel {
                 return Some(Key::joined(first.time, first.rest));
             }
             // The slot's start: its digit and those above, then zeros.
-            let below = level as u32 * DIGIT_BITS;
-            self.now = first.time >> below << below;
+            self.now = first.time >> BELOW[level] << BELOW[level];
             let mut at = head;
             while at != NIL {
                 let node = self.nodes[at as usize];
-                if node.time == self.now {
-                    self.front.push(node.rest);
+                if level == 0 || Self::shares_bucket(node.time, self.now) {
+                    self.front.push(Key::joined(node.time, node.rest).0);
                     self.release(at);
                 } else {
-                    self.link(at);
+                    self.nodes[at as usize].next = self.enlist(node.time, at);
                 }
                 at = node.next;
             }
-            if let Some(rest) = self.front.pop() {
-                self.len -= 1;
-                return Some(Key::joined(self.now, rest));
+            self.front.sort_unstable_by(|a, b| b.cmp(a));
+            if let Some(key) = self.front.pop() {
+                return Some(self.came(Key(key)));
             }
         }
+    }
+
+    /// `key` is taken out.
+    #[inline]
+    fn came(&mut self, key: Key) -> Key {
+        self.len -= 1;
+        self.now = key.time_ns();
+        key
     }
 
     #[inline]
@@ -152,40 +208,41 @@ impl Pending for Wheel {
         let (time, rest) = (key.time_ns(), key.rest());
         assert!(time >= self.now, "an event at {time} ns is pushed at {} ns", self.now);
         self.len += 1;
-        if time == self.now {
-            self.front.push(rest);
+        if Self::shares_bucket(time, self.now) {
+            self.fresh.push(key.0);
             return;
         }
-        let fresh = Node { time, rest, next: NIL };
-        let node = self.free;
-        let node = if let Some(reused) = self.nodes.get_mut(node as usize) {
-            self.free = reused.next;
-            *reused = fresh;
-            node
+        let free = self.free;
+        if (free as usize) < self.nodes.len() {
+            let next = self.enlist(time, free);
+            let node = &mut self.nodes[free as usize];
+            self.free = node.next;
+            *node = Node { time, rest, next };
         } else {
-            self.nodes.push(fresh);
-            (self.nodes.len() - 1) as u32
-        };
-        self.link(node);
+            let next = self.enlist(time, self.nodes.len() as u32);
+            self.nodes.push(Node { time, rest, next });
+        }
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Key> {
-        if let Some(rest) = self.front.pop() {
-            self.len -= 1;
-            return Some(Key::joined(self.now, rest));
-        }
-        self.open()
+        let key = match (self.front.last().copied(), self.fresh.peek()) {
+            (None, None) => return self.open(),
+            (Some(dealt), fresh) if fresh.is_none_or(|fresh| dealt < fresh) => self.front.pop(),
+            _ => self.fresh.pop(),
+        };
+        key.map(|key| self.came(Key(key)))
     }
 
     /// Looks through the whole earliest list, so it is for the occasional question and not for
     /// every event: a loop pops, and compares afterward.
     fn peek(&self) -> Option<Key> {
-        if let Some(rest) = self.front.peek() {
-            return Some(Key::joined(self.now, rest));
+        let open = self.front.last().copied().into_iter().chain(self.fresh.peek()).min();
+        if let Some(key) = open {
+            return Some(Key(key));
         }
-        let (level, slot) = self.earliest()?;
-        let list = self.list(self.heads[level][slot]);
+        let (_, slot) = self.earliest()?;
+        let list = self.list(self.heads[slot]);
         list.map(|node| Key::joined(node.time, node.rest)).min()
     }
 
@@ -195,12 +252,13 @@ impl Pending for Wheel {
     }
 
     fn clear(&mut self) {
-        let Wheel { now, len, filled, slots_filled, heads, nodes, free, front } = self;
-        (*now, *len, *filled, *free) = (0, 0, 0, NIL);
-        *slots_filled = [0; LEVELS];
-        *heads = [[NIL; SLOTS]; LEVELS];
-        nodes.clear();
-        front.clear();
+        (self.now, self.len, self.filled, self.free) = (0, 0, 0, NIL);
+        self.words_filled = [0; LEVELS];
+        self.slots_filled = [0; SLOTS / WORD_BITS];
+        self.heads.fill(NIL);
+        self.nodes.clear();
+        self.front.clear();
+        self.fresh.clear();
     }
 }
 
