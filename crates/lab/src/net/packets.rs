@@ -8,14 +8,14 @@ use cavy_core::family::packet::{Extent, Message, Seen};
 pub(super) const NIL: u32 = u32::MAX;
 
 /// A packet somewhere between two hosts, as observers see it.
+///
+/// What every hop touches comes first and stays within one line of the cache, however long the
+/// protocol's header is.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
 pub struct InFlight<H> {
-    message: u64,
     /// When it joined the queue that it is in or was last in.
     pub(super) queued_at: Ps,
-    offset_bytes: u32,
-    length_bytes: u32,
-    pub(super) rank: u32,
     /// The next packet of a queue, or of the free list.
     pub(super) next: u32,
     /// Waiting behind packets of its own or a higher level, in picoseconds, in all queues so far;
@@ -23,13 +23,17 @@ pub struct InFlight<H> {
     pub(super) queueing: u32,
     /// Waiting for a packet of a lower level to be sent out, likewise.
     pub(super) lag: u32,
-    from: u16,
+    pub(super) rank: u32,
     to: u16,
     /// Where it arrives next: a host, or a switch counted from the number of hosts on.
     pub(super) arriving: u16,
     pub(super) wire_bytes: u16,
     pub(super) priority: u8,
     flags: u8,
+    message: u64,
+    offset_bytes: u32,
+    length_bytes: u32,
+    from: u16,
     header: H,
 }
 
@@ -201,5 +205,8 @@ mod tests {
     #[test]
     fn a_descriptor_fits_a_cache_line() {
         assert!(size_of::<InFlight<[u32; 3]>>() <= 64);
+        // A longer header leaves what hops touch in one line.
+        assert_eq!(size_of::<InFlight<[u32; 7]>>(), 96);
+        assert!(std::mem::offset_of!(InFlight<[u32; 7]>, message) <= 32);
     }
 }

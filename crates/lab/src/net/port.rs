@@ -31,14 +31,33 @@ pub(super) struct QueueRecord {
     since: Ps,
 }
 
+/// In which order a port sends, without what only the switch needs to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sorting {
+    Fifo,
+    Levels,
+    SmallestRank,
+    Trim,
+}
+
+/// What a hop touches are three lines of the cache: one to see whether the port is idle and to put
+/// a packet on its wire, the record, and, where packets wait, the lanes. Ports of a network are
+/// more than fit in the fastest cache, so what is rare stands behind these.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Port {
+    /// When the packet on the wire has left; with a bucket, when it has tokens again, which may be
+    /// past.
+    pub busy_until: Ps,
+    pub waiting_bytes: u64,
     pub rate: Rate,
     /// From the end of sending to the arrival at the next place's queue or transport.
     pub delay: Ps,
-    /// What a host at its end spends on each packet, one after the other, and until when it does.
-    pub each: Ps,
-    pub taken_until: Ps,
+    pub waiting_packets: u32,
+    /// Of the packet on the wire, as buffers count them.
+    pub serving_bytes: u32,
+    /// What is on the wire and not counted.
+    pub silent_bytes: u32,
     /// Where it leads, as [`super::packets::InFlight`] counts.
     pub to: u16,
     pub class: PortClass,
@@ -46,58 +65,75 @@ pub(super) struct Port {
     pub faulty: bool,
     /// An event at `busy_until` is pending.
     pub armed: bool,
-    /// When the packet on the wire has left; with a bucket, when it has tokens again, which may be
-    /// past.
-    pub busy_until: Ps,
-    /// How far a bucket may be ahead of its rate; `None` for a wire.
-    pub burst: Option<Ps>,
-    /// Level and rank of that packet.
-    serving: (u8, u32),
-    /// Its bytes, as buffers count them.
-    pub serving_bytes: u32,
-    /// What is on the wire and not counted.
-    pub silent_bytes: u32,
-    order: Order,
-    heads: [u32; 8],
-    tails: [u32; 8],
+    /// Level of the packet on the wire.
+    serving_priority: u8,
     /// Bit n: level n is not empty.
     filled: u8,
+    sorting: Sorting,
+    /// A wire to somebody who takes no time for a packet.
+    plain: bool,
+    pub record: QueueRecord,
+    heads: [u32; 8],
+    tails: [u32; 8],
+    /// What a host at its end spends on each packet, one after the other, and until when it does.
+    each: Ps,
+    taken_until: Ps,
+    /// How far a bucket may be ahead of its rate; `None` for a wire.
+    burst: Option<Ps>,
     /// In order of arrival: all of pFabric's packets, or the data of a trimming port.
     line: Vec<Waiting>,
     line_bytes: u64,
     headers_in_row: u32,
-    pub waiting_bytes: u64,
-    pub waiting_packets: u32,
-    pub record: QueueRecord,
+    /// Of the packet on the wire, where packets are sorted by it.
+    serving_rank: u32,
 }
 
 impl Port {
     pub(super) fn new(rate: Rate, delay: Ps, to: u16, class: PortClass, order: Order) -> Port {
         Port {
+            busy_until: 0,
+            waiting_bytes: 0,
             rate,
             delay,
-            each: 0,
-            taken_until: 0,
+            waiting_packets: 0,
+            serving_bytes: 0,
+            silent_bytes: super::network::Framing::SILENT_BYTES,
             to,
             class,
             faulty: false,
             armed: false,
-            busy_until: 0,
-            burst: None,
-            serving: (0, 0),
-            serving_bytes: 0,
-            silent_bytes: super::network::Framing::SILENT_BYTES,
-            order,
+            serving_priority: 0,
+            filled: 0,
+            sorting: match order {
+                Order::Fifo => Sorting::Fifo,
+                Order::Levels => Sorting::Levels,
+                Order::SmallestRank => Sorting::SmallestRank,
+                Order::Trim { .. } => Sorting::Trim,
+            },
+            plain: true,
+            record: QueueRecord::default(),
             heads: [NIL; 8],
             tails: [NIL; 8],
-            filled: 0,
+            each: 0,
+            taken_until: 0,
+            burst: None,
             line: Vec::new(),
             line_bytes: 0,
             headers_in_row: 0,
-            waiting_bytes: 0,
-            waiting_packets: 0,
-            record: QueueRecord::default(),
+            serving_rank: 0,
         }
+    }
+
+    /// It leads to a host that spends `each` on every packet.
+    pub(super) fn taken_in(&mut self, each: Ps) {
+        self.each = each;
+        self.plain &= each == 0;
+    }
+
+    /// It may be so far ahead of its rate.
+    pub(super) fn with_burst(&mut self, burst: Ps) {
+        self.burst = Some(burst);
+        self.plain = false;
     }
 
     /// When what leaves at `left_at` is where it leads. One link leads to a host, so packets come
@@ -105,7 +141,7 @@ impl Port {
     #[inline]
     pub(super) fn arrival(&mut self, left_at: Ps) -> Ps {
         let arrives_at = left_at + self.delay;
-        if self.each == 0 {
+        if self.plain || self.each == 0 {
             return arrives_at;
         }
         self.taken_until = self.taken_until.max(arrives_at) + self.each;
@@ -141,12 +177,17 @@ impl Port {
     #[inline]
     pub(super) fn begin<H: Copy>(&mut self, packets: &Packets<H>, index: u32, now: Ps) -> Ps {
         let packet = packets.get(index);
-        self.serving = (packet.priority, packet.rank);
+        self.serving_priority = packet.priority;
+        if self.sorting == Sorting::SmallestRank {
+            self.serving_rank = packet.rank;
+        }
         self.serving_bytes = packet.counted_bytes(self.silent_bytes);
         self.record.sent_packets += 1;
         self.record.sent_bytes += u64::from(packet.wire_bytes);
         let time = self.rate.time(u32::from(packet.wire_bytes));
-        if let Some(burst) = self.burst {
+        if !self.plain
+            && let Some(burst) = self.burst
+        {
             self.busy_until = self.busy_until.max(now.saturating_sub(burst)) + time;
             return now;
         }
@@ -164,10 +205,10 @@ impl Port {
         let packet = packets.get_mut(index);
         packet.queued_at = now;
         let bytes = u64::from(packet.counted_bytes(self.silent_bytes));
-        let lower_on_wire = match self.order {
-            Order::Levels => self.serving.0 < packet.priority,
-            Order::SmallestRank => self.serving.1 > packet.rank,
-            Order::Fifo | Order::Trim { .. } => false,
+        let lower_on_wire = match self.sorting {
+            Sorting::Levels => self.serving_priority < packet.priority,
+            Sorting::SmallestRank => self.serving_rank > packet.rank,
+            Sorting::Fifo | Sorting::Trim => false,
         };
         if lower_on_wire {
             let lag = u32::try_from(residual).unwrap_or(u32::MAX);
@@ -175,18 +216,19 @@ impl Port {
             // From then on it waits behind its equals and betters only.
             packet.queued_at += residual;
         }
-        let lane = match self.order {
-            Order::Fifo => Some(0),
-            Order::Levels => Some(usize::from(packet.priority)),
-            Order::SmallestRank => None,
-            Order::Trim { .. } => packet.is_bare().then_some(1),
+        let lane = match self.sorting {
+            Sorting::Fifo => Some(0),
+            Sorting::Levels => Some(usize::from(packet.priority)),
+            Sorting::SmallestRank => None,
+            Sorting::Trim => packet.is_bare().then_some(1),
         };
-        let waiting = Waiting { index, rank: packet.rank, flow: packet.flow() };
         packet.next = NIL;
         self.waiting_bytes += bytes;
         self.waiting_packets += 1;
         self.record.max_bytes = self.record.max_bytes.max(self.waiting_bytes);
         let Some(lane) = lane else {
+            let packet = packets.get(index);
+            let waiting = Waiting { index, rank: packet.rank, flow: packet.flow() };
             self.line.push(waiting);
             self.line_bytes += bytes;
             return;
@@ -203,13 +245,13 @@ impl Port {
     /// Takes the packet that goes next out of the queue and notes how long it waited.
     #[inline]
     pub(super) fn pop<H: Copy>(&mut self, packets: &mut Packets<H>, now: Ps) -> Option<u32> {
-        let index = match self.order {
-            Order::Fifo | Order::Levels => self.pop_lane(packets)?,
-            Order::SmallestRank => {
+        let index = match self.sorting {
+            Sorting::Fifo | Sorting::Levels => self.pop_lane(packets)?,
+            Sorting::SmallestRank => {
                 let place = self.next_by_rank()?;
                 self.take_line(packets, place)
             }
-            Order::Trim { .. } => {
+            Sorting::Trim => {
                 let data_turn = self.headers_in_row >= HEADERS_PER_DATA || self.filled == 0;
                 if data_turn && !self.line.is_empty() {
                     self.headers_in_row = 0;
@@ -296,5 +338,18 @@ impl Port {
     /// Bytes of data waiting at a trimming port.
     pub(super) fn data_bytes(&self) -> u64 {
         self.line_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn what_a_hop_touches_are_three_lines() {
+        assert_eq!(offset_of!(Port, record) % 64, 0);
+        assert!(offset_of!(Port, plain) < 64 && offset_of!(Port, record) == 64);
+        assert_eq!((offset_of!(Port, heads), offset_of!(Port, each)), (128, 192));
     }
 }

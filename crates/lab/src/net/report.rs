@@ -223,7 +223,23 @@ pub struct Recorder<'a> {
     records: Vec<BinRecord>,
     ideal: Ideal,
     own: Option<(&'a OwnBest, &'a Topology)>,
+    /// Messages that are not in the records yet.
+    waiting: Vec<Noted>,
 }
+
+/// What is recorded of a message.
+#[derive(Clone, Copy, Debug)]
+struct Noted {
+    bin: usize,
+    latency_ns: u64,
+    slowdown: u64,
+    /// `u64::MAX` for none.
+    slowdown_own: u64,
+}
+
+/// So many messages are recorded together: each one's place in a histogram is a miss of the cache,
+/// and in a row the processor waits for many of them at once.
+const TOGETHER: usize = 64;
 
 impl<'a> Recorder<'a> {
     /// Nothing recorded yet.
@@ -238,7 +254,7 @@ impl<'a> Recorder<'a> {
                 latency_ns: Histogram::new(),
             })
             .collect();
-        Recorder { bins, records, ideal, own }
+        Recorder { bins, records, ideal, own, waiting: Vec::with_capacity(TOGETHER) }
     }
 
     /// Records a message if it counts.
@@ -253,16 +269,33 @@ impl<'a> Recorder<'a> {
         if answer_bytes > 0 {
             best += self.ideal.time(to, from, answer_bytes);
         }
-        let record = &mut self.records[self.bins.of(length_bytes)];
-        record.latency_ns.record(time / PS_PER_NS);
-        record.slowdown.record(thousandths(time, best));
-        if let Some(own) = own_time(self.own, from, to, length_bytes) {
-            record.slowdown_own.record(thousandths(time, own));
+        let own = own_time(self.own, from, to, length_bytes);
+        self.waiting.push(Noted {
+            bin: self.bins.of(length_bytes),
+            latency_ns: time / PS_PER_NS,
+            slowdown: thousandths(time, best),
+            slowdown_own: own.map_or(u64::MAX, |own| thousandths(time, own)),
+        });
+        if self.waiting.len() == TOGETHER {
+            self.note();
+        }
+    }
+
+    /// Puts what waits into the records.
+    fn note(&mut self) {
+        for noted in self.waiting.drain(..) {
+            let record = &mut self.records[noted.bin];
+            record.latency_ns.record(noted.latency_ns);
+            record.slowdown.record(noted.slowdown);
+            if noted.slowdown_own != u64::MAX {
+                record.slowdown_own.record(noted.slowdown_own);
+            }
         }
     }
 
     /// The records by bin.
-    pub fn finish(self) -> Vec<BinRecord> {
+    pub fn finish(mut self) -> Vec<BinRecord> {
+        self.note();
         self.records
     }
 }

@@ -520,10 +520,12 @@ fn ports(setup: &Setup) -> Vec<Port> {
         };
         let mut port = Port::new(egress.rate, delay, to as u16, egress.class, order);
         if matches!(egress.to, Place::Host(_)) {
-            port.each = ps(network.hosts.receive_each);
+            port.taken_in(ps(network.hosts.receive_each));
         }
         port.silent_bytes = network.counting.silent_bytes;
-        port.burst = network.burst_bytes.map(|bytes| egress.rate.time(bytes));
+        if let Some(bytes) = network.burst_bytes {
+            port.with_burst(egress.rate.time(bytes));
+        }
         port.faulty = concerned.iter().any(|link| match link {
             None => egress.class == PortClass::Nic,
             Some(link) => (egress.from, egress.to) == *link,
