@@ -17,8 +17,9 @@ pub(crate) enum Owner {
     Peer(Node),
 }
 
-/// A message that goes out.
+/// A message that goes out: one line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Outbound {
     pub(crate) live: bool,
     pub(crate) length: u32,
@@ -119,35 +120,70 @@ impl Inbound {
     }
 }
 
-/// One exchange. Both its messages are inside, for most of the time one of them unused.
+/// One exchange. Both its messages are inside, for most of the time one of them unused. What it is
+/// and what goes out have a line of the cache each; what comes in and the pulse follow.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Exchange {
-    pub(crate) live: bool,
-    /// Differs between two exchanges that use one slot.
-    pub(crate) generation: u32,
-    pub(crate) owner: Owner,
     /// The question's name.
     pub(crate) id: u64,
+    pub(crate) owner: Owner,
     pub(crate) node: Node,
     pub(crate) peer: u32,
-    /// Order of birth at this host.
-    pub(crate) born: u64,
-    pub(crate) began: Instant,
+    /// Differs between two exchanges that use one slot.
+    pub(crate) generation: u32,
+    pub(crate) live: bool,
     pub(crate) asks: bool,
     /// The question is with the application.
     pub(crate) serving: bool,
     /// The asking side wants few unscheduled bytes.
     pub(crate) incast: bool,
+    /// Order of birth at this host.
+    pub(crate) born: u64,
+    pub(crate) began: Instant,
     /// Ticks in which the peer should have sent something and did not.
     pub(crate) silent_ticks: u32,
     /// How often the peer said BUSY since it sent anything else.
     pub(crate) busies: u32,
-    pub(crate) pulse: Pulse,
     pub(crate) out: Outbound,
     pub(crate) inb: Inbound,
+    /// For quick repair only.
+    pub(crate) pulse: Pulse,
+}
+
+/// What tells a new exchange from others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) owner: Owner,
+    pub(crate) id: u64,
+    pub(crate) node: Node,
+    pub(crate) peer: u32,
+    pub(crate) born: u64,
+    pub(crate) began: Instant,
+    pub(crate) asks: bool,
 }
 
 impl Exchange {
+    /// A slot that was never used.
+    const UNUSED: Exchange = Exchange {
+        id: 0,
+        owner: Owner::Me,
+        node: Node(0),
+        peer: 0,
+        generation: 0,
+        live: false,
+        asks: false,
+        serving: false,
+        incast: false,
+        born: 0,
+        began: Instant::ZERO,
+        silent_ticks: 0,
+        busies: 0,
+        out: Outbound::NONE,
+        inb: Inbound::NONE,
+        pulse: Pulse::NONE,
+    };
+
     pub(crate) fn mine(&self) -> bool {
         self.owner == Owner::Me
     }
@@ -196,19 +232,29 @@ impl Exchanges {
         self.index.find(hash(owner, id), same).copied()
     }
 
-    /// Puts `exchange` in a slot; its generation is set here.
-    pub(crate) fn insert(&mut self, exchange: Exchange) -> u32 {
+    /// Gives what has begun a slot. Neither of its messages is there yet; its pulse is the caller's
+    /// to set where one is kept.
+    pub(crate) fn insert(&mut self, begun: Begun) -> u32 {
         let reused = self.free.pop();
         let fresh = reused.is_none();
         let slot = match reused {
             Some(slot) => slot,
             None => {
-                self.slots.push(Exchange { generation: 0, ..exchange });
+                self.slots.push(Exchange::UNUSED);
                 (self.slots.len() - 1) as u32
             }
         };
-        let generation = self.slots[slot as usize].generation.wrapping_add(1);
-        self.slots[slot as usize] = Exchange { generation, live: true, ..exchange };
+        // Who ended the exchange that was here ended its messages, so most of the slot is as new.
+        let exchange = &mut self.slots[slot as usize];
+        debug_assert!(!exchange.live && !exchange.out.live && !exchange.inb.live);
+        let Begun { owner, id, node, peer, born, began, asks } = begun;
+        exchange.generation = exchange.generation.wrapping_add(1);
+        exchange.live = true;
+        (exchange.owner, exchange.id) = (owner, id);
+        (exchange.node, exchange.peer) = (node, peer);
+        (exchange.born, exchange.began) = (born, began);
+        (exchange.asks, exchange.serving, exchange.incast) = (asks, false, false);
+        (exchange.silent_ticks, exchange.busies) = (0, 0);
         // With room for twice as many, a table full of traces of removed entries is cleaned in
         // place and never grows.
         let room = (2 * self.slots.len()).saturating_sub(self.index.len());
@@ -220,7 +266,7 @@ impl Exchanges {
         if fresh {
             self.index.reserve(room, rehash);
         }
-        self.index.insert_unique(hash(exchange.owner, exchange.id), slot, rehash);
+        self.index.insert_unique(hash(owner, id), slot, rehash);
         slot
     }
 
@@ -267,5 +313,16 @@ impl core::ops::IndexMut<u32> for Exchanges {
     #[inline]
     fn index_mut(&mut self, slot: u32) -> &mut Exchange {
         &mut self.slots[slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::mem::offset_of;
+
+    #[test]
+    fn a_message_that_goes_out_touches_two_lines() {
+        assert_eq!((offset_of!(Exchange, out), offset_of!(Exchange, inb)), (64, 128));
     }
 }

@@ -7,6 +7,7 @@
 use crate::config::{Config, Learning, Publish, TailBoost};
 use crate::cutoffs::{Cutoffs, LEVELS_MAX};
 use crate::machine::Homa;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use cavy_core::Instant;
@@ -272,7 +273,7 @@ impl Homa {
             self.own_version = self.own_version.checked_add(1).unwrap_or(1);
             let before = self.config.scheduled_levels;
             let scheduled = (self.config.levels - proposal.unscheduled_levels).max(1);
-            self.config.scheduled_levels = scheduled;
+            Arc::make_mut(&mut self.config).scheduled_levels = scheduled;
             if self.grants.overcommit == before {
                 // As many senders are granted as there are levels for them ([homa 2.6]).
                 self.grants.overcommit = scheduled;

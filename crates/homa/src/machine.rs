@@ -7,7 +7,7 @@
 use crate::config::{Config, ConfigError, Granting, Order};
 use crate::counters::Counters;
 use crate::cutoffs::Cutoffs;
-use crate::exchange::{Exchange, Exchanges, Inbound, Outbound, Owner};
+use crate::exchange::{Begun, Exchange, Exchanges, Owner};
 use crate::finished::Finished;
 use crate::gaps::Pool;
 use crate::grants::Grants;
@@ -17,6 +17,7 @@ use crate::packet::{Header, Kind, Published};
 use crate::peers::Peers;
 use crate::quick::{Downlink, Pulse};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Header as _, Input, Message};
@@ -25,7 +26,8 @@ use cavy_core::{Cx, Instant, Machine, Packet, Room, Transmit};
 /// Homa at one host.
 #[derive(Clone, Debug)]
 pub struct Homa {
-    pub(crate) config: Config,
+    /// Shared, so that the machines of a simulation have one in the cache.
+    pub(crate) config: Arc<Config>,
     pub(crate) exchanges: Exchanges,
     pub(crate) peers: Peers,
     pub(crate) finished: Finished,
@@ -148,9 +150,15 @@ pub(crate) const ABORTS_MAX: u32 = 128;
 impl Homa {
     /// A machine that does what `config` says.
     pub fn new(config: &Config) -> Result<Homa, ConfigError> {
+        Homa::sharing(&Arc::new(*config))
+    }
+
+    /// The same for many machines that do what one configuration says: they keep one in memory, not
+    /// one each, which is faster.
+    pub fn sharing(config: &Arc<Config>) -> Result<Homa, ConfigError> {
         config.check()?;
         Ok(Homa {
-            config: *config,
+            config: Arc::clone(config),
             exchanges: Exchanges::default(),
             peers: Peers::default(),
             finished: Finished::default(),
@@ -340,24 +348,12 @@ impl Homa {
         self.births += 1;
         self.watch(cx);
         self.pulse_watch(cx);
-        Some(self.exchanges.insert(Exchange {
-            live: true,
-            generation: 0,
-            owner,
-            id,
-            node,
-            peer,
-            born: self.births,
-            began: cx.now(),
-            asks,
-            serving: false,
-            incast: false,
-            silent_ticks: 0,
-            busies: 0,
-            pulse: Pulse::NONE,
-            out: Outbound::NONE,
-            inb: Inbound::NONE,
-        }))
+        let (born, began) = (self.births, cx.now());
+        let slot = self.exchanges.insert(Begun { owner, id, node, peer, born, began, asks });
+        if self.config.quick.is_some() {
+            self.exchanges[slot].pulse = Pulse::NONE;
+        }
+        Some(slot)
     }
 
     /// Forgets an exchange and all that belongs to it.

@@ -236,14 +236,14 @@ impl Homa {
     /// ([homa 2.12]).
     fn owe_ack(&mut self, peer: u32, id: u64) {
         let state = &mut self.peers[peer];
-        if state.acks_len < ACKS {
-            state.acks[state.acks_len] = id;
+        if usize::from(state.acks_len) < ACKS {
+            state.acks[usize::from(state.acks_len)] = id;
             state.acks_len += 1;
             return;
         }
         let node = state.node;
         let owed = core::mem::replace(&mut state.acks_len, 0);
-        let owed = &state.acks[..owed].iter().copied().collect::<OwedList>();
+        let owed = &state.acks[..usize::from(owed)].iter().copied().collect::<OwedList>();
         self.send_owed(node, owed);
         self.owe_ack(peer, id);
     }

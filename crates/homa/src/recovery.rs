@@ -433,7 +433,8 @@ impl Homa {
         if let Some(peer) = self.peers.find(to) {
             let peer = &mut self.peers[peer];
             let owed = core::mem::replace(&mut peer.acks_len, 0);
-            let others = peer.acks[..owed].iter().copied().filter(|&other| other != id);
+            let others =
+                peer.acks[..usize::from(owed)].iter().copied().filter(|&other| other != id);
             names = core::iter::once(id).chain(others).collect();
         }
         if names.names().is_empty() {

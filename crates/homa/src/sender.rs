@@ -314,7 +314,7 @@ impl Homa {
         let mut ack = 0;
         if exchange.mine() && self.peers[exchange.peer].acks_len > 0 {
             let peer = &mut self.peers[exchange.peer];
-            let oldest = peer.acks[peer.acks_len - 1];
+            let oldest = peer.acks[usize::from(peer.acks_len) - 1];
             if let Some(difference) = name_difference(oldest, message.0) {
                 ack = difference;
                 peer.acks_len -= 1;
@@ -402,7 +402,9 @@ impl Homa {
         self.backlog_bytes += u64::from(offset - out.granted);
         out.granted = offset;
         out.scheduled_priority = priority.min(self.config.levels - 1);
-        exchange.pulse.set_known();
+        if self.config.quick.is_some() {
+            exchange.pulse.set_known();
+        }
         self.rank_outbound(slot);
     }
 
@@ -435,7 +437,9 @@ impl Homa {
             return;
         }
         exchange.silent_ticks = 0;
-        exchange.pulse.set_known();
+        if self.config.quick.is_some() {
+            exchange.pulse.set_known();
+        }
         self.shown_by(slot);
         let out = &mut self.exchanges[slot].out;
         let everything = length == ALL_SENT;
