@@ -5,6 +5,9 @@
 //! need no event of their own, the standard heap, and nothing to measure but the sum of latencies.
 //! It is printed because a fast wrong answer is no floor. Full Homa, data and grants, carries the
 //! same messages in the last row.
+//!
+//! `cargo bench --bench hop -- homa 20` runs full Homa alone so many times, for a profile; `fifo`
+//! and `hand` are the others that can be named.
 
 #[path = "../../crates/lab/examples/blast/transport.rs"]
 mod blast;
@@ -19,6 +22,7 @@ use cavy_lab::pending::{Heap4, Pending, Wheel};
 use cavy_workload::sizes::{Framing, Published, Sizes, rate_per_s};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 const HOSTS: u32 = 144;
 const RACK: u32 = 16;
@@ -191,8 +195,8 @@ fn homa(pending: &mut impl Pending) -> Report {
     let setup = Setup { drain: Span::from_ms(100), ..setup };
     let traffic = OpenLoop::all_to_all(HOSTS, sizes(), rate()).start(HOSTS, 1).expect("legal");
     let cutoffs = Cutoffs::new(8, &[469, 5521, 15267]).expect("ascending");
-    let config = Config::simulator(cutoffs, 4);
-    run(&setup, |_| Homa::new(&config).expect("legal"), traffic, pending, &mut Unobserved)
+    let config = Arc::new(Config::simulator(cutoffs, 4));
+    run(&setup, |_| Homa::sharing(&config).expect("legal"), traffic, pending, &mut Unobserved)
 }
 
 /// Nanoseconds a packet-hop, keeping the report.
@@ -201,7 +205,27 @@ fn measure(kept: &mut Option<Report>, work: impl FnOnce() -> Report) -> f64 {
     total / kept.as_ref().map_or(1.0, |report| report.packets.hops as f64)
 }
 
+/// Runs one contender alone, as a profiler wants it. False when the arguments name none.
+fn alone() -> bool {
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-'));
+    let Some(name) = words.next() else { return false };
+    let times: u32 = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
+    for _ in 0..times {
+        let hops = match name.as_str() {
+            "homa" => homa(&mut Wheel::new()).packets.hops,
+            "fifo" => lab(Order::Fifo, &mut Wheel::new()).packets.hops,
+            "hand" => by_hand(1).hops,
+            _ => return false,
+        };
+        std::hint::black_box(hops);
+    }
+    true
+}
+
 fn main() {
+    if alone() {
+        return;
+    }
     print_machine();
     let mut hand = ByHand::default();
     let (mut fifo, mut levels, mut heap, mut full) = (None, None, None, None);

@@ -33,9 +33,9 @@ fn main() {
     let setup = Setup { drain: Span::ZERO, ..setup };
     let traffic = OpenLoop::all_to_all(HOSTS, sizes, rate).start(HOSTS, 1).expect("legal");
     let cutoffs = Cutoffs::new(8, &[469, 5521, 15267]).expect("ascending");
-    let config = Config::simulator(cutoffs, 4);
+    let config = std::sync::Arc::new(Config::simulator(cutoffs, 4));
     let (wall, cpu) = (Instant::now(), ThreadTime::now());
-    let make = |_| Homa::new(&config).expect("legal");
+    let make = |_| Homa::sharing(&config).expect("legal");
     let report = run(&setup, make, traffic, &mut Wheel::new(), &mut Unobserved);
     let (wall, cpu) = (wall.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
     let hops = report.packets.hops as f64;

@@ -42,7 +42,8 @@ macro_rules! with_machines {
         const CHECKED: &str = "the plan was checked, and a checked transport can be made";
         match $transport {
             Transport::Homa(config) => {
-                let $homa = |_| Homa::new(config).expect(CHECKED);
+                let shared = std::sync::Arc::new(**config);
+                let $homa = |_| Homa::sharing(&shared).expect(CHECKED);
                 $homa_call
             }
             Transport::Blast(config) => {
