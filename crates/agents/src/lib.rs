@@ -15,9 +15,11 @@
 //! of the key who lie.
 //!
 //! **Reading order.** [`wire`] and [`token`]; [`world`], the agent without socket and clock;
-//! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread; [`places`], where addresses are.
+//! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread. [`places`], where addresses
+//! are; [`directory`], all nodes of a service; [`service`], what it is asked.
 
 mod carrier;
+pub mod directory;
 mod endpoint;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod hostile;
@@ -25,6 +27,7 @@ pub mod kept;
 mod names;
 pub mod options;
 pub mod places;
+pub mod service;
 pub mod token;
 pub mod wire;
 pub mod world;

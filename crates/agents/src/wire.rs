@@ -5,6 +5,7 @@
 //! than was sent in his name. What has another length than its kind demands is refused whole.
 
 use cavy_coords::wire::{GOSSIP, Said};
+use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The first two bytes of every datagram, "cv".
@@ -45,7 +46,10 @@ const HAS_COORDINATE: u8 = 1;
 /// What stands between a machine and those who want to reach it: no part of any prediction.
 /// Whether two machines can reach each other is another question than how long it takes ([htrae
 /// 6]).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(default, deny_unknown_fields)]
 pub struct Reach {
     /// How its address is translated.
     pub nat: Nat,
@@ -56,7 +60,10 @@ pub struct Reach {
 }
 
 /// How an address is translated.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
 pub enum Nat {
     /// Nobody said.
     #[default]
