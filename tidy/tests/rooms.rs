@@ -28,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stack", &["clock", "core", "tcp"]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),
+    ("foreign", &["core", "groups", "lab", "live"]),
     ("study", &["core", "lab", "report"]),
     ("trials", &["clock", "core", "live", "report", "study", "testbed"]),
     (
@@ -42,8 +43,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "live-cli",
         &[
-            "core", "groups", "homa", "kinds", "lab", "live", "report", "sched", "sources",
-            "study", "testbed", "trials", "workload",
+            "core", "foreign", "groups", "homa", "kinds", "lab", "live", "report", "sched",
+            "sources", "study", "testbed", "trials", "workload",
         ],
     ),
 ];

@@ -7,7 +7,7 @@
 use crate::now;
 use cavy_core::{Instant, Span};
 use cavy_live::load::target::Outcome;
-use cavy_live::load::wire::{Protocol, Reply};
+use cavy_live::load::wire::{Http, Protocol, Reply};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -101,6 +101,64 @@ pub struct Sample {
     pub at: Instant,
     /// How long it took in virtual time.
     pub latency: Span,
+}
+
+/// Requests of HTTP with headers of the user's, such as `Accept-Encoding: gzip`.
+pub struct Headed {
+    inner: Http,
+    requests: Vec<Vec<u8>>,
+}
+
+impl Headed {
+    /// Requests to `host`, each written as `[METHOD ]PATH[ BODY]`, with `headers` as `Name: value`.
+    /// A `Host` among them replaces that of the address.
+    ///
+    /// # Errors
+    /// A sentence about the request or header that cannot be sent.
+    pub fn new(host: &str, headers: &[String], requests: &[String]) -> Result<Headed, String> {
+        let (mut host, mut lines) = (host.to_string(), String::new());
+        for header in headers {
+            let (name, value) = header.split_once(':').unwrap_or((header, ""));
+            let token = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+            if name.is_empty() || !name.chars().all(token) || value.chars().any(char::is_control) {
+                return Err(format!("`{header}` is no header: write `Name: value`"));
+            }
+            if value.trim().is_empty() {
+                return Err(format!("`{header}` has no value: write `Name: value`"));
+            }
+            if name.eq_ignore_ascii_case("host") {
+                host = value.trim().to_string();
+            } else if ["content-length", "transfer-encoding", "connection"]
+                .contains(&name.to_ascii_lowercase().as_str())
+            {
+                return Err(format!("`{name}` is set by the clients themselves: leave it out"));
+            } else {
+                lines.push_str(&format!("{name}: {}\r\n", value.trim()));
+            }
+        }
+        let inner = Http::new(&host, requests)?;
+        let with = |kind: usize| {
+            let plain = inner.request(kind as u16);
+            let first = plain.windows(2).position(|two| two == b"\r\n").map_or(0, |at| at + 2);
+            [&plain[..first], lines.as_bytes(), &plain[first..]].concat()
+        };
+        let requests = (0..requests.len()).map(with).collect();
+        Ok(Headed { inner, requests })
+    }
+}
+
+impl Protocol for Headed {
+    fn request(&self, kind: u16) -> &[u8] {
+        self.requests.get(usize::from(kind)).map_or(&[], Vec::as_slice)
+    }
+
+    fn reply(&self, kind: u16, bytes: &[u8]) -> Reply {
+        self.inner.reply(kind, bytes)
+    }
+
+    fn complaint(&self, bytes: &[u8]) -> String {
+        self.inner.complaint(bytes)
+    }
 }
 
 /// What to send, to whom.
@@ -382,6 +440,20 @@ impl AtWork {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_are_sent_and_wrong_ones_are_refused() {
+        let header = |text: &str| vec![text.to_string()];
+        let paths = ["/a".to_string(), "POST /b x".to_string()];
+        let both = ["Accept-Encoding: gzip".to_string(), "Host: shop.example".to_string()];
+        let headed = Headed::new("127.0.0.1:80", &both, &paths).expect("good headers");
+        let sent = String::from_utf8_lossy(headed.request(1)).into_owned();
+        assert!(sent.starts_with("POST /b HTTP/1.1\r\nAccept-Encoding: gzip\r\n"), "{sent}");
+        assert!(sent.contains("Host: shop.example\r\n") && sent.ends_with("\r\n\r\nx"), "{sent}");
+        for wrong in ["", "x", "a b: c", "x:", "x: a\r\ny: b", "Content-Length: 3"] {
+            assert!(Headed::new("127.0.0.1:80", &header(wrong), &paths).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn virtual_time_stands_while_the_gate_is_closed() {

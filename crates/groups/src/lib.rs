@@ -30,5 +30,5 @@ pub mod world;
 /// Where what must survive this program is kept.
 pub const RUN_FOLDER: &str = "/run/cavy";
 
-/// Nanoseconds on the monotonic clock, as all of this room counts time.
-pub use cavy_clock::now;
+/// Nanoseconds on the monotonic clock, as all of this room counts time; and the right to go first.
+pub use cavy_clock::{go_first, now};

@@ -24,6 +24,9 @@ use std::sync::atomic::AtomicBool;
 const PATTERN: [bool; 4] = [false, true, true, false];
 /// A share of processor time taken by the hypervisor above which a round is in doubt.
 const STEAL_MAX: f64 = 0.05;
+/// A share of processor time that went to other programs above which a row is in doubt: while
+/// services stand they get the cores, and keep them for some milliseconds after.
+const OTHERS_MAX: f64 = 0.1;
 /// Busy cores above which they count as what bounds throughput.
 const SATURATED: f64 = 0.85;
 
@@ -117,6 +120,29 @@ pub struct Ranking {
     pub interrupted: bool,
 }
 
+/// What one service would buy, measured alone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// The service.
+    #[serde(flatten)]
+    pub row: Row,
+    /// By how much it was made faster, percent of its CPU time.
+    pub faster_percent: f64,
+    /// Throughput of the unchanged system, requests a second.
+    pub baseline_per_s: Option<Estimate>,
+    /// CPU microseconds for a request of every service, in the order in which they were given.
+    #[serde(skip)]
+    pub cpu_us_per_request: Vec<f64>,
+    /// Share of all cores that was busy in baselines with the services and the clients.
+    pub busy_ratio: f64,
+    /// Requests that failed meanwhile.
+    pub failed: u64,
+    /// Longest time for which a group stood beyond its lease, milliseconds.
+    pub overdue_ms: f64,
+    /// It was interrupted.
+    pub interrupted: bool,
+}
+
 /// One target in one round.
 struct Round {
     readings: Vec<Reading>,
@@ -125,6 +151,8 @@ struct Round {
     epoch: Instant,
     own_cpu: Span,
     steal: f64,
+    /// Busy time of all cores, whoever it was.
+    all_cpu: Span,
 }
 
 /// The services on the stage and the clients that drive them.
@@ -226,6 +254,66 @@ impl Bench {
         })
     }
 
+    /// Measures one service alone: what making it faster by `options.faster` would buy.
+    ///
+    /// # Errors
+    /// When groups or the guard fail; everything goes on then.
+    ///
+    /// # Panics
+    /// When there is no such service.
+    pub fn predict(
+        &mut self,
+        service: usize,
+        options: &Options,
+        guard: &mut Guard,
+        stop: &AtomicBool,
+    ) -> Result<Prediction, WorldError> {
+        let pause_min = options.pause_min.unwrap_or_else(|| self.pause_min());
+        let (failed_before, _) = self.clients.failed();
+        let (mut rounds, mut overdue, mut interrupted) = (Vec::new(), Span::ZERO, false);
+        for _ in 0..options.rounds {
+            let (one, run) = self.round(service, options, pause_min, guard, stop)?;
+            overdue = overdue.max(run.overdue);
+            if run.stopped {
+                interrupted = true;
+                break;
+            }
+            rounds.push(one);
+        }
+        let all: Vec<&Round> = rounds.iter().collect();
+        let cores = crate::usage::cores().map_or(1, |cores| cores.len());
+        let cost = Cost::of(&all, self.names.len(), cores);
+        let baselines: Vec<f64> = all.iter().filter_map(|round| mean_rate(round, false)).collect();
+        Ok(Prediction {
+            row: row(&self.names[service], service, &rounds, &cost, options),
+            faster_percent: options.faster * 100.0,
+            baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
+            cpu_us_per_request: cost.us.clone(),
+            busy_ratio: cost.busy,
+            failed: self.clients.failed().0 - failed_before,
+            overdue_ms: overdue.as_us() / 1e3,
+            interrupted,
+        })
+    }
+
+    /// Throughput of what runs now, with nothing stopped, requests a second. It waits `settle`
+    /// before it counts.
+    pub fn throughput_per_s(&self, settle: Span, window: Span) -> f64 {
+        let sleep = |span: Span| std::thread::sleep(std::time::Duration::from_nanos(span.as_ns()));
+        sleep(settle);
+        let gate = self.clients.gate();
+        gate.take_completed();
+        let begun = crate::now();
+        sleep(window);
+        let completed = gate.take_completed();
+        f64::from(completed) * 1e6 / crate::now().since(begun).as_us().max(1.0)
+    }
+
+    /// Requests that failed until now, and what the first of them said.
+    pub fn failed(&self) -> (u64, Option<String>) {
+        self.clients.failed()
+    }
+
     fn round(
         &mut self,
         target: usize,
@@ -266,6 +354,7 @@ impl Bench {
             epoch,
             own_cpu: own_cpu().saturating_sub(own),
             steal: Steal::now().share_since(&steal),
+            all_cpu: Steal::now().busy_since(&steal),
         };
         Ok((round, run))
     }
@@ -399,6 +488,14 @@ fn row(name: &str, target: usize, rounds: &[Round], cost: &Cost, options: &Optio
             STEAL_MAX * 100.0
         ));
     }
+    let others = others(rounds);
+    if others > OTHERS_MAX {
+        doubts.push(format!(
+            "other programs took {:.0} % of processor time; they get in where services stand, and \
+             what has little to do while others stand then looks worse than it is: close them",
+            others * 100.0
+        ));
+    }
     if pauses == 0 && !rounds.is_empty() {
         doubts.push("it used too little CPU time for a single pause: is it called?".to_string());
     }
@@ -416,6 +513,19 @@ fn row(name: &str, target: usize, rounds: &[Round], cost: &Cost, options: &Optio
         rounds: ratios.len() as u32,
         doubts,
     }
+}
+
+/// Share of all cores that went to programs which are neither services nor clients.
+fn others(rounds: &[Round]) -> f64 {
+    let cores = crate::usage::cores().map_or(1, |cores| cores.len()) as f64;
+    let (mut others_us, mut wall_us) = (0.0, 0.0);
+    for round in rounds {
+        let Some(last) = round.ledger.last() else { continue };
+        let services: f64 = last.cpu.iter().map(|cpu| cpu.as_us()).sum();
+        others_us += (round.all_cpu.as_us() - services - round.own_cpu.as_us()).max(0.0);
+        wall_us += last.at.since(Instant::ZERO).as_us();
+    }
+    others_us / (wall_us * cores).max(1.0)
 }
 
 /// What the bits of a reading's doubts mean for a reader.
@@ -446,6 +556,7 @@ fn own_cpu() -> Span {
 struct Steal {
     stolen: u64,
     all: u64,
+    busy: u64,
 }
 
 impl Steal {
@@ -455,7 +566,14 @@ impl Steal {
         let ticks: Vec<u64> =
             first.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
         // user nice system idle iowait irq softirq steal
-        Steal { stolen: ticks.get(7).copied().unwrap_or(0), all: ticks.iter().take(8).sum() }
+        let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
+        let busy = at(0) + at(1) + at(2) + at(5) + at(6);
+        Steal { stolen: at(7), all: ticks.iter().take(8).sum(), busy }
+    }
+
+    fn busy_since(&self, before: &Steal) -> Span {
+        let ticks = self.busy.saturating_sub(before.busy);
+        Span::from_ms(ticks * 1_000 / procfs::ticks_per_second().max(1))
     }
 
     fn share_since(&self, before: &Steal) -> f64 {

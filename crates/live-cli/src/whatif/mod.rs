@@ -1,10 +1,12 @@
 //! `cavy-live whatif`: what would making each running service faster buy?
 
+mod study;
+
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::quantity;
 use crate::terminal;
 use cavy_core::Span;
-use cavy_groups::clients::{Clients, Load};
+use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::{Freezer, Mechanism};
 use cavy_groups::guard::{self, Guard};
 use cavy_groups::rank::{Bench, Options, Ranking};
@@ -13,13 +15,12 @@ use cavy_groups::select::Selector;
 use cavy_groups::stage::{self, Stage, StageError};
 use cavy_groups::usage::Meter;
 use cavy_groups::{RUN_FOLDER, selftest};
-use cavy_live::load::wire::Http;
 use cavy_report::model::{Cell, Table};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,6 +59,9 @@ pub struct Whatif {
     /// A request, `[METHOD ]PATH[ BODY]`; clients ask them in turn. The path of `--load` if absent.
     #[arg(long, value_name = "REQUEST")]
     request: Vec<String>,
+    /// A header of all requests, such as `Accept-Encoding: gzip`; `Host` replaces the address.
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
     /// Clients, each with one request under way.
     #[arg(long, value_name = "K", default_value = "64",
         value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -76,6 +80,9 @@ pub struct Whatif {
     #[arg(long, value_name = "SPAN", default_value = "250ms",
         value_parser = quantity::positive_span)]
     settle: Span,
+    /// The shortest pause; 2 ms, or more where a service has many threads, when nothing is said.
+    #[arg(long, value_name = "SPAN", value_parser = pause)]
+    pause: Option<Span>,
     /// How processes are stopped.
     #[arg(long, value_enum, value_name = "HOW", default_value = "cgroup")]
     freezer: How,
@@ -121,6 +128,8 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Predict for nginx, PHP-FPM with WordPress and MariaDB, then make the changes and look.
+    Study(study::Study),
     /// The second program, which lets everything go on when the first cannot.
     #[command(hide = true)]
     Guard {
@@ -144,6 +153,13 @@ fn percent(text: &str) -> Result<f64, String> {
     good.map(|percent: f64| percent / 100.0).ok_or("it must be 1% to 95%".to_string())
 }
 
+/// Pauses below 0.1 ms are not held exactly, and those above 50 ms come near the lease.
+fn pause(text: &str) -> Result<Span, String> {
+    let span = quantity::positive_span(text)?;
+    let good = span >= Span::from_us(100) && span <= Span::from_ms(50);
+    good.then_some(span).ok_or("it must be 100us to 50ms".to_string())
+}
+
 /// Runs the command.
 pub fn whatif(args: &Whatif) -> Result<ExitCode, Fault> {
     match &args.command {
@@ -151,6 +167,7 @@ pub fn whatif(args: &Whatif) -> Result<ExitCode, Fault> {
         Some(What::Check { services }) => check(services),
         Some(What::Thaw) => thaw(),
         Some(What::Selftest { repeats, json }) => self_test(*repeats, *json),
+        Some(What::Study(args)) => study::study(args),
         Some(What::Guard { file }) => guard::watch(file)
             .map(|()| ExitCode::SUCCESS)
             .map_err(|error| Fault::new(format!("guard: {error}")).code(FAILED)),
@@ -195,7 +212,7 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
         Fault::new("nobody would ask the services")
             .hint("give --load http://127.0.0.1:8080/, where clients of the application connect")
     })?;
-    let load = load(url, &args.request, args.clients)?;
+    let load = load(url, &args.headers, &args.request, args.clients)?;
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -210,7 +227,7 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
         rounds: args.rounds,
         window: args.window,
         settle: args.settle,
-        pause_min: None,
+        pause_min: args.pause,
     };
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
@@ -233,16 +250,19 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-fn guard(stage: &Stage) -> Result<Guard, Fault> {
-    let start = || {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["whatif", "guard"]).arg(stage.file());
-        Guard::start(&mut command)
-    };
-    start().map_err(|error| failed(format!("cannot start the guard: {error}")))
+/// The second program, which watches what `file` names.
+fn guard_of(file: &Path) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["whatif", "guard"]).arg(file);
+    Ok(command)
 }
 
-fn load(url: &str, requests: &[String], clients: u32) -> Result<Load, Fault> {
+fn guard(stage: &Stage) -> Result<Guard, Fault> {
+    let started = guard_of(stage.file()).and_then(|mut command| Guard::start(&mut command));
+    started.map_err(|error| failed(format!("cannot start the guard: {error}")))
+}
+
+fn load(url: &str, headers: &[String], requests: &[String], clients: u32) -> Result<Load, Fault> {
     let wrong = |why: &str| {
         Fault::new(format!("--load {url}: {why}"))
             .hint("write http://HOST:PORT or http://HOST:PORT/PATH, with HOST as an IP address")
@@ -254,7 +274,7 @@ fn load(url: &str, requests: &[String], clients: u32) -> Result<Load, Fault> {
     let own = [format!("/{path}")];
     let requests = if requests.is_empty() { &own } else { requests };
     let types = u16::try_from(requests.len()).map_err(|_| wrong("too many requests"))?;
-    let protocol = Http::new(host, requests).map_err(Fault::new)?;
+    let protocol = Headed::new(host, headers, requests).map_err(Fault::new)?;
     Ok(Load { address, clients, types, protocol: Box::new(protocol) })
 }
 
@@ -468,11 +488,11 @@ mod tests {
             ("http://127.0.0.1:8080/a/b?c=1", "127.0.0.1:8080"),
             ("http://10.0.0.1/", "10.0.0.1:80"),
         ] {
-            let load = load(url, &[], 1).map(|load| load.address.to_string());
+            let load = load(url, &[], &[], 1).map(|load| load.address.to_string());
             assert_eq!(load.ok().as_deref(), Some(address), "{url}");
         }
         for wrong in ["127.0.0.1:80", "https://127.0.0.1/", "http://", "http://x:y/"] {
-            assert!(load(wrong, &[], 1).is_err(), "{wrong}");
+            assert!(load(wrong, &[], &[], 1).is_err(), "{wrong}");
         }
     }
 }

@@ -1,0 +1,608 @@
+//! Predictions for an application of others, written down before the change, and then its truth.
+//!
+//! For each point: by which share the change makes its tier faster is measured on a second
+//! deployment, one request after the other. What that buys end to end is predicted on the first,
+//! which does not have the change, and written to a file with its digest. Then the change is made
+//! and unmade there in windows of the order without, with, with, without, under the same clients.
+
+use crate::packages::Tree;
+use crate::share::Share;
+use crate::tier::Alone;
+use crate::wordpress::{PACKAGES, Settings, Tier, Wordpress};
+use cavy_core::{Digest, Span};
+use cavy_groups::clients::{Clients, Headed, Load};
+use cavy_groups::freezer::Mechanism;
+use cavy_groups::guard::Guard;
+use cavy_groups::rank::{Bench, Estimate, Options, Prediction, Ranking};
+use cavy_groups::refuse::Mounts;
+use cavy_groups::select::Selector;
+use cavy_groups::stage::Stage;
+use cavy_groups::usage::Meter;
+use cavy_lab::statistics::Interval;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What clients ask for: the feed of the newest ten posts, which every WordPress has.
+const PAGE: &str = "/?feed=rss2";
+/// Rounds of the knob of PHP when it is fully on, of about as much CPU time as the page.
+const PHP_BURN: u32 = 60_000;
+/// The same for the database.
+const DATABASE_BURN: u32 = 40_000;
+/// Requests before CPU time of a tier is counted, after each change.
+const WARM_UP: u32 = 8;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Fewer points.
+    pub quick: bool,
+    /// Only these points, by name; all when empty.
+    pub points: Vec<String>,
+    /// Rounds of each point, at least 2.
+    pub rounds: u32,
+    /// Length of a window.
+    pub window: Span,
+    /// Time before a window of another manner.
+    pub settle: Span,
+    /// Clients, each with one request under way.
+    pub clients: u32,
+    /// Requests of each window in which a tier is measured alone.
+    pub alone: u32,
+    /// Where predictions and the result are written.
+    pub out: PathBuf,
+    /// Where packages are kept; a folder that is removed in the end when `None`.
+    pub packages: Option<PathBuf>,
+}
+
+/// One change whose worth is predicted and then measured.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Point {
+    /// Its name.
+    pub name: String,
+    /// What it makes faster.
+    pub target: Tier,
+    /// An optimisation that people make, and no burn that is taken away.
+    pub real: bool,
+    /// Before.
+    pub before: Settings,
+    /// After.
+    pub after: Settings,
+}
+
+impl Point {
+    /// All points, or those of a quick run.
+    pub fn all(quick: bool) -> Vec<Point> {
+        let plain = Settings::default();
+        let mut points = Vec::new();
+        let shares: &[u32] = if quick { &[50, 100] } else { &[25, 50, 75, 100] };
+        for share in shares {
+            let left = |full: u32| full - full / 100 * share;
+            let (php, database) = (
+                Settings { php_burn: PHP_BURN, ..plain },
+                Settings { database_burn: DATABASE_BURN, ..plain },
+            );
+            if !quick || *share == 50 {
+                points.push(Point {
+                    name: format!("php-{share}"),
+                    target: Tier::Php,
+                    real: false,
+                    before: php,
+                    after: Settings { php_burn: left(PHP_BURN), ..php },
+                });
+            }
+            if !quick || *share == 100 {
+                points.push(Point {
+                    name: format!("mariadb-{share}"),
+                    target: Tier::Database,
+                    real: false,
+                    before: database,
+                    after: Settings { database_burn: left(DATABASE_BURN), ..database },
+                });
+            }
+        }
+        let mut real = |name: &str, target, before: Settings, after: Settings| {
+            points.push(Point { name: name.to_string(), target, real: true, before, after });
+        };
+        real("opcache", Tier::Php, Settings { opcache: false, ..plain }, plain);
+        real("index", Tier::Database, Settings { index: false, ..plain }, plain);
+        if !quick {
+            real(
+                "gzip",
+                Tier::Web,
+                Settings { gzip_level: 9, ..plain },
+                Settings { gzip_level: 1, ..plain },
+            );
+        }
+        points
+    }
+}
+
+/// A point with all that became of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged {
+    /// The change.
+    pub point: Point,
+    /// CPU microseconds of the tier for a request without and with the change, measured alone.
+    pub alone_us: [f64; 2],
+    /// What was predicted before.
+    pub prediction: Prediction,
+    /// The digest under which the prediction was written down.
+    pub digest: String,
+    /// What the change truly gained in throughput, percent.
+    pub truth_percent: Option<Estimate>,
+    /// Predicted less true throughput, percent of the true one.
+    pub error_percent: Option<f64>,
+    /// The same for "nothing changes".
+    pub no_change_error_percent: Option<f64>,
+    /// The same for the utilisation law with measured CPU time.
+    pub law_error_percent: Option<f64>,
+    /// Requests that failed in windows of truth and while changing.
+    pub failed: u64,
+}
+
+/// What a study found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Programs and their versions.
+    pub programs: Vec<String>,
+    /// The application had a large share of the cores before other work of the machine.
+    pub raised: bool,
+    /// All tiers of the plain application by what making them faster would buy.
+    pub ranking: Ranking,
+    /// All points.
+    pub points: Vec<Judged>,
+    /// It was interrupted.
+    pub interrupted: bool,
+}
+
+/// Errors of several points.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Errors {
+    /// How many.
+    pub points: usize,
+    /// Mean of absolute errors, percent.
+    pub mean: f64,
+    /// The worst, percent.
+    pub worst: f64,
+    /// Mean of absolute errors of "nothing changes", percent.
+    pub no_change: f64,
+    /// Mean of absolute errors of the utilisation law, percent.
+    pub law: f64,
+    /// 1 less the error's share of that of "nothing changes".
+    pub skill: f64,
+}
+
+impl Outcome {
+    /// Errors over knobs or over real optimisations; `None` without any.
+    pub fn errors(&self, real: bool) -> Option<Errors> {
+        let rows: Vec<[f64; 3]> = self
+            .points
+            .iter()
+            .filter(|judged| judged.point.real == real)
+            .filter_map(|one| {
+                Some([one.error_percent?, one.no_change_error_percent?, one.law_error_percent?])
+            })
+            .map(|row| row.map(f64::abs))
+            .collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let mean = |at: usize| rows.iter().map(|row| row[at]).sum::<f64>() / rows.len() as f64;
+        Some(Errors {
+            points: rows.len(),
+            mean: mean(0),
+            worst: rows.iter().map(|row| row[0]).fold(0.0, f64::max),
+            no_change: mean(1),
+            law: mean(2),
+            skill: 1.0 - mean(0) / mean(1).max(1e-9),
+        })
+    }
+}
+
+/// Why there is no outcome.
+#[derive(Debug)]
+pub enum Why {
+    /// This machine cannot run it.
+    Skipped(String),
+    /// It went wrong.
+    Failed(String),
+}
+
+impl From<String> for Why {
+    fn from(why: String) -> Why {
+        Why::Failed(why)
+    }
+}
+
+/// Runs a study. `guard` makes the command of the second program from the file that it is to watch;
+/// `progress` hears a sentence now and then.
+///
+/// # Errors
+/// Why this machine cannot, or what went wrong. Nothing is left running either way.
+pub fn run(
+    asked: &Asked,
+    guard: impl Fn(&Path) -> std::io::Result<Command>,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(&str),
+) -> Result<Outcome, Why> {
+    let mounts = Mounts::find().map_err(Why::Skipped)?;
+    Meter::open(&mounts.unified).map_err(|error| {
+        Why::Skipped(format!("CPU time of control groups cannot be counted: {error}"))
+    })?;
+    let points = chosen(asked)?;
+    let failed = |error: std::io::Error| Why::Failed(format!("{}: {error}", asked.out.display()));
+    fs::create_dir_all(&asked.out).map_err(failed)?;
+    let mut ledger = Ledger::begin(&asked.out.join("predictions.jsonl")).map_err(failed)?;
+    let folder = tempfile::Builder::new()
+        .prefix("cavy-foreign-")
+        .tempdir()
+        .map_err(|error| Why::Failed(format!("cannot make a temporary folder: {error}")))?;
+    open_to_all(folder.path())?;
+    progress("fetching nginx, PHP-FPM, MariaDB and WordPress");
+    let kept = asked.packages.clone().unwrap_or_else(|| folder.path().join("packages"));
+    let tree = Tree::fetch(&PACKAGES, &kept).map_err(Why::Skipped)?;
+    progress("starting them twice");
+    let plain = Settings::default();
+    let mut measured = Wordpress::start(&tree, &folder.path().join("measured"), plain)?;
+    let mut second = Wordpress::start(&tree, &folder.path().join("alone"), plain)?;
+    let share = mounts.cpu.as_deref().and_then(|mount| Share::make(mount).ok());
+    if let Some(share) = &share {
+        for application in [&measured, &second] {
+            for tier in Tier::ALL {
+                share
+                    .take(application.processes(tier))
+                    .map_err(|error| format!("cannot raise {}: {error}", tier.name()))?;
+            }
+        }
+    }
+    let mut alone = Vec::new();
+    for point in &points {
+        progress(&format!("{}: {} alone", point.name, point.target.name()));
+        alone.push(measure_alone(&mut second, point, asked.alone, &mounts.unified)?);
+        if stop.load(Ordering::Relaxed) {
+            return Err(Why::Failed("interrupted before anything was predicted".to_string()));
+        }
+    }
+    drop(second);
+
+    let services: Vec<(String, Selector)> = Tier::ALL
+        .iter()
+        .filter_map(|tier| Some((tier.name().to_string(), Selector::Pid(measured.master(*tier)?))))
+        .collect();
+    let stage = Stage::set(&services, &mounts, Mechanism::Cgroup)
+        .map_err(|error| Why::Failed(error.to_string()))?;
+    let mut guard = guard(stage.file())
+        .and_then(|mut command| Guard::start(&mut command))
+        .map_err(|error| format!("cannot start the guard: {error}"))?;
+    let address = measured.address();
+    let gzip = ["Accept-Encoding: gzip".to_string()];
+    let protocol = Headed::new(&address.to_string(), &gzip, &[PAGE.to_string()])?;
+    let load = Load { address, clients: asked.clients, types: 1, protocol: Box::new(protocol) };
+    let clients = Clients::start(load)?;
+    if let Some(share) = &share {
+        share.take_threads("clients");
+    }
+    let mut bench = Bench::new(&stage, clients)?;
+    let options = |faster: f64| Options {
+        faster,
+        rounds: asked.rounds,
+        window: asked.window,
+        settle: asked.settle,
+        // Between two questions to the database PHP works for about a millisecond: with longer
+        // pauses it would stand in them as well.
+        pause_min: Some(Span::from_us(500)),
+    };
+    progress("ranking the tiers");
+    let ranking = first(|| bench.rank(&options(0.25), &mut guard, stop, |_, _, _| {}))
+        .map_err(|error| error.to_string())?;
+    let mut outcome = Outcome {
+        programs: versions(&tree),
+        raised: share.is_some(),
+        interrupted: ranking.interrupted,
+        ranking,
+        points: Vec::new(),
+    };
+    for (point, alone_us) in points.into_iter().zip(alone) {
+        if outcome.interrupted {
+            break;
+        }
+        progress(&format!("{}: predicting", point.name));
+        measured.apply(point.before)?;
+        let faster = 1.0 - alone_us[1] / alone_us[0];
+        if !(0.005..0.97).contains(&faster) {
+            return Err(Why::Failed(format!(
+                "{}: {} takes {:.0} us without and {:.0} us with the change, which is no \
+                 optimisation",
+                point.name,
+                point.target.name(),
+                alone_us[0],
+                alone_us[1]
+            )));
+        }
+        let service = Tier::ALL.iter().position(|tier| *tier == point.target).unwrap_or(0);
+        wait(asked.settle * 4);
+        let prediction = first(|| bench.predict(service, &options(faster), &mut guard, stop))
+            .map_err(|error| error.to_string())?;
+        outcome.interrupted |= prediction.interrupted;
+        let digest = ledger
+            .predicted(&json!({ "point": point, "alone_us": alone_us, "prediction": prediction }))
+            .map_err(failed)?;
+        progress(&format!("{}: written down as {digest}; now its truth", point.name));
+        let (failed_before, _) = bench.failed();
+        let truth = truth(&mut measured, &bench, &point, asked, stop)?;
+        outcome.interrupted |= stop.load(Ordering::Relaxed);
+        let failed_now = bench.failed().0 - failed_before;
+        let judged = judge(point, alone_us, prediction, digest, &truth, failed_now);
+        ledger.learned(&judged).map_err(failed)?;
+        outcome.points.push(judged);
+    }
+    drop(bench);
+    drop(stage);
+    drop(guard);
+    Ok(outcome)
+}
+
+fn chosen(asked: &Asked) -> Result<Vec<Point>, Why> {
+    if asked.points.is_empty() {
+        return Ok(Point::all(asked.quick));
+    }
+    let all = Point::all(false);
+    let find = |name: &String| {
+        all.iter().find(|point| point.name == *name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|point| point.name.as_str()).collect();
+            Why::Failed(format!("there is no point `{name}`; there are {}", names.join(", ")))
+        })
+    };
+    asked.points.iter().map(find).collect()
+}
+
+/// Servers run as another user, who must get to their files.
+fn open_to_all(folder: &Path) -> Result<(), Why> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+        .map_err(|error| Why::Failed(format!("{}: {error}", folder.display())))
+}
+
+fn versions(tree: &Tree) -> Vec<String> {
+    let say = |program: &str, option: &str| {
+        let output = tree.command(program).arg(option).output().ok()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        text.lines().next().map(|line| line.split('/').next_back().unwrap_or(line).to_string())
+    };
+    [("usr/sbin/nginx", "-v"), ("usr/sbin/php-fpm8.2", "-v"), ("usr/sbin/mariadbd", "--version")]
+        .iter()
+        .filter_map(|(program, option)| say(program, option))
+        .collect()
+}
+
+/// Runs `measure` on a thread that goes before all ordinary ones, so that what this one starts
+/// later stays ordinary.
+fn first<T: Send>(measure: impl FnOnce() -> T + Send) -> T {
+    let with_priority = || {
+        cavy_groups::go_first();
+        measure()
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(with_priority);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn wait(span: Span) {
+    std::thread::sleep(std::time::Duration::from_nanos(span.as_ns()));
+}
+
+/// CPU microseconds of the point's tier for a request, without and with the change, in the order
+/// without, with, with, without.
+fn measure_alone(
+    second: &mut Wordpress,
+    point: &Point,
+    requests: u32,
+    unified: &Path,
+) -> Result<[f64; 2], String> {
+    let mut sums = [0.0; 2];
+    let mut meter = Alone::of(second, point.target, unified)?;
+    for with in [0, 1, 1, 0] {
+        second.apply(if with == 1 { point.after } else { point.before })?;
+        for _ in 0..WARM_UP {
+            second.get(PAGE)?;
+        }
+        sums[with] += meter.us_per_request(second, PAGE, requests)? / 2.0;
+    }
+    Ok(sums)
+}
+
+/// Logarithms of throughput with the change over that without, one for each round.
+fn truth(
+    measured: &mut Wordpress,
+    bench: &Bench,
+    point: &Point,
+    asked: &Asked,
+    stop: &AtomicBool,
+) -> Result<Vec<f64>, String> {
+    let mut ratios = Vec::new();
+    for _ in 0..asked.rounds {
+        let mut rates = [0.0; 2];
+        for with in [0, 1, 1, 0] {
+            measured.apply(if with == 1 { point.after } else { point.before })?;
+            rates[with] += bench.throughput_per_s(asked.settle * 2, asked.window);
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if rates[0] > 0.0 && rates[1] > 0.0 {
+            ratios.push((rates[1] / rates[0]).ln());
+        }
+    }
+    Ok(ratios)
+}
+
+fn judge(
+    point: Point,
+    alone_us: [f64; 2],
+    prediction: Prediction,
+    digest: String,
+    truth: &[f64],
+    failed: u64,
+) -> Judged {
+    let percent = |ln: f64| (ln.exp() - 1.0) * 100.0;
+    let truth = Interval::of_mean(truth).map(|interval| Estimate {
+        value: percent(interval.estimate),
+        low: percent(interval.low),
+        high: percent(interval.high),
+    });
+    // Both are gains over the same system, so errors of throughput are ratios of gains.
+    let error = |gain: Option<f64>| {
+        let (gain, truth) = (gain?, truth?.value);
+        Some(((100.0 + gain) / (100.0 + truth) - 1.0) * 100.0)
+    };
+    Judged {
+        error_percent: error(prediction.row.gain_percent.map(|gain| gain.value)),
+        no_change_error_percent: error(Some(0.0)),
+        law_error_percent: error(Some(prediction.row.law_percent)),
+        point,
+        alone_us,
+        prediction,
+        digest,
+        truth_percent: truth,
+        failed,
+    }
+}
+
+/// The file of predictions: each line holds one with the digest of it and of all before it, on disk
+/// before the change is made.
+struct Ledger {
+    file: File,
+    digest: Digest,
+}
+
+impl Ledger {
+    fn begin(path: &Path) -> std::io::Result<Ledger> {
+        Ok(Ledger { file: File::create(path)?, digest: Digest::new() })
+    }
+
+    fn predicted(&mut self, what: &Value) -> std::io::Result<String> {
+        let text = what.to_string();
+        self.digest.fold_value(&text);
+        let digest = format!("{:016x}", self.digest.value());
+        self.line(&json!({ "digest": digest, "predicted": text }))?;
+        Ok(digest)
+    }
+
+    fn learned(&mut self, judged: &Judged) -> std::io::Result<()> {
+        self.line(&json!({
+            "of": judged.digest,
+            "truth_percent": judged.truth_percent,
+            "error_percent": judged.error_percent,
+        }))
+    }
+
+    fn line(&mut self, value: &Value) -> std::io::Result<()> {
+        writeln!(self.file, "{value}")?;
+        self.file.sync_all()
+    }
+}
+
+/// Checks a file of predictions: how many there are, each with the digest of all until it, and each
+/// truth after the prediction that it is about.
+///
+/// # Errors
+/// A sentence about the first line that is wrong.
+pub fn verify(path: &Path) -> Result<usize, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let (mut digest, mut seen) = (Digest::new(), Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |why: &str| format!("{} line {}: {why}", path.display(), index + 1);
+        let value: Value = serde_json::from_str(line).map_err(|_| wrong("is no JSON"))?;
+        if let (Some(said), Some(predicted)) =
+            (value["digest"].as_str(), value["predicted"].as_str())
+        {
+            digest.fold_value(&predicted.to_string());
+            if format!("{:016x}", digest.value()) != said {
+                return Err(wrong("its digest is another: it or one before it was changed"));
+            }
+            seen.push(said.to_string());
+        } else if !value["of"].as_str().is_some_and(|of| seen.iter().any(|one| one == of)) {
+            return Err(wrong("its truth has no prediction before it"));
+        }
+    }
+    Ok(seen.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_differ_from_their_base_in_their_tier_alone() {
+        for quick in [false, true] {
+            let points = Point::all(quick);
+            assert_eq!(points.len(), if quick { 4 } else { 11 });
+            for point in points {
+                let (a, b) = (point.before, point.after);
+                let php = a.php_burn != b.php_burn || a.opcache != b.opcache;
+                let database = a.database_burn != b.database_burn || a.index != b.index;
+                let web = a.gzip_level != b.gzip_level;
+                let changed = [web, php, database];
+                let wanted = Tier::ALL.map(|tier| tier == point.target);
+                assert_eq!(changed, wanted, "{point:?}");
+                assert_eq!(a.children, b.children);
+            }
+        }
+    }
+
+    #[test]
+    fn a_prediction_cannot_be_changed_after_the_truth_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("predictions.jsonl");
+        let mut ledger = Ledger::begin(&path).expect("a file");
+        let first = ledger.predicted(&json!({ "gain": 12.5 })).expect("written");
+        ledger.line(&json!({ "of": first, "truth_percent": 11.0 })).expect("written");
+        let second = ledger.predicted(&json!({ "gain": 12.5 })).expect("written");
+        assert_ne!(first, second, "a digest covers what came before");
+        assert_eq!(verify(&path), Ok(2));
+        let good = fs::read_to_string(&path).expect("text");
+        fs::write(&path, good.replacen("12.5", "11.0", 1)).expect("written");
+        assert!(verify(&path).expect_err("changed").contains("line 1: its digest"));
+        let truth_first: Vec<&str> = good.lines().skip(1).collect();
+        fs::write(&path, truth_first.join("\n")).expect("written");
+        assert!(verify(&path).expect_err("no prediction").contains("no prediction before"));
+    }
+
+    #[test]
+    fn errors_are_of_throughput() {
+        let asked = [10.0_f64.ln() - 8.0_f64.ln(), 10.0_f64.ln() - 8.0_f64.ln()];
+        // True gain 25 %; predicted 37.5 %: a tenth too much.
+        let row = |gain: f64| Prediction {
+            row: cavy_groups::rank::Row {
+                service: "x".to_string(),
+                gain_percent: Some(Estimate { value: gain, low: gain, high: gain }),
+                predicted_per_s: None,
+                law_percent: 0.0,
+                cpu_us_per_request: 1.0,
+                paused_ratio: 0.1,
+                pause_ms: 2.0,
+                predicted_p99_ms: None,
+                rounds: 2,
+                doubts: Vec::new(),
+            },
+            faster_percent: 20.0,
+            baseline_per_s: None,
+            cpu_us_per_request: Vec::new(),
+            busy_ratio: 1.0,
+            failed: 0,
+            overdue_ms: 0.0,
+            interrupted: false,
+        };
+        let point = Point::all(true).remove(0);
+        let judged = judge(point, [2.0, 1.0], row(37.5), String::new(), &asked, 0);
+        assert!((judged.error_percent.expect("an error") - 10.0).abs() < 1e-9);
+        assert!((judged.no_change_error_percent.expect("an error") + 20.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,170 @@
+//! `cavy-live whatif study`: predictions for WordPress as Debian packs it, and their truth.
+
+use super::{guard_of, table};
+use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::quantity;
+use crate::terminal;
+use cavy_core::Span;
+use cavy_foreign::study::{self, Asked, Errors, Outcome, Why};
+use cavy_groups::rank::Estimate;
+use cavy_report::model::Cell;
+use clap::Args;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `cavy-live whatif study`.
+#[derive(Args, Debug)]
+#[command(
+    about = "Predict for nginx, PHP-FPM with WordPress and MariaDB, then make the changes and look",
+    after_help = "Fetches nginx, PHP-FPM, MariaDB and WordPress from Debian into a folder (nothing \
+is installed), starts them on loopback as user www-data, and ranks them. Then, for each point, it \
+measures on a second deployment by how much a change makes its tier faster, predicts what that \
+buys, writes the prediction with its digest to DIR/predictions.jsonl, makes the change, and \
+measures its truth. Everything is stopped and removed in the end. Where the machine cannot, it \
+says SKIPPED and why.
+
+Points: php-25 to php-100 and mariadb-25 to mariadb-100 take away so many percent of a burn of CPU \
+time; opcache, index and gzip are optimisations that people make."
+)]
+pub struct Study {
+    /// Four points and short windows: about five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Only this point; may be given again.
+    #[arg(long = "point", value_name = "NAME")]
+    points: Vec<String>,
+    /// Rounds of each point; 5, or 3 with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    rounds: Option<u32>,
+    /// Length of a window; 2 s, or 1 s with --quick.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
+    window: Option<Span>,
+    /// Clients, each with one request under way.
+    #[arg(long, value_name = "K", default_value = "24",
+        value_parser = clap::value_parser!(u32).range(1..=400))]
+    clients: u32,
+    /// Where predictions and the result are written.
+    #[arg(long, value_name = "DIR", default_value = "cavy-whatif-study")]
+    out: PathBuf,
+    /// Keep the unpacked packages here, and use those that are there.
+    #[arg(long, value_name = "DIR")]
+    packages: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn study(args: &Study) -> Result<ExitCode, Fault> {
+    let asked = Asked {
+        quick: args.quick,
+        points: args.points.clone(),
+        rounds: args.rounds.unwrap_or(if args.quick { 3 } else { 5 }),
+        window: args.window.unwrap_or(Span::from_ms(if args.quick { 1_000 } else { 2_000 })),
+        settle: Span::from_ms(300),
+        clients: args.clients,
+        alone: if args.quick { 20 } else { 60 },
+        out: args.out.clone(),
+        packages: args.packages.clone(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&stop);
+    ctrlc::set_handler(move || heard.store(true, Ordering::Relaxed))
+        .map_err(|error| Fault::new(error.to_string()).code(FAILED))?;
+    let begun = cavy_groups::now();
+    let talk = |text: &str| {
+        let elapsed_s = cavy_groups::now().since(begun).as_us() / 1e6;
+        terminal::talk(&format!("{elapsed_s:4.0} s  {text}"));
+    };
+    let outcome = match study::run(&asked, guard_of, &stop, talk) {
+        Ok(outcome) => outcome,
+        Err(Why::Skipped(why)) => {
+            terminal::print(&format!("SKIPPED: {why}\n"))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Why::Failed(why)) => {
+            return Err(Fault::new(why).code(FAILED).hint("all programs were stopped"));
+        }
+    };
+    let text = serde_json::to_string_pretty(&outcome).map_err(|e| Fault::new(e.to_string()))?;
+    let file = asked.out.join("result.json");
+    std::fs::write(&file, text)
+        .map_err(|error| Fault::new(format!("{}: {error}", file.display())).code(FAILED))?;
+    if args.json {
+        terminal::print_json(&outcome)?;
+    } else {
+        terminal::print(&shown(&outcome))?;
+        terminal::talk(&format!("written to {}", asked.out.display()));
+    }
+    Ok(if outcome.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+fn shown(outcome: &Outcome) -> String {
+    let mut out = super::shown(&outcome.ranking);
+    let _ = writeln!(out, "\nPredicted, written down, then changed ({}):", {
+        outcome.programs.join(", ")
+    });
+    let range = |estimate: Option<Estimate>| match estimate {
+        Some(e) => format!("{:+.1} ({:+.1} to {:+.1})", e.value, e.low, e.high),
+        None => "-".to_string(),
+    };
+    let percent = |value: Option<f64>| value.map_or("-".to_string(), |v| format!("{v:+.1}"));
+    let rows = outcome.points.iter().map(|one| {
+        vec![
+            one.point.name.clone(),
+            one.point.target.name().to_string(),
+            format!("{:.0}", one.prediction.faster_percent),
+            range(one.prediction.row.gain_percent),
+            range(one.truth_percent),
+            percent(one.error_percent),
+            percent(one.law_error_percent),
+            percent(one.no_change_error_percent),
+            one.digest.clone(),
+        ]
+    });
+    let rows = rows.map(|row| row.into_iter().map(Cell::Text).collect()).collect();
+    let columns = [
+        "point",
+        "tier",
+        "faster %",
+        "predicted %",
+        "true %",
+        "error %",
+        "law %",
+        "no change %",
+        "digest",
+    ];
+    out.push_str(&table(&columns, rows));
+    out.push('\n');
+    for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
+        if let Some(Errors { points, mean, worst, no_change, law, skill }) = errors {
+            let _ = writeln!(
+                out,
+                "{name}: {points} points, mean error {mean:.1} %, worst {worst:.1} %; utilisation \
+                 law {law:.1} %, no change {no_change:.1} %, skill {skill:.2}"
+            );
+        }
+    }
+    for one in &outcome.points {
+        for doubt in &one.prediction.row.doubts {
+            let _ = writeln!(out, "doubt: {}: {doubt}", one.point.name);
+        }
+        if one.failed + one.prediction.failed > 0 {
+            let _ = writeln!(
+                out,
+                "doubt: {}: {} requests failed while predicting, {} while changing",
+                one.point.name, one.prediction.failed, one.failed
+            );
+        }
+    }
+    if !outcome.raised {
+        out.push_str("doubt: other work of this machine was not held back\n");
+    }
+    if outcome.interrupted {
+        out.push_str("interrupted: what was measured until then\n");
+    }
+    out
+}
