@@ -74,8 +74,10 @@ seeds: build ## judge the claims of SYSTEMS under SEEDS seeds, and keep the tabl
 # What one runs while working: the tests of the rooms that differ from BASE, a commit or a branch.
 BASE ?= HEAD
 check: fmt-check lint tidy ## formats, lints, tidy, and tests of the rooms that changed (BASE=main: since then)
-	@rooms=$$( (git diff --name-only $(BASE); git ls-files --others --exclude-standard) | \
-	  sed -n 's,^crates/\([^/]*\)/.*,-p cavy-\1,p' | sort -u); \
+	@rooms=$$( (git diff --name-only $(BASE); git ls-files --others --exclude-standard) | sed -n \
+	  -e 's,^crates/kinds/.*,-p cavy-kinds -p cavy-kinds-tests,p;t' \
+	  -e 's,^crates/\([^/]*\)/.*,-p cavy-\1,p;t' -e 's,^tests/kinds/.*,-p cavy-kinds-tests,p;t' \
+	  -e 's,^tests/eighth/.*,-p cavy-eighth,p' | sort -u); \
 	if [ -n "$$rooms" ]; then \
 	  echo "$(CARGO) test" $$rooms; $(CARGO) test -q $(LOCKED) $$rooms; \
 	else echo "no room differs from $(BASE)"; fi

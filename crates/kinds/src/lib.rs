@@ -23,6 +23,10 @@ pub mod services;
 use cavy_study::kind::{Kind, Of};
 
 /// All kinds, in the order in which they are listed.
+///
+/// Inlined so that reading, drawing and ranking, which are generic, are compiled where a program
+/// asks for all kinds, and not in this room, whose worlds are optimised in every build.
+#[inline]
 pub fn all() -> Vec<Box<dyn Kind>> {
     vec![
         Box::new(Of::<server::ServerPlan>::new()),

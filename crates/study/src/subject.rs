@@ -180,7 +180,8 @@ pub trait Subject:
 
     /// A plan for each of those that are compared, under its label.
     fn contestants(&self) -> Vec<(String, Self)>;
-    /// The label that the contestant in `table` has when it is not given one.
+    /// The label that the contestant in `table` has when it is not given one. It reads a plan, so
+    /// kinds inline it: see `kinds::all`.
     fn default_label(table: &toml::Value) -> Option<String>;
     /// Clears what does not change results: labels.
     fn forget_names(&mut self);

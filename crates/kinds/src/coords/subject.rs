@@ -96,6 +96,7 @@ impl Subject for CoordsPlan {
             |own: &PredictorPlan| CoordsPlan { predictors: vec![own.clone()], ..self.clone() };
         self.predictors.iter().map(|own| (own.label(), alone(own))).collect()
     }
+    #[inline]
     fn default_label(table: &toml::Value) -> Option<String> {
         let mut own: PredictorPlan = table.clone().try_into().ok()?;
         *own.given_label() = None;

@@ -118,6 +118,7 @@ impl Subject for NetworkPlan {
         };
         self.transports.iter().map(|transport| (transport.label(), alone(transport))).collect()
     }
+    #[inline]
     fn default_label(table: &toml::Value) -> Option<String> {
         let transport: TransportPlan = table.clone().try_into().ok()?;
         Some(transport.name().to_string())

@@ -67,6 +67,7 @@ impl Subject for RegionsPlan {
             |own: &ProtocolPlan| RegionsPlan { protocols: vec![own.clone()], ..self.clone() };
         self.protocols.iter().map(|own| (own.label(), alone(own))).collect()
     }
+    #[inline]
     fn default_label(table: &toml::Value) -> Option<String> {
         let mut own: ProtocolPlan = table.clone().try_into().ok()?;
         *own.given_label() = None;

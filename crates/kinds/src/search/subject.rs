@@ -51,6 +51,7 @@ impl Subject for SearchPlan {
         let alone = |own: &SchemePlan| SearchPlan { schemes: vec![own.clone()], ..self.clone() };
         self.schemes.iter().map(|own| (own.label(), alone(own))).collect()
     }
+    #[inline]
     fn default_label(table: &toml::Value) -> Option<String> {
         let mut own: SchemePlan = table.clone().try_into().ok()?;
         *own.given_label() = None;

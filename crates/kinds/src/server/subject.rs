@@ -73,6 +73,7 @@ impl Subject for ServerPlan {
         let alone = |policy: &Policy| ServerPlan { policies: vec![policy.clone()], ..self.clone() };
         self.policies.iter().map(|policy| (policy.label(), alone(policy))).collect()
     }
+    #[inline]
     fn default_label(table: &toml::Value) -> Option<String> {
         let mut policy: Policy = table.clone().try_into().ok()?;
         policy.forget_label();

@@ -46,6 +46,7 @@ impl Subject for ServicesPlan {
             |method: &MethodPlan| ServicesPlan { methods: vec![method.clone()], ..self.clone() };
         self.methods.iter().map(|method| (method.label(), alone(method))).collect()
     }
+    #[inline]
     fn default_label(table: &toml::Value) -> Option<String> {
         let mut method: MethodPlan = table.clone().try_into().ok()?;
         *method.given_label() = None;

@@ -189,7 +189,7 @@ fn too_short_says_so_and_how_long_would_do() {
     assert!(shorts.iter().all(|made| only(made).standing != Standing::Unstable));
 }
 
-/// `CAVY_SEEDS=200 cargo test -p cavy-kinds --test server error_rates -- --nocapture` measures.
+/// `CAVY_SEEDS=200 cargo test -p cavy-kinds-tests error_rates -- --nocapture` measures.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a long proof says how many seeds it runs")]
 fn error_rates_of_the_verdict() {

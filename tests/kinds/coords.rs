@@ -91,7 +91,8 @@ fn run(world: &World, plan: &CoordsPlan, seed: u64, take: usize) -> Replayed {
 
 #[test]
 fn the_anchors_of_ripe_are_those_of_the_source() {
-    let raw = pack::decode_raw(include_bytes!("../src/coords/data/ripe-2018.rtt")).unwrap();
+    let raw = pack::decode_raw(include_bytes!("../../crates/kinds/src/coords/data/ripe-2018.rtt"))
+        .unwrap();
     let directed = raw.rtt_us.iter().flatten().flatten().count();
     assert_eq!((raw.rows.len(), directed), (213, 44_600));
     let world = named("ripe-2018");

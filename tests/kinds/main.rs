@@ -1,0 +1,14 @@
+//! Plans of every kind, run.
+//!
+//! One program in a package of its own. Reading, drawing and ranking plans is generic, so whoever
+//! tests it compiles it again; in the room `kinds`, whose worlds are optimised, that took seven
+//! minutes of a processor for eight programs.
+
+mod coords;
+mod network;
+mod packet_digests;
+mod regions;
+mod runner;
+mod sections;
+mod server;
+mod services;
