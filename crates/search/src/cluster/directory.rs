@@ -9,6 +9,7 @@ use super::message::{Message, Note, Record, Request, Response};
 use super::{Context, Log, Timer};
 use crate::loss::unheld;
 use crate::ring::Arc as Length;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
@@ -33,6 +34,8 @@ pub struct Directory {
     map: Arc<Map>,
     /// A map that is being stored.
     next: Option<(Entry, Arc<Map>)>,
+    /// The last beat of each node that came meanwhile: its number, its epoch, completeness.
+    held: BTreeMap<Node, (u64, u64, bool)>,
     target: u32,
     front_ends: Vec<Peer>,
     servers: Vec<Peer>,
@@ -45,6 +48,7 @@ impl Directory {
         Directory {
             map: config.first_map(),
             next: None,
+            held: BTreeMap::new(),
             target: config.p,
             front_ends: alloc::vec![peer; config.layout.front_ends as usize],
             servers: alloc::vec![peer; config.layout.servers as usize],
@@ -84,6 +88,11 @@ impl Directory {
                 self.tell(node, 0, true, cx);
             }
         }
+        while self.next.is_none()
+            && let Some((from, (serial, epoch, complete))) = self.held.pop_first()
+        {
+            self.beat(from, serial, epoch, complete, cx);
+        }
     }
 
     fn tell<C: Content>(&self, to: Node, serial: u64, with_map: bool, cx: &mut Context<'_, C>) {
@@ -117,11 +126,17 @@ impl Directory {
         cx: &mut Context<'_, C>,
     ) {
         let Message::Beat { serial, epoch, complete } = *message else { return };
-        let layout = self.config.layout;
-        // A lease granted now would outlive the map that is about to replace this one.
         if self.next.is_some() {
+            // A lease granted now would outlive the map that is about to replace this one. It is
+            // granted with that one: maps may follow each other for longer than leases last.
+            self.held.insert(from, (serial, epoch, complete));
             return;
         }
+        self.beat(from, serial, epoch, complete, cx);
+    }
+
+    fn beat(&mut self, from: Node, serial: u64, epoch: u64, complete: bool, cx: &mut Context<'_>) {
+        let layout = self.config.layout;
         let number = layout.number(from);
         let peer = match number {
             Some(server) => &mut self.servers[server as usize],
@@ -206,6 +221,14 @@ impl Directory {
             });
         }
         if target < map.stored {
+            // One that is away and has not dropped what this map wants dropped would come back,
+            // find that it holds what the next map wants, and lack what was written meanwhile.
+            let follows = |server: usize| {
+                map.states[server] == State::Down || self.servers[server].epoch == map.epoch
+            };
+            if !(0..self.servers.len()).all(follows) {
+                return;
+            }
             return self.publish(cx, |map| {
                 map.stored = target;
                 map.settled = false;

@@ -313,6 +313,10 @@ impl<C: Content> FrontEnd<C> {
         piece.stage = Stage::Replaced;
         let (mut parts, mut nobody) = (Vec::new(), Vec::new());
         self.cover(&map, slice, Some(server), &mut parts, &mut nobody);
+        if self.config.bugs.one_neighbour {
+            parts.truncate(1);
+            nobody.clear();
+        }
         for part in parts {
             self.send(serial, query, part, Some(number), depth + 1, cx);
         }
@@ -376,8 +380,10 @@ impl<C: Content> FrontEnd<C> {
                 let rings = alloc::vec![ring];
                 self.planner = Some(Planner::on_rings(roar, rings, servers, map.p));
             }
-            // Who stored less in between has dropped what it had logged.
-            if self.map.as_ref().is_some_and(|own| own.stored != map.stored) {
+            // Who stored less in between, or in a map that this front end has not seen, has dropped
+            // what it had logged.
+            let next = |own: &Arc<Map>| own.stored == map.stored && own.epoch + 1 == map.epoch;
+            if !self.map.as_ref().is_some_and(next) {
                 self.writes.values_mut().for_each(|write| write.logged.clear());
             }
             self.map = Some(map);
@@ -460,7 +466,7 @@ impl<C: Content> FrontEnd<C> {
                 covered[parent as usize] || query.pieces[parent as usize].stage == Stage::Done
             });
             covered[at] = above;
-            if above {
+            if above && !self.config.bugs.counted_twice {
                 continue;
             }
             match (&piece.stage, &piece.found) {

@@ -95,6 +95,12 @@ pub struct Bugs {
     pub no_catching_up: bool,
     /// A copy replaces what is there, whatever its version.
     pub copy_revives: bool,
+    /// A server answers for the id before a slice, too.
+    pub closed_slices: bool,
+    /// A late part is given to one neighbour, and what that one cannot answer is forgotten.
+    pub one_neighbour: bool,
+    /// A late answer counts beside those of the servers that were asked instead.
+    pub counted_twice: bool,
 }
 
 /// What all nodes are given.

@@ -59,6 +59,10 @@ pub struct Server<C: Content> {
     asked: VecDeque<(u64, Instant)>,
     docs: BTreeMap<Id, Doc<C::Body>>,
     held: Slice,
+    /// What was dropped is stored as dropped from this entry on.
+    dropped: Option<Entry>,
+    /// The last map of which nothing is left to be dropped, through a crash.
+    follows: u64,
     /// What was caught up with: the epoch since which it was behind.
     caught_up: u64,
     /// How far catching up has come: ids up to here are as everybody has them.
@@ -93,6 +97,8 @@ impl<C: Content> Server<C> {
             asked: VecDeque::new(),
             docs: BTreeMap::new(),
             held,
+            dropped: None,
+            follows: 0,
             caught_up: 0,
             catching: None,
             log: Log::default(),
@@ -136,7 +142,11 @@ impl<C: Content> Server<C> {
         if self.asked.len() > 16 {
             self.asked.pop_front();
         }
-        let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
+        // After a crash it would hold again, and in vain, what it has not stored as dropped.
+        if self.dropped.is_none() {
+            self.follows = self.map.as_ref().map_or(0, |map| map.epoch);
+        }
+        let epoch = self.follows;
         let message = Message::Beat { serial, epoch, complete };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
@@ -221,7 +231,9 @@ impl<C: Content> Server<C> {
             // index at the next merge; nobody asks for it from now on.
             self.held = target;
             self.docs.retain(|id, _| target.contains(*id));
-            self.log.store(Record::Held(target), cx);
+            self.dropped = Some(self.log.store(Record::Held(target), cx));
+            // What was to be held when the disk has stored it is not held any more.
+            self.after.retain(|(_, after)| !matches!(after, After::Hold(..)));
             cx.emit(Effect::Note(Note::Holds { slice: target, copied: 0 }));
         }
         if self.behind_since().is_none() {
@@ -267,6 +279,9 @@ impl<C: Content> Server<C> {
 
     pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_, C>) {
         self.stored = self.stored.max(upto);
+        if self.dropped.take_if(|entry| *entry <= upto).is_some() {
+            self.beat(cx);
+        }
         self.let_go(cx);
     }
 
@@ -313,6 +328,10 @@ impl<C: Content> Server<C> {
                 if !(self.may_answer(cx.now()) && holds) {
                     return self.refuse(from, query, part, cx);
                 }
+                let slice = match self.config.bugs.closed_slices && slice.width() < WHOLE {
+                    true => Slice::new(slice.lo.wrapping_sub(1), slice.hi),
+                    false => slice,
+                };
                 let found = C::finding(work, self.written(slice).filter(|doc| !doc.deleted));
                 let backlog = self.backlog();
                 let outcome = Outcome::Done { took, backlog, found };
@@ -422,7 +441,9 @@ impl<C: Content> Server<C> {
     /// Asks for what it lacks.
     fn copy(&mut self, cx: &mut Context<'_, C>) {
         let Some((slice, written_only)) = self.lacks() else { return };
-        if self.fetching.is_some() {
+        // What the disk is storing counts as lacking until it is stored.
+        let storing = self.after.iter().any(|(_, after)| matches!(after, After::Hold(..)));
+        if self.fetching.is_some() || storing {
             return;
         }
         if cx.now() < self.copy_after {
@@ -505,6 +526,9 @@ impl<C: Content> Server<C> {
             } else {
                 self.catching = Some((since, Slice::new(slice.hi, self.held.hi)));
             }
+            return self.copy(cx);
+        }
+        if self.held.covers(slice) {
             return self.copy(cx);
         }
         // A source with many documents has sent a part: the rest of the slice comes first, since
