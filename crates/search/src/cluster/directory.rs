@@ -135,7 +135,14 @@ impl Directory {
         self.beat(from, serial, epoch, complete, cx);
     }
 
-    fn beat(&mut self, from: Node, serial: u64, epoch: u64, complete: bool, cx: &mut Context<'_>) {
+    fn beat<C: Content>(
+        &mut self,
+        from: Node,
+        serial: u64,
+        epoch: u64,
+        complete: bool,
+        cx: &mut Context<'_, C>,
+    ) {
         let layout = self.config.layout;
         let number = layout.number(from);
         let peer = match number {

@@ -1,0 +1,151 @@
+//! Planted bugs: each is found by an oracle that is named here, on most seeds of a run that can
+//! show it, and the machines without it are not accused there.
+
+use crate::faults::{again, at, delay, outage, seeds};
+use crate::town::{Habit, LAYOUT, go, network};
+use cavy_core::{Purpose, Ratio, Span, Stream};
+use cavy_lab::net::{OutageKind, What};
+use cavy_lab::wan::{Jitter, Rule, Setup, Which};
+use cavy_search::cluster::{Bugs, Layout};
+
+struct Bug {
+    name: &'static str,
+    bugs: Bugs,
+    habit: Habit,
+    set: fn(&mut Setup, &mut Stream),
+    /// Oracles that may find it.
+    oracles: &'static [&'static str],
+}
+
+/// p changes all the time, and nothing fails.
+fn changing() -> Habit {
+    Habit { change: Span::from_ms(60), calm: true, ..Habit::usual() }
+}
+
+/// So slowly that copies are made between changes.
+fn slowly() -> Habit {
+    Habit { change: Span::from_ms(500), ..changing() }
+}
+
+/// One front end hears of maps later than the other.
+fn one_hears_late(setup: &mut Setup, _: &mut Stream) {
+    delay(setup, Layout::DIRECTORY, LAYOUT.front_end(1), Span::from_ms(60));
+}
+
+/// What one front end asks for comes late to servers.
+fn one_asks_late(setup: &mut Setup, _: &mut Stream) {
+    for server in 0..LAYOUT.servers {
+        delay(setup, LAYOUT.front_end(1), LAYOUT.server(server), Span::from_ms(150));
+    }
+}
+
+/// Servers go and come back, one after the other, for longer than their leases.
+fn servers_fail(setup: &mut Setup, draws: &mut Stream) {
+    for turn in 0..6 {
+        let server = LAYOUT.server(draws.below(u64::from(LAYOUT.servers)) as u32);
+        let from = 150 + 370 * turn;
+        outage(setup, server, from, from + 220 + draws.below(80), OutageKind::Crash);
+    }
+}
+
+/// Of what is said some is late, so that others are asked and the first answers come as well.
+fn some_is_late(setup: &mut Setup, _: &mut Stream) {
+    setup.links[0].jitter = Jitter::Exponential { mean: Span::from_ms(1) };
+    let what = What::Delay { ratio: Ratio { num: 1, den: 12 }, by: Span::from_ms(25) };
+    setup.faults.rules.push(Rule { which: Which { until: at(2_000), ..Which::any() }, what });
+}
+
+/// What servers tell each other is late at some of them: copies take seconds there.
+fn half_copy_slowly(setup: &mut Setup, _: &mut Stream) {
+    for (from, to) in (0..LAYOUT.servers).flat_map(|from| (0..3).map(move |to| (from, to))) {
+        if from != to {
+            delay(setup, LAYOUT.server(from), LAYOUT.server(to), Span::from_ms(200));
+        }
+    }
+    setup.linger = Span::from_ms(30_000);
+}
+
+/// Servers fail, and what they copy when they are back is late.
+fn servers_fail_and_copy_slowly(setup: &mut Setup, draws: &mut Stream) {
+    for turn in 0..3 {
+        let server = LAYOUT.server(draws.below(u64::from(LAYOUT.servers)) as u32);
+        let from = 150 + 750 * turn;
+        outage(setup, server, from, from + 250, OutageKind::Crash);
+    }
+    for (from, to) in (0..LAYOUT.servers).flat_map(|a| (0..LAYOUT.servers).map(move |b| (a, b))) {
+        if from != to {
+            delay(setup, LAYOUT.server(from), LAYOUT.server(to), Span::from_ms(70));
+        }
+    }
+    setup.linger = Span::from_ms(10_000);
+}
+
+/// What one front end writes comes late to half of the servers.
+fn one_writes_late(setup: &mut Setup, _: &mut Stream) {
+    for server in [0, 2, 4] {
+        delay(setup, LAYOUT.front_end(0), LAYOUT.server(server), Span::from_ms(30));
+    }
+}
+
+fn nothing(_: &mut Setup, _: &mut Stream) {}
+
+fn try_one(bug: &Bug, seed: u64, habit: Habit) -> Option<String> {
+    let mut setup = network(seed);
+    (bug.set)(&mut setup, &mut Stream::keyed(seed, 9, Purpose::Test));
+    go(habit, &setup, 0).broken
+}
+
+fn is_found(bug: &Bug) {
+    let seeds = seeds(3);
+    let (many, mut found) = (seeds.end - seeds.start, 0);
+    for seed in seeds {
+        let again = again(&format!("bugs::{}", bug.name), seed);
+        match try_one(bug, seed, Habit { bugs: bug.bugs, ..bug.habit }) {
+            Some(why) if bug.oracles.iter().any(|oracle| why.starts_with(oracle)) => {
+                found += 1;
+                println!("{}, seed {seed}: {why}\n  again: {again}", bug.name);
+            }
+            Some(why) => println!("{}, seed {seed}: by another oracle: {why}", bug.name),
+            None => println!("{}, seed {seed}: nothing seen", bug.name),
+        }
+        if let Some(why) = try_one(bug, seed, bug.habit) {
+            panic!("{}, seed {seed}, without the bug: {why}\n  again: {again}", bug.name);
+        }
+    }
+    println!("{}: found in {found} of {many} seeds by {:?}", bug.name, bug.oracles);
+    assert!(2 * found > many, "{} was found in {found} of {many} seeds", bug.name);
+}
+
+macro_rules! planted {
+    ($($name:ident: $flag:ident, $habit:expr, $set:expr, $oracles:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            is_found(&Bug {
+                name: stringify!($name),
+                bugs: Bugs { $flag: true, ..Bugs::default() },
+                habit: $habit,
+                set: $set,
+                oracles: &$oracles,
+            });
+        }
+    )*};
+}
+
+planted! {
+    b1_a_slice_is_closed_at_both_ends: closed_slices, Habit::usual(), servers_fail, ["once"];
+    b3_p_falls_when_half_have_copied: p_of_most, slowly(), half_copy_slowly, ["arcs"];
+    b4_servers_drop_before_front_ends_know: drop_early, changing(), one_hears_late,
+        ["covered", "whole"];
+    b5_writes_go_to_the_arcs_of_queries: new_arcs_later, changing(), nothing, ["whole", "fresh"];
+    b6_copies_begin_before_front_ends_know: copy_early, changing(), one_hears_late,
+        ["covered", "whole", "fresh"];
+    b7_a_copy_undoes_a_delete: copy_revives, Habit::usual(), servers_fail_and_copy_slowly,
+        ["fresh", "forward"];
+    b8_a_majority_acknowledges: majority, slowly(), one_writes_late, ["whole", "fresh"];
+    b9_a_server_answers_whatever_it_is_asked: unchecked, changing(), one_asks_late,
+        ["whole", "fresh"];
+    b10_who_was_away_answers_at_once: no_catching_up, Habit::usual(), servers_fail,
+        ["whole", "fresh"];
+    b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail, ["whole"];
+    b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late, ["once"];
+}

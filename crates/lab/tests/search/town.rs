@@ -1,0 +1,346 @@
+//! A small cluster with clients, and what its answers are held to.
+//!
+//! An oracle has a name, which what it says begins with: *once* (no document is met twice), *whole*
+//! (what was acknowledged is found), *fresh* (in that version or a later one, and no delete is
+//! undone), *forward* (no server goes back to an older version), *arcs* (who is in step holds what
+//! queries need), *covered* (where nothing fails, nothing is said to be lost), *in step* (where nothing
+//! fails, nobody is put out of step), *ends* (in the end all is as it was asked for).
+
+use cavy_core::family::Node;
+use cavy_core::family::message::Effect;
+use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::pending::Heap4;
+use cavy_lab::wan::{
+    Ask, Clients, Disk, Ending, Hardware, Jitter, Link, Observer, Parts, Setup, Site, run,
+};
+use cavy_search::cluster::{
+    Bugs, Config, Doc, Job, Layout, Map, Member, Note, Record, Request, Response, State, Words,
+};
+use cavy_search::{Cost, Id, Ring, Slice};
+use std::collections::BTreeMap;
+
+pub const LAYOUT: Layout = Layout { front_ends: 2, servers: 6 };
+/// Uneven ranges, so that arcs end in the middle of some.
+const STARTS: [u64; 6] = [0, 1 << 61, 3 << 61, 5 << 61, 6 << 61, 13 << 60];
+/// Clients that search, those that write two documents each, and one that changes p.
+const SEARCHERS: u32 = 6;
+const WRITERS: u32 = 8;
+
+/// What happens in a run, beside faults.
+#[derive(Clone, Copy)]
+pub struct Habit {
+    pub bugs: Bugs,
+    /// Between two changes of p, on average.
+    pub change: Span,
+    /// How long a server may answer after it asked; front ends may use maps for twice as long.
+    pub lease: Span,
+    /// Nothing fails, and nothing is ever late.
+    pub calm: bool,
+}
+
+impl Habit {
+    pub fn usual() -> Habit {
+        let (change, lease) = (Span::from_ms(300), Span::from_ms(100));
+        Habit { bugs: Bugs::default(), change, lease, calm: false }
+    }
+}
+
+/// All nodes at one place: half a millisecond from each to each, more or less, and disks of a few.
+pub fn network(seed: u64) -> Setup {
+    let mut link = Link::of(Span::from_us(500));
+    link.jitter = Jitter::Even(Span::from_us(400));
+    let mut setup = Setup::of(1, vec![link], vec![Site(0); LAYOUT.nodes() as usize]);
+    setup.seed = seed;
+    setup.disk = Disk { sync: Span::from_ms(1), spread: Span::from_ms(4) };
+    setup.duration = Span::from_ms(2_500);
+    setup.drain = Span::from_ms(10_000);
+    setup.linger = Span::from_ms(2_500);
+    setup
+}
+
+fn config(habit: Habit) -> Config {
+    let ring = Ring::new(STARTS.into_iter().zip(0..).collect()).expect("a ring");
+    let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
+    let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 6]);
+    config.chunk = 1 << 59;
+    config.copy_percent = 100;
+    config.bugs = habit.bugs;
+    config.beat = Span::from_ms(20);
+    config.server_lease = habit.lease;
+    config.front_end_lease = habit.lease * 2;
+    config.margin = if habit.calm { Span::from_ms(60_000) } else { Span::from_ms(10) };
+    config
+}
+
+/// A write of a document.
+struct Act {
+    asked: Instant,
+    deletes: bool,
+    /// When it was acknowledged, and as which version.
+    done: Option<(Instant, u64)>,
+}
+
+/// Writes of one document, in order: each begins when the one before has been acknowledged.
+#[derive(Default)]
+struct Story {
+    acts: Vec<Act>,
+}
+
+struct Callers {
+    habit: Habit,
+    draws: Stream,
+    stories: BTreeMap<Id, Story>,
+    wanted: Option<u32>,
+    found: u64,
+    partial: u64,
+    broken: Option<String>,
+}
+
+/// The two documents of a writer: at the borders of ranges, where something could go wrong by one,
+/// and anywhere.
+fn documents(writer: u32) -> [Id; 2] {
+    let at = writer as usize;
+    let border = STARTS[at % 6].wrapping_sub(1 - at as u64 / 6);
+    [border, u64::from(writer + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)]
+}
+
+impl Callers {
+    fn look(&self, since: Instant, now: Instant, docs: &[Doc], lost: &[Slice]) -> Option<String> {
+        if self.habit.calm && !lost.is_empty() {
+            return Some(format!("covered: {now}: nobody answers for {lost:?}"));
+        }
+        for (at, doc) in docs.iter().enumerate() {
+            if docs[..at].iter().any(|other| other.id == doc.id) {
+                return Some(format!("once: {now}: {:#x} is met twice", doc.id));
+            }
+        }
+        for (id, story) in &self.stories {
+            let done = |act: &Act| act.done.is_some_and(|(at, _)| at <= since);
+            let Some(last) = story.acts.iter().rposition(done) else { continue };
+            let may_be_gone = story.acts[last..].iter().any(|act| act.deletes && act.asked <= now);
+            let version = story.acts[last].done.map_or(0, |(_, version)| version);
+            let deleted = story.acts[last].deletes;
+            match docs.iter().find(|doc| doc.id == *id) {
+                Some(doc) if doc.version < version || deleted && doc.version == version => {
+                    let state = if deleted { "deleted" } else { "written" };
+                    return Some(format!("fresh: {now}: {doc:?} was {state} as {version}"));
+                }
+                Some(_) => {}
+                None if may_be_gone || lost.iter().any(|slice| slice.contains(*id)) => {}
+                None => {
+                    let text = format!("whole: {now}: {id:#x} was acknowledged and is not found");
+                    return Some(text);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Clients<Words> for Callers {
+    fn count(&self) -> u32 {
+        SEARCHERS + WRITERS + 1
+    }
+
+    fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
+        let mean = match client {
+            0..SEARCHERS => Span::from_ms(4),
+            _ if client < SEARCHERS + WRITERS => Span::from_ms(8),
+            _ => self.habit.change,
+        };
+        let at = now + Span::from_ns(self.draws.below(2 * mean.as_ns() + 1));
+        let request = match client.checked_sub(SEARCHERS) {
+            None => Request::Search(()),
+            Some(WRITERS) => {
+                let p = 1 + self.draws.below(u64::from(LAYOUT.servers)) as u32;
+                Request::Spread { p }
+            }
+            Some(writer) => {
+                let id = documents(writer)[self.draws.below(2) as usize];
+                let deleted = self.draws.below(3) == 0;
+                let act = Act { asked: at, deletes: deleted, done: None };
+                self.stories.entry(id).or_default().acts.push(act);
+                Request::Write { id, deleted, body: () }
+            }
+        };
+        Some((at, request))
+    }
+
+    fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
+        if client == SEARCHERS + WRITERS {
+            return Layout::DIRECTORY;
+        }
+        LAYOUT.front_end((client + attempt) % LAYOUT.front_ends)
+    }
+
+    fn site(&self, _: u32) -> Option<Site> {
+        Some(Site(0))
+    }
+
+    /// Writes are not sent again: a second attempt may come into effect after a later write.
+    fn patience(&self, client: u32, _: u32) -> Option<Span> {
+        let writes = (SEARCHERS..SEARCHERS + WRITERS).contains(&client);
+        (!writes).then(|| Span::from_ms(1_000))
+    }
+
+    fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
+        match ending {
+            Ending::Answered(Response::Found { found: docs, lost, .. }) => {
+                self.found += 1;
+                self.partial += u64::from(!lost.is_empty());
+                if self.broken.is_none() {
+                    self.broken = self.look(ask.since, now, &docs, &lost);
+                }
+            }
+            Ending::Answered(Response::Written { doc }) => {
+                if let Some(story) = self.stories.get_mut(&doc.id)
+                    && let Some(act) = story.acts.last_mut()
+                {
+                    act.done = Some((now, doc.version));
+                }
+            }
+            Ending::Answered(Response::Spread { accepted }) => {
+                assert!(accepted);
+                if let Request::Spread { p } = ask.request {
+                    self.wanted = Some(p);
+                }
+            }
+            Ending::Unknown => {
+                if self.broken.is_none() && ask.request == Request::Search(()) {
+                    self.broken = Some(format!("ends: no answer since {}", ask.since));
+                }
+            }
+        }
+    }
+}
+
+/// Work takes what servers say, and up to half as much again. A document that is copied takes ten
+/// times as long as one that is scanned.
+struct Servers {
+    draws: Stream,
+}
+
+impl Hardware<Words> for Servers {
+    fn work(&mut self, _: Node, job: &Job) -> Span {
+        let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
+        let ns = match job {
+            Job::Scan(slice, ()) => cost.of(slice.width()),
+            Job::Read(slice) | Job::Merge(slice) => 10 * cost.scanning(slice.width()),
+        };
+        Span::from_ns(ns + self.draws.below(ns / 2 + 1))
+    }
+}
+
+struct Watch<'a> {
+    config: &'a Config,
+    calm: bool,
+    /// What each server holds, as it says.
+    held: Vec<Slice>,
+    /// The newest version of each document that each server has logged in this life.
+    logged: BTreeMap<(Node, Id), u64>,
+    broken: Option<String>,
+    put_out: u64,
+}
+
+impl Observer<Member> for Watch<'_> {
+    fn watches(&self) -> bool {
+        true
+    }
+
+    fn says(&mut self, now: Instant, node: Node, effect: &Effect<Words>) {
+        if let Effect::Store { record: Record::Held(slice), .. } = effect {
+            // What it drops it may copy again later, from one that never had a write under way.
+            self.logged.retain(|(whose, id), _| *whose != node || slice.contains(*id));
+        }
+        let Effect::Store { record: Record::Doc(doc), .. } = effect else { return };
+        let newest = self.logged.entry((node, doc.id)).or_default();
+        if *newest > doc.version && self.broken.is_none() {
+            self.broken = Some(format!("forward: {now}: {node:?} had {newest}, logs {doc:?}"));
+        }
+        *newest = doc.version.max(*newest);
+    }
+
+    fn crashes(&mut self, _: Instant, node: Node, _: &Member) {
+        // What was not stored is gone with it.
+        self.logged.retain(|(whose, _), _| *whose != node);
+    }
+
+    fn is_back(&mut self, _: Instant, node: Node, machine: &Member) {
+        if let (Some(server), Member::Server(own)) = (LAYOUT.number(node), machine) {
+            self.held[server as usize] = own.held();
+        }
+    }
+
+    fn note(&mut self, now: Instant, node: Node, note: &Note) {
+        let map = match note {
+            Note::Published(map) => map,
+            Note::Holds { slice, .. } => {
+                if let Some(server) = LAYOUT.number(node) {
+                    self.held[server as usize] = *slice;
+                }
+                return;
+            }
+        };
+        for server in (0..LAYOUT.servers).filter(|server| map.is_up(*server)) {
+            let (held, needed) = (self.held[server as usize], self.config.holds(server, map.p));
+            if !held.covers(needed) && self.broken.is_none() {
+                let text = format!("arcs: {now}: server {server} has {held:?} of {needed:?}");
+                self.broken = Some(text);
+            }
+        }
+        if map.states.contains(&State::Down) {
+            self.put_out += 1;
+            if self.calm && self.broken.is_none() {
+                self.broken = Some(format!("in step: {now}: {map:?}"));
+            }
+        }
+    }
+}
+
+/// What a run came to.
+pub struct Ended {
+    /// What an oracle says, if one was broken.
+    pub broken: Option<String>,
+    pub found: u64,
+    pub partial: u64,
+    /// Maps in which somebody was out of step.
+    pub put_out: u64,
+}
+
+/// Runs it. `gone`: servers that are away for ever.
+pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
+    let config = config(habit);
+    let mut clients = Callers {
+        habit,
+        draws: Stream::keyed(setup.seed, 0, Purpose::Arrivals),
+        stories: BTreeMap::new(),
+        wanted: None,
+        found: 0,
+        partial: 0,
+        broken: None,
+    };
+    let mut hardware = Servers { draws: Stream::keyed(setup.seed, 1, Purpose::Arrivals) };
+    let logged = BTreeMap::new();
+    let held = (0..LAYOUT.servers).map(|server| config.holds(server, config.p)).collect();
+    let mut watch =
+        Watch { config: &config, calm: habit.calm, held, logged, broken: None, put_out: 0 };
+    let parts = Parts {
+        clients: &mut clients,
+        hardware: &mut hardware,
+        pending: &mut Heap4::new(),
+        observer: &mut watch,
+    };
+    let (_, machines) = run(setup, |node| Member::new(&config, node), parts);
+    let ends = || {
+        let map = machines[0].as_ref().and_then(Member::map)?;
+        let down = map.states.iter().filter(|state| **state != State::Up).count() as u32;
+        let wanted = clients.wanted.unwrap_or(map.p);
+        let there = |map: &Map| map.p == wanted && map.stored == wanted && map.settled;
+        // With servers gone for ever, p may be one that would lose what they alone have.
+        let reached = down == 0 && there(map) || gone > 0 && down <= gone;
+        (!reached).then(|| format!("ends: wanted p {:?}, got {map:?}", clients.wanted))
+    };
+    let (watched, put_out) = (watch.broken.take(), watch.put_out);
+    let broken = clients.broken.clone().or(watched).or_else(ends);
+    Ended { broken, found: clients.found, partial: clients.partial, put_out }
+}
