@@ -7,11 +7,15 @@
 use crate::root;
 use cavy_study::plan::reference;
 use cavy_study::registry::Registry;
+use cavy_study::source::Source;
 use std::fmt::Write as _;
 use std::fs;
 
 /// A generated part: its name, and what it says.
 pub type Part = (String, String);
+
+/// Parts whose names begin so are there for whoever wants them; a document need not have them.
+pub const OF_CLAIMS: &str = "claims of ";
 
 /// All generated parts.
 pub fn parts() -> Vec<Part> {
@@ -23,6 +27,12 @@ pub fn parts() -> Vec<Part> {
     }
     for source in &registry.sources {
         all.push((format!("seeds of {}", source.id), seeds(source.id)));
+        let judged = judged(source.id);
+        all.push((format!("figures of {}", source.id), figures(source, &judged)));
+        for figure in &source.figures {
+            let name = format!("{}.{}", source.id, figure.about().id);
+            all.push((format!("{OF_CLAIMS}{name}"), claims(&name, &judged)));
+        }
     }
     for kind in &registry.kinds {
         all.push((format!("keys of {}", kind.about().name), reference::of_kind(&kind.schema())));
@@ -57,6 +67,88 @@ fn seeds(id: &str) -> String {
     let page = fs::read_to_string(root().join(format!("docs/seeds/{id}.md")));
     let body = page.as_deref().ok().and_then(|page| page.split_once("\n\n"));
     body.map_or(format!("`make seeds SYSTEMS={id}` has not been run."), |(_, body)| body.into())
+}
+
+/// A claim as the run judged it that `docs/claims` keeps.
+struct Judged {
+    id: String,
+    published: String,
+    ours: String,
+    verdict: String,
+}
+
+/// The claims of a system in that run, from the table of their page.
+fn judged(id: &str) -> Vec<Judged> {
+    let page = fs::read_to_string(root().join(format!("docs/claims/{id}.md"))).unwrap_or_default();
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_string()).collect()
+    };
+    let mut rows = page.lines().filter(|line| line.starts_with('|'));
+    let head = rows.next().map(cells).unwrap_or_default();
+    let column = |name: &str| head.iter().position(|head| head == name);
+    let Some((published, ours)) = column("Published").zip(column("Ours")) else {
+        return Vec::new();
+    };
+    let judged = |line| {
+        let row: Vec<String> = cells(line);
+        let cell = |at: usize| row.get(at).cloned().unwrap_or_default();
+        let (id, verdict) = (cell(0).trim_matches('`').to_string(), cell(row.len() - 1));
+        Judged { id, published: cell(published), ours: cell(ours), verdict }
+    };
+    rows.skip(1).map(judged).collect()
+}
+
+/// Claims by verdict, the most frequent first.
+fn tally(of: &[&Judged]) -> String {
+    let mut counts: Vec<(usize, &str)> = Vec::new();
+    for one in of {
+        match counts.iter_mut().find(|(_, verdict)| *verdict == one.verdict) {
+            Some((count, _)) => *count += 1,
+            None => counts.push((1, &one.verdict)),
+        }
+    }
+    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let each: Vec<String> = counts.iter().map(|(count, what)| format!("{count} {what}")).collect();
+    format!("{} claims: {}", of.len(), each.join(", "))
+}
+
+/// Figures of a system, and what came of their claims: values where they are few.
+fn figures(source: &Source, judged: &[Judged]) -> String {
+    /// So many claims are told one by one.
+    const FEW: usize = 8;
+    let mut out =
+        String::from("| figure | what it shows | claims, quick run, seed 1 |\n|---|---|---|\n");
+    for figure in &source.figures {
+        let about = figure.about();
+        let of = format!("{}.{}.", source.id, about.id);
+        let own: Vec<&Judged> = judged.iter().filter(|one| one.id.starts_with(&of)).collect();
+        let value = |one: &&Judged| {
+            // Intervals stand on the page of claims.
+            let ours = one.ours.split(" (").next().unwrap_or_default();
+            let name = one.id[of.len()..].replace('_', " ");
+            match one.verdict.as_str() {
+                "reproduced" => format!("{name} {ours}"),
+                verdict => format!("{name} {ours} ({verdict})"),
+            }
+        };
+        let said = match own.len() {
+            0 => "none".to_string(),
+            1..=FEW => own.iter().map(value).collect::<Vec<_>>().join("; "),
+            _ => tally(&own),
+        };
+        let _ = writeln!(out, "| `{}` | {} | {said} |", about.id, about.title);
+    }
+    out
+}
+
+/// The claims of one figure.
+fn claims(name: &str, judged: &[Judged]) -> String {
+    let mut out = String::from("| claim | published | ours | verdict |\n|---|---|---|---|\n");
+    for one in judged.iter().filter(|one| one.id.starts_with(&format!("{name}."))) {
+        let claim = &one.id[name.len() + 1..];
+        let _ = writeln!(out, "| `{claim}` | {} | {} | {} |", one.published, one.ours, one.verdict);
+    }
+    out
 }
 
 /// The page of a system's model.

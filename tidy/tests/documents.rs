@@ -15,7 +15,7 @@ fn generated_parts_are_as_the_program_has_them() {
         }
         seen.push_str(&file.text);
     }
-    for (name, _) in &parts {
+    for (name, _) in parts.iter().filter(|(name, _)| !name.starts_with(documents::OF_CLAIMS)) {
         if !seen.contains(&format!("<!-- generated: {name} -->")) {
             faults.push(format!("no document has the generated part `{name}`"));
         }
