@@ -1,4 +1,4 @@
-# `make` builds the command and reproduces its first figures; `make test` runs all tests; `make help`.
+# `make` builds the command and makes a figure of each system; `make test` runs all tests; `make help`.
 
 CARGO ?= cargo
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
@@ -8,11 +8,16 @@ LOCKED ?= --locked
 # Options of rooms that are off by default and tested all the same.
 FEATURES := --features cavy-live/tower
 
-.DEFAULT_GOAL := reproduce
-.PHONY: reproduce figures claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
+.DEFAULT_GOAL := tour
+.PHONY: tour figures claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
 
-reproduce: build ## build, make Perséphone's figures again, print where the report is (the default)
-	$(CAVY) reproduce persephone
+# One figure of each system, a minute of two cores together.
+TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
+tour: build ## build, make a figure of each system, print where the report is (the default)
+	@echo "$(CAVY) reproduce $(TOUR)"; $(CAVY) reproduce $(TOUR) || [ $$? -eq 1 ]
+	@echo "next: $(CAVY) ask                       which cause of a slow tail to look at first"
+	@echo "      $(CAVY) plan new my.toml; $(CAVY) run my.toml   a workload of your own"
+	@echo "      $(CAVY) reproduce persephone      all figures of a system ($(CAVY) list)"
 
 build: ## build the command
 	$(CARGO) build --release $(LOCKED)

@@ -43,20 +43,23 @@ pub fn parts() -> Vec<Part> {
 /// Systems, the question that each answers, and what came of its claims in the run that
 /// `docs/claims` keeps.
 fn systems(registry: &Registry) -> String {
-    let mut out = String::from(
-        "| system | question | claims, quick run | live claims |\n|---|---|---|---|\n",
-    );
+    let mut out =
+        String::from("| system | question | claims, quick run | live |\n|---|---|---|---|\n");
     for source in &registry.sources {
         let id = source.id;
         let page = fs::read_to_string(root().join(format!("docs/claims/{id}.md")));
         let tally = page.as_deref().ok().and_then(|page| page.trim_end().lines().last());
         let tally = tally.unwrap_or("none yet").trim_end_matches('.');
+        let live = match (source.live, source.live_statements().len()) {
+            ("", _) => "not yet".to_string(),
+            (command, 0) => format!("`{command}`"),
+            (command, claims) => format!("`{command}`, {claims} claims"),
+        };
         let _ = writeln!(
             out,
-            "| [{id}](docs/models/{}) | {} | [{tally}](docs/claims/{id}.md) | {} |",
+            "| [{id}](docs/models/{}) | {} | [{tally}](docs/claims/{id}.md) | {live} |",
             model_page(id),
-            source.question,
-            source.live_statements().len()
+            source.question
         );
     }
     out

@@ -148,6 +148,8 @@ pub struct Source {
     /// Claims about live runs of what it describes, as TOML; empty when there are none.
     /// `cavy live study` measures them.
     pub live_claims: &'static str,
+    /// The command that runs it on real machines, such as `cavy live sched`; empty where none does.
+    pub live: &'static str,
     /// Its figures, in order.
     pub figures: Vec<&'static dyn Figure>,
 }

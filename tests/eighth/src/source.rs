@@ -17,6 +17,7 @@ pub fn source() -> Source {
         summary: "A bucket of one token loses what a telephone line does.",
         claims: include_str!("../claims.toml"),
         live_claims: "",
+        live: "",
         figures: vec![&LOSS],
     }
 }

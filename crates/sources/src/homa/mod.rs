@@ -35,6 +35,7 @@ pub fn source() -> Source {
                   on the same messages, and every claim is judged.",
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
+        live: "cavy live homa",
         figures: vec![
             &echo::ECHO,
             &slowdown::W1,

@@ -26,6 +26,7 @@ pub fn source() -> Source {
                   Geolocation by DB-IP (db-ip.com).",
         claims: include_str!("claims.toml"),
         live_claims: "",
+        live: "",
         figures: vec![
             &errors::ERROR,
             &parts::PARTS,

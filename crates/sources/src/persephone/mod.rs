@@ -28,6 +28,7 @@ pub fn source() -> Source {
                   with, on the same arrivals, and every claim is judged.",
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
+        live: "cavy live sched",
         figures: vec![
             &motivation::FIG1,
             &reservation::FIG3,

@@ -24,6 +24,7 @@ pub fn source() -> Source {
                   measurements are judged as well.",
         claims: include_str!("claims.toml"),
         live_claims: "",
+        live: "cavy live whatif",
         figures: vec![
             &applications::FIG8,
             &synthetic::FIG9,
