@@ -7,7 +7,8 @@ use cavy_core::family::message::Message;
 
 /// A transaction is asked for. An attempt that is repeated is the same request.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Request(pub Arc<Txn>);
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Request(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] pub Arc<Txn>);
 
 impl Message for Request {
     fn wire_bytes(&self) -> u64 {
@@ -45,6 +46,7 @@ pub enum Outcome {
 
 /// What one piece came to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PieceResult {
     /// Its place in [`Txn::pieces`].
     pub piece: u16,
@@ -64,6 +66,7 @@ impl PieceResult {
 
 /// One access, with the versions that it saw and made. A version is named by its writer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Op {
     /// Of this row.
     pub key: Key,

@@ -31,6 +31,8 @@ pub mod tapir;
 pub mod tpca;
 pub mod tpcc;
 pub mod txn;
+#[cfg(feature = "serde")]
+pub(crate) mod wire;
 
 pub use client::{Note, Op, Outcome, PieceResult, Request, Response};
 pub use layout::{Layout, Region};

@@ -67,6 +67,7 @@ pub struct Run {
 
 /// Variables that have values, in order of their names.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Given(Vec<(Var, Value)>);
 
 impl Given {

@@ -11,6 +11,7 @@ pub type Writes = Vec<(Key, Option<Value>)>;
 
 /// A row and its version.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Row {
     /// `None`: deleted.
     pub value: Option<Value>,

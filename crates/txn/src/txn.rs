@@ -5,10 +5,12 @@ use alloc::vec::Vec;
 
 /// A shard, numbered over all regions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Shard(pub u32);
 
 /// What a client calls one of its transactions. Retries keep it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TxnId {
     /// The client.
     pub client: u32,
@@ -23,6 +25,7 @@ impl TxnId {
 
 /// A row. What the two parts mean is the procedures' business: table and row, or a hash of a text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Key {
     /// The table.
     pub table: u64,
@@ -39,15 +42,16 @@ impl Key {
 
 /// What a row holds, and what pieces hand to each other. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Value {
     /// One number.
     Int(i64),
     /// Several: the columns of a row, or a list that is appended to.
-    Ints(Arc<[i64]>),
+    Ints(#[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))] Arc<[i64]>),
     /// Bytes.
-    Bytes(Arc<[u8]>),
+    Bytes(#[cfg_attr(feature = "serde", serde(with = "crate::wire::bytes"))] Arc<[u8]>),
     /// Several texts: a list, or a hash as field, value, field, value.
-    Texts(Arc<[Arc<[u8]>]>),
+    Texts(#[cfg_attr(feature = "serde", serde(with = "crate::wire::texts"))] Arc<[Arc<[u8]>]>),
 }
 
 impl Value {
@@ -80,10 +84,12 @@ impl Value {
 
 /// A variable that one piece gives and others need.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Var(pub u8);
 
 /// One key of a piece, and what the piece may do with it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Access {
     /// The row, or a key that stands for all rows of a predicate.
     pub key: Key,
@@ -93,6 +99,7 @@ pub struct Access {
 
 /// The part of a transaction on one shard that runs at once.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Piece {
     /// Where.
     pub shard: Shard,
@@ -101,6 +108,7 @@ pub struct Piece {
     /// What is known when it is submitted.
     pub args: Vec<i64>,
     /// Bytes among the arguments; empty for procedures of numbers.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::list"))]
     pub bytes: Vec<Arc<[u8]>>,
     /// Every key that it may touch, without repetition. Two pieces conflict when one writes what
     /// the other touches.
@@ -194,6 +202,7 @@ impl Txn {
 
 /// A timestamp: physical part, stretch counter, node; compared in that order `[dast 2.3]`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Ts {
     /// Nanoseconds of wall clock.
     pub t: u64,

@@ -13,10 +13,12 @@ use cavy_core::family::message::{Message as Wire, Protocol};
 /// One try to commit a CRT. Retries of clients and of coordinators are different attempts of one
 /// id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Attempt {
     /// Of which transaction.
     pub id: TxnId,
     /// Who coordinates it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
     pub coordinator: Node,
     /// Which try of that coordinator.
     pub round: u32,
@@ -24,6 +26,7 @@ pub struct Attempt {
 
 /// A number of a proposal: round, then proposer. The coordinator's own is [`Ballot::FIRST`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Ballot {
     /// Round.
     pub round: u64,
@@ -38,6 +41,7 @@ impl Ballot {
 
 /// A message, with the view that its sender is in.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Message {
     /// The sender's view of its region; of no meaning across regions.
     pub view: u64,
@@ -47,6 +51,7 @@ pub struct Message {
 
 /// A CRT as one node knows it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CrtState {
     /// Which.
     pub attempt: Attempt,
@@ -55,22 +60,27 @@ pub struct CrtState {
     /// Its final timestamp, if it is decided.
     pub f: Option<Ts>,
     /// The transaction, where the node has part in it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::maybe"))]
     pub txn: Option<Arc<Txn>>,
 }
 
 /// An IRT as one node knows it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct IrtState {
     /// The transaction.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
     pub txn: Arc<Txn>,
     /// Its timestamp.
     pub ts: Ts,
     /// Who coordinates it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
     pub coordinator: Node,
 }
 
 /// What a node tells a steward that changes the view.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Frozen {
     /// The number of the view.
     pub number: u64,
@@ -88,10 +98,12 @@ pub struct Frozen {
 
 /// What ran here.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Done {
     /// At which timestamp.
     pub at: Ts,
     /// What its pieces on this shard came to.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
     pub results: Arc<[PieceResult]>,
     /// What they gave.
     pub gives: Given,
@@ -101,16 +113,20 @@ pub struct Done {
 
 /// An entry that has not run wholly, as a snapshot carries it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Pending {
     /// The transaction.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
     pub txn: Arc<Txn>,
     /// Its place.
     pub ts: Ts,
     /// An IRT of this coordinator, or a CRT.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
     pub coordinator: Node,
     /// The CRT that it is.
     pub crt: Option<Attempt>,
     /// Who answers for the shard; of IRTs it follows from the view.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
     pub leader: Node,
     /// Stable, or committed.
     pub certain: bool,
@@ -126,6 +142,7 @@ pub struct Pending {
 
 /// What an acceptor remembers of one attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Acceptor {
     /// Nothing below this is accepted.
     pub promised: Ballot,
@@ -135,6 +152,7 @@ pub struct Acceptor {
 
 /// The state of a replica, for one that comes back.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Snapshot {
     /// The view that it belongs to.
     pub number: u64,
@@ -156,10 +174,15 @@ pub struct Snapshot {
 
 /// All that can be said.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Body {
     /// An IRT, to every replica of every shard it touches.
     #[allow(missing_docs)]
-    PrepareIrt { txn: Arc<Txn>, ts: Ts },
+    PrepareIrt {
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
+        txn: Arc<Txn>,
+        ts: Ts,
+    },
     /// It is stored here.
     #[allow(missing_docs)]
     AckIrt { id: TxnId, ts: Ts, clock: Ts },
@@ -184,10 +207,22 @@ pub enum Body {
     PullOutput { id: TxnId },
     /// To the steward of each region that a CRT touches.
     #[allow(missing_docs)]
-    PrepareRemote { txn: Arc<Txn>, attempt: Attempt, source: u64 },
+    PrepareRemote {
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
+        txn: Arc<Txn>,
+        attempt: Attempt,
+        source: u64,
+    },
     /// To the replicas of shards that a CRT touches.
     #[allow(missing_docs)]
-    PrepareCrt { txn: Arc<Txn>, attempt: Attempt, a: Ts, leader: Node },
+    PrepareCrt {
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
+        txn: Arc<Txn>,
+        attempt: Attempt,
+        a: Ts,
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
+        leader: Node,
+    },
     /// To all others of the region.
     #[allow(missing_docs)]
     NoteCrt { attempt: Attempt, a: Ts },
@@ -232,7 +267,11 @@ pub enum Body {
     AbortCrt { attempt: Attempt },
     /// A CRT has been pending for long: decide it.
     #[allow(missing_docs)]
-    Resolve { txn: Arc<Txn>, attempt: Attempt },
+    Resolve {
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
+        txn: Arc<Txn>,
+        attempt: Attempt,
+    },
     /// The decision that was found, for a coordinator that may be alive.
     #[allow(missing_docs)]
     Outcome { attempt: Attempt, value: Option<Ts> },
@@ -267,17 +306,22 @@ pub enum Body {
     #[allow(missing_docs)]
     Freeze { view: View },
     /// What is known.
-    Thaw(Arc<Frozen>),
+    Thaw(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Frozen>),
     /// All of it together: go on. Nobody who joins gives a timestamp at or below `floor`.
     #[allow(missing_docs)]
-    Install { number: u64, orphans: Arc<[IrtState]>, floor: Ts },
+    Install {
+        number: u64,
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
+        orphans: Arc<[IrtState]>,
+        floor: Ts,
+    },
     /// You are not in this view.
     #[allow(missing_docs)]
     Outside { number: u64 },
     /// Take me in.
     Join,
     /// The state of a replica.
-    Snapshot(Arc<Snapshot>),
+    Snapshot(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Snapshot>),
     /// I have my state.
     Ready,
 }
@@ -313,6 +357,7 @@ impl Wire for Message {
 /// What a node remembers through a crash. Replicas hold transactions in memory, at a majority; what
 /// must outlive a crash is that they lived, and what stewards promised each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
     /// A replica was started.
     Born,

@@ -14,12 +14,15 @@ use cavy_core::family::Node;
 
 /// A region's view: who leads, and which replicas are in. Its stewards choose it by majority.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct View {
     /// Counts views of the region from 1.
     pub number: u64,
     /// The steward that leads.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
     pub steward: Node,
     /// Replicas that are in, in order.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::nodes"))]
     pub live: Vec<Node>,
 }
 
