@@ -1,0 +1,155 @@
+//! A local cluster, started by the command itself.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+pub struct Cluster {
+    child: Child,
+    pub port: u16,
+    pub folder: tempfile::TempDir,
+    /// Process of each node, as the command says.
+    pub pids: Vec<i32>,
+}
+
+static NEXT: AtomicU16 = AtomicU16::new(0);
+
+/// A port below which nobody listens on any of those that a cluster takes.
+fn free_port(nodes: u16) -> u16 {
+    let spread = (std::process::id() % 97) as u16 * 100;
+    for turn in 0..200 {
+        let port = 22_000 + (spread + NEXT.fetch_add(60, Relaxed) + turn * 60) % 9_000;
+        let free = |at: u16| TcpListener::bind(("127.0.0.1", at)).is_ok();
+        if (0..nodes)
+            .all(|id| free(port + id) && free(port + 10_000 + id) && free(port + 20_000 + id))
+        {
+            return port;
+        }
+    }
+    panic!("no ports are free");
+}
+
+impl Cluster {
+    /// A cluster with short distances; silence is borne for long, since test machines are busy.
+    pub fn start(shape: &str, nodes: u16, more: &[&str]) -> Cluster {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port(nodes);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
+            .args(["--local", shape, "--within-ms", "0.5", "--across-ms", "10"])
+            .args(["--port", &port.to_string()])
+            .arg("--data")
+            .arg(folder.path())
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut pids = Vec::new();
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            if line == "ready" {
+                break;
+            }
+            if let Some((_, rest)) = line.split_once(" pid ") {
+                pids.push(rest.split_whitespace().next().unwrap().parse().unwrap());
+            }
+        }
+        assert_eq!(pids.len(), usize::from(nodes), "it says who runs");
+        Cluster { child, port, folder, pids }
+    }
+
+    /// Where clients of a node connect.
+    pub fn at(&self, node: u16) -> u16 {
+        self.port + node
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self, node: usize) {
+        signal(self.pids[node], "-KILL");
+    }
+
+    pub fn stop_for(&self, node: usize, span: Duration) {
+        signal(self.pids[node], "-STOP");
+        std::thread::sleep(span);
+        signal(self.pids[node], "-CONT");
+    }
+
+    /// Starts a node again, as an operator would.
+    pub fn revive(&self, node: usize) -> Revived {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
+            .args(["node", "--with-parent", "--id", &node.to_string(), "--config"])
+            .arg(self.file())
+            .arg("--data")
+            .arg(self.folder.path().join(format!("node-{node}")))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with(&format!("node {node} ")), "{line}");
+        Revived(child)
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.path().join("cluster.toml")
+    }
+
+    /// What `status` prints, a line a node.
+    pub fn status(&self) -> Vec<String> {
+        let out = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
+            .args(["status", "--config"])
+            .arg(self.file())
+            .output()
+            .unwrap();
+        String::from_utf8(out.stdout).unwrap().lines().skip(1).map(str::to_string).collect()
+    }
+
+    /// Waits until `status` says so of a node.
+    pub fn until(&self, what: &str, node: usize, holds: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        loop {
+            let status = self.status();
+            if holds(&status[node]) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}: {status:#?}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Ends it as a user does, and sees that nothing is left.
+    pub fn end(mut self) {
+        signal(self.child.id() as i32, "-TERM");
+        assert!(self.child.wait().unwrap().success());
+        for pid in &self.pids {
+            let left = std::path::Path::new("/proc").join(pid.to_string()).exists();
+            assert!(!left, "process {pid} is left");
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub struct Revived(Child);
+
+impl Drop for Revived {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn signal(pid: i32, which: &str) {
+    let sent = Command::new("kill").args([which, &pid.to_string()]).status().unwrap();
+    assert!(sent.success());
+}

@@ -1,0 +1,7 @@
+//! A cluster of real processes, spoken to by clients of Redis that nobody here wrote, and by one
+//! that keeps histories for the checker.
+
+mod clients;
+mod cluster;
+mod faults;
+mod resp;
