@@ -103,6 +103,46 @@ fn arrows_only_point_down() {
     none("only the arrows of ARCHITECTURE are allowed", &faults);
 }
 
+/// A row of the drawing: a room, the rooms that its arrow names, and whether there are others.
+fn drawn(row: &str) -> Option<(&str, Vec<&str>, bool)> {
+    /// Names of layers stand before their first room.
+    const NAMES_END: usize = 13;
+    let row = row.get(NAMES_END..)?;
+    let (room, rest) = row.split_once(' ')?;
+    let Some(arrows) = rest.trim_start().strip_prefix("──► ") else {
+        return Some((room, Vec::new(), false));
+    };
+    let arrows = arrows.split("  ").next()?;
+    let (names, others) = match arrows.strip_suffix("..") {
+        Some(names) => (names.trim_end().trim_end_matches(','), true),
+        None => (arrows, false),
+    };
+    Some((room, names.split(", ").map(str::trim).collect(), others))
+}
+
+#[test]
+fn the_drawing_is_of_this_house() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let drawing = text.split("```text\n").nth(1).and_then(|rest| rest.split("```").next());
+    let rows: Vec<_> = drawing.expect("a drawing").lines().filter_map(drawn).collect();
+    let mut faults = Vec::new();
+    for room in rooms() {
+        if !text.contains(&format!("\n**{room}** ")) {
+            faults.push(format!("ARCHITECTURE.md has no paragraph about {room}"));
+        }
+        let Some((_, named, others)) = rows.iter().find(|(name, ..)| *name == room) else {
+            faults.push(format!("the drawing has no row for {room}"));
+            continue;
+        };
+        let own = dependencies(&manifest(&room), "dependencies");
+        let wrong = named.iter().filter(|name| !own.iter().any(|other| other == *name));
+        faults.extend(wrong.map(|name| format!("{room} has no arrow to {name}, and is drawn so")));
+        let hidden = own.iter().filter(|other| !others && !named.contains(&other.as_str()));
+        faults.extend(hidden.map(|other| format!("the arrow from {room} to {other} is not drawn")));
+    }
+    none("ARCHITECTURE draws the rooms and arrows that are there", &faults);
+}
+
 #[test]
 fn every_room_takes_the_lints_of_the_workspace() {
     let takes = |room: &String| {
