@@ -167,6 +167,7 @@ fn ask(plan: &[(&Index, Slice)], search: &Search) -> String {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how many plans is the caller's to say")]
 fn clause_7_1_a_thousand_random_plans_give_the_bytes_of_one_index() {
     let mut draws = Stream::keyed(20, 0, Purpose::Machine);
     let ring = Ring::proportional(&(0..SERVERS).collect::<Vec<_>>(), |s| 1.0 + f64::from(s % 3));
@@ -270,4 +271,37 @@ fn what_was_written_with_refresh_is_in_the_next_answer_and_other_things_are_not(
     }
     assert_eq!(index.refresh(), Ok(1));
     assert_eq!(total(), 2);
+}
+
+#[test]
+fn what_is_written_beside_a_copy_stays_when_the_copy_goes_on() {
+    let index = Index::new(1, 0);
+    let put = |ring: u64, version| {
+        let entry = Entry {
+            id: format!("at-{ring}"),
+            count: 1,
+            seq_no: 0,
+            at_once: true,
+            fields: vec![("tag".into(), Typed::Keyword("x".into()))],
+            source: b"{}".as_slice().into(),
+        };
+        index.put(ring, version, false, entry);
+    };
+    let total = || {
+        let search = searches()[3].clone();
+        match index.answer(Slice::new(0, 0), &Question::Search(Box::new(search))) {
+            Finding::Found(found) => found.total,
+            other => panic!("{other:?}"),
+        }
+    };
+    index.hold(Slice::new(500, 1_000));
+    put(600, 1);
+    // A write to the arc that is being copied, far from what is held so far.
+    put(100, 1);
+    index.hold(Slice::new(400, 1_000));
+    assert_eq!(total(), 2);
+    index.hold(Slice::new(50, 1_000));
+    assert_eq!(total(), 2);
+    index.hold(Slice::new(500, 1_000));
+    assert_eq!(total(), 1, "less than before: what is outside is forgotten");
 }

@@ -44,16 +44,21 @@ fn it_is_said_how_to_build_what_is_missing() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("cavy-live is not built") && said.contains("make live"), "{said}");
     }
+    let output = call(&cavy, "/nowhere", &["live", "search", "--local", "3"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("make search"), "{said}");
 }
 
 #[test]
 fn arguments_and_exit_code_are_those_of_the_other_program() {
     let cavy = Cavy::new();
     stand_in(cavy.path("cavy-live"));
+    stand_in(cavy.path("cavy-search"));
     for (args, expected) in [
         (&["live", "sched", "--policy", "darc"][..], "cavy-live sched --policy darc\n"),
         (&["live", "--help"], "cavy-live --help\n"),
         (&["load", "-h"], "cavy-live load -h\n"),
+        (&["live", "search", "--local", "12"], "cavy-search --local 12\n"),
         (&["replay", "run.jsonl"], "cavy-live replay run.jsonl\n"),
         (&["load", "http://x", "--json", "--", "y"], "cavy-live load http://x --json -- y\n"),
     ] {

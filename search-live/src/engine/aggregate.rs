@@ -1,8 +1,8 @@
 //! Counts over the documents that a search meets: buckets by value, and numbers over values.
 //!
-//! A partial result of a slice is exact and says nothing of order, so that partial results of slices
-//! that tile the ring come to the same, however the ring is cut: buckets are never left out before
-//! all are put together, and sums of floats are kept without rounding.
+//! A partial result of a slice is exact and says nothing of order, so that partial results of
+//! slices that tile the ring come to the same, however the ring is cut: buckets are never left out
+//! before all are put together, and sums of floats are kept without rounding.
 
 use super::evaluate::{Matcher, Window};
 use super::question::Query;

@@ -426,7 +426,8 @@ fn build(
 }
 
 impl Node {
-    /// A document from `from` on before which nothing meets the condition; the end if there is none.
+    /// A document from `from` on before which nothing meets the condition; the end if there is
+    /// none.
     fn next(&mut self, from: DocId) -> DocId {
         let seek = |postings: &mut SegmentPostings| {
             let doc = postings.doc();

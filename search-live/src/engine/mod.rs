@@ -1,10 +1,10 @@
 //! The documents of one server: what is logged, what is indexed, and answers about slices.
 //!
-//! A document is *pending* from the moment when it is logged, and indexed by the next refresh, which
-//! puts all pending ones into a new segment. Until then searches meet its older version. A document
-//! that was written with `refresh` is different: no search begins before it is indexed. Segments are
-//! merged in the background, by tiers of size; documents that were replaced or that the server need
-//! not hold any more go away then.
+//! A document is *pending* from the moment when it is logged, and indexed by the next refresh,
+//! which puts all pending ones into a new segment. Until then searches meet its older version. A
+//! document that was written with `refresh` is different: no search begins before it is indexed.
+//! Segments are merged in the background, by tiers of size; documents that were replaced or that
+//! the server need not hold any more go away then.
 
 pub mod aggregate;
 pub mod entry;
@@ -79,6 +79,8 @@ struct State {
     awaited: bool,
     parts: Arc<Vec<Part>>,
     segments: u64,
+    /// What the server holds completely, once it has said so.
+    held: Option<Slice>,
 }
 
 /// The documents of one index that a server holds.
@@ -87,7 +89,7 @@ pub struct Index {
     number: u32,
     server: u32,
     state: Mutex<State>,
-    /// One refresh at a time, and none while documents are forgotten.
+    /// One refresh at a time.
     building: Mutex<()>,
     /// One merge at a time.
     merging: Mutex<()>,
@@ -137,9 +139,17 @@ impl Index {
         state.at_once = !state.pending.is_empty();
     }
 
+    /// The server holds these ids from now on. What is outside is forgotten if that is less than
+    /// before; if it is more, what was written beside the copy stays.
+    pub fn hold(&self, held: Slice) {
+        let before = self.state().held.replace(held);
+        if before.is_some_and(|before| before.covers(held)) {
+            self.retain(held);
+        }
+    }
+
     /// Forgets what is outside of `held`.
     pub fn retain(&self, held: Slice) {
-        let _building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.state();
         let gone: Vec<u64> =
             state.newest.keys().copied().filter(|ring| !held.contains(*ring)).collect();

@@ -1,7 +1,7 @@
 //! A segment: documents in the order of the ring, indexed once, never changed.
 //!
-//! Document numbers ascend with ring ids, so that a slice of the ring is one interval of numbers, or
-//! two where it goes around zero `[roar 7.1]`.
+//! Document numbers ascend with ring ids, so that a slice of the ring is one interval of numbers,
+//! or two where it goes around zero `[roar 7.1]`.
 
 use super::entry::{Entry, Typed};
 use super::text;

@@ -1,4 +1,5 @@
-//! How text becomes terms: the words of Unicode's Annex 29 that have a letter or a digit, lower case.
+//! How text becomes terms: the words of Unicode's Annex 29 that have a letter or a digit, in lower
+//! case.
 //!
 //! That is what Lucene's standard analyzer does, so that terms, lengths and scores can be compared.
 

@@ -11,19 +11,31 @@ use std::process::Command;
 
 /// The other program.
 const PROGRAM: &str = "cavy-live";
+/// The search cluster is a third one: it compiles tantivy.
+const SEARCH: &str = "cavy-search";
 
 /// Becomes `cavy-live [command] args`; returns only when that cannot be started.
 pub fn live(command: Option<&str>, args: &Live) -> Result<Outcome, Fault> {
+    let search = command.is_none() && args.args.first().is_some_and(|word| word == "search");
+    let name = if search { SEARCH } else { PROGRAM };
     // One that was built with this program comes before one on the path.
-    let program = beside().unwrap_or_else(|| PathBuf::from(PROGRAM));
+    let program = beside(name).unwrap_or_else(|| PathBuf::from(name));
     let mut child = Command::new(&program);
-    child.args(command).args(&args.args);
+    child.args(command).args(&args.args[usize::from(search)..]);
     let error = match replace(&mut child) {
         Ok(outcome) => return Ok(outcome),
         Err(error) => error,
     };
     if error.kind() != ErrorKind::NotFound {
         return Err(Fault::new(format!("cannot start {}: {error}", program.display())).code(FAILED));
+    }
+    if search {
+        return Err(Fault::new(
+            "`cavy live search` is the program cavy-search, which is not built",
+        )
+        .hint("build it with `make search` (ten minutes: it compiles tantivy)")
+        .hint("it is looked for beside this program, then on the PATH")
+        .code(FAILED));
     }
     let words: Vec<OsString> =
         command.map(OsString::from).into_iter().chain(args.args.iter().cloned()).collect();
@@ -37,10 +49,10 @@ pub fn live(command: Option<&str>, args: &Live) -> Result<Outcome, Fault> {
         .code(FAILED))
 }
 
-/// The program beside this one, if it is there.
-fn beside() -> Option<PathBuf> {
+/// The program of this name beside this one, if it is there.
+fn beside(name: &str) -> Option<PathBuf> {
     let here = std::env::current_exe().ok()?;
-    let program = here.parent()?.join(PROGRAM).with_extension(std::env::consts::EXE_EXTENSION);
+    let program = here.parent()?.join(name).with_extension(std::env::consts::EXE_EXTENSION);
     program.is_file().then_some(program)
 }
 

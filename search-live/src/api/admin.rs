@@ -1,0 +1,507 @@
+//! Indices, their settings and fields, and what the cluster says of itself.
+
+use super::Query as Url;
+use super::error::Error;
+use super::gate::{Gate, Index, refused};
+use super::mapping::{Mapping, merge};
+use crate::engine::question::{Finding, Question};
+use cavy_search::cluster::catalogue::Change;
+use cavy_search::cluster::{Map as Spread, State};
+use cavy_search::ring::Arc as Length;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// What an index may be called.
+fn check_name(name: &str) -> Result<(), Error> {
+    let invalid = |why: &str| {
+        Error::new(
+            400,
+            "invalid_index_name_exception",
+            format!("Invalid index name [{name}], {why}"),
+        )
+        .with("index_uuid", "_na_")
+        .with("index", name)
+    };
+    if name.is_empty() {
+        return Err(invalid("must not be empty"));
+    }
+    if name.chars().any(char::is_uppercase) {
+        return Err(invalid("must be lowercase"));
+    }
+    if name.starts_with(['_', '-', '+']) {
+        return Err(invalid("must not start with '_', '-', or '+'"));
+    }
+    if name == "." || name == ".." {
+        return Err(invalid("must not be '.' or '..'"));
+    }
+    if name.contains([' ', '"', '*', '\\', '<', '|', ',', '>', '/', '?', '#', ':']) {
+        return Err(invalid(
+            "must not contain the following characters [' ','\"','*','\\','<','|',',','>','/','?']",
+        ));
+    }
+    if name.len() > 255 {
+        return Err(invalid("index name is too long, (greater than 255)"));
+    }
+    Ok(())
+}
+
+/// Finds p in settings, whichever way they were written: `index.roar.p`, nested, with `index` or
+/// without.
+fn wanted_p(settings: &Value, servers: usize) -> Result<Option<u32>, Error> {
+    let found = settings
+        .get("index.roar.p")
+        .or_else(|| settings.get("roar.p"))
+        .or_else(|| settings.get("index").and_then(|index| index.get("roar.p")))
+        .or_else(|| settings.pointer("/index/roar/p"))
+        .or_else(|| settings.pointer("/roar/p"));
+    let Some(value) = found else { return Ok(None) };
+    let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+    match number {
+        Some(p) if p >= 1 && p as usize <= servers => Ok(Some(p as u32)),
+        Some(p) if p < 1 => Err(Error::argument(format!(
+            "Failed to parse value [{p}] for setting [index.roar.p] must be >= 1"
+        ))),
+        Some(p) => Err(Error::argument(format!(
+            "Failed to parse value [{p}] for setting [index.roar.p] must be <= {servers}, the \
+             number of servers"
+        ))),
+        None => Err(Error::argument(format!(
+            "Failed to parse value [{value}] for setting [index.roar.p]"
+        ))),
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// `PUT /{index}`.
+pub async fn create(gate: &Gate, name: &str, body: &Value) -> Result<Value, Error> {
+    check_name(name)?;
+    let empty = json!({});
+    let settings = body.get("settings").unwrap_or(&empty);
+    let servers = gate.cluster.servers.len();
+    let p = wanted_p(settings, servers)?.unwrap_or(gate.cluster.p);
+    let mappings = body.get("mappings").unwrap_or(&empty);
+    let mapping = Mapping::read(mappings)?;
+    let mut kept = json!({ "roar": { "p": p } });
+    let index = settings.get("index").unwrap_or(settings);
+    for key in ["number_of_shards", "number_of_replicas", "refresh_interval"] {
+        if let Some(value) = index.get(key).or_else(|| settings.get(format!("index.{key}"))) {
+            kept[key] = value.clone();
+        }
+    }
+    let about = json!({
+        "mappings": mapping.tree(), "settings": kept, "created": now_ms(), "uuid": gate.name(),
+    });
+    let about = serde_json::to_vec(&about).unwrap_or_default().into();
+    match gate.change(Change::Create { name: name.to_owned(), p, about }).await? {
+        Ok(()) => Ok(json!({ "acknowledged": true, "shards_acknowledged": true, "index": name })),
+        Err(refusal) => Err(refused(refusal, name, gate)),
+    }
+}
+
+fn settings_of(index: &Index) -> Value {
+    let about = &index.about;
+    let mut settings = json!({
+        "creation_date": about["created"].to_string(),
+        "number_of_shards": index.p().to_string(),
+        "number_of_replicas": "0",
+        "uuid": about["uuid"],
+        "provided_name": index.name,
+        "version": { "created": "8150099" },
+        "roar": { "p": index.p().to_string() },
+    });
+    for key in ["number_of_replicas", "refresh_interval"] {
+        if let Some(value) = about["settings"].get(key) {
+            settings[key] = value.clone();
+        }
+    }
+    settings
+}
+
+/// `GET /{index}`, and its parts.
+pub async fn describe(gate: &Gate, expression: &str, part: &str) -> Result<Value, Error> {
+    let mut map = Map::new();
+    for index in gate.indices(expression, false).await? {
+        let mappings = json!(index.mapping.tree());
+        let settings = json!({ "index": settings_of(&index) });
+        let value = match part {
+            "_mapping" => json!({ "mappings": mappings }),
+            "_settings" => json!({ "settings": settings }),
+            _ => json!({ "aliases": {}, "mappings": mappings, "settings": settings }),
+        };
+        map.insert(index.name, value);
+    }
+    Ok(Value::Object(map))
+}
+
+/// `PUT /{index}/_mapping`.
+pub async fn put_mapping(gate: &Gate, expression: &str, body: &Value) -> Result<Value, Error> {
+    for index in gate.indices(expression, false).await? {
+        gate.alter(&index.name, |index| {
+            let next = index.mapping.with(body)?;
+            let mut about = (*index.about).clone();
+            about["mappings"] = next.tree().clone();
+            Ok(Some(about))
+        })
+        .await?;
+    }
+    Ok(json!({ "acknowledged": true }))
+}
+
+/// `PUT /{index}/_settings`: p among them, at any time.
+pub async fn put_settings(gate: &Gate, expression: &str, body: &Value) -> Result<Value, Error> {
+    let body = body.get("settings").unwrap_or(body);
+    let Some(settings) = body.as_object().filter(|map| !map.is_empty()) else {
+        return Err(Error::new(
+            400,
+            "action_request_validation_exception",
+            "Validation Failed: 1: no settings to update;",
+        ));
+    };
+    let p = wanted_p(body, gate.cluster.servers.len())?;
+    let fixed = |key: &&String| key.contains("number_of_shards");
+    if let Some(key) = settings.keys().find(fixed) {
+        return Err(Error::argument(format!(
+            "Can't update non dynamic settings [[{key}]] for open indices: there are no shards \
+             here, set [index.roar.p]"
+        )));
+    }
+    for index in gate.indices(expression, false).await? {
+        let altered = gate
+            .alter(&index.name, |index| {
+                let mut about = (*index.about).clone();
+                if let Some(p) = p {
+                    about["settings"]["roar"]["p"] = json!(p);
+                }
+                let inner = body.get("index").unwrap_or(body);
+                for key in ["number_of_replicas", "refresh_interval"] {
+                    let value = inner.get(key).or_else(|| body.get(format!("index.{key}")));
+                    if let Some(value) = value {
+                        merge(&mut about["settings"], &json!({ key: value }));
+                    }
+                }
+                Ok((about != *index.about).then_some(about))
+            })
+            .await?;
+        if let Some(p) = p
+            && let Err(refusal) = gate.spread(altered.number, p).await?
+        {
+            return Err(refused(refusal, &index.name, gate));
+        }
+    }
+    Ok(json!({ "acknowledged": true }))
+}
+
+/// `DELETE /{index}`.
+pub async fn delete(gate: &Gate, expression: &str) -> Result<Value, Error> {
+    if expression.contains('*') || expression == "_all" {
+        return Err(Error::argument("Wildcard expressions or all indices are not allowed"));
+    }
+    for index in gate.indices(expression, false).await? {
+        super::documents::forget(gate, &index.name).await?;
+    }
+    Ok(json!({ "acknowledged": true }))
+}
+
+/// How an index stands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Health {
+    Green,
+    Yellow,
+    Red,
+}
+
+impl Health {
+    /// Red: ids on no server in step. Yellow: a server is away, or arcs are shorter than wanted.
+    fn of(gate: &Gate, map: Option<&Arc<Spread>>, p: u64) -> Health {
+        let Some(map) = map else { return Health::Red };
+        let config = gate.cluster.config();
+        let lost = cavy_search::loss::unheld(&config.ring, Length::of(map.p), |at| {
+            map.is_up(config.ring.server(at))
+        });
+        if lost > 0 {
+            return Health::Red;
+        }
+        let whole = map.states.iter().all(|state| *state == State::Up);
+        let there = map.settled && map.p == map.stored && u64::from(map.p) == p;
+        if whole && there { Health::Green } else { Health::Yellow }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Health::Green => "green",
+            Health::Yellow => "yellow",
+            Health::Red => "red",
+        }
+    }
+}
+
+/// `_cluster/health`; waits for a status if it is asked to.
+pub async fn health(gate: &Gate, expression: Option<&str>, url: &Url) -> Result<Value, Error> {
+    let wanted = match url.get("wait_for_status").map(String::as_str) {
+        Some("green") => Some(Health::Green),
+        Some("yellow") => Some(Health::Yellow),
+        Some("red") | None => None,
+        Some(other) => {
+            return Err(Error::argument(format!("unknown cluster health status [{other}]")));
+        }
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(25);
+    loop {
+        let indices = gate.indices(expression.unwrap_or("*"), false).await?;
+        let (_, maps) = gate.all().await?;
+        let mut worst = Health::Green;
+        let mut active = 0;
+        let mut up = gate.cluster.servers.len();
+        for index in &indices {
+            let map = maps.get(&index.number);
+            worst = worst.max(Health::of(gate, map, index.p()));
+            if let Some(map) = map {
+                active += map.p;
+                up = up.min(map.states.iter().filter(|state| **state == State::Up).count());
+            }
+        }
+        let late = std::time::Instant::now() >= until;
+        let percent = 100.0 * up as f64 / gate.cluster.servers.len() as f64;
+        if wanted.is_none_or(|wanted| worst <= wanted) || late {
+            return Ok(json!({
+                "cluster_name": gate.cluster.name,
+                "status": worst.name(),
+                "timed_out": wanted.is_some_and(|wanted| worst > wanted),
+                "number_of_nodes": gate.cluster.layout().nodes(),
+                "number_of_data_nodes": up,
+                "active_primary_shards": active,
+                "active_shards": active,
+                "relocating_shards": 0,
+                "initializing_shards": 0,
+                "unassigned_shards": 0,
+                "delayed_unassigned_shards": 0,
+                "number_of_pending_tasks": 0,
+                "number_of_in_flight_fetch": 0,
+                "task_max_waiting_in_queue_millis": 0,
+                "active_shards_percent_as_number": percent,
+            }));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// Rows and their columns, for `_cat`.
+pub struct Table {
+    columns: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// As text, or as JSON.
+    pub fn write(self, url: &Url) -> Result<String, Value> {
+        if url.get("format").is_some_and(|format| format == "json") {
+            let row = |row: &Vec<String>| {
+                let pairs = self.columns.iter().zip(row).map(|(c, v)| ((*c).to_owned(), json!(v)));
+                Value::Object(pairs.collect())
+            };
+            return Err(self.rows.iter().map(row).collect());
+        }
+        let head = self.columns.iter().map(|column| (*column).to_owned()).collect::<Vec<_>>();
+        let named = url.contains_key("v");
+        let all: Vec<&Vec<String>> = named.then_some(&head).into_iter().chain(&self.rows).collect();
+        let wide = |column: usize| all.iter().map(|row| row[column].len()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(wide).collect();
+        let mut text = String::new();
+        for row in all {
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            text.push_str(cells.join(" ").trim_end());
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+async fn size(gate: &Gate, index: &Index) -> Result<(u64, u64), Error> {
+    let mut sum = (0, 0);
+    for finding in gate.ask(index, &Question::Size).await?.findings {
+        if let Finding::Size { documents, bytes } = finding {
+            sum = (sum.0 + documents, sum.1 + bytes);
+        }
+    }
+    Ok(sum)
+}
+
+/// `_cat/{what}`.
+pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Error> {
+    let (_, maps) = gate.all().await?;
+    let indices = gate.indices(expression, false).await?;
+    let servers = gate.cluster.servers.len();
+    let state = |state: State| match state {
+        State::Up => "STARTED",
+        State::Behind(_) => "INITIALIZING",
+        State::Down => "UNASSIGNED",
+    };
+    Ok(match what {
+        "indices" => {
+            let mut rows = Vec::new();
+            for index in &indices {
+                let health = Health::of(gate, maps.get(&index.number), index.p());
+                let (documents, bytes) = size(gate, index).await?;
+                rows.push(vec![
+                    health.name().into(),
+                    "open".into(),
+                    index.name.clone(),
+                    index.about["uuid"].as_str().unwrap_or("").into(),
+                    index.p().to_string(),
+                    "0".into(),
+                    documents.to_string(),
+                    "0".into(),
+                    format!("{bytes}b"),
+                    format!("{bytes}b"),
+                ]);
+            }
+            let columns = vec![
+                "health",
+                "status",
+                "index",
+                "uuid",
+                "pri",
+                "rep",
+                "docs.count",
+                "docs.deleted",
+                "store.size",
+                "pri.store.size",
+            ];
+            Table { columns, rows }
+        }
+        "count" => {
+            let mut all = 0;
+            for index in &indices {
+                all += size(gate, index).await?.0;
+            }
+            let seconds = now_ms() / 1_000;
+            Table {
+                columns: vec!["epoch", "count"],
+                rows: vec![vec![seconds.to_string(), all.to_string()]],
+            }
+        }
+        "health" => {
+            let health = health(gate, None, &Url::new()).await?;
+            let text = |name: &str| match &health[name] {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let columns = vec!["cluster", "status", "node.total", "node.data", "shards"];
+            let row = vec![
+                text("cluster_name"),
+                text("status"),
+                text("number_of_nodes"),
+                text("number_of_data_nodes"),
+                text("active_shards"),
+            ];
+            Table { columns, rows: vec![row] }
+        }
+        "nodes" => {
+            let mut rows = Vec::new();
+            for (node, address) in gate.cluster.addresses() {
+                let role = match (node.0, gate.cluster.layout().number(node)) {
+                    (0, _) => "m",
+                    (_, None) => "c",
+                    (_, Some(_)) => "d",
+                };
+                let port = address.port().to_string();
+                rows.push(vec![
+                    address.ip().to_string(),
+                    role.into(),
+                    format!("node-{}", node.0),
+                    port,
+                ]);
+            }
+            Table { columns: vec!["ip", "node.role", "name", "port"], rows }
+        }
+        "shards" => {
+            let mut rows = Vec::new();
+            let config = gate.cluster.config();
+            for index in &indices {
+                let Some(map) = maps.get(&index.number) else { continue };
+                for server in 0..servers as u32 {
+                    let held = config.holds(server, map.p);
+                    rows.push(vec![
+                        index.name.clone(),
+                        server.to_string(),
+                        state(map.states[server as usize]).into(),
+                        format!("{:016x}", held.lo.wrapping_add(1)),
+                        format!("{:016x}", held.hi),
+                        format!("{:.4}", held.share()),
+                        format!("node-{}", gate.cluster.layout().server(server).0),
+                    ]);
+                }
+            }
+            let columns =
+                vec!["index", "shard", "state", "arc.from", "arc.to", "arc.share", "node"];
+            Table { columns, rows }
+        }
+        "recovery" => {
+            let mut rows = Vec::new();
+            for index in &indices {
+                let Some(map) = maps.get(&index.number) else { continue };
+                let behind = map.states.iter().filter(|s| matches!(s, State::Behind(_))).count();
+                let copying = map.p != map.stored || behind > 0;
+                rows.push(vec![
+                    index.name.clone(),
+                    if copying { "index" } else { "done" }.into(),
+                    map.p.to_string(),
+                    map.stored.to_string(),
+                    index.p().to_string(),
+                    behind.to_string(),
+                    map.epoch.to_string(),
+                ]);
+            }
+            let columns = vec!["index", "stage", "p", "p.stored", "p.wanted", "behind", "epoch"];
+            Table { columns, rows }
+        }
+        other => {
+            return Err(Error::argument(format!("_cat/{other} is not served")));
+        }
+    })
+}
+
+/// `GET /`.
+pub fn root(gate: &Gate) -> Value {
+    json!({
+        "name": "cavy-search",
+        "cluster_name": gate.cluster.name,
+        "cluster_uuid": "cavy-search-cluster-1",
+        "version": {
+            "number": "8.15.0",
+            "build_flavor": "default",
+            "build_type": "cavy",
+            "build_hash": env!("CARGO_PKG_VERSION"),
+            "build_date": "2026-11-23T00:00:00.000Z",
+            "build_snapshot": false,
+            "lucene_version": "9.11.1",
+            "minimum_wire_compatibility_version": "7.17.0",
+            "minimum_index_compatibility_version": "7.0.0",
+        },
+        "tagline": "You Know, for Search",
+    })
+}
+
+/// `_stats` and `/{index}/_stats`.
+pub async fn stats(gate: &Gate, expression: &str) -> Result<Value, Error> {
+    let mut map = Map::new();
+    let (mut all_documents, mut all_bytes) = (0, 0);
+    let of = |documents: u64, bytes: u64| {
+        let docs = json!({ "count": documents, "deleted": 0 });
+        json!({ "docs": docs, "store": { "size_in_bytes": bytes } })
+    };
+    for index in gate.indices(expression, false).await? {
+        let (documents, bytes) = size(gate, &index).await?;
+        all_documents += documents;
+        all_bytes += bytes;
+        let own = of(documents, bytes);
+        map.insert(index.name, json!({ "primaries": own, "total": own }));
+    }
+    let own = of(all_documents, all_bytes);
+    Ok(json!({ "_all": { "primaries": own, "total": own }, "indices": map }))
+}

@@ -1,0 +1,843 @@
+//! Documents: index, create, get, delete, update, in bulk.
+
+use super::Query;
+use super::error::Error;
+use super::gate::{Gate, Index, refused};
+use super::mapping::{Mapping, merge};
+use crate::cluster::content::Bytes;
+use crate::engine::entry::{Entry, ring_id};
+use crate::engine::question::{Finding, Got, Question};
+use cavy_search::cluster::catalogue::Change;
+use cavy_search::ring::Slice;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// An id is no longer, in bytes, as in Elasticsearch.
+const ID_BYTES: usize = 512;
+/// Writes of one bulk that are under way at a time.
+const AT_A_TIME: usize = 256;
+
+/// What is done to a document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Written, whatever there is.
+    Index,
+    /// Written, if there is none.
+    Create,
+    /// Changed.
+    Update,
+    /// Deleted.
+    Delete,
+}
+
+impl Action {
+    fn name(self) -> &'static str {
+        match self {
+            Action::Index => "index",
+            Action::Create => "create",
+            Action::Update => "update",
+            Action::Delete => "delete",
+        }
+    }
+}
+
+/// Something that is done to a document.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// What.
+    pub action: Action,
+    /// Of which index.
+    pub index: String,
+    /// Which document; `None`: a new one.
+    pub id: Option<String>,
+    /// The body, as it came.
+    pub body: Bytes,
+    /// Only if the document has this `_seq_no` and primary term.
+    pub only_if: Option<(u64, u64)>,
+    /// Only if its version is smaller: `version_type=external`.
+    pub external: Option<u64>,
+    /// Of an update: the document is given back.
+    pub source: bool,
+}
+
+/// A document as it is while a bulk goes over it.
+#[derive(Clone, Debug, Default)]
+struct Current {
+    there: bool,
+    count: u64,
+    source: Bytes0,
+}
+
+/// Bytes that may be none.
+#[derive(Clone, Debug, Default)]
+struct Bytes0(Option<Bytes>);
+
+impl Current {
+    fn seq_no(&self) -> u64 {
+        self.count.saturating_sub(1)
+    }
+}
+
+/// Makes an index that is not there, as Elasticsearch does when a document is written to it.
+async fn made(gate: &Gate, name: &str) -> Result<Index, Error> {
+    match gate.index(name).await {
+        Err(error) if error.kind == "index_not_found_exception" => {
+            super::admin::create(gate, name, &json!({})).await.or_else(|error| {
+                match error.kind {
+                    "resource_already_exists_exception" => Ok(json!({})),
+                    _ => Err(error),
+                }
+            })?;
+            gate.index(name).await
+        }
+        other => other,
+    }
+}
+
+/// What there is of some documents of an index.
+pub async fn got(gate: &Gate, index: &Index, ids: Vec<String>) -> Result<Vec<Got>, Error> {
+    let answer = match &ids[..] {
+        [one] => {
+            let ring = ring_id(index.number, one);
+            let slice = Slice::new(ring.wrapping_sub(1), ring);
+            gate.look(index, slice, &Question::Get(ids)).await?
+        }
+        _ => gate.ask(index, &Question::Get(ids)).await?,
+    };
+    if !answer.lost.is_empty() {
+        return Err(Error::new(
+            503,
+            "no_shard_available_action_exception",
+            format!("no server in step holds [{}] of [{}]", answer.lost.len(), index.name),
+        ));
+    }
+    let mut all = Vec::new();
+    for finding in answer.findings {
+        if let Finding::Got(got) = finding {
+            all.extend(got);
+        }
+    }
+    Ok(all)
+}
+
+fn conflict(id: &str, reason: String, index: &str) -> Error {
+    Error::new(
+        409,
+        "version_conflict_engine_exception",
+        format!("[{id}]: version conflict, {reason}"),
+    )
+    .with("index", index)
+    .with("shard", "0")
+    .with("index_uuid", "_na_")
+}
+
+/// Carries items out, in order for each document; one result an item.
+pub async fn carry_out(gate: &Gate, items: Vec<Item>, at_once: bool) -> Vec<Result<Value, Error>> {
+    let mut results: Vec<Option<Result<Value, Error>>> = vec![None; items.len()];
+    let mut by_index: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, item) in items.iter().enumerate() {
+        by_index.entry(item.index.clone()).or_default().push(at);
+    }
+    for (name, places) in by_index {
+        let index = match made(gate, &name).await {
+            Ok(index) => index,
+            Err(error) => {
+                places.iter().for_each(|at| results[*at] = Some(Err(error.clone())));
+                continue;
+            }
+        };
+        of_index(gate, index, &items, &places, at_once, &mut results).await;
+    }
+    let missing = || Err(Error::new(500, "exception", "an item without a result"));
+    results.into_iter().map(|result| result.unwrap_or_else(missing)).collect()
+}
+
+async fn of_index(
+    gate: &Gate,
+    mut index: Index,
+    items: &[Item],
+    places: &[usize],
+    at_once: bool,
+    results: &mut [Option<Result<Value, Error>>],
+) {
+    let ids: Vec<String> =
+        places.iter().map(|at| items[*at].id.clone().unwrap_or_else(|| gate.name())).collect();
+    // One after the other, document by document.
+    let stripe = |id: &String| (ring_id(index.number, id) % gate.locks.len() as u64) as usize;
+    let stripes: BTreeSet<usize> = ids.iter().map(stripe).collect();
+    let mut held = Vec::with_capacity(stripes.len());
+    for stripe in stripes {
+        held.push(gate.locks[stripe].lock().await);
+    }
+    let known: BTreeSet<String> = places
+        .iter()
+        .zip(&ids)
+        .filter(|(at, _)| items[**at].id.is_some())
+        .map(|(_, id)| id.clone())
+        .collect();
+    let mut current: BTreeMap<String, Current> = BTreeMap::new();
+    if !known.is_empty() {
+        match got(gate, &index, known.into_iter().collect()).await {
+            Ok(all) => {
+                for got in all {
+                    let source = Bytes0(Some(got.source.into_bytes().into()));
+                    current
+                        .insert(got.id, Current { there: !got.deleted, count: got.count, source });
+                }
+            }
+            Err(error) => {
+                places.iter().for_each(|at| results[*at] = Some(Err(error.clone())));
+                return;
+            }
+        }
+    }
+    // What each document comes to; the last state of a document is what is written.
+    let mut mapping: Arc<Mapping> = index.mapping.clone();
+    let mut grown = false;
+    let mut last: BTreeMap<&String, (bool, Entry)> = BTreeMap::new();
+    for (at, id) in places.iter().zip(&ids) {
+        let item = &items[*at];
+        let now = current.entry(id.clone()).or_default();
+        match decided(item, id, now, &mapping) {
+            Err(error) => results[*at] = Some(Err(error.with_index(&index.name))),
+            Ok(Decided::Nothing(result)) => {
+                results[*at] = Some(Ok(shown(item, &index.name, id, now, result)));
+            }
+            Ok(Decided::Write { deleted, result, values, source, more }) => {
+                if let Some(more) = more {
+                    mapping = Arc::new(more);
+                    grown = true;
+                }
+                now.count = item.external.unwrap_or(now.count + 1);
+                now.there = !deleted;
+                now.source = Bytes0(Some(source.clone()));
+                let entry = Entry {
+                    id: id.clone(),
+                    count: now.count,
+                    seq_no: now.seq_no(),
+                    at_once,
+                    fields: values,
+                    source,
+                };
+                last.insert(id, (deleted, entry));
+                results[*at] = Some(Ok(shown(item, &index.name, id, now, result)));
+            }
+        }
+    }
+    if grown {
+        let tree = mapping.tree().clone();
+        let altered = gate
+            .alter(&index.name, |index| {
+                let next = index.mapping.with(&tree)?;
+                if next.tree() == index.mapping.tree() {
+                    return Ok(None);
+                }
+                let mut about = (*index.about).clone();
+                about["mappings"] = next.tree().clone();
+                Ok(Some(about))
+            })
+            .await;
+        match altered {
+            Ok(altered) if altered.number == index.number => index = altered,
+            Ok(_) => {}
+            Err(error) => {
+                places.iter().for_each(|at| results[*at] = Some(Err(error.clone())));
+                return;
+            }
+        }
+    }
+    let mut failed: BTreeMap<String, Error> = BTreeMap::new();
+    let all: Vec<(&String, (bool, Entry))> = last.into_iter().collect();
+    for some in all.chunks(AT_A_TIME) {
+        let writes = some.iter().map(|(id, (deleted, entry))| {
+            let ring = ring_id(index.number, id);
+            gate.write(&index, ring, *deleted, entry.encode())
+        });
+        let done = join(writes.collect()).await;
+        for ((id, _), done) in some.iter().zip(done) {
+            if let Err(error) = done {
+                failed.insert((*id).clone(), error);
+            }
+        }
+    }
+    for (at, id) in places.iter().zip(&ids) {
+        if let (Some(error), Some(Ok(_))) = (failed.get(id), &results[*at]) {
+            results[*at] = Some(Err(error.clone()));
+        }
+    }
+}
+
+/// Waits for all of them.
+async fn join<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
+    let mut pinned: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut done: Vec<Option<F::Output>> = pinned.iter().map(|_| None).collect();
+    std::future::poll_fn(move |cx| {
+        let mut open = false;
+        for (future, done) in pinned.iter_mut().zip(&mut done) {
+            if done.is_none() {
+                match future.as_mut().poll(cx) {
+                    std::task::Poll::Ready(output) => *done = Some(output),
+                    std::task::Poll::Pending => open = true,
+                }
+            }
+        }
+        match open {
+            true => std::task::Poll::Pending,
+            false => std::task::Poll::Ready(done.iter_mut().filter_map(Option::take).collect()),
+        }
+    })
+    .await
+}
+
+impl Error {
+    fn with_index(self, index: &str) -> Error {
+        match self.more.contains_key("index") || self.kind == "mapper_parsing_exception" {
+            true => self,
+            false => self.with("index", index),
+        }
+    }
+}
+
+enum Decided {
+    /// There is nothing to write.
+    Nothing(&'static str),
+    Write {
+        deleted: bool,
+        result: &'static str,
+        values: Vec<(String, crate::engine::entry::Typed)>,
+        source: Bytes,
+        more: Option<Mapping>,
+    },
+}
+
+fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<Decided, Error> {
+    if id.len() > ID_BYTES {
+        return Err(Error::argument(format!(
+            "id [{id}] is too long, must be no longer than 512 bytes but was: {}",
+            id.len()
+        )));
+    }
+    if id.is_empty() {
+        return Err(Error::argument("if _id is specified it must not be empty"));
+    }
+    if let Some((seq_no, term)) = item.only_if {
+        let has = if now.there { now.seq_no() } else { u64::MAX };
+        if !now.there {
+            return Err(conflict(
+                id,
+                format!(
+                    "required seqNo [{seq_no}], primary term [{term}]. but no document was found"
+                ),
+                &item.index,
+            ));
+        }
+        if has != seq_no || term != 1 {
+            return Err(conflict(
+                id,
+                format!(
+                    "required seqNo [{seq_no}], primary term [{term}]. current document has seqNo \
+                     [{has}] and primary term [1]"
+                ),
+                &item.index,
+            ));
+        }
+    }
+    if let Some(version) = item.external.filter(|version| now.count > 0 && *version <= now.count) {
+        return Err(conflict(
+            id,
+            format!(
+                "current version [{}] is higher or equal to the one provided [{version}]",
+                now.count
+            ),
+            &item.index,
+        ));
+    }
+    let write = |source: Bytes, json: &Value, result| {
+        let (values, more) = mapping.values(id, json)?;
+        Ok(Decided::Write { deleted: false, result, values, source, more })
+    };
+    let wrote = if now.there { "updated" } else { "created" };
+    match item.action {
+        Action::Create if now.there => Err(conflict(
+            id,
+            format!("document already exists (current version [{}])", now.count),
+            &item.index,
+        )),
+        Action::Index | Action::Create => {
+            let json: Value = serde_json::from_slice(&item.body).map_err(|error| {
+                Error::new(400, "mapper_parsing_exception", "failed to parse")
+                    .because(Error::json(&error))
+            })?;
+            write(item.body.clone(), &json, wrote)
+        }
+        Action::Delete if !now.there => Ok(Decided::Nothing("not_found")),
+        Action::Delete => Ok(Decided::Write {
+            deleted: true,
+            result: "deleted",
+            values: Vec::new(),
+            source: [].as_slice().into(),
+            more: None,
+        }),
+        Action::Update => {
+            let body: Value =
+                serde_json::from_slice(&item.body).map_err(|error| Error::json(&error))?;
+            if body.get("script").is_some() {
+                return Err(Error::argument("scripts are not served: send a [doc]"));
+            }
+            let Some(doc) = body
+                .get("doc")
+                .filter(|doc| doc.is_object())
+                .or_else(|| body.get("upsert").filter(|doc| doc.is_object() && !now.there))
+            else {
+                return Err(Error::new(
+                    400,
+                    "action_request_validation_exception",
+                    "Validation Failed: 1: script or doc is missing;",
+                ));
+            };
+            if !now.there {
+                let as_upsert = body.get("doc_as_upsert") == Some(&json!(true));
+                let new = body.get("upsert").or(if as_upsert { Some(doc) } else { None });
+                let Some(new) = new else {
+                    return Err(Error::new(
+                        404,
+                        "document_missing_exception",
+                        format!("[{id}]: document missing"),
+                    )
+                    .with("index", item.index.clone()));
+                };
+                let source: Bytes = serde_json::to_vec(new).unwrap_or_default().into();
+                return write(source, new, "created");
+            }
+            let bytes = now.source.0.clone().unwrap_or_else(|| [].as_slice().into());
+            let before: Value = serde_json::from_slice(&bytes).unwrap_or(json!({}));
+            let mut after = before.clone();
+            merge(&mut after, doc);
+            if after == before && body.get("detect_noop") != Some(&json!(false)) {
+                return Ok(Decided::Nothing("noop"));
+            }
+            let source: Bytes = serde_json::to_vec(&after).unwrap_or_default().into();
+            write(source, &after, "updated")
+        }
+    }
+}
+
+fn shown(item: &Item, index: &str, id: &str, now: &Current, result: &str) -> Value {
+    let mut value = json!({
+        "_index": index,
+        "_id": id,
+        "_version": now.count.max(1),
+        "result": result,
+        "_shards": { "total": 1, "successful": if result == "noop" { 0 } else { 1 }, "failed": 0 },
+        "_seq_no": now.seq_no(),
+        "_primary_term": 1,
+    });
+    if item.source
+        && let Some(source) = &now.source.0
+    {
+        let source: Value = serde_json::from_slice(source).unwrap_or(Value::Null);
+        value["get"] = json!({
+            "_seq_no": now.seq_no(), "_primary_term": 1, "found": true, "_source": source,
+        });
+    }
+    value
+}
+
+/// The status of a result.
+pub fn status(result: &Value) -> u16 {
+    match result["result"].as_str() {
+        Some("created") => 201,
+        Some("not_found") => 404,
+        _ => 200,
+    }
+}
+
+/// `refresh=true`, `refresh=wait_for` or `refresh`: every later answer has what is written.
+pub fn at_once(query: &Query) -> bool {
+    query.get("refresh").is_some_and(|value| value != "false")
+}
+
+/// `PUT /{index}/_doc/{id}` and its kin.
+pub async fn one(
+    gate: &Gate,
+    index: &str,
+    id: Option<&str>,
+    mut action: Action,
+    query: &Query,
+    body: Bytes,
+) -> Result<(u16, Value), Error> {
+    if query.get("op_type").is_some_and(|of| of == "create") && action == Action::Index {
+        action = Action::Create;
+    }
+    let number = |name: &str| match query.get(name) {
+        None => Ok(None),
+        Some(text) => text.parse::<u64>().map(Some).map_err(|_| {
+            Error::argument(format!("Failed to parse long parameter [{name}] with value [{text}]"))
+        }),
+    };
+    let only_if = match (number("if_seq_no")?, number("if_primary_term")?) {
+        (Some(seq_no), Some(term)) => Some((seq_no, term)),
+        (None, None) => None,
+        _ => {
+            return Err(Error::new(
+                400,
+                "action_request_validation_exception",
+                "Validation Failed: 1: ifSeqNo is set, but primary term is 0, or the other way \
+                 round;",
+            ));
+        }
+    };
+    let external = match query.get("version_type").map(String::as_str) {
+        Some("external" | "external_gte") => number("version")?,
+        _ => None,
+    };
+    if action == Action::Delete || (action == Action::Update && !gate.exists(index).await?) {
+        // Neither makes an index.
+        gate.index(index).await?;
+    }
+    let item = Item {
+        action,
+        index: index.to_owned(),
+        id: id.map(str::to_owned),
+        body,
+        only_if,
+        external,
+        source: query.contains_key("_source"),
+    };
+    let mut results = carry_out(gate, vec![item], at_once(query)).await;
+    let mut result = results.pop().unwrap_or_else(|| Err(Error::argument("nothing")))?;
+    if at_once(query) {
+        result["forced_refresh"] = json!(true);
+    }
+    Ok((status(&result), result))
+}
+
+impl Gate {
+    /// Whether there is such an index.
+    pub async fn exists(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.all().await?.0.indices.contains_key(name))
+    }
+}
+
+/// Of a document: what clients asked for of its source.
+pub fn picked(source: Value, wanted: &Wanted) -> Option<Value> {
+    match wanted {
+        Wanted::None => None,
+        Wanted::All => Some(source),
+        Wanted::Some(with, without) => {
+            let mut kept = source;
+            keep("", &mut kept, with, without);
+            Some(kept)
+        }
+    }
+}
+
+/// Which fields of sources a client wants.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Wanted {
+    /// No source.
+    None,
+    /// The source as it is.
+    All,
+    /// Fields like these and not like those.
+    Some(Vec<String>, Vec<String>),
+}
+
+impl Wanted {
+    /// Reads `_source`.
+    pub fn read(value: Option<&Value>) -> Wanted {
+        let list = |value: &Value| -> Vec<String> {
+            match value {
+                Value::String(one) => one.split(',').map(str::to_owned).collect(),
+                Value::Array(all) => {
+                    all.iter().filter_map(|one| one.as_str().map(str::to_owned)).collect()
+                }
+                _ => Vec::new(),
+            }
+        };
+        match value {
+            None | Some(Value::Null | Value::Bool(true)) => Wanted::All,
+            Some(Value::Bool(false)) => Wanted::None,
+            Some(Value::String(word)) if word == "true" || word.is_empty() => Wanted::All,
+            Some(Value::String(word)) if word == "false" => Wanted::None,
+            Some(Value::Object(map)) => {
+                let of = |names: [&str; 2]| {
+                    names.iter().find_map(|name| map.get(*name)).map_or(Vec::new(), list)
+                };
+                Wanted::Some(of(["includes", "include"]), of(["excludes", "exclude"]))
+            }
+            Some(value) => Wanted::Some(list(value), Vec::new()),
+        }
+    }
+
+    /// Reads it from the URL, if it is there.
+    pub fn of_query(query: &Query) -> Option<Wanted> {
+        let list = |name: &str| {
+            query.get(name).map(|text| text.split(',').map(str::to_owned).collect::<Vec<_>>())
+        };
+        let with = list("_source_includes");
+        let without = list("_source_excludes");
+        match (query.get("_source"), with, without) {
+            (None, None, None) => None,
+            (Some(text), None, None) => Some(Wanted::read(Some(&json!(text)))),
+            (_, with, without) => {
+                Some(Wanted::Some(with.unwrap_or_default(), without.unwrap_or_default()))
+            }
+        }
+    }
+}
+
+fn keep(path: &str, value: &mut Value, with: &[String], without: &[String]) {
+    let Value::Object(map) = value else { return };
+    map.retain(|name, value| {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let is = |pattern: &String| {
+            super::gate::like(pattern, &path) || path.starts_with(&format!("{pattern}."))
+        };
+        if without.iter().any(is) {
+            return false;
+        }
+        if with.is_empty() || with.iter().any(is) {
+            keep(&path, value, &[], without);
+            return true;
+        }
+        // An object may have a field within that is wanted.
+        let within = with.iter().any(|pattern| pattern.starts_with(&format!("{path}.")));
+        if within && value.is_object() {
+            keep(&path, value, with, without);
+            return value.as_object().is_some_and(|map| !map.is_empty());
+        }
+        false
+    });
+}
+
+/// `GET /{index}/_doc/{id}` and `_source`.
+pub async fn get(
+    gate: &Gate,
+    index: &str,
+    id: &str,
+    query: &Query,
+    source_alone: bool,
+) -> Result<(u16, Value), Error> {
+    let known = gate.index(index).await?;
+    let found = got(gate, &known, vec![id.to_owned()]).await?;
+    let found = found.into_iter().find(|got| !got.deleted);
+    if source_alone {
+        return match found {
+            Some(got) => Ok((200, serde_json::from_str(&got.source).unwrap_or(Value::Null))),
+            None => Err(Error::new(
+                404,
+                "resource_not_found_exception",
+                format!("Document not found [{index}]/[{id}]"),
+            )),
+        };
+    }
+    let wanted = Wanted::of_query(query).unwrap_or(Wanted::All);
+    Ok(match found {
+        Some(got) => (200, document(&known.name, got, &wanted)),
+        None => (404, json!({ "_index": index, "_id": id, "found": false })),
+    })
+}
+
+fn document(index: &str, got: Got, wanted: &Wanted) -> Value {
+    let mut value = json!({
+        "_index": index,
+        "_id": got.id,
+        "_version": got.count,
+        "_seq_no": got.seq_no,
+        "_primary_term": 1,
+        "found": true,
+    });
+    let source = serde_json::from_str(&got.source).unwrap_or(Value::Null);
+    if let Some(source) = picked(source, wanted) {
+        value["_source"] = source;
+    }
+    value
+}
+
+/// `_mget`.
+pub async fn mget(gate: &Gate, index: Option<&str>, body: &Value) -> Result<Value, Error> {
+    let mut wanted: Vec<(String, String, Wanted)> = Vec::new();
+    let none = || Error::argument("index is missing for doc 0");
+    if let Some(ids) = body.get("ids").and_then(Value::as_array) {
+        for id in ids {
+            let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+            wanted.push((index.ok_or_else(none)?.to_owned(), id, Wanted::All));
+        }
+    }
+    for doc in body.get("docs").and_then(Value::as_array).into_iter().flatten() {
+        let name = doc.get("_index").and_then(Value::as_str).or(index).ok_or_else(none)?;
+        let id = match doc.get("_id") {
+            Some(Value::String(id)) => id.clone(),
+            Some(Value::Number(id)) => id.to_string(),
+            _ => return Err(Error::argument("id is missing for doc 0")),
+        };
+        wanted.push((name.to_owned(), id, Wanted::read(doc.get("_source"))));
+    }
+    if wanted.is_empty() {
+        return Err(Error::new(
+            400,
+            "action_request_validation_exception",
+            "Validation Failed: 1: no documents to get;",
+        ));
+    }
+    if wanted.len() > 10_000 {
+        return Err(Error::argument("[_mget] of more than 10000 documents"));
+    }
+    let mut by_index: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, id, _) in &wanted {
+        by_index.entry(name.clone()).or_default().push(id.clone());
+    }
+    let mut found: BTreeMap<(String, String), Got> = BTreeMap::new();
+    let mut failed: BTreeMap<String, Error> = BTreeMap::new();
+    for (name, ids) in by_index {
+        let known = match gate.index(&name).await {
+            Ok(known) => known,
+            Err(error) => {
+                failed.insert(name, error);
+                continue;
+            }
+        };
+        for got in got(gate, &known, ids).await? {
+            found.insert((name.clone(), got.id.clone()), got);
+        }
+    }
+    let docs = wanted.into_iter().map(|(name, id, wanted)| {
+        if let Some(error) = failed.get(&name) {
+            return json!({ "_index": name, "_id": id, "error": error.body()["error"] });
+        }
+        match found.get(&(name.clone(), id.clone())).filter(|got| !got.deleted) {
+            Some(got) => document(&name, got.clone(), &wanted),
+            None => json!({ "_index": name, "_id": id, "found": false }),
+        }
+    });
+    Ok(json!({ "docs": docs.collect::<Vec<_>>() }))
+}
+
+/// `_bulk`.
+pub async fn bulk(
+    gate: &Gate,
+    index: Option<&str>,
+    query: &Query,
+    body: &[u8],
+) -> Result<Value, Error> {
+    let began = std::time::Instant::now();
+    if !body.is_empty() && body.last() != Some(&b'\n') {
+        return Err(Error::argument("The bulk request must be terminated by a newline [\\n]"));
+    }
+    let mut lines = body.split(|byte| *byte == b'\n').enumerate();
+    let mut items: Vec<Item> = Vec::new();
+    while let Some((number, line)) = lines.next() {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let number = number + 1;
+        let malformed = |what: &str| {
+            Error::argument(format!(
+                "Malformed action/metadata line [{number}], expected START_OBJECT but found \
+                 [{what}]"
+            ))
+        };
+        let action: Value = serde_json::from_slice(line).map_err(|error| Error::json(&error))?;
+        let Some((name, about)) = action.as_object().and_then(|map| map.iter().next()) else {
+            return Err(malformed("VALUE"));
+        };
+        let action = match name.as_str() {
+            "index" => Action::Index,
+            "create" => Action::Create,
+            "update" => Action::Update,
+            "delete" => Action::Delete,
+            other => {
+                return Err(Error::argument(format!(
+                    "Malformed action/metadata line [{number}], expected field [create], [delete], \
+                     [index] or [update] but found [{other}]"
+                )));
+            }
+        };
+        if !about.is_object() {
+            return Err(malformed("VALUE_STRING"));
+        }
+        let index = about.get("_index").and_then(Value::as_str).or(index);
+        let Some(index) = index else {
+            return Err(Error::new(
+                400,
+                "action_request_validation_exception",
+                format!("Validation Failed: {number}: index is missing;"),
+            ));
+        };
+        let id = match about.get("_id") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(id)) => Some(id.clone()),
+            Some(other) => Some(other.to_string()),
+        };
+        if id.is_none() && matches!(action, Action::Update | Action::Delete) {
+            return Err(Error::new(
+                400,
+                "action_request_validation_exception",
+                "Validation Failed: 1: id is missing;",
+            ));
+        }
+        let body = match action {
+            Action::Delete => [].as_slice().into(),
+            _ => match lines.next() {
+                Some((_, line)) if !line.is_empty() => line.into(),
+                _ => {
+                    return Err(Error::argument(
+                        "The bulk request must be terminated by a newline [\\n]",
+                    ));
+                }
+            },
+        };
+        let number = |name: &str| about.get(name).and_then(Value::as_u64);
+        let only_if = number("if_seq_no").zip(number("if_primary_term"));
+        let external = match about.get("version_type").and_then(Value::as_str) {
+            Some("external" | "external_gte") => number("version"),
+            _ => None,
+        };
+        items.push(Item {
+            action,
+            index: index.to_owned(),
+            id,
+            body,
+            only_if,
+            external,
+            source: about.get("_source").is_some(),
+        });
+    }
+    if items.is_empty() {
+        return Err(Error::new(
+            400,
+            "action_request_validation_exception",
+            "Validation Failed: 1: no requests added;",
+        ));
+    }
+    let shown: Vec<(Action, String, Option<String>)> =
+        items.iter().map(|item| (item.action, item.index.clone(), item.id.clone())).collect();
+    let results = carry_out(gate, items, at_once(query)).await;
+    let errors = results.iter().any(Result::is_err);
+    let written = results.into_iter().zip(shown).map(|(result, (action, index, id))| {
+        let value = match result {
+            Ok(mut value) => {
+                value["status"] = json!(status(&value));
+                value
+            }
+            Err(error) => {
+                let status = error.status;
+                json!({ "_index": index, "_id": id, "status": status, "error": error.item() })
+            }
+        };
+        json!({ action.name(): value })
+    });
+    let items: Vec<Value> = written.collect();
+    let took = began.elapsed().as_millis() as u64;
+    Ok(json!({ "took": took, "errors": errors, "items": items }))
+}
+
+/// Deletes an index, for `DELETE /{index}`.
+pub async fn forget(gate: &Gate, name: &str) -> Result<(), Error> {
+    match gate.change(Change::Delete { name: name.to_owned() }).await? {
+        Ok(()) => Ok(()),
+        Err(refusal) => Err(refused(refusal, name, gate)),
+    }
+}

@@ -1,0 +1,169 @@
+//! The machine of a node, and beside it the index that does what the machine decides: documents
+//! that it logs are taken in, ids that it gives up are forgotten.
+
+use super::content::{Bytes, Live, Made};
+use crate::engine::Engine;
+use crate::engine::entry::Entry;
+use crate::engine::question::Question;
+use cavy_core::family::Node;
+use cavy_core::family::message::{Effect, Input, Talker, Work};
+use cavy_core::{Cx, Machine, Out, Outbox};
+use cavy_node::Jobs;
+use cavy_search::cluster::many::{Many, Record, Timer, Words};
+use cavy_search::cluster::{Config, Job, message};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A node's machine, which tells the index what it stores.
+#[derive(Debug)]
+pub struct Keeper {
+    many: Many<Live>,
+    /// Of servers.
+    engine: Option<Arc<Engine>>,
+    outbox: Outbox<Effect<Words<Live>>, Timer>,
+}
+
+impl Keeper {
+    /// The machine of `node`; a server's has an index.
+    pub fn new(config: Config, node: Node, engine: Option<Arc<Engine>>) -> Keeper {
+        let many = Many::new(config, node);
+        let outbox = Outbox::with_capacity(many.effects_max());
+        Keeper { many, engine, outbox }
+    }
+
+    /// The machine itself.
+    pub fn many(&self) -> &Many<Live> {
+        &self.many
+    }
+
+    fn taken(engine: &Engine, record: &Record<Live>, before: &Many<Live>) {
+        match record {
+            Record::Of(index, message::Record::Doc(doc)) => {
+                // Front ends write what can be read; something else has no fields.
+                let entry = Entry::decode(&doc.body).unwrap_or_else(|| Entry {
+                    id: String::new(),
+                    count: 0,
+                    seq_no: 0,
+                    at_once: false,
+                    fields: Vec::new(),
+                    source: Bytes::from([].as_slice()),
+                });
+                engine.index(*index).put(doc.id, doc.version, doc.deleted, entry);
+            }
+            Record::Of(index, message::Record::Held(slice)) => {
+                engine.index(*index).hold(*slice);
+            }
+            Record::Of(..) => {}
+            Record::Catalogue(catalogue) => {
+                let gone = |number: &u32| catalogue.of(*number).is_none();
+                let known = before.catalogue().indices.values().map(|index| index.number);
+                known.filter(gone).for_each(|number| engine.forget(number));
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        cx: &mut Cx<'_, Effect<Words<Live>>, Timer>,
+        step: impl FnOnce(&mut Many<Live>, &mut Cx<'_, Effect<Words<Live>>, Timer>),
+    ) {
+        let Some(engine) = self.engine.clone() else { return step(&mut self.many, cx) };
+        let (now, wall) = (cx.now(), cx.wall());
+        let before = self.many.catalogue().clone();
+        let mut outbox = std::mem::replace(&mut self.outbox, Outbox::with_capacity(0));
+        step(&mut self.many, &mut Cx::new(now, cx.rng(), &mut outbox).with_wall(wall));
+        for out in outbox.drain() {
+            match out {
+                Out::Arm(timer, at) => cx.arm(timer, at),
+                Out::Disarm(timer) => cx.disarm(timer),
+                Out::Effect(effect) => {
+                    if let Effect::Store { record, .. } = &effect {
+                        match record {
+                            Record::Catalogue(catalogue) => before
+                                .indices
+                                .values()
+                                .map(|index| index.number)
+                                .filter(|number| catalogue.of(*number).is_none())
+                                .for_each(|number| engine.forget(number)),
+                            record => Keeper::taken(&engine, record, &self.many),
+                        }
+                    }
+                    cx.emit(effect);
+                }
+            }
+        }
+        self.outbox = outbox;
+    }
+}
+
+impl Machine for Keeper {
+    type Input = Input<Words<Live>>;
+    type Effect = Effect<Words<Live>>;
+    type Timer = Timer;
+
+    fn effects_max(&self) -> usize {
+        self.many.effects_max()
+    }
+
+    fn start(&mut self, cx: &mut Cx<'_, Effect<Words<Live>>, Timer>) {
+        self.step(cx, |many, cx| many.start(cx));
+    }
+
+    fn handle(&mut self, input: Input<Words<Live>>, cx: &mut Cx<'_, Effect<Words<Live>>, Timer>) {
+        if let (Some(engine), Input::Replay { record, .. }) = (&self.engine, &input) {
+            Keeper::taken(engine, record, &self.many);
+        }
+        self.step(cx, |many, cx| many.handle(input, cx));
+    }
+
+    fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Words<Live>>, Timer>) {
+        self.step(cx, |many, cx| many.expire(timer, cx));
+    }
+
+    fn check(&self) {
+        self.many.check();
+    }
+}
+
+impl Talker for Keeper {
+    type Protocol = Words<Live>;
+
+    fn members(&self, (): ()) -> &[Node] {
+        &[]
+    }
+}
+
+/// Does the jobs of a server.
+#[derive(Debug)]
+pub struct Hands {
+    engine: Arc<Engine>,
+    made: Arc<Made>,
+}
+
+impl Hands {
+    /// Of a server with this index, which leaves what it finds in `made`.
+    pub fn new(engine: Arc<Engine>, made: Arc<Made>) -> Hands {
+        Hands { engine, made }
+    }
+}
+
+impl Jobs<Words<Live>> for Hands {
+    fn run(&self, work: Work, (index, job): &(u32, Job<Live>), _: &AtomicBool) {
+        match job {
+            Job::Scan(slice, question) => {
+                let finding = match serde_json::from_slice::<Question>(question) {
+                    Ok(question) => self.engine.index(*index).answer(*slice, &question),
+                    Err(error) => crate::engine::question::Finding::Failed(error.to_string()),
+                };
+                let bytes = serde_json::to_vec(&finding).unwrap_or_default();
+                self.made.keep(work, bytes.into());
+            }
+            // The machine has the documents; finding the bytes is nothing.
+            Job::Read(_) => {}
+            // What was copied is indexed now, so that it counts as work of the copy.
+            Job::Merge(_) => {
+                let _ = self.engine.index(*index).refresh();
+            }
+        }
+    }
+}

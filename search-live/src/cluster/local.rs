@@ -1,0 +1,178 @@
+//! A cluster on one machine: every node is a process, which is started again when it ends.
+
+use super::{Cluster, FrontEnd, Server};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A process that ended comes back after so long.
+const REST: Duration = Duration::from_secs(2);
+
+/// A cluster whose nodes are children of this process.
+#[derive(Debug)]
+pub struct Local {
+    /// What they were given.
+    pub cluster: Cluster,
+    folder: PathBuf,
+    program: PathBuf,
+    nodes: BTreeMap<u32, Slot>,
+    /// Nodes come back by themselves.
+    pub comes_back: bool,
+}
+
+#[derive(Debug)]
+struct Slot {
+    child: Option<Child>,
+    ended: Option<Instant>,
+}
+
+/// Loopback addresses that are free now.
+fn free(count: usize) -> io::Result<Vec<SocketAddr>> {
+    let listeners: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
+    listeners.iter().map(TcpListener::local_addr).collect()
+}
+
+impl Local {
+    /// Describes a cluster of so many servers and front ends in `folder`; one that is described
+    /// there already is that one. `http`: where the first front end hears clients.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn new(
+        program: &Path,
+        folder: &Path,
+        (servers, front_ends): (u32, u32),
+        http: Option<SocketAddr>,
+        change: impl FnOnce(&mut Cluster),
+    ) -> Result<Local, String> {
+        let text = |error: io::Error| format!("{}: {error}", folder.display());
+        fs::create_dir_all(folder).map_err(text)?;
+        let path = folder.join("cluster.toml");
+        let cluster = match fs::read_to_string(&path) {
+            Ok(known) => Cluster::read(&known)?,
+            Err(_) => {
+                let count = 1 + servers as usize + 2 * front_ends as usize;
+                let mut addresses = free(count).map_err(text)?.into_iter();
+                let mut next = || addresses.next().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+                let directory = next();
+                let front_end = |_| FrontEnd { address: next(), http: next() };
+                let front_ends: Vec<FrontEnd> = (0..front_ends).map(front_end).collect();
+                let server = |_| Server { address: next(), speed: 1.0 };
+                let servers = (0..servers).map(server).collect();
+                let mut cluster = Cluster { directory, front_ends, servers, ..Cluster::default() };
+                change(&mut cluster);
+                if let (Some(http), Some(first)) = (http, cluster.front_ends.first_mut()) {
+                    first.http = http;
+                }
+                cluster.check()?;
+                let written = toml::to_string(&cluster).map_err(|error| error.to_string())?;
+                fs::write(&path, written).map_err(text)?;
+                cluster
+            }
+        };
+        let (program, folder) = (program.to_owned(), folder.to_owned());
+        Ok(Local { cluster, folder, program, nodes: BTreeMap::new(), comes_back: true })
+    }
+
+    /// Starts a node.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn start(&mut self, node: u32) -> Result<(), String> {
+        let text = |error: io::Error| format!("cannot start node {node}: {error}");
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.join(format!("node-{node}.log")))
+            .map_err(text)?;
+        let child = Command::new(&self.program)
+            .arg("node")
+            .arg("--config")
+            .arg(self.folder.join("cluster.toml"))
+            .args(["--node", &node.to_string(), "--parent", &std::process::id().to_string()])
+            .arg("--folder")
+            .arg(self.folder.join(format!("node-{node}")))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(text)?;
+        self.nodes.insert(node, Slot { child: Some(child), ended: None });
+        Ok(())
+    }
+
+    /// Starts all nodes.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn start_all(&mut self) -> Result<(), String> {
+        (0..self.cluster.layout().nodes()).try_for_each(|node| self.start(node))
+    }
+
+    /// The process of a node.
+    pub fn pid(&self, node: u32) -> Option<u32> {
+        self.nodes.get(&node)?.child.as_ref().map(Child::id)
+    }
+
+    /// Kills a node as `kill -9` does.
+    pub fn kill(&mut self, node: u32) {
+        if let Some(child) = self.nodes.get_mut(&node).and_then(|slot| slot.child.as_mut()) {
+            let _ = child.kill();
+        }
+    }
+
+    /// Looks at all nodes: those that ended are started again after a rest. Returns what to tell.
+    pub fn look(&mut self) -> Vec<String> {
+        let mut told = Vec::new();
+        let mut back = Vec::new();
+        for (&node, slot) in &mut self.nodes {
+            if let Some(child) = &mut slot.child {
+                if let Ok(Some(status)) = child.try_wait() {
+                    told.push(format!("node {node} ended: {status}"));
+                    slot.child = None;
+                    slot.ended = Some(Instant::now());
+                }
+            } else if slot.ended.is_some_and(|ended| ended.elapsed() >= REST) && self.comes_back {
+                back.push(node);
+            }
+        }
+        for node in back {
+            match self.start(node) {
+                Ok(()) => told.push(format!("node {node} is back")),
+                Err(error) => told.push(error),
+            }
+        }
+        told
+    }
+
+    /// Ends all nodes: asks first, and kills after two seconds.
+    pub fn end(&mut self) {
+        let children = self.nodes.values_mut().filter_map(|slot| slot.child.as_mut());
+        for child in children {
+            if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+        }
+        let until = Instant::now() + Duration::from_secs(2);
+        for slot in self.nodes.values_mut() {
+            let Some(child) = &mut slot.child else { continue };
+            while matches!(child.try_wait(), Ok(None)) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+            slot.child = None;
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,439 @@
+//! Live studies: a cluster under load whose every answer is checked.
+
+pub mod check;
+pub mod client;
+
+use crate::cluster::local::Local;
+use cavy_core::{Purpose, Stream};
+use check::{Checker, Fault, Met};
+use client::Client;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The index of a study.
+const INDEX: &str = "study";
+/// Keys of a group: a query asks for one group.
+const GROUP: u64 = 32;
+/// Nothing is waited for longer by a client.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a load is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Documents.
+    pub keys: u64,
+    /// Queries a second, on a schedule that does not wait for answers.
+    pub queries_per_s: f64,
+    /// Writes a second.
+    pub writes_per_s: f64,
+    /// Of keys and kinds of writes.
+    pub seed: u64,
+}
+
+/// What a part of a run came to.
+#[derive(Debug)]
+struct Part {
+    queries: Histogram<u64>,
+    writes: Histogram<u64>,
+    partial: u64,
+}
+
+/// Counters of a run that goes on.
+struct Shared {
+    began: Instant,
+    ending: AtomicBool,
+    checker: Mutex<Checker>,
+    part: Mutex<Part>,
+    answers: AtomicU64,
+    refused: AtomicU64,
+    faults: Mutex<Vec<(u64, Fault)>>,
+    /// Requests that got no answer: their front end was killed, say.
+    unanswered: AtomicU64,
+    first_refusal: Mutex<Option<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Part {
+    fn new() -> Part {
+        let histogram = || {
+            Histogram::new_with_bounds(1, 60_000_000, 3).unwrap_or_else(|_| unreachable!("bounds"))
+        };
+        Part { queries: histogram(), writes: histogram(), partial: 0 }
+    }
+}
+
+impl Shared {
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64
+    }
+
+    fn refuse(&self, status: u16, answer: &Value) {
+        self.refused.fetch_add(1, Relaxed);
+        lock(&self.first_refusal).get_or_insert_with(|| format!("{status}: {answer}"));
+    }
+}
+
+/// Clients at work.
+pub struct Running {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Waits until `due` microseconds after the beginning; false when the run ends first.
+fn wait(shared: &Shared, due: u64) -> bool {
+    loop {
+        if shared.ending.load(Relaxed) {
+            return false;
+        }
+        let left = due.saturating_sub(shared.now());
+        if left == 0 {
+            return true;
+        }
+        std::thread::sleep(Duration::from_micros(left.min(20_000)));
+    }
+}
+
+/// Writes one key again and again, one write at a time for each key.
+fn write(shared: &Shared, client: &mut Client, draws: &mut Stream, key: u64, value: u64, due: u64) {
+    let deleted = draws.below(10) == 0;
+    let new = (!deleted).then_some(value);
+    let place = lock(&shared.checker).sent(key, new, shared.now());
+    let path = format!("/{INDEX}/_doc/{key}?refresh=wait_for");
+    let answer = match new {
+        Some(value) => {
+            let group = key / GROUP;
+            let body = json!({
+                "key": key, "value": value, "group": group, "text": text(key, value),
+            });
+            client.ask("PUT", &path, &body.to_string())
+        }
+        None => client.ask("DELETE", &path, ""),
+    };
+    let now = shared.now();
+    match answer {
+        // Deleting what is not there is right, too.
+        Ok((200 | 201 | 404, _)) => {
+            lock(&shared.checker).acknowledged(key, place, now);
+            lock(&shared.part).writes.saturating_record(now.saturating_sub(due).max(1));
+        }
+        Ok((status, answer)) => {
+            // It may have been carried out all the same, where a time ran out.
+            if status < 500 {
+                lock(&shared.checker).refused(key, place);
+            }
+            shared.refuse(status, &answer);
+        }
+        Err(_) => drop(shared.unanswered.fetch_add(1, Relaxed)),
+    }
+}
+
+fn text(key: u64, value: u64) -> String {
+    const WORDS: [&str; 16] = [
+        "ring", "arc", "slice", "server", "query", "part", "index", "search", "delay", "load",
+        "copy", "lease", "map", "epoch", "front", "end",
+    ];
+    let word = |at: u64| WORDS[((key * 31 + value * 7 + at * at) % 16) as usize];
+    (0..24).map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn query(shared: &Shared, client: &mut Client, draws: &mut Stream, load: &Load, due: u64) {
+    let groups = load.keys.div_ceil(GROUP);
+    let group = draws.below(groups);
+    let body = json!({
+        "size": 2 * GROUP,
+        "query": {"bool": {
+            "filter": [{"term": {"group": group}}],
+            "should": [{"match": {"text": "ring query delay"}}],
+        }},
+    });
+    let sent = shared.now();
+    let answer = client.ask("POST", &format!("/{INDEX}/_search"), &body.to_string());
+    let came = shared.now();
+    match answer {
+        Ok((200, answer)) => {
+            let partial = answer["_shards"]["failed"].as_u64() != Some(0);
+            let hit = |hit: &Value| -> Met {
+                let source = &hit["_source"];
+                let number = |name: &str| source[name].as_u64().unwrap_or(u64::MAX);
+                (number("key"), number("value"))
+            };
+            let hits = answer["hits"]["hits"].as_array();
+            let met: Vec<Met> = hits.into_iter().flatten().map(hit).collect();
+            let keys = group * GROUP..((group + 1) * GROUP).min(load.keys);
+            let faults = lock(&shared.checker).look(keys, &met, (sent, came), partial);
+            lock(&shared.faults).extend(faults.into_iter().map(|fault| (came, fault)));
+            shared.answers.fetch_add(1, Relaxed);
+            let mut part = lock(&shared.part);
+            part.queries.saturating_record(came.saturating_sub(due).max(1));
+            part.partial += u64::from(partial);
+        }
+        Ok((status, answer)) => shared.refuse(status, &answer),
+        Err(_) => drop(shared.unanswered.fetch_add(1, Relaxed)),
+    }
+}
+
+/// Clients of each kind.
+const CLIENTS: u64 = 12;
+
+impl Running {
+    /// Writes all documents once, then begins to query and write by the schedule.
+    ///
+    /// # Errors
+    /// When the cluster does not take the documents.
+    pub fn start(fronts: &[SocketAddr], load: Load, p: u32) -> Result<Running, String> {
+        let mut client = Client::new(fronts[0], PATIENCE);
+        let until = Instant::now() + Duration::from_secs(60);
+        let body = json!({"settings": {"index.roar.p": p}, "mappings": {"properties": {
+            "key": {"type": "long"}, "value": {"type": "long"}, "group": {"type": "long"},
+            "text": {"type": "text"},
+        }}})
+        .to_string();
+        loop {
+            match client.ask("PUT", &format!("/{INDEX}"), &body) {
+                Ok((200, _)) => break,
+                Ok((400, answer)) => return Err(answer.to_string()),
+                _ if Instant::now() > until => return Err("the cluster does not answer".into()),
+                _ => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+        let shared = Arc::new(Shared {
+            began: Instant::now(),
+            ending: AtomicBool::new(false),
+            checker: Mutex::new(Checker::new()),
+            part: Mutex::new(Part::new()),
+            answers: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            faults: Mutex::new(Vec::new()),
+            unanswered: AtomicU64::new(0),
+            first_refusal: Mutex::new(None),
+        });
+        let keys: Vec<u64> = (0..load.keys).collect();
+        for some in keys.chunks(500) {
+            let mut lines = String::new();
+            let mut places = Vec::new();
+            for &key in some {
+                places.push((key, lock(&shared.checker).sent(key, Some(0), shared.now())));
+                let group = key / GROUP;
+                lines.push_str(&format!("{{\"index\":{{\"_id\":\"{key}\"}}}}\n"));
+                let body = json!({"key": key, "value": 0, "group": group, "text": text(key, 0)});
+                lines.push_str(&format!("{body}\n"));
+            }
+            let path = format!("/{INDEX}/_bulk?refresh=wait_for");
+            match client.ask("POST", &path, &lines) {
+                Ok((200, answer)) if answer["errors"] == json!(false) => {
+                    let now = shared.now();
+                    places.iter().for_each(|(key, place)| {
+                        lock(&shared.checker).acknowledged(*key, *place, now);
+                    });
+                }
+                other => return Err(format!("documents were not taken: {other:?}")),
+            }
+        }
+        let begins = shared.now();
+        let mut threads = Vec::new();
+        for number in 0..CLIENTS {
+            let front = fronts[number as usize % fronts.len()];
+            for writes in [false, true] {
+                let shared = shared.clone();
+                let rate = if writes { load.writes_per_s } else { load.queries_per_s };
+                if rate <= 0.0 {
+                    continue;
+                }
+                threads.push(std::thread::spawn(move || {
+                    let purpose = if writes { Purpose::Sizes } else { Purpose::Arrivals };
+                    let mut draws = Stream::keyed(load.seed, number as u32, purpose);
+                    let mut client = Client::new(front, PATIENCE);
+                    let gap = CLIENTS as f64 / rate * 1e6;
+                    let mut due = begins as f64 + gap * draws.unit();
+                    let mut value = 0;
+                    while wait(&shared, due as u64) {
+                        if writes {
+                            value += 1;
+                            // Each client has keys of its own, so that a key has one writer.
+                            let key = draws.below(load.keys.div_ceil(CLIENTS)) * CLIENTS + number;
+                            if key < load.keys {
+                                write(&shared, &mut client, &mut draws, key, value, due as u64);
+                            }
+                        } else {
+                            query(&shared, &mut client, &mut draws, &load, due as u64);
+                        }
+                        due -= gap * (1.0 - draws.unit()).ln();
+                    }
+                }));
+            }
+        }
+        Ok(Running { shared, threads })
+    }
+
+    /// What came since the last call: queries, p50, mean and p99 in ms, writes' p99, partial ones.
+    pub fn part(&self) -> Value {
+        let part = std::mem::replace(&mut *lock(&self.shared.part), Part::new());
+        let ms = |us: u64| us as f64 / 1e3;
+        json!({
+            "queries": part.queries.len(),
+            "mean_ms": part.queries.mean() / 1e3,
+            "p50_ms": ms(part.queries.value_at_quantile(0.5)),
+            "p99_ms": ms(part.queries.value_at_quantile(0.99)),
+            "max_ms": ms(part.queries.max()),
+            "writes": part.writes.len(),
+            "writes_p99_ms": ms(part.writes.value_at_quantile(0.99)),
+            "partial": part.partial,
+        })
+    }
+
+    /// Ends the clients; what the checker says.
+    pub fn end(self) -> Value {
+        self.shared.ending.store(true, Relaxed);
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        let shared = &self.shared;
+        let faults = lock(&shared.faults);
+        let shown: Vec<String> =
+            faults.iter().take(20).map(|(us, fault)| format!("{us} us: {fault:?}")).collect();
+        json!({
+            "answers_checked": shared.answers.load(Relaxed),
+            "writes_acknowledged": lock(&shared.checker).count(),
+            "faults": faults.len(),
+            "first_faults": shown,
+            "refused": shared.refused.load(Relaxed),
+            "first_refusal": *lock(&shared.first_refusal),
+            "unanswered": shared.unanswered.load(Relaxed),
+        })
+    }
+}
+
+/// Waits until an index has the p that is wanted and all servers; how long that took.
+fn settled(client: &mut Client, patience: Duration) -> Option<Duration> {
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        if let Ok((200, answer)) = client.ask("GET", "/_cluster/health", "")
+            && answer["status"] == "green"
+        {
+            return Some(began.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+/// R1: p goes through `steps` under load; `rest` before, and after each change.
+///
+/// # Errors
+/// When the cluster does not start.
+pub fn change(
+    local: &mut Local,
+    load: Load,
+    steps: &[u32],
+    rest: Duration,
+    mut tell: impl FnMut(&Value),
+) -> Result<Value, String> {
+    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
+    let first = *steps.first().ok_or("no p is given")?;
+    let running = Running::start(&fronts, load, first)?;
+    let mut client = Client::new(fronts[0], PATIENCE);
+    let wait = settled(&mut client, PATIENCE * 3);
+    wait.ok_or("the cluster does not become green")?;
+    running.part();
+    let mut rows = Vec::new();
+    std::thread::sleep(rest);
+    let mut row = running.part();
+    row["p"] = json!(first);
+    row["what"] = json!("before");
+    tell(&row);
+    rows.push(row);
+    let mut before = first;
+    for &p in &steps[1..] {
+        let body = json!({"index.roar.p": p}).to_string();
+        let began = Instant::now();
+        let answer = client.ask("PUT", &format!("/{INDEX}/_settings"), &body);
+        let told_ms = began.elapsed().as_secs_f64() * 1e3;
+        if !matches!(answer, Ok((200, _))) {
+            return Err(format!("p was not taken: {answer:?}"));
+        }
+        let took = settled(&mut client, PATIENCE * 6);
+        let mut row = running.part();
+        row["p"] = json!(p);
+        row["what"] = json!(format!("{before} to {p}"));
+        row["told_ms"] = json!(told_ms);
+        row["settled_s"] = json!(took.map(|took| took.as_secs_f64()));
+        tell(&row);
+        rows.push(row);
+        std::thread::sleep(rest);
+        let mut row = running.part();
+        row["p"] = json!(p);
+        row["what"] = json!(format!("at {p}"));
+        tell(&row);
+        rows.push(row);
+        before = p;
+    }
+    let verdict = running.end();
+    Ok(json!({ "study": "change", "rows": rows, "checker": verdict }))
+}
+
+/// R4: nodes are killed as by `kill -9` under load, and come back; `cycles` times.
+///
+/// # Errors
+/// When the cluster does not start.
+pub fn kill(
+    local: &mut Local,
+    load: Load,
+    (p, cycles): (u32, u32),
+    mut tell: impl FnMut(&Value),
+) -> Result<Value, String> {
+    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
+    let running = Running::start(&fronts, load, p)?;
+    let mut client = Client::new(fronts[0], PATIENCE);
+    settled(&mut client, PATIENCE * 3).ok_or("the cluster does not become green")?;
+    running.part();
+    let layout = local.cluster.layout();
+    let mut draws = Stream::keyed(load.seed, 1, Purpose::Faults);
+    let mut rows = Vec::new();
+    for cycle in 0..cycles {
+        let servers = u64::from(layout.servers);
+        let first = draws.below(servers);
+        // One, two side by side, two apart, the directory, a front end.
+        let (what, nodes): (&str, Vec<u32>) = match cycle % 5 {
+            0 => ("one", vec![layout.server(first as u32).0]),
+            1 => {
+                let next = (first + 1) % servers;
+                ("side by side", vec![layout.server(first as u32).0, layout.server(next as u32).0])
+            }
+            2 => {
+                let far = (first + servers / 2) % servers;
+                ("apart", vec![layout.server(first as u32).0, layout.server(far as u32).0])
+            }
+            3 => ("directory", vec![0]),
+            _ => ("front end", vec![layout.front_end(layout.front_ends - 1).0]),
+        };
+        nodes.iter().for_each(|node| local.kill(*node));
+        let began = Instant::now();
+        let mut back = false;
+        while began.elapsed() < PATIENCE * 3 {
+            local.look();
+            std::thread::sleep(Duration::from_millis(100));
+            let all = nodes.iter().all(|node| local.pid(*node).is_some());
+            if all && began.elapsed() > Duration::from_secs(4) {
+                back = settled(&mut client, PATIENCE * 2).is_some();
+                break;
+            }
+        }
+        let mut row = running.part();
+        row["cycle"] = json!(cycle);
+        row["what"] = json!(what);
+        row["nodes"] = json!(nodes);
+        row["green_after_s"] = json!(back.then(|| began.elapsed().as_secs_f64()));
+        tell(&row);
+        rows.push(row);
+    }
+    let verdict = running.end();
+    Ok(json!({ "study": "kill", "rows": rows, "checker": verdict }))
+}

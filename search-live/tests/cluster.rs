@@ -1,0 +1,192 @@
+//! Clusters of real processes: clients, changes of p, kills, restarts.
+
+use cavy_search_live::cluster::local::Local;
+use cavy_search_live::study::{self, Load, client::Client};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cavy-search");
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster in a folder of its own.
+struct Town {
+    local: Local,
+    client: Client,
+    folder: std::path::PathBuf,
+}
+
+impl Town {
+    fn new(name: &str, servers: u32, front_ends: u32, p: u32) -> Town {
+        let folder = std::env::temp_dir().join(format!("cavy-test-{name}-{}", std::process::id()));
+        let change = |cluster: &mut cavy_search_live::cluster::Cluster| {
+            cluster.p = p;
+            cluster.synced = false;
+        };
+        let many = (servers, front_ends);
+        let mut local =
+            Local::new(Path::new(PROGRAM), &folder, many, None, change).expect("a cluster");
+        local.start_all().expect("processes");
+        let client = Client::new(local.cluster.front_ends[0].http, PATIENCE);
+        let mut town = Town { local, client, folder };
+        town.until_green();
+        town
+    }
+
+    fn until_green(&mut self) {
+        let until = Instant::now() + 2 * PATIENCE;
+        loop {
+            self.local.look();
+            match self.client.ask("GET", "/_cluster/health?wait_for_status=green", "") {
+                Ok((200, answer)) if answer["status"] == "green" => return,
+                answer => assert!(Instant::now() < until, "{answer:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.client.ask(method, path, &body).expect("an answer")
+    }
+}
+
+impl Drop for Town {
+    fn drop(&mut self) {
+        self.local.end();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn clause_7_2_a_session_with_curls_own_words() {
+    let mut town = Town::new("session", 4, 1, 2);
+    let (status, made) = town.ask("PUT", "/books/_doc/1?refresh=true", json!({"title": "A Ring"}));
+    assert_eq!((status, &made["result"], &made["_version"]), (201, &json!("created"), &json!(1)));
+    let (status, made) = town.ask("PUT", "/books/_doc/1?refresh=true", json!({"title": "Rings"}));
+    assert_eq!((status, &made["result"], &made["_version"]), (200, &json!("updated"), &json!(2)));
+    let (_, found) = town.ask("GET", "/books/_search?q=title:rings", Value::Null);
+    assert_eq!(found["hits"]["total"], json!({"value": 1, "relation": "eq"}));
+    assert_eq!(found["_shards"], json!({"total": 2, "successful": 2, "skipped": 0, "failed": 0}));
+    // Errors in Elasticsearch's words.
+    for (method, path, body, status, kind) in [
+        ("GET", "/none/_search", Value::Null, 404, "index_not_found_exception"),
+        ("GET", "/books/_search", json!({"query": {"mtch": {}}}), 400, "parsing_exception"),
+        ("PUT", "/books/_create/1", json!({}), 409, "version_conflict_engine_exception"),
+        ("PUT", "/books", json!({}), 400, "resource_already_exists_exception"),
+        ("PUT", "/Books", json!({}), 400, "invalid_index_name_exception"),
+        ("PUT", "/books/_settings", json!({"index.roar.p": 0}), 400, "illegal_argument_exception"),
+        ("PUT", "/books/_settings", json!({"index.roar.p": 5}), 400, "illegal_argument_exception"),
+        ("GET", "/books/_search?size=10001", Value::Null, 400, "illegal_argument_exception"),
+        ("POST", "/books/_update/9", json!({"doc": {}}), 404, "document_missing_exception"),
+        (
+            "PUT",
+            "/books/_doc/2?if_seq_no=3&if_primary_term=1",
+            json!({}),
+            409,
+            "version_conflict_engine_exception",
+        ),
+    ] {
+        let (got, answer) = town.ask(method, path, body);
+        let of = &answer["error"]["type"];
+        assert_eq!((got, of), (status, &json!(kind)), "{method} {path}: {answer}");
+        assert_eq!(answer["status"], json!(status));
+        assert_eq!(&answer["error"]["root_cause"][0]["type"], of);
+    }
+    let (status, answer) = town.ask("DELETE", "/books/_doc/1?refresh=true", Value::Null);
+    assert_eq!((status, &answer["result"]), (200, &json!("deleted")));
+    let (status, answer) = town.ask("GET", "/books/_doc/1", Value::Null);
+    assert_eq!((status, &answer["found"]), (404, &json!(false)));
+    // p at any value; the answer stays.
+    let mut lines = String::new();
+    for n in 0..300 {
+        lines.push_str(&format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n"));
+        lines.push_str(&format!("{{\"title\":\"ring {} of {n}\",\"n\":{n}}}\n", n % 7));
+    }
+    let (_, bulk) = town.client.ask("POST", "/books/_bulk?refresh=true", &lines).expect("bulk");
+    assert_eq!(bulk["errors"], json!(false), "{bulk}");
+    let asked = json!({
+        "query": {"match": {"title": "ring 3"}}, "size": 50,
+        "aggs": {"n": {"histogram": {"field": "n", "interval": 50}}},
+    });
+    let mut first = None;
+    for p in [2, 4, 1, 3] {
+        let (_, told) = town.ask("PUT", "/books/_settings", json!({"index": {"roar": {"p": p}}}));
+        assert_eq!(told, json!({"acknowledged": true}));
+        town.until_green();
+        let (_, mut answer) = town.ask("POST", "/books/_search", asked.clone());
+        assert_eq!(answer["_shards"]["total"], json!(p));
+        answer["took"] = json!(0);
+        answer["_shards"] = json!(null);
+        assert_eq!(answer["hits"]["total"]["value"], json!(300));
+        match &first {
+            None => first = Some(answer.to_string()),
+            Some(first) => assert_eq!(*first, answer.to_string(), "at p = {p}"),
+        }
+    }
+}
+
+#[test]
+fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
+    let mut town = Town::new("load", 6, 2, 3);
+    let load = Load { keys: 200, queries_per_s: 20.0, writes_per_s: 10.0, seed: 7 };
+    let done = study::change(&mut town.local, load, &[3, 5, 2], Duration::from_secs(1), |_| {})
+        .expect("a study");
+    let said = &done["checker"];
+    assert_eq!((&said["faults"], &said["refused"]), (&json!(0), &json!(0)), "{said:#}");
+    assert!(said["answers_checked"].as_u64() > Some(30), "{said:#}");
+    // kill -9 of a server: whole answers, and it comes back with its log.
+    let (_, before) = town.ask("GET", "/study/_count", Value::Null);
+    let server = town.local.cluster.layout().server(2).0;
+    town.local.kill(server);
+    let (_, during) = town.ask("GET", "/study/_count", Value::Null);
+    assert_eq!(before["count"], during["count"]);
+    assert_eq!(during["_shards"]["failed"], json!(0));
+    let until = Instant::now() + PATIENCE;
+    while town.local.pid(server).is_none()
+        || Instant::now() < until - PATIENCE + Duration::from_secs(4)
+    {
+        town.local.look();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(Instant::now() < until, "it does not come back");
+    }
+    town.until_green();
+    // All of them at once: what was acknowledged is in the logs.
+    let nodes = town.local.cluster.layout().nodes();
+    (0..nodes).for_each(|node| town.local.kill(node));
+    std::thread::sleep(Duration::from_millis(2_500));
+    (0..40).for_each(|_| {
+        town.local.look();
+        std::thread::sleep(Duration::from_millis(50));
+    });
+    town.until_green();
+    let (_, after) = town.ask("GET", "/study/_count", Value::Null);
+    assert_eq!(before["count"], after["count"]);
+}
+
+#[test]
+fn foreign_clients_do_all_that_they_do_elsewhere() {
+    let python = ["python3", "/work/scratch/searchlive/venv/bin/python"];
+    let mut town = None;
+    for (which, module) in [("elasticsearch", "elasticsearch"), ("opensearch", "opensearchpy")] {
+        let has = |python: &&str| {
+            let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();
+            asked.is_ok_and(|output| output.status.success())
+        };
+        let Some(python) = python.iter().find(|python| has(python)) else {
+            println!("SKIPPED {which}: Python has no module {module} (pip install)");
+            continue;
+        };
+        let town = town.get_or_insert_with(|| Town::new("clients", 4, 1, 3));
+        let url = format!("http://{}", town.local.cluster.front_ends[0].http);
+        let output =
+            Command::new(python).args(["tests/clients.py", which, &url]).output().expect("Python");
+        let (said, wrong) = (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        );
+        assert!(output.status.success(), "{said}{wrong}");
+        print!("{said}");
+    }
+}
