@@ -44,8 +44,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "live-cli",
         &[
-            "core", "foreign", "groups", "homa", "kinds", "lab", "live", "report", "sched",
-            "sources", "study", "testbed", "trials", "workload",
+            "agents", "coords", "core", "foreign", "groups", "homa", "kinds", "lab", "live",
+            "report", "sched", "sources", "study", "testbed", "trials", "workload",
         ],
     ),
 ];

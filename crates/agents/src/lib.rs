@@ -16,17 +16,21 @@
 //!
 //! **Reading order.** [`wire`] and [`token`]; [`world`], the agent without socket and clock;
 //! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread. [`places`], where addresses
-//! are; [`directory`], all nodes of a service; [`service`], what it is asked.
+//! are; [`directory`], all nodes of a service; [`service`], what it is asked, and [`http`], by whom;
+//! [`report`], what agents tell it; [`echo`], for clients without an agent.
 
 mod carrier;
 pub mod directory;
+pub mod echo;
 mod endpoint;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod hostile;
+pub mod http;
 pub mod kept;
 mod names;
 pub mod options;
 pub mod places;
+pub mod report;
 pub mod service;
 pub mod token;
 pub mod wire;

@@ -43,6 +43,8 @@ pub enum Command {
     Load(Load),
     /// Ask and answer in whole messages, without connections.
     Homa(crate::homa::Homa),
+    /// Say who is near, before anybody has asked: agents with coordinates, and a service.
+    Coords(crate::coords::Coords),
     /// Compare the pool with those a user would take instead, on this machine.
     Study(Study),
     /// Rank running services by what making each faster would buy.

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(non_snake_case))]
 
 mod args;
+mod coords;
 mod doctor;
 mod faults;
 mod homa;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         args::Command::Sched(args) => sched::sched(args),
         args::Command::Load(args) => load::load(args),
         args::Command::Homa(args) => homa::homa(args),
+        args::Command::Coords(args) => coords::coords(args),
         args::Command::Study(args) => study::study(args),
         args::Command::Replay(args) => replay::replay(args),
         args::Command::Doctor(args) => doctor::doctor(args),

@@ -189,13 +189,13 @@ impl Service {
                 self.word(name, value)?;
             }
         }
+        let within = |field, value: f64, most: f64| match value.abs() <= most {
+            true => Ok(value),
+            false => Err(wrong(field, value, &format!("-{most} to {most} degrees"))),
+        };
         let given = match (said.lat, said.lon) {
             (None, None) => None,
-            (Some(lat), Some(lon)) if lat.abs() <= 90.0 && lon.abs() <= 180.0 => Some((lat, lon)),
-            (Some(lat), Some(_)) if !(lat.abs() <= 90.0) => {
-                return Err(wrong("lat", lat, "-90 to 90 degrees"));
-            }
-            (Some(_), Some(lon)) => return Err(wrong("lon", lon, "-180 to 180 degrees")),
+            (Some(lat), Some(lon)) => Some((within("lat", lat, 90.0)?, within("lon", lon, 180.0)?)),
             (lat, lon) => return Err(wrong("lat, lon", (lat, lon), "given both, or neither")),
         };
         let places = self.places.read().unwrap_or_else(PoisonError::into_inner);

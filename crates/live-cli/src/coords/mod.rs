@@ -1,0 +1,34 @@
+//! `cavy-live coords`: an agent that keeps this machine's coordinate, and the service that says who
+//! is near.
+//!
+//! What they do is the room `agents`; here is what can be typed, and what is said.
+
+mod agent;
+mod serve;
+mod typed;
+
+pub use typed::Coords;
+
+use crate::faults::Fault;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs the command.
+pub fn coords(args: &Coords) -> Result<ExitCode, Fault> {
+    match &args.verb {
+        typed::Verb::Agent(args) => agent::agent(args),
+        typed::Verb::Serve(args) => serve::serve(args),
+    }
+}
+
+/// The one line of a file that holds a secret.
+fn secret(option: &str, path: &Path) -> Result<String, Fault> {
+    let name = path.display();
+    let text = fs::read_to_string(path)
+        .map_err(|error| Fault::new(format!("cannot read {option} {name}: {error}")))?;
+    match text.trim() {
+        "" => Err(Fault::new(format!("{option} {name} is empty"))),
+        line => Ok(line.to_string()),
+    }
+}
