@@ -84,7 +84,7 @@ fn check_active(homa: &Homa) {
         assert_eq!(count, peer.active as usize, "active messages of a peer");
         assert!(count <= 1 || shared, "two active messages of one sender");
         let exchanges = homa.exchanges.iter().filter(|(_, e)| e.peer == slot).count();
-        assert_eq!(exchanges, peer.exchanges as usize, "exchanges of a peer");
+        assert_eq!(exchanges, homa.peers.brief(slot).exchanges as usize, "exchanges of a peer");
         let ready = !peer.waiting.is_empty() && peer.active == 0;
         assert_eq!(homa.grants.ready_places.has(slot), ready, "who is ready for a grant");
         peer.waiting.check(&homa.grants.places);

@@ -267,7 +267,7 @@ impl Homa {
                 write!(sink, "{:?};", self.gaps.iter(&exchange.inb.received).collect::<Vec<_>>());
         }
         for (slot, peer) in self.peers.iter() {
-            let _ = write!(sink, "{slot}{peer:?}");
+            let _ = write!(sink, "{slot}{:?}{peer:?}", self.peers.brief(slot));
         }
         let _ = write!(
             sink,
@@ -315,14 +315,14 @@ impl Homa {
             Some(slot) => slot,
             None => {
                 let full = self.peers.count() >= self.config.limits.peers as usize;
-                if full && !self.peers.evict() {
+                if full && !self.peers.evict(self.ticks) {
                     return None;
                 }
                 let version = u16::from(self.config.cutoffs_known);
-                self.peers.insert(node, self.config.cutoffs, version)
+                self.peers.insert(node, version)
             }
         };
-        self.peers[slot].used_tick = self.ticks;
+        self.peers.brief_mut(slot).used_tick = self.ticks as u32;
         Some(slot)
     }
 
@@ -339,7 +339,7 @@ impl Homa {
             return None;
         }
         let peer = self.peer(node)?;
-        self.peers[peer].exchanges += 1;
+        self.peers.brief_mut(peer).exchanges += 1;
         if owner == Owner::Me {
             self.shown(peer);
         } else if self.keeps_answers() {
@@ -365,7 +365,7 @@ impl Homa {
             self.open_questions -= 1;
         }
         let peer = exchange.peer;
-        self.peers[peer].exchanges -= 1;
+        self.peers.brief_mut(peer).exchanges -= 1;
         self.exchanges.remove(slot);
     }
 
@@ -406,8 +406,7 @@ impl Homa {
         let Some(peer) = self.peers.find(from) else { return };
         match published.cutoffs(self.config.levels) {
             Some(cutoffs) if published.version != 0 => {
-                self.peers[peer].cutoffs = cutoffs;
-                self.peers[peer].cutoffs_version = published.version;
+                self.peers.sort_by(peer, cutoffs, published.version);
             }
             _ => self.counters.malformed += 1,
         }

@@ -10,26 +10,32 @@ use hashbrown::HashTable;
 /// Acknowledgements that wait for a packet to ride on ([homa 2.12]).
 pub(crate) const ACKS: usize = 5;
 
-/// One peer. Every exchange touches some of what is known of its peer, and of all peers of all
-/// hosts of a simulation that is more than a cache holds, so this stands together in one line.
-#[derive(Clone, Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Peer {
-    pub(crate) node: Node,
+/// What every exchange touches of its peer. The peers of all hosts of a simulation are more than a
+/// cache holds, so this is short and stands apart from the rest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
     /// Exchanges with it; it is not forgotten while there are any.
     pub(crate) exchanges: u32,
-    /// Tick of its last use.
-    pub(crate) used_tick: u64,
-    /// How it wants unscheduled bytes sorted, and since which version.
-    pub(crate) cutoffs: Cutoffs,
+    /// Tick of its last use, the lower half: what counts is how long ago that was.
+    pub(crate) used_tick: u32,
+    /// Since which version it wants unscheduled bytes sorted as it does.
     pub(crate) cutoffs_version: u16,
-    pub(crate) live: bool,
+    /// How many [`Peer::acks`] there are.
+    pub(crate) acks_len: u8,
+    live: bool,
+    /// It has not said how it wants unscheduled bytes sorted.
+    as_configured: bool,
     /// It was asked from here, or has shown that it receives what is sent to it.
     pub(crate) shown: bool,
-    /// How many `acks` there are.
-    pub(crate) acks_len: u8,
+}
+
+/// The rest.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) node: Node,
+    /// How it wants unscheduled bytes sorted, if it has said so.
+    cutoffs: Option<Cutoffs>,
     pub(crate) last_level: u8,
-    // From here on, what longer messages touch.
     /// The simulator's grants to it are spaced.
     pub(crate) next_grant_at: Instant,
     /// Its messages that wait for grants.
@@ -61,6 +67,7 @@ const NOWHERE: u32 = u32::MAX;
 /// All peers, in slots that are used again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peers {
+    briefs: Vec<Brief>,
     slots: Vec<Peer>,
     free: Vec<u32>,
     /// Slots of the nodes below [`NUMBERED`].
@@ -84,17 +91,29 @@ impl Peers {
         self.index.find(hash(node), |&slot| self.slots[slot as usize].node == node).copied()
     }
 
-    /// Adds `node`, which is not known; it starts with `cutoffs` of `version`.
-    pub(crate) fn insert(&mut self, node: Node, cutoffs: Cutoffs, version: u16) -> u32 {
+    /// Adds `node`, which is not known; until it says something else, its cut-offs are those of the
+    /// configuration, which are of `version`.
+    pub(crate) fn insert(&mut self, node: Node, version: u16) -> u32 {
+        let brief = Brief {
+            exchanges: 0,
+            used_tick: 0,
+            cutoffs_version: version,
+            acks_len: 0,
+            live: true,
+            as_configured: true,
+            shown: false,
+        };
         let slot = match self.free.pop() {
             Some(slot) => {
                 let peer = &mut self.slots[slot as usize];
                 let waiting = core::mem::take(&mut peer.waiting);
-                *peer = Peer { waiting, ..Peer::new(node, cutoffs, version) };
+                *peer = Peer { waiting, ..Peer::new(node) };
+                self.briefs[slot as usize] = brief;
                 slot
             }
             None => {
-                self.slots.push(Peer::new(node, cutoffs, version));
+                self.slots.push(Peer::new(node));
+                self.briefs.push(brief);
                 (self.slots.len() - 1) as u32
             }
         };
@@ -111,13 +130,46 @@ impl Peers {
         slot
     }
 
-    /// Forgets the peer that was not used for longest and has no exchanges; false if all have.
-    pub(crate) fn evict(&mut self) -> bool {
-        let idle = self.slots.iter().enumerate();
-        let idle = idle.filter(|(_, peer)| peer.live && peer.exchanges == 0);
-        let Some((slot, _)) = idle.min_by_key(|(_, peer)| peer.used_tick) else { return false };
-        let peer = &mut self.slots[slot];
-        peer.live = false;
+    /// What exchanges touch of a peer.
+    #[inline]
+    pub(crate) fn brief(&self, slot: u32) -> &Brief {
+        &self.briefs[slot as usize]
+    }
+
+    #[inline]
+    pub(crate) fn brief_mut(&mut self, slot: u32) -> &mut Brief {
+        &mut self.briefs[slot as usize]
+    }
+
+    /// The level of a message of `size_bytes` to a peer, whose cut-offs are `configured` unless it
+    /// has said something else.
+    #[inline]
+    pub(crate) fn level(&self, slot: u32, size_bytes: u32, configured: &Cutoffs) -> u8 {
+        match self.briefs[slot as usize].as_configured {
+            true => configured.level(size_bytes),
+            false => {
+                self.slots[slot as usize].cutoffs.as_ref().unwrap_or(configured).level(size_bytes)
+            }
+        }
+    }
+
+    /// A peer says how it wants unscheduled bytes sorted.
+    pub(crate) fn sort_by(&mut self, slot: u32, cutoffs: Cutoffs, version: u16) {
+        self.slots[slot as usize].cutoffs = Some(cutoffs);
+        let brief = &mut self.briefs[slot as usize];
+        (brief.cutoffs_version, brief.as_configured) = (version, false);
+    }
+
+    /// Forgets the peer that was not used for longest by `tick` and has no exchanges; false if all
+    /// have.
+    pub(crate) fn evict(&mut self, tick: u64) -> bool {
+        let idle = self.briefs.iter().enumerate();
+        let idle = idle.filter(|(_, brief)| brief.live && brief.exchanges == 0);
+        let age = |brief: &Brief| (tick as u32).wrapping_sub(brief.used_tick);
+        let oldest = idle.min_by_key(|(_, brief)| core::cmp::Reverse(age(brief)));
+        let Some((slot, _)) = oldest else { return false };
+        self.briefs[slot].live = false;
+        let peer = &self.slots[slot];
         let (node, key) = (peer.node.0 as usize, hash(peer.node));
         if node < NUMBERED {
             self.numbered[node] = NOWHERE;
@@ -133,21 +185,16 @@ impl Peers {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> + '_ {
-        self.slots.iter().enumerate().filter(|(_, p)| p.live).map(|(at, p)| (at as u32, p))
+        let all = self.briefs.iter().zip(&self.slots).enumerate();
+        all.filter(|(_, (brief, _))| brief.live).map(|(at, (_, peer))| (at as u32, peer))
     }
 }
 
 impl Peer {
-    fn new(node: Node, cutoffs: Cutoffs, version: u16) -> Peer {
+    fn new(node: Node) -> Peer {
         Peer {
             node,
-            exchanges: 0,
-            used_tick: 0,
-            cutoffs,
-            cutoffs_version: version,
-            live: true,
-            shown: false,
-            acks_len: 0,
+            cutoffs: None,
             last_level: 0,
             next_grant_at: Instant::ZERO,
             waiting: Heap::default(),
@@ -181,32 +228,31 @@ impl core::ops::IndexMut<u32> for Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::mem::offset_of;
 
     #[test]
     fn peers_are_found_by_whatever_number() {
-        let cutoffs = Cutoffs::new(8, &[]).expect("legal");
         let mut peers = Peers::default();
         let nodes = [3, 1_023, 1_024, 70_000, 0].map(Node);
         for (slot, node) in (0..).zip(nodes) {
-            assert_eq!((peers.find(node), peers.insert(node, cutoffs, 1)), (None, slot));
-            peers[slot].used_tick = u64::from(slot);
+            assert_eq!((peers.find(node), peers.insert(node, 1)), (None, slot));
+            // Ticks go on after the last one of 32 bits.
+            peers.brief_mut(slot).used_tick = slot.wrapping_sub(2);
         }
         for (slot, node) in (0..).zip(nodes) {
             assert_eq!(peers.find(node), Some(slot));
         }
         // The longest unused goes first, and its slot to the next.
         for (slot, node) in (0..).zip(nodes) {
-            assert!(peers.evict());
+            assert!(peers.evict((1 << 32) + 9));
             assert_eq!((peers.find(node), peers.count()), (None, 4));
-            assert_eq!(peers.insert(Node(node.0 + 5), cutoffs, 1), slot);
-            peers[slot].used_tick = 10;
+            assert_eq!(peers.insert(Node(node.0 + 5), 1), slot);
+            peers.brief_mut(slot).used_tick = 8;
         }
         assert_eq!(peers.find(Node(1_029)), Some(2));
     }
 
     #[test]
-    fn what_every_exchange_touches_is_one_line() {
-        assert!(offset_of!(Peer, next_grant_at) <= 64 && size_of::<Peer>() <= 256);
+    fn what_every_exchange_touches_is_short() {
+        assert!(size_of::<Brief>() <= 16);
     }
 }

@@ -235,15 +235,17 @@ impl Homa {
     /// Keeps an acknowledgement for the next packet to `peer`; five wait, the sixth forces a packet
     /// ([homa 2.12]).
     fn owe_ack(&mut self, peer: u32, id: u64) {
+        let owed = usize::from(self.peers.brief(peer).acks_len);
         let state = &mut self.peers[peer];
-        if usize::from(state.acks_len) < ACKS {
-            state.acks[usize::from(state.acks_len)] = id;
-            state.acks_len += 1;
+        if owed < ACKS {
+            state.acks[owed] = id;
+            self.peers.brief_mut(peer).acks_len += 1;
             return;
         }
         let node = state.node;
-        let owed = core::mem::replace(&mut state.acks_len, 0);
-        let owed = &state.acks[..usize::from(owed)].iter().copied().collect::<OwedList>();
+        self.peers.brief_mut(peer).acks_len = 0;
+        let state = &self.peers[peer];
+        let owed = &state.acks[..owed].iter().copied().collect::<OwedList>();
         self.send_owed(node, owed);
         self.owe_ack(peer, id);
     }

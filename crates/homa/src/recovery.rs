@@ -126,7 +126,7 @@ impl Homa {
 
     /// A peer receives what is sent to it.
     pub(crate) fn shown(&mut self, peer: u32) {
-        self.peers[peer].shown |= self.config.limits.strangers < u32::MAX;
+        self.peers.brief_mut(peer).shown |= self.config.limits.strangers < u32::MAX;
     }
 
     /// The client of this exchange has spoken of the answer that it was given.
@@ -142,14 +142,14 @@ impl Homa {
     fn is_stranger(&self, slot: u32) -> bool {
         let exchange = &self.exchanges[slot];
         let bounded = self.config.limits.strangers < u32::MAX;
-        bounded && !exchange.mine() && !exchange.serving && !self.peers[exchange.peer].shown
+        bounded && !exchange.mine() && !exchange.serving && !self.peers.brief(exchange.peer).shown
     }
 
     /// Notes an exchange that a peer has begun. When those of strangers are too many, the oldest
     /// ends.
     pub(crate) fn admit_stranger(&mut self, slot: u32, cx: &mut HomaCx<'_>) {
         let most = self.config.limits.strangers;
-        if most == u32::MAX || self.peers[self.exchanges[slot].peer].shown {
+        if most == u32::MAX || self.peers.brief(self.exchanges[slot].peer).shown {
             return;
         }
         while self.strangers.len() >= most as usize {
@@ -431,10 +431,11 @@ impl Homa {
     fn ack_with_others(&mut self, to: Node, id: u64) {
         let mut names = OwedList::default();
         if let Some(peer) = self.peers.find(to) {
-            let peer = &mut self.peers[peer];
-            let owed = core::mem::replace(&mut peer.acks_len, 0);
-            let others =
-                peer.acks[..usize::from(owed)].iter().copied().filter(|&other| other != id);
+            let owed = core::mem::replace(&mut self.peers.brief_mut(peer).acks_len, 0);
+            let others = self.peers[peer].acks[..usize::from(owed)]
+                .iter()
+                .copied()
+                .filter(|&other| other != id);
             names = core::iter::once(id).chain(others).collect();
         }
         if names.names().is_empty() {

@@ -99,15 +99,15 @@ impl Homa {
 
     pub(crate) fn begin_sending(&mut self, slot: u32, length: u32, incast: bool, limit: u32) {
         let exchange = &mut self.exchanges[slot];
-        let peer = &self.peers[exchange.peer];
+        let peer = exchange.peer;
         exchange.out = Outbound {
             live: true,
             length,
             granted: limit.min(length),
             unscheduled: limit.min(length),
             empty_unsent: length == 0,
-            unscheduled_priority: peer.cutoffs.level(length),
-            cutoffs_version: peer.cutoffs_version,
+            unscheduled_priority: self.peers.level(peer, length, &self.config.cutoffs),
+            cutoffs_version: self.peers.brief(peer).cutoffs_version,
             incast,
             ..Outbound::NONE
         };
@@ -277,7 +277,7 @@ impl Homa {
                 ClassedBy::Length => out.unscheduled_priority,
                 ClassedBy::Remaining => {
                     let peer = self.exchanges[slot].peer;
-                    self.peers[peer].cutoffs.level(out.length - start)
+                    self.peers.level(peer, out.length - start, &self.config.cutoffs)
                 }
             }
         };
@@ -312,12 +312,12 @@ impl Homa {
         let out = &exchange.out;
         let message = exchange.own_name();
         let mut ack = 0;
-        if exchange.mine() && self.peers[exchange.peer].acks_len > 0 {
-            let peer = &mut self.peers[exchange.peer];
-            let oldest = peer.acks[usize::from(peer.acks_len) - 1];
+        if exchange.mine() && self.peers.brief(exchange.peer).acks_len > 0 {
+            let owed = self.peers.brief(exchange.peer).acks_len;
+            let oldest = self.peers[exchange.peer].acks[usize::from(owed) - 1];
             if let Some(difference) = name_difference(oldest, message.0) {
                 ack = difference;
-                peer.acks_len -= 1;
+                self.peers.brief_mut(exchange.peer).acks_len -= 1;
             }
         }
         let backlog = 4 * self.backlog_bytes / u64::from(self.config.unscheduled_bytes);
