@@ -45,7 +45,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "live-cli",
         &[
             "agents", "coords", "core", "foreign", "groups", "homa", "kinds", "lab", "live",
-            "report", "sched", "sources", "study", "testbed", "trials", "workload",
+            "report", "resp", "sched", "sources", "study", "testbed", "trials", "txn-cli",
+            "workload",
         ],
     ),
 ];

@@ -57,6 +57,8 @@ pub enum Command {
     Testbed(Testbed),
     /// Build hosts whose packets take time, get lost or wait at ports, as a file says.
     Line(crate::line::Line),
+    /// Run a store of transactions across regions, which clients of Redis speak to.
+    Txn(cavy_txn_cli::Txn),
 }
 
 /// A policy of the server.

@@ -53,6 +53,14 @@ impl From<FolderError> for Fault {
     }
 }
 
+impl From<cavy_txn_cli::Fault> for Fault {
+    fn from(fault: cavy_txn_cli::Fault) -> Self {
+        let code = fault.code;
+        let hints = fault.hints().iter();
+        hints.fold(Fault::new(fault.text()).code(code), |fault, hint| fault.hint(hint.as_str()))
+    }
+}
+
 impl From<cavy_testbed::Error> for Fault {
     fn from(error: cavy_testbed::Error) -> Self {
         let fault = Fault::new(error.message()).code(FAILED);

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         args::Command::Line(args) => line::line(&args.what),
         args::Command::Whatif(args) => whatif::whatif(args),
         args::Command::Testbed(args) => testbed::testbed(&args.what),
+        args::Command::Txn(args) => cavy_txn_cli::txn(args, &["txn"]).map_err(faults::Fault::from),
     };
     match done {
         Ok(code) => code,

@@ -23,7 +23,7 @@ pub struct How {
     #[arg(long, default_value_t = 0.0, requires = "local")]
     pub jitter_ms: f64,
     /// A silent node is taken out after so long; more on a machine that is busy.
-    #[arg(long, default_value_t = 100.0, requires = "local")]
+    #[arg(long, default_value_t = 500.0, requires = "local")]
     pub fail_after_ms: f64,
     /// The first port for clients; nodes use those 10,000 above, status pages 20,000 above.
     #[arg(long, default_value_t = 7_000, requires = "local")]

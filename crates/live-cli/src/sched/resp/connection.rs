@@ -1,10 +1,10 @@
 //! One connection of RESP: requests are begun as they come and answered in their order.
 
 use super::command::{self, Answer};
-use super::request;
 use crate::sched::doors::{Closed, Ending};
 use crate::sched::service::{KEY_BYTES_MAX, Service};
 use bytes::{Buf as _, BytesMut};
+use cavy_resp::request::{self, Limits as Sizes, Request};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
@@ -47,6 +47,11 @@ struct Connection {
     held_by_write: bool,
     /// When the client must have sent a whole request.
     due: Instant,
+}
+
+/// Does it change the store, so that its place among the requests of a connection matters?
+fn writes(request: &Request) -> bool {
+    request.words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"SET"))
 }
 
 /// Serves one connection until its end.
@@ -108,13 +113,13 @@ impl Connection {
             self.held_by_write = false;
         }
         while self.room() {
-            match request::read(&self.input, word_bytes_max) {
+            match request::read(&self.input, &Sizes::small(word_bytes_max)) {
                 Ok(None) => return,
-                Ok(Some(request)) if request.writes() && !self.pending.is_empty() => {
+                Ok(Some(request)) if writes(&request) && !self.pending.is_empty() => {
                     self.held_by_write = true;
                 }
                 Ok(Some(request)) => {
-                    self.held_by_write = request.writes();
+                    self.held_by_write = writes(&request);
                     self.input.advance(request.length);
                     self.due = Instant::now() + self.limits.patience;
                     if !request.words.is_empty() {

@@ -2,4 +2,3 @@
 
 pub mod command;
 pub mod connection;
-pub mod request;
