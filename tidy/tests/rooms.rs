@@ -27,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("stack", &["clock", "core", "tcp"]),
     ("resp", &["clock", "core", "node", "txn"]),
     ("txn-cli", &["core", "node", "resp", "txn"]),
+    ("traces", &[]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),
     ("foreign", &["core", "groups", "lab", "live"]),
@@ -40,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),
-    ("cli", &["check", "kinds", "report", "sources", "study"]),
+    ("cli", &["check", "kinds", "report", "sources", "study", "traces"]),
     (
         "live-cli",
         &[

@@ -303,6 +303,8 @@ pub struct Plan {
 pub enum PlanCommand {
     /// Write a commented plan to start from.
     New(New),
+    /// Write a plan of services from traces of their requests.
+    FromTraces(FromTraces),
     /// Check plans and say what they would cost.
     Check(Check),
     /// Print the JSON schema of plans, for editors.
@@ -327,6 +329,39 @@ pub struct New {
     #[arg(long, value_name = "NAME", default_value = "minimal")]
     pub template: String,
     /// Overwrite files that are there.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `cavy plan from-traces`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy plan from-traces traces.json                     writes plan.toml
+  cavy plan from-traces traces.json shop.toml --clients 64 --cores 2
+  cavy plan from-traces spans.jsonl - --host-cores 8    prints it; all services share 8 cores
+
+It reads what Jaeger, OpenTelemetry (also one object a line) and Zipkin write as JSON. Visits, calls
+in turn or at once, and times come from the traces; CPU time, clients and cores do not, and the plan
+says so where they stand.")]
+pub struct FromTraces {
+    /// The traces.
+    #[arg(value_name = "TRACES")]
+    pub traces: PathBuf,
+    /// The plan to write; `-` prints it.
+    #[arg(value_name = "FILE", default_value = "plan.toml")]
+    pub file: PathBuf,
+    /// Clients that ask, get an answer, and ask again; as many as requests were under way if absent.
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub clients: Option<u32>,
+    /// Cores of each service, its own.
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub cores: u16,
+    /// Cores of one host that all services share.
+    #[arg(long, value_name = "N", conflicts_with = "cores",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub host_cores: Option<u16>,
+    /// Overwrite a file that is there.
     #[arg(long)]
     pub force: bool,
 }

@@ -1,6 +1,6 @@
 //! `cavy plan`: write, check and describe plan files.
 
-use crate::args::{Check, Keys, New, Plan, PlanCommand, Schema};
+use crate::args::{Check, FromTraces, Keys, New, Plan, PlanCommand, Schema};
 use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
@@ -12,12 +12,13 @@ use cavy_study::registry::Registry;
 use cavy_study::store::Store;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Does what was asked about plans.
 pub fn plan(args: &Plan, registry: &Registry) -> Result<Outcome, Fault> {
     match &args.command {
         PlanCommand::New(args) => new(args, registry),
+        PlanCommand::FromTraces(args) => from_traces(args),
         PlanCommand::Check(args) => check(args, registry),
         PlanCommand::Schema(args) => schema(args, registry),
         PlanCommand::Keys(args) => keys(args, registry),
@@ -94,25 +95,69 @@ pub fn new(args: &New, registry: &Registry) -> Result<Outcome, Fault> {
     let mut files = vec![(args.file.clone(), text)];
     // The plan names its data relative to itself.
     files.extend(carried.iter().map(|(name, text)| (args.file.with_file_name(name), *text)));
-    for (file, _) in &files {
+    write(&files, args.force)?;
+    terminal::talk(&format!("next: edit it, then `cavy run {}`", args.file.display()));
+    Ok(Outcome::Success)
+}
+
+/// Writes a plan of what traces show.
+fn from_traces(args: &FromTraces) -> Result<Outcome, Fault> {
+    let shown = args.traces.display().to_string();
+    let of_file = |error: cavy_traces::TraceError| {
+        Fault::new(format!("{shown}: {}", error.message)).hint(error.hint)
+    };
+    let traces = std::fs::read_to_string(&args.traces).map_err(|error| {
+        Fault::new(format!("cannot read `{shown}`: {error}"))
+            .hint("name a file with traces as JSON, of Jaeger, OpenTelemetry or Zipkin")
+    })?;
+    let spans = cavy_traces::read::read(&traces).map_err(of_file)?;
+    let shape = cavy_traces::shape::Shape::of(&spans).map_err(of_file)?;
+    let guess = cavy_traces::plan::Guess {
+        clients: args.clients,
+        cores: args.cores,
+        host_cores: args.host_cores,
+    };
+    let text = cavy_traces::plan::text(&shape, guess, &shown).map_err(of_file)?;
+    if args.file == Path::new("-") {
+        terminal::print(&text)?;
+    } else {
+        write(&[(args.file.clone(), &text)], args.force)?;
+    }
+    terminal::talk(&format!(
+        "{} traces, {} services, {} endpoints; left out: {} traces without their first span, {} \
+         broken spans",
+        shape.traces,
+        shape.services().len(),
+        shape.endpoints.len(),
+        shape.rootless,
+        shape.broken
+    ));
+    if args.file != Path::new("-") {
+        terminal::talk(&format!("next: edit it, then `cavy run {}`", args.file.display()));
+    }
+    Ok(Outcome::Success)
+}
+
+/// Writes files, none over another unless `force`.
+fn write(files: &[(PathBuf, &str)], force: bool) -> Result<(), Fault> {
+    for (file, _) in files {
         if file.is_dir() {
             return Err(Fault::new(format!("`{}` is a folder", file.display()))
                 .hint("name the file to write, such as `plan.toml`"));
         }
-        if file.exists() && !args.force {
+        if file.exists() && !force {
             return Err(Fault::new(format!("`{}` is there already", file.display()))
                 .hint("name another file, or pass `--force` to overwrite it"));
         }
     }
-    for (file, text) in &files {
+    for (file, text) in files {
         replace(file, text.as_bytes()).map_err(|error| {
             Fault::new(format!("cannot write `{}`: {error}", file.display()))
                 .hint("name a file in a folder that is there and can be written")
         })?;
         terminal::talk(&format!("wrote {}", file.display()));
     }
-    terminal::talk(&format!("next: edit it, then `cavy run {}`", args.file.display()));
-    Ok(Outcome::Success)
+    Ok(())
 }
 
 /// The template called `name`, or the plan of the figure called so: its text, and the files it
