@@ -42,7 +42,9 @@ impl Clock {
             c = Ts { t, k, n: me };
         }
         if c <= self.last {
-            c = Ts { t: self.last.t, k: self.last.k + 1, n: me };
+            // Held below what it has given already, or set back: it goes on with the others.
+            let k = if physical_k { p.max(self.last.k + 1) } else { self.last.k + 1 };
+            c = Ts { t: self.last.t, k, n: me };
         }
         c
     }
@@ -126,6 +128,16 @@ mod tests {
         clock.let_go(attempt(1));
         // After a stretch the clock may jump, and the counter is physical time again.
         assert_eq!(clock.next(at(1_400), 3, true), Ts { t: 1_400, k: 1_400, n: 3 });
+    }
+
+    #[test]
+    fn clause_2_14_a_clock_held_below_what_it_gave_goes_on_with_the_others() {
+        let mut clock = Clock::default();
+        assert_eq!(clock.next(at(2_000), 3, true).t, 2_000);
+        clock.hold(attempt(1), Ts { t: 1_000, k: 0, n: 9 });
+        // Another one, which gave nothing before, would count by physical time as well.
+        assert_eq!(clock.next(at(7_000), 3, true), Ts { t: 2_000, k: 7_000, n: 3 });
+        assert_eq!(clock.next(at(9_000), 3, true), Ts { t: 2_000, k: 9_000, n: 3 });
     }
 
     #[test]

@@ -312,6 +312,12 @@ impl<E: Procedures> Dast<E> {
         if own_region && from != self.me && !self.admits(from, &message) {
             return;
         }
+        // What a steward anticipated in a view that is over counts as the new view knows it: a late
+        // word of an old steward would hold clocks that nobody lets go.
+        let anticipates = matches!(message.body, Body::PrepareCrt { .. } | Body::NoteCrt { .. });
+        if anticipates && message.view < self.view.number {
+            return;
+        }
         match message.body {
             Body::PrepareIrt { txn, ts } => self.prepare_irt(from, txn, ts),
             Body::AckIrt { id, ts, clock } => self.ack_irt(from, id, ts, clock),
