@@ -384,7 +384,8 @@ impl<R: Read> Lines<R> {
 }
 
 /// The values of a line that is an array, in order.
-pub(super) struct Fields(std::vec::IntoIter<serde_json::Value>);
+#[derive(Debug)]
+pub struct Fields(std::vec::IntoIter<serde_json::Value>);
 
 impl Fields {
     pub(super) fn of(text: &[u8]) -> Result<Fields, String> {

@@ -13,14 +13,16 @@
 //!
 //! **Format.** JSON lines: a header with the configuration, one short array for each thing that the
 //! machine was told, and at the end how many there were and the digest of what it answered. Pools
-//! and slots have [`pool`], endpoints have [`homa`]; what both share is in `lines`.
+//! and slots have [`pool`]; endpoints of any machine of the packet family have [`packet`], of which
+//! [`homa`] is the first; what all share is in `lines`.
 //!
 //! **Not here.** No payload, no address, no key. No summary either: `cavy-live replay` has it.
 //!
-//! **Reading order.** [`pool`], then [`homa`]; `lines` for how they are written and read.
+//! **Reading order.** [`pool`], then [`packet`] and [`homa`]; `lines` for how they are written and read.
 
 pub mod homa;
 mod lines;
+pub mod packet;
 pub mod pool;
 mod span;
 

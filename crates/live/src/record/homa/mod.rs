@@ -20,18 +20,16 @@
 //! decision. All lines are in `docs/reference/recordings.md`.
 
 mod config;
-mod recorder;
-mod replay;
 mod step;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use recorder::Recorder;
-pub use replay::{Differs, Reader, Replayed, Taken, Watch, replay, replay_watched};
-pub use step::Step;
+pub use super::packet::{Differs, Replayed, replay, replay_watched};
 
+use super::packet::{self, About};
+use cavy_core::family::packet::Effect;
 use cavy_homa::packet::Layout;
-use cavy_homa::{Config, Homa};
+use cavy_homa::{Config, Homa, Timer, Why};
 use serde::{Deserialize, Serialize};
 
 /// The format this code writes, and the only one it reads.
@@ -40,8 +38,14 @@ pub const VERSION: u32 = 1;
 /// What a header says that it is about.
 pub const MACHINE: &str = "homa";
 
-/// Steps from one mark to the next.
-const MARK_EVERY: u64 = 256;
+/// Something that an endpoint does with its machine.
+pub type Step = packet::Step<cavy_homa::packet::Header, Timer>;
+/// A recording that is read: its header, then its steps one by one.
+pub type Reader<R> = packet::Reader<Header, R>;
+/// A step that a machine has taken.
+pub type Taken<'a> = packet::Taken<'a, Homa>;
+/// A recording in progress.
+pub(crate) type Recorder = packet::Recorder<cavy_homa::packet::Header>;
 
 /// Most of what a recorded machine may keep of each kind, so that a replay's memory is bounded
 /// whatever a file says.
@@ -76,9 +80,29 @@ impl Header {
             seed,
         }
     }
+}
 
-    /// The machine, not yet started; otherwise which field is wrong, and what it must be.
-    pub fn build(&self) -> Result<Homa, String> {
+impl About for Header {
+    type Machine = Homa;
+    type Words = cavy_homa::packet::Header;
+    type Effect = Effect<Why>;
+
+    const MACHINE: &'static str = MACHINE;
+    const VERSION: u32 = VERSION;
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn machine(&self) -> &str {
+        &self.machine
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn build(&self) -> Result<Homa, String> {
         let machine = Homa::new(&self.config).map_err(|error| format!("config: {error}"))?;
         check(&self.config).map_err(|(field, must)| format!("config.{field}: {must}"))?;
         Ok(machine)

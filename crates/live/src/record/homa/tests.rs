@@ -1,9 +1,9 @@
 //! Recordings of endpoints: fixed ones, damaged ones, and ones that nobody recorded.
 #![allow(non_snake_case)]
 
-use super::step::{Line, Read, fold, parse};
 use super::*;
 use crate::record::lines::{Entry as _, hex};
+use crate::record::packet::{MARK_EVERY, Read, fold, parse};
 use crate::record::{ReplayError, Summary};
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Input, Message, Seen};
@@ -11,6 +11,8 @@ use cavy_core::{Cx, Digest, Instant, Machine as _, Outbox, Purpose, Stream};
 use cavy_homa::packet::{Acks, Data, Flags, Header as PacketHeader, Kind, Published, Refusal};
 use cavy_homa::{Cutoffs, Timer};
 use proptest::prelude::*;
+
+type Line = packet::Line<PacketHeader, Timer>;
 
 /// What `write_the_fixtures` in `tests/homa_record.rs` recorded.
 const FIXTURES: [&str; 4] = [
@@ -27,7 +29,7 @@ fn run(text: &[u8]) -> Result<Replayed, ReplayError> {
 /// The steps of a recording.
 fn steps(text: &str) -> Vec<(Instant, Step)> {
     let lines = text.lines().skip(1).filter(|line| line.starts_with('['));
-    let step = |line: &str| match parse(line.as_bytes()).expect("a line").line {
+    let step = |line: &str| match parse::<PacketHeader>(line.as_bytes()).expect("a line").line {
         Line::Step(at, step) => Some((at, step)),
         Line::Mark(..) => None,
     };
@@ -335,7 +337,7 @@ proptest! {
 
     #[test]
     fn random_bytes_are_errors(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = parse(&bytes);
+        let _ = parse::<PacketHeader>(&bytes);
         prop_assert!(run(&bytes).is_err());
         let head = FIXTURES[0].lines().next().expect("a header").as_bytes();
         let _ = run(&[head, b"\n[0,\"start\"]\n", &bytes, b"\n"].concat());

@@ -1,13 +1,12 @@
 //! Recording, on the endpoint's thread: a digest is folded, and the step is kept for the writer.
 
 use super::step::{Line, Step, fold};
-use super::{Header, MARK_EVERY};
+use super::{MARK_EVERY, Words};
 use crate::record::Summary;
 use crate::record::lines::Sink;
-use cavy_core::family::packet::Effect;
 use cavy_core::{Digest, Instant, Out, Packet, Span};
-use cavy_homa::packet;
-use cavy_homa::{Timer, Why};
+use serde::Serialize;
+use std::hash::Hash;
 use std::io;
 use std::path::Path;
 
@@ -16,28 +15,28 @@ use std::path::Path;
 const KEPT_FOR: Span = Span::from_ms(50);
 
 /// A recording in progress.
-pub(crate) struct Recorder {
+pub(crate) struct Recorder<H: Words> {
     digest: Digest,
     inputs: u64,
     /// When steps were last handed over.
     handed_at: Instant,
-    sink: Sink<Line>,
+    sink: Sink<Line<H, H::Timer>>,
 }
 
-impl Recorder {
-    pub(crate) fn create(path: &Path, header: &Header) -> io::Result<Recorder> {
+impl<H: Words> Recorder<H> {
+    pub(crate) fn create(path: &Path, header: &impl Serialize) -> io::Result<Self> {
         let sink = Sink::create(path, header)?;
         Ok(Recorder { digest: Digest::new(), inputs: 0, handed_at: Instant::ZERO, sink })
     }
 
     /// The machine took `step` and answered.
     #[inline]
-    pub(crate) fn taken(
+    pub(crate) fn taken<E: Hash>(
         &mut self,
         at: Instant,
-        step: Step,
-        outs: &[Out<Effect<Why>, Timer>],
-        pulled: Option<&Packet<packet::Header>>,
+        step: Step<H, H::Timer>,
+        outs: &[Out<E, H::Timer>],
+        pulled: Option<&Packet<H>>,
     ) {
         fold(&mut self.digest, at, outs, pulled);
         self.inputs += 1;

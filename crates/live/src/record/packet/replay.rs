@@ -1,20 +1,18 @@
 //! Reading a recording, and taking its steps again.
 
 use super::step::{Line, Step, fold, parse};
-use super::{Header, VERSION};
+use super::{About, Words};
 use crate::record::lines::{End, Lines};
 use crate::record::{ReplayError, Summary};
-use cavy_core::family::packet::Effect;
-use cavy_core::{Cx, Digest, Instant, Machine as _, Out, Outbox, Packet, Purpose, Stream};
-use cavy_homa::{Homa, Timer, Why, packet};
+use cavy_core::{Cx, Digest, Instant, Machine, Out, Outbox, Packet, Purpose, Stream, Transmit};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 /// A recording that is read: its header, then its steps one by one.
-pub struct Reader<R> {
-    header: Header,
+pub struct Reader<A, R> {
+    header: A,
     lines: Lines<R>,
     /// First line since the last mark.
     since: u64,
@@ -22,14 +20,14 @@ pub struct Reader<R> {
 }
 
 /// What is read after the header.
-enum Next {
-    Step(Instant, Step),
+enum Next<H: Words> {
+    Step(Instant, Step<H, H::Timer>),
     Mark(Summary),
     /// The last line, or where the file breaks off.
     End,
 }
 
-impl Reader<File> {
+impl<A: About> Reader<A, File> {
     /// Opens the recording at `path`.
     ///
     /// # Errors
@@ -39,27 +37,27 @@ impl Reader<File> {
     }
 }
 
-impl<R: Read> Reader<R> {
+impl<A: About, R: Read> Reader<A, R> {
     /// Reads a recording from `from`.
     ///
     /// # Errors
     /// As [`Reader::open`].
     pub fn new(from: R) -> Result<Self, ReplayError> {
         let mut lines = Lines::new(from);
-        let header: Header = lines.header()?;
-        lines.check_version(header.version, VERSION)?;
-        if header.machine != super::MACHINE {
-            return Err(lines.fault(format!("the machine must be {:?}", super::MACHINE)));
+        let header: A = lines.header()?;
+        lines.check_version(header.version(), A::VERSION)?;
+        if header.machine() != A::MACHINE {
+            return Err(lines.fault(format!("the machine must be {:?}", A::MACHINE)));
         }
         Ok(Reader { header, lines, since: 1, end: None })
     }
 
     /// How the machine was built.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &A {
         &self.header
     }
 
-    fn next(&mut self) -> Result<Next, ReplayError> {
+    fn next(&mut self) -> Result<Next<A::Words>, ReplayError> {
         if self.end.is_some() || !self.lines.advance()? {
             return Ok(Next::End);
         }
@@ -117,24 +115,21 @@ impl Replayed {
 }
 
 /// A step that a machine has taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
+#[derive(Debug)]
+pub struct Taken<'a, M: Transmit> {
     /// When.
     pub at: Instant,
     /// What it was.
-    pub step: Step,
+    pub step: Step<M::Header, M::Timer>,
     /// What the machine asked for.
-    pub outs: &'a [Out<Effect<Why>, Timer>],
+    pub outs: &'a [Out<M::Effect, M::Timer>],
     /// The packet it gave, if it was asked for one and had any.
-    pub pulled: Option<&'a Packet<packet::Header>>,
+    pub pulled: Option<&'a Packet<M::Header>>,
     /// How late this was, if it is a timer: the deadline.
     pub due: Option<Instant>,
     /// The machine, after the step.
-    pub machine: &'a Homa,
+    pub machine: &'a M,
 }
-
-/// Who is told of each step.
-pub type Watch<'a> = dyn FnMut(&Taken<'_>) + 'a;
 
 /// Lets a fresh machine take the steps in `reader` again.
 ///
@@ -144,7 +139,7 @@ pub type Watch<'a> = dyn FnMut(&Taken<'_>) + 'a;
 ///
 /// # Errors
 /// A file that cannot be read, is damaged, or describes a machine that cannot be built.
-pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayError> {
+pub fn replay<A: About, R: Read>(reader: &mut Reader<A, R>) -> Result<Replayed, ReplayError> {
     replay_watched(reader, &mut |_| {})
 }
 
@@ -152,12 +147,12 @@ pub fn replay<R: Read>(reader: &mut Reader<R>) -> Result<Replayed, ReplayError> 
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_watched<R: Read>(
-    reader: &mut Reader<R>,
-    watch: &mut Watch<'_>,
+pub fn replay_watched<A: About, R: Read>(
+    reader: &mut Reader<A, R>,
+    watch: &mut dyn FnMut(&Taken<'_, A::Machine>),
 ) -> Result<Replayed, ReplayError> {
     let machine = reader.header().build().map_err(|what| reader.lines.fault(what))?;
-    let mut run = Run::new(machine, reader.header().seed);
+    let mut run = Run::<A>::new(machine, reader.header().seed());
     loop {
         match reader.next()? {
             Next::Step(at, step) => {
@@ -181,12 +176,14 @@ pub fn replay_watched<R: Read>(
     }
 }
 
+type TimerOf<A> = <<A as About>::Words as Words>::Timer;
+
 /// A machine that takes recorded steps.
-struct Run {
-    machine: Homa,
-    outbox: Outbox<Effect<Why>, Timer>,
+struct Run<A: About> {
+    machine: A::Machine,
+    outbox: Outbox<A::Effect, TimerOf<A>>,
     rng: Stream,
-    timers: BTreeMap<Timer, Instant>,
+    timers: BTreeMap<TimerOf<A>, Instant>,
     now: Instant,
     digest: Digest,
     inputs: u64,
@@ -195,8 +192,8 @@ struct Run {
     differs: Option<Differs>,
 }
 
-impl Run {
-    fn new(machine: Homa, seed: u64) -> Run {
+impl<A: About> Run<A> {
+    fn new(machine: A::Machine, seed: u64) -> Self {
         Run {
             outbox: Outbox::with_capacity(machine.effects_max()),
             machine,
@@ -212,7 +209,12 @@ impl Run {
     }
 
     /// Takes a step. After one that it cannot take, the rest of the stretch is only counted.
-    fn take(&mut self, at: Instant, step: Step, watch: &mut Watch<'_>) -> Result<(), String> {
+    fn take(
+        &mut self,
+        at: Instant,
+        step: Step<A::Words, TimerOf<A>>,
+        watch: &mut dyn FnMut(&Taken<'_, A::Machine>),
+    ) -> Result<(), String> {
         if at < self.now {
             return Err(format!("time goes back from {} to {at}", self.now));
         }
@@ -254,7 +256,7 @@ impl Run {
     }
 
     /// The deadline of a timer that fires now.
-    fn due(&mut self, timer: Timer) -> Result<Instant, String> {
+    fn due(&mut self, timer: TimerOf<A>) -> Result<Instant, String> {
         match self.timers.remove(&timer) {
             None => Err(format!("the timer {timer:?} fires and is not set")),
             Some(due) if due > self.now => {
