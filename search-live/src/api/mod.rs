@@ -39,8 +39,8 @@ const BODY_BYTES: usize = 100 << 20;
 const CONNECTIONS: usize = 4_096;
 /// Requests that are under way at a time; more are told to come again.
 const REQUESTS: usize = 1_024;
-/// The head of a request takes no longer.
-const HEAD: Duration = Duration::from_secs(10);
+/// The head of a request takes no longer, and neither does a connection rest between two.
+const HEAD: Duration = Duration::from_secs(75);
 /// The body of a request takes no longer.
 const BODY: Duration = Duration::from_secs(60);
 

@@ -4,7 +4,7 @@ use super::{Cluster, FrontEnd, Server};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,11 +30,19 @@ struct Slot {
     ended: Option<Instant>,
 }
 
-/// Loopback addresses that are free now.
-fn free(count: usize) -> io::Result<Vec<SocketAddr>> {
+/// Ports of a loopback address that are free now.
+fn free(address: Ipv4Addr, count: usize) -> io::Result<Vec<SocketAddr>> {
     let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<io::Result<_>>()?;
+        (0..count).map(|_| TcpListener::bind((address, 0))).collect::<io::Result<_>>()?;
     listeners.iter().map(TcpListener::local_addr).collect()
+}
+
+/// A loopback address that no other cluster has: between now and when a node listens, somebody else
+/// could take its port.
+fn own_address() -> io::Result<Ipv4Addr> {
+    let mut parts = [0; 3];
+    rustix::rand::getrandom(&mut parts, rustix::rand::GetRandomFlags::empty())?;
+    Ok(Ipv4Addr::new(127, 1 + parts[0] % 250, parts[1], 1 + parts[2] % 250))
 }
 
 impl Local {
@@ -56,12 +64,16 @@ impl Local {
         let cluster = match fs::read_to_string(&path) {
             Ok(known) => Cluster::read(&known)?,
             Err(_) => {
-                let count = 1 + servers as usize + 2 * front_ends as usize;
-                let mut addresses = free(count).map_err(text)?.into_iter();
-                let mut next = || addresses.next().unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0)));
+                let none = SocketAddr::from(([127, 0, 0, 1], 0));
+                let count = (1 + servers + front_ends) as usize;
+                let own = own_address().and_then(|own| free(own, count)).map_err(text)?;
+                let https = free(Ipv4Addr::LOCALHOST, front_ends as usize).map_err(text)?;
+                let (mut own, mut https) = (own.into_iter(), https.into_iter());
+                let mut next = || own.next().unwrap_or(none);
                 let directory = next();
-                let front_end = |_| FrontEnd { address: next(), http: next() };
-                let front_ends: Vec<FrontEnd> = (0..front_ends).map(front_end).collect();
+                let mut front_end =
+                    |_| FrontEnd { address: next(), http: https.next().unwrap_or(none) };
+                let front_ends: Vec<FrontEnd> = (0..front_ends).map(&mut front_end).collect();
                 let server = |_| Server { address: next(), speed: 1.0 };
                 let servers = (0..servers).map(server).collect();
                 let mut cluster = Cluster { directory, front_ends, servers, ..Cluster::default() };

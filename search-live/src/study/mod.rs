@@ -311,10 +311,12 @@ impl Running {
     }
 }
 
-/// Waits until an index has the p that is wanted and all servers; how long that took.
-fn settled(client: &mut Client, patience: Duration) -> Option<Duration> {
+/// Waits until an index has the p that is wanted and all servers; how long that took. Nodes that
+/// ended come back meanwhile.
+fn settled(local: &mut Local, client: &mut Client, patience: Duration) -> Option<Duration> {
     let began = Instant::now();
     while began.elapsed() < patience {
+        local.look();
         if let Ok((200, answer)) = client.ask("GET", "/_cluster/health", "")
             && answer["status"] == "green"
         {
@@ -323,6 +325,13 @@ fn settled(client: &mut Client, patience: Duration) -> Option<Duration> {
         std::thread::sleep(Duration::from_millis(50));
     }
     None
+}
+
+/// Why a study does not begin.
+fn not_green(client: &mut Client) -> String {
+    let recovery = client.ask("GET", "/_cat/recovery?format=json", "");
+    let shards = client.ask("GET", "/_cat/shards?format=json", "");
+    format!("the cluster does not become green: {recovery:?} {shards:?}")
 }
 
 /// R1: p goes through `steps` under load; `rest` before, and after each change.
@@ -340,8 +349,9 @@ pub fn change(
     let first = *steps.first().ok_or("no p is given")?;
     let running = Running::start(&fronts, load, first)?;
     let mut client = Client::new(fronts[0], PATIENCE);
-    let wait = settled(&mut client, PATIENCE * 3);
-    wait.ok_or("the cluster does not become green")?;
+    if settled(local, &mut client, PATIENCE * 3).is_none() {
+        return Err(not_green(&mut client));
+    }
     running.part();
     let mut rows = Vec::new();
     std::thread::sleep(rest);
@@ -359,7 +369,7 @@ pub fn change(
         if !matches!(answer, Ok((200, _))) {
             return Err(format!("p was not taken: {answer:?}"));
         }
-        let took = settled(&mut client, PATIENCE * 6);
+        let took = settled(local, &mut client, PATIENCE * 6);
         let mut row = running.part();
         row["p"] = json!(p);
         row["what"] = json!(format!("{before} to {p}"));
@@ -392,7 +402,9 @@ pub fn kill(
     let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
     let running = Running::start(&fronts, load, p)?;
     let mut client = Client::new(fronts[0], PATIENCE);
-    settled(&mut client, PATIENCE * 3).ok_or("the cluster does not become green")?;
+    if settled(local, &mut client, PATIENCE * 3).is_none() {
+        return Err(not_green(&mut client));
+    }
     running.part();
     let layout = local.cluster.layout();
     let mut draws = Stream::keyed(load.seed, 1, Purpose::Faults);
@@ -422,7 +434,7 @@ pub fn kill(
             std::thread::sleep(Duration::from_millis(100));
             let all = nodes.iter().all(|node| local.pid(*node).is_some());
             if all && began.elapsed() > Duration::from_secs(4) {
-                back = settled(&mut client, PATIENCE * 2).is_some();
+                back = settled(local, &mut client, PATIENCE * 2).is_some();
                 break;
             }
         }
