@@ -74,8 +74,8 @@ pub struct FrontEnd<C: Content> {
     estimators: Vec<Estimator>,
     /// When it believes each server to be free.
     free_at: Vec<Instant>,
-    /// Servers that were late, until they are heard of.
-    suspects: Vec<bool>,
+    /// Servers that were late, or refused, are not asked before; an answer ends that.
+    suspects: Vec<Instant>,
     queries: BTreeMap<u64, Query<C>>,
     writes: BTreeMap<u64, Write<C>>,
     serial: u64,
@@ -98,7 +98,7 @@ impl<C: Content> FrontEnd<C> {
             asked: VecDeque::new(),
             estimators: config.costs.iter().map(|cost| Estimator::new(*cost)).collect(),
             free_at: alloc::vec![Instant::ZERO; servers],
-            suspects: alloc::vec![false; servers],
+            suspects: alloc::vec![Instant::ZERO; servers],
             queries: BTreeMap::new(),
             writes: BTreeMap::new(),
             serial: 0,
@@ -159,7 +159,7 @@ impl<C: Content> FrontEnd<C> {
             Request::Look { slice, question } => {
                 let Some(map) = self.map.clone() else { return };
                 let (mut parts, mut lost) = (Vec::new(), Vec::new());
-                self.cover(&map, slice, None, &mut parts, &mut lost);
+                self.cover(&map, slice, (None, cx.now()), &mut parts, &mut lost);
                 self.ask(call, question, &parts, &lost, cx);
             }
             Request::Everywhere(question) => {
@@ -173,7 +173,7 @@ impl<C: Content> FrontEnd<C> {
                     if map.is_up(server) {
                         parts.push(Part { server, slice });
                     } else {
-                        self.cover(&map, slice, None, &mut parts, &mut lost);
+                        self.cover(&map, slice, (None, cx.now()), &mut parts, &mut lost);
                     }
                 }
                 self.ask(call, question, &parts, &lost, cx);
@@ -212,7 +212,7 @@ impl<C: Content> FrontEnd<C> {
             Load { free_ns: free_at.since(now).as_ns(), cost: self.cost(server) }
         }));
         self.loads = loads;
-        let usable: Vec<bool> = self.usable(&map);
+        let usable: Vec<bool> = self.usable(&map, now);
         let Some(planner) = &mut self.planner else { return };
         let (mut parts, mut lost) =
             (core::mem::take(&mut self.parts), core::mem::take(&mut self.lost));
@@ -257,8 +257,8 @@ impl<C: Content> FrontEnd<C> {
     }
 
     /// Servers that are in step and have not been late.
-    fn usable(&self, map: &Map) -> Vec<bool> {
-        let one = |server: usize| map.is_up(server as u32) && !self.suspects[server];
+    fn usable(&self, map: &Map, now: Instant) -> Vec<bool> {
+        let one = |server: usize| map.is_up(server as u32) && self.suspects[server] <= now;
         (0..map.states.len()).map(one).collect()
     }
 
@@ -312,7 +312,7 @@ impl<C: Content> FrontEnd<C> {
         }
         piece.stage = Stage::Replaced;
         let (mut parts, mut nobody) = (Vec::new(), Vec::new());
-        self.cover(&map, slice, Some(server), &mut parts, &mut nobody);
+        self.cover(&map, slice, (Some(server), cx.now()), &mut parts, &mut nobody);
         if self.config.bugs.one_neighbour {
             parts.truncate(1);
             nobody.clear();
@@ -335,7 +335,7 @@ impl<C: Content> FrontEnd<C> {
         &self,
         map: &Map,
         slice: Slice,
-        late: Option<u32>,
+        (late, now): (Option<u32>, Instant),
         parts: &mut Vec<Part>,
         nobody: &mut Vec<Slice>,
     ) {
@@ -344,7 +344,7 @@ impl<C: Content> FrontEnd<C> {
         let mut lost = Vec::new();
         let good = |at: usize| {
             let other = ring.server(at);
-            Some(other) != late && map.is_up(other) && !self.suspects[other as usize]
+            Some(other) != late && map.is_up(other) && self.suspects[other as usize] <= now
         };
         reissue(ring, arc, slice, good, parts, &mut lost);
         // What only those have that are suspected, or the late one itself, is asked of them again.
@@ -411,7 +411,12 @@ impl<C: Content> FrontEnd<C> {
         outcome: Outcome<C>,
         cx: &mut Context<'_, C>,
     ) {
-        self.suspects[server as usize] = false;
+        // One that refuses may get a lease soon, and may answer then; until then it would refuse
+        // again, and a slice is not given away so often.
+        self.suspects[server as usize] = match outcome {
+            Outcome::Done { .. } => Instant::ZERO,
+            Outcome::Refused { .. } => cx.now() + self.config.beat,
+        };
         let Some(mut query) = self.queries.remove(&serial) else { return };
         let Some(piece) = query.pieces.get_mut(number as usize) else {
             self.queries.insert(serial, query);
@@ -582,7 +587,9 @@ impl<C: Content> FrontEnd<C> {
             .take(BATCH)
             .collect();
         for number in late {
-            self.suspects[query.pieces[number as usize].server as usize] = true;
+            // It is tried again after a while: what it was asked for may have been lost with it.
+            let until = now + self.config.server_lease;
+            self.suspects[query.pieces[number as usize].server as usize] = until;
             self.replace(serial, &mut query, number, cx);
         }
         self.queries.insert(serial, query);
