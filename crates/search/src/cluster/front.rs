@@ -159,7 +159,7 @@ impl<C: Content> FrontEnd<C> {
             Request::Look { slice, question } => {
                 let Some(map) = self.map.clone() else { return };
                 let (mut parts, mut lost) = (Vec::new(), Vec::new());
-                self.cover(&map, slice, (None, cx.now()), &mut parts, &mut lost);
+                self.cover(&map, slice, (&[], cx.now()), &mut parts, &mut lost);
                 self.ask(call, question, &parts, &lost, cx);
             }
             Request::Everywhere(question) => {
@@ -173,7 +173,7 @@ impl<C: Content> FrontEnd<C> {
                     if map.is_up(server) {
                         parts.push(Part { server, slice });
                     } else {
-                        self.cover(&map, slice, (None, cx.now()), &mut parts, &mut lost);
+                        self.cover(&map, slice, (&[], cx.now()), &mut parts, &mut lost);
                     }
                 }
                 self.ask(call, question, &parts, &lost, cx);
@@ -312,7 +312,13 @@ impl<C: Content> FrontEnd<C> {
         }
         piece.stage = Stage::Replaced;
         let (mut parts, mut nobody) = (Vec::new(), Vec::new());
-        self.cover(&map, slice, (Some(server), cx.now()), &mut parts, &mut nobody);
+        let mut tried = alloc::vec![server];
+        let mut above = query.pieces[number as usize].parent;
+        while let Some(piece) = above.map(|above| &query.pieces[above as usize]) {
+            tried.push(piece.server);
+            above = piece.parent;
+        }
+        self.cover(&map, slice, (&tried, cx.now()), &mut parts, &mut nobody);
         if self.config.bugs.one_neighbour {
             parts.truncate(1);
             nobody.clear();
@@ -330,12 +336,12 @@ impl<C: Content> FrontEnd<C> {
         }));
     }
 
-    /// Who answers for `slice` when `late`, if anybody, is not asked; and what nobody has.
+    /// Who answers for `slice` when those that were `tried` are not asked; and what nobody has.
     fn cover(
         &self,
         map: &Map,
         slice: Slice,
-        (late, now): (Option<u32>, Instant),
+        (tried, now): (&[u32], Instant),
         parts: &mut Vec<Part>,
         nobody: &mut Vec<Slice>,
     ) {
@@ -344,11 +350,17 @@ impl<C: Content> FrontEnd<C> {
         let mut lost = Vec::new();
         let good = |at: usize| {
             let other = ring.server(at);
-            Some(other) != late && map.is_up(other) && self.suspects[other as usize] <= now
+            !tried.contains(&other) && map.is_up(other) && self.suspects[other as usize] <= now
         };
         reissue(ring, arc, slice, good, parts, &mut lost);
-        // What only those have that are suspected, or the late one itself, is asked of them again.
+        // What only those have that are suspected is asked of them; what only those have that were
+        // tried, of them again.
+        let new = |at: usize| !tried.contains(&ring.server(at)) && map.is_up(ring.server(at));
+        let mut left = Vec::new();
         for rest in lost {
+            reissue(ring, arc, rest, new, parts, &mut left);
+        }
+        for rest in left {
             reissue(ring, arc, rest, |at| map.is_up(ring.server(at)), parts, nobody);
         }
     }
