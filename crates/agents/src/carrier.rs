@@ -176,3 +176,28 @@ fn address(from: &SockaddrStorage) -> Option<SocketAddr> {
 pub(crate) fn until(at: Option<Instant>) -> Option<Span> {
     at.map(|at| at.since(cavy_clock::now()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_is_told_from_one_that_is_slewed() {
+        let clocks = |s: u64, difference_ms: i128| Clocks {
+            at: Instant::from_ns(s * 1_000_000_000),
+            difference_ns: difference_ms * 1_000_000,
+        };
+        let before = clocks(100, 1_000_000);
+        for (later, was_set) in [
+            (clocks(100, 1_000_000), false),
+            (clocks(110, 1_000_005), false),
+            (clocks(110, 1_000_500), true),
+            (clocks(100, 999_990), true),
+            // By a day, forth and back.
+            (clocks(101, 1_000_000 + 86_400_000), true),
+            (clocks(101, 1_000_000 - 86_400_000), true),
+        ] {
+            assert_eq!(before.was_set(later), was_set, "{later:?}");
+        }
+    }
+}

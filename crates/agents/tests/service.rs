@@ -369,3 +369,58 @@ fn consul_s_coordinates_give_our_round_trips_by_its_own_formula() {
     assert_eq!(one[0]["Node"], "sao paulo");
     assert_eq!(asked(&service, "GET", "/v1/coordinate/node/nobody", &Value::Null).0, 404);
 }
+
+/// Processor time of this thread, nanoseconds.
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+#[test]
+#[ignore = "measures; run it with --release and --nocapture"]
+fn cost() {
+    let service = empty();
+    let mut rng = Stream::keyed(9, 0, Purpose::Test);
+    let start = cpu_ns();
+    for node in 0..100_000 {
+        // Half of them in a dozen cities, where many are near each other.
+        let city = (rng.below(12) as f64 * 10.0 - 40.0, rng.below(12) as f64 * 25.0 - 140.0);
+        let far = (140.0 * rng.unit() - 70.0, 340.0 * rng.unit() - 170.0);
+        let at = if node % 2 == 0 { (city.0 + rng.unit(), city.1 + rng.unit()) } else { far };
+        put(&service, &format!("n{node}"), at, if node % 4 == 0 { "server" } else { "player" });
+    }
+    println!("100,000 nodes: {:.1} us each", (cpu_ns() - start) as f64 / 1e8);
+    for round in 0..100 {
+        let any = |rng: &mut Stream| format!("n{}", rng.below(100_000));
+        let probes: Vec<Value> = (0..2_000)
+            .map(|_| {
+                let (from, to, rtt_ms) = (any(&mut rng), any(&mut rng), 5.0 + 250.0 * rng.unit());
+                json!({ "from": from, "to": to, "rtt_ms": rtt_ms })
+            })
+            .collect();
+        let (status, _) = asked(&service, "POST", "/v1/probes", &Value::Array(probes));
+        assert_eq!(status, 200, "{round}");
+    }
+    let mut time = |name: &str, count: usize, path: &mut dyn FnMut(&mut Stream) -> String| {
+        let mut took: Vec<u64> = (0..count)
+            .map(|_| {
+                let path = path(&mut rng);
+                let start = cpu_ns();
+                get(&service, &path);
+                cpu_ns() - start
+            })
+            .collect();
+        took.sort_unstable();
+        let at = |share: f64| took[(count as f64 * share) as usize] as f64 / 1e3;
+        println!("{name}: p50 {:.0} us, p99 {:.0} us of processor", at(0.5), at(0.99));
+    };
+    for class in ["", "&class=server"] {
+        time(&format!("nearest, k = 10{class}"), 10_000, &mut |rng| {
+            format!("/v1/nearest?from=n{}&k=10{class}", rng.below(100_000))
+        });
+    }
+    time("rtt over 1,000", 10_000, &mut |rng| {
+        let to: Vec<String> = (0..1_000).map(|_| format!("n{}", rng.below(100_000))).collect();
+        format!("/v1/rtt?from=n{}&to={}", rng.below(100_000), to.join(","))
+    });
+}
