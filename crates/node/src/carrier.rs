@@ -4,6 +4,9 @@
 //! its [`Channel`] until the other end has acknowledged it, and goes into a connection as far as
 //! that takes it, so a slow peer holds up nobody but itself.
 
+mod datagrams;
+mod tend;
+
 use crate::channel::{Channel, Meeting, Standing};
 use crate::codec::Codec;
 use crate::figures::Figures;
@@ -736,109 +739,6 @@ where
             }
         }
         stop
-    }
-
-    fn send_datagram(&mut self, sending: &Sending) {
-        let Some(peer) = self.peers.get(&sending.to) else { return };
-        let mut text = std::mem::take(&mut self.scratch);
-        text.clear();
-        let (me, stamp) = (self.options.me, cavy_clock::now());
-        frame::datagram(&mut text, &self.options.key, me, sending.to, stamp, &sending.bytes);
-        let fits = text.len() <= DATAGRAM && !self.links.is_cut(sending.to);
-        let sent = fits && self.datagrams.send_to(&text, peer.address).is_ok();
-        let counter =
-            if sent { &self.figures.datagrams_sent } else { &self.figures.datagrams_lost };
-        counter.fetch_add(1, Relaxed);
-        self.scratch = text;
-    }
-
-    fn read_datagrams(&mut self) {
-        let mut chunk = std::mem::take(&mut self.chunk);
-        loop {
-            let length = match self.datagrams.recv_from(&mut chunk) {
-                Ok((length, _)) => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // An earlier datagram found nobody.
-                Err(_) => continue,
-            };
-            let read = frame::read_datagram(&chunk[..length], &self.options.key, self.options.me);
-            let word = read.and_then(|(from, stamp, text)| {
-                let message = self.codec.read_message(text)?;
-                Some((from, stamp, message))
-            });
-            let Some((from, stamp, message)) = word else {
-                self.figures.datagrams_lost.fetch_add(1, Relaxed);
-                continue;
-            };
-            let full = self.inbox.len() + self.events.len() > INBOX;
-            let Some(peer) = self.peers.get_mut(&from).filter(|_| !full) else { continue };
-            if self.links.is_cut(from) {
-                continue;
-            }
-            self.figures.datagrams_received.fetch_add(1, Relaxed);
-            let due = peer.due.datagram(self.links.way(from), stamp);
-            let (arrived, via, session) = (cavy_clock::now(), Via::Datagram, 0);
-            self.events.push(Event::Message { from, via, session, due, arrived, message });
-        }
-        self.chunk = chunk;
-    }
-
-    /// What time brings: dialing, pulses, acknowledgements, silence, cuts.
-    fn tend(&mut self) {
-        let now = cavy_clock::now();
-        let version = self.links.version();
-        if version != self.links_seen {
-            self.links_seen = version;
-            for slot in 0..self.connections.len() {
-                let peer = self.connections[slot].as_ref().and_then(|c| c.peer);
-                if peer.is_some_and(|peer| self.links.is_cut(peer)) {
-                    self.close(slot);
-                }
-            }
-        }
-        let me = self.options.me;
-        let idle = |(node, peer): (&Node, &Peer)| {
-            let due = *node < me && peer.up.is_none() && peer.dialing.is_none();
-            (due && peer.redial_at <= now).then_some(*node)
-        };
-        let to_dial: Vec<Node> = self.peers.iter().filter_map(idle).collect();
-        for node in to_dial {
-            if !self.links.is_cut(node) {
-                self.dial(node, now);
-            }
-        }
-        for slot in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[slot] else { continue };
-            if connection.phase != Phase::Up {
-                if now.since(connection.since) > INTRODUCTION {
-                    self.close(slot);
-                }
-                continue;
-            }
-            if connection.paused {
-                self.handled(slot, |carrier| carrier.readable(slot));
-                continue;
-            }
-            if now.since(connection.heard) > SILENCE {
-                self.close(slot);
-                continue;
-            }
-            let late = connection.acknowledge_at.is_some_and(|at| at <= now);
-            if late || now.since(connection.spoke) > PULSE {
-                let node = connection.peer;
-                let peer = node.and_then(|node| self.peers.get(&node));
-                let received = peer.map_or(0, |peer| peer.channel.received());
-                connection.acknowledged = received;
-                connection.acknowledge_at = None;
-                connection.spoke = now;
-                frame::pulse(&mut connection.output, received);
-                self.handled(slot, |carrier| carrier.flush(slot));
-            }
-        }
-        let kept: usize = self.peers.values().map(|peer| peer.channel.kept_bytes()).sum();
-        self.figures.kept_bytes.store(kept as u64, Relaxed);
-        let up = self.peers.values().filter(|peer| peer.up.is_some()).count();
-        self.figures.peers_up.store(up as u64, Relaxed);
     }
 }
 

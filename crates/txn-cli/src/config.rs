@@ -401,11 +401,11 @@ mod tests {
         let wrong = |change: &dyn Fn(&mut Config)| {
             let mut config = config();
             change(&mut config);
-            Config::read(&config.text()).err().expect("it is wrong").to_string()
+            Config::read(&config.text()).expect_err("it is wrong").to_string()
         };
         for (found, expected) in [
             (wrong(&|c| c.nodes[3].id = 2), "several [[node]] have the id 2"),
-            (wrong(&|c| drop(c.nodes.pop())), "no [[node]] has the id 11"),
+            (wrong(&|c| c.nodes.truncate(11)), "no [[node]] has the id 11"),
             (wrong(&|c| c.shards_per_region = 0), "shards_per_region is 0; 1 to 64"),
             (wrong(&|c| c.replicas = 2), "replicas is 2; it must be 3, 5 or 7"),
             (wrong(&|c| c.regions.clear()), "0 regions; there must be 1 to 64"),
@@ -419,7 +419,7 @@ mod tests {
         ] {
             assert!(found.starts_with("error: ") && found.contains(expected), "{found}");
         }
-        let unknown = Config::read("cluster = \"x\"\nsurprise = 1\n").err().unwrap().to_string();
+        let unknown = Config::read("cluster = \"x\"\nsurprise = 1\n").unwrap_err().to_string();
         assert!(unknown.contains("surprise"), "{unknown}");
         for shape in ["3x2", "3x2x2", "0x1x3", "x", "3x2x3x1"] {
             assert!(shape.parse::<Shape>().is_err(), "{shape}");

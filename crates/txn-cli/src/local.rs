@@ -73,6 +73,12 @@ pub(crate) fn local(shape: Shape, how: &How, above: &[&str]) -> Result<ExitCode,
         (None, Some(folder)) => folder.path().to_path_buf(),
         (None, None) => PathBuf::from("."),
     };
+    if folder.join("node-0").exists() {
+        // They would all ask each other for a state that none has.
+        let text = format!("{} has nodes of a cluster that has ended", folder.display());
+        return Err(Fault::input(text)
+            .hint("replicas hold data in memory, so a new cluster begins in an empty folder"));
+    }
     config.cluster = format!("local-{}", std::process::id());
     let file = folder.join("cluster.toml");
     std::fs::create_dir_all(&folder)

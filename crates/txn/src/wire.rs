@@ -144,14 +144,13 @@ pub mod list {
 pub mod texts {
     use super::*;
 
-    pub fn serialize<S: Serializer>(of: &Arc<[Arc<[u8]>]>, to: S) -> Result<S::Ok, S::Error> {
+    type Texts = Arc<[Arc<[u8]>]>;
+
+    pub fn serialize<S: Serializer>(of: &Texts, to: S) -> Result<S::Ok, S::Error> {
         list::serialize(of, to)
     }
 
-    pub fn deserialize<'de, D>(from: D) -> Result<Arc<[Arc<[u8]>]>, D::Error>
-    where
-        D: Deserializer<'de>,
-    {
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Texts, D::Error> {
         Ok(list::deserialize(from)?.into())
     }
 }

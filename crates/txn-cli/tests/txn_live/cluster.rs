@@ -122,7 +122,8 @@ impl Cluster {
         }
     }
 
-    /// Ends it as a user does, and sees that nothing is left.
+    /// Ends it as a user does, and sees that nothing is left, and that it is not begun again on
+    /// what it left.
     pub fn end(mut self) {
         signal(self.child.id() as i32, "-TERM");
         assert!(self.child.wait().unwrap().success());
@@ -130,6 +131,14 @@ impl Cluster {
             let left = std::path::Path::new("/proc").join(pid.to_string()).exists();
             assert!(!left, "process {pid} is left");
         }
+        let again = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
+            .args(["--local", "1x1x3", "--port", &self.port.to_string(), "--data"])
+            .arg(self.folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert_eq!(again.status.code(), Some(2), "{said}");
+        assert!(said.contains("has nodes of a cluster that has ended"), "{said}");
     }
 }
 
