@@ -223,3 +223,24 @@ fn clause_3_7_thieves_take_half_rounded_up_and_keep_the_rest() {
         ",
     );
 }
+
+/// [persephone 3.7] says that idle workers notice work at once, and not which of them; that the
+/// home worker goes first is our choice.
+#[test]
+fn clause_3_7_an_idle_home_worker_goes_before_other_idle_ones() {
+    // Homes in turn: 0, 1, 2, 0, 1.
+    let policy = Policy::Stealing { steering: Steering::RoundRobin };
+    let mut talk = Talk::new(policy, 3, &two_types(), 9);
+    talk.script(
+        "
+        start       |
+        0 b1:B      | run b1 on 0
+        5 done 0    |
+        6 b2:B      | run b2 on 1
+        7 b3:B      | run b3 on 2
+        8 done 2    |
+        9 b4:B      | run b4 on 0
+        10 b5:B     | steal b5 on 2
+        ",
+    );
+}
