@@ -8,6 +8,7 @@ pub mod counting;
 pub mod documents;
 pub mod dsl;
 pub mod error;
+pub mod fetch;
 pub mod gate;
 pub mod mapping;
 pub mod search;
@@ -227,7 +228,7 @@ async fn route(
         }
         ["_count"] if ask => ok(search::count(gate, "_all", query, &json_of(&body)?).await?),
         ["_msearch"] if ask => ok(search::msearch(gate, None, &body).await?),
-        ["_mget"] if ask => ok(documents::mget(gate, None, &json_of(&body)?).await?),
+        ["_mget"] if ask => ok(fetch::mget(gate, None, &json_of(&body)?).await?),
         ["_bulk"] if write => ok(documents::bulk(gate, None, query, &body).await?),
         ["_refresh"] if ask => refresh(gate, "_all").await,
         ["_stats"] if get => ok(admin::stats(gate, "_all").await?),
@@ -269,7 +270,7 @@ async fn route(
         }
         [index, "_count"] if ask => ok(search::count(gate, index, query, &json_of(&body)?).await?),
         [index, "_msearch"] if ask => ok(search::msearch(gate, Some(index), &body).await?),
-        [index, "_mget"] if ask => ok(documents::mget(gate, Some(index), &json_of(&body)?).await?),
+        [index, "_mget"] if ask => ok(fetch::mget(gate, Some(index), &json_of(&body)?).await?),
         [index, "_bulk"] if write => ok(documents::bulk(gate, Some(index), query, &body).await?),
         [index, "_refresh" | "_flush" | "_forcemerge"] if ask => refresh(gate, index).await,
         [index, "_stats"] if get => ok(admin::stats(gate, index).await?),
@@ -289,7 +290,7 @@ async fn route(
         }
         [index, "_doc", id] => {
             let (status, value) = match method.as_str() {
-                "GET" | "HEAD" => documents::get(gate, index, id, query, false).await?,
+                "GET" | "HEAD" => fetch::get(gate, index, id, query, false).await?,
                 "PUT" | "POST" => {
                     documents::one(gate, index, Some(id), Action::Index, query, arc()).await?
                 }
@@ -309,7 +310,7 @@ async fn route(
             Ok(Reply::Json(done.0, done.1))
         }
         [index, "_source", id] if get => {
-            let done = documents::get(gate, index, id, query, true).await?;
+            let done = fetch::get(gate, index, id, query, true).await?;
             Ok(Reply::Json(done.0, done.1))
         }
         _ => Err(wrong_method(method, path)),

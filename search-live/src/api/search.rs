@@ -1,7 +1,7 @@
 //! Searches: `_search`, `_count`, `_msearch`, scrolls.
 
-use super::documents::{Wanted, picked};
 use super::error::Error;
+use super::fetch::{Wanted, picked};
 use super::gate::{Gate, Index, Scroll};
 use super::mapping::Type;
 use super::{Query as Url, counting, dsl};
