@@ -45,9 +45,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "live-cli",
         &[
-            "agents", "coords", "core", "foreign", "groups", "homa", "kinds", "lab", "live",
-            "report", "resp", "sched", "sources", "study", "testbed", "trials", "txn-cli",
-            "workload",
+            "agents", "clock", "coords", "core", "foreign", "groups", "homa", "kinds", "lab",
+            "live", "report", "resp", "sched", "sources", "stack", "study", "tcp", "testbed",
+            "trials", "txn-cli", "workload",
         ],
     ),
 ];

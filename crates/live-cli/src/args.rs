@@ -17,6 +17,7 @@ use std::path::PathBuf;
       --type get@0.9='/get/key1' --type scan@0.1='/scan'
 
   cavy-live homa serve                               messages without connections
+  cavy-live tcp serve echo --prefix 10.77.2.0/24     TCP with timers of microseconds
   cavy-live whatif --service web=port:8080 --load http://127.0.0.1:8080/
                                                      what would a faster service buy?
   cavy-live study l1 --quick                         the live study, in minutes
@@ -45,6 +46,8 @@ pub enum Command {
     Homa(crate::homa::Homa),
     /// Say who is near, before anybody has asked: agents with coordinates, and a service.
     Coords(crate::coords::Coords),
+    /// Serve, fetch and relay by a TCP of one's own, with timers of microseconds.
+    Tcp(crate::tcp::Tcp),
     /// Compare the pool with those a user would take instead, on this machine.
     Study(Study),
     /// Rank running services by what making each faster would buy.

@@ -17,6 +17,7 @@ mod quantity;
 mod replay;
 mod sched;
 mod study;
+mod tcp;
 mod terminal;
 mod testbed;
 mod whatif;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         args::Command::Load(args) => load::load(args),
         args::Command::Homa(args) => homa::homa(args),
         args::Command::Coords(args) => coords::coords(args),
+        args::Command::Tcp(args) => tcp::tcp(args),
         args::Command::Study(args) => study::study(args),
         args::Command::Replay(args) => replay::replay(args),
         args::Command::Doctor(args) => doctor::doctor(args),

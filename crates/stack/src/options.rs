@@ -79,8 +79,10 @@ impl Options {
     /// it: servers send in turn, and need not be changed ([incast 5.9]).
     pub fn schedule(&mut self, port_bytes: u32) {
         let packet = u32::from(self.mtu) + ETHERNET_BYTES;
-        // What the port keeps in packets, in octets of packets as the machine counts them.
-        let room_bytes = (port_bytes / packet).max(1) * u32::from(self.mtu);
+        // What the port keeps in packets, but for one whose room acknowledgements have; in octets
+        // of packets as the machine counts them.
+        let packets = (port_bytes / packet).saturating_sub(1).max(1);
+        let room_bytes = packets * u32::from(self.mtu);
         self.tcp.schedule = Some(Schedule { room_bytes, foreign: true });
         self.tcp.receive_buffer_bytes = UNSCALED_BYTES;
     }
@@ -140,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn a_port_of_32_kb_has_room_for_21_full_packets() {
+    fn a_port_of_32_kb_has_room_for_20_full_packets_and_acknowledgements() {
         let mut options = Options::new("10.0.0.0/24".parse().expect("a prefix"));
         options.schedule(32_000);
         let schedule = options.tcp.schedule.expect("one");
-        assert_eq!(schedule.room_bytes, 21 * 1500);
+        assert_eq!(schedule.room_bytes, 20 * 1500);
         assert_eq!(options.config(Span::from_us(70)).check(), Ok(()));
         assert_eq!(options.config(Span::from_us(70)).rto.granularity, Span::from_us(70));
     }

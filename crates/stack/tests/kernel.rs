@@ -25,13 +25,14 @@ fn setting(name: &str, without: u64) -> u64 {
     })
 }
 
-fn spaces() -> Option<(Testbed, MutexGuard<'static, ()>)> {
+fn spaces() -> Option<(MutexGuard<'static, ()>, Testbed)> {
     if let Some(why) = obstacle().or_else(cavy_stack::obstacle) {
         println!("SKIPPED: {why}");
         return None;
     }
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Some((Testbed::up(Plan::slow(2)).unwrap_or_else(|error| panic!("{error}")), one))
+    let testbed = Testbed::up(Plan::slow(2)).unwrap_or_else(|error| panic!("{error}"));
+    Some((one, testbed))
 }
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 88, 1, 1);
@@ -273,7 +274,7 @@ fn ms_now() -> f64 {
 
 #[test]
 fn every_octet_arrives_once_and_in_order_whatever_the_network_does() {
-    let Some((testbed, _one)) = spaces() else { return };
+    let Some((_one, testbed)) = spaces() else { return };
     // A host of its own for those whose kernel is told something.
     for cell in CELLS {
         let host = &testbed.hosts()[usize::from(!cell.sysctls.is_empty())];
@@ -285,7 +286,7 @@ fn every_octet_arrives_once_and_in_order_whatever_the_network_does() {
 
 #[test]
 fn short_connections_leave_nothing_behind() {
-    let Some((testbed, _one)) = spaces() else { return };
+    let Some((_one, testbed)) = spaces() else { return };
     let many = setting("CAVY_CONNECTIONS", 1_000) as usize;
     testbed.hosts()[0]
         .within(|| {
@@ -342,7 +343,7 @@ fn short_connections_leave_nothing_behind() {
 
 #[test]
 fn a_port_where_nobody_listens_refuses_and_pings_are_answered() {
-    let Some((testbed, _one)) = spaces() else { return };
+    let Some((_one, testbed)) = spaces() else { return };
     testbed.hosts()[0]
         .within(|| {
             let stack = Stack::open(options()).unwrap_or_else(|error| panic!("{error}"));

@@ -261,7 +261,9 @@ impl Receiver {
     /// Would an acknowledgement sent now open the window by much?
     pub(crate) fn should_tell(&self, mss: u64) -> bool {
         let wanted = (self.taken + self.buffer).min(self.granted);
-        wanted >= self.edge + (2 * mss).min(self.buffer / 2).max(1)
+        // Windows that are given in turns are of single segments.
+        let much = if self.granted < u64::MAX { mss } else { 2 * mss };
+        wanted >= self.edge + much.min(self.buffer / 2).max(1)
     }
 
     /// An acknowledgement left.

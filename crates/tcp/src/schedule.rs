@@ -102,6 +102,11 @@ impl Connection {
         })
     }
 
+    /// Does it wait for a turn, so that it may not ask, or its server not send?
+    pub(crate) fn awaits_turn(&self) -> bool {
+        self.grant.is_some_and(|grant| grant.expects > 0 && (!grant.active || grant.held == 0))
+    }
+
     /// May it ask? Before its turn a question would bring an answer that nobody has room for.
     pub(crate) fn may_ask(&self) -> bool {
         self.grant.is_none_or(|grant| grant.active)

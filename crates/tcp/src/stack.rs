@@ -246,6 +246,12 @@ impl Stack {
         self.share(slot);
     }
 
+    /// Does a connection wait for a turn? Then it is not the server's fault that nothing comes.
+    pub fn awaits_turn(&self, name: Name) -> bool {
+        let slot = self.place(name).map(|slot| &self.slots[slot as usize]);
+        slot.and_then(|slot| slot.connection.as_deref()).is_some_and(Connection::awaits_turn)
+    }
+
     /// An answer came whole, or is not waited for any more: nothing is reserved for it.
     pub fn answered(&mut self, name: Name) {
         let Some(slot) = self.place(name) else { return };

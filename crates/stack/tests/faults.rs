@@ -1,0 +1,268 @@
+//! What goes wrong between a kernel and us, and who is in the way: links that fail, readers that
+//! stop, peers that die, packets of strangers ([incast 2.4], [incast 2.12], [incast 2.14]).
+
+use cavy_stack::{Options, Stack, Stream};
+use cavy_tcp::wire::{HEADERS_MAX_BYTES, Writer};
+use cavy_tcp::{Flags, Segment};
+use cavy_testbed::{Plan, Testbed, obstacle, tools};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+static ONE: Mutex<()> = Mutex::new(());
+
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 88, 1, 1);
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 88, 1, 254);
+const PORT: u16 = 80;
+
+/// Runs `work` in a host, with a stack there.
+fn with_stack(change: impl FnOnce(&mut Options) + Send, work: impl FnOnce(&Stack, &str) + Send) {
+    if let Some(why) = obstacle().or_else(cavy_stack::obstacle) {
+        return println!("SKIPPED: {why}");
+    }
+    let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let testbed = Testbed::up(Plan::slow(2)).unwrap_or_else(|error| panic!("{error}"));
+    let host = &testbed.hosts()[0];
+    let inside = || {
+        let mut options = Options::new("10.88.1.0/24".parse().expect("a prefix"));
+        options.device = Some("cavy0".to_string());
+        change(&mut options);
+        let stack = Stack::open(options).unwrap_or_else(|error| panic!("{error}"));
+        work(&stack, host.name());
+    };
+    host.within(inside).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// A connection that the kernel opened: its end and ours.
+fn pair(stack: &Stack) -> (TcpStream, Stream) {
+    let listener = stack.bind(SocketAddrV4::new(OURS, PORT), 8).expect("a port");
+    let theirs = TcpStream::connect((OURS, PORT)).expect("it opens");
+    let (ours, _) = listener.accept().expect("a connection");
+    ours.set_timeout(Some(Duration::from_secs(20)));
+    theirs.set_read_timeout(Some(Duration::from_secs(20))).expect("an option");
+    (theirs, ours)
+}
+
+/// Both directions still carry octets.
+fn works(mut theirs: &TcpStream, ours: &Stream) {
+    let mut ours = ours;
+    let mut found = [0; 5];
+    theirs.write_all(b"there").expect("the kernel's writes");
+    ours.read_exact(&mut found).expect("ours reads");
+    assert_eq!(&found, b"there");
+    ours.write_all(b"again").expect("ours writes");
+    theirs.read_exact(&mut found).expect("the kernel's reads");
+    assert_eq!(&found, b"again");
+}
+
+fn octets(count: usize) -> Vec<u8> {
+    (0..count).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+#[test]
+fn a_reader_that_stops_stops_its_writer_and_gets_all_when_it_goes_on() {
+    with_stack(
+        |options| options.send_buffer_bytes = 100_000,
+        |stack, _| {
+            let (theirs, ours) = pair(stack);
+            let all = octets(12_000_000);
+            for ours_reads in [false, true] {
+                thread::scope(|scope| {
+                    let writer = scope.spawn(|| {
+                        if ours_reads {
+                            (&theirs).write_all(&all).expect("the kernel's writes");
+                        } else {
+                            (&ours).write_all(&all).expect("ours writes");
+                        }
+                    });
+                    // Long enough for probes of a closed window, from 200 ms on.
+                    thread::sleep(Duration::from_millis(1_500));
+                    assert!(!writer.is_finished(), "nobody keeps so much");
+                    let mut found = vec![0; all.len()];
+                    if ours_reads {
+                        (&ours).read_exact(&mut found).expect("ours reads");
+                    } else {
+                        (&theirs).read_exact(&mut found).expect("the kernel's reads");
+                    }
+                    assert!(found == all, "all octets, in order");
+                });
+            }
+            works(&theirs, &ours);
+        },
+    );
+}
+
+#[test]
+fn connections_survive_a_link_that_is_down_for_seconds() {
+    with_stack(
+        |_| {},
+        |stack, space| {
+            let (theirs, ours) = pair(stack);
+            works(&theirs, &ours);
+            let link = |state: &str| {
+                let args = ["-n", space, "link", "set", "cavy0", state];
+                tools::run("ip", &args).unwrap_or_else(|error| panic!("{error}"));
+            };
+            link("down");
+            (&ours).write_all(b"while").expect("it is kept");
+            thread::sleep(Duration::from_millis(2_000));
+            link("up");
+            let mut found = [0; 5];
+            (&theirs).read_exact(&mut found).expect("it came after all");
+            assert_eq!(&found, b"while");
+            works(&theirs, &ours);
+            let metrics = stack.metrics();
+            assert!(metrics.timeouts + metrics.probes > 3 && metrics.refused > 3, "{metrics:?}");
+        },
+    );
+}
+
+#[test]
+fn an_end_that_dies_is_told_to_the_other() {
+    with_stack(
+        |_| {},
+        |stack, _| {
+            let (theirs, ours) = pair(stack);
+            // As a process that is killed with unread data: the kernel resets.
+            (&ours).write_all(b"unread").expect("ours writes");
+            thread::sleep(Duration::from_millis(50));
+            drop(theirs);
+            let error = (&ours).read(&mut [0]).expect_err("a reset");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+            drop(ours);
+            let (theirs, ours) = pair(stack);
+            ours.abort();
+            let error = (&theirs).read(&mut [0]).expect_err("a reset");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+            // Half closed: what the other side still says is heard.
+            let (mut theirs, ours) = pair(stack);
+            ours.shutdown(Shutdown::Write);
+            assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
+            theirs.write_all(b"more").expect("the kernel's writes");
+            drop(theirs);
+            let mut said = String::new();
+            (&ours).read_to_string(&mut said).expect("ours reads");
+            assert_eq!(said, "more");
+        },
+    );
+}
+
+/// A packet of somebody who is not on the way.
+fn forge(segment: &Segment, payload: &[u8]) -> Vec<u8> {
+    let mut headers = [0; HEADERS_MAX_BYTES];
+    let writer = Writer { from: KERNEL, to: OURS };
+    let end = writer.headers(&mut headers, segment, [payload, &[]]);
+    [&headers[..end], payload].concat()
+}
+
+#[test]
+fn packets_of_strangers_neither_end_nor_spoil_a_connection() {
+    with_stack(
+        |_| {},
+        |stack, _| {
+            let (theirs, ours) = pair(stack);
+            works(&theirs, &ours);
+            let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("raw");
+            raw.set_header_included_v4(true).expect("an option");
+            let to = SockAddr::from(SocketAddrV4::new(OURS, 0));
+            let port = ours.peer_addr().port();
+            let mut sent = 0;
+            let mut word = 1_u32;
+            let kinds =
+                [Flags::RST, Flags::RST.with(Flags::ACK), Flags::SYN, Flags::ACK, Flags::FIN];
+            for _ in 0..2_000 {
+                for flags in kinds {
+                    word = word.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let mut segment = Segment::new(port, PORT, word, flags);
+                    (segment.ack, segment.window) = (word.rotate_left(9), 1_000);
+                    raw.send_to(&forge(&segment, b"spoilt"), &to).expect("it is sent");
+                    sent += 1;
+                }
+            }
+            works(&theirs, &ours);
+            let metrics = stack.metrics();
+            println!("{metrics:?}");
+            assert!(metrics.packets_in > sent, "{metrics:?}");
+            // At most an answer each: strangers are not helped against others.
+            // What carries octets is answered, as by Linux, since it cannot go back and forth.
+            assert!(metrics.packets_out <= metrics.packets_in, "{metrics:?}");
+            assert!(metrics.unanswered > 0, "{metrics:?}");
+            // Ports where nobody is: a reset each, never longer than what asked.
+            let before = stack.metrics().packets_out;
+            for port in 0..500 {
+                let segment = Segment::new(9, 20_000 + port, 1, Flags::SYN);
+                raw.send_to(&forge(&segment, &[]), &to).expect("it is sent");
+            }
+            thread::sleep(Duration::from_millis(200));
+            assert!(stack.metrics().packets_out - before <= 500);
+            works(&theirs, &ours);
+        },
+    );
+}
+
+#[test]
+fn a_thousand_connections_at_once_are_served_and_forgotten() {
+    with_stack(
+        |options| options.tcp.time_wait = cavy_core::Span::from_ms(20),
+        |stack, _| {
+            let listener = stack.bind(SocketAddrV4::new(OURS, PORT), 2_000).expect("a port");
+            let many = 1_000;
+            let mut clients: Vec<TcpStream> =
+                (0..many).map(|_| TcpStream::connect((OURS, PORT)).expect("it opens")).collect();
+            let mut servers: Vec<Stream> =
+                (0..many).map(|_| listener.accept().expect("a connection").0).collect();
+            assert_eq!(stack.metrics().connections, many as u64);
+            for (number, client) in (0_u32..).zip(&mut clients) {
+                client.write_all(&number.to_be_bytes()).expect("the kernel's writes");
+            }
+            for server in &mut servers {
+                let mut asked = [0; 4];
+                server.read_exact(&mut asked).expect("ours reads");
+                server.write_all(&asked).expect("ours writes");
+            }
+            for (number, client) in (0_u32..).zip(&mut clients) {
+                let mut answer = [0; 4];
+                client.read_exact(&mut answer).expect("the kernel's reads");
+                assert_eq!(u32::from_be_bytes(answer), number);
+            }
+            drop((clients, servers));
+            thread::sleep(Duration::from_millis(500));
+            assert_eq!(stack.metrics().connections, 0, "{:?}", stack.metrics());
+        },
+    );
+}
+
+#[test]
+fn a_stack_that_ends_leaves_its_prefix_to_the_next() {
+    with_stack(
+        |_| {},
+        |stack, _| {
+            let server = TcpListener::bind((KERNEL, 81)).expect("a port");
+            let ours = stack.connect(SocketAddrV4::new(KERNEL, 81)).expect("it opens");
+            let (mut theirs, _) = server.accept().expect("a connection");
+            assert!(ours.facts().expect("it is open").sack);
+            let mut options = Options::new("10.89.1.0/24".parse().expect("a prefix"));
+            options.device = Some("cavy1".to_string());
+            for _ in 0..3 {
+                let other = Stack::open(options.clone()).unwrap_or_else(|error| panic!("{error}"));
+                let listener =
+                    other.bind(SocketAddrV4::new(other.first_address(), 1), 4).expect("one");
+                let mut client = TcpStream::connect(listener.local_addr()).expect("it opens");
+                let (waits, _) = listener.accept().expect("a connection");
+                thread::scope(|scope| {
+                    let reads = scope.spawn(|| (&waits).read(&mut [0]));
+                    thread::sleep(Duration::from_millis(20));
+                    drop(other);
+                    let error = reads.join().expect("it is told").expect_err("the stack has ended");
+                    assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+                });
+                assert!(client.read(&mut [0]).is_err(), "its peers are reset");
+            }
+            drop(ours);
+            assert_eq!(theirs.read(&mut [0]).expect("an end"), 0);
+        },
+    );
+}
