@@ -208,6 +208,53 @@ fn nothing_answered_is_lost_when_replicas_managers_and_coordinators_are_killed()
     assert!(text.lines().nth(1).unwrap().contains("up to where it was killed"), "{text}");
 }
 
+/// Faults drawn by a seed, one after the other, while clients run. `CAVY_SEEDS=N` tries seeds 1 to
+/// N; without it, one is tried.
+#[test]
+fn schedules_of_faults_lose_nothing() {
+    let seeds = std::env::var("CAVY_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    for seed in 1..=seeds.unwrap_or(1u64) {
+        eprintln!("CAVY_SEEDS={seed} cargo test -p cavy-txn-cli --test txn_live schedules");
+        let mut cluster = Cluster::start("2x1x3", 12, &["--fail-after-ms", "1000"]);
+        let load = Load::start((0..6).map(|node| cluster.at(node)).collect(), 3);
+        let mut draws = seed;
+        let mut draw = |n: u64| {
+            draws = draws.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
+            (draws >> 33) % n
+        };
+        let mut revived = Vec::new();
+        let mut killed: Vec<usize> = Vec::new();
+        for _ in 0..3 {
+            let node = draw(12) as usize;
+            let fault = if killed.contains(&node) { 2 } else { draw(4) };
+            eprintln!(
+                "  node {node}: {}",
+                ["kill -9", "kill -9", "silence", "clock"][fault as usize]
+            );
+            match fault {
+                0 | 1 => {
+                    killed.push(node);
+                    cluster.kill(node);
+                    load.more(5);
+                    revived.push(cluster.revive(node));
+                    cluster.until("it is back", node, |line| column(line, "ready") == "true");
+                }
+                2 if !killed.contains(&node) => {
+                    cluster.stop_for(node, Duration::from_millis(300));
+                }
+                _ => {
+                    let by = if draw(2) == 0 { 5_000 } else { -5_000 };
+                    let mut client = Client::connect(cluster.at(node as u16 % 6)).unwrap();
+                    client.ask(&format!("CAVY CLOCK {by}")).unwrap();
+                }
+            }
+            load.more(15);
+        }
+        let history = load.end(&mut Client::connect(cluster.at(5)).unwrap());
+        judged(&history);
+    }
+}
+
 /// A value of a line of `status`, by the name of its column.
 fn column<'a>(line: &'a str, name: &str) -> &'a str {
     let names =
