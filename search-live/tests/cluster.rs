@@ -166,10 +166,6 @@ fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "which Python has the clients is the caller's to say"
-)]
 fn foreign_clients_do_all_that_they_do_elsewhere() {
     // A virtual environment, say: clients are seldom installed for everybody.
     let named = std::env::var("CAVY_PYTHON").unwrap_or_default();

@@ -167,7 +167,6 @@ fn ask(plan: &[(&Index, Slice)], search: &Search) -> String {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how many plans is the caller's to say")]
 fn clause_7_1_a_thousand_random_plans_give_the_bytes_of_one_index() {
     let mut draws = Stream::keyed(20, 0, Purpose::Machine);
     let ring = Ring::proportional(&(0..SERVERS).collect::<Vec<_>>(), |s| 1.0 + f64::from(s % 3));

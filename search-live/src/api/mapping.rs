@@ -127,6 +127,9 @@ pub struct Field {
     indexed: bool,
 }
 
+/// The indexed values of a document, by the path of their field.
+pub type Values = Vec<(String, Typed)>;
+
 /// The fields of an index.
 #[derive(Clone, Debug)]
 pub struct Mapping {
@@ -258,11 +261,7 @@ impl Mapping {
     }
 
     /// The indexed values of a document, and the mapping with the fields that it brought, if any.
-    pub fn values(
-        &self,
-        id: &str,
-        source: &Value,
-    ) -> Result<(Vec<(String, Typed)>, Option<Mapping>), Error> {
+    pub fn values(&self, id: &str, source: &Value) -> Result<(Values, Option<Mapping>), Error> {
         let mut new = Value::Null;
         let mut values = Vec::new();
         let Value::Object(object) = source else {
