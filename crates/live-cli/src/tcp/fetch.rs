@@ -172,7 +172,8 @@ fn tell(
     if args.way.json {
         let said = json!({
             "servers": servers, "octets": whole, "times": sorted.len(), "mbps": mbps,
-            "median_ms": median, "worst_ms": worst, "by": if args.kernel { "kernel" } else { "ours" },
+            "median_ms": median, "worst_ms": worst,
+            "by": if args.kernel { "kernel" } else { "ours" },
             "in_turn": args.way.port_bytes.is_some() && !args.kernel, "metrics": metrics,
         });
         return terminal::print(&format!("{said}\n"));

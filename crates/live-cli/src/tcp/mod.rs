@@ -1,8 +1,8 @@
 //! `cavy-live tcp`: servers, a client and a gate on a TCP of their own ([incast 7.3]).
 //!
-//! **Promise.** `serve` answers on a TUN device with timers of microseconds; `fetch` takes one file
-//! from many HTTP servers at once, and has them send in turn; `gate` stands before servers or before
-//! clients that cannot be changed and does the same for them.
+//! **Promise.** `serve` answers on a TUN device with timers of microseconds; `fetch` takes one
+//! file from many HTTP servers at once, and has them send in turn; `gate` stands before servers or
+//! before clients that cannot be changed and does the same for them.
 //!
 //! **Reading order.** [`typed`] for what can be typed, [`way`] for the stack's options, then
 //! [`serve`] with [`http`], [`fetch`], [`gate`].

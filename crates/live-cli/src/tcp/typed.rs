@@ -68,7 +68,8 @@ pub struct Way {
     pub control: Control,
     /// What the narrowest port before this machine keeps, in octets: servers that it asks send in
     /// turn, so that the port holds what they send.
-    #[arg(long, value_name = "OCTETS", value_parser = clap::value_parser!(u32).range(3_100..=16_000_000))]
+    #[arg(long, value_name = "OCTETS",
+        value_parser = clap::value_parser!(u32).range(3_100..=16_000_000))]
     pub port_bytes: Option<u32>,
     /// Do not run the thread with the timers before others, even where the system lets it.
     #[arg(long)]
@@ -109,13 +110,15 @@ pub struct Serve {
     #[command(flatten)]
     pub way: Way,
     /// The port, of every address.
-    #[arg(long, value_name = "PORT", default_value = "7000", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", default_value = "7000",
+        value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// The folder of files.
     #[arg(long, value_name = "FOLDER", required_if_eq("service", "files"))]
     pub root: Option<PathBuf>,
     /// Connections at a time; more are reset.
-    #[arg(long, value_name = "N", default_value = "16384", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value = "16384",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
 }
 
@@ -137,13 +140,15 @@ pub struct Fetch {
     #[command(flatten)]
     pub way: Way,
     /// Octets that a server is asked for at a time.
-    #[arg(long, value_name = "OCTETS", default_value = "65536", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    #[arg(long, value_name = "OCTETS", default_value = "65536",
+        value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub part_bytes: u64,
     /// Keep the file here; without, it is only measured.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Fetch it so often.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: u32,
     /// By the kernel's TCP, to compare.
     #[arg(long)]
@@ -178,12 +183,13 @@ pub struct Gate {
     pub before: Before,
     #[command(flatten)]
     pub way: Way,
-    /// LISTEN=TARGET, both HOST:PORT; may be given often. Before clients, the kernel listens; before
-    /// servers, an address of the prefix does.
+    /// LISTEN=TARGET, both HOST:PORT; may be given often. Before clients, the kernel listens;
+    /// before servers, an address of the prefix does.
     #[arg(long, value_name = "MAP", required = true, value_parser = map)]
     pub map: Vec<Map>,
     /// Connections at a time; more are closed at once.
-    #[arg(long, value_name = "N", default_value = "4096", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value = "4096",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
 }
 

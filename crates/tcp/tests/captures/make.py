@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Has the kernel of this machine write TCP and ICMP, and keeps the packets in linux.txt.
 
-Run as root: `ip netns add captures; ip netns exec captures python3 make.py; ip netns del captures`. The script is the other host, behind a TUN device; what it says is written by hand
+Run as root: `ip netns add captures; ip netns exec captures python3 make.py; ip netns del
+captures`. The script is the other host, behind a TUN device; what it says is written by hand
 here, and what the kernel answers is read with `struct` alone, so that neither side of the test is
 our codec.
 """
@@ -65,7 +66,8 @@ def said(packet):
         elif kind == 8:
             words.append("stamps %d,%d" % struct.unpack("!II", body))
         at += length
-    letters = "".join(l for b, l in [(2, "S"), (1, "F"), (4, "R"), (8, "P"), (16, ".")] if flags & b)
+    names = [(2, "S"), (1, "F"), (4, "R"), (8, "P"), (16, ".")]
+    letters = "".join(letter for bit, letter in names if flags & bit)
     length = struct.unpack("!H", packet[2:4])[0] - end
     return " ".join(["%d>%d" % (sport, dport), letters or "-", "seq %d" % seq, "ack %d" % ack,
                      "window %d" % window] + words + ["octets %d" % length])
