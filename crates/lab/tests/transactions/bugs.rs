@@ -120,13 +120,14 @@ fn m2_one_acknowledgement_for_a_majority() {
     is_caught(&Bug {
         name: "m2_one_acknowledgement_for_a_majority",
         config: config(Bugs { one_ack: true, ..Bugs::default() }),
-        mix: Mix { two_shards_percent: 60, crt_percent: 5, ..hot() },
+        mix: Mix { two_shards_percent: 25, crt_percent: 5, ..hot() },
         stands: true,
         // A coordinator answers its clients, and crashes before anybody else has heard.
         set: |setup, layout, draws| {
             jitter(setup, 90);
+            setup.duration = Span::from_ms(3_000);
             for first in (0..layout.replica_nodes()).step_by(3) {
-                for turn in 0..2 {
+                for turn in 0..3 {
                     let from = 300 + 900 * u64::from(turn) + draws.below(300);
                     let node = Node(first + turn);
                     // What it sends in its last moments is never sent.
@@ -245,7 +246,7 @@ fn m8_the_promise_is_not_waited_for() {
     is_caught(&Bug {
         name: "m8_the_promise_is_not_waited_for",
         config: config(Bugs { no_promise: true, ..Bugs::default() }),
-        mix: Mix { crt_percent: 15, clients_per_shard: 9, ..hot() },
+        mix: Mix { crt_percent: 4, clients_per_shard: 9, ..hot() },
         stands: true,
         // The steward's word to one replica of each shard is later than a whole CRT takes.
         set: |setup, layout, _| {
