@@ -67,11 +67,14 @@ impl Connection {
         step: &mut Step<'_, '_>,
     ) {
         let window_before = self.window;
+        // RFC 9293 asks only whether the segment is newer than the one that gave the window. A
+        // retransmission with a newer acknowledgement would then move the left edge and keep the
+        // window: the right edge would lie beyond all that was said. Linux takes both.
         let newer = self.window_seq < seq || (self.window_seq == seq && self.window_ack <= ack);
-        if newer && ack >= self.una && !segment.flags.has(Flags::SYN) {
+        if (newer && ack >= self.una || ack > self.una) && !segment.flags.has(Flags::SYN) {
             self.window = u64::from(segment.window) << self.send_scale;
             self.window_max = self.window_max.max(self.window);
-            (self.window_seq, self.window_ack) = (seq, ack);
+            (self.window_seq, self.window_ack) = (self.window_seq.max(seq), ack);
         }
         let flight = self.pipe();
         let mut heard = Heard { until: self.next, ..Heard::default() };

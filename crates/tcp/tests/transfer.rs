@@ -255,7 +255,8 @@ fn incast_2_14_every_octet_once_and_in_order_or_a_stated_end() {
         quick(Config { nagle: true, stamps: None, ..Config::fine(Congestion::NewReno) }),
     ];
     let mut repaired = [0, 0, 0, 0];
-    for seed in seeds(110) {
+    // Seed 2390 found that a sender went beyond the window.
+    for seed in seeds(110).chain([2390]) {
         let config = variants[(seed % 11) as usize];
         let outages = if seed % 5 == 0 { cut(ms(40)) } else { Vec::new() };
         let weather =
@@ -281,7 +282,8 @@ fn incast_2_14_every_octet_once_and_in_order_or_a_stated_end() {
     }
     let least = [50, 50, 20, 5];
     let met = repaired.iter().zip(least).all(|(&count, least)| count > least);
-    assert!(met, "every repair was met: {repaired:?}");
+    let one = std::env::var_os("CAVY_SEED").is_some();
+    assert!(met || one, "every repair was met: {repaired:?}");
 }
 
 #[test]
