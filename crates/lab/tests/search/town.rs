@@ -3,8 +3,8 @@
 //! An oracle has a name, which what it says begins with: *once* (no document is met twice), *whole*
 //! (what was acknowledged is found), *fresh* (in that version or a later one, and no delete is
 //! undone), *forward* (no server goes back to an older version), *arcs* (who is in step holds what
-//! queries need), *covered* (where nothing fails, nothing is said to be lost), *in step* (where nothing
-//! fails, nobody is put out of step), *ends* (in the end all is as it was asked for).
+//! queries need), *covered* (where nothing fails, nothing is said to be lost), *in step* (where
+//! nothing fails, nobody is put out of step), *ends* (in the end all is as it was asked for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::Effect;
