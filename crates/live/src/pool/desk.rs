@@ -96,6 +96,9 @@ const SWEEP_AT: usize = 32;
 pub(crate) struct Desk {
     pub(crate) dispatch: Dispatch<Job>,
     seats: Vec<Seat>,
+    /// Who sits below this number stays. Seats are filled before the machine is told that it has
+    /// more workers, and nobody may leave in between because it was one too many before.
+    kept: u16,
     /// By type number.
     blocked: Vec<VecDeque<Blocked>>,
     blocked_count: usize,
@@ -105,7 +108,7 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(dispatch: Dispatch<Job>, types: usize) -> Self {
         let blocked = (0..=types).map(|_| VecDeque::new()).collect();
-        Desk { dispatch, seats: Vec::new(), blocked, blocked_count: 0, closed: false }
+        Desk { dispatch, seats: Vec::new(), kept: 0, blocked, blocked_count: 0, closed: false }
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -117,8 +120,10 @@ impl Desk {
         self.closed && self.dispatch.in_system() == 0
     }
 
-    /// Seats below `count` that nobody sits on.
-    pub(crate) fn vacant(&self, count: u16) -> Vec<Worker> {
+    /// Seats below `count` that nobody sits on. Until the next [`Self::resize`], who sits on one
+    /// of the others stays.
+    pub(crate) fn vacant(&mut self, count: u16) -> Vec<Worker> {
+        self.kept = count;
         let sits = |w: u16| self.seats.get(w as usize).is_some_and(|seat| seat.post.is_some());
         (0..count).filter(|&w| !sits(w)).map(Worker).collect()
     }
@@ -193,7 +198,8 @@ impl Desk {
         }
         self.readmit(now, &mut grants);
         let mut mail = self.address(grants, Some(worker));
-        let leaves = mail.own.is_none() && worker.0 >= self.dispatch.workers();
+        let staying = self.dispatch.workers().max(self.kept);
+        let leaves = mail.own.is_none() && worker.0 >= staying;
         if self.is_over() {
             self.send_home(0, Some(worker), &mut mail);
         } else if leaves {
@@ -229,6 +235,7 @@ impl Desk {
 
     /// There are now `workers` workers; each below that number sits on its seat already.
     pub(crate) fn resize(&mut self, now: Instant, workers: u16) -> Mail {
+        self.kept = 0;
         let mut grants = self.dispatch.resize(now, workers);
         self.readmit(now, &mut grants);
         let mut mail = self.address(grants, None);
@@ -290,5 +297,75 @@ impl Desk {
             }
             None => debug_assert!(false, "{to:?} has no thread"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::task::Ran;
+    use crate::setup::Setup;
+    use cavy_sched::config::Policy;
+
+    /// Is never run: the test plays the workers.
+    struct Idle;
+
+    impl Task for Idle {
+        fn run(&self) -> Ran {
+            unreachable!("nobody runs it")
+        }
+        fn deliver(&self) {}
+        fn refuse(&self, _: JobError) -> bool {
+            true
+        }
+        fn ended(&self) -> bool {
+            false
+        }
+    }
+
+    fn runs(letter: &Option<Letter>) -> bool {
+        matches!(letter, Some(Letter::Run(_)))
+    }
+
+    #[test]
+    fn nobody_goes_home_whose_seat_a_growth_counts_on() {
+        let setup = Setup { workers: 3, policy: Policy::CentralFcfs, ..Setup::default() };
+        let mut desk = Desk::new(Dispatch::new(&setup).expect("a legal setup"), 1);
+        let boxes: Vec<Arc<Mailbox<Letter>>> = (0..5).map(|_| Arc::default()).collect();
+        let sit = |desk: &mut Desk, worker: Worker| {
+            desk.seat(worker, Post::Mailbox(boxes[worker.0 as usize].clone()));
+        };
+        for worker in desk.vacant(3) {
+            sit(&mut desk, worker);
+        }
+        let mut at = 0;
+        let mut now = || {
+            at += 1_000;
+            Instant::from_ns(at)
+        };
+        let mut given = Vec::new();
+        for _ in 0..3 {
+            let time = now();
+            let (mail, refused) = desk.arrive(time, time, Kind(1), Arc::new(Idle), None);
+            assert!(refused.is_none());
+            for (_, letter) in &mail.others {
+                let Letter::Run(grant) = letter else { panic!("a job") };
+                given.push((grant.worker, grant.req));
+            }
+            mail.send();
+        }
+        assert_eq!(given.len(), 3, "all three are busy");
+        let mail = desk.resize(now(), 1);
+        assert!(mail.others.is_empty(), "who is busy stays until he has finished");
+        // The pool grows again: two seats are vacant, and 1 and 2 are counted on.
+        for worker in desk.vacant(5) {
+            sit(&mut desk, worker);
+        }
+        for (worker, req) in given {
+            let own = desk.finished(now(), worker, req, None).send();
+            assert!(own.is_none() || runs(&own), "{worker:?} must not go home");
+        }
+        let _ = desk.resize(now(), 5).send();
+        assert!(desk.seats.iter().all(|seat| seat.post.is_some()), "all five have a thread");
     }
 }
