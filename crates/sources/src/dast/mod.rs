@@ -33,7 +33,7 @@ pub fn source() -> Source {
                   region, fast transactions across regions.",
         claims: include_str!("claims.toml"),
         live_claims: "",
-        live: "",
+        live: "cavy live txn",
         figures: vec![&CLIENTS, &CRT_RATIO, &CONFLICT, &JITTER, &REGIONS],
     }
 }

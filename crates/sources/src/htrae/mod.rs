@@ -26,7 +26,7 @@ pub fn source() -> Source {
                   Geolocation by DB-IP (db-ip.com).",
         claims: include_str!("claims.toml"),
         live_claims: "",
-        live: "",
+        live: "cavy live coords",
         figures: vec![
             &errors::ERROR,
             &parts::PARTS,

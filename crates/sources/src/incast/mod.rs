@@ -24,7 +24,7 @@ pub fn source() -> Source {
                   ms is a thousand round trips; without it the same TCP fills the link.",
         claims: include_str!("claims.toml"),
         live_claims: "",
-        live: "",
+        live: "cavy live tcp",
         figures: vec![
             &rtomin::RTOMIN,
             &fragment::FRAGMENT,

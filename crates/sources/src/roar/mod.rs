@@ -23,7 +23,7 @@ pub fn source() -> Source {
                   Placement of servers on the ring, refinements and failures are measured beside.",
         claims: include_str!("claims.toml"),
         live_claims: "",
-        live: "",
+        live: "cavy live search",
         figures: vec![
             &spread::DELAY,
             &spread::THROUGHPUT,
