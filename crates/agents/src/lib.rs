@@ -4,10 +4,10 @@
 //! candidate takes time that nobody has.
 //!
 //! **Promise.** [`Agent`] keeps this machine's coordinate: the machine that the lab simulates,
-//! unchanged, over one UDP port ([htrae 7.1]). A round trip is the median of four, from the kernel's
-//! stamps, less the time that the peer held the probe: a program that is late or stopped measures
-//! no longer ones. The coordinate survives the process. Who cannot receive what is sent to the
-//! address that he writes from changes nothing; with a key, nobody without it does
+//! unchanged, over one UDP port ([htrae 7.1]). A round trip is the median of four, from the
+//! kernel's stamps, less the time that the peer held the probe: a program that is late or stopped
+//! measures no longer ones. The coordinate survives the process. Who cannot receive what is sent to
+//! the address that he writes from changes nothing; with a key, nobody without it does
 //! ([`cavy_seal`]). Nobody is sent more than was sent in his name, and all memory is bounded.
 //!
 //! **Not here.** No prediction of whether two machines can reach each other: that is told beside
@@ -16,8 +16,8 @@
 //!
 //! **Reading order.** [`wire`] and [`token`]; [`world`], the agent without socket and clock;
 //! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread. [`places`], where addresses
-//! are; [`directory`], all nodes of a service; [`service`], what it is asked, and [`http`], by whom;
-//! [`report`], what agents tell it; [`echo`], for clients without an agent.
+//! are; [`directory`], all nodes of a service; [`service`], what it is asked, and [`http`], by
+//! whom; [`report`], what agents tell it; [`echo`], for clients without an agent.
 
 mod carrier;
 pub mod directory;

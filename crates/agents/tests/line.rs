@@ -1,5 +1,6 @@
-//! Twenty anchors of RIPE Atlas, a network namespace each, at their measured distances: agents learn
-//! on real sockets what the lab's learn in a replay. Needs root; skipped with a reason elsewhere.
+//! Twenty anchors of RIPE Atlas, a network namespace each, at their measured distances: agents
+//! learn on real sockets what the lab's learn in a replay. Needs root; skipped with a reason
+//! elsewhere.
 //!
 //! `CAVY_SERF=FOLDER cargo test -p cavy-agents --test line -- --nocapture` prints the table of
 //! docs/performance.md, beside serf's own agents where FOLDER has `serf` and `coordinates`

@@ -350,7 +350,8 @@ pub struct FromTraces {
     /// The plan to write; `-` prints it.
     #[arg(value_name = "FILE", default_value = "plan.toml")]
     pub file: PathBuf,
-    /// Clients that ask, get an answer, and ask again; as many as requests were under way if absent.
+    /// Clients that ask, get an answer, and ask again; as many as requests were under way if
+    /// absent.
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clients: Option<u32>,
     /// Cores of each service, its own.

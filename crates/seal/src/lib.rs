@@ -2,10 +2,10 @@
 //!
 //! **Problem.** Nothing in the formats of Homa and of agents is secret: whoever can send packets
 //! into the network can forge answers, grants and round trips, and whoever reads them reads all.
-//! **Promise.** With a key, a packet is what a holder of the key wrote, to this endpoint, since this
-//! endpoint started, and it counts once. What is not is told apart, for its receiver to count and
-//! drop. **Not here.** No socket. No exchange of keys and no change of them, no secrecy of lengths
-//! and times, no forward secrecy, and no telling one holder of the key from another.
+//! **Promise.** With a key, a packet is what a holder of the key wrote, to this endpoint, since
+//! this endpoint started, and it counts once. What is not is told apart, for its receiver to count
+//! and drop. **Not here.** No socket. No exchange of keys and no change of them, no secrecy of
+//! lengths and times, no forward secrecy, and no telling one holder of the key from another.
 //!
 //! A sealed packet is a kind, the sender's *life*, a counter, and the sealed bytes with their tag
 //! (XChaCha20-Poly1305). A life is 16 random bytes drawn when an endpoint starts; life and counter

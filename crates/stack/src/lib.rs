@@ -5,10 +5,11 @@
 //! kernel.
 //!
 //! **Promise.** One TUN device owns a prefix, and the kernel routes packets for it here. The
-//! machine of `cavy-tcp`, unchanged and the one of the lab, is the TCP of each address. Streams have
-//! the traits of `std::io`, and with the feature `tokio` those of tokio. Retransmission timers are
-//! as fine as the system's. All memory is bounded: buffers, half-open connections, those that nobody
-//! accepts. A peer that reads slowly slows its writer. What makes no sense is counted and dropped.
+//! machine of `cavy-tcp`, unchanged and the one of the lab, is the TCP of each address. Streams
+//! have the traits of `std::io`, and with the feature `tokio` those of tokio. Retransmission timers
+//! are as fine as the system's. All memory is bounded: buffers, half-open connections, those that
+//! nobody accepts. A peer that reads slowly slows its writer. What makes no sense is counted and
+//! dropped.
 //!
 //! **Not here.** IPv6, fragments, segmentation offload. No replacement for the kernel's TCP where
 //! throughput of many gigabits is wanted.

@@ -72,9 +72,9 @@ fn head(out: &mut String, shape: &Shape, from: &str) {
         shape.traces
     );
     out.push_str(
-        "# Traces do not tell CPU time: `cpu` is the time in which a service waited for nobody who\n\
-         # is traced, with its queues and locks in it. Take traces at low load, and put CPU time in\n\
-         # its place where you know it.\n",
+        "# Traces do not tell CPU time: `cpu` is the time in which a service waited for nobody\n\
+         # who is traced, with its queues and locks in it. Take traces at low load, and put CPU time\n\
+         # in its place where you know it.\n",
     );
     if shape.rootless + shape.broken > 0 {
         let _ = writeln!(

@@ -41,6 +41,11 @@ fn address(entry: &Entry) -> String {
     entry.said.ip.map(|ip| ip.to_string()).unwrap_or_default()
 }
 
+/// The port among the properties; 0 without one.
+fn port(entry: &Entry) -> u16 {
+    entry.said.props.get("port").and_then(|port| port.parse().ok()).unwrap_or(0)
+}
+
 fn node(entry: &Entry) -> Value {
     json!({
         "ID": "",
@@ -62,7 +67,7 @@ fn service(entry: &Entry) -> Value {
         "ServiceAddress": address(entry),
         "ServiceTags": [],
         "ServiceMeta": {},
-        "ServicePort": entry.said.props.get("port").and_then(|p| p.parse::<u16>().ok()).unwrap_or(0),
+        "ServicePort": port(entry),
         "NodeMeta": entry.said.props,
     });
     if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {

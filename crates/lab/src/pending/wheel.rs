@@ -95,8 +95,8 @@ impl Wheel {
         (a ^ b) >> BUCKET_BITS == 0
     }
 
-    /// The head of the list where an event at `time` belongs, which becomes `node`; what it was. The
-    /// time must be in a later bucket than `now`.
+    /// The head of the list where an event at `time` belongs, which becomes `node`; what it was.
+    /// The time must be in a later bucket than `now`.
     #[inline]
     fn enlist(&mut self, time: u64, node: u32) -> u32 {
         let apart = time ^ self.now;

@@ -141,7 +141,8 @@ fn reporter(
     let place = options.known.address.map(|point| point.degrees());
     let (ip, class, reach) = (args.address, args.class.clone(), found.reach());
     let told = report::Options { service, token, id, ip, place, class, reach };
-    // The monotonic clock tells this life from earlier ones of the same boot, the day's from others.
+    // The monotonic clock tells this life from earlier ones of the same boot, the day's from
+    // others.
     let life = cavy_agents::http::now_s() << 20 ^ u64::from(std::process::id());
     Reporter::new(told, life).map_err(|error| Fault::new(error.to_string()).code(FAILED))
 }

@@ -94,7 +94,7 @@ pub struct AgentArgs {
 #[derive(Arguments, Debug)]
 #[command(after_help = "Examples:
   cavy-live coords serve --data /var/lib/cavy
-  curl -X POST 127.0.0.1:8500/v1/nodes -d '{\"id\":\"alice\",\"ip\":\"192.0.2.7\",\"class\":\"player\"}'
+  curl -X POST 127.0.0.1:8500/v1/nodes -d '{\"id\":\"alice\",\"ip\":\"192.0.2.7\"}'
   curl '127.0.0.1:8500/v1/nearest?from=alice&k=3&class=server'
 
 Calls: POST /v1/nodes {id, ip?, lat?, lon?, class?, props?, reach?}, GET and DELETE /v1/nodes/ID,

@@ -18,7 +18,8 @@
 //!
 //! **Not here.** No payload, no address, no key. No summary either: `cavy-live replay` has it.
 //!
-//! **Reading order.** [`pool`], then [`packet`] and [`homa`]; `lines` for how they are written and read.
+//! **Reading order.** [`pool`], then [`packet`] and [`homa`]; `lines` for how they are written and
+//! read.
 
 pub mod homa;
 mod lines;

@@ -1,5 +1,5 @@
-//! Many indices in one cluster: a node has a machine for each, so that each has a map and a p of its
-//! own, and the directory keeps the catalogue of them.
+//! Many indices in one cluster: a node has a machine for each, so that each has a map and a p of
+//! its own, and the directory keeps the catalogue of them.
 //!
 //! A change of the catalogue is acknowledged when every front end goes by it, or has no lease left:
 //! after that no front end plans or translates by an older one. The log is one; records are
