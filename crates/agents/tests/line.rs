@@ -75,10 +75,10 @@ fn line(anchors: &[Anchor]) -> Option<Line> {
 /// named.
 fn errors(anchors: &[Anchor], of: Option<usize>, said: impl Fn(usize, usize) -> f64) -> (f64, f64) {
     let mut all = Vec::new();
-    for a in 0..anchors.len() {
-        for b in 0..a {
+    for (a, anchor) in anchors.iter().enumerate() {
+        for (b, rtt_ms) in anchor.rtt_ms.iter().enumerate().take(a) {
             if of.is_none_or(|of| of == a || of == b) {
-                all.push((said(a, b) - anchors[a].rtt_ms[b]).abs());
+                all.push((said(a, b) - rtt_ms).abs());
             }
         }
     }

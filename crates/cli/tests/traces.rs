@@ -22,7 +22,7 @@ fn jaeger(count: u64) -> Value {
             })
         };
         let mut spans = vec![span("w", "", "p1", 0, 2_000), span("c", "w", "p2", 200, 400)];
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             spans.push(span("s", "w", "p3", 700, 300 + number));
         }
         let name = |name: &str| json!({ "serviceName": name });

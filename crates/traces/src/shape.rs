@@ -3,7 +3,7 @@
 
 use crate::TraceError;
 use crate::read::{Role, Span, Spans};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Own times below this spread are written as constants.
 const CONSTANT: f64 = 0.05;
@@ -174,7 +174,7 @@ fn one(
     shape: &mut Shape,
 ) -> Result<Option<(u64, u64)>, TraceError> {
     spans.sort_by(|a, b| (a.start_ns, &a.id).cmp(&(b.start_ns, &b.id)));
-    let mut index: HashMap<&str, usize> = HashMap::new();
+    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, span) in spans.iter().enumerate() {
         index.entry(&span.id).or_insert(place);
     }
@@ -257,9 +257,7 @@ fn visits(spans: &[&Span], parents: &[Option<usize>]) -> (Vec<Visit>, Vec<usize>
         }
         let end = span.start_ns + span.length_ns;
         let told = parent.is_some_and(|visit| {
-            span.role == Role::Consumer
-                || end > all[visit].end && span.start_ns < all[visit].end
-                || span.start_ns >= all[visit].end
+            span.role == Role::Consumer || end > all[visit].end || span.start_ns >= all[visit].end
         });
         visit_of[place] = all.len();
         let key = Key { service: span.service.clone(), operation: span.name.clone(), depth };
