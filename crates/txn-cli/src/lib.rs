@@ -3,7 +3,7 @@
 //! `node` runs one node of a cluster that a file describes; `--local` starts them all on this
 //! machine, with the distances between regions in the carrier; `config` writes such a file for
 //! several hosts; `status` asks nodes how they are; `replay` lets a fresh machine decide what a
-//! node recorded. [`config`] is the file, [`node`] a process, [`local`] a cluster of them.
+//! node recorded. [`config`] is the file, `node` a process, `local` a cluster of them.
 
 pub mod config;
 mod http;
