@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
+.PHONY: tour figures same-claims claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -46,8 +46,19 @@ search: ## build cavy-search, the search cluster that speaks as Elasticsearch do
 search-test: ## the tests of cavy-search
 	$(call SEARCH,test)
 
-# Fast to slow, so that the first mistake is seen early; the last step is what users do.
-test: fmt-check lint tidy wasm deny unit loom doc figures ## all tests, then the figures of all systems
+# Fast to slow, so that the first mistake is seen early; the last step is what users do. With
+# KEEP_GOING=1 a failed step does not stop the next ones.
+STEPS = fmt-check lint tidy wasm deny unit loom doc figures same-claims
+KEEP_GOING ?=
+test: ## all tests, then the figures of all systems; says how long each step took
+	@failed=; for step in $(STEPS); do start=$$(date +%s); \
+	  $(MAKE) --no-print-directory $$step || failed="$$failed $$step"; \
+	  took="$$took$$(printf '%6d s  %s' $$(($$(date +%s) - start)) $$step)|"; \
+	  [ -z "$$failed" ] || [ -n "$(KEEP_GOING)" ] || break; done; \
+	echo "$$took" | tr '|' '\n'; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+same-claims:
 	@for system in $(SYSTEMS); do \
 	  diff -u docs/claims/$$system.md $(TARGET)/figures/$$system/claims.md || \
 	  { echo "docs/claims/$$system.md is of another run; 'make claims' writes it"; exit 1; }; done
@@ -127,7 +138,7 @@ deny:
 	else echo "SKIPPED: cargo-deny is not installed (cargo install cargo-deny)"; fi
 
 unit: ## the tests of all rooms
-	$(CARGO) test $(LOCKED) --workspace $(FEATURES)
+	$(CARGO) test $(LOCKED) --workspace --no-fail-fast $(FEATURES)
 
 # Every interleaving of the hand-offs between threads. Loom replaces the standard library's locks, so
 # this is a build of its own.
