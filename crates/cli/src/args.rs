@@ -11,7 +11,7 @@ use std::path::PathBuf;
     name = "cavy",
     version,
     after_help = "Examples:
-  cavy reproduce                 make all figures again, in a minute or two, and judge the claims
+  cavy reproduce                 make all figures again, in about ten minutes, and judge the claims
   cavy explain persephone.fig3   what a figure's claims say and where they come from
   cavy ask                       which of the causes of a slow tail to look at first
   cavy plan new                  write a commented plan for your own workload
@@ -208,7 +208,7 @@ pub struct Reproduce {
     /// Systems or figures, such as `persephone` or `persephone.fig3`; all when absent.
     #[arg(value_name = "SYSTEM|FIGURE")]
     pub names: Vec<String>,
-    /// Sizes that take a minute or two; the default.
+    /// Sizes that take a minute or two a system; the default.
     #[arg(long, conflicts_with = "full")]
     pub quick: bool,
     /// The sample sizes of the specification.

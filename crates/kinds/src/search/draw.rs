@@ -5,6 +5,7 @@ use super::result::SearchResult;
 use cavy_report::model::{Cell, Scale, Table};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
 use cavy_study::experiment::Experiment;
+use std::collections::BTreeSet;
 
 /// Columns of the table of points.
 pub fn columns(experiment: &Experiment<SearchPlan>) -> Vec<Column<SearchPlan>> {
@@ -97,16 +98,19 @@ fn least<'a>(points: &[&'a SearchResult], metric: &str) -> Option<(&'a SearchRes
     values.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
+/// What a point's load is counted in.
+fn load_words(experiment: &Experiment<SearchPlan>) -> &'static str {
+    let rates = experiment.results.iter().any(|one| one.settings.contains_key("queries_per_s"));
+    if rates { "queries/s" } else { "load" }
+}
+
 /// Which p is best at which load, where p is swept.
 pub fn choices(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Table> {
     let groups = groups(experiment, variant);
     if groups.is_empty() {
         return None;
     }
-    let words = experiment.results.iter().find_map(|result| {
-        ["queries_per_s", "load"].into_iter().find(|key| result.settings.contains_key(*key))
-    });
-    let head = words.map_or("load", |key| if key == "load" { "load" } else { "queries/s" });
+    let head = load_words(experiment);
     let row = |(label, load, points): &(String, f64, Vec<&SearchResult>)| {
         let by_mean = least(points, "mean_ms");
         let by_tail = least(points, "p99_ms");
@@ -151,13 +155,13 @@ pub fn choices(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tab
 /// When to change p, and what that moves.
 pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
     let mut sentences = Vec::new();
-    let variants: std::collections::BTreeSet<&str> =
+    let variants: BTreeSet<&str> =
         experiment.results.iter().map(|result| result.variant.as_str()).collect();
+    let mut changes_with_load = false;
     for variant in variants {
         let groups = groups(experiment, variant);
-        let mut labels: Vec<&String> = groups.iter().map(|group| &group.0).collect();
-        labels.dedup();
-        for label in labels {
+        let mut told = BTreeSet::new();
+        for label in groups.iter().map(|group| &group.0).filter(|label| told.insert(*label)) {
             let mut best: Vec<(f64, f64)> = groups
                 .iter()
                 .filter(|group| group.0 == *label)
@@ -165,30 +169,24 @@ pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
                 .collect();
             best.sort_by(|a, b| a.0.total_cmp(&b.0));
             let (Some(first), Some(last)) = (best.first(), best.last()) else { continue };
-            let moves = match label.starts_with("ROAR") {
-                true => {
-                    " Raising p moves nothing; lowering it from p to q copies n (1/q - 1/p) \
-                         times the documents."
-                }
-                false => "",
-            };
+            let (of, words) = (suffix(variant), load_words(experiment));
             sentences.push(if first.1 == last.1 {
-                format!(
-                    "{label}{}: p = {} has the least p99 at every load.",
-                    suffix(variant),
-                    last.1
-                )
+                format!("{label}{of}: p = {} has the least p99 at every load.", last.1)
             } else {
+                changes_with_load |= label.starts_with("ROAR");
                 format!(
-                    "{label}{}: p = {} has the least p99 at {}, p = {} at {}.{moves}",
-                    suffix(variant),
-                    first.1,
-                    first.0,
-                    last.1,
-                    last.0
+                    "{label}{of}: p = {} has the least p99 at {} {words}, p = {} at {} {words}.",
+                    first.1, first.0, last.1, last.0
                 )
             });
         }
+    }
+    if changes_with_load {
+        sentences.push(
+            "ROAR copies nothing when p is raised; lowering it from p to q copies n (1/q - 1/p) \
+             times the documents."
+                .to_string(),
+        );
     }
     sentences
 }

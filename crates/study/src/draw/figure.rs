@@ -90,8 +90,8 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
     if unstable > 0 {
         let are = if unstable == 1 { "is" } else { "are" };
         sentences.push(format!(
-            "{unstable} of {all} points {are} unstable: there queues grow without end, and no \
-             latency is given."
+            "{unstable} of {all} points {are} unstable, so no latency is given: queues grow \
+             without end, or too much is lost. The table of points says why."
         ));
     }
     if short > 0 {
