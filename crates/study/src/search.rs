@@ -271,6 +271,7 @@ fn bisect<'r, S: Subject>(
         }
     }
     let limit = match &missed {
+        None if axis.sense == Sense::Least => format!("holds down to {} {last}", axis.words),
         None => format!("holds up to {} {last}", axis.words),
         Some(result) if result.standing == Standing::Unstable => {
             format!("unstable: {}", result.note)

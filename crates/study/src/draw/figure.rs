@@ -4,7 +4,7 @@ use super::{panel, suffix, table};
 use crate::experiment::Experiment;
 use crate::outcome::Standing;
 use crate::rank;
-use crate::subject::{Sense, Subject};
+use crate::subject::Subject;
 use cavy_report::model::Figure;
 
 /// The figure of a plan.
@@ -37,7 +37,7 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
     let mut sentences: Vec<String> = Vec::new();
     let noun = S::ABOUT.contestant;
     let axis = experiment.plan.axis();
-    let (words, sense) = axis.map_or(("value", Sense::Greatest), |axis| (axis.words, axis.sense));
+    let words = axis.map_or("value", |axis| axis.words);
     for ranking in rank::rankings(experiment) {
         let of = suffix(&ranking.variant);
         for row in &ranking.rows {
@@ -64,12 +64,11 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
                     }
                     _ => String::new(),
                 };
-                let most =
-                    if sense == Sense::Greatest { "sustains the most" } else { "needs the least" };
                 let at = (at * 1e3).round() / 1e3;
                 sentences.push(format!(
-                    "Under {objective}{of} {} {most}: {words} {at}{gain}.",
-                    best.label
+                    "Under {objective}{of} {} has the {}: {at}{gain}.",
+                    best.label,
+                    table::last_good(experiment)
                 ));
             }
             (None, _) => {

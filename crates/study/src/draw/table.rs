@@ -99,7 +99,7 @@ pub fn points<S: Subject>(experiment: &Experiment<S>) -> Table {
 }
 
 /// What the last good value of the searched axis is called, such as `highest load`.
-fn last_good<S: Subject>(experiment: &Experiment<S>) -> String {
+pub(super) fn last_good<S: Subject>(experiment: &Experiment<S>) -> String {
     match experiment.plan.axis() {
         Some(axis) if axis.sense == Sense::Least && axis.whole => format!("fewest {}", axis.words),
         Some(axis) if axis.sense == Sense::Least => format!("lowest {}", axis.words),
