@@ -197,3 +197,16 @@ fn landmarks_compose_and_say_where_they_cannot() {
     let guessing = Composition::new(legs.clone(), legs.median_ms());
     assert_eq!(guessing.predict_ms(2, 5, Instant::ZERO), legs.median_ms());
 }
+
+#[test]
+fn clause_3_1_machines_on_top_of_each_other_rise_and_part() {
+    // Both begin at the origin, .1 ms high; both believe themselves as little as the other.
+    let mut space = Vivaldi::<2>::new(2);
+    let said = space.said(1);
+    space.update(0, (1, &said), 100.2, Instant::ZERO, &mut draws(7, 0));
+    // A quarter of half of what was short, 12.5 ms: all of the estimate was height, so the height
+    // takes all of it; and the place, which has no direction, moves as far in one that is drawn.
+    assert!((space.said(0).height_ms() - 12.6).abs() < 1e-9, "{:?}", space.said(0));
+    let said = space.estimate_ms(0, 1).expect("both have coordinates");
+    assert!((said - (12.5 + 12.6 + 0.1)).abs() < 1e-9, "{said}");
+}

@@ -20,6 +20,11 @@ pub struct Coordinate<const D: usize> {
 }
 
 impl<const D: usize> Coordinate<D> {
+    /// Height above the flat part, milliseconds.
+    pub fn height_ms(&self) -> f64 {
+        self.height
+    }
+
     fn distance(&self, other: &Self) -> f64 {
         length(&difference(&self.place, &other.place)) + self.height + other.height
     }
@@ -70,10 +75,11 @@ impl<const D: usize> Space for Vivaldi<D> {
         let heights = own.height + peer.height;
         if length(&apart) > 1e-6 {
             add(&mut own.place, &apart, force / estimate);
-            own.height = (own.height + force * heights / estimate).max(HEIGHT_MIN_MS);
         } else {
-            // On top of each other: all of the force goes to getting apart.
+            // On top of each other there is no direction; one is drawn.
             add(&mut own.place, &random_direction(rng), force);
         }
+        // The height's share is whole where all of the estimate was height.
+        own.height = (own.height + force * heights / estimate).max(HEIGHT_MIN_MS);
     }
 }
