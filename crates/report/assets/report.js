@@ -388,6 +388,49 @@
     drawAll(false);
   });
 
+  // Maps are drawn before; here a reader looks closer, by buttons or by keys.
+  for (const map of document.querySelectorAll(".map")) {
+    const box = map.querySelector(".world");
+    const sheet = box.querySelector("svg");
+    const whole = sheet.getAttribute("viewBox").split(" ").map(Number);
+    let [x, y, w, h] = whole;
+    // Keeps the frame on the sheet, and as high as it is wide.
+    const show = (cx, cy, width) => {
+      w = Math.min(whole[2], Math.max(whole[2] / 32, width));
+      h = whole[3] * w / whole[2];
+      x = Math.min(whole[0] + whole[2] - w, Math.max(whole[0], cx - w / 2));
+      y = Math.min(whole[1] + whole[3] - h, Math.max(whole[1], cy - h / 2));
+      sheet.setAttribute("viewBox", [x, y, w, h].map((n) => n.toFixed(2)).join(" "));
+    };
+    const zoom = (factor) => show(x + w / 2, y + h / 2, w * factor);
+    const pan = (dx, dy) => show(x + w / 2 + dx * w / 5, y + h / 2 + dy * h / 5, w);
+    const keys = {
+      "+": () => zoom(1 / 1.5), "=": () => zoom(1 / 1.5), "-": () => zoom(1.5), "0": () => zoom(99),
+      ArrowLeft: () => pan(-1, 0), ArrowRight: () => pan(1, 0),
+      ArrowUp: () => pan(0, -1), ArrowDown: () => pan(0, 1),
+    };
+    box.addEventListener("keydown", (event) => {
+      const act = event.altKey || event.ctrlKey || event.metaKey ? null : keys[event.key];
+      if (!act) return;
+      act();
+      event.preventDefault();
+    });
+    // A click looks closer at that spot.
+    box.addEventListener("dblclick", (event) => {
+      const at = sheet.getBoundingClientRect();
+      show(x + (event.clientX - at.left) / at.width * w, y + (event.clientY - at.top) / at.height * h, w / 2);
+    });
+    const bar = node("div", "zoom");
+    for (const [text, name, key] of [["+", "closer", "+"], ["−", "farther", "-"], ["all", "the whole map", "0"]]) {
+      const button = node("button", "", text);
+      button.type = "button";
+      button.title = button.ariaLabel = name;
+      button.addEventListener("click", () => keys[key]());
+      bar.append(button);
+    }
+    box.after(bar);
+  }
+
   for (const command of document.querySelectorAll(".command")) {
     const button = node("button", "", "copy");
     button.type = "button";

@@ -1,13 +1,14 @@
 //! Prints the HTML of a made-up document, to look at. No number in it was measured.
 //!
 //! `cargo run -p cavy-report --example specimen > specimen.html`; with an argument `svg`,
-//! `dark-svg`, `claims`, `table`, `markdown`, `csv` or `json`: that drawing of the same
+//! `dark-svg`, `map`, `dark-map`, `claims`, `table`, `markdown`, `csv` or `json`: that drawing of the same
 //! document.
 
 use cavy_report::model::{
-    Axis, Cell, Claim, Document, Figure, Panel, Point, Rule, Scale, Series, Table, Verdict,
+    Axis, Cell, Claim, Document, Figure, Form, Layer, Map, Mark, Panel, Point, Rule, Scale, Series,
+    Table, Verdict, Way,
 };
-use cavy_report::{Styles, Theme, html, markdown, series, svg, terminal};
+use cavy_report::{Styles, Theme, html, map, markdown, series, svg, terminal};
 
 // A face like the command: it may read its arguments.
 #[allow(clippy::disallowed_methods)]
@@ -17,6 +18,8 @@ fn main() {
     let text = match std::env::args().nth(1).as_deref() {
         Some("svg") => svg::panel(panel, &Styles::of(&document), Theme::Light),
         Some("dark-svg") => svg::panel(panel, &Styles::of(&document), Theme::Dark),
+        Some("map") => map::svg(&world(), Theme::Light),
+        Some("dark-map") => map::svg(&world(), Theme::Dark),
         Some("claims") => terminal::claims(&document.claims, 80, true),
         Some("wide") => terminal::claims(&document.claims, 120, false),
         Some("table") => terminal::table(&document.figures[1].tables[0], 80, false),
@@ -55,6 +58,56 @@ fn curve(label: &str, base: f64, capacity: f64, step: usize) -> Series {
         })
         .collect();
     Series { label: label.into(), points }
+}
+
+/// Some cities, and one that a database puts elsewhere.
+fn world() -> Map {
+    let mark =
+        |name: &str, at: (f64, f64), says: &str| Mark { name: name.into(), at, says: says.into() };
+    let cities = [
+        ("Frankfurt", (50.1, 8.7)),
+        ("London", (51.5, -0.1)),
+        ("Virginia", (38.9, -77.4)),
+        ("Sao Paulo", (-23.5, -46.6)),
+        ("Tokyo", (35.7, 139.7)),
+        ("Seattle", (47.6, -122.3)),
+        ("Sydney", (-33.9, 151.2)),
+        ("Johannesburg", (-26.2, 28.0)),
+        ("Singapore", (1.3, 103.8)),
+    ];
+    let way = |from, to, says: &str| Way { from, to, says: says.into() };
+    Map {
+        id: "cities".into(),
+        title: "Where a database puts them".into(),
+        caption: "A line leads from where an address is said to be to where its coordinate is."
+            .into(),
+        layers: vec![
+            Layer {
+                label: "cities".into(),
+                form: Form::Dot,
+                marks: cities.map(|(name, at)| mark(name, at, "wrong by 3 ms")).to_vec(),
+                ways: vec![],
+            },
+            Layer {
+                label: "said to be elsewhere".into(),
+                form: Form::Ring,
+                marks: vec![mark("Tokyo", (39.8, -98.6), "said to be here")],
+                ways: vec![],
+            },
+            Layer {
+                label: "moved".into(),
+                form: Form::Square,
+                marks: vec![],
+                ways: vec![way((39.8, -98.6), (35.7, 139.7), "10,200 km")],
+            },
+            Layer {
+                label: "site that is chosen".into(),
+                form: Form::Square,
+                marks: vec![mark("Ohio", (40.0, -83.0), "for 4 of 9")],
+                ways: vec![],
+            },
+        ],
+    }
 }
 
 fn wave(label: &str, level: f64, swing: f64, pace: f64) -> Series {
@@ -149,6 +202,7 @@ fn figures() -> Vec<Figure> {
                     .into(),
             command: "cavy reproduce specimen.fig1 --seed 42".into(),
             panels: vec![load_panel(), latency],
+            maps: vec![],
             tables: vec![],
         },
         Figure {
@@ -162,6 +216,7 @@ fn figures() -> Vec<Figure> {
             found: "They do, in all five seeds.".into(),
             command: "cavy reproduce specimen.fig2 --seed 42".into(),
             panels: vec![time],
+            maps: vec![world()],
             tables: vec![Table {
                 id: "capacity".into(),
                 title: "Load sustained within the objective".into(),
@@ -200,6 +255,7 @@ fn figures() -> Vec<Figure> {
                       sweep.load=0.1,0.2,0.3"
                 .into(),
             panels: vec![many, single, empty],
+            maps: vec![],
             tables: vec![],
         },
     ]

@@ -3,15 +3,22 @@
 
 use crate::file::replace;
 use crate::model::Document;
-use crate::{Styles, Theme, html, markdown, series, svg};
+use crate::{Styles, Theme, html, map, markdown, series, svg};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files that a document becomes, beside those in `svg/`.
-const FILES: [&str; 6] =
-    ["report.html", "report.json", "claims.json", "claims.md", "series.csv", "tables.csv"];
+const FILES: [&str; 7] = [
+    "report.html",
+    "report.json",
+    "claims.json",
+    "claims.md",
+    "series.csv",
+    "tables.csv",
+    "maps.csv",
+];
 
 /// Finished points, from which an interrupted run goes on.
 const POINTS: &str = "points.jsonl";
@@ -164,6 +171,16 @@ impl Folder {
                     &svg::panel(panel, &styles, Theme::Dark),
                 )?;
             }
+        }
+        for figure in &document.figures {
+            for map in &figure.maps {
+                let name = format!("{}-{}", file_name(&figure.id), file_name(&map.id));
+                self.write(&format!("svg/{name}.svg"), &map::svg(map, Theme::Light))?;
+                self.write(&format!("svg/{name}-dark.svg"), &map::svg(map, Theme::Dark))?;
+            }
+        }
+        if document.figures.iter().any(|figure| !figure.maps.is_empty()) {
+            self.write("maps.csv", &series::maps_csv(document))?;
         }
         self.write("series.csv", &series::csv(document))?;
         self.write("tables.csv", &series::tables_csv(document))?;

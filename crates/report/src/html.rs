@@ -9,10 +9,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::frame::{self, Extent};
+use crate::map;
 use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table, Verdict};
 use crate::number::{coordinate, count, significant};
 use crate::palette::{DASHES, Palette, Shape, Styles, Theme};
-use crate::words::{self, grouped, slug, tally};
+use crate::words::{self, escape, grouped, slug, tally};
 
 const PAGE: &str = include_str!("../assets/report.html");
 const STYLE: &str = include_str!("../assets/report.css");
@@ -180,21 +181,6 @@ fn fill(template: &str, parts: &[(&str, &str)]) -> String {
         rest = after;
     }
     out.push_str(rest);
-    out
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            _ => out.push(c),
-        }
-    }
     out
 }
 
@@ -420,6 +406,11 @@ fn push_figure(
     let (answers, others): (Vec<&Table>, Vec<&Table>) =
         figure.tables.iter().partition(|table| table.id.starts_with("ranking"));
     answers.into_iter().for_each(|table| push_table(out, table));
+    if !figure.maps.is_empty() {
+        out.push_str("<div class=\"panels only maps\">");
+        figure.maps.iter().for_each(|map| out.push_str(&map::html(map)));
+        out.push_str("</div>");
+    }
     push_panels(out, figure, styles, plots);
     others.into_iter().for_each(|table| push_table(out, table));
     if !figure.command.is_empty() {

@@ -14,7 +14,8 @@
 //!
 //! **Reading order.** [`model`] is what can be drawn; [`words`] and [`number`] are how it is
 //! said; [`terminal`], [`markdown`] and [`series`] are plain text; [`svg`] and [`html`] are
-//! plots, both from one private frame (ranges, ticks, unstable stretches) and one palette.
+//! plots, both from one private frame (ranges, ticks, unstable stretches) and one palette;
+//! [`mod@map`] is places on the Earth.
 //! [`folder`] is where all of them go, and [`mod@file`] how each is written.
 #![cfg_attr(test, allow(non_snake_case))]
 
@@ -22,6 +23,7 @@ pub mod file;
 pub mod folder;
 mod frame;
 pub mod html;
+pub mod map;
 pub mod markdown;
 pub mod model;
 pub mod number;

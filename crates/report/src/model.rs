@@ -1,6 +1,6 @@
 //! What can be drawn: documents of claims, figures and tables. No protocol, no world.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A whole report.
 #[derive(Clone, Debug, Serialize)]
@@ -101,8 +101,77 @@ pub struct Figure {
     pub command: String,
     /// Plots, in order.
     pub panels: Vec<Panel>,
+    /// Maps, in order.
+    pub maps: Vec<Map>,
     /// Tables, in order.
     pub tables: Vec<Table>,
+}
+
+/// Marks and ways on the Earth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Map {
+    /// Stable name within the figure; used in file names.
+    pub id: String,
+    /// Headline.
+    pub title: String,
+    /// What it shows, one sentence.
+    pub caption: String,
+    /// What is drawn, each layer in a color of its own; the last one lies on top.
+    pub layers: Vec<Layer>,
+}
+
+/// Marks and ways of one sort.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// Name in the legend, such as `nodes`.
+    pub label: String,
+    /// What a mark looks like.
+    pub form: Form,
+    /// Places.
+    pub marks: Vec<Mark>,
+    /// Lines between places, along great circles.
+    pub ways: Vec<Way>,
+}
+
+impl Layer {
+    /// Is there nothing to draw?
+    pub fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.ways.is_empty()
+    }
+}
+
+/// What a mark looks like: forms differ without color, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// A small disc.
+    Dot,
+    /// A larger square.
+    Square,
+    /// A large ring.
+    Ring,
+}
+
+/// A place that is marked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// Latitude and longitude, degrees.
+    pub at: (f64, f64),
+    /// What is to be said of it; may be empty.
+    pub says: String,
+}
+
+/// A line between two places.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Way {
+    /// Latitude and longitude, degrees.
+    pub from: (f64, f64),
+    /// Latitude and longitude, degrees.
+    pub to: (f64, f64),
+    /// What is to be said of it.
+    pub says: String,
 }
 
 /// One plot.

@@ -66,6 +66,34 @@ pub fn tables_csv(document: &Document) -> String {
     write(rows)
 }
 
+/// All marks and ways of all maps; a mark has no end.
+pub fn maps_csv(document: &Document) -> String {
+    let mut rows =
+        vec![record(["figure", "map", "layer", "name", "lat", "lon", "to_lat", "to_lon", "text"])];
+    for figure in &document.figures {
+        for map in &figure.maps {
+            for layer in &map.layers {
+                let mut row = |name: &str, at: (f64, f64), to: Option<(f64, f64)>, says: &str| {
+                    rows.push(vec![
+                        figure.id.clone(),
+                        map.id.clone(),
+                        layer.label.clone(),
+                        name.to_owned(),
+                        at.0.to_string(),
+                        at.1.to_string(),
+                        optional(to.map(|to| to.0)),
+                        optional(to.map(|to| to.1)),
+                        says.to_owned(),
+                    ]);
+                };
+                layer.marks.iter().for_each(|mark| row(&mark.name, mark.at, None, &mark.says));
+                layer.ways.iter().for_each(|way| row("", way.from, Some(way.to), &way.says));
+            }
+        }
+    }
+    write(rows)
+}
+
 /// Everything, indented. A number that JSON cannot say (NaN, an open end of a tolerance) is `null`.
 pub fn json(document: &Document) -> String {
     let mut text =

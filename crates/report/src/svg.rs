@@ -9,6 +9,7 @@ use crate::frame::{self, Frame};
 use crate::model::{Panel, Series};
 use crate::number::coordinate;
 use crate::palette::{self, Palette, Shape, Styles, Theme};
+use crate::words::escape;
 
 const WIDTH: i32 = 720;
 const PLOT_HEIGHT: i32 = 320;
@@ -60,16 +61,7 @@ pub fn panel(panel: &Panel, styles: &Styles, theme: Theme) -> String {
 
 /// Names the picture for readers who do not see it.
 fn label(svg: &str, title: &str) -> String {
-    let mut escaped = String::new();
-    for c in title.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            _ => escaped.push(c),
-        }
-    }
+    let escaped = escape(title);
     svg.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{escaped}\" "), 1)
 }
 

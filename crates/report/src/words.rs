@@ -39,6 +39,22 @@ impl Verdict {
     }
 }
 
+/// Text for a page: what would be markup is written as itself.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
 /// How many claims there are and how many of them got which verdict:
 /// `35 claims: 31 reproduced, 3 explained, 0 not reproduced, 1 too short to judge`. The parts add
 /// up to the whole. Zeros are said of the first three only.

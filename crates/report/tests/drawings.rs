@@ -147,6 +147,7 @@ fn document(panels: Vec<Panel>, tables: Vec<Table>, claims: Vec<Claim>) -> Docum
             found: "We found.".into(),
             command: "cavy reproduce specimen.fig1".into(),
             panels,
+            maps: Vec::new(),
             tables,
         }],
     }

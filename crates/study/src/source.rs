@@ -12,7 +12,7 @@ use crate::registry::{Chosen, Registry};
 use crate::runner::Runner;
 use crate::subject::Subject;
 use cavy_core::Digest;
-use cavy_report::model::{self, Claim, Panel, Table};
+use cavy_report::model::{self, Claim, Map, Panel, Table};
 
 /// How much to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct Made {
     pub found: String,
     /// Plots.
     pub panels: Vec<Panel>,
+    /// Maps.
+    pub maps: Vec<Map>,
     /// Tables.
     pub tables: Vec<Table>,
     /// Fingerprint of all runs.
@@ -122,10 +124,12 @@ impl<S: Subject> Figure for Study<S> {
         let section = |index| (self.measure)(&experiment.section(index));
         let sections: Vec<_> = (0..experiment.sections()).map(section).collect();
         claim::sectioned(&mut measured, &sections);
+        let maps = |variant| S::maps(&experiment, variant);
         Ok(Made {
             measured,
             found: (self.found)(&experiment),
             panels: (self.panels)(&experiment),
+            maps: experiment.variants().into_iter().flat_map(maps).collect(),
             tables,
             digest: experiment.digest(),
             work: experiment.work(),
@@ -247,6 +251,7 @@ impl Planned {
                     found: made.found,
                     command: repeat(source.id, about.id, self.scale),
                     panels: made.panels,
+                    maps: made.maps,
                     tables: made.tables,
                 });
             }

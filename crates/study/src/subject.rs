@@ -13,7 +13,7 @@ use crate::plan::{Files, PlanError};
 use crate::point::{Manner, RunError};
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
-use cavy_report::model::{Panel, Table};
+use cavy_report::model::{Map, Panel, Table};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -269,6 +269,11 @@ pub trait Subject:
     fn curves(experiment: &Experiment<Self>, variant: &str) -> Vec<Curve<Self>>;
     /// Panels that are no curves over what is swept: maps, timelines, distributions.
     fn panels(experiment: &Experiment<Self>, variant: &str) -> Vec<Panel> {
+        let _ = (experiment, variant);
+        Vec::new()
+    }
+    /// Maps of places on the Earth.
+    fn maps(experiment: &Experiment<Self>, variant: &str) -> Vec<Map> {
         let _ = (experiment, variant);
         Vec::new()
     }

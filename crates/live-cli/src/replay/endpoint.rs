@@ -97,6 +97,7 @@ impl Decided {
                 found: self.found(),
                 command,
                 panels: Vec::new(),
+                maps: Vec::new(),
                 tables: vec![packets(&self.story), levels(&self.story), waits(&self.story)],
             }],
         }

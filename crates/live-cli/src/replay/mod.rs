@@ -114,6 +114,7 @@ fn document(name: &str, bridge: &Bridge) -> Document {
             },
             command,
             panels: Vec::new(),
+            maps: Vec::new(),
             tables: bridge.prediction.iter().map(|types| table("replay", "", types)).collect(),
         }],
     }

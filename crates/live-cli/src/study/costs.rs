@@ -94,6 +94,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         found: found(&all),
         command: settings.command(StudyName::Costs),
         panels: Vec::new(),
+        maps: Vec::new(),
         tables: vec![table(&all), machine],
     });
     Ok(part)

@@ -79,6 +79,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         found: found(&samples, trial.bench.window, &tables::reserved(&rounds, &trial.bench.types)),
         command: settings.command(StudyName::L1),
         panels: tables::curves(&trial, &samples),
+        maps: Vec::new(),
         tables,
     });
     predict(settings, &rounds, &mut part)?;
@@ -161,6 +162,7 @@ fn predict(settings: &Settings, rounds: &[Round], part: &mut Part) -> Result<(),
         found: found.join(" "),
         command: settings.command(StudyName::L1),
         panels: Vec::new(),
+        maps: Vec::new(),
         tables,
     });
     Ok(())

@@ -89,6 +89,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         found: found(&samples, &tables::reserved(&rounds, &trial.bench.types)),
         command: settings.command(StudyName::L2),
         panels: tables::curves(&trial, &samples),
+        maps: Vec::new(),
         tables,
     });
     Ok(part)

@@ -128,6 +128,7 @@ fn gains(
         ),
         command: settings.command(StudyName::L3),
         panels: tables::curves(&trial, &samples),
+        maps: Vec::new(),
         tables,
     });
     Ok(())
@@ -174,6 +175,7 @@ fn loses(
         ),
         command: settings.command(StudyName::L3),
         panels: tables::curves(&trial, &samples),
+        maps: Vec::new(),
         tables,
     });
     Ok(())

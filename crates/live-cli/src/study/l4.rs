@@ -114,6 +114,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
         found: found(&logs),
         command: settings.command(StudyName::L4),
         panels: reservation_panel(&trial, &rounds, phases).into_iter().collect(),
+        maps: Vec::new(),
         tables,
     });
     Ok(part)

@@ -9,7 +9,7 @@ use cavy_report::model::Figure;
 
 /// The figure of a plan.
 pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Figure> {
-    let mut panels = Vec::new();
+    let (mut panels, mut maps) = (Vec::new(), Vec::new());
     let mut tables = table::rankings(experiment);
     tables.extend(table::capacities(experiment));
     for variant in experiment.variants() {
@@ -17,6 +17,7 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
             panels.extend(panel::panel(experiment, variant, &curve));
         }
         panels.extend(S::panels(experiment, variant));
+        maps.extend(S::maps(experiment, variant));
         tables.extend(S::tables(experiment, variant));
     }
     tables.push(table::points(experiment));
@@ -28,6 +29,7 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
         found: findings(experiment),
         command: command.to_string(),
         panels,
+        maps,
         tables,
     }]
 }

@@ -297,6 +297,7 @@ fn judge(
         found: found(demand, &results),
         command: settings.command(StudyName::Homa),
         panels: vec![show::panel(demand, &results)],
+        maps: Vec::new(),
         tables,
     });
     Ok(())
@@ -342,6 +343,7 @@ fn run_incast(
         }),
         command: settings.command(StudyName::Homa),
         panels: Vec::new(),
+        maps: Vec::new(),
         tables: vec![incast::table(&points)],
     });
     Ok(())
