@@ -23,15 +23,13 @@ fn updates(agent: &Agent) -> u32 {
     agent.status().expect("it runs").updates
 }
 
-/// Until `done` says so, five seconds at most.
+/// Until `done` says so, half a minute at most.
 fn wait(mut done: impl FnMut() -> bool) {
-    for _ in 0..500 {
-        if done() {
-            return;
-        }
+    let began = cavy_clock::now();
+    while !done() {
+        assert!(cavy_clock::now().since(began) < Span::from_ms(30_000), "not within 30 s");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("it did not happen within 5 s");
 }
 
 #[test]
@@ -42,8 +40,10 @@ fn a_probe_is_measured_and_moves_both_ends() {
         let two = start(&Options { key, reach, ..quiet().at(35.7, 139.7) });
         let to = two.local_address();
         assert_eq!(one.predict(to).expect("it runs"), None, "nobody was heard of");
+        let began = cavy_clock::now();
         let measured = one.probe(to).expect("it runs").expect("a reply");
-        assert!(measured > 0.0 && measured < 50.0, "{measured} ms on one host");
+        let took = cavy_clock::now().since(began).as_us() / 1e3;
+        assert!(measured > 0.0 && measured <= took, "{measured} of {took} ms on one host");
         assert_eq!(one.predict(to).expect("it runs"), Some(measured), "history comes first");
         assert_eq!(updates(&one), 1);
         wait(|| updates(&two) == 1);
@@ -111,7 +111,7 @@ fn what_is_kept_survives_and_a_torn_file_or_a_new_place_begins_anew() {
 
 /// A peer made by hand: what it answers is told by the test.
 fn answers(by: &UdpSocket, mut held_us: impl FnMut(usize) -> Option<u32>) {
-    by.set_read_timeout(Some(Duration::from_secs(3))).expect("an option");
+    by.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
     let mut bytes = [0; 100];
     for count in 0..4 {
         let (length, from) = by.recv_from(&mut bytes).expect("a probe");

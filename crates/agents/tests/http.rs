@@ -9,12 +9,14 @@ use cavy_agents::report::{self, Reporter};
 use cavy_agents::service::{Limits, Service};
 use cavy_agents::{Agent, Options as AgentOptions, Reach};
 use cavy_coords::Config;
+use cavy_core::Span;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn any() -> SocketAddr {
@@ -47,6 +49,16 @@ fn ask_on(mut stream: TcpStream, head: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap_or(Value::String(body.to_string())))
 }
 
+/// Asks again until that is the answer, half a minute at most: a server may give up a client that
+/// a busy machine stopped.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = cavy_clock::now();
+    while !holds() {
+        assert!(cavy_clock::now().since(began) < Span::from_ms(30_000), "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn clients_that_are_slow_or_greedy_are_ended_and_others_are_served() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -58,23 +70,23 @@ fn clients_that_are_slow_or_greedy_are_ended_and_others_are_served() {
     let mut slow: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(at).expect("it")).collect();
     slow[0].write_all(b"GET /live HT").expect("sent");
     slow[1].write_all(b"POST /v1/nodes HTTP/1.1\r\nContent-Length: 50\r\n\r\n{").expect("sent");
-    assert_eq!(ask(at, "GET /live", ""), (200, json!("ok\n")));
-    let (status, said) = ask(at, "POST /v1/nodes", &"x".repeat(10_001));
-    assert_eq!(status, 413, "{said}");
+    until("it is served", || ask(at, "GET /live", "") == (200, json!("ok\n")));
+    let long = "x".repeat(10_001);
+    until("too long", || ask(at, "POST /v1/nodes", &long).0 == 413);
     for stream in &mut slow[..2] {
-        stream.set_read_timeout(Some(Duration::from_secs(5))).expect("an option");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
         let mut answer = Vec::new();
-        // It is closed, with a word or without.
-        let _ = stream.read_to_end(&mut answer);
+        // It is closed, with a word or without, or reset.
+        let end = stream.read_to_end(&mut answer);
+        let late = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        assert!(!end.is_err_and(late), "it is not ended");
     }
-    assert_eq!(ask(at, "GET /metrics", "").0, 200);
+    until("it is served", || ask(at, "GET /metrics", "").0 == 200);
     // More connections than there is room for are closed at once.
     let held: Vec<TcpStream> = (0..12).filter_map(|_| TcpStream::connect(at).ok()).collect();
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(server.turned_away() > 0, "{}", held.len());
+    until("some are turned away", || server.turned_away() > 0);
     drop(held);
-    std::thread::sleep(Duration::from_millis(700));
-    assert_eq!(ask(at, "GET /live", "").0, 200);
+    until("it is served again", || ask(at, "GET /live", "").0 == 200);
 }
 
 #[test]
@@ -134,9 +146,11 @@ fn after_kill_9_everything_that_was_answered_is_there() {
     let mut all = Vec::new();
     for round in 0..3 {
         let (mut child, at) = process(folder.path());
-        // Killed while four clients write.
+        // Killed while four clients write, after some were answered.
+        let answered = Arc::new(AtomicUsize::new(0));
         let writers: Vec<_> = (0..4)
             .map(|writer| {
+                let answered = Arc::clone(&answered);
                 std::thread::spawn(move || {
                     let mut done = Vec::new();
                     for node in 0..4_000 {
@@ -148,12 +162,13 @@ fn after_kill_9_everything_that_was_answered_is_there() {
                             break;
                         }
                         done.push(id);
+                        answered.fetch_add(1, Ordering::Relaxed);
                     }
                     done
                 })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(300));
+        until("answers", || answered.load(Ordering::Relaxed) >= 40);
         child.kill().expect("killed");
         child.wait().expect("gone");
         let done = writers.into_iter().flat_map(|writer| writer.join().expect("it ends"));
@@ -214,8 +229,9 @@ fn agents_report_and_what_the_service_missed_while_it_was_away_counts_once() {
 fn an_echo_gives_back_what_came_and_not_too_often() {
     let echo = Echo::start(any()).expect("it listens");
     let socket = UdpSocket::bind(any()).expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_millis(300))).expect("an option");
+    socket.set_read_timeout(Some(Duration::from_secs(1))).expect("an option");
     socket.connect(echo.address()).expect("an address");
+    let began = cavy_clock::now();
     let mut bytes = [0; 100];
     socket.send(b"ping 1").expect("sent");
     let length = socket.recv(&mut bytes).expect("an echo");
@@ -227,8 +243,10 @@ fn an_echo_gives_back_what_came_and_not_too_often() {
     while socket.recv(&mut bytes).is_ok() {
         back += 1;
     }
-    // A second may have ended in between.
-    assert!((50..=200).contains(&back), "{back}");
+    // Seconds may have ended in between; the last one brought nothing.
+    let seconds = cavy_clock::now().since(began).as_us() / 1e6;
+    let most = 100 * (1 + seconds.ceil() as u64);
+    assert!(back >= 50 && back <= most.min(300), "{back} in {seconds} s");
 }
 
 /// A client of another hand, in Python or Go; `None` when it cannot be had here, with the reason

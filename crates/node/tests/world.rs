@@ -10,9 +10,9 @@ use cavy_node::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -199,10 +199,15 @@ impl Jobs<Words> for Spinner {
     }
 }
 
-/// Addresses that were free a moment ago.
+/// Addresses that were free a moment ago, on a loopback address that no other test or process has:
+/// there nobody takes them meanwhile.
 fn addresses(many: u32) -> Vec<(Node, SocketAddr)> {
+    static TAKEN: AtomicU8 = AtomicU8::new(1);
+    // Numbers of processes have 22 bits at most; the lowest 14 tell few apart.
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let own = [127, 64 | (high & 63), low, TAKEN.fetch_add(1, Relaxed)];
     let held: Vec<TcpListener> =
-        (0..many).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        (0..many).map(|_| TcpListener::bind((Ipv4Addr::from(own), 0)).unwrap()).collect();
     let of = |(node, held): (u32, &TcpListener)| (Node(node), held.local_addr().unwrap());
     (0..many).zip(&held).map(of).collect()
 }

@@ -126,7 +126,7 @@ pub fn parse(answer: &[u8]) -> (u16, String) {
 
 fn connect(at: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(at).expect("the server listens");
-    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
     stream.set_nodelay(true).expect("an option");
     stream
 }
@@ -137,14 +137,14 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Asks again until there is an answer, at most 20 s.
+/// Asks again until there is an answer, at most a minute.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let start = now();
     loop {
         if let Some(found) = ask() {
             return found;
         }
-        assert!(start.elapsed() < Duration::from_secs(20), "not in time: {what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "not in time: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
