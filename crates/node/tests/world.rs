@@ -308,6 +308,8 @@ fn a_peer_that_lost_its_memory_breaks_both_directions_once() {
     let c = run(options(&peers, 2));
     asked(a.handle(), Word::Tell { many: 5 });
     until(b.handle(), "five", |m| m.heard.get(&Node(0)).is_some_and(|h| h.len() == 5));
+    // Who never met its first life cannot notice its end.
+    peers_up(c.handle(), 2);
     end(b);
     // For whom was there, and is not: it is lost, and both are told.
     asked(a.handle(), say(1, 50));
