@@ -5,8 +5,10 @@
 
 use cavy_core::family::Node;
 use cavy_search_live::api;
+use cavy_search::cluster::many::Request;
 use cavy_search_live::api::gate::Gate;
 use cavy_search_live::cluster::Cluster;
+use cavy_search_live::cluster::keeper::Keeper;
 use cavy_search_live::cluster::local::Local;
 use cavy_search_live::study;
 use clap::{Args, Parser, Subcommand};
@@ -153,7 +155,7 @@ fn failed(text: impl ToString) -> Fault {
 
 fn node(args: &NodeArgs) -> Result<(), Fault> {
     if let Some(parent) = args.parent {
-        let signal = Some(rustix::process::Signal::TERM);
+        let signal = Some(rustix::process::Signal::QUIT);
         rustix::process::set_parent_process_death_signal(signal).map_err(failed)?;
         let own = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32);
         if own != Some(parent) {
@@ -174,8 +176,9 @@ fn node(args: &NodeArgs) -> Result<(), Fault> {
     let gate = Arc::new(Gate::new(handle.clone(), cluster.clone()));
     let (end, ending) = tokio::sync::watch::channel(false);
     let ended = runtime.block_on(async {
-        let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-            .map_err(failed)?;
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut term = signal(SignalKind::terminate()).map_err(failed)?;
+        let mut quit = signal(SignalKind::quit()).map_err(failed)?;
         let serving = match front_end {
             None => None,
             Some(front_end) => {
@@ -192,7 +195,24 @@ fn node(args: &NodeArgs) -> Result<(), Fault> {
         });
         tokio::pin!(told);
         let ended = tokio::select! {
-            _ = term.recv() => None,
+            _ = term.recv() => {
+                let server = cluster.layout().number(Node(args.node)).is_some();
+                if server && cluster.leave_ms > 0 {
+                    // It goes on answering until others have what it holds; told once more, or
+                    // when that takes too long, it ends, and others answer by their copies.
+                    let limit = Duration::from_millis(cluster.leave_ms);
+                    tokio::select! {
+                        () = leaves(&handle) => eprintln!("left the ring"),
+                        () = tokio::time::sleep(limit) => {
+                            eprintln!("ends without having left: that took longer than leave_ms");
+                        }
+                        _ = term.recv() => {}
+                        _ = quit.recv() => {}
+                    }
+                }
+                None
+            }
+            _ = quit.recv() => None,
             _ = tokio::signal::ctrl_c(), if args.parent.is_none() => None,
             ended = &mut told => ended.ok(),
         };
@@ -213,6 +233,13 @@ fn node(args: &NodeArgs) -> Result<(), Fault> {
     });
     runtime.shutdown_timeout(Duration::from_millis(200));
     ended
+}
+
+/// Waits until this server is on no ring any more.
+async fn leaves(handle: &cavy_node::Handle<Keeper>) {
+    let (tell, told) = tokio::sync::oneshot::channel();
+    handle.call(Request::Leave, move |response| drop(tell.send(response)));
+    let _ = told.await;
 }
 
 fn local(args: &LocalArgs) -> Result<(), Fault> {

@@ -72,6 +72,15 @@ impl Arc {
         Arc(WHOLE.div_ceil(p as u128))
     }
 
+    /// Arcs of so many ids, 1 to 2^64.
+    ///
+    /// # Panics
+    /// When there is no id, or more than there are.
+    pub const fn wide(ids: u128) -> Arc {
+        assert!(ids > 0 && ids <= WHOLE, "an arc has from one id to all of them");
+        Arc(ids)
+    }
+
     /// Ids of an arc, 1 to 2^64.
     #[inline]
     pub const fn width(self) -> u128 {
@@ -138,6 +147,10 @@ impl Ring {
     /// # Panics
     /// When there is no server, or a range would be empty.
     pub fn proportional(servers: &[u32], weight: impl Fn(u32) -> f64) -> Ring {
+        // Of equal weights floats would leave borders some thousand ids off.
+        if servers.windows(2).all(|two| weight(two[0]) == weight(two[1])) {
+            return Ring::equal(servers);
+        }
         let total: f64 = servers.iter().map(|&server| weight(server)).sum();
         let mut before = 0.0;
         let ranges = servers.iter().map(|&server| {
@@ -160,6 +173,26 @@ impl Ring {
             Ok(ring) => ring,
             Err(error) => panic!("{error}"),
         }
+    }
+
+    /// The ring without the servers that are `gone`: whoever follows them has their ranges as
+    /// well `[roar 2.9]`. `None` when nobody is left.
+    pub fn without(&self, gone: impl Fn(u32) -> bool) -> Option<Ring> {
+        let stays = |at: usize| !gone(self.servers[at]);
+        let start = |mut at: usize| {
+            while !stays(self.previous(at)) {
+                at = self.previous(at);
+            }
+            self.starts[at]
+        };
+        let left = (0..self.count()).filter(|&at| stays(at));
+        let ranges: Vec<(Id, u32)> = left.map(|at| (start(at), self.servers[at])).collect();
+        Ring::new(ranges).ok()
+    }
+
+    /// Where `server` is on the ring.
+    pub fn position(&self, server: u32) -> Option<usize> {
+        self.servers.iter().position(|&own| own == server)
     }
 
     /// How many ranges there are.
@@ -293,6 +326,18 @@ mod tests {
         // One server, and ranges that reach around with an arc: everything, and no more.
         assert_eq!(Ring::equal(&[3]).holds(0, Arc::of(5)).width(), WHOLE);
         assert_eq!(Ring::equal(&[3, 4]).holds(0, Arc::of(1)).width(), WHOLE);
+    }
+
+    #[test]
+    fn clause_2_9_who_follows_takes_over_what_is_left() {
+        let ring = Ring::new(vec![(10, 0), (20, 1), (30, 2), (40, 3)]).expect("a ring");
+        let left = ring.without(|server| server == 1 || server == 2).expect("two stay");
+        assert_eq!((left.servers(), left.start(0), left.start(1)), (&[0, 3][..], 10, 20));
+        // The last and the first are gone: the second owns what wraps.
+        let left = ring.without(|server| server == 3 || server == 0).expect("two stay");
+        assert_eq!((left.server(left.owner(45)), left.server(left.owner(5))), (1, 1));
+        assert_eq!(ring.without(|_| true), None);
+        assert_eq!((ring.position(2), left.position(0)), (Some(2), None));
     }
 
     #[test]

@@ -68,6 +68,10 @@ impl Scene for Clients {
         let front_end = LAYOUT.front_end(rng.below(2) as u32);
         let (node, request) = match rng.below(40) {
             0 => (Layout::DIRECTORY, Request::Spread { p: 1 + rng.below(5) as u32 }),
+            15 => {
+                let server = LAYOUT.server(rng.below(u64::from(LAYOUT.servers)) as u32);
+                (server, Request::Stay(rng.below(2) == 0))
+            }
             1..15 => {
                 let (id, deleted) = (id_of(rng.below(IDS)), rng.below(3) == 0);
                 (front_end, Request::Write { id, deleted, body: () })
@@ -119,6 +123,7 @@ impl Scene for Clients {
                 }
             }
             Response::Spread { accepted } => assert!(accepted),
+            Response::Stays => assert!(matches!(asked.request, Request::Stay(_))),
         }
     }
 }

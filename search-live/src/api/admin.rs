@@ -219,14 +219,16 @@ impl Health {
     fn of(gate: &Gate, map: Option<&Arc<Spread>>, p: u64) -> Health {
         let Some(map) = map else { return Health::Red };
         let config = gate.cluster.config();
-        let lost = cavy_search::loss::unheld(&config.ring, Length::of(map.p), |at| {
-            map.is_up(config.ring.server(at))
-        });
+        let ring = config.rings(map).now;
+        let up = |at: usize| map.is_up(ring.server(at));
+        let lost = cavy_search::loss::unheld(&ring, Length::of(map.p), up);
         if lost > 0 {
             return Health::Red;
         }
-        let whole = map.states.iter().all(|state| *state == State::Up);
-        let there = map.settled && map.p == map.stored && u64::from(map.p) == p;
+        // One that has left is missed by nobody.
+        let fine = |state: &State| matches!(state, State::Up | State::Out);
+        let whole = map.states.iter().all(fine);
+        let there = map.settled && map.moving.is_none() && map.p == map.stored && u64::from(map.p) == p;
         if whole && there { Health::Green } else { Health::Yellow }
     }
 
@@ -340,6 +342,7 @@ pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Err
         State::Up => "STARTED",
         State::Behind(_) => "INITIALIZING",
         State::Down => "UNASSIGNED",
+        State::Out => "LEFT",
     };
     Ok(match what {
         "indices" => {
@@ -424,8 +427,10 @@ pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Err
             let config = gate.cluster.config();
             for index in &indices {
                 let Some(map) = maps.get(&index.number) else { continue };
+                let rings = config.rings(map);
                 for server in 0..servers as u32 {
-                    let held = config.holds(server, map.p);
+                    // One that has left has no arc.
+                    let Some(held) = rings.wants(server, map.p) else { continue };
                     rows.push(vec![
                         index.name.clone(),
                         server.to_string(),
@@ -446,7 +451,7 @@ pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Err
             for index in &indices {
                 let Some(map) = maps.get(&index.number) else { continue };
                 let behind = map.states.iter().filter(|s| matches!(s, State::Behind(_))).count();
-                let copying = map.p != map.stored || behind > 0;
+                let copying = map.p != map.stored || behind > 0 || map.moving.is_some();
                 rows.push(vec![
                     index.name.clone(),
                     if copying { "index" } else { "done" }.into(),

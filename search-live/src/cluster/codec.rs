@@ -8,7 +8,7 @@ use cavy_core::Span;
 use cavy_node::Codec;
 use cavy_search::cluster::catalogue::{Catalogue, Change, Index, Refusal};
 use cavy_search::cluster::many::{Message, Record, Request, Wish, Words};
-use cavy_search::cluster::{Doc, Map, Outcome, State, message};
+use cavy_search::cluster::{Doc, Map, Moving, Outcome, State, message};
 use cavy_search::ring::Slice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,8 +65,16 @@ impl Out<'_> {
         self.word(map.stored);
         self.byte(u8::from(map.settled));
         self.word(map.states.len() as u32);
+        match map.moving {
+            None => self.byte(0),
+            Some(Moving { server, joins, switched }) => {
+                self.byte(1 + 2 * u8::from(joins) + u8::from(switched));
+                self.word(server);
+            }
+        }
         for state in &map.states {
             match state {
+                State::Out => self.byte(3),
                 State::Up => self.byte(0),
                 State::Down => self.byte(1),
                 State::Behind(since) => {
@@ -174,9 +182,21 @@ impl<'a> In<'a> {
         let (epoch, p, stored) = (self.long()?, self.word()?, self.word()?);
         let settled = self.truth()?;
         let count = self.count(1)?;
+        let moving = match self.byte()? {
+            0 => None,
+            how @ 1..=4 => {
+                let (joins, switched) = (how > 2, how % 2 == 0);
+                Some(Moving { server: self.word()?, joins, switched })
+            }
+            _ => return None,
+        };
+        if moving.is_some_and(|moving| moving.server as usize >= count) {
+            return None;
+        }
         let mut states = Vec::with_capacity(count);
         for _ in 0..count {
             states.push(match self.byte()? {
+                3 => State::Out,
                 0 => State::Up,
                 1 => State::Down,
                 2 => State::Behind(self.long()?),
@@ -184,7 +204,8 @@ impl<'a> In<'a> {
             });
         }
         // Arcs for no part at all would be endless.
-        (p > 0 && stored > 0 && stored <= p).then_some(Map { epoch, p, stored, settled, states })
+        let map = Map { epoch, p, stored, settled, states, moving };
+        (p > 0 && stored > 0 && stored <= p).then_some(map)
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {
@@ -282,11 +303,12 @@ impl Binary {
                 out.byte(u8::from(newer.is_some()));
                 newer.iter().for_each(|newer| out.long(*newer));
             }
-            message::Message::Beat { serial, epoch, complete } => {
+            message::Message::Beat { serial, epoch, complete, stays } => {
                 out.byte(4);
                 out.long(*serial);
                 out.long(*epoch);
                 out.byte(u8::from(*complete));
+                out.byte(u8::from(*stays));
             }
             message::Message::Grant { serial, map } => {
                 out.byte(5);
@@ -345,6 +367,7 @@ fn read_of(from: &mut In<'_>) -> Option<message::Message<Live>> {
             serial: from.long()?,
             epoch: from.long()?,
             complete: from.truth()?,
+            stays: from.truth()?,
         },
         5 => {
             let serial = from.long()?;
@@ -403,6 +426,7 @@ fn read_record(from: &mut In<'_>) -> Option<Record<Live>> {
                 1 => message::Record::Held(from.slice()?),
                 2 => message::Record::Map(Arc::new(from.map()?)),
                 3 => message::Record::Target(from.word()?),
+                4 => message::Record::Left,
                 _ => return None,
             };
             Record::Of(index, record)
@@ -426,6 +450,7 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
                 2 => message::Request::Spread { p: from.word()? },
                 3 => message::Request::Look { slice: from.slice()?, question: from.bytes()? },
                 4 => message::Request::Everywhere(from.bytes()?),
+                5 => message::Request::Stay(from.truth()?),
                 _ => return None,
             };
             Request::Of(index, request)
@@ -433,6 +458,7 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
         1 => Request::Change(from.change()?),
         2 => Request::Spread(from.word()?, from.word()?),
         3 => Request::Read,
+        4 => Request::Leave,
         _ => return None,
     })
 }
@@ -514,6 +540,7 @@ impl Codec<Words<Live>> for Binary {
                         out.byte(3);
                         out.word(*p);
                     }
+                    message::Record::Left => out.byte(4),
                 }
             }
             Record::Catalogue(catalogue) => {
@@ -557,6 +584,10 @@ impl Codec<Words<Live>> for Binary {
                         out.byte(4);
                         out.bytes(question);
                     }
+                    message::Request::Stay(stays) => {
+                        out.byte(5);
+                        out.byte(u8::from(*stays));
+                    }
                 }
             }
             Request::Change(change) => {
@@ -569,6 +600,7 @@ impl Codec<Words<Live>> for Binary {
                 out.word(*p);
             }
             Request::Read => out.byte(3),
+            Request::Leave => out.byte(4),
         }
     }
 
@@ -586,8 +618,9 @@ mod tests {
         let body: Bytes = [1, 2, 3].as_slice().into();
         let doc = Doc { id: 9, version: 1 << 50, deleted: true, body: body.clone() };
         let slice = Slice::new(u64::MAX, 7);
-        let states = vec![State::Up, State::Behind(4), State::Down];
-        let map = Map { epoch: 8, p: 3, stored: 2, settled: true, states };
+        let states = vec![State::Up, State::Behind(4), State::Down, State::Out];
+        let moving = Some(Moving { server: 3, joins: true, switched: false });
+        let map = Map { epoch: 8, p: 3, stored: 2, settled: true, states, moving };
         let index = Index { number: 2, changes: 5, p: 4, about: body.clone(), token: 6 };
         let catalogue = Catalogue {
             version: 3,
@@ -613,7 +646,7 @@ mod tests {
             }),
             of(message::Message::Put { write: 3, doc: doc.clone() }),
             of(message::Message::Logged { write: 3, version: 4, newer: Some(5) }),
-            of(message::Message::Beat { serial: 1, epoch: 2, complete: true }),
+            of(message::Message::Beat { serial: 1, epoch: 2, complete: true, stays: false }),
             of(message::Message::Grant { serial: 1, map: Some(Arc::new(map)) }),
             of(message::Message::Fetch { ask: 1, slice, written_only: true }),
             of(message::Message::Chunk { ask: 1, slice, docs: vec![doc; 2].into(), bytes: 5 }),

@@ -53,6 +53,7 @@ impl Keeper {
             Record::Of(index, message::Record::Held(slice)) => {
                 engine.index(*index).hold(*slice);
             }
+            Record::Of(index, message::Record::Left) => engine.forget(*index),
             Record::Of(..) => {}
             Record::Catalogue(catalogue) => {
                 let gone = |number: &u32| catalogue.of(*number).is_none();

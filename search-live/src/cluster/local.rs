@@ -162,12 +162,20 @@ impl Local {
         told
     }
 
-    /// Ends all nodes: asks first, and kills after two seconds.
+    /// Has a node hand over what it holds and end, as SIGTERM does.
+    pub fn dismiss(&mut self, node: u32) {
+        let child = self.nodes.get(&node).and_then(|slot| slot.child.as_ref());
+        if let Some(pid) = child.and_then(|c| rustix::process::Pid::from_raw(c.id() as i32)) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    }
+
+    /// Ends all nodes: asks first, and kills after two seconds. Nothing is handed over.
     pub fn end(&mut self) {
         let children = self.nodes.values_mut().filter_map(|slot| slot.child.as_mut());
         for child in children {
             if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
             }
         }
         let until = Instant::now() + Duration::from_secs(2);

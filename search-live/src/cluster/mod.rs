@@ -10,7 +10,7 @@ use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_node::{Durable, LogOptions, Options};
 use cavy_search::Cost;
-use cavy_search::cluster::{Config, Layout};
+use cavy_search::cluster::{Config, Hedge, Layout};
 use cavy_search::ring::Ring;
 use cavy_search::scheme::Roar;
 use codec::Binary;
@@ -69,6 +69,14 @@ pub struct Cluster {
     pub margin_ms: u64,
     /// Share of a processor that copies may have, in percent.
     pub copy_percent: u32,
+    /// A server that is told to end (SIGTERM) hands over what it holds, for so long at most, in
+    /// milliseconds; 0: it ends at once.
+    pub leave_ms: u64,
+    /// A part of a query that is so much later than predicted is sent to others as well, in
+    /// milliseconds; 0: none is before `margin_ms`.
+    pub hedge_ms: u64,
+    /// Of all parts so many at most are sent again so, in percent.
+    pub hedge_percent: u32,
     /// Where the directory hears other nodes.
     pub directory: SocketAddr,
     /// Front ends.
@@ -89,6 +97,9 @@ impl Default for Cluster {
             front_end_lease_ms: 6_000,
             margin_ms: 300,
             copy_percent: 20,
+            leave_ms: 30_000,
+            hedge_ms: 0,
+            hedge_percent: 5,
             directory: SocketAddr::from(([127, 0, 0, 1], 9_400)),
             front_ends: Vec::new(),
             servers: Vec::new(),
@@ -127,6 +138,9 @@ impl Cluster {
         }
         if !(1..=100).contains(&self.copy_percent) {
             return wrong(format!("copy_percent is {}, and must be 1 to 100", self.copy_percent));
+        }
+        if !(1..=100).contains(&self.hedge_percent) {
+            return wrong(format!("hedge_percent is {}, and must be 1 to 100", self.hedge_percent));
         }
         if self.beat_ms == 0
             || self.server_lease_ms < 3 * self.beat_ms
@@ -194,6 +208,8 @@ impl Cluster {
         config.front_end_lease = Span::from_ms(self.front_end_lease_ms);
         config.margin = Span::from_ms(self.margin_ms);
         config.copy_percent = self.copy_percent;
+        let (after, percent) = (Span::from_ms(self.hedge_ms), self.hedge_percent);
+        config.hedge = (self.hedge_ms > 0).then_some(Hedge { after, percent });
         config.chunk = 1 << 57;
         config
     }

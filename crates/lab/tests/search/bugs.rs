@@ -19,12 +19,22 @@ struct Bug {
 
 /// p changes all the time, and nothing fails.
 fn changing() -> Habit {
-    Habit { change: Span::from_ms(60), calm: true, ..Habit::usual() }
+    Habit { change: Span::from_ms(60), moves: Span::ZERO, calm: true, ..Habit::usual() }
 }
 
 /// So slowly that copies are made between changes.
 fn slowly() -> Habit {
     Habit { change: Span::from_ms(500), ..changing() }
+}
+
+/// So, and copies do not wait for queries.
+fn copying() -> Habit {
+    Habit { copies_wait: false, ..changing() }
+}
+
+/// Servers leave and come back, p stays, and nothing fails.
+fn moving() -> Habit {
+    Habit { change: Span::from_ms(60_000), moves: Span::from_ms(150), ..changing() }
 }
 
 /// One front end hears of maps later than the other.
@@ -63,6 +73,15 @@ fn half_copy_slowly(setup: &mut Setup, _: &mut Stream) {
         }
     }
     setup.linger = Span::from_ms(30_000);
+}
+
+/// The same, and copies take half a second.
+fn some_copy_slowly(setup: &mut Setup, _: &mut Stream) {
+    for (from, to) in (0..LAYOUT.servers).flat_map(|from| (0..3).map(move |to| (from, to))) {
+        if from != to {
+            delay(setup, LAYOUT.server(from), LAYOUT.server(to), Span::from_ms(25));
+        }
+    }
 }
 
 /// Servers fail, and what they copy when they are back is late.
@@ -136,7 +155,7 @@ planted! {
     b3_p_falls_when_half_have_copied: p_of_most, slowly(), half_copy_slowly, ["arcs"];
     b4_servers_drop_before_front_ends_know: drop_early, changing(), one_hears_late,
         ["covered", "whole"];
-    b5_writes_go_to_the_arcs_of_queries: new_arcs_later, changing(), nothing, ["whole", "fresh"];
+    b5_writes_go_to_the_arcs_of_queries: new_arcs_later, copying(), nothing, ["whole", "fresh"];
     b6_copies_begin_before_front_ends_know: copy_early, changing(), one_hears_late,
         ["covered", "whole", "fresh"];
     b7_a_copy_undoes_a_delete: copy_revives, Habit::usual(), servers_fail_and_copy_slowly,
@@ -147,5 +166,6 @@ planted! {
     b10_who_was_away_answers_at_once: no_catching_up, Habit::usual(), servers_fail,
         ["whole", "fresh"];
     b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail, ["whole"];
+    b13_a_border_moves_before_its_copy: move_early, moving(), some_copy_slowly, ["arcs"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late, ["once"];
 }

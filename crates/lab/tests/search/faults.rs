@@ -86,13 +86,14 @@ pub fn again(test: &str, seed: u64) -> String {
 
 #[test]
 fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
-    let (mut all, mut partial, mut put_out, mut broken) = (0, 0, 0, Vec::new());
+    let (mut all, mut partial, mut put_out, mut moved, mut broken) = (0, 0, 0, 0, Vec::new());
     for seed in seeds(33) {
         let mut setup = network(seed);
         setup.check = true;
         let gone = draw(&mut setup, seed);
-        let Ended { broken: why, found, partial: some, put_out: out } =
+        let Ended { broken: why, found, partial: some, put_out: out, moves } =
             go(Habit::usual(), &setup, gone);
+        moved += moves;
         (all, partial, put_out) = (all + found, partial + some, put_out + out);
         if let Some(why) = why {
             let again = again("faults::clause_2_8_answers_hold", seed);
@@ -100,9 +101,11 @@ fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
             broken.push(seed);
         }
     }
-    println!("{all} answers, {partial} partial, {put_out} maps with somebody out of step");
+    println!(
+        "{all} answers, {partial} partial, {put_out} maps with somebody out of step, {moved} moves"
+    );
     assert!(broken.is_empty(), "{} seeds broke an oracle: {broken:?}", broken.len());
-    assert!(all > 0);
+    assert!(all > 0 && moved > 0);
 }
 
 /// Beats that come while a map is stored count. With one change of p after the other, each of which

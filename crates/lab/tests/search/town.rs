@@ -14,7 +14,8 @@ use cavy_lab::wan::{
     Ask, Clients, Disk, Ending, Hardware, Jitter, Link, Observer, Parts, Setup, Site, run,
 };
 use cavy_search::cluster::{
-    Bugs, Config, Doc, Job, Layout, Map, Member, Note, Record, Request, Response, State, Words,
+    Bugs, Config, Doc, Job, Layout, Map, Member, Note, Record, Request, Response, Rings, State,
+    Words,
 };
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::collections::BTreeMap;
@@ -22,7 +23,8 @@ use std::collections::BTreeMap;
 pub const LAYOUT: Layout = Layout { front_ends: 2, servers: 6 };
 /// Uneven ranges, so that arcs end in the middle of some.
 const STARTS: [u64; 6] = [0, 1 << 61, 3 << 61, 5 << 61, 6 << 61, 13 << 60];
-/// Clients that search, those that write two documents each, and one that changes p.
+/// Clients that search, those that write two documents each, one that changes p, and one that has
+/// servers leave and come back.
 const SEARCHERS: u32 = 6;
 const WRITERS: u32 = 8;
 
@@ -32,16 +34,21 @@ pub struct Habit {
     pub bugs: Bugs,
     /// Between two changes of p, on average.
     pub change: Span,
+    /// Between two servers that leave or come back, on average; none do when it is zero.
+    pub moves: Span,
     /// How long a server may answer after it asked; front ends may use maps for twice as long.
     pub lease: Span,
     /// Nothing fails, and nothing is ever late.
     pub calm: bool,
+    /// Copies wait for queries.
+    pub copies_wait: bool,
 }
 
 impl Habit {
     pub fn usual() -> Habit {
         let (change, lease) = (Span::from_ms(300), Span::from_ms(100));
-        Habit { bugs: Bugs::default(), change, lease, calm: false }
+        let moves = Span::from_ms(120);
+        Habit { bugs: Bugs::default(), change, moves, lease, calm: false, copies_wait: true }
     }
 }
 
@@ -65,6 +72,7 @@ fn config(habit: Habit) -> Config {
     config.chunk = 1 << 59;
     config.copy_percent = 100;
     config.bugs = habit.bugs;
+    config.copies_wait = habit.copies_wait;
     config.beat = Span::from_ms(20);
     config.server_lease = habit.lease;
     config.front_end_lease = habit.lease * 2;
@@ -91,6 +99,10 @@ struct Callers {
     draws: Stream,
     stories: BTreeMap<Id, Story>,
     wanted: Option<u32>,
+    /// By server: it was told to leave and not since to come back.
+    leaves: [bool; LAYOUT.servers as usize],
+    /// Who was told last.
+    told: usize,
     found: u64,
     partial: u64,
     broken: Option<String>,
@@ -139,14 +151,15 @@ impl Callers {
 
 impl Clients<Words> for Callers {
     fn count(&self) -> u32 {
-        SEARCHERS + WRITERS + 1
+        SEARCHERS + WRITERS + 1 + u32::from(self.habit.moves > Span::ZERO)
     }
 
     fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
         let mean = match client {
             0..SEARCHERS => Span::from_ms(4),
             _ if client < SEARCHERS + WRITERS => Span::from_ms(8),
-            _ => self.habit.change,
+            _ if client == SEARCHERS + WRITERS => self.habit.change,
+            _ => self.habit.moves,
         };
         let at = now + Span::from_ns(self.draws.below(2 * mean.as_ns() + 1));
         let request = match client.checked_sub(SEARCHERS) {
@@ -154,6 +167,13 @@ impl Clients<Words> for Callers {
             Some(WRITERS) => {
                 let p = 1 + self.draws.below(u64::from(LAYOUT.servers)) as u32;
                 Request::Spread { p }
+            }
+            Some(other) if other > WRITERS => {
+                // The one that is away comes back before the next one goes.
+                let gone = self.leaves.iter().position(|leaves| *leaves);
+                let any = self.draws.below(u64::from(LAYOUT.servers)) as usize;
+                self.told = gone.unwrap_or(any);
+                Request::Stay(gone.is_some())
             }
             Some(writer) => {
                 let id = documents(writer)[self.draws.below(2) as usize];
@@ -166,9 +186,12 @@ impl Clients<Words> for Callers {
         Some((at, request))
     }
 
-    fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
+    fn target(&mut self, client: u32, request: &Request, attempt: u32) -> Node {
         if client == SEARCHERS + WRITERS {
             return Layout::DIRECTORY;
+        }
+        if matches!(request, Request::Stay(_)) {
+            return LAYOUT.server(self.told as u32);
         }
         LAYOUT.front_end((client + attempt) % LAYOUT.front_ends)
     }
@@ -180,6 +203,9 @@ impl Clients<Words> for Callers {
     /// Writes are not sent again: a second attempt may come into effect after a later write.
     fn patience(&self, client: u32, _: u32) -> Option<Span> {
         let writes = (SEARCHERS..SEARCHERS + WRITERS).contains(&client);
+        if client > SEARCHERS + WRITERS {
+            return Some(Span::from_ms(200));
+        }
         (!writes).then(|| Span::from_ms(1_000))
     }
 
@@ -198,6 +224,9 @@ impl Clients<Words> for Callers {
                 {
                     act.done = Some((now, doc.version));
                 }
+            }
+            Ending::Answered(Response::Stays) => {
+                self.leaves[self.told] = ask.request == Request::Stay(false);
             }
             Ending::Answered(Response::Spread { accepted }) => {
                 assert!(accepted);
@@ -235,11 +264,12 @@ struct Watch<'a> {
     config: &'a Config,
     calm: bool,
     /// What each server holds, as it says.
-    held: Vec<Slice>,
+    held: Vec<Option<Slice>>,
     /// The newest version of each document that each server has logged in this life.
     logged: BTreeMap<(Node, Id), u64>,
     broken: Option<String>,
     put_out: u64,
+    moves: u64,
 }
 
 impl Observer<Member> for Watch<'_> {
@@ -251,6 +281,9 @@ impl Observer<Member> for Watch<'_> {
         if let Effect::Store { record: Record::Held(slice), .. } = effect {
             // What it drops it may copy again later, from one that never had a write under way.
             self.logged.retain(|(whose, id), _| *whose != node || slice.contains(*id));
+        }
+        if let Effect::Store { record: Record::Left, .. } = effect {
+            self.logged.retain(|(whose, _), _| *whose != node);
         }
         let Effect::Store { record: Record::Doc(doc), .. } = effect else { return };
         let newest = self.logged.entry((node, doc.id)).or_default();
@@ -276,18 +309,28 @@ impl Observer<Member> for Watch<'_> {
             Note::Published(map) => map,
             Note::Holds { slice, .. } => {
                 if let Some(server) = LAYOUT.number(node) {
-                    self.held[server as usize] = *slice;
+                    self.held[server as usize] = Some(*slice);
+                }
+                return;
+            }
+            Note::Left => {
+                if let Some(server) = LAYOUT.number(node) {
+                    self.held[server as usize] = None;
                 }
                 return;
             }
         };
         for server in (0..LAYOUT.servers).filter(|server| map.is_up(*server)) {
-            let (held, needed) = (self.held[server as usize], self.config.holds(server, map.p));
-            if !held.covers(needed) && self.broken.is_none() {
+            let rings = Rings { beside: None, ..self.config.rings(map) };
+            let Some(needed) = rings.wants(server, map.p) else { continue };
+            let held = self.held[server as usize];
+            if !held.is_some_and(|held| held.covers(needed)) && self.broken.is_none() {
                 let text = format!("arcs: {now}: server {server} has {held:?} of {needed:?}");
                 self.broken = Some(text);
             }
         }
+        let begun = map.moving.is_some_and(|moving| !moving.switched) && !map.settled;
+        self.moves += u64::from(begun);
         if map.states.contains(&State::Down) {
             self.put_out += 1;
             if self.calm && self.broken.is_none() {
@@ -305,6 +348,8 @@ pub struct Ended {
     pub partial: u64,
     /// Maps in which somebody was out of step.
     pub put_out: u64,
+    /// Moves that were begun.
+    pub moves: u64,
 }
 
 /// Runs it. `gone`: servers that are away for ever.
@@ -315,15 +360,24 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         draws: Stream::keyed(setup.seed, 0, Purpose::Arrivals),
         stories: BTreeMap::new(),
         wanted: None,
+        leaves: [false; LAYOUT.servers as usize],
+        told: 0,
         found: 0,
         partial: 0,
         broken: None,
     };
     let mut hardware = Servers { draws: Stream::keyed(setup.seed, 1, Purpose::Arrivals) };
     let logged = BTreeMap::new();
-    let held = (0..LAYOUT.servers).map(|server| config.holds(server, config.p)).collect();
-    let mut watch =
-        Watch { config: &config, calm: habit.calm, held, logged, broken: None, put_out: 0 };
+    let held = (0..LAYOUT.servers).map(|server| Some(config.holds(server, config.p))).collect();
+    let mut watch = Watch {
+        config: &config,
+        calm: habit.calm,
+        held,
+        logged,
+        broken: None,
+        put_out: 0,
+        moves: 0,
+    };
     let parts = Parts {
         clients: &mut clients,
         hardware: &mut hardware,
@@ -333,14 +387,19 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
     let (_, machines) = run(setup, |node| Member::new(&config, node), parts);
     let ends = || {
         let map = machines[0].as_ref().and_then(Member::map)?;
-        let down = map.states.iter().filter(|state| **state != State::Up).count() as u32;
+        let there = |state: &&State| !matches!(state, State::Up | State::Out);
+        let down = map.states.iter().filter(there).count() as u32;
+        // Who is out was told to leave; who crashed since has come back by itself.
+        let mut out = (0..LAYOUT.servers as usize).filter(|&s| map.states[s] == State::Out);
+        let told = out.all(|server| clients.leaves[server]);
         let wanted = clients.wanted.unwrap_or(map.p);
-        let there = |map: &Map| map.p == wanted && map.stored == wanted && map.settled;
+        let rests = map.settled && map.moving.is_none();
+        let there = |map: &Map| map.p == wanted && map.stored == wanted && rests && told;
         // With servers gone for ever, p may be one that would lose what they alone have.
         let reached = down == 0 && there(map) || gone > 0 && down <= gone;
         (!reached).then(|| format!("ends: wanted p {:?}, got {map:?}", clients.wanted))
     };
-    let (watched, put_out) = (watch.broken.take(), watch.put_out);
+    let (watched, put_out, moves) = (watch.broken.take(), watch.put_out, watch.moves);
     let broken = clients.broken.clone().or(watched).or_else(ends);
-    Ended { broken, found: clients.found, partial: clients.partial, put_out }
+    Ended { broken, found: clients.found, partial: clients.partial, put_out, moves }
 }

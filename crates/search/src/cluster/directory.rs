@@ -4,11 +4,11 @@
 //! heard of for a lease goes by no map, and a server by none that lets it answer.
 
 use super::content::Content;
-use super::map::{Config, Layout, Map, State};
+use super::map::{Config, Layout, Map, Moving, Rings, State};
 use super::message::{Message, Note, Record, Request, Response};
 use super::{Context, Log, Timer};
 use crate::loss::unheld;
-use crate::ring::Arc as Length;
+use crate::ring::{Arc as Length, Ring};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,6 +25,17 @@ struct Peer {
     epoch: u64,
     /// It holds what that map wants.
     complete: bool,
+    /// It wants to be on the ring.
+    stays: bool,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Copy, Debug)]
+struct Beat {
+    serial: u64,
+    epoch: u64,
+    complete: bool,
+    stays: bool,
 }
 
 /// The directory.
@@ -34,8 +45,8 @@ pub struct Directory {
     map: Arc<Map>,
     /// A map that is being stored.
     next: Option<(Entry, Arc<Map>)>,
-    /// The last beat of each node that came meanwhile: its number, its epoch, completeness.
-    held: BTreeMap<Node, (u64, u64, bool)>,
+    /// The last beat of each node that came meanwhile.
+    held: BTreeMap<Node, Beat>,
     target: u32,
     front_ends: Vec<Peer>,
     servers: Vec<Peer>,
@@ -44,7 +55,7 @@ pub struct Directory {
 
 impl Directory {
     pub(super) fn new(config: Config) -> Directory {
-        let peer = Peer { granted: Instant::ZERO, epoch: 0, complete: false };
+        let peer = Peer { granted: Instant::ZERO, epoch: 0, complete: false, stays: true };
         Directory {
             map: config.first_map(),
             next: None,
@@ -74,7 +85,7 @@ impl Directory {
         match record {
             Record::Map(map) => self.map = map,
             Record::Target(p) => self.target = p,
-            Record::Doc(_) | Record::Held(_) => {}
+            Record::Doc(_) | Record::Held(_) | Record::Left => {}
         }
     }
 
@@ -89,9 +100,9 @@ impl Directory {
             }
         }
         while self.next.is_none()
-            && let Some((from, (serial, epoch, complete))) = self.held.pop_first()
+            && let Some((from, beat)) = self.held.pop_first()
         {
-            self.beat(from, serial, epoch, complete, cx);
+            self.beat(from, beat, cx);
         }
     }
 
@@ -125,24 +136,19 @@ impl Directory {
         message: &Message<C>,
         cx: &mut Context<'_, C>,
     ) {
-        let Message::Beat { serial, epoch, complete } = *message else { return };
+        let Message::Beat { serial, epoch, complete, stays } = *message else { return };
+        let beat = Beat { serial, epoch, complete, stays };
         if self.next.is_some() {
             // A lease granted now would outlive the map that is about to replace this one. It is
             // granted with that one: maps may follow each other for longer than leases last.
-            self.held.insert(from, (serial, epoch, complete));
+            self.held.insert(from, beat);
             return;
         }
-        self.beat(from, serial, epoch, complete, cx);
+        self.beat(from, beat, cx);
     }
 
-    fn beat<C: Content>(
-        &mut self,
-        from: Node,
-        serial: u64,
-        epoch: u64,
-        complete: bool,
-        cx: &mut Context<'_, C>,
-    ) {
+    fn beat<C: Content>(&mut self, from: Node, beat: Beat, cx: &mut Context<'_, C>) {
+        let Beat { serial, epoch, complete, stays } = beat;
         let layout = self.config.layout;
         let number = layout.number(from);
         let peer = match number {
@@ -152,7 +158,7 @@ impl Directory {
                 None => return,
             },
         };
-        *peer = Peer { granted: cx.now(), epoch, complete };
+        *peer = Peer { granted: cx.now(), epoch, complete, stays };
         self.tell(from, serial, epoch < self.map.epoch, cx);
         let down = |server: &u32| self.map.states[*server as usize] == State::Down;
         if let Some(server) = number.filter(down) {
@@ -183,13 +189,14 @@ impl Directory {
         let now = cx.now();
         let Config { server_lease, front_end_lease, bugs, .. } = self.config;
         let (map, target) = (self.map.clone(), self.target);
+        let rings = self.config.rings(&map);
         // The last that has some ids is never put out of step: no write of these is acknowledged
         // without it, and when it is back it has them all.
         let gone = (0..self.servers.len()).find(|&server| {
             let up = |other: u32| other as usize != server && map.is_up(other);
-            map.states[server] != State::Down
+            !matches!(map.states[server], State::Down | State::Out)
                 && Self::silent(&self.servers[server], server_lease, now)
-                && self.all_held(map.p, up)
+                && all_held(&rings.now, map.p, up)
         });
         if let Some(server) = gone {
             // Writes that were refused nobody go on without it, on every front end's own time.
@@ -212,7 +219,10 @@ impl Directory {
         if let Some(server) = caught_up {
             return self.publish(cx, |map| map.states[server] = State::Up);
         }
-        let safe = |p: u32| self.all_held(p, |server| map.is_up(server));
+        if let Some(moving) = map.moving {
+            return self.move_on(&map, &rings, moving, cx);
+        }
+        let safe = |p: u32| all_held(&rings.now, p, |server| map.is_up(server));
         if target > map.p {
             // Not while that would leave ids on servers alone that are away.
             if !safe(target) {
@@ -230,10 +240,7 @@ impl Directory {
         if target < map.stored {
             // One that is away and has not dropped what this map wants dropped would come back,
             // find that it holds what the next map wants, and lack what was written meanwhile.
-            let follows = |server: usize| {
-                map.states[server] == State::Down || self.servers[server].epoch == map.epoch
-            };
-            if !(0..self.servers.len()).all(follows) {
+            if !self.all_follow(&map) {
                 return;
             }
             return self.publish(cx, |map| {
@@ -248,19 +255,93 @@ impl Directory {
             }
             return self.publish(cx, |map| map.stored = target);
         }
-        let up = (0..self.servers.len()).filter(|&server| map.states[server] != State::Down);
-        let (all, done) =
-            up.fold((0, 0), |(all, done), server| (all + 1, done + u32::from(complete(server))));
-        let enough = if bugs.p_of_most { 2 * done >= all } else { done == all };
-        if map.p > map.stored && enough {
-            self.publish(cx, |map| map.p = map.stored);
+        if map.p > map.stored {
+            let (all, done) = self.complete(&map);
+            let enough = if bugs.p_of_most { 2 * done >= all } else { done == all };
+            if enough {
+                self.publish(cx, |map| map.p = map.stored);
+            }
+            return;
         }
+        self.begin_move(&map, cx);
     }
 
-    /// Whether those that are `up` hold every id, with arcs for `p` parts.
-    fn all_held(&self, p: u32, up: impl Fn(u32) -> bool) -> bool {
-        let ring = &self.config.ring;
-        unheld(ring, Length::of(p), |at| up(ring.server(at))) == 0
+    /// Servers that are neither away nor out, and how many of them hold what they should.
+    fn complete(&self, map: &Map) -> (u32, u32) {
+        let there = |server: &usize| !matches!(map.states[*server], State::Down | State::Out);
+        let done = |peer: &Peer| peer.complete && peer.epoch == map.epoch;
+        let counted = (0..self.servers.len()).filter(there);
+        counted.fold((0, 0), |(all, some), at| (all + 1, some + u32::from(done(&self.servers[at]))))
+    }
+
+    /// Whether all that are not away go by this map and have dropped what it wants dropped. One
+    /// that is away catches up with everything when it is back.
+    fn all_follow(&self, map: &Map) -> bool {
+        let away = |server: usize| matches!(map.states[server], State::Down | State::Out);
+        (0..self.servers.len())
+            .all(|server| away(server) || self.servers[server].epoch == map.epoch)
+    }
+
+    /// Lets a server leave that wants to, or one join that has left `[roar 2.9]`.
+    fn begin_move<C: Content>(&mut self, map: &Map, cx: &mut Context<'_, C>) {
+        if !self.all_follow(map) {
+            return;
+        }
+        let all = || 0..self.servers.len() as u32;
+        let peer = |server: u32| &self.servers[server as usize];
+        let several = all().filter(|&server| map.on_ring(server)).count() > 1;
+        let leaver = all().find(|&server| several && map.is_up(server) && !peer(server).stays);
+        let comes = |server: &u32| {
+            let peer = peer(*server);
+            let here = !Self::silent(peer, self.config.server_lease, cx.now());
+            let out = map.states[*server as usize] == State::Out;
+            out && here && peer.stays && peer.epoch == map.epoch
+        };
+        let joins = leaver.is_none();
+        let Some(server) = leaver.or_else(|| all().find(comes)) else { return };
+        self.publish(cx, |map| {
+            map.moving = Some(Moving { server, joins, switched: false });
+            map.settled = false;
+            if joins {
+                map.states[server as usize] = State::Behind(map.epoch);
+            }
+        });
+    }
+
+    /// Takes the next step of a move; every front end goes by the map as it is.
+    fn move_on<C: Content>(
+        &mut self,
+        map: &Map,
+        rings: &Rings,
+        moving: Moving,
+        cx: &mut Context<'_, C>,
+    ) {
+        let own = moving.server as usize;
+        if moving.switched {
+            // Nobody plans by the ring as it was.
+            return self.publish(cx, |map| {
+                map.moving = None;
+                if !moving.joins {
+                    map.states[own] = State::Out;
+                }
+            });
+        }
+        if moving.joins && map.states[own] == State::Down {
+            return self.publish(cx, |map| {
+                map.moving = None;
+                map.states[own] = State::Out;
+            });
+        }
+        let (all, done) = self.complete(map);
+        let there = !moving.joins || map.is_up(moving.server);
+        let ready = self.config.bugs.move_early || (all == done && there);
+        let safe = |next: &Ring| all_held(next, map.p, |server| map.is_up(server));
+        if ready && rings.beside.as_ref().is_some_and(safe) {
+            self.publish(cx, |map| {
+                map.moving = Some(Moving { switched: true, ..moving });
+                map.settled = false;
+            });
+        }
     }
 
     fn publish<C: Content>(&mut self, cx: &mut Context<'_, C>, change: impl FnOnce(&mut Map)) {
@@ -276,4 +357,9 @@ impl Directory {
         assert!(self.map.stored <= self.map.p, "arcs are shorter than queries need");
         assert_eq!(Layout::DIRECTORY, Node(0));
     }
+}
+
+/// Whether those that are `up` hold every id, with arcs for `p` parts.
+fn all_held(ring: &Ring, p: u32, up: impl Fn(u32) -> bool) -> bool {
+    unheld(ring, Length::of(p), |at| up(ring.server(at))) == 0
 }

@@ -1,7 +1,7 @@
 //! A front end: plans queries by what it believes, sends what is late to others, writes documents.
 
 use super::content::Content;
-use super::map::{Config, Layout, Map};
+use super::map::{Config, Layout, Map, Rings, State};
 use super::message::{Doc, Message, Outcome, Request, Response};
 use super::{Context, Timer};
 use crate::cost::{Cost, Estimator, Load};
@@ -28,6 +28,9 @@ const HELD: usize = 4_096;
 enum Stage {
     /// Sent; late from then on.
     Waits(Instant),
+    /// Sent, and sent again from the first time on if there are not too many such; late from the
+    /// second on.
+    Hedges(Instant, Instant),
     Done,
     /// Given to others; may still come.
     Replaced,
@@ -67,6 +70,7 @@ pub struct FrontEnd<C: Content> {
     config: Config,
     me: Node,
     map: Option<Arc<Map>>,
+    rings: Option<Rings>,
     planner: Option<Planner>,
     lease_until: Instant,
     beats: u64,
@@ -84,6 +88,9 @@ pub struct FrontEnd<C: Content> {
     loads: Vec<Load>,
     parts: Vec<Part>,
     lost: Vec<Slice>,
+    /// Parts that were sent, and those of them that were sent again before they were late.
+    sent: u64,
+    hedged: u64,
 }
 
 impl<C: Content> FrontEnd<C> {
@@ -92,6 +99,7 @@ impl<C: Content> FrontEnd<C> {
         FrontEnd {
             me,
             map: None,
+            rings: None,
             planner: None,
             lease_until: Instant::ZERO,
             beats: 0,
@@ -107,6 +115,8 @@ impl<C: Content> FrontEnd<C> {
             loads: Vec::new(),
             parts: Vec::new(),
             lost: Vec::new(),
+            sent: 0,
+            hedged: 0,
             config,
         }
     }
@@ -132,14 +142,14 @@ impl<C: Content> FrontEnd<C> {
             self.asked.pop_front();
         }
         let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
-        let message = Message::Beat { serial, epoch, complete: true };
+        let message = Message::Beat { serial, epoch, complete: true, stays: true };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
     }
 
     pub(super) fn call(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
         match request {
-            Request::Spread { .. } => {
+            Request::Spread { .. } | Request::Stay(_) => {
                 let response = Response::Spread { accepted: false };
                 cx.emit(Effect::Reply { call, response });
             }
@@ -164,9 +174,9 @@ impl<C: Content> FrontEnd<C> {
             }
             Request::Everywhere(question) => {
                 let Some(map) = self.map.clone() else { return };
+                let Some(ring) = self.rings.as_ref().map(|rings| &rings.now) else { return };
                 let (mut parts, mut lost) = (Vec::new(), Vec::new());
-                for at in 0..self.config.ring.count() {
-                    let ring = &self.config.ring;
+                for at in 0..ring.count() {
                     let before = |id: Id| id.wrapping_sub(1);
                     let slice = Slice::new(before(ring.start(at)), before(ring.end(at)));
                     let server = ring.server(at);
@@ -184,7 +194,7 @@ impl<C: Content> FrontEnd<C> {
                 self.writes.insert(self.serial, Write { call, doc, logged: BTreeSet::new() });
                 self.put(self.serial, cx);
             }
-            Request::Spread { .. } => {}
+            Request::Spread { .. } | Request::Stay(_) => {}
         }
     }
 
@@ -279,7 +289,12 @@ impl<C: Content> FrontEnd<C> {
         let off = self.estimators[server].deviation().saturating_mul(4);
         let late = done + off.max(self.config.margin);
         let number = query.pieces.len() as u32;
-        let stage = Stage::Waits(late);
+        self.sent += 1;
+        let again = self.config.hedge.filter(|_| depth == 0).map(|hedge| done + hedge.after);
+        let stage = match again.filter(|again| *again < late) {
+            Some(again) => Stage::Hedges(again, late),
+            None => Stage::Waits(late),
+        };
         let Part { server, slice } = part;
         query.pieces.push(Piece { server, slice, parent, depth, stage, found: None });
         let question = query.question.clone();
@@ -292,7 +307,7 @@ impl<C: Content> FrontEnd<C> {
     fn watch(&self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(query) = self.queries.get(&serial) else { return };
         let late = |piece: &Piece<C>| match piece.stage {
-            Stage::Waits(late) => Some(late),
+            Stage::Waits(at) | Stage::Hedges(at, _) => Some(at),
             _ => None,
         };
         match query.pieces.iter().filter_map(late).min() {
@@ -345,7 +360,9 @@ impl<C: Content> FrontEnd<C> {
         parts: &mut Vec<Part>,
         nobody: &mut Vec<Slice>,
     ) {
-        let ring = &self.config.ring;
+        let Some(ring) = self.rings.as_ref().map(|rings| &rings.now) else {
+            return nobody.push(slice);
+        };
         let arc = Length::of(map.p);
         let mut lost = Vec::new();
         let good = |at: usize| {
@@ -385,16 +402,20 @@ impl<C: Content> FrontEnd<C> {
         let changed = map.filter(newer);
         let is_new = changed.is_some();
         if let Some(map) = changed {
-            let same = self.map.as_ref().is_some_and(|own| own.p == map.p);
+            let rings = self.config.rings(&map);
+            let same = self.map.as_ref().is_some_and(|own| own.p == map.p)
+                && self.rings.as_ref().is_some_and(|own| own.now == rings.now);
             if !same {
-                let (roar, ring) = (self.config.roar, self.config.ring.clone());
-                let servers = self.config.layout.servers;
-                let rings = alloc::vec![ring];
-                self.planner = Some(Planner::on_rings(roar, rings, servers, map.p));
+                let (roar, servers) = (self.config.roar, self.config.layout.servers);
+                let now = alloc::vec![rings.now.clone()];
+                self.planner = Some(Planner::on_rings(roar, now, servers, map.p));
             }
+            self.rings = Some(rings);
             // Who stored less in between, or in a map that this front end has not seen, has dropped
             // what it had logged.
-            let next = |own: &Arc<Map>| own.stored == map.stored && own.epoch + 1 == map.epoch;
+            let next = |own: &Arc<Map>| {
+                own.stored == map.stored && own.moving == map.moving && own.epoch + 1 == map.epoch
+            };
             if !self.map.as_ref().is_some_and(next) {
                 self.writes.values_mut().for_each(|write| write.logged.clear());
             }
@@ -442,7 +463,7 @@ impl<C: Content> FrontEnd<C> {
                 piece.found = Some(found);
             }
             Outcome::Refused { .. } => {
-                if matches!(piece.stage, Stage::Waits(_)) {
+                if matches!(piece.stage, Stage::Waits(_) | Stage::Hedges(..)) {
                     self.replace(serial, &mut query, number, cx);
                 }
             }
@@ -461,7 +482,7 @@ impl<C: Content> FrontEnd<C> {
         for at in (0..count).rev() {
             let piece = &query.pieces[at];
             open[at] = match piece.stage {
-                Stage::Waits(_) => true,
+                Stage::Waits(_) | Stage::Hedges(..) => true,
                 Stage::Done | Stage::Lost => false,
                 Stage::Replaced => open[at],
             };
@@ -504,11 +525,9 @@ impl<C: Content> FrontEnd<C> {
             true => map.p,
             false => map.stored,
         };
-        let own: Vec<u32> = self
-            .config
-            .holders(write.doc.id, p)
-            .filter(|server| map.states[*server as usize] != super::State::Down)
-            .collect();
+        let away = |server: &u32| matches!(map.states[*server as usize], State::Down | State::Out);
+        let mut own = self.rings.as_ref()?.holders(write.doc.id, p);
+        own.retain(|server| !away(server));
         if !own.iter().any(|server| map.is_up(*server)) {
             return None;
         }
@@ -593,12 +612,27 @@ impl<C: Content> FrontEnd<C> {
     fn late(&mut self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(mut query) = self.queries.remove(&serial) else { return };
         let now = cx.now();
-        let is_late = |piece: &Piece<C>| matches!(piece.stage, Stage::Waits(late) if late <= now);
-        let late: Vec<u32> = (0..query.pieces.len() as u32)
-            .filter(|&number| is_late(&query.pieces[number as usize]))
-            .take(BATCH)
-            .collect();
+        let stage = |query: &Query<C>, number: u32| query.pieces[number as usize].stage;
+        let is_late = |number: &u32| match stage(&query, *number) {
+            Stage::Waits(at) | Stage::Hedges(at, _) => at <= now,
+            _ => false,
+        };
+        let late: Vec<u32> = (0..query.pieces.len() as u32).filter(is_late).take(BATCH).collect();
         for number in late {
+            if let Stage::Hedges(_, late) = stage(&query, number) {
+                let percent = self.config.hedge.map_or(0, |hedge| u64::from(hedge.percent));
+                if self.hedged * 100 >= self.sent * percent {
+                    query.pieces[number as usize].stage = Stage::Waits(late);
+                    continue;
+                }
+                // Who stands still is not asked for everything else meanwhile.
+                let server = query.pieces[number as usize].server as usize;
+                self.suspects[server] = self.suspects[server].max(now + self.config.beat);
+                let before = self.sent;
+                self.replace(serial, &mut query, number, cx);
+                self.hedged += self.sent - before;
+                continue;
+            }
             // It is tried again after a while: what it was asked for may have been lost with it.
             let until = now + self.config.server_lease;
             self.suspects[query.pieces[number as usize].server as usize] = until;
@@ -642,7 +676,7 @@ impl<C: Content> FrontEnd<C> {
 
     /// Servers that store `id` by its map.
     pub fn stores(&self, id: Id) -> Vec<u32> {
-        let Some(map) = &self.map else { return Vec::new() };
-        self.config.holders(id, map.stored).collect()
+        let (Some(map), Some(rings)) = (&self.map, &self.rings) else { return Vec::new() };
+        rings.holders(id, map.stored)
     }
 }

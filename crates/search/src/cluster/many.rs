@@ -83,6 +83,8 @@ pub enum Request<C: Content> {
     Spread(u32, u32),
     /// What indices are there, and by which maps are they searched?
     Read,
+    /// A server: leave the rings of all indices. It is answered when that is done.
+    Leave,
 }
 
 /// What clients get back.
@@ -231,6 +233,9 @@ pub struct Many<C: Content> {
     lease_until: Instant,
     beats: u64,
     asked: VecDeque<(u64, Instant)>,
+    // Of servers.
+    /// It leaves all rings, and who wants to know when that is done.
+    leaving: Option<Vec<Call>>,
     // Of front ends.
     waiting: VecDeque<(Call, Request<C>)>,
     serial: u64,
@@ -266,6 +271,7 @@ impl<C: Content> Many<C> {
             lease_until: Instant::ZERO,
             beats: 0,
             asked: VecDeque::new(),
+            leaving: None,
             waiting: VecDeque::new(),
             serial: 0,
             wishes: BTreeMap::new(),
@@ -340,6 +346,8 @@ impl<C: Content> Many<C> {
                 cx.emit(Effect::Work { work: outer(index, work), job: (index, job) });
             }
             Effect::Cancel { work } => cx.emit(Effect::Cancel { work: outer(index, work) }),
+            // The answer to what this machine asked itself.
+            Effect::Reply { call: Call(OWN), .. } => {}
             Effect::Reply { call, response } => match self.spreads.remove(&call.0) {
                 Some(waiter) => {
                     let accepted = message::Response::Spread { accepted: true };
@@ -387,6 +395,7 @@ impl<C: Content> Many<C> {
         if self.is_directory() {
             return self.settle(cx);
         }
+        self.leave(cx);
         self.beats += 1;
         self.asked.push_back((self.beats, cx.now()));
         if self.asked.len() > 32 {
@@ -474,7 +483,30 @@ impl<C: Content> Many<C> {
         cx.arm(Timer::Stored, cx.now());
     }
 
+    /// Has the machines of all indices leave, and answers who waits for that when they have.
+    fn leave(&mut self, cx: &mut Context<'_, C>) {
+        let Some(mut calls) = self.leaving.take() else { return };
+        let stays = |one: &One<C>| matches!(&one.member, Member::Server(own) if own.stays());
+        let all: Vec<u32> =
+            self.ones.iter().filter(|(_, one)| stays(one)).map(|(number, _)| *number).collect();
+        for number in all {
+            let input = Input::Call { call: Call(OWN), request: message::Request::Stay(false) };
+            self.step(number, cx, |member, cx| member.handle(input, cx));
+        }
+        let left = |one: &One<C>| matches!(&one.member, Member::Server(own) if own.has_left());
+        if self.ones.values().all(left) {
+            for call in calls.drain(..) {
+                cx.emit(Effect::Reply { call, response: Response::Told(Ok(())) });
+            }
+        }
+        self.leaving = Some(calls);
+    }
+
     fn call(&mut self, call: Call, request: Request<C>, cx: &mut Context<'_, C>) {
+        if self.config.layout.number(self.me).is_some() && request == Request::Leave {
+            self.leaving.get_or_insert_default().push(call);
+            return self.leave(cx);
+        }
         if !self.is_front_end() || self.waiting.len() + self.wishes.len() >= WAITING {
             return cx.emit(Effect::Reply { call, response: Response::Gone });
         }
@@ -487,7 +519,7 @@ impl<C: Content> Many<C> {
                 let input = Input::Call { call, request };
                 return self.step(index, cx, |member, cx| member.handle(input, cx));
             }
-            Request::Of(..) => {
+            Request::Of(..) | Request::Leave => {
                 return cx.emit(Effect::Reply { call, response: Response::Gone });
             }
             Request::Read => {

@@ -17,6 +17,21 @@ pub enum State {
     Behind(u64),
     /// It gets nothing and answers nothing.
     Down,
+    /// It is not on the ring: it has left, and holds nothing.
+    Out,
+}
+
+/// A server that leaves the ring, or joins it `[roar 2.9]`. Whoever follows it on the ring has its
+/// range while it is away.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Moving {
+    /// Who.
+    pub server: u32,
+    /// It joins; otherwise it leaves.
+    pub joins: bool,
+    /// Queries are planned by the new ring. Before that it is being copied for; after that writes
+    /// go by both until every front end plans by the new one.
+    pub switched: bool,
 }
 
 /// Who holds what, at one epoch.
@@ -33,12 +48,61 @@ pub struct Map {
     pub settled: bool,
     /// By server.
     pub states: Vec<State>,
+    /// Who leaves or joins, if anybody does: one at a time, and not while p changes.
+    pub moving: Option<Moving>,
 }
 
 impl Map {
     /// Whether server `server` is up.
     pub fn is_up(&self, server: u32) -> bool {
         self.states[server as usize] == State::Up
+    }
+
+    /// Whether queries are planned with server `server`.
+    pub fn on_ring(&self, server: u32) -> bool {
+        match self.moving {
+            Some(moving) if moving.server == server => moving.joins == moving.switched,
+            _ => self.states[server as usize] != State::Out,
+        }
+    }
+}
+
+/// The rings that a map speaks of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rings {
+    /// By this one queries are planned.
+    pub now: Ring,
+    /// By this one documents are stored as well, while somebody leaves or joins.
+    pub beside: Option<Ring>,
+}
+
+impl Rings {
+    fn both(&self) -> impl Iterator<Item = &Ring> {
+        [Some(&self.now), self.beside.as_ref()].into_iter().flatten()
+    }
+
+    /// The ids that `server` has to hold with arcs for `p` parts; `None` when it is on no ring.
+    /// Ranges differ in where they begin alone, so one holds what the other one does.
+    pub fn wants(&self, server: u32, p: u32) -> Option<Slice> {
+        let arc = Length::of(p);
+        let one = |ring: &Ring| Some(ring.holds(ring.position(server)?, arc));
+        self.both().filter_map(one).max_by_key(|slice| slice.width())
+    }
+
+    /// Servers that store `id` with arcs for `p` parts, each once.
+    pub fn holders(&self, id: Id, p: u32) -> Vec<u32> {
+        let arc = Length::of(p);
+        let of = |ring: &Ring| -> Vec<u32> {
+            let stores = |at: &usize| ring.stores(*at, arc, id);
+            (0..ring.count()).filter(stores).map(|at| ring.server(at)).collect()
+        };
+        let mut all = of(&self.now);
+        for server in self.beside.iter().flat_map(of) {
+            if !all.contains(&server) {
+                all.push(server);
+            }
+        }
+        all
     }
 }
 
@@ -101,6 +165,17 @@ pub struct Bugs {
     pub one_neighbour: bool,
     /// A late answer counts beside those of the servers that were asked instead.
     pub counted_twice: bool,
+    /// A border of the ring moves before what it needs is copied.
+    pub move_early: bool,
+}
+
+/// Parts that are sent again before they count as late `[roar 8.2]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hedge {
+    /// So much later than predicted.
+    pub after: Span,
+    /// Of all parts at most, in percent, 1 to 100.
+    pub percent: u32,
 }
 
 /// What all nodes are given.
@@ -135,6 +210,10 @@ pub struct Config {
     /// Share of a processor that copies may have, in percent, 1 to 100; reading and merging
     /// together.
     pub copy_percent: u32,
+    /// Copies wait until no query does, for a second at most.
+    pub copies_wait: bool,
+    /// Parts that are later than predicted are sent to others as well; none if not set.
+    pub hedge: Option<Hedge>,
     /// Planted mistakes.
     pub bugs: Bugs,
 }
@@ -157,6 +236,8 @@ impl Config {
             margin: Span::from_ms(20),
             chunk: 1 << 50,
             copy_percent: 20,
+            copies_wait: true,
+            hedge: None,
             bugs: Bugs::default(),
         }
     }
@@ -164,7 +245,18 @@ impl Config {
     /// The first map.
     pub fn first_map(&self) -> Arc<Map> {
         let states = alloc::vec![State::Up; self.layout.servers as usize];
-        Arc::new(Map { epoch: 1, p: self.p, stored: self.p, settled: true, states })
+        let (p, stored) = (self.p, self.p);
+        Arc::new(Map { epoch: 1, p, stored, settled: true, states, moving: None })
+    }
+
+    /// The rings of a map.
+    pub fn rings(&self, map: &Map) -> Rings {
+        let now = self.ring.without(|server| !map.on_ring(server));
+        let beside = map.moving.and_then(|moving| {
+            let on = |server: u32| map.on_ring(server) != (server == moving.server);
+            self.ring.without(|server| !on(server))
+        });
+        Rings { now: now.unwrap_or_else(|| self.ring.clone()), beside }
     }
 
     /// The position of a server on the ring.
@@ -172,20 +264,12 @@ impl Config {
     /// # Panics
     /// When it is not on it.
     pub fn position(&self, server: u32) -> usize {
-        let found = self.ring.servers().iter().position(|&own| own == server);
-        found.expect("every server has a range")
+        self.ring.position(server).expect("every server has a range")
     }
 
-    /// The ids that `server` holds with arcs for `p` parts.
+    /// The ids that `server` holds with arcs for `p` parts when all servers are on the ring.
     pub fn holds(&self, server: u32, p: u32) -> Slice {
         self.ring.holds(self.position(server), Length::of(p))
-    }
-
-    /// Servers that store `id` with arcs for `p` parts.
-    pub fn holders(&self, id: Id, p: u32) -> impl Iterator<Item = u32> + '_ {
-        let arc = Length::of(p);
-        let stores = move |at: &usize| self.ring.stores(*at, arc, id);
-        (0..self.ring.count()).filter(stores).map(|at| self.ring.server(at))
     }
 
     /// Bytes of the bulk of a slice.

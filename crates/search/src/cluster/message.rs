@@ -90,6 +90,8 @@ pub enum Message<C: Content = Ids> {
         epoch: u64,
         /// A server holds all that this map wants it to hold.
         complete: bool,
+        /// A server wants to be on the ring.
+        stays: bool,
     },
     /// The lease that was asked for by that beat.
     Grant {
@@ -148,6 +150,8 @@ pub enum Request<C: Content = Ids> {
     },
     /// A front end: ask every server in step about its own range.
     Everywhere(C::Question),
+    /// A server: leave the ring, or come back to it. One that starts comes back.
+    Stay(bool),
 }
 
 /// What clients get back.
@@ -167,6 +171,8 @@ pub enum Response<C: Content = Ids> {
         /// As it was written.
         doc: Doc<C::Body>,
     },
+    /// A server has told the directory.
+    Stays,
     /// The directory will see to it; or p is out of range.
     Spread {
         /// It will.
@@ -181,6 +187,8 @@ pub enum Record<C: Content = Ids> {
     Doc(Doc<C::Body>),
     /// A server's: the ids that it holds completely from here on.
     Held(Slice),
+    /// A server's: it holds nothing from here on.
+    Left,
     /// The directory's: a map that it may publish.
     Map(Arc<Map>),
     /// The directory's: the p that is wanted.
@@ -210,6 +218,8 @@ pub enum Note {
         /// Ids that were copied for it.
         copied: u64,
     },
+    /// A server holds nothing.
+    Left,
 }
 
 /// The types of the protocol.
@@ -245,7 +255,7 @@ impl<C: Content> Wire for Request<C> {
             | Request::Look { question, .. }
             | Request::Everywhere(question) => 100 + question.bytes(),
             Request::Write { body, .. } => 100 + body.bytes(),
-            Request::Spread { .. } => 100,
+            Request::Spread { .. } | Request::Stay(_) => 100,
         }
     }
 }
@@ -265,7 +275,7 @@ impl<C: Content> Wire for Record<C> {
             Record::Doc(doc) => DOC + doc.body.bytes(),
             Record::Held(_) => DOC,
             Record::Map(map) => 20 + 13 * map.states.len() as u64,
-            Record::Target(_) => 8,
+            Record::Target(_) | Record::Left => 8,
         }
     }
 }

@@ -14,8 +14,12 @@
 //! 3. What a map asks for begins when every front end goes by the map: *settled*. A copy then
 //!    misses no write, because all go to both; and nobody needs what is dropped.
 //!
-//! **Not here.** Joining, leaving and moving borders `[roar 2.9, 2.10]`: ranges stay as they are.
-//! One ring.
+//! A server may leave the ring, or come back to it, while all this goes on `[roar 2.9]`: who
+//! follows it has its range meanwhile. A move goes like a change of p: documents are stored by both
+//! rings while one is copied for, queries change to it, and what nobody needs is dropped when all
+//! have heard.
+//!
+//! **Not here.** Moving borders to where load is less `[roar 2.10]`. Several rings.
 //!
 //! **Reading order.** [`map`], [`content`], [`message`], `directory`, `server`, `front`; then
 //! [`many`], in which each index has all of these for itself.
@@ -32,7 +36,7 @@ mod server;
 pub use content::{Content, Ids};
 pub use directory::Directory;
 pub use front::FrontEnd;
-pub use map::{Bugs, Config, Layout, Map, State};
+pub use map::{Bugs, Config, Hedge, Layout, Map, Moving, Rings, State};
 pub use message::{Doc, Job, Message, Note, Outcome, Record, Request, Response, Words};
 pub use server::Server;
 
@@ -144,6 +148,7 @@ impl<C: Content> Machine for Member<C> {
             },
             Member::Server(own) => match input {
                 Input::Rx { from, message, .. } => own.heard(from, message, cx),
+                Input::Call { call, request } => own.call(call, &request, cx),
                 Input::Stored { upto } => own.stored(upto, cx),
                 Input::Replay { entry, record } => own.replay(entry, record),
                 Input::WorkDone { work, took, finished } => own.done(work, took, finished, cx),

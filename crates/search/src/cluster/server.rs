@@ -1,15 +1,15 @@
 //! A server: answers, logs, copies, drops.
 
 use super::content::Content;
-use super::map::{Config, Layout, Map, State};
-use super::message::{Doc, Job, Message, Note, Outcome, Record};
+use super::map::{Config, Layout, Map, Rings, State};
+use super::message::{Doc, Job, Message, Note, Outcome, Record, Request, Response};
 use super::{Context, Log, Timer};
 use crate::ring::{Arc as Length, Id, Slice, WHOLE};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Effect, Entry, Via, Work};
+use cavy_core::family::message::{Call, Effect, Entry, Via, Work};
 use cavy_core::{Instant, Span};
 
 /// Effects of one step at most: a chunk's documents, and what waited for the disk.
@@ -20,6 +20,8 @@ const DOCS: usize = 64;
 const BATCH: usize = 64;
 /// A copy that has not gone on for so long is asked of another server.
 const PATIENCE: Span = Span::from_ms(2_000);
+/// Copies wait so long for queries at most, and may make up for so much of what they waited.
+const YIELDS: Span = Span::from_ms(1_000);
 
 /// What waits for the disk.
 #[derive(Debug)]
@@ -53,12 +55,17 @@ pub struct Server<C: Content> {
     config: Config,
     me: u32,
     map: Option<Arc<Map>>,
+    rings: Option<Rings>,
+    /// It wants to be on the ring.
+    stays: bool,
     lease_until: Instant,
     beats: u64,
     /// When recent beats were sent, by number.
     asked: VecDeque<(u64, Instant)>,
     docs: BTreeMap<Id, Doc<C::Body>>,
     held: Slice,
+    /// It holds nothing, whatever `held` says.
+    empty: bool,
     /// What was dropped is stored as dropped from this entry on.
     dropped: Option<Entry>,
     /// The last map of which nothing is left to be dropped, through a crash.
@@ -72,6 +79,8 @@ pub struct Server<C: Content> {
     stored: Entry,
     tasks: BTreeMap<u64, Task>,
     works: u64,
+    /// Queries that it works on, or that wait.
+    scans: u32,
     /// The slice that was asked for, and when.
     fetching: Option<(Slice, Instant)>,
     /// A slice that came in pieces: where it begins, and how far they go.
@@ -80,10 +89,14 @@ pub struct Server<C: Content> {
     ask: u64,
     attempts: u32,
     copy_after: Instant,
+    /// A slice that came and is to be taken in, as which job, and since when it waits.
+    came: Option<(Slice, Slice, Instant)>,
     /// What others want.
     wanted: VecDeque<Wanted>,
     reading: bool,
     read_after: Instant,
+    /// Since when what others want waits for queries.
+    read_waits: Option<Instant>,
 }
 
 impl<C: Content> Server<C> {
@@ -92,11 +105,14 @@ impl<C: Content> Server<C> {
         Server {
             me,
             map: None,
+            rings: None,
+            stays: true,
             lease_until: Instant::ZERO,
             beats: 0,
             asked: VecDeque::new(),
             docs: BTreeMap::new(),
             held,
+            empty: false,
             dropped: None,
             follows: 0,
             caught_up: 0,
@@ -106,21 +122,53 @@ impl<C: Content> Server<C> {
             stored: Entry(0),
             tasks: BTreeMap::new(),
             works: 0,
+            scans: 0,
             fetching: None,
             pieces: None,
             ask: 0,
             attempts: 0,
             copy_after: Instant::ZERO,
+            came: None,
             wanted: VecDeque::new(),
             reading: false,
             read_after: Instant::ZERO,
+            read_waits: None,
             config,
         }
     }
 
-    /// The ids that it holds completely.
-    pub fn held(&self) -> Slice {
-        self.held
+    /// The ids that it holds completely; `None` when it holds nothing.
+    pub fn held(&self) -> Option<Slice> {
+        (!self.empty).then_some(self.held)
+    }
+
+    /// It is not on the ring, by its newest map, and has stored that it holds nothing.
+    pub fn has_left(&self) -> bool {
+        let out = |map: &Arc<Map>| map.states[self.me as usize] == State::Out;
+        self.map.as_ref().is_some_and(out) && self.empty && self.dropped.is_none()
+    }
+
+    /// It wants to be on the ring.
+    pub fn stays(&self) -> bool {
+        self.stays
+    }
+
+    fn holds(&self, slice: Slice) -> bool {
+        !self.empty && self.held.covers(slice)
+    }
+
+    pub(super) fn call(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
+        let response = match request {
+            Request::Stay(stays) => {
+                if self.stays != *stays {
+                    self.stays = *stays;
+                    self.beat(cx);
+                }
+                Response::Stays
+            }
+            _ => Response::Spread { accepted: false },
+        };
+        cx.emit(Effect::Reply { call, response });
     }
 
     pub(super) fn start(&mut self, cx: &mut Context<'_, C>) {
@@ -147,27 +195,27 @@ impl<C: Content> Server<C> {
             self.follows = self.map.as_ref().map_or(0, |map| map.epoch);
         }
         let epoch = self.follows;
-        let message = Message::Beat { serial, epoch, complete };
+        let message = Message::Beat { serial, epoch, complete, stays: self.stays };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
     }
 
     /// What its map wants it to hold.
     fn target(&self) -> Option<Slice> {
-        Some(self.config.holds(self.me, self.map.as_ref()?.stored))
+        self.rings.as_ref()?.wants(self.me, self.map.as_ref()?.stored)
     }
 
     fn behind_since(&self) -> Option<u64> {
         match self.map.as_ref()?.states[self.me as usize] {
             State::Behind(since) => Some(since),
-            State::Up | State::Down => None,
+            State::Up | State::Down | State::Out => None,
         }
     }
 
     fn complete(&self) -> bool {
         let Some(target) = self.target() else { return false };
         let caught_up = self.behind_since().is_none_or(|since| self.caught_up == since);
-        self.held.covers(target) && caught_up
+        self.holds(target) && caught_up
     }
 
     /// In step, with a lease.
@@ -180,10 +228,11 @@ impl<C: Content> Server<C> {
         match message {
             Message::Grant { serial, map } => self.granted(serial, map, cx),
             Message::Sub { query, part, slice, question } => {
-                let holds = self.held.covers(slice) || self.config.bugs.unchecked;
+                let holds = self.holds(slice) || self.config.bugs.unchecked;
                 if !(self.may_answer(cx.now()) && holds) {
                     return self.refuse(from, query, part, cx);
                 }
+                self.scans += 1;
                 let task = Task::Scan { from, query, part, slice };
                 self.work(task, Job::Scan(slice, question), cx);
             }
@@ -210,6 +259,7 @@ impl<C: Content> Server<C> {
         let changed = map.filter(newer);
         let is_new = changed.is_some();
         if let Some(map) = changed {
+            self.rings = Some(self.config.rings(&map));
             self.map = Some(map);
             self.follow(cx);
         }
@@ -225,8 +275,19 @@ impl<C: Content> Server<C> {
 
     /// Does what a new map wants.
     fn follow(&mut self, cx: &mut Context<'_, C>) {
-        let Some(target) = self.target() else { return };
-        if self.held != target && self.held.covers(target) {
+        let target = self.target();
+        if target.is_none() && !self.empty {
+            self.empty = true;
+            self.docs.clear();
+            self.dropped = Some(self.log.store(Record::Left, cx));
+            self.after.retain(|(_, after)| !matches!(after, After::Hold(..)));
+            cx.emit(Effect::Note(Note::Left));
+        }
+        if self.empty {
+            // There is nothing to catch up with.
+            self.caught_up = self.behind_since().unwrap_or(self.caught_up);
+        }
+        if let Some(target) = target.filter(|target| self.held != *target && self.holds(*target)) {
             // Its arcs are longer than anybody needs. What is dropped here is dropped from the
             // index at the next merge; nobody asks for it from now on.
             self.held = target;
@@ -240,6 +301,7 @@ impl<C: Content> Server<C> {
             self.catching = None;
         }
         self.fetching = None;
+        self.came = None;
         self.pieces = None;
         self.copy(cx);
     }
@@ -268,10 +330,14 @@ impl<C: Content> Server<C> {
             Record::Held(slice) => {
                 // Less than before: what is outside was dropped. More: what was written beside a
                 // copy under way stays.
-                if self.held.covers(slice) {
+                if self.holds(slice) {
                     self.docs.retain(|id, _| slice.contains(*id));
                 }
-                self.held = slice;
+                (self.held, self.empty) = (slice, false);
+            }
+            Record::Left => {
+                self.docs.clear();
+                self.empty = true;
             }
             Record::Map(_) | Record::Target(_) => {}
         }
@@ -297,14 +363,18 @@ impl<C: Content> Server<C> {
                 }
                 Some((_, After::Hold(slice, copied))) => {
                     if self.target().is_some_and(|target| target.covers(slice)) {
-                        self.held = slice;
+                        (self.held, self.empty) = (slice, false);
                         cx.emit(Effect::Note(Note::Holds { slice, copied }));
                         if self.complete() {
                             self.beat(cx);
                         }
                     } else {
                         // A later map wants less, and writes have not gone there since.
-                        self.log.store(Record::Held(self.held), cx);
+                        let record = match self.empty {
+                            true => Record::Left,
+                            false => Record::Held(self.held),
+                        };
+                        self.log.store(record, cx);
                     }
                     self.copy(cx);
                 }
@@ -323,10 +393,12 @@ impl<C: Content> Server<C> {
     pub(super) fn done(&mut self, work: Work, took: Span, _: bool, cx: &mut Context<'_, C>) {
         match self.tasks.remove(&work.0) {
             Some(Task::Scan { from, query, part, slice }) => {
+                self.scans -= 1;
                 // It may have dropped something, or lost its lease, while the query waited.
-                let holds = self.held.covers(slice) || self.config.bugs.unchecked;
+                let holds = self.holds(slice) || self.config.bugs.unchecked;
                 if !(self.may_answer(cx.now()) && holds) {
-                    return self.refuse(from, query, part, cx);
+                    self.refuse(from, query, part, cx);
+                    return self.idle(cx);
                 }
                 let slice = match self.config.bugs.closed_slices && slice.width() < WHOLE {
                     true => Slice::new(slice.lo.wrapping_sub(1), slice.hi),
@@ -337,12 +409,13 @@ impl<C: Content> Server<C> {
                 let outcome = Outcome::Done { took, backlog, found };
                 let message = Message::Answer { query, part, outcome };
                 cx.emit(Effect::Send { to: from, via: Via::Channel, message });
+                self.idle(cx);
             }
             Some(Task::Read { to, ask, slice }) => {
                 self.reading = false;
-                self.read_after = cx.now() + self.pause(took);
+                self.read_after = self.next(self.read_after, took, cx.now());
                 // Out of step, a copy from here could lack what was acknowledged meanwhile.
-                if self.may_answer(cx.now()) && self.held.covers(slice) {
+                if self.may_answer(cx.now()) && self.holds(slice) {
                     let docs: Arc<[Doc<C::Body>]> = self.written(slice).take(DOCS).collect();
                     let bytes = self.config.bytes(slice);
                     let message = Message::Chunk { ask, slice, docs, bytes };
@@ -351,7 +424,7 @@ impl<C: Content> Server<C> {
                 self.read(cx);
             }
             Some(Task::Merge { slice }) => {
-                self.copy_after = cx.now() + self.pause(took);
+                self.copy_after = self.next(self.copy_after, took, cx.now());
                 self.merged(slice, cx);
             }
             None => {}
@@ -368,11 +441,30 @@ impl<C: Content> Server<C> {
         Span::from_ns(left.sum())
     }
 
-    /// How long copies rest after one has taken `took`, so that both ends keep to their share.
-    fn pause(&self, took: Span) -> Span {
+    /// When copies may go on after one that has taken `took`, so that both ends keep to their
+    /// share. `due` is when this one might have begun: what it waited for queries is made up for.
+    fn next(&self, due: Instant, took: Span, now: Instant) -> Instant {
         let percent = u64::from(self.config.copy_percent.clamp(1, 100));
+        let begun = Instant::from_ns(now.as_ns().saturating_sub(took.as_ns()));
+        let least = match self.config.copies_wait {
+            true => Instant::from_ns(begun.as_ns().saturating_sub(YIELDS.as_ns())),
+            false => begun,
+        };
         // Reading for others and merging for oneself share it.
-        Span::from_ns(took.as_ns() * 200 / percent - took.as_ns())
+        due.max(least) + Span::from_ns(took.as_ns() * 200 / percent)
+    }
+
+    /// Whether what has waited since then goes on waiting for queries.
+    fn waits(&self, since: Instant, now: Instant) -> bool {
+        self.config.copies_wait && self.scans > 0 && now < since + YIELDS
+    }
+
+    /// No query waits: copies go on.
+    fn idle(&mut self, cx: &mut Context<'_, C>) {
+        if self.scans == 0 {
+            self.read(cx);
+            self.take_in(cx);
+        }
     }
 
     /// Written documents of a slice, in the order of the ring.
@@ -393,8 +485,13 @@ impl<C: Content> Server<C> {
         if cx.now() < self.read_after {
             return cx.arm(Timer::Read, self.read_after);
         }
+        let since = *self.read_waits.get_or_insert(cx.now());
+        if self.waits(since, cx.now()) {
+            return cx.arm(Timer::Read, since + YIELDS);
+        }
+        self.read_waits = None;
         let Some(Wanted { by, ask, slice, written_only }) = self.wanted.pop_front() else { return };
-        if !(self.may_answer(cx.now()) && self.held.covers(slice)) {
+        if !(self.may_answer(cx.now()) && self.holds(slice)) {
             return;
         }
         // A chunk has so many documents at most: the slice ends with the last that fits.
@@ -417,7 +514,8 @@ impl<C: Content> Server<C> {
         if !map.settled || map.states[self.me as usize] == State::Down {
             return None;
         }
-        if let Some(since) = self.behind_since().filter(|since| *since != self.caught_up) {
+        let behind = self.behind_since().filter(|since| *since != self.caught_up);
+        if let Some(since) = behind.filter(|_| !self.empty) {
             // All that it holds may be out of date, from the first id on.
             let left = match self.catching {
                 Some((of, left)) if of == since => left,
@@ -425,17 +523,23 @@ impl<C: Content> Server<C> {
             };
             return Some((left, true));
         }
-        if self.held.covers(target) {
+        if self.holds(target) {
             return None;
         }
-        if let Some((_, upto)) = self.pieces {
-            return Some((Slice::new(upto, self.held.lo), false));
-        }
         // From what it holds backwards, so that it holds one slice all the while.
-        let lo = self.held.lo.wrapping_sub(self.config.chunk);
-        let missing = Slice::new(target.lo, self.held.lo);
+        let edge = self.edge()?;
+        if let Some((_, upto)) = self.pieces {
+            return Some((Slice::new(upto, edge), false));
+        }
+        let lo = edge.wrapping_sub(self.config.chunk);
+        let missing = Slice::new(target.lo, edge);
         let chunk = u128::from(self.config.chunk) < missing.width();
-        Some((if chunk { Slice::new(lo, self.held.lo) } else { missing }, false))
+        Some((if chunk { Slice::new(lo, edge) } else { missing }, false))
+    }
+
+    /// The last id that is to be copied next.
+    fn edge(&self) -> Option<Id> {
+        if self.empty { Some(self.target()?.hi) } else { Some(self.held.lo) }
     }
 
     /// Asks for what it lacks.
@@ -443,6 +547,7 @@ impl<C: Content> Server<C> {
         let Some((slice, written_only)) = self.lacks() else { return };
         // What the disk is storing counts as lacking until it is stored.
         let storing = self.after.iter().any(|(_, after)| matches!(after, After::Hold(..)));
+        let storing = storing || self.came.is_some();
         if self.fetching.is_some() || storing {
             return;
         }
@@ -463,7 +568,7 @@ impl<C: Content> Server<C> {
     /// Which part of `slice` to ask of whom: a server in step that holds much of it, without a gap
     /// from the end at which copying goes on.
     fn source(&self, map: &Map, slice: Slice, forwards: bool) -> Option<(Slice, u32)> {
-        let (ring, arc) = (&self.config.ring, Length::of(map.p));
+        let (ring, arc) = (&self.rings.as_ref()?.now, Length::of(map.p));
         let reach = |at: usize| {
             let held = ring.holds(at, arc);
             if held.width() == WHOLE {
@@ -511,6 +616,19 @@ impl<C: Content> Server<C> {
             true => Slice::new(slice.lo, slice.lo.wrapping_add(1)),
             false => slice,
         };
+        self.came = Some((slice, merged, cx.now()));
+        self.take_in(cx);
+    }
+
+    /// Takes in what came, when queries let it.
+    fn take_in(&mut self, cx: &mut Context<'_, C>) {
+        let Some((slice, merged, since)) = self.came else { return };
+        if self.waits(since, cx.now()) {
+            return cx.arm(Timer::Copy, since + YIELDS);
+        }
+        self.came = None;
+        // It is not asked for again meanwhile.
+        self.fetching = self.fetching.map(|(slice, _)| (slice, cx.now()));
         self.work(Task::Merge { slice }, Job::Merge(merged), cx);
     }
 
@@ -528,18 +646,18 @@ impl<C: Content> Server<C> {
             }
             return self.copy(cx);
         }
-        if self.held.covers(slice) {
+        let Some(edge) = self.edge().filter(|_| !self.holds(slice)) else {
             return self.copy(cx);
-        }
+        };
         // A source with many documents has sent a part: the rest of the slice comes first, since
         // what is held is one slice.
         let first = self.pieces.map_or(slice.lo, |(first, _)| first);
-        if slice.hi != self.held.lo {
+        if slice.hi != edge {
             self.pieces = Some((first, slice.hi));
             return self.copy(cx);
         }
         self.pieces = None;
-        let held = Slice::new(first, self.held.hi);
+        let held = Slice::new(first, if self.empty { slice.hi } else { self.held.hi });
         let entry = self.log.store(Record::Held(held), cx);
         let copied = Slice::new(first, slice.hi).width().min(u128::from(u64::MAX)) as u64;
         self.after.push_back((entry, After::Hold(held, copied)));
@@ -550,6 +668,7 @@ impl<C: Content> Server<C> {
             Timer::Tick => self.beat(cx),
             Timer::More => self.let_go(cx),
             Timer::Read => self.read(cx),
+            Timer::Copy if self.came.is_some() => self.take_in(cx),
             Timer::Copy => {
                 if self.fetching.is_some_and(|(_, since)| cx.now() >= since + PATIENCE) {
                     self.fetching = None;
