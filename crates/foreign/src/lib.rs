@@ -11,12 +11,10 @@
 //! **Not here.** What stops and measures processes is `cavy_groups`.
 //!
 //! **Reading order.** [`packages`] (fetched and unpacked), [`wordpress`] (started and changed),
-//! [`share`] (a large share of the cores while something is measured), [`tier`] (CPU time of one
-//! tier alone), [`study`] (predictions that are written down before the change is made, and then
-//! its truth).
+//! [`tier`] (CPU time of one tier alone), [`study`] (predictions that are written down before the
+//! change is made, and then its truth).
 
 pub mod packages;
-pub mod share;
 pub mod study;
 pub mod tier;
 pub mod wordpress;

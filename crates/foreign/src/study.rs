@@ -1,19 +1,31 @@
 //! Predictions for an application of others, written down before the change, and then its truth.
 //!
 //! For each point: by which share the change makes its tier faster is measured on a second
-//! deployment, one request after the other. What that buys end to end is predicted on the first,
-//! which does not have the change, and written to a file with its digest. Then the change is made
-//! and unmade there in windows of the order without, with, with, without, under the same clients.
+//! deployment, one request after the other. Then rounds on the first deployment, each in this
+//! order: what the change buys is predicted by windows of pauses, without the change being there;
+//! that is written to a file with its digest; then the change is made and unmade in windows of the
+//! order without, with, with, without, under the same clients. So prediction and truth meet the
+//! same weather, and no truth is known before its prediction is on disk.
+//!
+//! **Checks of the study itself.** The unchanged application is measured twice in each round, for
+//! the prediction and for the truth: both must agree. CPU time for a request is counted in windows
+//! of truth as well: where all cores are busy, throughput can only grow as CPU time for a request
+//! shrinks, so a truth that differs from that is weather and not the change. And the share by which
+//! the tier was faster under load stands beside the one measured alone, which the prediction went
+//! by.
+//!
+//! Nothing here asks for more of the machine than an ordinary program gets: no priority or weight
+//! for the application and its clients. Only the thread that ends pauses goes before others.
 
 use crate::packages::Tree;
-use crate::share::Share;
 use crate::tier::Alone;
 use crate::wordpress::{PACKAGES, Settings, Tier, Wordpress};
 use cavy_core::{Digest, Span};
 use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
-use cavy_groups::rank::{Bench, Estimate, Options, Prediction, Ranking};
+use cavy_groups::machine::Weather;
+use cavy_groups::rank::{Bench, Estimate, Observed, Options, Prediction, Ranking, Rule};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
 use cavy_groups::stage::Stage;
@@ -53,6 +65,8 @@ pub struct Asked {
     pub clients: u32,
     /// Requests of each window in which a tier is measured alone.
     pub alone: u32,
+    /// Begin no further round after so much time; what there is then is reported.
+    pub at_most: Option<Span>,
     /// Where predictions and the result are written.
     pub out: PathBuf,
     /// Where packages are kept; a folder that is removed in the end when `None`.
@@ -129,20 +143,34 @@ pub struct Judged {
     pub point: Point,
     /// CPU microseconds of the tier for a request without and with the change, measured alone.
     pub alone_us: [f64; 2],
-    /// What was predicted before.
+    /// By how much the change makes the tier faster under the clients' load, percent of its CPU
+    /// time; known only afterwards.
+    pub faster_loaded_percent: Option<f64>,
+    /// What was predicted, over all rounds.
     pub prediction: Prediction,
-    /// The digest under which the prediction was written down.
+    /// The digest under which the last round's prediction was written down; it covers all before.
     pub digest: String,
     /// What the change truly gained in throughput, percent.
     pub truth_percent: Option<Estimate>,
+    /// What it would have gained if throughput had grown as CPU time for a request shrank, percent.
+    pub truth_by_cpu_percent: Option<Estimate>,
+    /// Throughput of the unchanged application beside its changes over that beside the pauses, less
+    /// one, percent: zero where the study agrees with itself.
+    pub base_percent: Option<Estimate>,
+    /// The machine in windows of truth.
+    pub weather: Weather,
+    /// Rounds that were left out because other programs or the hypervisor took too much.
+    pub left_out: u32,
     /// Predicted less true throughput, percent of the true one.
     pub error_percent: Option<f64>,
     /// The same for "nothing changes".
     pub no_change_error_percent: Option<f64>,
     /// The same for the utilisation law with measured CPU time.
     pub law_error_percent: Option<f64>,
-    /// Requests that failed in windows of truth and while changing.
+    /// Requests that failed in all its rounds.
     pub failed: u64,
+    /// Reasons to doubt the comparison, beside those of the prediction.
+    pub doubts: Vec<String>,
 }
 
 /// What a study found.
@@ -150,12 +178,14 @@ pub struct Judged {
 pub struct Outcome {
     /// Programs and their versions.
     pub programs: Vec<String>,
-    /// The application had a large share of the cores before other work of the machine.
-    pub raised: bool,
     /// All tiers of the plain application by what making them faster would buy.
     pub ranking: Ranking,
     /// All points.
     pub points: Vec<Judged>,
+    /// The machine, over all rounds.
+    pub weather: Weather,
+    /// The time that was given was over before all rounds were.
+    pub cut_short: bool,
     /// It was interrupted.
     pub interrupted: bool,
 }
@@ -230,6 +260,7 @@ pub fn run(
     stop: &AtomicBool,
     mut progress: impl FnMut(&str),
 ) -> Result<Outcome, Why> {
+    let begun = cavy_groups::now();
     let mounts = Mounts::find().map_err(Why::Skipped)?;
     Meter::open(&mounts.unified).map_err(|error| {
         Why::Skipped(format!("CPU time of control groups cannot be counted: {error}"))
@@ -250,16 +281,6 @@ pub fn run(
     let plain = Settings::default();
     let mut measured = Wordpress::start(&tree, &folder.path().join("measured"), plain)?;
     let mut second = Wordpress::start(&tree, &folder.path().join("alone"), plain)?;
-    let share = mounts.cpu.as_deref().and_then(|mount| Share::make(mount).ok());
-    if let Some(share) = &share {
-        for application in [&measured, &second] {
-            for tier in Tier::ALL {
-                share
-                    .take(application.processes(tier))
-                    .map_err(|error| format!("cannot raise {}: {error}", tier.name()))?;
-            }
-        }
-    }
     let mut alone = Vec::new();
     for point in &points {
         progress(&format!("{}: {} alone", point.name, point.target.name()));
@@ -282,15 +303,21 @@ pub fn run(
     let address = measured.address();
     let gzip = ["Accept-Encoding: gzip".to_string()];
     let protocol = Headed::new(&address.to_string(), &gzip, &[PAGE.to_string()])?;
-    let load = Load { address, clients: asked.clients, types: 1, protocol: Box::new(protocol) };
+    let load = Load {
+        address,
+        clients: asked.clients,
+        types: 1,
+        rate_per_s: None,
+        protocol: Box::new(protocol),
+    };
     let clients = Clients::start(load)?;
-    if let Some(share) = &share {
-        share.take_threads("clients");
-    }
     let mut bench = Bench::new(&stage, clients)?;
     let options = |faster: f64| Options {
         faster,
+        rule: Rule::Delivered,
         rounds: asked.rounds,
+        until_percent: None,
+        control: true,
         window: asked.window,
         settle: asked.settle,
         // Between two questions to the database PHP works for about a millisecond: with longer
@@ -298,21 +325,25 @@ pub fn run(
         pause_min: Some(Span::from_us(500)),
     };
     progress("ranking the tiers");
-    let ranking = first(|| bench.rank(&options(0.25), &mut guard, stop, |_, _, _| {}))
+    let ranking = first(|| bench.rank(&[0, 1, 2], &options(0.25), &mut guard, stop, |_, _, _| {}))
         .map_err(|error| error.to_string())?;
     let mut outcome = Outcome {
         programs: versions(&tree),
-        raised: share.is_some(),
         interrupted: ranking.interrupted,
         ranking,
         points: Vec::new(),
+        weather: Weather::default(),
+        cut_short: false,
+    };
+    let over = |outcome: &mut Outcome| {
+        outcome.cut_short |=
+            asked.at_most.is_some_and(|most| cavy_groups::now().since(begun) >= most);
+        outcome.interrupted || outcome.cut_short
     };
     for (point, alone_us) in points.into_iter().zip(alone) {
-        if outcome.interrupted {
+        if over(&mut outcome) {
             break;
         }
-        progress(&format!("{}: predicting", point.name));
-        measured.apply(point.before)?;
         let faster = 1.0 - alone_us[1] / alone_us[0];
         if !(0.005..0.97).contains(&faster) {
             return Err(Why::Failed(format!(
@@ -325,22 +356,57 @@ pub fn run(
             )));
         }
         let service = Tier::ALL.iter().position(|tier| *tier == point.target).unwrap_or(0);
-        wait(asked.settle * 4);
-        let prediction = first(|| bench.predict(service, &options(faster), &mut guard, stop))
-            .map_err(|error| error.to_string())?;
-        outcome.interrupted |= prediction.interrupted;
-        let digest = ledger
-            .predicted(&json!({ "point": point, "alone_us": alone_us, "prediction": prediction }))
-            .map_err(failed)?;
-        progress(&format!("{}: written down as {digest}; now its truth", point.name));
-        let (failed_before, _) = bench.failed();
-        let truth = truth(&mut measured, &bench, &point, asked, stop)?;
-        outcome.interrupted |= stop.load(Ordering::Relaxed);
-        let failed_now = bench.failed().0 - failed_before;
-        let judged = judge(point, alone_us, prediction, digest, &truth, failed_now);
-        ledger.learned(&judged).map_err(failed)?;
-        outcome.points.push(judged);
+        measured.apply(point.before)?;
+        bench.warm_up(asked.settle * 2, WARM_UP * asked.clients, stop);
+        let mut series = bench.begin(service, &options(faster));
+        let mut truth = Truth::new(bench.failed().0);
+        let mut tried = 0;
+        // Rounds in bad weather are taken again, half as many at most.
+        while series.rounds() < asked.rounds as usize && tried < asked.rounds + asked.rounds / 2 {
+            if over(&mut outcome) {
+                break;
+            }
+            tried += 1;
+            progress(&format!("{}: round {tried}, predicting", point.name));
+            let went_on = first(|| bench.go_on(&mut series, &mut guard, stop))
+                .map_err(|error| error.to_string())?;
+            if !went_on {
+                break;
+            }
+            truth.digest = ledger
+                .predicted(&json!({
+                    "point": point, "round": tried, "alone_us": alone_us,
+                    "gain_percent": series.last_gain_ln().map(percent),
+                }))
+                .map_err(failed)?;
+            progress(&format!("{}: written down as {}; its truth", point.name, truth.digest));
+            let seen = windows(&mut measured, &mut bench, &point, asked, stop)?;
+            ledger.learned(&truth.digest, seen.gain_ln().map(percent)).map_err(failed)?;
+            if stop.load(Ordering::Relaxed) {
+                series.forget_last();
+                break;
+            }
+            let left = asked.rounds + asked.rounds / 2 - tried;
+            let needed = asked.rounds.saturating_sub(series.rounds() as u32);
+            if !(series.last_weather().quiet() && seen.weather().quiet()) && left > needed {
+                series.forget_last();
+                truth.left_out += 1;
+                continue;
+            }
+            truth.rounds.push((series.last_baseline_per_s(), seen));
+        }
+        outcome.interrupted |= stop.load(Ordering::Relaxed) || series.interrupted();
+        truth.failed = bench.failed().0 - truth.failed;
+        let prediction = bench.prediction(&series);
+        outcome.points.push(judge(point, service, alone_us, prediction, truth));
     }
+    let weather: Vec<Weather> = outcome
+        .points
+        .iter()
+        .flat_map(|one| [one.weather, one.prediction.row.weather])
+        .chain(outcome.ranking.rows.iter().map(|row| row.weather))
+        .collect();
+    outcome.weather = Weather::mean(&weather);
     drop(bench);
     drop(stage);
     drop(guard);
@@ -394,10 +460,6 @@ fn first<T: Send>(measure: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-fn wait(span: Span) {
-    std::thread::sleep(std::time::Duration::from_nanos(span.as_ns()));
-}
-
 /// CPU microseconds of the point's tier for a request, without and with the change, in the order
 /// without, with, with, without.
 fn measure_alone(
@@ -418,60 +480,177 @@ fn measure_alone(
     Ok(sums)
 }
 
-/// Logarithms of throughput with the change over that without, one for each round.
-fn truth(
+/// Percent of a logarithm of a ratio.
+fn percent(ln: f64) -> f64 {
+    (ln.exp() - 1.0) * 100.0
+}
+
+/// Windows of truth of one round, without and with the change.
+#[derive(Debug, Default)]
+struct Seen {
+    without: Vec<Observed>,
+    with: Vec<Observed>,
+}
+
+impl Seen {
+    fn rate(of: &[Observed]) -> f64 {
+        of.iter().map(|one| one.per_s).sum::<f64>() / of.len().max(1) as f64
+    }
+
+    fn ratio_ln(one: f64, other: f64) -> Option<f64> {
+        (one > 0.0 && other > 0.0).then(|| (one / other).ln())
+    }
+
+    /// The logarithm of throughput with the change over that without.
+    fn gain_ln(&self) -> Option<f64> {
+        Seen::ratio_ln(Seen::rate(&self.with), Seen::rate(&self.without))
+    }
+
+    /// The same, if throughput grew as CPU time for a request shrank.
+    fn by_cpu_ln(&self) -> Option<f64> {
+        let us = |of: &[Observed]| of.iter().map(Observed::all_us_per_request).sum::<f64>();
+        Seen::ratio_ln(us(&self.without), us(&self.with))
+    }
+
+    fn us(of: &[Observed], service: usize) -> f64 {
+        of.iter().map(|one| one.cpu_us_per_request[service]).sum()
+    }
+
+    fn weather(&self) -> Weather {
+        let all: Vec<Weather> =
+            self.without.iter().chain(&self.with).map(|one| one.weather).collect();
+        Weather::mean(&all)
+    }
+}
+
+/// All rounds of one point.
+struct Truth {
+    /// Throughput of the baselines beside the pauses, and the windows of truth.
+    rounds: Vec<(Option<f64>, Seen)>,
+    digest: String,
+    left_out: u32,
+    failed: u64,
+}
+
+impl Truth {
+    fn new(failed: u64) -> Truth {
+        Truth { rounds: Vec::new(), digest: String::new(), left_out: 0, failed }
+    }
+
+    fn estimate(&self, of: impl Fn(&Option<f64>, &Seen) -> Option<f64>) -> Option<Estimate> {
+        let each: Vec<f64> = self.rounds.iter().filter_map(|(base, seen)| of(base, seen)).collect();
+        let interval = Interval::of_mean(&each)?;
+        Some(Estimate {
+            value: percent(interval.estimate),
+            low: percent(interval.low),
+            high: percent(interval.high),
+        })
+    }
+}
+
+/// Makes and unmakes the change, and looks on. It ends without the change.
+fn windows(
     measured: &mut Wordpress,
-    bench: &Bench,
+    bench: &mut Bench,
     point: &Point,
     asked: &Asked,
     stop: &AtomicBool,
-) -> Result<Vec<f64>, String> {
-    let mut ratios = Vec::new();
-    for _ in 0..asked.rounds {
-        let mut rates = [0.0; 2];
-        for with in [0, 1, 1, 0] {
-            measured.apply(if with == 1 { point.after } else { point.before })?;
-            rates[with] += bench.throughput_per_s(asked.settle * 2, asked.window);
+) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    for with in [false, true, true, false] {
+        let wanted = if with { point.after } else { point.before };
+        if measured.settings() == wanted {
+            bench.warm_up(asked.settle, 0, stop);
+        } else {
+            measured.apply(wanted)?;
+            // Each process of PHP reads all scripts again after a reload.
+            bench.warm_up(asked.settle * 2, WARM_UP * asked.clients, stop);
+        }
+        let observed = bench.observe(asked.window).map_err(|error| error.to_string())?;
+        if with {
+            seen.with.push(observed)
+        } else {
+            seen.without.push(observed)
         }
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        if rates[0] > 0.0 && rates[1] > 0.0 {
-            ratios.push((rates[1] / rates[0]).ln());
-        }
     }
-    Ok(ratios)
+    measured.apply(point.before)?;
+    Ok(seen)
 }
+
+/// Share by which a base may differ from itself, percent, before it is said.
+const BASE_MAX: f64 = 3.0;
 
 fn judge(
     point: Point,
+    service: usize,
     alone_us: [f64; 2],
     prediction: Prediction,
-    digest: String,
-    truth: &[f64],
-    failed: u64,
+    truth: Truth,
 ) -> Judged {
-    let percent = |ln: f64| (ln.exp() - 1.0) * 100.0;
-    let truth = Interval::of_mean(truth).map(|interval| Estimate {
-        value: percent(interval.estimate),
-        low: percent(interval.low),
-        high: percent(interval.high),
-    });
-    // Both are gains over the same system, so errors of throughput are ratios of gains.
-    let error = |gain: Option<f64>| {
-        let (gain, truth) = (gain?, truth?.value);
-        Some(((100.0 + gain) / (100.0 + truth) - 1.0) * 100.0)
+    let gain = truth.estimate(|_, seen| seen.gain_ln());
+    let by_cpu = truth.estimate(|_, seen| seen.by_cpu_ln());
+    let base = truth.estimate(|base, seen| Seen::ratio_ln(Seen::rate(&seen.without), (*base)?));
+    let loaded = |with: bool| -> f64 {
+        let of = |seen: &Seen| Seen::us(if with { &seen.with } else { &seen.without }, service);
+        truth.rounds.iter().map(|(_, seen)| of(seen)).sum()
     };
+    let faster_loaded_percent =
+        (loaded(false) > 0.0).then(|| (1.0 - loaded(true) / loaded(false)) * 100.0);
+    let weather: Vec<Weather> = truth.rounds.iter().map(|(_, seen)| seen.weather()).collect();
+    let weather = Weather::mean(&weather);
+    // Both are gains over the same system, so errors of throughput are ratios of gains.
+    let error = |predicted: Option<f64>| {
+        let (predicted, truth) = (predicted?, gain?.value);
+        Some(((100.0 + predicted) / (100.0 + truth) - 1.0) * 100.0)
+    };
+    let mut doubts = Vec::new();
+    if let Some(base) = base
+        && (base.low > 0.0 || base.high < 0.0)
+        && base.value.abs() > BASE_MAX
+    {
+        doubts.push(format!(
+            "the unchanged application got {:+.1} % ({:+.1} to {:+.1}) more requests done beside \
+             the change than beside the pauses: something else moved",
+            base.value, base.low, base.high
+        ));
+    }
+    if !weather.quiet() {
+        doubts.push(format!(
+            "the machine was not idle: other programs took {:.0} % of processor time and the \
+             hypervisor {:.0} % while the truth was measured",
+            weather.others_ratio * 100.0,
+            weather.steal_ratio * 100.0
+        ));
+    }
+    if let Some(loaded) = faster_loaded_percent
+        && (loaded - prediction.faster_percent).abs() > 3.0
+    {
+        doubts.push(format!(
+            "the change made {} {loaded:.0} % faster under load, and {:.0} % alone, which is what \
+             was predicted for",
+            point.target.name(),
+            prediction.faster_percent
+        ));
+    }
     Judged {
         error_percent: error(prediction.row.gain_percent.map(|gain| gain.value)),
         no_change_error_percent: error(Some(0.0)),
         law_error_percent: error(Some(prediction.row.law_percent)),
         point,
         alone_us,
+        faster_loaded_percent,
         prediction,
-        digest,
-        truth_percent: truth,
-        failed,
+        digest: truth.digest,
+        truth_percent: gain,
+        truth_by_cpu_percent: by_cpu,
+        base_percent: base,
+        weather,
+        left_out: truth.left_out,
+        failed: truth.failed,
+        doubts,
     }
 }
 
@@ -495,12 +674,8 @@ impl Ledger {
         Ok(digest)
     }
 
-    fn learned(&mut self, judged: &Judged) -> std::io::Result<()> {
-        self.line(&json!({
-            "of": judged.digest,
-            "truth_percent": judged.truth_percent,
-            "error_percent": judged.error_percent,
-        }))
+    fn learned(&mut self, of: &str, truth_percent: Option<f64>) -> std::io::Result<()> {
+        self.line(&json!({ "of": of, "truth_percent": truth_percent }))
     }
 
     fn line(&mut self, value: &Value) -> std::io::Result<()> {
@@ -575,11 +750,18 @@ mod tests {
         assert!(verify(&path).expect_err("no prediction").contains("no prediction before"));
     }
 
-    #[test]
-    fn errors_are_of_throughput() {
-        let asked = [10.0_f64.ln() - 8.0_f64.ln(), 10.0_f64.ln() - 8.0_f64.ln()];
-        // True gain 25 %; predicted 37.5 %: a tenth too much.
-        let row = |gain: f64| Prediction {
+    fn observed(per_s: f64, php_us: f64) -> Observed {
+        Observed {
+            per_s,
+            cpu_us_per_request: vec![100.0, php_us, 100.0],
+            own_us_per_request: 50.0,
+            weather: Weather { busy_ratio: 0.95, ..Weather::default() },
+        }
+    }
+
+    /// True gain 25 %; predicted `gain`.
+    fn judged(gain: f64, base_per_s: f64) -> Judged {
+        let row = Prediction {
             row: cavy_groups::rank::Row {
                 service: "x".to_string(),
                 gain_percent: Some(Estimate { value: gain, low: gain, high: gain }),
@@ -588,8 +770,12 @@ mod tests {
                 cpu_us_per_request: 1.0,
                 paused_ratio: 0.1,
                 pause_ms: 2.0,
+                delivered_percent: 20.0,
+                pause_cost_percent: None,
+                predicted_p50_ms: None,
                 predicted_p99_ms: None,
                 rounds: 2,
+                weather: Weather::default(),
                 doubts: Vec::new(),
             },
             faster_percent: 20.0,
@@ -600,9 +786,36 @@ mod tests {
             overdue_ms: 0.0,
             interrupted: false,
         };
-        let point = Point::all(true).remove(0);
-        let judged = judge(point, [2.0, 1.0], row(37.5), String::new(), &asked, 0);
+        let mut truth = Truth::new(0);
+        for _ in 0..2 {
+            let seen = Seen {
+                without: vec![observed(8.0, 1_000.0), observed(8.0, 1_000.0)],
+                with: vec![observed(10.0, 750.0), observed(10.0, 750.0)],
+            };
+            truth.rounds.push((Some(base_per_s), seen));
+        }
+        judge(Point::all(true).remove(0), 1, [2.0, 1.6], row, truth)
+    }
+
+    #[test]
+    fn errors_are_of_throughput() {
+        // A tenth too much.
+        let judged = judged(37.5, 8.0);
+        assert!((judged.truth_percent.expect("a truth").value - 25.0).abs() < 1e-9);
         assert!((judged.error_percent.expect("an error") - 10.0).abs() < 1e-9);
         assert!((judged.no_change_error_percent.expect("an error") + 20.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_study_is_held_to_itself() {
+        let fine = judged(25.0, 8.0);
+        // 1250 us become 1000, and 1000 of PHP become 750.
+        assert!((fine.truth_by_cpu_percent.expect("CPU time").value - 25.0).abs() < 1e-9);
+        assert!((fine.faster_loaded_percent.expect("a share") - 25.0).abs() < 1e-9);
+        assert!(fine.base_percent.expect("bases").value.abs() < 1e-9);
+        assert!(fine.doubts.len() == 1 && fine.doubts[0].contains("25 % faster under load"));
+        let moved = judged(25.0, 10.0);
+        assert!((moved.base_percent.expect("bases").value + 20.0).abs() < 1e-9);
+        assert!(moved.doubts[0].contains("something else moved"), "{:?}", moved.doubts);
     }
 }

@@ -1,15 +1,24 @@
-//! Closed clients that stand when the rest stands.
+//! Clients that stand when the rest stands.
 //!
-//! A client sends, waits for the answer, and sends again. While the [`Gate`] is closed nothing is
+//! A closed client sends, waits for the answer, and sends again. Open ones send when requests arrive,
+//! whatever became of those before: arrivals are drawn on the clients' clock, and the latency of a
+//! request counts from its arrival, whether a connection was free or not. While the [`Gate`] is closed nothing is
 //! sent and nothing is looked at, and the clients' clock stands: they live in virtual time, in
 //! which the slowed system is the changed one ([slowpoke 2.9]).
 
 use crate::now;
-use cavy_core::{Instant, Span};
+use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_live::load::target::Outcome;
 use cavy_live::load::wire::{Http, Protocol, Reply};
 use mio::net::TcpStream;
+use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use rustix::fd::{AsRawFd as _, OwnedFd};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,6 +32,10 @@ const CONNECT: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(10);
 /// Bytes read at once.
 const READ_BYTES: usize = 64 << 10;
+/// Requests that have arrived and found no connection free, at most.
+const WAITING_MAX: usize = 100_000;
+/// What the timer of arrivals is called among connections.
+const TIMER: Token = Token(usize::MAX);
 /// Answers whose latency is kept between two calls of [`Clients::take_samples`].
 const SAMPLES_MAX: usize = 4_000_000;
 
@@ -169,6 +182,9 @@ pub struct Load {
     pub clients: u32,
     /// Types of requests, which each client asks in turn.
     pub types: u16,
+    /// Requests arrive so often in each second of the clients' clock, at random (a Poisson process);
+    /// `None` for closed clients.
+    pub rate_per_s: Option<f64>,
     /// How they are written and read.
     pub protocol: Box<dyn Protocol>,
 }
@@ -178,6 +194,7 @@ pub struct Load {
 pub struct Clients {
     gate: Arc<Gate>,
     shared: Arc<Shared>,
+    is_open: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -213,17 +230,28 @@ impl Clients {
             connection.adopt(stream, &poll, number as usize).map_err(failed)?;
             connections.push(connection);
         }
+        let open = match load.rate_per_s {
+            Some(rate_per_s) => Some(Open::begin(rate_per_s, &gate, &poll).map_err(failed)?),
+            None => None,
+        };
+        let is_open = open.is_some();
         let at_work = AtWork {
             load,
             poll,
             connections,
             broken: Vec::new(),
+            open,
             gate: Arc::clone(&gate),
             shared: Arc::clone(&shared),
         };
         let builder = std::thread::Builder::new().name("clients".to_string());
         let thread = builder.spawn(move || at_work.run()).map_err(failed)?;
-        Ok(Clients { gate, shared, thread: Some(thread) })
+        Ok(Clients { gate, shared, is_open, thread: Some(thread) })
+    }
+
+    /// Do requests arrive whatever became of those before?
+    pub fn are_open(&self) -> bool {
+        self.is_open
     }
 
     /// What stops them.
@@ -315,12 +343,77 @@ impl Connection {
     }
 }
 
+/// Requests that arrive by themselves.
+#[derive(Debug)]
+struct Open {
+    rate_per_s: f64,
+    draws: Stream,
+    /// When the next one arrives, on the clients' clock.
+    due: Instant,
+    /// When those arrived that found no connection free.
+    waiting: VecDeque<Instant>,
+    /// Clients without a request.
+    idle: Vec<usize>,
+    /// Rings when the next one arrives, unless clients stand by then.
+    timer: OwnedFd,
+}
+
+impl Open {
+    fn begin(rate_per_s: f64, gate: &Gate, poll: &Poll) -> io::Result<Open> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
+        poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
+        let mut open = Open {
+            rate_per_s,
+            draws: Stream::keyed(1, 0, Purpose::Arrivals),
+            due: gate.virtual_now(),
+            waiting: VecDeque::new(),
+            idle: Vec::new(),
+            timer,
+        };
+        let gap = open.gap();
+        open.due += gap;
+        Ok(open)
+    }
+
+    fn gap(&mut self) -> Span {
+        // Never the logarithm of zero: the draw is below 1.
+        let seconds = -(1.0 - self.draws.unit()).ln() / self.rate_per_s;
+        Span::from_ns((seconds * 1e9) as u64)
+    }
+
+    /// What has arrived until `at`; how many found no room to wait.
+    fn arrive(&mut self, at: Instant) -> u64 {
+        let mut lost = 0;
+        while self.due <= at {
+            if self.waiting.len() < WAITING_MAX {
+                self.waiting.push_back(self.due);
+            } else {
+                lost += 1;
+            }
+            let gap = self.gap();
+            self.due += gap;
+        }
+        lost
+    }
+
+    fn ring_at_next(&self, at: Instant) {
+        let ns = self.due.since(at).as_ns().max(1);
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let once =
+            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };
+        let spec = Itimerspec { it_interval: zero, it_value: once };
+        // Without a timer arrivals are late by the time between two looks, 20 ms.
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+    }
+}
+
 struct AtWork {
     load: Load,
     poll: Poll,
     connections: Vec<Connection>,
     /// Clients without a connection.
     broken: Vec<usize>,
+    open: Option<Open>,
     gate: Arc<Gate>,
     shared: Arc<Shared>,
 }
@@ -330,12 +423,13 @@ impl AtWork {
         cavy_clock::sharpen_timers();
         let mut events = Events::with_capacity(1024);
         for client in 0..self.connections.len() {
-            self.send(client);
+            self.turn_to_next(client);
         }
         while !self.shared.stop.load(Ordering::Acquire) {
             let timeout = if self.broken.is_empty() { Duration::from_millis(20) } else { AGAIN };
             let _ = self.poll.poll(&mut events, Some(timeout));
-            let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
+            let ready = events.iter().map(|event| event.token()).filter(|token| *token != TIMER);
+            let ready: Vec<usize> = ready.map(|token| token.0).collect();
             for client in ready {
                 self.gate.wait();
                 self.look(client);
@@ -344,14 +438,51 @@ impl AtWork {
                 self.gate.wait();
                 self.connect_again();
             }
+            self.arrive();
         }
     }
 
-    fn send(&mut self, client: usize) {
+    /// Requests that have arrived meanwhile go to clients without one.
+    fn arrive(&mut self) {
+        if self.open.is_none() {
+            return;
+        }
+        self.gate.wait();
+        let at = self.gate.virtual_now();
+        let lost = self.open.as_mut().map_or(0, |open| open.arrive(at));
+        for _ in 0..lost {
+            self.complain("requests arrive faster than they are answered");
+        }
+        while let Some(open) = &mut self.open
+            && !open.idle.is_empty()
+            && let Some(arrived) = open.waiting.pop_front()
+            && let Some(client) = open.idle.pop()
+        {
+            self.send(client, arrived);
+        }
+        if let Some(open) = &mut self.open {
+            open.ring_at_next(at);
+        }
+    }
+
+    /// A client that has its answer takes the next request, or waits for one.
+    fn turn_to_next(&mut self, client: usize) {
+        let at = self.gate.virtual_now();
+        match &mut self.open {
+            None => self.send(client, at),
+            Some(open) => match open.waiting.pop_front() {
+                Some(arrived) => self.send(client, arrived),
+                None => open.idle.push(client),
+            },
+        }
+    }
+
+    /// Sends the next request, whose latency counts from `from` on the clients' clock.
+    fn send(&mut self, client: usize, from: Instant) {
         let connection = &mut self.connections[client];
         connection.kind = (connection.kind + 1) % self.load.types.max(1);
         connection.out.extend_from_slice(self.load.protocol.request(connection.kind));
-        connection.sent = self.gate.virtual_now();
+        connection.sent = from;
         if let Err(error) = connection.flush() {
             self.fail(client, &format!("cannot send: {error}"));
         }
@@ -376,7 +507,7 @@ impl AtWork {
                     if closes {
                         self.hang_up(client);
                     } else {
-                        self.send(client);
+                        self.turn_to_next(client);
                     }
                     return;
                 }
@@ -427,7 +558,7 @@ impl AtWork {
             let adopted = connect(self.load.address)
                 .and_then(|stream| self.connections[client].adopt(stream, &self.poll, client));
             match adopted {
-                Ok(()) => self.send(client),
+                Ok(()) => self.turn_to_next(client),
                 Err(error) => {
                     self.complain(&format!("cannot connect: {error}"));
                     self.broken.push(client);
@@ -453,6 +584,20 @@ mod tests {
         for wrong in ["", "x", "a b: c", "x:", "x: a\r\ny: b", "Content-Length: 3"] {
             assert!(Headed::new("127.0.0.1:80", &header(wrong), &paths).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn arrivals_are_as_many_as_asked_and_wait_for_connections() {
+        let (gate, poll) = (Gate::default(), Poll::new().expect("a poll"));
+        let mut open = Open::begin(1_000.0, &gate, &poll).expect("a timer");
+        let begun = open.due;
+        assert_eq!(open.arrive(begun + Span::from_ms(20_000)), 0);
+        let count = open.waiting.len() as f64;
+        // 20,000 on average, with a standard deviation of 141.
+        assert!((count - 20_000.0).abs() < 600.0, "{count}");
+        let ordered = open.waiting.iter().zip(open.waiting.iter().skip(1)).all(|(a, b)| a <= b);
+        assert!(ordered && open.due > begun + Span::from_ms(20_000));
+        assert!(open.arrive(begun + Span::from_ms(200_000)) > 50_000, "there is an end to waiting");
     }
 
     #[test]

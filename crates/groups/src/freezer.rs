@@ -1,10 +1,14 @@
-//! Stops and continues all processes of a control group: the freezer of cgroup v2, or signals.
+//! Stops and continues all processes of a control group: the freezer of cgroup v2, that of v1, or
+//! signals.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+
+/// The file of the freezer of v1.
+pub(crate) const STATE_V1: &str = "freezer.state";
 
 /// How processes are stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -13,6 +17,9 @@ pub enum Mechanism {
     /// `cgroup.freeze` of cgroup v2: one write for all threads, invisible to parents.
     #[default]
     Cgroup,
+    /// `freezer.state` of cgroup v1, in a group of its own beside that of v2, by which CPU time is
+    /// counted: where the controllers are on v1. A process that stands there cannot be killed.
+    CgroupV1,
     /// SIGSTOP and SIGCONT to every process: parents see it, and shells may react.
     Signals,
 }
@@ -33,28 +40,41 @@ pub struct Freezer {
     mechanism: Mechanism,
     freeze: File,
     events: File,
+    /// What v1 says of itself.
+    state: Option<File>,
 }
 
 impl Freezer {
     /// Of the control group in `dir`.
     ///
     /// # Errors
-    /// When it is not one of cgroup v2, or this program may not write to it.
-    pub fn open(dir: &Path, mechanism: Mechanism) -> io::Result<Freezer> {
+    /// When it is not one of cgroup v2, or this program may not write to it; with
+    /// [`Mechanism::CgroupV1`], when `v1` is no folder of its freezer.
+    pub fn open(dir: &Path, mechanism: Mechanism, v1: Option<&Path>) -> io::Result<Freezer> {
+        let (freeze, state) = match (mechanism, v1) {
+            (Mechanism::CgroupV1, Some(v1)) => {
+                (v1.join(STATE_V1), Some(File::open(v1.join(STATE_V1))?))
+            }
+            (Mechanism::CgroupV1, None) => {
+                return Err(io::Error::other("it has no control group of the freezer of v1"));
+            }
+            _ => (dir.join("cgroup.freeze"), None),
+        };
         Ok(Freezer {
             dir: dir.to_path_buf(),
             mechanism,
-            freeze: OpenOptions::new().write(true).open(dir.join("cgroup.freeze"))?,
+            freeze: OpenOptions::new().write(true).open(freeze)?,
             events: File::open(dir.join("cgroup.events"))?,
+            state,
         })
     }
 
-    /// Does a group do no work of its own as soon as [`Freezer::set`] has returned? cgroup v2 marks
+    /// Does a group do no work of its own as soon as [`Freezer::set`] has returned? cgroups mark
     /// every thread before it returns, and a marked thread does not get back to its program: it may
     /// only take long until all have noticed, where cores are busy. By SIGSTOP the first thread
     /// that runs marks the others.
     pub fn stands_at_once(&self) -> bool {
-        self.mechanism == Mechanism::Cgroup
+        self.mechanism != Mechanism::Signals
     }
 
     /// Its folder.
@@ -70,6 +90,9 @@ impl Freezer {
         match self.mechanism {
             Mechanism::Cgroup => {
                 self.freeze.write_all_at(if frozen { b"1" } else { b"0" }, 0)?;
+            }
+            Mechanism::CgroupV1 => {
+                self.freeze.write_all_at(if frozen { b"FROZEN" } else { b"THAWED" }, 0)?;
             }
             Mechanism::Signals => {
                 let signal = if frozen { Signal::STOP } else { Signal::CONT };
@@ -94,6 +117,11 @@ impl Freezer {
         let populated = says("populated 1");
         let frozen = match self.mechanism {
             Mechanism::Cgroup => says("frozen 1"),
+            Mechanism::CgroupV1 => {
+                let mut word = [0_u8; 16];
+                let state = self.state.as_ref().map_or(Ok(0), |file| file.read_at(&mut word, 0))?;
+                word[..state].starts_with(b"FROZEN")
+            }
             Mechanism::Signals => self.pids()?.into_iter().all(all_threads_stand),
         };
         Ok(State { populated, frozen })

@@ -4,8 +4,8 @@
 //! said, or the pipe breaks, the guard lets all groups go on; when the pipe broke it also brings
 //! all processes back to where they came from.
 
+use crate::now;
 use crate::stage;
-use crate::{freezer, now};
 use cavy_core::{Instant, Span};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read as _, Write as _};
@@ -131,7 +131,7 @@ fn timespec(span: Span) -> Timespec {
 /// Do all groups of `kept` go on?
 pub fn all_go(kept: &stage::Kept) -> bool {
     kept.places.iter().all(|place| {
-        let freezer = freezer::Freezer::open(&place.dir, kept.mechanism);
-        freezer.and_then(|one| one.state()).is_ok_and(|state| !state.frozen) || !place.dir.exists()
+        place.freezer(kept.mechanism).and_then(|one| one.state()).is_ok_and(|state| !state.frozen)
+            || !place.dir.exists()
     })
 }

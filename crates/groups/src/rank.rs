@@ -2,41 +2,72 @@
 //! any.
 //!
 //! A service is the target of windows in the order baseline, slowed, slowed, baseline, so that
-//! drift cancels. The gain is the throughput in virtual time of the slowed windows over that of the
-//! baselines; its interval comes from the rounds. Delivered mode needs neither a core of the
+//! drift cancels; its interval comes from the rounds. Delivered mode needs neither a core of the
 //! target's own nor the number of its servers ([slowpoke 0]).
+//!
+//! **Controls.** To stop and continue costs time of its own: every thread of a group wakes up to
+//! stand, and again to go on. So the slowed windows are followed by controls with as many pauses
+//! of that length, in which the target stands as well. Nothing is faster in them, so their
+//! throughput in virtual time would be that of the baseline if pauses cost nothing. The gain is
+//! that of the slowed windows over the controls.
 
-use crate::clients::{Clients, Sample};
-use crate::freezer::Freezer;
+use crate::clients::Clients;
 use crate::guard::Guard;
+use crate::machine::{Moment, Weather};
+use crate::rounds::{Cost, Round, latency_ms, mean_rate, row};
 use crate::stage::Stage;
 use crate::usage::Meter;
-use crate::world::{Member, Places, Run, Snapshot, World, WorldError};
+use crate::world::{Member, Places, Run, World, WorldError};
+use cavy_core::Span;
 use cavy_core::family::probe::Group;
-use cavy_core::{Instant, Span};
 use cavy_lab::statistics::Interval;
-use cavy_whatif::governor::Doubts;
-use cavy_whatif::{Change, Config, Governor, Limits, Reading, Target, Windows};
+use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target, Windows};
 use serde::Serialize;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Windows of one target in one round: baseline, slowed, slowed, baseline.
 const PATTERN: [bool; 4] = [false, true, true, false];
-/// A share of processor time taken by the hypervisor above which a round is in doubt.
-const STEAL_MAX: f64 = 0.05;
-/// A share of processor time that went to other programs above which a row is in doubt: while
-/// services stand they get the cores, and keep them for some milliseconds after.
-const OTHERS_MAX: f64 = 0.1;
-/// Busy cores above which they count as what bounds throughput.
-const SATURATED: f64 = 0.85;
+/// Controls of one target in one round.
+const CONTROLS: [bool; 2] = [true, true];
+/// Rounds before it may be enough.
+const ROUNDS_MIN: u32 = 3;
+
+/// When others stand, and for how long.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Rule {
+    /// Until the target has got the share of its CPU time while they stood.
+    #[default]
+    Delivered,
+    /// For the share of the target's CPU time over its servers: where it has cores of its own.
+    Clock {
+        /// Servers of what bounds the target: its cores, or 1 for a lock.
+        parallel: u32,
+    },
+    /// For so much with each visit, whatever the visit takes.
+    Count {
+        /// What a visit saves.
+        saved: Span,
+        /// Visits of the target for a request of a client.
+        visits: f64,
+        /// Servers of what bounds the target: its cores, or 1 for a lock.
+        parallel: u32,
+    },
+}
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// By how much each target is made faster, as a share of its CPU time, above 0 and below 1.
+    /// With [`Rule::Count`] it only sets what the utilisation law is asked.
     pub faster: f64,
+    /// When others stand.
+    pub rule: Rule,
     /// Rounds over all targets, at least 2 for an interval.
     pub rounds: u32,
+    /// Fewer rounds, at least 3, when all intervals are no wider to either side, in percent.
+    pub until_percent: Option<f64>,
+    /// With controls, in which the target stands as well.
+    pub control: bool,
     /// Length of a window.
     pub window: Span,
     /// Time before a window of another manner.
@@ -62,10 +93,19 @@ pub struct Row {
     pub paused_ratio: f64,
     /// Mean length of a pause, milliseconds.
     pub pause_ms: f64,
+    /// Share of its CPU time that the target got while others stood, percent: what it was faster
+    /// by in delivered mode.
+    pub delivered_percent: f64,
+    /// What so many pauses cost in throughput when nothing is faster, percent, by the controls.
+    pub pause_cost_percent: Option<Estimate>,
+    /// Median latency as predicted, milliseconds.
+    pub predicted_p50_ms: Option<f64>,
     /// 99th percentile of latency as predicted, milliseconds, with at least 100 answers beyond it.
     pub predicted_p99_ms: Option<f64>,
     /// Rounds that went into the interval.
     pub rounds: u32,
+    /// The machine, over all rounds.
+    pub weather: Weather,
     /// Reasons to doubt the answer.
     pub doubts: Vec<String>,
 }
@@ -88,7 +128,7 @@ impl From<Interval> for Estimate {
 }
 
 impl Estimate {
-    fn map(self, to: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(self, to: impl Fn(f64) -> f64) -> Self {
         Estimate { value: to(self.value), low: to(self.low), high: to(self.high) }
     }
 }
@@ -100,6 +140,11 @@ pub struct Ranking {
     pub faster_percent: f64,
     /// Throughput of the unchanged system, requests a second.
     pub baseline_per_s: Option<Estimate>,
+    /// Requests arrived whatever became of those before: services are ranked by latency, and there
+    /// is no gain in throughput.
+    pub arriving_open: bool,
+    /// Median latency of the unchanged system, milliseconds.
+    pub baseline_p50_ms: Option<f64>,
     /// 99th percentile of latency of the unchanged system, milliseconds.
     pub baseline_p99_ms: Option<f64>,
     /// Share of all cores that was busy in baselines with the services and the clients.
@@ -143,16 +188,68 @@ pub struct Prediction {
     pub interrupted: bool,
 }
 
-/// One target in one round.
-struct Round {
-    readings: Vec<Reading>,
-    ledger: Vec<Snapshot>,
-    samples: Vec<Sample>,
-    epoch: Instant,
-    own_cpu: Span,
-    steal: f64,
-    /// Busy time of all cores, whoever it was.
-    all_cpu: Span,
+/// Rounds of one service, as far as they are.
+#[derive(Debug)]
+pub struct Series {
+    service: usize,
+    options: Options,
+    pause_min: Span,
+    rounds: Vec<Round>,
+    failed_before: u64,
+    overdue: Span,
+    interrupted: bool,
+}
+
+impl Series {
+    /// Rounds until now.
+    pub fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    /// It was interrupted.
+    pub fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Throughput of the last round's baselines, requests a second.
+    pub fn last_baseline_per_s(&self) -> Option<f64> {
+        mean_rate(self.rounds.last()?, false)
+    }
+
+    /// The logarithm of what the last round says of throughput: changed over unchanged.
+    pub fn last_gain_ln(&self) -> Option<f64> {
+        self.rounds.last()?.gain_ln()
+    }
+
+    /// The machine in the last round.
+    pub fn last_weather(&self) -> Weather {
+        self.rounds.last().map_or_else(Weather::default, |round| round.weather)
+    }
+
+    /// Leaves out the last round.
+    pub fn forget_last(&mut self) {
+        self.rounds.pop();
+    }
+}
+
+/// What was seen in a window with nothing stopped and nothing driven.
+#[derive(Clone, Debug, Serialize)]
+pub struct Observed {
+    /// Answers a second.
+    pub per_s: f64,
+    /// CPU microseconds for a request, by service.
+    pub cpu_us_per_request: Vec<f64>,
+    /// The same for the clients, by ticks.
+    pub own_us_per_request: f64,
+    /// The machine.
+    pub weather: Weather,
+}
+
+impl Observed {
+    /// CPU microseconds for a request, clients included.
+    pub fn all_us_per_request(&self) -> f64 {
+        self.cpu_us_per_request.iter().sum::<f64>() + self.own_us_per_request
+    }
 }
 
 /// The services on the stage and the clients that drive them.
@@ -171,7 +268,8 @@ impl Bench {
     pub fn new(stage: &Stage, clients: Clients) -> Result<Bench, String> {
         let mut members = Vec::new();
         for place in stage.places() {
-            let freezer = Freezer::open(&place.dir, stage.mechanism())
+            let freezer = place
+                .freezer(stage.mechanism())
                 .map_err(|error| format!("service {} cannot be stopped: {error}", place.name))?;
             let meter = Meter::open(&place.dir).map_err(|error| {
                 format!(
@@ -183,6 +281,7 @@ impl Bench {
             members.push(Member::Processes { freezer, meter });
         }
         members.push(Member::Clients(clients.gate()));
+        members.push(Member::Clock);
         let names = stage.places().iter().map(|place| place.name.clone()).collect();
         Ok(Bench { names, places: Places::new(members), clients })
     }
@@ -197,13 +296,17 @@ impl Bench {
         }
     }
 
-    /// Measures all services in turn. `progress` hears of each window that begins: the number of
+    /// Measures the services `only`, by their places, in turn. `progress` hears of each window that begins: the number of
     /// rounds done, of all rounds, and the service.
     ///
     /// # Errors
     /// When groups or the guard fail; everything goes on then.
+    ///
+    /// # Panics
+    /// When a place is none of a service.
     pub fn rank(
         &mut self,
+        only: &[usize],
         options: &Options,
         guard: &mut Guard,
         stop: &AtomicBool,
@@ -211,38 +314,55 @@ impl Bench {
     ) -> Result<Ranking, WorldError> {
         let pause_min = options.pause_min.unwrap_or_else(|| self.pause_min());
         let threads_max = self.places.threads_max();
-        let services = self.names.len();
+        let services = only.len();
         let total = options.rounds * services as u32;
         let mut rounds: Vec<Vec<Round>> = (0..services).map(|_| Vec::new()).collect();
         let (mut overdue, mut interrupted) = (Span::ZERO, false);
         'all: for round in 0..options.rounds {
             for turn in 0..services {
                 // The other way round every second time, so that no service is always the first.
-                let target = if round % 2 == 0 { turn } else { services - 1 - turn };
+                let place = if round % 2 == 0 { turn } else { services - 1 - turn };
+                let target = only[place];
                 progress(round * services as u32 + turn as u32, total, &self.names[target]);
-                let (one, run) = self.round(target, options, pause_min, guard, stop)?;
-                overdue = overdue.max(run.overdue);
-                if run.stopped {
+                let (one, late, stopped) = self.round(target, options, pause_min, guard, stop)?;
+                overdue = overdue.max(late);
+                if stopped {
                     interrupted = true;
                     break 'all;
                 }
-                rounds[target].push(one);
+                rounds[place].push(one);
+            }
+            if rounds.iter().all(|rounds| enough(rounds, options)) {
+                break;
             }
         }
         let (failed, complaint) = self.clients.failed();
         let all: Vec<&Round> = rounds.iter().flatten().collect();
         let cores = crate::usage::cores().map_or(1, |cores| cores.len());
-        let cost = Cost::of(&all, services, cores);
-        let mut rows: Vec<Row> = (0..services)
-            .map(|target| row(&self.names[target], target, &rounds[target], &cost, options))
+        let cost = Cost::of(&all, self.names.len(), cores);
+        let mut rows: Vec<Row> = only
+            .iter()
+            .zip(&rounds)
+            .map(|(&target, rounds)| row(&self.names[target], target, rounds, &cost, options))
             .collect();
         let gain = |row: &Row| row.gain_percent.map_or(f64::NEG_INFINITY, |gain| gain.value);
         rows.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
+        let open = self.clients.are_open();
+        if open {
+            let then = |row: &Row| row.predicted_p99_ms.or(row.predicted_p50_ms);
+            let then = |row: &Row| then(row).unwrap_or(f64::INFINITY);
+            rows.sort_by(|one, other| then(one).total_cmp(&then(other)));
+            for row in &mut rows {
+                (row.gain_percent, row.predicted_per_s, row.law_percent) = (None, None, 0.0);
+            }
+        }
         let baselines: Vec<f64> = all.iter().filter_map(|round| mean_rate(round, false)).collect();
         Ok(Ranking {
             faster_percent: options.faster * 100.0,
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
-            baseline_p99_ms: p99_ms(&all, false),
+            arriving_open: open,
+            baseline_p50_ms: latency_ms(&all, false, 0.5),
+            baseline_p99_ms: latency_ms(&all, false, 0.99),
             busy_ratio: cost.busy,
             rows,
             failed,
@@ -268,45 +388,105 @@ impl Bench {
         guard: &mut Guard,
         stop: &AtomicBool,
     ) -> Result<Prediction, WorldError> {
-        let pause_min = options.pause_min.unwrap_or_else(|| self.pause_min());
-        let (failed_before, _) = self.clients.failed();
-        let (mut rounds, mut overdue, mut interrupted) = (Vec::new(), Span::ZERO, false);
-        for _ in 0..options.rounds {
-            let (one, run) = self.round(service, options, pause_min, guard, stop)?;
-            overdue = overdue.max(run.overdue);
-            if run.stopped {
-                interrupted = true;
+        let mut series = self.begin(service, options);
+        while series.rounds() < options.rounds as usize && !enough(&series.rounds, options) {
+            if !self.go_on(&mut series, guard, stop)? {
                 break;
             }
-            rounds.push(one);
         }
-        let all: Vec<&Round> = rounds.iter().collect();
+        Ok(self.prediction(&series))
+    }
+
+    /// Begins rounds of one service, which [`Bench::go_on`] adds one by one.
+    pub fn begin(&self, service: usize, options: &Options) -> Series {
+        Series {
+            service,
+            options: *options,
+            pause_min: options.pause_min.unwrap_or_else(|| self.pause_min()),
+            rounds: Vec::new(),
+            failed_before: self.clients.failed().0,
+            overdue: Span::ZERO,
+            interrupted: false,
+        }
+    }
+
+    /// Measures one more round; false when it was interrupted.
+    ///
+    /// # Errors
+    /// When groups or the guard fail; everything goes on then.
+    pub fn go_on(
+        &mut self,
+        series: &mut Series,
+        guard: &mut Guard,
+        stop: &AtomicBool,
+    ) -> Result<bool, WorldError> {
+        let (options, pause_min) = (series.options, series.pause_min);
+        let (one, late, stopped) = self.round(series.service, &options, pause_min, guard, stop)?;
+        series.overdue = series.overdue.max(late);
+        series.interrupted |= stopped;
+        if !stopped {
+            series.rounds.push(one);
+        }
+        Ok(!stopped)
+    }
+
+    /// What the rounds until now say.
+    pub fn prediction(&self, series: &Series) -> Prediction {
+        let all: Vec<&Round> = series.rounds.iter().collect();
         let cores = crate::usage::cores().map_or(1, |cores| cores.len());
         let cost = Cost::of(&all, self.names.len(), cores);
         let baselines: Vec<f64> = all.iter().filter_map(|round| mean_rate(round, false)).collect();
-        Ok(Prediction {
-            row: row(&self.names[service], service, &rounds, &cost, options),
+        let (name, options) = (&self.names[series.service], &series.options);
+        Prediction {
+            row: row(name, series.service, &series.rounds, &cost, options),
             faster_percent: options.faster * 100.0,
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
             cpu_us_per_request: cost.us.clone(),
             busy_ratio: cost.busy,
-            failed: self.clients.failed().0 - failed_before,
-            overdue_ms: overdue.as_us() / 1e3,
-            interrupted,
-        })
+            failed: self.clients.failed().0 - series.failed_before,
+            overdue_ms: series.overdue.as_us() / 1e3,
+            interrupted: series.interrupted,
+        }
     }
 
-    /// Throughput of what runs now, with nothing stopped, requests a second. It waits `settle`
-    /// before it counts.
-    pub fn throughput_per_s(&self, settle: Span, window: Span) -> f64 {
-        let sleep = |span: Span| std::thread::sleep(std::time::Duration::from_nanos(span.as_ns()));
-        sleep(settle);
+    /// Waits until clients have got `answers`, at least for `settle` and at most for 30 s.
+    pub fn warm_up(&self, settle: Span, answers: u32, stop: &AtomicBool) {
         let gate = self.clients.gate();
+        let (begun, mut got) = (crate::now(), 0);
+        gate.take_completed();
+        while crate::now().since(begun) < settle
+            || (got < answers && crate::now().since(begun) < Span::from_ms(30_000))
+        {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            got += gate.take_completed();
+        }
+    }
+
+    /// What runs now, with nothing stopped and nobody who looks on meanwhile.
+    ///
+    /// # Errors
+    /// When CPU time cannot be read.
+    pub fn observe(&mut self, window: Span) -> Result<Observed, WorldError> {
+        let gate = self.clients.gate();
+        let (used, moment) = (self.places.usage()?, Moment::now());
         gate.take_completed();
         let begun = crate::now();
-        sleep(window);
-        let completed = gate.take_completed();
-        f64::from(completed) * 1e6 / crate::now().since(begun).as_us().max(1.0)
+        std::thread::sleep(std::time::Duration::from_nanos(window.as_ns()));
+        let completed = f64::from(gate.take_completed());
+        let elapsed = crate::now().since(begun);
+        let (after, now) = (self.places.usage()?, Moment::now());
+        let used = after.iter().zip(&used).map(|(now, then)| now.saturating_sub(*then));
+        let used: Vec<Span> = used.take(self.names.len()).collect();
+        let services = used.iter().fold(Span::ZERO, |sum, one| sum + *one);
+        Ok(Observed {
+            per_s: completed * 1e6 / elapsed.as_us().max(1.0),
+            cpu_us_per_request: used.iter().map(|one| one.as_us() / completed.max(1.0)).collect(),
+            own_us_per_request: now.own_since(&moment).as_us() / completed.max(1.0),
+            weather: now.since(&moment, services),
+        })
     }
 
     /// Requests that failed until now, and what the first of them said.
@@ -314,6 +494,12 @@ impl Bench {
         self.clients.failed()
     }
 
+    /// The group of the clients, after those of the services.
+    fn group_of_clients(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// One round; the longest time beyond a lease, and whether it was interrupted.
     fn round(
         &mut self,
         target: usize,
@@ -321,293 +507,115 @@ impl Bench {
         pause_min: Span,
         guard: &mut Guard,
         stop: &AtomicBool,
-    ) -> Result<(Round, Run<Reading>), WorldError> {
-        let all = 0..=self.names.len();
-        let rest = all.filter(|group| *group != target).map(|group| Group(group as u32));
-        let change = Change::Delivered { share: options.faster, parallel: 1 };
+    ) -> Result<(Round, Span, bool), WorldError> {
+        let change = match options.rule {
+            Rule::Delivered => Change::Delivered { share: options.faster, parallel: 1 },
+            Rule::Clock { parallel } => {
+                Change::Clock { share: options.faster, parallel, busy: Busy::Cpu }
+            }
+            Rule::Count { saved, parallel, .. } => {
+                Change::Count { saved_ns: vec![saved.as_ns() as i64], parallel }
+            }
+        };
+        let visits = match options.rule {
+            Rule::Count { visits, .. } => visits,
+            _ => 0.0,
+        };
         let limits = Limits {
             pause_min,
             pause_max: (pause_min * 4).max(Limits::default().pause_max),
             ..Limits::default()
         };
+        let target = Group(target as u32);
+        let rest: Vec<Group> =
+            (0..=self.group_of_clients()).map(Group).filter(|group| *group != target).collect();
+        let windows = |pattern: &[bool]| Windows {
+            settle: options.settle,
+            length: options.window,
+            pattern: pattern.to_vec(),
+        };
         let config = Config {
-            targets: vec![Target { groups: vec![Group(target as u32)], change }],
-            rest: rest.collect(),
+            targets: vec![Target { groups: vec![target], change }],
+            rest,
             limits: Limits { lease: limits.lease.max(limits.pause_max * 2), ..limits },
-            windows: Windows {
-                settle: options.settle,
-                length: options.window,
-                pattern: PATTERN.to_vec(),
-            },
+            windows: windows(&PATTERN),
             hosts: 0,
         };
-        let governor = Governor::new(config).expect("values are in range by construction");
-        let world = World::new(governor, &mut self.places, Some(guard));
         drop(self.clients.take_samples());
-        let (steal, own) = (Steal::now(), own_cpu());
-        let epoch = crate::now();
-        let mut run = world.run(PATTERN.len(), stop)?;
+        let (moment, epoch) = (Moment::now(), crate::now());
+        let mut run = self.drive(config, (target, visits), guard, stop)?;
+        let run_end = Moment::now();
+        let (own_cpu, measured) = (run_end.own_since(&moment), self.clients.take_samples());
+        let (pauses, paused, elapsed) = pauses_of(&run.findings);
+        let (mut controls, mut late, mut stopped) = (Vec::new(), run.overdue, run.stopped);
+        if options.control && pauses > 0 && !stopped {
+            let length = Span::from_ns(paused.as_ns() / u64::from(pauses)).max(Span::from_us(50));
+            let share = paused.as_ns() as f64 / elapsed.as_ns().max(1) as f64;
+            // A clock that is always busy is the target; all that runs stands for its sake.
+            let clock = Group(self.group_of_clients() + 1);
+            let change = Change::Clock { share, parallel: 1, busy: Busy::Cpu };
+            let config = Config {
+                targets: vec![Target { groups: vec![clock], change }],
+                rest: (0..=self.group_of_clients()).map(Group).collect(),
+                limits: Limits {
+                    pause_min: length,
+                    pause_max: limits.pause_max.max(length),
+                    lease: limits.lease.max(limits.pause_max.max(length) * 2),
+                    ..limits
+                },
+                windows: windows(&CONTROLS),
+                hosts: 0,
+            };
+            let control = self.drive(config, (clock, 0.0), guard, stop)?;
+            drop(self.clients.take_samples());
+            late = late.max(control.overdue);
+            stopped |= control.stopped;
+            controls = control.findings;
+        }
+        let ledger = std::mem::take(&mut run.ledger);
+        let services = ledger.last().map_or(Span::ZERO, |last| {
+            last.cpu.iter().take(self.names.len()).fold(Span::ZERO, |sum, cpu| sum + *cpu)
+        });
         let round = Round {
-            readings: run.findings.clone(),
-            ledger: std::mem::take(&mut run.ledger),
-            samples: self.clients.take_samples(),
+            readings: run.findings,
+            controls,
+            ledger,
+            samples: measured,
             epoch,
-            own_cpu: own_cpu().saturating_sub(own),
-            steal: Steal::now().share_since(&steal),
-            all_cpu: Steal::now().busy_since(&steal),
+            own_cpu,
+            weather: run_end.since(&moment, services),
         };
-        Ok((round, run))
+        Ok((round, late, stopped))
+    }
+
+    /// Drives one Governor through all windows of its pattern.
+    fn drive(
+        &mut self,
+        config: Config,
+        visits: (Group, f64),
+        guard: &mut Guard,
+        stop: &AtomicBool,
+    ) -> Result<Run<Reading>, WorldError> {
+        let windows = config.windows.pattern.len();
+        let governor = Governor::new(config).expect("values are in range by construction");
+        let world = World::new(governor, &mut self.places, Some(guard)).visits(visits.0, visits.1);
+        world.run(windows, stop)
     }
 }
 
-/// Throughput of the windows of one manner, in requests a second of virtual time.
-fn mean_rate(round: &Round, slowed: bool) -> Option<f64> {
-    let rates: Vec<f64> = round
-        .readings
-        .iter()
-        .filter(|reading| reading.slowed == slowed)
-        .map(Reading::predicted_per_s)
-        .collect();
-    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+/// Pauses of slowed windows, how long they were and how long the windows were.
+pub(crate) fn pauses_of(readings: &[Reading]) -> (u32, Span, Span) {
+    let slowed = readings.iter().filter(|reading| reading.slowed);
+    slowed.fold((0, Span::ZERO, Span::ZERO), |(pauses, paused, elapsed), one| {
+        (pauses + one.pauses, paused + one.paused, elapsed + one.elapsed())
+    })
 }
 
-/// The 99th percentile in virtual time of what was answered in windows of one manner.
-fn p99_ms(rounds: &[&Round], slowed: bool) -> Option<f64> {
-    let mut latencies: Vec<u64> = Vec::new();
-    for round in rounds {
-        let windows = round.readings.iter().filter(|reading| reading.slowed == slowed);
-        for window in windows {
-            let (from, to) = (
-                round.epoch + window.from.since(Instant::ZERO),
-                round.epoch + window.to.since(Instant::ZERO),
-            );
-            let within = |sample: &&Sample| sample.at >= from && sample.at < to;
-            let found = round.samples.iter().filter(within).map(|sample| sample.latency.as_ns());
-            latencies.extend(found);
-        }
-    }
-    let count = latencies.len() as u64;
-    if !cavy_lab::statistics::quantile::supported(count, 0.99) {
-        return None;
-    }
-    latencies.sort_unstable();
-    let rank = cavy_lab::statistics::quantile::rank(count, 0.99);
-    Some(latencies[rank as usize - 1] as f64 / 1e6)
-}
-
-/// What requests cost in baselines.
-struct Cost {
-    /// CPU microseconds for a request, by service.
-    us: Vec<f64>,
-    /// The same for the clients, which are this program.
-    own_us: f64,
-    /// Share of all cores that was busy with all of it.
-    busy: f64,
-}
-
-impl Cost {
-    fn of(rounds: &[&Round], services: usize, cores: usize) -> Cost {
-        let mut cpu_us = vec![0.0; services];
-        let (mut completions, mut elapsed_us) = (0_u64, 0.0);
-        let (mut own_us, mut wall_us) = (0.0, 0.0);
-        for round in rounds {
-            for window in round.readings.iter().filter(|reading| !reading.slowed) {
-                completions += window.completions;
-                elapsed_us += window.elapsed().as_us();
-                for (service, sum) in cpu_us.iter_mut().enumerate() {
-                    let at = |when| cpu_at(&round.ledger, service, when);
-                    *sum += at(window.to) - at(window.from);
-                }
-            }
-            own_us += round.own_cpu.as_us();
-            wall_us += round.ledger.last().map_or(0.0, |last| last.at.since(Instant::ZERO).as_us());
-        }
-        let requests = (completions as f64).max(1.0);
-        // This program is counted by ticks, so its share is taken over whole rounds.
-        let own = own_us / wall_us.max(1.0) * elapsed_us;
-        let busy = (cpu_us.iter().sum::<f64>() + own) / (elapsed_us.max(1.0) * cores as f64);
-        let us = cpu_us.iter().map(|sum| sum / requests).collect();
-        Cost { us, own_us: own / requests, busy }
-    }
-
-    /// The utilisation law where all share all cores: when these are what bounds throughput, it
-    /// grows as the work of a request shrinks; when they are not, it stays.
-    fn law_percent(&self, target: usize, faster: f64) -> f64 {
-        let all = self.us.iter().sum::<f64>() + self.own_us;
-        if self.busy < SATURATED || all <= 0.0 {
-            return 0.0;
-        }
-        (all / (all - faster * self.us[target]) - 1.0) * 100.0
-    }
-}
-
-/// CPU microseconds of a service at a time, between the two snapshots about it.
-fn cpu_at(ledger: &[Snapshot], service: usize, when: Instant) -> f64 {
-    let us = |snapshot: &Snapshot| snapshot.cpu[service].as_us();
-    let after = ledger.partition_point(|snapshot| snapshot.at < when);
-    match (after.checked_sub(1).and_then(|before| ledger.get(before)), ledger.get(after)) {
-        (Some(before), Some(after)) => {
-            let whole = after.at.since(before.at).as_us().max(1e-3);
-            let part = when.since(before.at).as_us() / whole;
-            us(before) + (us(after) - us(before)) * part
-        }
-        (Some(one), None) | (None, Some(one)) => us(one),
-        (None, None) => 0.0,
-    }
-}
-
-fn row(name: &str, target: usize, rounds: &[Round], cost: &Cost, options: &Options) -> Row {
-    let mut ratios = Vec::new();
-    let mut predicted = Vec::new();
-    let (mut pauses, mut paused, mut elapsed) = (0_u64, Span::ZERO, Span::ZERO);
-    let mut bits = 0;
-    let mut stolen = 0;
-    for round in rounds {
-        if let (Some(slowed), Some(baseline)) = (mean_rate(round, true), mean_rate(round, false))
-            && slowed > 0.0
-            && baseline > 0.0
-        {
-            ratios.push((slowed / baseline).ln());
-            predicted.push(slowed);
-        }
-        for window in &round.readings {
-            bits |= window.doubts;
-            if window.slowed {
-                pauses += u64::from(window.pauses);
-                paused += window.paused;
-                elapsed += window.elapsed();
-            }
-        }
-        stolen += u32::from(round.steal > STEAL_MAX);
-    }
-    let mut doubts = words(bits);
-    if stolen > 0 {
-        doubts.push(format!(
-            "in {stolen} of {} rounds the hypervisor took more than {} % of processor time",
-            rounds.len(),
-            STEAL_MAX * 100.0
-        ));
-    }
-    let others = others(rounds);
-    if others > OTHERS_MAX {
-        doubts.push(format!(
-            "other programs took {:.0} % of processor time; they get in where services stand, and \
-             what has little to do while others stand then looks worse than it is: close them",
-            others * 100.0
-        ));
-    }
-    if pauses == 0 && !rounds.is_empty() {
-        doubts.push("it used too little CPU time for a single pause: is it called?".to_string());
-    }
-    let all: Vec<&Round> = rounds.iter().collect();
-    Row {
-        service: name.to_string(),
-        gain_percent: Interval::of_mean(&ratios)
-            .map(|interval| Estimate::from(interval).map(|ln| (ln.exp() - 1.0) * 100.0)),
-        predicted_per_s: Interval::of_mean(&predicted).map(Estimate::from),
-        law_percent: cost.law_percent(target, options.faster),
-        cpu_us_per_request: cost.us[target],
-        paused_ratio: paused.as_us() / elapsed.as_us().max(1.0),
-        pause_ms: paused.as_us() / 1e3 / (pauses.max(1) as f64),
-        predicted_p99_ms: p99_ms(&all, true),
-        rounds: ratios.len() as u32,
-        doubts,
-    }
-}
-
-/// Share of all cores that went to programs which are neither services nor clients.
-fn others(rounds: &[Round]) -> f64 {
-    let cores = crate::usage::cores().map_or(1, |cores| cores.len()) as f64;
-    let (mut others_us, mut wall_us) = (0.0, 0.0);
-    for round in rounds {
-        let Some(last) = round.ledger.last() else { continue };
-        let services: f64 = last.cpu.iter().map(|cpu| cpu.as_us()).sum();
-        others_us += (round.all_cpu.as_us() - services - round.own_cpu.as_us()).max(0.0);
-        wall_us += last.at.since(Instant::ZERO).as_us();
-    }
-    others_us / (wall_us * cores).max(1.0)
-}
-
-/// What the bits of a reading's doubts mean for a reader.
-fn words(bits: u8) -> Vec<String> {
-    let all = [
-        (Doubts::DUTY, "pauses could not keep up with what the change saves: ask for less"),
-        (
-            Doubts::IDLE,
-            "it idled in more than half of the pauses: more clients are needed, or it is hardly \
-             called",
-        ),
-        (Doubts::LONG, "pauses took a fifth longer than asked for: the machine is too busy"),
-        (Doubts::UNCONFIRMED, "a group did not confirm that it stood, and its lease ended"),
-        (Doubts::GONE, "a group ended while it was measured"),
-        (Doubts::NOTHING, "a window had no answers at all"),
-    ];
-    all.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, text)| (*text).to_string()).collect()
-}
-
-/// CPU time of this program, by ticks.
-fn own_cpu() -> Span {
-    let ticks = procfs::process::Process::myself().and_then(|own| own.stat());
-    let ticks = ticks.map_or(0, |stat| stat.utime + stat.stime);
-    Span::from_ms(ticks * 1_000 / procfs::ticks_per_second().max(1))
-}
-
-/// What the hypervisor took, in ticks.
-struct Steal {
-    stolen: u64,
-    all: u64,
-    busy: u64,
-}
-
-impl Steal {
-    fn now() -> Steal {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let first = text.lines().next().unwrap_or("");
-        let ticks: Vec<u64> =
-            first.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal
-        let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
-        let busy = at(0) + at(1) + at(2) + at(5) + at(6);
-        Steal { stolen: at(7), all: ticks.iter().take(8).sum(), busy }
-    }
-
-    fn busy_since(&self, before: &Steal) -> Span {
-        let ticks = self.busy.saturating_sub(before.busy);
-        Span::from_ms(ticks * 1_000 / procfs::ticks_per_second().max(1))
-    }
-
-    fn share_since(&self, before: &Steal) -> f64 {
-        let all = self.all.saturating_sub(before.all).max(1);
-        self.stolen.saturating_sub(before.stolen) as f64 / all as f64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpu_time_between_snapshots_is_interpolated() {
-        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        let one = |ms, us| Snapshot { at: at(ms), cpu: vec![Span::from_us(us)] };
-        let ledger = [one(0, 0), one(20, 1_000), one(40, 5_000)];
-        for (ms, us) in [(0, 0.0), (10, 500.0), (20, 1_000.0), (30, 3_000.0), (90, 5_000.0)] {
-            let found = cpu_at(&ledger, 0, at(ms));
-            assert!((found - us).abs() < 1e-6, "{ms} ms: {found}");
-        }
-    }
-
-    #[test]
-    fn the_law_speaks_of_saturated_cores_only() {
-        let cost = |busy| Cost { us: vec![600.0, 300.0], own_us: 100.0, busy };
-        assert!((cost(0.99).law_percent(0, 0.5) - (1000.0 / 700.0 - 1.0) * 100.0).abs() < 1e-9);
-        assert_eq!(cost(0.4).law_percent(0, 0.5), 0.0);
-    }
-
-    #[test]
-    fn every_doubt_has_words() {
-        for bit in 0..6 {
-            assert_eq!(words(1 << bit).len(), 1, "bit {bit}");
-        }
-    }
+/// Are the rounds enough for the interval that was asked for?
+fn enough(rounds: &[Round], options: &Options) -> bool {
+    let Some(most) = options.until_percent else { return false };
+    let gains: Vec<f64> = rounds.iter().filter_map(Round::gain_ln).collect();
+    gains.len() >= ROUNDS_MIN as usize
+        && Interval::of_mean(&gains)
+            .is_some_and(|interval| (interval.high.exp() - interval.low.exp()) * 50.0 <= most)
 }

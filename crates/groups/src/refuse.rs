@@ -133,6 +133,8 @@ pub struct Mounts {
     pub unified: std::path::PathBuf,
     /// The controller `cpu` of v1, where there is one.
     pub cpu: Option<std::path::PathBuf>,
+    /// The freezer of v1, where there is one.
+    pub freezer: Option<std::path::PathBuf>,
 }
 
 impl Mounts {
@@ -144,12 +146,17 @@ impl Mounts {
         let text = std::fs::read_to_string("/proc/mounts")
             .map_err(|error| format!("cannot read /proc/mounts: {error}"))?;
         let rows = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let (mut unified, mut cpu) = (None, None);
+        let (mut unified, mut cpu, mut freezer) = (None, None, None);
         for row in rows {
             match row[..] {
                 [_, path, "cgroup2", ..] if unified.is_none() => unified = Some(path.into()),
                 [_, path, "cgroup", options, ..] if options.split(',').any(|one| one == "cpu") => {
                     cpu = Some(path.into());
+                }
+                [_, path, "cgroup", options, ..]
+                    if options.split(',').any(|one| one == "freezer") =>
+                {
+                    freezer = Some(path.into());
                 }
                 _ => {}
             }
@@ -158,7 +165,7 @@ impl Mounts {
             "cgroup v2 is not mounted; `mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2 none \
              /sys/fs/cgroup/unified` mounts it beside v1",
         )?;
-        Ok(Mounts { unified, cpu })
+        Ok(Mounts { unified, cpu, freezer })
     }
 }
 

@@ -5,7 +5,7 @@
 //! [`crate::guard`] or `cavy live whatif thaw` can bring them back, whatever happens in between.
 
 use crate::RUN_FOLDER;
-use crate::freezer::Mechanism;
+use crate::freezer::{Freezer, Mechanism, STATE_V1};
 use crate::refuse::{self, Mounts};
 use crate::select::{self, Selector, processes};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,9 @@ pub struct Place {
     pub dir: PathBuf,
     /// Made by us, and removed in the end.
     pub ours: bool,
+    /// That of the freezer of v1, which is always ours.
+    #[serde(default)]
+    pub v1: Option<PathBuf>,
     /// Where its processes came from.
     pub origins: Vec<Origin>,
 }
@@ -70,6 +73,19 @@ pub struct Origin {
     pub started: u64,
     /// Its control group.
     pub dir: PathBuf,
+    /// That of the freezer of v1.
+    #[serde(default)]
+    pub v1: Option<PathBuf>,
+}
+
+impl Place {
+    /// What stops it.
+    ///
+    /// # Errors
+    /// When its control group is gone, or may not be written to.
+    pub fn freezer(&self, mechanism: Mechanism) -> std::io::Result<Freezer> {
+        Freezer::open(&self.dir, mechanism, self.v1.as_deref())
+    }
 }
 
 /// What is written down.
@@ -117,23 +133,28 @@ impl Stage {
         for stale in stale() {
             recover(&stale).map_err(system(format!("recover {}", stale.display())))?;
         }
+        let v1 = match (mechanism, &mounts.freezer) {
+            (Mechanism::CgroupV1, None) => {
+                return Err(StageError::Refused(vec![
+                    "the freezer of cgroup v1 is not mounted; use that of v2".to_string(),
+                ]));
+            }
+            (Mechanism::CgroupV1, Some(root)) => Some(root.clone()),
+            _ => None,
+        };
         let chosen = choose(services)?;
         let own = std::process::id() as i32;
+        let v1 = v1.map(|root| root.join(format!("cavy-whatif-{own}")));
         let dir = mounts.unified.join(format!("cavy-whatif-{own}"));
         let mut places = Vec::new();
         for (index, ((name, selector), pids)) in services.iter().zip(&chosen).enumerate() {
             let origins = pids.iter().filter_map(|pid| origin(*pid, mounts)).collect();
-            places.push(match selector {
-                Selector::Cgroup(path) => {
-                    Place { name: name.clone(), dir: path.clone(), ours: false, origins }
-                }
-                _ => Place {
-                    name: name.clone(),
-                    dir: dir.join(index.to_string()),
-                    ours: true,
-                    origins,
-                },
-            });
+            let (place, ours) = match selector {
+                Selector::Cgroup(path) => (path.clone(), false),
+                _ => (dir.join(index.to_string()), true),
+            };
+            let v1 = v1.as_ref().map(|v1| v1.join(index.to_string()));
+            places.push(Place { name: name.clone(), dir: place, ours, v1, origins });
         }
         let started = processes().ok().and_then(|all| Some(all.get(&own)?.started)).unwrap_or(0);
         let kept = Kept { pid: own, started, dir, mechanism, places };
@@ -150,11 +171,18 @@ impl Stage {
             fs::create_dir_all(dir).map_err(system(format!("make control group {}", dir.display())))
         };
         for (place, (_, selector)) in self.kept.places.iter().zip(services) {
-            if !place.ours {
+            let groups: Vec<&Path> = place
+                .ours
+                .then_some(place.dir.as_path())
+                .into_iter()
+                .chain(place.v1.as_deref())
+                .collect();
+            for dir in &groups {
+                made(dir)?;
+            }
+            if groups.is_empty() {
                 continue;
             }
-            made(&place.dir)?;
-            let procs = place.dir.join("cgroup.procs");
             let mut moved = BTreeSet::new();
             for _ in 0..PASSES {
                 let all = processes().map_err(|why| StageError::Refused(vec![why]))?;
@@ -170,11 +198,13 @@ impl Stage {
                 }
                 for pid in new {
                     moved.insert(pid);
-                    if let Err(error) = fs::write(&procs, pid.to_string())
-                        && all.contains_key(&pid)
-                        && Path::new(&format!("/proc/{pid}")).exists()
-                    {
-                        return Err(system(format!("move process {pid} of {selector}"))(error));
+                    for dir in &groups {
+                        if let Err(error) = fs::write(dir.join("cgroup.procs"), pid.to_string())
+                            && all.contains_key(&pid)
+                            && Path::new(&format!("/proc/{pid}")).exists()
+                        {
+                            return Err(system(format!("move process {pid} of {selector}"))(error));
+                        }
                     }
                 }
             }
@@ -234,7 +264,15 @@ fn origin(pid: i32, mounts: &Mounts) -> Option<Origin> {
     let started = started(pid)?;
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
-    Some(Origin { pid, started, dir: mounts.unified.join(path) })
+    let of_v1 = |line: &str| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        let freezes = controllers.split(',').any(|one| one == "freezer");
+        freezes.then(|| path.trim_start_matches('/').to_string())
+    };
+    let v1 = mounts.freezer.as_ref().zip(text.lines().find_map(of_v1));
+    let v1 = v1.map(|(root, path)| root.join(path));
+    Some(Origin { pid, started, dir: mounts.unified.join(path), v1 })
 }
 
 fn started(pid: i32) -> Option<u64> {
@@ -282,11 +320,16 @@ pub fn thaw(kept: &Kept) -> std::io::Result<()> {
     for place in &kept.places {
         let done = match kept.mechanism {
             Mechanism::Cgroup => fs::write(place.dir.join("cgroup.freeze"), "0"),
-            Mechanism::Signals => crate::freezer::Freezer::open(&place.dir, Mechanism::Signals)
-                .and_then(|freezer| freezer.set(false)),
+            Mechanism::CgroupV1 => match &place.v1 {
+                Some(v1) => fs::write(v1.join(STATE_V1), "THAWED"),
+                None => Ok(()),
+            },
+            Mechanism::Signals => {
+                place.freezer(Mechanism::Signals).and_then(|freezer| freezer.set(false))
+            }
         };
         if let Err(error) = done
-            && place.dir.exists()
+            && place.v1.as_ref().unwrap_or(&place.dir).exists()
         {
             result = Err(error);
         }
@@ -306,20 +349,28 @@ pub fn recover(file: &Path) -> std::io::Result<()> {
         Err(error) => return Err(error),
     };
     thaw(&kept)?;
-    for place in kept.places.iter().filter(|place| place.ours && place.dir.exists()) {
-        for _ in 0..PASSES {
-            let pids = select::members(&place.dir).unwrap_or_default();
-            if pids.is_empty() {
-                break;
+    for place in &kept.places {
+        let unified = place.ours.then_some(&place.dir);
+        let of_v2 = unified.map(|dir| (dir, (|origin| Some(&origin.dir)) as WayBack));
+        let of_v1 = place.v1.as_ref().map(|dir| (dir, (|origin| origin.v1.as_ref()) as WayBack));
+        for (dir, way_back) in of_v2.into_iter().chain(of_v1).filter(|(dir, _)| dir.exists()) {
+            for _ in 0..PASSES {
+                let pids = select::members(dir).unwrap_or_default();
+                if pids.is_empty() {
+                    break;
+                }
+                for pid in pids {
+                    move_back(place, dir, way_back, pid);
+                }
             }
-            for pid in pids {
-                move_back(place, pid);
-            }
+            remove(dir)?;
         }
-        remove(&place.dir)?;
     }
-    if kept.dir.exists() {
-        remove(&kept.dir)?;
+    let of_v1 = kept.places.iter().find_map(|place| place.v1.as_ref()?.parent());
+    for dir in [Some(kept.dir.as_path()), of_v1].into_iter().flatten() {
+        if dir.exists() {
+            remove(dir)?;
+        }
     }
     match fs::remove_file(file) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
@@ -327,15 +378,17 @@ pub fn recover(file: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Where a process came from, in one of the hierarchies.
+type WayBack = fn(&Origin) -> Option<&PathBuf>;
+
 /// A process that was born on the stage goes where the first of its service came from.
-fn move_back(place: &Place, pid: i32) {
+fn move_back(place: &Place, dir: &Path, way_back: WayBack, pid: i32) {
     let of = |origin: &&Origin| origin.pid == pid && started(pid) == Some(origin.started);
     let origin = place.origins.iter().find(of).or(place.origins.first());
-    let Some(origin) = origin else { return };
-    let moved = fs::write(origin.dir.join("cgroup.procs"), pid.to_string());
-    if moved.is_err()
-        && let Some(root) = place.dir.parent().and_then(Path::parent)
-    {
+    let home = origin.and_then(way_back);
+    let moved =
+        home.is_some_and(|home| fs::write(home.join("cgroup.procs"), pid.to_string()).is_ok());
+    if !moved && let Some(root) = dir.parent().and_then(Path::parent) {
         // Its control group is gone: the root takes everybody.
         let _ = fs::write(root.join("cgroup.procs"), pid.to_string());
     }

@@ -10,7 +10,7 @@ use crate::guard::Guard;
 use crate::now;
 use crate::usage::Meter;
 use cavy_clock::{SPIN_SPAN_FIRST, Wait};
-use cavy_core::family::probe::{Controller, Effect, Epoch, Group, Input, Timer, Usage};
+use cavy_core::family::probe::{Controller, Effect, Endpoint, Epoch, Group, Input, Timer, Usage};
 use cavy_core::machine::{Out, Outbox};
 use cavy_core::stream::{Purpose, Stream};
 use cavy_core::{Cx, Instant, Span};
@@ -38,6 +38,9 @@ pub enum Member {
     },
     /// Clients inside this program, who stop sending and stop their clock.
     Clients(Arc<Gate>),
+    /// Nobody: its CPU time is time on the wall. As a target it has others stand for a share of
+    /// all time.
+    Clock,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +115,8 @@ pub struct World<'a, C: Controller> {
     /// Groups that stand or were told to.
     standing: usize,
     told_guard: bool,
+    /// A group that is visited so often for each answer, and the part of a visit that is due.
+    visits: (Group, f64, f64),
 }
 
 /// The groups of a world; they outlive it, so that one controller can follow another.
@@ -148,6 +153,7 @@ impl Places {
             match &place.member {
                 Member::Processes { freezer, .. } => drop(freezer.set(false)),
                 Member::Clients(gate) => gate.open(now()),
+                Member::Clock => {}
             }
             if place.standing != Standing::Gone {
                 place.standing = Standing::Goes;
@@ -160,7 +166,7 @@ impl Places {
     pub fn threads_max(&self) -> usize {
         let threads = |place: &Place| match &place.member {
             Member::Processes { freezer, .. } => freezer.threads(),
-            Member::Clients(_) => 0,
+            Member::Clients(_) | Member::Clock => 0,
         };
         self.places.iter().map(threads).max().unwrap_or(0)
     }
@@ -171,7 +177,20 @@ impl Places {
         match &mut place.member {
             Member::Processes { meter, .. } => Ok(meter.read()?.saturating_sub(place.cpu_before)),
             Member::Clients(_) => Ok(Span::ZERO),
+            Member::Clock => Ok(now().since(self.epoch)),
         }
+    }
+
+    /// CPU time of all groups since their meters were opened.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn usage(&mut self) -> Result<Vec<Span>, WorldError> {
+        let each = self.places.iter_mut().enumerate().map(|(group, place)| {
+            let Member::Processes { meter, .. } = &mut place.member else { return Ok(Span::ZERO) };
+            meter.read().map_err(|error| WorldError::Group { group: group as u32, error })
+        });
+        each.collect()
     }
 
     /// Time and usage count from now on.
@@ -215,7 +234,16 @@ impl<'a, C: Controller> World<'a, C> {
             guard,
             standing: 0,
             told_guard: false,
+            visits: (Group(0), 0.0, 0.0),
         }
+    }
+
+    /// The controller hears of `each` visits of `group` for each answer that clients get: for rules
+    /// that count visits of programs which do not tell of them.
+    #[must_use]
+    pub fn visits(mut self, group: Group, each: f64) -> Self {
+        self.visits = (group, each, 0.0);
+        self
     }
 
     /// Drives the controller until it has concluded `findings` times or `stop` is set. All groups
@@ -299,6 +327,12 @@ impl<'a, C: Controller> World<'a, C> {
                 if requests > 0 {
                     self.mail.push_back(Input::Completed { requests });
                 }
+                let (group, each, due) = &mut self.visits;
+                *due += f64::from(requests) * *each;
+                while *due >= 1.0 {
+                    *due -= 1.0;
+                    self.mail.push_back(Input::Visited { group: *group, endpoint: Endpoint(0) });
+                }
             }
         }
     }
@@ -377,6 +411,7 @@ impl<'a, C: Controller> World<'a, C> {
                 }
             }
             Member::Clients(gate) => gate.open(now()),
+            Member::Clock => {}
         }
         place.standing = Standing::Goes;
         self.standing -= 1;
@@ -526,6 +561,8 @@ impl<'a, C: Controller> World<'a, C> {
                     self.mail.push_back(Input::Frozen { group: Group(group as u32), epoch, at });
                 }
             }
+            // It never stands: that would be time which does not pass.
+            (Standing::Goes, Member::Clock) => return Ok(()),
             (Standing::Goes, Member::Clients(gate)) => {
                 gate.close(now());
                 place.standing = Standing::Stands(epoch);

@@ -6,7 +6,7 @@ use cavy_core::Span;
 use cavy_groups::clients::{Clients, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
-use cavy_groups::rank::{Bench, Options, Ranking};
+use cavy_groups::rank::{Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
 use cavy_groups::stage::Stage;
@@ -75,19 +75,24 @@ fn rank(front_us: u32, back_us: u32, faster: f64, rounds: u32) -> Ranking {
         address: address.parse().expect("an address"),
         clients: 64,
         types: 1,
+        rate_per_s: None,
         protocol: Box::new(Http::new(&address, &["/".to_string()]).expect("a request")),
     };
     let clients = Clients::start(load).expect("clients");
     let mut bench = Bench::new(&stage, clients).expect("a bench");
     let options = Options {
         faster,
+        rule: Rule::Delivered,
         rounds,
+        until_percent: None,
+        control: true,
         window: Span::from_ms(400),
         settle: Span::from_ms(100),
         pause_min: None,
     };
     let stop = AtomicBool::new(false);
-    let ranking = bench.rank(&options, &mut guard, &stop, |_, _, _| {}).expect("a ranking");
+    let ranking =
+        bench.rank(&[0, 1], &options, &mut guard, &stop, |_, _, _| {}).expect("a ranking");
     let file = stage.file().to_path_buf();
     drop(bench);
     drop(stage);

@@ -7,9 +7,9 @@ use crate::quantity;
 use crate::terminal;
 use cavy_core::Span;
 use cavy_groups::clients::{Clients, Headed, Load};
-use cavy_groups::freezer::{Freezer, Mechanism};
+use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::{self, Guard};
-use cavy_groups::rank::{Bench, Options, Ranking};
+use cavy_groups::rank::{Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::{self, Mounts};
 use cavy_groups::select::Selector;
 use cavy_groups::stage::{self, Stage, StageError};
@@ -62,6 +62,10 @@ pub struct Whatif {
     /// A header of all requests, such as `Accept-Encoding: gzip`; `Host` replaces the address.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     headers: Vec<String>,
+    /// Requests arrive by themselves, so many a second: what is predicted then is latency. Closed
+    /// clients, who send as soon as they are answered, when absent.
+    #[arg(long, value_name = "PER_S", value_parser = rate)]
+    rate: Option<f64>,
     /// Clients, each with one request under way.
     #[arg(long, value_name = "K", default_value = "64",
         value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -69,6 +73,31 @@ pub struct Whatif {
     /// By how much each service is made faster.
     #[arg(long, value_name = "PERCENT", default_value = "25%", value_parser = percent)]
     faster: f64,
+    /// Only this service; may be given again. All of them when absent.
+    #[arg(long = "target", value_name = "NAME")]
+    targets: Vec<String>,
+    /// Save so much instead: CPU time of the service for a request of a client, or with
+    /// `--rule count` time of a visit. It needs one --target.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span,
+        conflicts_with = "faster", requires = "targets")]
+    less: Option<Span>,
+    /// When the others stand.
+    #[arg(long, value_enum, value_name = "RULE", default_value = "delivered")]
+    rule: RuleName,
+    /// With `--rule clock` or `count`: servers of what bounds the service, its cores or 1 for a
+    /// lock.
+    #[arg(long, value_name = "N", default_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    servers: u32,
+    /// With `--rule count`: visits of the service for a request of a client.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = visits)]
+    visits: f64,
+    /// Stop as soon as all intervals are no wider to either side; `--rounds` is the most then.
+    #[arg(long, value_name = "PERCENT", value_parser = until)]
+    until: Option<f64>,
+    /// Leave out the controls, which take out what the pauses themselves cost.
+    #[arg(long)]
+    no_control: bool,
     /// Rounds over all services; intervals need at least two.
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = clap::value_parser!(u32).range(2..=1000))]
@@ -92,9 +121,21 @@ pub struct Whatif {
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum RuleName {
+    /// Until the service has got its share of CPU time meanwhile: wherever cores are shared.
+    Delivered,
+    /// For a share of its CPU time over --servers: where it has cores of its own.
+    Clock,
+    /// For --less over --servers with each visit.
+    Count,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     /// The freezer of cgroup v2.
     Cgroup,
+    /// The freezer of cgroup v1; v2 is mounted beside it all the same, to count CPU time.
+    CgroupV1,
     /// SIGSTOP and SIGCONT.
     Signals,
 }
@@ -103,6 +144,7 @@ impl From<How> for Mechanism {
     fn from(how: How) -> Mechanism {
         match how {
             How::Cgroup => Mechanism::Cgroup,
+            How::CgroupV1 => Mechanism::CgroupV1,
             How::Signals => Mechanism::Signals,
         }
     }
@@ -151,6 +193,22 @@ fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim();
     let good = number.parse().ok().filter(|percent| (1.0..=95.0).contains(percent));
     good.map(|percent: f64| percent / 100.0).ok_or("it must be 1% to 95%".to_string())
+}
+
+fn until(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim();
+    let good = number.parse().ok().filter(|percent| (0.1..=50.0).contains(percent));
+    good.ok_or("it must be 0.1% to 50%".to_string())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let good = text.trim().parse().ok().filter(|rate| (0.1..=1e6).contains(rate));
+    good.ok_or("it must be 0.1 to 1000000".to_string())
+}
+
+fn visits(text: &str) -> Result<f64, String> {
+    let good = text.trim().parse().ok().filter(|visits| (0.001..=1_000.0).contains(visits));
+    good.ok_or("it must be 0.001 to 1000".to_string())
 }
 
 /// Pauses below 0.1 ms are not held exactly, and those above 50 ms come near the lease.
@@ -212,7 +270,8 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
         Fault::new("nobody would ask the services")
             .hint("give --load http://127.0.0.1:8080/, where clients of the application connect")
     })?;
-    let load = load(url, &args.headers, &args.request, args.clients)?;
+    let load =
+        Load { rate_per_s: args.rate, ..load(url, &args.headers, &args.request, args.clients)? };
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -222,18 +281,14 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     let mut guard = guard(&stage)?;
     let clients = Clients::start(load).map_err(failed)?;
     let mut bench = Bench::new(&stage, clients).map_err(failed)?;
-    let options = Options {
-        faster: args.faster,
-        rounds: args.rounds,
-        window: args.window,
-        settle: args.settle,
-        pause_min: args.pause,
-    };
+    let only = chosen_targets(args)?;
+    let options = options(args, &mut bench, &only)?;
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
     cavy_live::load::clock::go_first();
-    let round_s = (args.window.as_us() * 4.0 + args.settle.as_us() * 3.0) / 1e6;
-    let ranking = bench.rank(&options, &mut guard, &stop, |done, all, name| {
+    let windows = if args.no_control { 4.0 } else { 6.0 };
+    let round_s = (args.window.as_us() * windows + args.settle.as_us() * (windows - 1.0)) / 1e6;
+    let ranking = bench.rank(&only, &options, &mut guard, &stop, |done, all, name| {
         let left_s = f64::from(all - done) * round_s;
         terminal::talk(&format!("{done} of {all}: {name}, about {left_s:.0} s left"));
     });
@@ -248,6 +303,64 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
         terminal::print(&shown(&ranking))?;
     }
     Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Places of the services that are to be targets; all when none is named.
+fn chosen_targets(args: &Whatif) -> Result<Vec<usize>, Fault> {
+    let place = |name: &String| {
+        args.services.iter().position(|(service, _)| service == name).ok_or_else(|| {
+            Fault::new(format!("--target {name}: there is no such service"))
+                .hint("name one that a --service gives a name to")
+        })
+    };
+    if args.targets.is_empty() {
+        return Ok((0..args.services.len()).collect());
+    }
+    args.targets.iter().map(place).collect()
+}
+
+fn options(args: &Whatif, bench: &mut Bench, only: &[usize]) -> Result<Options, Fault> {
+    let mut faster = args.faster;
+    let (parallel, visits) = (args.servers, args.visits);
+    let rule = match (args.rule, args.less) {
+        (RuleName::Delivered, _) => Rule::Delivered,
+        (RuleName::Clock, _) => Rule::Clock { parallel },
+        (RuleName::Count, Some(saved)) => Rule::Count { saved, visits, parallel },
+        (RuleName::Count, None) => {
+            return Err(Fault::new("--rule count does not know what a visit saves")
+                .hint("give --target NAME and --less, such as --less 300us"));
+        }
+    };
+    if let (Some(less), [target]) = (args.less, only) {
+        bench.warm_up(args.settle, 0, &AtomicBool::new(false));
+        let seen = bench.observe(args.window).map_err(failed)?;
+        let all_us = seen.cpu_us_per_request[*target];
+        let less_us = match rule {
+            Rule::Count { .. } => less.as_us() * visits,
+            _ => less.as_us(),
+        };
+        faster = less_us / all_us.max(1e-3);
+        if faster > 0.95 && !matches!(rule, Rule::Count { .. }) {
+            return Err(Fault::new(format!(
+                "--less {less_us:.0}us: {} takes {all_us:.0} us of CPU time for a request",
+                args.services[*target].0
+            ))
+            .hint("ask for at most 95 % of it"));
+        }
+        faster = faster.min(1.0);
+    } else if args.less.is_some() {
+        return Err(Fault::new("--less is about one service").hint("give one --target"));
+    }
+    Ok(Options {
+        faster,
+        rule,
+        rounds: args.rounds,
+        until_percent: args.until,
+        control: !args.no_control,
+        window: args.window,
+        settle: args.settle,
+        pause_min: args.pause,
+    })
 }
 
 /// The second program, which watches what `file` names.
@@ -275,7 +388,7 @@ fn load(url: &str, headers: &[String], requests: &[String], clients: u32) -> Res
     let requests = if requests.is_empty() { &own } else { requests };
     let types = u16::try_from(requests.len()).map_err(|_| wrong("too many requests"))?;
     let protocol = Headed::new(host, headers, requests).map_err(Fault::new)?;
-    Ok(Load { address, clients, types, protocol: Box::new(protocol) })
+    Ok(Load { address, clients, types, rate_per_s: None, protocol: Box::new(protocol) })
 }
 
 /// Refuses services whose CPU time is rationed by the wall clock.
@@ -330,6 +443,8 @@ fn thaw() -> Result<ExitCode, Fault> {
 #[derive(Serialize)]
 struct SelfTest {
     cgroup: Vec<selftest::Row>,
+    /// Empty where it is not mounted.
+    cgroup_v1: Vec<selftest::Row>,
     signals: Vec<selftest::Row>,
     still_ratio: f64,
     longest_step_us: f64,
@@ -339,14 +454,23 @@ fn self_test(repeats: u32, json: bool) -> Result<ExitCode, Fault> {
     let mounts = Mounts::find().map_err(failed)?;
     let (cgroup, still_ratio, longest_step_us) = one_victim(repeats, Mechanism::Cgroup, &mounts)?;
     let (signals, ..) = one_victim(repeats, Mechanism::Signals, &mounts)?;
-    let result = SelfTest { cgroup, signals, still_ratio, longest_step_us };
+    let cgroup_v1 = match mounts.freezer {
+        Some(_) => one_victim(repeats, Mechanism::CgroupV1, &mounts)?.0,
+        None => Vec::new(),
+    };
+    let result = SelfTest { cgroup, cgroup_v1, signals, still_ratio, longest_step_us };
     if json {
         terminal::print_json(&result)?;
         return Ok(ExitCode::SUCCESS);
     }
     let us = |value: f64| Cell::Text(format!("{value:.0}"));
     let mut rows = Vec::new();
-    for (name, of) in [("cgroup", &result.cgroup), ("signals", &result.signals)] {
+    let all = [
+        ("cgroup", &result.cgroup),
+        ("cgroup-v1", &result.cgroup_v1),
+        ("signals", &result.signals),
+    ];
+    for (name, of) in all {
         for row in of {
             rows.push(vec![
                 Cell::Text(name.to_string()),
@@ -390,7 +514,7 @@ fn one_victim(
         let dir = &stage.places()[0].dir;
         let mut meter = Meter::open(dir).map_err(gone_wrong)?;
         let (still, longest) = selftest::steps(&mut meter, 500).map_err(gone_wrong)?;
-        let freezer = Freezer::open(dir, mechanism).map_err(gone_wrong)?;
+        let freezer = stage.places()[0].freezer(mechanism).map_err(gone_wrong)?;
         let held = selftest::hold(&freezer, repeats).map_err(gone_wrong)?;
         Ok((held, still, longest))
     })();
@@ -420,6 +544,7 @@ fn shown(ranking: &Ranking) -> String {
     let rows = ranking.rows.iter().map(|row| {
         let gain = match &row.gain_percent {
             Some(gain) => format!("{:+.1} ({:+.1} to {:+.1})", gain.value, gain.low, gain.high),
+            None if ranking.arriving_open => "-".to_string(),
             None => "too few rounds".to_string(),
         };
         vec![
@@ -427,25 +552,39 @@ fn shown(ranking: &Ranking) -> String {
             Cell::Text(gain),
             Cell::Text(format!("{:+.1}", row.law_percent)),
             Cell::Text(format!("{:.0}", row.cpu_us_per_request)),
+            Cell::Text(ms(row.predicted_p50_ms)),
             Cell::Text(ms(row.predicted_p99_ms)),
             Cell::Text(format!("{:.0}", row.paused_ratio * 100.0)),
+            Cell::Text(
+                row.pause_cost_percent.map_or("-".to_string(), |cost| format!("{:.1}", cost.value)),
+            ),
         ]
     });
-    let columns =
-        ["service", "gain %", "utilisation law %", "CPU us/request", "p99 ms then", "stopped %"];
+    let columns = [
+        "service",
+        "gain %",
+        "utilisation law %",
+        "CPU us/request",
+        "p50 ms then",
+        "p99 ms then",
+        "stopped %",
+        "pauses cost %",
+    ];
     let mut out = format!(
-        "What making each service {:.0} % faster would buy, in throughput:\n{}\n",
+        "What making each service {:.0} % faster would buy, in {}:\n{}\n",
         ranking.faster_percent,
+        if ranking.arriving_open { "latency" } else { "throughput" },
         table(&columns, rows.collect())
     );
     if let Some(base) = ranking.baseline_per_s {
         let _ = writeln!(
             out,
-            "Unchanged: {:.0} requests/s ({:.0} to {:.0}), p99 {} ms. Services and clients keep \
-             {:.0} % of all cores busy.",
+            "Unchanged: {:.0} requests/s ({:.0} to {:.0}), p50 {} ms, p99 {} ms. Services and \
+             clients keep {:.0} % of all cores busy.",
             base.value,
             base.low,
             base.high,
+            ms(ranking.baseline_p50_ms),
             ms(ranking.baseline_p99_ms),
             ranking.busy_ratio * 100.0
         );

@@ -23,8 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 is installed), starts them on loopback as user www-data, and ranks them. Then, for each point, it \
 measures on a second deployment by how much a change makes its tier faster, predicts what that \
 buys, writes the prediction with its digest to DIR/predictions.jsonl, makes the change, and \
-measures its truth. Everything is stopped and removed in the end. Where the machine cannot, it \
-says SKIPPED and why.
+measures its truth, in rounds of both. Everything is stopped and removed in the end. Where the machine cannot, it \
+says SKIPPED and why. Rounds in which other programs or the hypervisor take much are taken again;
+it asks for no more of the machine than an ordinary program gets.
 
 Points: php-25 to php-100 and mariadb-25 to mariadb-100 take away so many percent of a burn of CPU \
 time; opcache, index and gzip are optimisations that people make."
@@ -46,6 +47,9 @@ pub struct Study {
     #[arg(long, value_name = "K", default_value = "24",
         value_parser = clap::value_parser!(u32).range(1..=400))]
     clients: u32,
+    /// Begin no further round after so much time, and report what there is then.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
+    at_most: Option<Span>,
     /// Where predictions and the result are written.
     #[arg(long, value_name = "DIR", default_value = "cavy-whatif-study")]
     out: PathBuf,
@@ -67,6 +71,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         settle: Span::from_ms(300),
         clients: args.clients,
         alone: if args.quick { 20 } else { 60 },
+        at_most: args.at_most,
         out: args.out.clone(),
         packages: args.packages.clone(),
     };
@@ -112,16 +117,21 @@ fn shown(outcome: &Outcome) -> String {
         None => "-".to_string(),
     };
     let percent = |value: Option<f64>| value.map_or("-".to_string(), |v| format!("{v:+.1}"));
+    let share = |value: Option<f64>| value.map_or("-".to_string(), |v| format!("{v:.0}"));
     let rows = outcome.points.iter().map(|one| {
         vec![
             one.point.name.clone(),
             one.point.target.name().to_string(),
             format!("{:.0}", one.prediction.faster_percent),
+            share(one.faster_loaded_percent),
             range(one.prediction.row.gain_percent),
             range(one.truth_percent),
+            range(one.truth_by_cpu_percent),
             percent(one.error_percent),
             percent(one.law_error_percent),
             percent(one.no_change_error_percent),
+            range(one.base_percent),
+            percent(one.prediction.row.pause_cost_percent.map(|cost| cost.value)),
             one.digest.clone(),
         ]
     });
@@ -130,15 +140,24 @@ fn shown(outcome: &Outcome) -> String {
         "point",
         "tier",
         "faster %",
+        "loaded %",
         "predicted %",
         "true %",
+        "by CPU %",
         "error %",
         "law %",
         "no change %",
+        "base %",
+        "pauses cost %",
         "digest",
     ];
     out.push_str(&table(&columns, rows));
-    out.push('\n');
+    out.push_str(
+        "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would be \
+         if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what each \
+         predicted.\nbase: the unchanged application beside the change over that beside the \
+         pauses, zero if the study\nagrees with itself.\n\n",
+    );
     for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
         if let Some(Errors { points, mean, worst, no_change, law, skill }) = errors {
             let _ = writeln!(
@@ -149,19 +168,29 @@ fn shown(outcome: &Outcome) -> String {
         }
     }
     for one in &outcome.points {
-        for doubt in &one.prediction.row.doubts {
+        if one.left_out > 0 {
+            let _ = writeln!(out, "{}: {} rounds were taken again", one.point.name, one.left_out);
+        }
+        for doubt in one.prediction.row.doubts.iter().chain(&one.doubts) {
             let _ = writeln!(out, "doubt: {}: {doubt}", one.point.name);
         }
-        if one.failed + one.prediction.failed > 0 {
-            let _ = writeln!(
-                out,
-                "doubt: {}: {} requests failed while predicting, {} while changing",
-                one.point.name, one.prediction.failed, one.failed
-            );
+        if one.failed > 0 {
+            let _ = writeln!(out, "doubt: {}: {} requests failed", one.point.name, one.failed);
         }
     }
-    if !outcome.raised {
-        out.push_str("doubt: other work of this machine was not held back\n");
+    let weather = outcome.weather;
+    let _ = writeln!(
+        out,
+        "Processor time: {:.0} % used, {:.0} % by other programs, {:.0} % taken by the hypervisor.",
+        weather.busy_ratio * 100.0,
+        weather.others_ratio * 100.0,
+        weather.steal_ratio * 100.0
+    );
+    if !weather.quiet() {
+        out.push_str("doubt: the machine was not idle; do not judge the method by this\n");
+    }
+    if outcome.cut_short {
+        out.push_str("the time was over: what was measured until then\n");
     }
     if outcome.interrupted {
         out.push_str("interrupted: what was measured until then\n");
