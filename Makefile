@@ -154,6 +154,12 @@ doc: ## the documentation of the code, warnings denied
 docs: ## write the generated parts of documents anew
 	$(CARGO) run -q $(LOCKED) -p cavy-tidy --bin documents
 
+# Reports and pages as people see them who use a keyboard, a screen reader, a phone or dark colors.
+PAGES = $(wildcard $(TARGET)/figures/persephone/report.html $(addprefix $(SITE)/,index.html \
+  docs/tutorial/first-plan.html docs/reference/plan-server.html docs/performance.html))
+pages: ## open a report and pages of the site in Chromium; axe-core must find no fault
+	tests/pages/run.sh $(abspath $(PAGES))
+
 bench: ## the benchmarks
 	cd benches && $(CARGO) bench
 
