@@ -11,6 +11,8 @@ pub const OVERCOMMIT_MAX: u8 = 64;
 /// What a Homa does. Make one with [`Config::simulator`], [`Config::ramcloud`], [`Config::linux`],
 /// [`Config::cavy`] or [`Config::basic`], and change fields from there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Config {
     /// Header lengths.
     pub layout: Layout,
@@ -46,6 +48,7 @@ pub struct Config {
     /// Which size of a message cut-offs are compared with.
     pub classed_by: ClassedBy,
     /// Shortest time between two CUTOFFS to one peer.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub cutoffs_gap: Span,
     /// Who is granted, and when.
     pub granting: Granting,
@@ -84,6 +87,8 @@ pub struct Config {
 
 /// What a cut-off is compared with ([homa 2.6]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum ClassedBy {
     /// The length of the message: once for all its packets.
     Length,
@@ -93,6 +98,8 @@ pub enum ClassedBy {
 
 /// Who is granted, and when ([homa 2.7], [homa 3.1]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Granting {
     /// Every message by itself, without limit and at the lowest level: Basic.
     Independent {
@@ -139,6 +146,8 @@ pub enum Granting {
 
 /// Overcommitment that follows the downlink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Adaptive {
     /// Idle time of the downlink, in bytes of link time, that raises the number by one.
     pub idle_bytes: u32,
@@ -148,6 +157,8 @@ pub struct Adaptive {
 
 /// The level of the last `unscheduled_bytes` of a message that is granted ([homa 2.8]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum TailBoost {
     /// As any other scheduled byte.
     Off,
@@ -161,6 +172,8 @@ pub enum TailBoost {
 
 /// The oldest message's grants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct OldestGrants {
     /// Share of the link, per mille, 1 to 500.
     pub share_per_mille: u32,
@@ -170,6 +183,8 @@ pub struct OldestGrants {
 
 /// The order in which messages go: smaller key first, older first among equals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Order {
     /// Fewest bytes left.
     ShortestRemaining,
@@ -185,8 +200,11 @@ pub enum Order {
 
 /// Do not let the interface's queue grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Pacing {
     /// Hand over a packet only if the queue drains within this time.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub backlog: Span,
     /// Messages with less left than this go at once.
     pub bypass_bytes: u32,
@@ -196,8 +214,11 @@ pub struct Pacing {
 
 /// Repair of losses ([homa 2.11]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Recovery {
     /// Time between two looks at everything.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub tick: Span,
     /// Silent ticks before the first RESEND.
     pub resend_ticks: u32,
@@ -214,16 +235,20 @@ pub struct Recovery {
     pub ack_ticks: u32,
     /// Longest wait, in ticks, until it is asked for again: the first is `ack_ticks`, and each in
     /// vain doubles it. 1 asks in every tick, as the source does.
+    #[cfg_attr(feature = "serde", serde(default = "crate::written::one"))]
     pub ack_wait_max_ticks: u32,
     /// Beyond `timeout_ticks`, an answer is kept until its client has been silent for so long;
     /// while memory is short ([`Limits::answer_bytes`], three quarters of [`Limits::exchanges`]) it
     /// is not. Zero for ticks alone. The source's servers keep answers for ever.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span", default))]
     pub answer_kept: Span,
     /// What a peer began that has not shown yet that it receives is given up after so much silence
     /// of his; zero for no such haste.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span", default))]
     pub stranger_kept: Span,
     /// A RESEND that comes sooner than this after the last packet of the message is answered by
     /// BUSY; zero for never.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub resend_guard: Span,
     /// Does UNKNOWN restart an exchange in any state (RAMCloud), or only before the answer has
     /// begun?
@@ -234,6 +259,8 @@ pub struct Recovery {
 
 /// Incast control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Incast {
     /// Questions are marked when more than this many are open.
     pub threshold: u32,
@@ -245,8 +272,11 @@ pub struct Incast {
 
 /// Quick repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Quick {
     /// What a round trip takes before one was measured, and the shortest time between two looks.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub rtt: Span,
     /// Silent round trips before the first RESEND; 5 in the source's proposal.
     pub round_trips: u32,
@@ -255,6 +285,8 @@ pub struct Quick {
 /// Sender-informed overcommitment. How much is granted in all is [`Granting::Arrivals`]'s
 /// `incoming_max_bytes`; this keeps it from lying idle at senders that are busy with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Informed {
     /// A sender is congested from this much on, in quarters of the unscheduled limit that wait at
     /// it.
@@ -266,8 +298,11 @@ pub struct Informed {
 
 /// Learning of cut-offs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Learning {
     /// Shortest time between two looks; 1 s in the source.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub interval: Span,
     /// Fewest messages between two looks; 10,000 in the source.
     pub messages_min: u64,
@@ -284,6 +319,8 @@ pub struct Learning {
 
 /// When new cut-offs are published.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case", deny_unknown_fields))]
 pub enum Publish {
     /// When the deciles of sizes have moved by 100 % in sum: the Linux module's daemon, which
     /// counts payload.
@@ -300,6 +337,8 @@ pub enum Publish {
 
 /// Bounds on memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Limits {
     /// Exchanges in both directions.
     pub exchanges: u32,
@@ -314,9 +353,11 @@ pub struct Limits {
     /// Bytes of messages that may be incomplete at once; `u64::MAX` for no bound.
     pub buffer_bytes: u64,
     /// From so many bytes of answers on, memory is short: see [`Recovery::answer_kept`].
+    #[cfg_attr(feature = "serde", serde(default = "crate::written::unbounded_bytes"))]
     pub answer_bytes: u64,
     /// Exchanges begun by peers that have not shown yet that they receive; one more ends the
     /// oldest. `u32::MAX` for no bound.
+    #[cfg_attr(feature = "serde", serde(default = "crate::written::unbounded"))]
     pub strangers: u32,
 }
 

@@ -39,6 +39,8 @@ mod recovery;
 pub mod rivals;
 mod sender;
 pub mod wire;
+#[cfg(feature = "serde")]
+mod written;
 
 pub use config::{Config, ConfigError};
 pub use counters::Counters;

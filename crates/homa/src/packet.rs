@@ -9,6 +9,8 @@ use cavy_core::family::packet::Header as WireHeader;
 
 /// Header lengths on the wire, behind IP (and UDP, where the source counts it apart).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Layout {
     /// The simulator's: 30 bytes on unscheduled data, 16 on all else that it has ([homa 4.4]).
     /// CUTOFFS and ACK, which it does not have, are 16 and what they carry.

@@ -13,7 +13,8 @@
 //!
 //! **Reading order.** [`setup`] (policy and what is refused), [`pool`], [`slots`], [`metrics`],
 //! [`record`]. Beneath them: `dispatch` drives the machine, [`handoff`] wakes workers. Beside them:
-//! [`load`], which drives servers from outside.
+//! [`load`], which drives servers from outside, and [`packet`], endpoints of transports, of which
+//! [`homa`] is one.
 
 mod clock;
 mod dispatch;
@@ -22,6 +23,7 @@ pub mod handoff;
 pub mod homa;
 pub mod load;
 pub mod metrics;
+pub mod packet;
 pub mod pool;
 pub mod record;
 pub mod setup;

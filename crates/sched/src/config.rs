@@ -30,6 +30,8 @@ pub struct TypeHint {
 
 /// A policy and its parameters.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Policy {
     /// One queue for all ([persephone 3.2]).
     CentralFcfs,
@@ -50,6 +52,7 @@ pub enum Policy {
     /// The earliest deadline first, no preemption ([persephone 3.4]).
     EarliestDeadline {
         /// Relative deadline of each type.
+        #[cfg_attr(feature = "serde", serde(with = "crate::written::spans"))]
         deadlines: Vec<Span>,
     },
     /// Cycle stealing with a central queue ([persephone 3.5]).
@@ -60,13 +63,16 @@ pub enum Policy {
     /// Time slices over one queue ([persephone 3.6], Shinjuku single queue).
     SlicedSingle {
         /// Length of a slice.
+        #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
         slice: Span,
     },
     /// Time slices over a queue per type ([persephone 3.6], Shinjuku multi queue).
     SlicedMulti {
         /// Length of a slice.
+        #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
         slice: Span,
         /// Latency objective of each type; the artifact uses ten times the service time.
+        #[cfg_attr(feature = "serde", serde(with = "crate::written::spans"))]
         objectives: Vec<Span>,
     },
     /// Every request at once, cores shared equally; needs a world with shared cores.
@@ -85,6 +91,7 @@ pub enum Policy {
     DarcStatic {
         /// Workers reserved to each group of types, shortest group first. Each group is given as
         /// type numbers from 1; the last one has all workers that remain.
+        #[cfg_attr(feature = "serde", serde(with = "crate::written::groups"))]
         groups: Vec<(Vec<Kind>, u16)>,
     },
 }

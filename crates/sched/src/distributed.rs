@@ -9,6 +9,8 @@ use cavy_core::{Instant, Stream};
 
 /// Which worker's queue a request joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Steering {
     /// Request i goes to worker i mod N, as Perséphone's own d-FCFS does.
     RoundRobin,

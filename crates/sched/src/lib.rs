@@ -29,6 +29,8 @@ pub mod queue;
 pub mod sharing;
 pub mod slicing;
 pub mod workers;
+#[cfg(feature = "serde")]
+mod written;
 
 pub use config::{Policy, PolicyError, TypeHint, build};
 pub use machine::{Inspect, Learning, Server};

@@ -3,10 +3,16 @@
 //! not shown that he receives is sent more than came from him, each call ends once, and nothing
 //! stays.
 
-use super::super::server::Handler;
-use super::*;
+use super::{Carrier, Handler, Options, Peer, Reply};
 use crate::clock::by_hand;
-use std::collections::BTreeSet;
+use crate::packet::client::Done;
+use crate::packet::endpoint::{Command, Shared};
+use crate::packet::engine::{Engine, octets};
+use crate::sync::Arc;
+use bytes::Bytes;
+use cavy_core::{Instant, Machine as _, Span};
+use cavy_homa::Config;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,7 +82,7 @@ struct Account {
 }
 
 struct Stage {
-    engine: Engine,
+    engine: Engine<Config>,
     now: Instant,
     replies: std::sync::Arc<Mutex<Vec<Reply>>>,
     accounts: BTreeMap<SocketAddr, Account>,
@@ -128,7 +134,7 @@ impl Stage {
         let hook = move |_| _ = ended.fetch_add(1, Ordering::Relaxed);
         let command = Command::Call {
             id: self.engine.shared.name(),
-            to: Peer { at: address(to), port: super::super::options::SERVER_PORT },
+            to: Peer { at: address(to), port: super::options::SERVER_PORT },
             bytes: Bytes::from(vec![7; usize::from(length % 6_000)]),
             until: self.now + self.engine.options.deadline,
             done: Done::Hook(Box::new(hook)),
@@ -267,10 +273,11 @@ const DATA_HEADER_BYTES: usize = cavy_homa::wire::DATA_BYTES;
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::options::SERVER_PORT;
+    use super::super::options::SERVER_PORT;
     use super::*;
-    use cavy_homa::packet::{Data, Flags};
-    use cavy_homa::wire::CLIENT_PORT_MIN;
+    use cavy_core::family::packet::{Extent, Message};
+    use cavy_homa::packet::{Data, Flags, Kind};
+    use cavy_homa::wire::{CLIENT_PORT_MIN, HEADER_MAX_BYTES, Ports, Repr};
     use std::path::Path;
 
     /// A question of 100 bytes in one packet.
@@ -286,7 +293,7 @@ mod tests {
         });
         let ports = Ports { source: CLIENT_PORT_MIN, destination: SERVER_PORT };
         let mut header = [0; HEADER_MAX_BYTES];
-        let length = Repr { ports, kind, extent }.emit(&stage.engine.dialect, &mut header);
+        let length = Repr { ports, kind, extent }.emit(&stage.engine.codec.dialect, &mut header);
         [&header[..length], &[1; 100]].concat()
     }
 

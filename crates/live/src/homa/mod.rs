@@ -15,55 +15,46 @@
 //! answer that is lost for good is an error and not a second try: whether the question was carried
 //! out is then not known.
 //!
-//! **How addresses and ports are named.** A [`Peer`] is a socket address of the carrier and a Homa
-//! port; each that is known is one node of the machine. An endpoint has one port for questions that
-//! come to it (below 0x8000) and one from which it asks (0x8000 and above). Names of exchanges say
-//! who speaks: even ones whoever asked, odd ones whoever answers. So a packet with an even name
-//! goes from the asking port to the peer's, one with an odd name from the answering port, and a
-//! packet whose name and port do not fit is dropped.
+//! **Who is believed.** How peers are named, and how much an address is sent that has not shown
+//! that it receives, is the same for all protocols: [`packet`](crate::packet). An address shows it
+//! by acknowledging an answer, granting it or asking for it again. This stops reflection by lone
+//! packets; it does not stop someone who forges the second packet as well, for nothing in the
+//! format is secret. With a key ([`Options::sealed`]) packets are encrypted ([`seal`]). Who can do
+//! what to an endpoint, and what it keeps at most, is in `docs/concepts/security.md`.
 //!
-//! **Who may be sent much.** A packet's source is easily forged, so an address that was never
-//! called from here is sent at most [`Options::unproven_ratio`] times the bytes that came from it,
-//! until it has shown that it receives: it acknowledged, granted or asked again for an answer. This
-//! stops reflection by lone packets; it does not stop someone who forges the second packet as well,
-//! for nothing in the format is secret. With a key ([`Options::sealed`]) packets are encrypted and
-//! cannot be forged, altered or said twice ([`seal`]). Who can do what to an endpoint, and what it
-//! keeps at most, is in `docs/concepts/security.md`.
-//!
-//! **Reading order.** [`options`], [`client`], [`server`]; then `endpoint` (what threads share),
-//! `driver` (the loop) with `carrier` (the socket) and `lag`, `engine` (the machine's world) with
-//! `exchanges` (whose bytes are where) and `peers`; `recording` and [`seal`] last.
+//! **Reading order.** [`options`], then `codec`: what Homa has of its own. The endpoint is
+//! [`packet`](crate::packet)'s.
 
-mod carrier;
-pub mod client;
-mod counters;
-mod driver;
-mod endpoint;
-mod engine;
-mod exchanges;
-mod lag;
-mod mtu;
+mod codec;
+#[cfg(any(test, feature = "fuzz"))]
+mod hostile;
+#[cfg(test)]
+mod module_tests;
 pub mod options;
-mod peers;
-mod ports;
-mod recording;
-pub mod seal;
-pub mod server;
-#[cfg(feature = "tower")]
-mod service;
 
 /// What the fuzzers in `fuzz/` and the replay of their corpus run. No part of the interface.
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz {
-    pub use super::engine::hostile::endpoint;
+    pub use super::hostile::endpoint;
 }
 
-pub use client::{Call, CallError, Client};
-pub use counters::Counters;
-pub use endpoint::OpenError;
-pub use lag::Lag;
-pub use options::{Carrier, Options, Peer, Polling};
-pub use recording::Recording;
-pub use seal::Key;
-pub use server::{Handler, Question, Reply, Server};
+pub use crate::packet::seal;
+pub use crate::packet::{
+    Call, CallError, Carrier, Handler, Key, Lag, OpenError, Peer, Polling, Question, Recording,
+    Reply,
+};
+pub use codec::Linux;
+
+use crate::packet;
+use cavy_homa::Config;
+
+/// What an endpoint of Homa is set up by.
+pub type Options = packet::Options<Config>;
+/// Asks servers that speak Homa.
+pub type Client = packet::Client<Config>;
+/// Answers questions in Homa.
+pub type Server = packet::Server<Config>;
+/// What an endpoint of Homa counts; kinds of damage are those of
+/// [`WireError::kind`](cavy_homa::wire::WireError::kind).
+pub type Counters = packet::CountersOf<Config>;

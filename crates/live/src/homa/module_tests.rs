@@ -3,9 +3,16 @@
 //! shares no code with the endpoint. The network loses, doubles and delays; the module stands still
 //! for 300 ms, restarts, and changes its cut-offs.
 
-use super::super::server::Handler;
-use super::*;
+use super::{CallError, Handler, Options, Peer};
 use crate::clock::by_hand;
+use crate::packet::client::Done;
+use crate::packet::endpoint::{Command, Shared};
+use crate::packet::engine::Engine;
+use crate::sync::Arc;
+use bytes::Bytes;
+use cavy_core::{Instant, Machine as _, Purpose, Span, Stream};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
 const PACKET: usize = 1_424;
@@ -379,7 +386,7 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
     let mut now = Instant::ZERO + Span::from_ms(1);
     by_hand::set(Some(now));
     let options = Options::raw(std::net::Ipv4Addr::LOCALHOST.into());
-    let options = Options { client_port: 0x9000, ..options.settled() };
+    let options = Options { client_port: 0x9000, ..super::options::settled(&options) };
     let at = SocketAddr::from(([10, 0, 0, 250], 0));
     let shared = Arc::new(Shared::new(options.deadline, at, seed << 8).expect("a bell"));
     let seen = std::sync::Arc::new(Mutex::new(BTreeMap::<Vec<u8>, u32>::new()));

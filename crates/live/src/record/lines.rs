@@ -399,14 +399,20 @@ impl Fields {
     }
 
     /// The next value, an integer from 0 to `most`.
-    pub(super) fn number(&mut self, what: &str, most: u64) -> Result<u64, String> {
+    ///
+    /// # Errors
+    /// What is wrong, with its name `what`.
+    pub fn number(&mut self, what: &str, most: u64) -> Result<u64, String> {
         let value = self.next().ok_or_else(|| format!("{what} is missing"))?;
         let number = value.as_u64().filter(|&number| number <= most);
         number.ok_or_else(|| format!("{what} is {value}; it must be 0 to {most}"))
     }
 
     /// The next value, an integer of so many bits.
-    pub(super) fn small<T: TryFrom<u64>>(&mut self, what: &str, bits: u32) -> Result<T, String> {
+    ///
+    /// # Errors
+    /// What is wrong, with its name `what`.
+    pub fn small<T: TryFrom<u64>>(&mut self, what: &str, bits: u32) -> Result<T, String> {
         let number = self.number(what, u64::MAX >> (64 - bits))?;
         T::try_from(number).map_err(|_| format!("{what} is {number}, which is too large"))
     }

@@ -25,7 +25,6 @@ pub mod homa;
 mod lines;
 pub mod packet;
 pub mod pool;
-mod span;
 
 use serde::Deserialize;
 use std::io;

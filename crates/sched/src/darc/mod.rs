@@ -24,6 +24,8 @@ use sizing::Sizing;
 
 /// Order among the types of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum GroupOrder {
     /// The shorter type first, as in the artifact.
     ByType,
@@ -33,6 +35,8 @@ pub enum GroupOrder {
 
 /// Parameters of DARC; defaults and their sources in [persephone 2.11].
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Config {
     /// Relative distance within which types share a group: 0.2.
     pub delta: f64,
@@ -43,6 +47,7 @@ pub struct Config {
     /// Relative change of demand that calls for a new reservation: 0.1.
     pub change_threshold: f64,
     /// Constant taken off measured occupancy: 230 ns.
+    #[cfg_attr(feature = "serde", serde(with = "crate::written::span"))]
     pub correction: Span,
     /// Order within a group: by type.
     pub group_order: GroupOrder,

@@ -8,6 +8,8 @@ use cavy_core::family::cpu::Kind;
 
 /// How a type's mean service time is estimated.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Estimator {
     /// Sum over count of the window: [persephone 2.6], free of the artifact's defect D1.
     Window,

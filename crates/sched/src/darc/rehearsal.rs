@@ -13,6 +13,8 @@ use core::cmp::Reverse;
 
 /// What is rehearsed and what counts as better.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Terms {
     /// Requests kept of the recent past; one rehearsal costs about this many times 100 ns for each
     /// candidate.

@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 
 /// The rule by which a group's workers are counted.
 #[derive(Clone, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Sizing {
     /// Its rounded share of the work, whatever the load ([persephone 2.8]).
     Demand,
@@ -18,6 +20,8 @@ pub enum Sizing {
 
 /// What short groups are promised.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Objective {
     /// A request should wait at most this many times its group's mean service time,
     pub slowdown: f64,

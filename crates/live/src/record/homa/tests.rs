@@ -402,7 +402,8 @@ fn cost() {
     for _ in 0..9 {
         for record in [false, true] {
             let path = folder.path().join("homa.jsonl");
-            let mut recorder = record.then(|| Recorder::create(&path, &header).expect("a file"));
+            let mut recorder =
+                record.then(|| packet::Recorder::create(&path, &header).expect("a file"));
             let (start, all) = (cpu_ns(), process_ns());
             for _ in 0..rounds {
                 let mut machine = header.build().expect("a machine");

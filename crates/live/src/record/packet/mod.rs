@@ -1,26 +1,35 @@
 //! The log of an endpoint whose machine is of the packet family: every step, in order.
 //!
+//! Not only inputs are steps: a pull for a packet changes the machine as well, and so does a timer,
+//! which an endpoint lets fire late. So each stands in the log with its time. [`replay`] takes the
+//! steps with a fresh machine and compares what it answers: effects, deadlines and packets.
+//!
 //! All of it is written for any such machine. What a protocol adds is how lines say its packets and
-//! timers ([`Words`]) and what its header has ([`About`]); [`homa`](super::homa) is the first.
+//! timers ([`Words`]) and its configuration, which stands in the header and builds the machine
+//! ([`Configuration`]); [`homa`](super::homa) is the first.
 
 mod recorder;
 mod replay;
 mod step;
 
+pub use super::lines::Fields;
 pub(crate) use recorder::Recorder;
 pub use replay::{Differs, Reader, Replayed, Taken, replay, replay_watched};
 pub use step::Step;
 #[cfg(test)]
 pub(super) use step::{Line, Read, fold, parse};
 
-use super::lines::Fields;
 use cavy_core::Transmit;
 use cavy_core::family::Node;
-use cavy_core::family::packet::{self, Extent, Input};
+use cavy_core::family::packet::{self, Effect, Extent, Input};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
+
+/// The format this code writes, and the only one it reads.
+pub const VERSION: u32 = 1;
 
 /// Steps from one mark to the next.
 pub(super) const MARK_EVERY: u64 = 256;
@@ -30,7 +39,7 @@ pub trait Words: packet::Header + Copy + Eq + Hash + Debug + Send + 'static {
     /// The timers of its machine.
     type Timer: Copy + Ord + Hash + Debug + Send + 'static;
 
-    /// All of them, and the word of each.
+    /// All of them, in the order in which they fire when several are due, and the word of each.
     const TIMERS: &'static [(Self::Timer, &'static str)];
     /// The words of its packets, which are no words of timers or calls.
     const PACKETS: &'static [&'static str];
@@ -43,31 +52,76 @@ pub trait Words: packet::Header + Copy + Eq + Hash + Debug + Send + 'static {
     fn parse(word: &str, payload: &mut Extent, fields: &mut Fields) -> Result<Self, String>;
 }
 
-/// The header of a recording: it knows how the machine was built.
-pub trait About: DeserializeOwned {
-    /// The machine.
+/// The configuration of a machine of the packet family, which headers of recordings hold.
+pub trait Configuration: Clone + Serialize + DeserializeOwned + Send + 'static {
+    /// The machine that it builds.
     type Machine: Transmit<
             Header = Self::Words,
             Input = Input<Self::Words>,
-            Effect = Self::Effect,
-            Timer = <Self::Words as Words>::Timer,
-        >;
+            Effect = Effect<Self::Why>,
+            Timer = TimerOf<Self>,
+        > + Send
+        + 'static;
     /// The header of its packets.
     type Words: Words;
-    /// What it wants done.
-    type Effect: Hash + Debug;
+    /// Why a message fails.
+    type Why: Copy + Eq + Hash + Debug + Send + 'static;
 
-    /// What a header says that it is about.
+    /// The machine's name, in lower case: what headers of recordings say that they are about.
     const MACHINE: &'static str;
-    /// The only format that is read.
-    const VERSION: u32;
 
-    /// The format.
-    fn version(&self) -> u32;
-    /// What it is about.
-    fn machine(&self) -> &str;
-    /// Seed of the machine's random stream.
-    fn seed(&self) -> u64;
     /// The machine, not yet started; otherwise which field is wrong, and what it must be.
+    ///
+    /// # Errors
+    /// One sentence, which names the field.
     fn build(&self) -> Result<Self::Machine, String>;
+
+    /// Is this a configuration that an endpoint can have and a recording can hold, so that what a
+    /// file says cannot take all memory? Otherwise which field is wrong, and what it must be.
+    ///
+    /// # Errors
+    /// The field's name, and what it must be.
+    fn check_recorded(&self) -> Result<(), (&'static str, String)> {
+        Ok(())
+    }
+}
+
+/// The timers of a configuration's machine.
+pub type TimerOf<C> = <<C as Configuration>::Words as Words>::Timer;
+
+/// How the machine of a recording was built: its first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header<C> {
+    /// [`VERSION`].
+    #[serde(rename = "cavy_recording")]
+    pub version: u32,
+    /// [`Configuration::MACHINE`].
+    pub machine: String,
+    /// Version of the program that recorded. Another one may decide otherwise.
+    pub program: String,
+    /// The machine's configuration.
+    pub config: C,
+    /// Seed of the machine's random stream.
+    pub seed: u64,
+}
+
+impl<C: Configuration> Header<C> {
+    /// That of a recording which this program begins.
+    pub fn new(config: &C, seed: u64) -> Header<C> {
+        Header {
+            version: VERSION,
+            machine: C::MACHINE.to_string(),
+            program: env!("CARGO_PKG_VERSION").to_string(),
+            config: config.clone(),
+            seed,
+        }
+    }
+
+    pub(super) fn build(&self) -> Result<C::Machine, String> {
+        let machine = self.config.build().map_err(|error| format!("config: {error}"))?;
+        let wrong = |(field, must)| format!("config.{field}: {must}");
+        self.config.check_recorded().map_err(wrong)?;
+        Ok(machine)
+    }
 }

@@ -1,9 +1,10 @@
 //! Reading a recording, and taking its steps again.
 
 use super::step::{Line, Step, fold, parse};
-use super::{About, Words};
+use super::{Configuration, Header, TimerOf, VERSION, Words};
 use crate::record::lines::{End, Lines};
 use crate::record::{ReplayError, Summary};
+use cavy_core::family::packet::Effect;
 use cavy_core::{Cx, Digest, Instant, Machine, Out, Outbox, Packet, Purpose, Stream, Transmit};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,8 +12,8 @@ use std::io::Read;
 use std::path::Path;
 
 /// A recording that is read: its header, then its steps one by one.
-pub struct Reader<A, R> {
-    header: A,
+pub struct Reader<C, R> {
+    header: Header<C>,
     lines: Lines<R>,
     /// First line since the last mark.
     since: u64,
@@ -27,7 +28,7 @@ enum Next<H: Words> {
     End,
 }
 
-impl<A: About> Reader<A, File> {
+impl<C: Configuration> Reader<C, File> {
     /// Opens the recording at `path`.
     ///
     /// # Errors
@@ -37,27 +38,27 @@ impl<A: About> Reader<A, File> {
     }
 }
 
-impl<A: About, R: Read> Reader<A, R> {
+impl<C: Configuration, R: Read> Reader<C, R> {
     /// Reads a recording from `from`.
     ///
     /// # Errors
     /// As [`Reader::open`].
     pub fn new(from: R) -> Result<Self, ReplayError> {
         let mut lines = Lines::new(from);
-        let header: A = lines.header()?;
-        lines.check_version(header.version(), A::VERSION)?;
-        if header.machine() != A::MACHINE {
-            return Err(lines.fault(format!("the machine must be {:?}", A::MACHINE)));
+        let header: Header<C> = lines.header()?;
+        lines.check_version(header.version, VERSION)?;
+        if header.machine != C::MACHINE {
+            return Err(lines.fault(format!("the machine must be {:?}", C::MACHINE)));
         }
         Ok(Reader { header, lines, since: 1, end: None })
     }
 
     /// How the machine was built.
-    pub fn header(&self) -> &A {
+    pub fn header(&self) -> &Header<C> {
         &self.header
     }
 
-    fn next(&mut self) -> Result<Next<A::Words>, ReplayError> {
+    fn next(&mut self) -> Result<Next<C::Words>, ReplayError> {
         if self.end.is_some() || !self.lines.advance()? {
             return Ok(Next::End);
         }
@@ -139,7 +140,9 @@ pub struct Taken<'a, M: Transmit> {
 ///
 /// # Errors
 /// A file that cannot be read, is damaged, or describes a machine that cannot be built.
-pub fn replay<A: About, R: Read>(reader: &mut Reader<A, R>) -> Result<Replayed, ReplayError> {
+pub fn replay<C: Configuration, R: Read>(
+    reader: &mut Reader<C, R>,
+) -> Result<Replayed, ReplayError> {
     replay_watched(reader, &mut |_| {})
 }
 
@@ -147,12 +150,12 @@ pub fn replay<A: About, R: Read>(reader: &mut Reader<A, R>) -> Result<Replayed, 
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_watched<A: About, R: Read>(
-    reader: &mut Reader<A, R>,
-    watch: &mut dyn FnMut(&Taken<'_, A::Machine>),
+pub fn replay_watched<C: Configuration, R: Read>(
+    reader: &mut Reader<C, R>,
+    watch: &mut dyn FnMut(&Taken<'_, C::Machine>),
 ) -> Result<Replayed, ReplayError> {
     let machine = reader.header().build().map_err(|what| reader.lines.fault(what))?;
-    let mut run = Run::<A>::new(machine, reader.header().seed());
+    let mut run = Run::<C>::new(machine, reader.header().seed);
     loop {
         match reader.next()? {
             Next::Step(at, step) => {
@@ -176,14 +179,12 @@ pub fn replay_watched<A: About, R: Read>(
     }
 }
 
-type TimerOf<A> = <<A as About>::Words as Words>::Timer;
-
 /// A machine that takes recorded steps.
-struct Run<A: About> {
-    machine: A::Machine,
-    outbox: Outbox<A::Effect, TimerOf<A>>,
+struct Run<C: Configuration> {
+    machine: C::Machine,
+    outbox: Outbox<Effect<C::Why>, TimerOf<C>>,
     rng: Stream,
-    timers: BTreeMap<TimerOf<A>, Instant>,
+    timers: BTreeMap<TimerOf<C>, Instant>,
     now: Instant,
     digest: Digest,
     inputs: u64,
@@ -192,8 +193,8 @@ struct Run<A: About> {
     differs: Option<Differs>,
 }
 
-impl<A: About> Run<A> {
-    fn new(machine: A::Machine, seed: u64) -> Self {
+impl<C: Configuration> Run<C> {
+    fn new(machine: C::Machine, seed: u64) -> Self {
         Run {
             outbox: Outbox::with_capacity(machine.effects_max()),
             machine,
@@ -212,8 +213,8 @@ impl<A: About> Run<A> {
     fn take(
         &mut self,
         at: Instant,
-        step: Step<A::Words, TimerOf<A>>,
-        watch: &mut dyn FnMut(&Taken<'_, A::Machine>),
+        step: Step<C::Words, TimerOf<C>>,
+        watch: &mut dyn FnMut(&Taken<'_, C::Machine>),
     ) -> Result<(), String> {
         if at < self.now {
             return Err(format!("time goes back from {} to {at}", self.now));
@@ -256,7 +257,7 @@ impl<A: About> Run<A> {
     }
 
     /// The deadline of a timer that fires now.
-    fn due(&mut self, timer: TimerOf<A>) -> Result<Instant, String> {
+    fn due(&mut self, timer: TimerOf<C>) -> Result<Instant, String> {
         match self.timers.remove(&timer) {
             None => Err(format!("the timer {timer:?} fires and is not set")),
             Some(due) if due > self.now => {

@@ -5,12 +5,12 @@ use nix::net::if_::InterfaceFlags;
 use std::net::IpAddr;
 
 /// What is believed of an interface: from the least that one with IPv6 has to jumbo frames.
-pub(super) const RANGE: std::ops::RangeInclusive<u32> = 1_280..=9_000;
+pub(crate) const RANGE: std::ops::RangeInclusive<u32> = 1_280..=9_000;
 
 /// MTU of the interface with this address; of all that are up, the smallest, for the address that
 /// stands for all of them. `None` where the system does not say, and for the loopback interface,
 /// whose 64 KiB are no packets of a network.
-pub(super) fn of(ip: IpAddr) -> Option<u32> {
+pub(crate) fn of(ip: IpAddr) -> Option<u32> {
     let all = getifaddrs().ok()?;
     let up = all.filter(|one| one.flags.contains(InterfaceFlags::IFF_UP));
     let real = up.filter(|one| !one.flags.contains(InterfaceFlags::IFF_LOOPBACK));

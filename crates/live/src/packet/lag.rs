@@ -19,7 +19,7 @@ pub struct Lag {
 }
 
 impl Lag {
-    pub(super) fn new() -> Lag {
+    pub(crate) fn new() -> Lag {
         let empty = || {
             let histogram = Histogram::new_with_max(MAX_NS, 3);
             histogram.unwrap_or_else(|_| unreachable!("a minute has more than two nanoseconds"))
@@ -27,11 +27,11 @@ impl Lag {
         Lag { looked: empty(), sent: empty() }
     }
 
-    pub(super) fn note_look(&mut self, waited: Span) {
+    pub(crate) fn note_look(&mut self, waited: Span) {
         self.looked.saturating_record(waited.as_ns());
     }
 
-    pub(super) fn note_sent(&mut self, taken: Span) {
+    pub(crate) fn note_sent(&mut self, taken: Span) {
         self.sent.saturating_record(taken.as_ns());
     }
 }

@@ -3,76 +3,73 @@
 //! Commands, packets and timers become inputs of the machine; its effects become bytes in place and
 //! calls that end. It knows no socket: the `driver` brings packets and takes them away.
 
-use super::carrier::Outgoing;
+use super::carrier::{HEAD_BYTES, Outgoing};
 use super::client::{CallError, Done};
 use super::counters::Counters;
 use super::endpoint::{Command, Shared, refuse};
 use super::exchanges::{Exchanges, Open};
-use super::options::{Carrier, Options, Peer};
+use super::options::{Carrier, Options, Peer, Terms};
 use super::peers::Peers;
+use super::protocol::{Codec, Counted, CountersOf, Parsed, Ports, Protocol, Receipt, Refusal};
 use super::recording::Records;
 use super::seal::{Opened, Seal};
 use super::server::{Handler, Question, QuestionName, Reply};
-use crate::record::homa::{Recorder, Step};
+use crate::record::packet::{Configuration, Recorder, Step, TimerOf, Words as _};
 use crate::sync::{Arc, lock};
 use bytes::Bytes;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message, Seen};
 use cavy_core::stream::{Purpose, Stream};
 use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Span};
-use cavy_homa::packet::{Acks, Header, Kind, Refusal};
-use cavy_homa::wire::{Dialect, HEADER_MAX_BYTES, Ports, Repr, View};
-use cavy_homa::{ConfigError, Homa, Timer, Why};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+
+type StepOf<P> = Step<<P as Configuration>::Words, TimerOf<P>>;
 
 /// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
 const LINGER: Span = Span::from_ms(5);
 
 /// How late a tick may be while packets wait. Whoever ticks on time with a full socket complains of
 /// silence that it has not listened to; the complaints are answered, and the sockets never empty
-/// again. With ten thousand calls at once this was sixty packets a call; ticks count as they are
-/// handled ([homa 2.14] case 14), so a late one only makes everybody more patient.
+/// again. With ten thousand calls at once this was sixty packets of Homa a call; ticks count as
+/// they are handled ([homa 2.14] case 14), so a late one only makes everybody more patient.
 const TICK_LATE: Span = Span::from_ms(20);
 
-#[cfg(any(test, feature = "fuzz"))]
-#[path = "hostile.rs"]
-pub mod hostile;
-
-#[cfg(test)]
-#[path = "module_tests.rs"]
-mod module_tests;
-
 /// The machine, and what its names stand for.
-pub(super) struct Engine {
-    options: Options,
-    dialect: Dialect,
-    machine: Homa,
-    outbox: Outbox<Effect<Why>, Timer>,
+pub(crate) struct Engine<P: Protocol> {
+    pub(crate) options: Options<P>,
+    terms: Terms,
+    pub(crate) codec: P::Codec,
+    pub(crate) machine: P::Machine,
+    outbox: Outbox<Effect<P::Why>, TimerOf<P>>,
     /// What the last step asked for, while it is carried out.
-    asked: Vec<Out<Effect<Why>, Timer>>,
+    asked: Vec<Out<Effect<P::Why>, TimerOf<P>>>,
     rng: Stream,
-    timers: BTreeMap<Timer, Instant>,
+    pub(crate) timers: BTreeMap<TimerOf<P>, Instant>,
     /// The machine had no packet, and nothing has happened since: it has none now.
     dry: bool,
-    pub(super) records: Records,
-    peers: Peers,
-    exchanges: Exchanges,
+    pub(crate) records: Records<P>,
+    pub(crate) peers: Peers,
+    pub(crate) exchanges: Exchanges,
     handler: Option<Handler>,
-    pub(super) shared: Arc<Shared>,
-    pub(super) counters: Counters,
-    pub(super) seal: Option<Seal>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counters: CountersOf<P>,
+    /// The same as other threads see them.
+    published: Counted<P>,
+    pub(crate) seal: Option<Seal>,
     /// Questions for which there is no room.
-    refused: Vec<QuestionName>,
+    pub(crate) refused: Vec<QuestionName>,
+    /// What a packet says of other exchanges, while it is told.
+    receipts: Vec<Receipt<P::Words>>,
     /// Calls of which ICMP said that nobody listens there.
-    suspects: BTreeMap<(Node, u64), Suspicion>,
+    pub(crate) suspects: BTreeMap<(Node, u64), Suspicion>,
     closing: Option<Closing>,
 }
 
 /// What ICMP said of a call under way: when it did, and until when the peer may show that somebody
 /// listens there.
 #[derive(Clone, Copy)]
-struct Suspicion {
+pub(crate) struct Suspicion {
     since: Instant,
     until: Instant,
 }
@@ -87,34 +84,28 @@ struct Closing {
     idle_since: Option<Instant>,
 }
 
-/// The packet that is being handled.
-#[derive(Clone, Copy)]
-struct Arrived<'a> {
-    repr: &'a Repr,
-    payload: &'a [u8],
-}
-
 /// What a packet of so many bytes takes on the wire: with the headers of UDP, IP and Ethernet, its
 /// checksum, and what lies between two frames. Short ones are filled up.
-fn octets(v6: bool, carrier: Carrier, bytes: usize) -> usize {
+pub(crate) fn octets(v6: bool, carrier: Carrier, bytes: usize) -> usize {
     const FRAME_MIN: usize = 84;
     let ip = if v6 { 40 } else { 20 };
     let udp = if carrier == Carrier::Udp { 8 } else { 0 };
     (bytes + udp + ip + 38).max(FRAME_MIN)
 }
 
-impl Engine {
-    pub(super) fn new(
-        options: &Options,
+impl<P: Protocol> Engine<P> {
+    pub(crate) fn new(
+        options: &Options<P>,
         handler: Option<Handler>,
         shared: Arc<Shared>,
         seed: u64,
-        recorder: Option<Recorder>,
-    ) -> Result<Engine, ConfigError> {
-        let machine = Homa::new(&options.config)?;
-        let effects_max = machine.effects_max();
+        recorder: Option<Recorder<P::Words>>,
+    ) -> Result<Engine<P>, String> {
+        let machine = options.config.build()?;
+        let (terms, effects_max) = (options.config.terms(), machine.effects_max());
         let mut engine = Engine {
-            dialect: Dialect::of(&options.config),
+            terms,
+            codec: options.config.codec(),
             outbox: Outbox::with_capacity(effects_max),
             asked: Vec::with_capacity(effects_max),
             machine,
@@ -122,13 +113,15 @@ impl Engine {
             timers: BTreeMap::new(),
             dry: false,
             records: Records::new(recorder, shared.clone()),
-            peers: Peers::new(options.config.limits.peers),
+            peers: Peers::new(terms.peers),
             exchanges: Exchanges::default(),
             handler,
             shared,
             counters: Counters::default(),
+            published: Arc::default(),
             seal: None,
             refused: Vec::new(),
+            receipts: Vec::new(),
             suspects: BTreeMap::new(),
             closing: None,
             options: options.clone(),
@@ -137,26 +130,31 @@ impl Engine {
         Ok(engine)
     }
 
-    pub(super) fn now(&self) -> Instant {
+    /// What the endpoint has counted, as of a moment ago, for other threads.
+    pub(crate) fn published(&self) -> Counted<P> {
+        self.published.clone()
+    }
+
+    pub(crate) fn now(&self) -> Instant {
         self.shared.clock.now()
     }
 
     /// One step of the machine, and all that it asks for.
-    fn step(&mut self, arrived: Option<Arrived<'_>>, step: Step) {
+    fn step(&mut self, arrived: Option<&Parsed<'_, P::Words>>, step: StepOf<P>) {
         self.dry = false;
         self.take(self.now(), step);
         self.settle(arrived);
     }
 
     /// The machine takes a step, which is recorded. What it asks for is in the outbox.
-    fn take(&mut self, now: Instant, step: Step) -> Option<Packet<Header>> {
+    fn take(&mut self, now: Instant, step: StepOf<P>) -> Option<Packet<P::Words>> {
         let mut cx = Cx::new(now, &mut self.rng, &mut self.outbox);
         let pulled = step.take(&mut self.machine, &mut cx);
         self.records.taken(now, step, self.outbox.entries(), pulled.as_ref());
         pulled
     }
 
-    fn settle(&mut self, arrived: Option<Arrived<'_>>) {
+    fn settle(&mut self, arrived: Option<&Parsed<'_, P::Words>>) {
         let mut asked = std::mem::take(&mut self.asked);
         asked.extend(self.outbox.drain());
         for out in asked.drain(..) {
@@ -187,13 +185,14 @@ impl Engine {
         }
     }
 
-    fn place(&mut self, from: Node, extent: Extent, arrived: Option<Arrived<'_>>) {
-        let Some(Arrived { repr, payload }) = arrived else { return };
-        let Kind::Data(data) = repr.kind else { return };
-        let start = extent.offset_bytes.wrapping_sub(repr.extent.offset_bytes) as usize;
+    fn place(&mut self, from: Node, extent: Extent, arrived: Option<&Parsed<'_, P::Words>>) {
+        let Some((packet, length)) = arrived.and_then(|one| Some((one, one.message_bytes?))) else {
+            return;
+        };
+        let start = extent.offset_bytes.wrapping_sub(packet.extent.offset_bytes) as usize;
         let end = start.saturating_add(extent.length_bytes as usize);
-        if let Some(bytes) = payload.get(start..end) {
-            self.exchanges.place(from, extent, data.message_bytes as usize, bytes);
+        if let Some(bytes) = packet.payload.get(start..end) {
+            self.exchanges.place(from, extent, length as usize, bytes);
         }
     }
 
@@ -222,9 +221,11 @@ impl Engine {
         }
     }
 
-    fn failed(&mut self, peer: Node, message: Message, why: Why) {
+    fn failed(&mut self, peer: Node, message: Message, why: P::Why) {
+        let mut error = self.options.config.outcome(why);
         if message.is_answer() {
-            self.counters.answers_failed += u64::from(!matches!(why, Why::Empty | Why::TooLong));
+            let unsent = matches!(error, CallError::Empty | CallError::TooLong { .. });
+            self.counters.answers_failed += u64::from(!unsent);
             self.forget_answer((peer, message.question().0));
             return;
         }
@@ -232,18 +233,11 @@ impl Engine {
         if self.exchanges.call_peer(message.0) == Some(peer)
             && let Some(done) = self.end_call(message.0)
         {
-            let most = self.options.config.message_max_bytes;
-            done.end(Err(match why {
-                Why::Empty => CallError::Empty,
-                Why::TooLong => CallError::TooLong { most },
-                Why::NoRoom | Why::Name => CallError::Full,
-                Why::Overloaded => CallError::Overloaded,
-                Why::Unanswered => CallError::Unanswered,
-                Why::Timeout if self.peers.get(peer).is_some_and(|entry| entry.unreachable) => {
-                    CallError::Unreachable
-                }
-                Why::Timeout | Why::Unacknowledged | Why::Forgotten => CallError::Silent,
-            }));
+            let gone = self.peers.get(peer).is_some_and(|entry| entry.unreachable);
+            if error == CallError::Silent && gone {
+                error = CallError::Unreachable;
+            }
+            done.end(Err(error));
         }
     }
 
@@ -264,15 +258,11 @@ impl Engine {
     fn refuse(&mut self, question: QuestionName, refusal: Refusal) {
         self.counters.refused += 1;
         self.peers.end(question.0);
-        self.answer(question, refusal.length_bytes());
-    }
-
-    fn answer(&mut self, (to, id): QuestionName, length_bytes: u32) {
-        let input = Input::Answer { to, question: Message(id), length_bytes };
+        let input = self.options.config.refusal(question.0, Message(question.1), refusal);
         self.step(None, Step::Input(input));
     }
 
-    pub(super) fn obey(&mut self, command: Command) {
+    pub(crate) fn obey(&mut self, command: Command) {
         match command {
             Command::Call { id, to, bytes, until, done } => {
                 self.counters.calls += 1;
@@ -289,14 +279,16 @@ impl Engine {
                 if !self.exchanges.handled(question) {
                     return;
                 }
-                let most = self.options.config.message_max_bytes as usize;
+                let most = self.terms.message_max_bytes as usize;
                 match answer {
                     Ok(bytes) if bytes.len() <= most => {
                         let length = bytes.len() as u32;
                         // Peers with questions here are not forgotten.
                         let Some(entry) = self.peers.get(question.0) else { return };
                         self.exchanges.keep_answer(question, entry.peer.at, bytes);
-                        self.answer(question, length);
+                        let (to, question) = (question.0, Message(question.1));
+                        let input = Input::Answer { to, question, length_bytes: length };
+                        self.step(None, Step::Input(input));
                     }
                     Ok(_) => self.refuse(question, Refusal::Unanswered),
                     Err(refusal) => self.refuse(question, refusal),
@@ -319,7 +311,7 @@ impl Engine {
         until: Instant,
         done: Done,
     ) -> Result<(), (Done, CallError)> {
-        let most = self.options.config.message_max_bytes;
+        let most = self.terms.message_max_bytes;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let wrong = if self.closing.is_some() {
             Some(CallError::Closed)
@@ -327,7 +319,7 @@ impl Engine {
             Some(CallError::Family)
         } else if length > most {
             Some(CallError::TooLong { most })
-        } else if length == 0 && !self.options.config.empty_messages {
+        } else if length == 0 && !self.terms.empty_messages {
             Some(CallError::Empty)
         } else if self.exchanges.call_count() >= self.options.calls_max as usize {
             Some(CallError::Full)
@@ -361,7 +353,7 @@ impl Engine {
         self.step(None, Step::Input(input));
     }
 
-    pub(super) fn on_bytes(&mut self, from: SocketAddr, bytes: &mut [u8]) {
+    pub(crate) fn on_bytes(&mut self, from: SocketAddr, bytes: &mut [u8]) {
         let now = self.now();
         let Some(seal) = &mut self.seal else { return self.on_packet(from, bytes) };
         match seal.open(from, bytes, now) {
@@ -373,76 +365,76 @@ impl Engine {
     }
 
     fn on_packet(&mut self, from: SocketAddr, bytes: &[u8]) {
-        let parsed = View::new(bytes).and_then(|view| {
-            let repr = Repr::parse(&view, &self.dialect)?;
-            Ok((view, repr))
-        });
-        let (view, repr) = match parsed {
-            Ok(parsed) => parsed,
-            Err(error) => {
-                self.counters.malformed[error.kind()] += 1;
+        let packet = match self.codec.parse(bytes) {
+            Ok(packet) => packet,
+            Err(kind) => {
+                if let Some(count) = self.counters.malformed.as_mut().get_mut(kind) {
+                    *count += 1;
+                }
                 return;
             }
         };
-        self.take_acknowledgements(from, &view, &repr);
-        let name = repr.extent.message;
+        self.take_receipts(from, bytes, &packet);
+        let name = packet.extent.message;
         // Who asks speaks to the port that answers, and the reverse ([homa 2.14] case 18).
         let here = match name.is_answer() {
             true => Some(self.options.client_port),
             false => self.handler.as_ref().map(|_| self.options.server_port),
         };
-        if here != Some(repr.ports.destination) {
+        if here != Some(packet.ports.destination) {
             self.counters.wrong_port += 1;
             return;
         }
-        let Some(node) = self.peers.node(Peer { at: from, port: repr.ports.source }) else {
+        let Some(node) = self.peers.node(Peer { at: from, port: packet.ports.source }) else {
             self.counters.peers_full += 1;
             return;
         };
         let question = (node, name.question().0);
-        let begins = matches!(repr.kind, Kind::Data(_)) && !name.is_answer();
-        let silent = self.closing.is_some() && !self.options.config.refusals;
+        let begins = packet.message_bytes.is_some() && !name.is_answer();
+        let silent = self.closing.is_some() && !self.terms.refusals;
         if begins && silent && !self.exchanges.knows_question(question) {
             self.counters.refused += 1;
             return;
         }
-        let proves = self.proves(node, &repr);
+        let proves = self.proves(node, &packet);
         self.heard(node, proves);
         if let Some(entry) = self.peers.get_mut(node) {
             entry.received(octets(from.is_ipv6(), self.options.carrier, bytes.len()));
         }
-        let arrived = Arrived { repr: &repr, payload: view.payload() };
-        let (header, payload) = (repr.header(), repr.extent);
+        let (header, payload) = (packet.header, packet.extent);
         let input = Input::Rx { from: node, header, payload, seen: Seen::default() };
-        self.step(Some(arrived), Step::Input(input));
+        self.step(Some(&packet), Step::Input(input));
     }
 
-    /// Acknowledgements that the machine does not find in the packet that carries them ([homa
-    /// 2.12]).
+    /// What the packet says about other exchanges than its own and the machine does not find in it.
     ///
-    /// The Linux module keeps them for a host, not for a port of it: it puts them into any DATA to
-    /// that host, of an answer too, and into an ACK from any of its ports, and says to which server
-    /// each is. Over raw IP every endpoint of this host sees the packet, whomever it is for.
-    fn take_acknowledgements(&mut self, from: SocketAddr, view: &View<'_>, repr: &Repr) {
+    /// Homa's Linux module keeps acknowledgements for a host, not for a port of it: it puts them
+    /// into any DATA to that host, of an answer too, and into an ACK from any of its ports, and
+    /// says to which server each is ([homa 2.12]). Over raw IP every endpoint of this host sees
+    /// the packet, whomever it is for.
+    fn take_receipts(&mut self, from: SocketAddr, bytes: &[u8], packet: &Parsed<'_, P::Words>) {
         if self.handler.is_none() {
             return;
         }
         let port = self.options.server_port;
-        for (id, _) in view.acknowledged().filter(|&(_, of)| of == port) {
-            let Some(node) = self.exchanges.answered_at(from, id & !1) else { continue };
-            let peer = Peer { at: from, port: repr.ports.source };
-            if repr.ports.destination == port
-                && repr.acknowledges(id)
+        let mut receipts = std::mem::take(&mut self.receipts);
+        self.codec.receipts(bytes, packet, &mut |receipt| receipts.push(receipt));
+        for receipt in receipts.drain(..).filter(|receipt| receipt.port == port) {
+            let id = receipt.id & !1;
+            let Some(node) = self.exchanges.answered_at(from, id) else { continue };
+            let peer = Peer { at: from, port: packet.ports.source };
+            if packet.ports.destination == port
+                && receipt.is_read
                 && self.peers.find(peer) == Some(node)
             {
                 continue;
             }
             self.heard(node, true);
-            let extent = Extent { message: Message(id & !1), offset_bytes: 0, length_bytes: 0 };
-            let header = Header { kind: Kind::Ack(Acks::default()), ..repr.header() };
-            let (payload, seen) = (extent, Seen::default());
+            let payload = Extent { message: Message(id), offset_bytes: 0, length_bytes: 0 };
+            let (header, seen) = (receipt.header, Seen::default());
             self.step(None, Step::Input(Input::Rx { from: node, header, payload, seen }));
         }
+        self.receipts = receipts;
     }
 
     /// Somebody lives there, and perhaps shows that he receives what is sent to him.
@@ -461,12 +453,11 @@ impl Engine {
     /// Anybody can send ICMP, so what it quotes must name a call that is under way to that peer:
     /// names are drawn at random, and who has not seen a packet cannot say one ([homa 7.4]). Even
     /// then the peer has time to answer; the machine asks again meanwhile.
-    pub(super) fn on_undelivered(&mut self, to: SocketAddr, quote: &[u8]) {
+    pub(crate) fn on_undelivered(&mut self, to: SocketAddr, quote: &[u8]) {
         self.counters.unreachable += 1;
         let Some(after) = self.options.unreachable_after else { return };
-        let Ok(view) = View::new(quote) else { return };
-        let id = view.sender_id();
-        let node = self.peers.find(Peer { at: to, port: view.destination_port() });
+        let Some((Message(id), port)) = self.codec.quoted(quote) else { return };
+        let node = self.peers.find(Peer { at: to, port });
         let Some(node) = node.filter(|&node| self.exchanges.call_peer(id) == Some(node)) else {
             return;
         };
@@ -501,31 +492,25 @@ impl Engine {
 
     /// Does this packet show that its sender receives what is sent to it: does it speak of an
     /// answer that was given to it?
-    fn proves(&self, from: Node, repr: &Repr) -> bool {
+    fn proves(&self, from: Node, packet: &Parsed<'_, P::Words>) -> bool {
         if self.seal.is_some() {
             // Sealed for this life, which was told to its address.
             return true;
         }
-        let name = repr.extent.message;
-        if name.is_answer() {
+        if packet.extent.message.is_answer() {
             return false;
         }
-        let of = match repr.kind {
-            Kind::Ack(_) | Kind::Grant { .. } | Kind::Resend { .. } => name.0,
-            Kind::Data(data) if data.ack != 0 => name.0.wrapping_add_signed(data.ack.into()),
-            _ => return false,
-        };
-        self.exchanges.has_answer((from, of))
+        self.codec.proven(packet).is_some_and(|of| self.exchanges.has_answer((from, of)))
     }
 
     /// Lets timers and deadlines fire that are due.
-    pub(super) fn expire(&mut self, settled: bool) -> bool {
+    pub(crate) fn expire(&mut self, settled: bool) -> bool {
         let now = self.now();
         let patience = if settled { Span::ZERO } else { TICK_LATE };
         let mut any = false;
         // Each of them once; one that is armed for the past again fires in the next round.
-        for timer in Timer::ALL {
-            let late = if timer == Timer::Tick { patience } else { Span::ZERO };
+        for &(timer, _) in P::Words::TIMERS {
+            let late = if P::is_patient(timer) { patience } else { Span::ZERO };
             if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
                 self.timers.remove(&timer);
                 self.step(None, Step::Expire(timer));
@@ -557,7 +542,7 @@ impl Engine {
     }
 
     /// Gives waiting questions to the handler, as far as it takes them.
-    pub(super) fn hand_out(&mut self) -> bool {
+    pub(crate) fn hand_out(&mut self) -> bool {
         let mut any = false;
         let Options { handling_max, answers_bytes_max, .. } = self.options;
         while let Some((name, bytes)) = self.exchanges.handle_next(handling_max, answers_bytes_max)
@@ -575,7 +560,7 @@ impl Engine {
     }
 
     /// The next packet that may be sent.
-    pub(super) fn pull(&mut self) -> Option<Outgoing> {
+    pub(crate) fn pull(&mut self) -> Option<Outgoing> {
         loop {
             if let Some(ready) = self.seal.as_mut().and_then(Seal::ready) {
                 return Some(ready);
@@ -599,7 +584,7 @@ impl Engine {
         }
     }
 
-    fn outgoing(&mut self, packet: &Packet<Header>) -> Option<Outgoing> {
+    fn outgoing(&mut self, packet: &Packet<P::Words>) -> Option<Outgoing> {
         let extent = packet.payload;
         let entry = self.peers.get_mut(packet.to)?;
         let source = match extent.message.is_answer() {
@@ -607,9 +592,8 @@ impl Engine {
             false => self.options.client_port,
         };
         let ports = Ports { source, destination: entry.peer.port };
-        let mut header = [0; HEADER_MAX_BYTES];
-        let repr = Repr { ports, kind: packet.header.kind, extent };
-        let header_bytes = repr.emit(&self.dialect, &mut header);
+        let mut header = [0; HEAD_BYTES];
+        let header_bytes = self.codec.emit(ports, &packet.header, &extent, &mut header);
         let bytes = header_bytes + extent.length_bytes as usize;
         let octets = octets(entry.peer.at.is_ipv6(), self.options.carrier, bytes);
         if !entry.may_send(octets, self.options.unproven_ratio) {
@@ -631,7 +615,7 @@ impl Engine {
     }
 
     /// When the loop must look again, whatever happens.
-    pub(super) fn next_time(&self) -> Option<Instant> {
+    pub(crate) fn next_time(&self) -> Option<Instant> {
         let timers = self.timers.values().copied();
         let closing = self.closing.as_ref().map(|closing| closing.until.min(self.now() + LINGER));
         let suspects = self.suspects.values().map(|suspicion| suspicion.until);
@@ -643,7 +627,7 @@ impl Engine {
 
     /// Is there nothing left to stay for?
     /// Ticks alone, which forget names of exchanges that are over, are no reason.
-    pub(super) fn is_over(&mut self, now: Instant) -> bool {
+    pub(crate) fn is_over(&mut self, now: Instant) -> bool {
         let Some(closing) = &mut self.closing else { return false };
         if self.exchanges.are_over(&closing.welcome) {
             closing.idle_since.get_or_insert(now);
@@ -653,17 +637,17 @@ impl Engine {
         now >= closing.until || closing.idle_since.is_some_and(|since| now.since(since) >= LINGER)
     }
 
-    pub(super) fn publish(&mut self) {
-        self.counters.machine = *self.machine.counters();
-        self.counters.exchanges = self.machine.exchange_count() as u64;
+    pub(crate) fn publish(&mut self) {
+        self.counters.machine = P::counters(&self.machine);
+        self.counters.exchanges = P::exchange_count(&self.machine) as u64;
         self.counters.messages = self.exchanges.message_count() as u64;
         self.counters.message_bytes = self.exchanges.held_bytes();
         self.counters.peers = self.peers.len() as u64;
-        *lock(&self.shared.counters) = self.counters;
+        *lock(&self.published) = self.counters;
     }
 
     /// Ends all calls and takes no more.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         for command in self.shared.close() {
             refuse(command);
         }

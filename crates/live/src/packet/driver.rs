@@ -7,12 +7,12 @@ use super::carrier::{BATCH, Heads, Outgoing, Unsent, Wire};
 use super::endpoint::{Command, Shared};
 use super::engine::Engine;
 use super::options::{Options, Polling};
+use super::protocol::{Counted, Protocol};
 use super::seal::Seal;
 use super::server::Handler;
-use crate::record::homa::Recorder;
+use crate::record::packet::Recorder;
 use crate::sync::{Arc, lock};
 use cavy_core::{Instant, Span};
-use cavy_homa::ConfigError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::num::NonZeroU64;
 
@@ -20,8 +20,8 @@ use std::num::NonZeroU64;
 const SEND_BATCHES: usize = 2;
 
 /// The machine and its socket.
-pub(super) struct Driver {
-    engine: Engine,
+pub(crate) struct Driver<P: Protocol> {
+    engine: Engine<P>,
     wire: Wire,
     /// Packets that were pulled and are to be sent, in order.
     outgoing: Vec<Outgoing>,
@@ -34,7 +34,7 @@ pub(super) struct Driver {
 }
 
 /// Runs an endpoint to its end.
-pub(super) fn run(mut driver: Driver) {
+pub(crate) fn run<P: Protocol>(mut driver: Driver<P>) {
     // The default would add 50 us to each timer. Without it timers are late, no more.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut heads = Heads::new();
@@ -91,15 +91,15 @@ pub(super) fn run(mut driver: Driver) {
     driver.engine.finish();
 }
 
-impl Driver {
-    pub(super) fn new(
-        options: &Options,
+impl<P: Protocol> Driver<P> {
+    pub(crate) fn new(
+        options: &Options<P>,
         wire: Wire,
         handler: Option<Handler>,
         shared: Arc<Shared>,
         seed: u64,
-        recorder: Option<Recorder>,
-    ) -> Result<Driver, ConfigError> {
+        recorder: Option<Recorder<P::Words>>,
+    ) -> Result<Driver<P>, String> {
         let engine = Engine::new(options, handler, shared, seed, recorder)?;
         let polling = options.polling;
         let outgoing = Vec::with_capacity(BATCH);
@@ -115,9 +115,14 @@ impl Driver {
     }
 
     /// The same, with packets sealed if there is a seal.
-    pub(super) fn with_seal(mut self, seal: Option<Seal>) -> Driver {
+    pub(crate) fn with_seal(mut self, seal: Option<Seal>) -> Driver<P> {
         self.engine.seal = seal;
         self
+    }
+
+    /// What the endpoint has counted, as of a moment ago.
+    pub(crate) fn counters(&self) -> Counted<P> {
+        self.engine.published()
     }
 
     /// Carries out what other threads want; how long the first of it waited, where lag is measured.

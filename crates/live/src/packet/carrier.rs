@@ -9,10 +9,10 @@
 //! with the beginning of the packet that it quotes; whether to believe it is not decided here.
 
 use super::options::{Carrier, Options};
+use super::protocol::Protocol;
 use crate::clock;
 use bytes::Bytes;
 use cavy_core::Span;
-use cavy_homa::wire::{HEADER_MAX_BYTES, PROTOCOL};
 use nix::errno::Errno;
 use nix::sys::socket::{
     self, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrLike as _,
@@ -20,33 +20,36 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 use smallvec::SmallVec;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
+/// The longest header that a protocol's packets may have.
+pub const HEAD_BYTES: usize = 80;
+
 /// Packets received, or sent, by one call of the system.
-pub(super) const BATCH: usize = 32;
+pub(crate) const BATCH: usize = 32;
 
 /// Reports of packets not delivered that are read at once; more wait for the next round.
 const REPORTS: usize = 64;
 
 /// A packet that waits to be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Outgoing {
-    pub(super) to: SocketAddr,
-    pub(super) level: u8,
+pub(crate) struct Outgoing {
+    pub(crate) to: SocketAddr,
+    pub(crate) level: u8,
     /// It carries no bytes of a message.
-    pub(super) control: bool,
-    pub(super) header: [u8; HEADER_MAX_BYTES],
-    pub(super) header_bytes: usize,
-    pub(super) payload: Bytes,
+    pub(crate) control: bool,
+    pub(crate) header: [u8; HEAD_BYTES],
+    pub(crate) header_bytes: usize,
+    pub(crate) payload: Bytes,
 }
 
 impl Outgoing {
     /// Its place in a batch: control packets first, then the highest level ([homa 7.4]).
-    pub(super) fn rank(&self) -> (bool, u8) {
+    pub(crate) fn rank(&self) -> (bool, u8) {
         (!self.control, u8::MAX - self.level)
     }
 
@@ -58,7 +61,7 @@ impl Outgoing {
 
 /// Why nothing was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unsent {
+pub(crate) enum Unsent {
     /// The system has no room now.
     Later,
     /// The system will not send the first packet.
@@ -66,13 +69,13 @@ pub(super) enum Unsent {
 }
 
 /// Room for the heads of a batch each way. It stays on the thread that made it.
-pub(super) struct Heads {
+pub(crate) struct Heads {
     received: MultiHeaders<SockaddrStorage>,
     sent: MultiHeaders<SockaddrStorage>,
 }
 
 impl Heads {
-    pub(super) fn new() -> Heads {
+    pub(crate) fn new() -> Heads {
         // All of it is filled each time or none, so that what the system says of its length stays
         // right.
         let time = nix::cmsg_space!(TimeSpec);
@@ -82,7 +85,7 @@ impl Heads {
 }
 
 /// A socket and its buffers.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     socket: Socket,
     carrier: Carrier,
     v6: bool,
@@ -97,11 +100,14 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn open(options: &Options) -> io::Result<Wire> {
+    pub(crate) fn open<P: Protocol>(options: &Options<P>) -> io::Result<Wire> {
         let domain = Domain::for_address(options.bind);
         let (kind, protocol) = match options.carrier {
-            Carrier::Udp => (Type::DGRAM, Protocol::UDP),
-            Carrier::Raw => (Type::RAW, Protocol::from(i32::from(PROTOCOL))),
+            Carrier::Udp => (Type::DGRAM, socket2::Protocol::UDP),
+            Carrier::Raw => {
+                let number = P::IP_PROTOCOL.ok_or(io::ErrorKind::Unsupported)?;
+                (Type::RAW, socket2::Protocol::from(i32::from(number)))
+            }
         };
         let socket = Socket::new(domain, kind, Some(protocol))?;
         socket.set_nonblocking(true)?;
@@ -137,16 +143,16 @@ impl Wire {
         })
     }
 
-    pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
+    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()?.as_socket().ok_or_else(|| io::Error::other("no IP address"))
     }
 
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// Receives what there is, at most [`BATCH`] packets; how many.
-    pub(super) fn receive(&mut self, heads: &mut Heads) -> usize {
+    pub(crate) fn receive(&mut self, heads: &mut Heads) -> usize {
         self.got.clear();
         let mut buffers = self.buffers.iter_mut();
         let mut slices: [[IoSliceMut<'_>; 1]; BATCH] = std::array::from_fn(|_| {
@@ -174,13 +180,13 @@ impl Wire {
 
     /// How long the oldest packet of the last batch had waited when it was received; `None` the
     /// second time, without packets, and where that is not measured.
-    pub(super) fn take_waited(&mut self) -> Option<Span> {
+    pub(crate) fn take_waited(&mut self) -> Option<Span> {
         self.waited.take()
     }
 
     /// Packet `at` of the last batch, behind IP and UDP, and who sent it; `None` for one that was
     /// longer than its buffer or no packet.
-    pub(super) fn packet(&mut self, at: usize) -> Option<(SocketAddr, &mut [u8])> {
+    pub(crate) fn packet(&mut self, at: usize) -> Option<(SocketAddr, &mut [u8])> {
         let &(length, from) = self.got.get(at)?;
         let buffer = self.buffers.get_mut(at)?;
         if length >= buffer.len() {
@@ -198,7 +204,7 @@ impl Wire {
     }
 
     /// Sends packets of one level from the beginning of `packets`, at most [`BATCH`]; how many.
-    pub(super) fn send(
+    pub(crate) fn send(
         &mut self,
         heads: &mut Heads,
         packets: &[Outgoing],
@@ -244,13 +250,13 @@ impl Wire {
     }
 
     /// Notes that the system has reports.
-    pub(super) fn has_reports(&mut self) {
+    pub(crate) fn has_reports(&mut self) {
         self.reports = true;
     }
 
     /// Reads what the system was told of packets that found no socket: where each went, and how it
     /// began. Other errors are left out: a route that is missing may come back.
-    pub(super) fn undelivered(&mut self, mut tell: impl FnMut(SocketAddr, &[u8])) {
+    pub(crate) fn undelivered(&mut self, mut tell: impl FnMut(SocketAddr, &[u8])) {
         if !self.reports {
             return;
         }

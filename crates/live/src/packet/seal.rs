@@ -1,15 +1,14 @@
-//! Sealed packets of Homa: what `cavy_seal` does, on the packets of this room.
+//! Sealed packets: what `cavy_seal` does, on the packets of this room.
 
-use super::carrier::Outgoing;
+use super::carrier::{HEAD_BYTES, Outgoing};
 use bytes::Bytes;
-use cavy_homa::wire::HEADER_MAX_BYTES;
-pub(super) use cavy_seal::Opened;
+pub(crate) use cavy_seal::Opened;
 pub use cavy_seal::{Key, SEAL_BYTES, WINDOW_PACKETS};
 use cavy_seal::{PREFIX_BYTES, Packet};
 use std::net::SocketAddr;
 
 /// Seals and opens the packets of one endpoint.
-pub(super) type Seal = cavy_seal::Seal<Outgoing>;
+pub(crate) type Seal = cavy_seal::Seal<Outgoing>;
 
 impl Packet for Outgoing {
     fn to(&self) -> SocketAddr {
@@ -21,13 +20,13 @@ impl Packet for Outgoing {
     }
 
     fn wrapped(self, prefix: &[u8; PREFIX_BYTES], sealed: Vec<u8>) -> Outgoing {
-        let mut header = [0; HEADER_MAX_BYTES];
+        let mut header = [0; HEAD_BYTES];
         header[..PREFIX_BYTES].copy_from_slice(prefix);
         Outgoing { header, header_bytes: PREFIX_BYTES, payload: Bytes::from(sealed), ..self }
     }
 
     fn own(to: SocketAddr, prefix: &[u8; PREFIX_BYTES], sealed: Vec<u8>) -> Outgoing {
-        let header = [0; HEADER_MAX_BYTES];
+        let header = [0; HEAD_BYTES];
         let bare = Outgoing {
             to,
             level: 7,

@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 /// A call under way.
-pub(super) struct Open {
-    pub(super) to: Node,
-    pub(super) bytes: Bytes,
-    pub(super) since: Instant,
-    pub(super) until: Instant,
-    pub(super) done: Done,
+pub(crate) struct Open {
+    pub(crate) to: Node,
+    pub(crate) bytes: Bytes,
+    pub(crate) since: Instant,
+    pub(crate) until: Instant,
+    pub(crate) done: Done,
 }
 
 /// A question that waits for the handler.
@@ -40,7 +40,7 @@ struct Answer {
 
 /// All messages of an endpoint.
 #[derive(Default)]
-pub(super) struct Exchanges {
+pub(crate) struct Exchanges {
     calls: BTreeMap<u64, Open>,
     deadlines: BTreeSet<(Instant, u64)>,
     arriving: BTreeMap<(Node, Message), Vec<u8>>,
@@ -59,14 +59,14 @@ pub(super) struct Exchanges {
 }
 
 impl Exchanges {
-    pub(super) fn begin_call(&mut self, id: u64, call: Open) {
+    pub(crate) fn begin_call(&mut self, id: u64, call: Open) {
         self.deadlines.insert((call.until, id));
         self.held_bytes += call.bytes.len() as u64;
         self.calls.insert(id, call);
     }
 
     /// Takes a call out, and what has arrived of its answer.
-    pub(super) fn end_call(&mut self, id: u64) -> Option<Open> {
+    pub(crate) fn end_call(&mut self, id: u64) -> Option<Open> {
         let call = self.calls.remove(&id)?;
         self.deadlines.remove(&(call.until, id));
         self.held_bytes -= call.bytes.len() as u64;
@@ -75,22 +75,22 @@ impl Exchanges {
     }
 
     /// Whom a call asks.
-    pub(super) fn call_peer(&self, id: u64) -> Option<Node> {
+    pub(crate) fn call_peer(&self, id: u64) -> Option<Node> {
         self.calls.get(&id).map(|call| call.to)
     }
 
     /// All calls of one peer that were under way at some time.
-    pub(super) fn calls_of(&self, to: Node, at: Instant) -> Vec<u64> {
+    pub(crate) fn calls_of(&self, to: Node, at: Instant) -> Vec<u64> {
         let calls = self.calls.iter().filter(|(_, call)| call.to == to && call.since <= at);
         calls.map(|(&id, _)| id).collect()
     }
 
-    pub(super) fn call_count(&self) -> usize {
+    pub(crate) fn call_count(&self) -> usize {
         self.calls.len()
     }
 
     /// All calls, taken out.
-    pub(super) fn take_calls(&mut self) -> impl Iterator<Item = Open> + use<> {
+    pub(crate) fn take_calls(&mut self) -> impl Iterator<Item = Open> + use<> {
         self.deadlines.clear();
         let bytes: usize = self.calls.values().map(|call| call.bytes.len()).sum();
         self.held_bytes -= bytes as u64;
@@ -98,17 +98,17 @@ impl Exchanges {
     }
 
     /// When the next call is to end.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|&(at, _)| at)
     }
 
     /// A call whose deadline has passed.
-    pub(super) fn overdue(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn overdue(&self, now: Instant) -> Option<u64> {
         self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, id)| id)
     }
 
     /// The bytes of a message that this endpoint sends to `to`.
-    pub(super) fn outgoing(&self, to: Node, message: Message) -> Option<&Bytes> {
+    pub(crate) fn outgoing(&self, to: Node, message: Message) -> Option<&Bytes> {
         match message.is_answer() {
             true => self.answers.get(&(to, message.question().0)).map(|answer| &answer.bytes),
             false => self.calls.get(&message.0).map(|call| &call.bytes),
@@ -116,7 +116,7 @@ impl Exchanges {
     }
 
     /// Puts new bytes where they belong in a message of `length` bytes.
-    pub(super) fn place(&mut self, from: Node, extent: Extent, length: usize, bytes: &[u8]) {
+    pub(crate) fn place(&mut self, from: Node, extent: Extent, length: usize, bytes: &[u8]) {
         let key = (from, extent.message);
         let held = &mut self.held_bytes;
         if bytes.len() == length {
@@ -136,14 +136,14 @@ impl Exchanges {
     }
 
     /// A message that is there in full, or is not wanted any more.
-    pub(super) fn take_arrived(&mut self, from: Node, message: Message) -> Option<Bytes> {
+    pub(crate) fn take_arrived(&mut self, from: Node, message: Message) -> Option<Bytes> {
         let bytes = self.arriving.remove(&(from, message))?;
         self.held_bytes -= bytes.len() as u64;
         Some(Bytes::from(bytes))
     }
 
     /// Does a packet with this name of `from` belong to a question that is known here?
-    pub(super) fn knows_question(&self, name: QuestionName) -> bool {
+    pub(crate) fn knows_question(&self, name: QuestionName) -> bool {
         self.handled.contains(&name)
             || self.answers.contains_key(&name)
             || self.waiting_names.contains(&name)
@@ -151,20 +151,20 @@ impl Exchanges {
     }
 
     /// Questions of which a part is here.
-    pub(super) fn questions_arriving(&self) -> BTreeSet<QuestionName> {
+    pub(crate) fn questions_arriving(&self) -> BTreeSet<QuestionName> {
         let questions = self.arriving.keys().filter(|(_, message)| !message.is_answer());
         questions.map(|&(from, message)| (from, message.0)).collect()
     }
 
     /// Is nothing left but questions that arrive and are not among the `welcome`?
-    pub(super) fn are_over(&self, welcome: &BTreeSet<QuestionName>) -> bool {
+    pub(crate) fn are_over(&self, welcome: &BTreeSet<QuestionName>) -> bool {
         let arriving = |name: &QuestionName| self.arriving.contains_key(&(name.0, Message(name.1)));
         let left = self.calls.len() + self.handled.len() + self.waiting.len() + self.answers.len();
         left == 0 && !welcome.iter().any(arriving)
     }
 
     /// Has the answer to this question been given?
-    pub(super) fn has_answer(&self, name: QuestionName) -> bool {
+    pub(crate) fn has_answer(&self, name: QuestionName) -> bool {
         self.answers.contains_key(&name)
     }
 
@@ -172,24 +172,24 @@ impl Exchanges {
     ///
     /// A host names its questions once for all its ports ([homa 2.1]); of two that chose the same
     /// name, the later one is found.
-    pub(super) fn answered_at(&self, at: SocketAddr, id: u64) -> Option<Node> {
+    pub(crate) fn answered_at(&self, at: SocketAddr, id: u64) -> Option<Node> {
         self.answers_at.get(&(at, id)).copied()
     }
 
-    pub(super) fn wait(&mut self, name: QuestionName, bytes: Bytes, since: Instant) {
+    pub(crate) fn wait(&mut self, name: QuestionName, bytes: Bytes, since: Instant) {
         self.waiting_bytes += bytes.len() as u64;
         self.held_bytes += bytes.len() as u64;
         self.waiting_names.insert(name);
         self.waiting.push_back(Waiting { name, bytes, since });
     }
 
-    pub(super) fn waiting(&self) -> (usize, u64) {
+    pub(crate) fn waiting(&self) -> (usize, u64) {
         (self.waiting.len(), self.waiting_bytes)
     }
 
     /// The question that waits for longest, now with the handler, if fewer than `most` are and the
     /// answers that are kept have less than `answers_bytes_max`.
-    pub(super) fn handle_next(
+    pub(crate) fn handle_next(
         &mut self,
         most: u32,
         answers_bytes_max: u64,
@@ -203,12 +203,12 @@ impl Exchanges {
     }
 
     /// Since when the question waits that waits for longest.
-    pub(super) fn waiting_since(&self) -> Option<Instant> {
+    pub(crate) fn waiting_since(&self) -> Option<Instant> {
         self.waiting.front().map(|first| first.since)
     }
 
     /// The question that waits for longest, which the handler does not get any more.
-    pub(super) fn give_up_waiting(&mut self) -> Option<QuestionName> {
+    pub(crate) fn give_up_waiting(&mut self) -> Option<QuestionName> {
         self.take_waiting().map(|first| first.name)
     }
 
@@ -221,11 +221,11 @@ impl Exchanges {
     }
 
     /// The handler is done with a question; false if it was not with it.
-    pub(super) fn handled(&mut self, name: QuestionName) -> bool {
+    pub(crate) fn handled(&mut self, name: QuestionName) -> bool {
         self.handled.remove(&name)
     }
 
-    pub(super) fn keep_answer(&mut self, name: QuestionName, to: SocketAddr, bytes: Bytes) {
+    pub(crate) fn keep_answer(&mut self, name: QuestionName, to: SocketAddr, bytes: Bytes) {
         self.drop_answer(name);
         self.held_bytes += bytes.len() as u64;
         self.answers_bytes += bytes.len() as u64;
@@ -233,7 +233,7 @@ impl Exchanges {
         self.answers.insert(name, Answer { to, bytes });
     }
 
-    pub(super) fn drop_answer(&mut self, name: QuestionName) -> bool {
+    pub(crate) fn drop_answer(&mut self, name: QuestionName) -> bool {
         let Some(Answer { to, bytes }) = self.answers.remove(&name) else { return false };
         if self.answers_at.get(&(to, name.1)) == Some(&name.0) {
             self.answers_at.remove(&(to, name.1));
@@ -245,23 +245,23 @@ impl Exchanges {
 
     /// Bytes of messages that are arriving, as long as they will be.
     #[cfg(any(test, feature = "fuzz"))]
-    pub(super) fn arriving_bytes(&self) -> u64 {
+    pub(crate) fn arriving_bytes(&self) -> u64 {
         self.arriving.values().map(|bytes| bytes.len() as u64).sum()
     }
 
     /// Bytes of the answers that are kept.
     #[cfg(any(test, feature = "fuzz"))]
-    pub(super) fn answers_bytes(&self) -> u64 {
+    pub(crate) fn answers_bytes(&self) -> u64 {
         self.answers_bytes
     }
 
     /// Bytes of the messages that are kept here.
-    pub(super) fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
     /// Messages that arrive, questions here, and answers kept.
-    pub(super) fn message_count(&self) -> usize {
+    pub(crate) fn message_count(&self) -> usize {
         self.arriving.len() + self.handled.len() + self.waiting.len() + self.answers.len()
     }
 }

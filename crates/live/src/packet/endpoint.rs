@@ -1,20 +1,19 @@
 //! What the threads of an endpoint share: a queue of commands, and the bell for it.
 
 use super::client::{CallError, Done};
-use super::counters::Counters;
 use super::driver::{self, Driver};
 use super::lag::Lag;
 use super::options::{Carrier, Options, Peer};
 use super::ports::Held;
+use super::protocol::{Counted, Protocol, Refusal};
 use super::recording::Recording;
 use super::seal::Seal;
 use super::server::{Handler, QuestionName};
 use crate::clock::Clock;
-use crate::record::homa::{Header, Recorder};
+use crate::record::packet::{Header, Recorder};
 use crate::sync::{Arc, Mutex, Ordering, lock};
 use bytes::Bytes;
 use cavy_core::{Instant, Span};
-use cavy_homa::packet::Refusal;
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -56,7 +55,7 @@ pub enum OpenError {
 }
 
 /// What other threads want of the endpoint's own.
-pub(super) enum Command {
+pub(crate) enum Command {
     Call { id: u64, to: Peer, bytes: Bytes, until: Instant, done: Done },
     Cancel { id: u64 },
     Answer { question: QuestionName, answer: Result<Bytes, Refusal> },
@@ -72,25 +71,24 @@ struct Queue {
 }
 
 /// What the threads share.
-pub(super) struct Shared {
+pub(crate) struct Shared {
     queue: Mutex<Queue>,
     /// Nothing more is taken.
     closed: AtomicBool,
     asleep: AtomicBool,
     event: OwnedFd,
     next_id: AtomicU64,
-    pub(super) clock: Clock,
-    pub(super) counters: Mutex<Counters>,
-    pub(super) recording: Mutex<Recording>,
+    pub(crate) clock: Clock,
+    pub(crate) recording: Mutex<Recording>,
     /// How late the endpoint's thread is; `None` when nobody asks.
-    pub(super) lag: Option<Mutex<Lag>>,
-    pub(super) deadline: Span,
-    pub(super) at: SocketAddr,
+    pub(crate) lag: Option<Mutex<Lag>>,
+    pub(crate) deadline: Span,
+    pub(crate) at: SocketAddr,
 }
 
 impl Shared {
     /// Of an endpoint at `at`, whose names of exchanges begin at a random number.
-    pub(super) fn new(deadline: Span, at: SocketAddr, random: u64) -> std::io::Result<Shared> {
+    pub(crate) fn new(deadline: Span, at: SocketAddr, random: u64) -> std::io::Result<Shared> {
         Ok(Shared {
             queue: Mutex::new(Queue::default()),
             closed: AtomicBool::new(false),
@@ -100,7 +98,6 @@ impl Shared {
             // use the names of the one before. The topmost bits are left for counting up.
             next_id: AtomicU64::new((random >> 2) & !1),
             clock: Clock::start(),
-            counters: Mutex::new(Counters::default()),
             recording: Mutex::new(Recording::Off),
             lag: None,
             deadline,
@@ -109,17 +106,17 @@ impl Shared {
     }
 
     /// How late the endpoint's thread has been so far, if that is measured.
-    pub(super) fn lag(&self) -> Option<Lag> {
+    pub(crate) fn lag(&self) -> Option<Lag> {
         self.lag.as_ref().map(|lag| lock(lag).clone())
     }
 
     /// A name for a question: even, and never used before.
-    pub(super) fn name(&self) -> u64 {
+    pub(crate) fn name(&self) -> u64 {
         self.next_id.fetch_add(2, Ordering::Relaxed)
     }
 
     /// Queues a command. One that comes after the end is given back.
-    pub(super) fn send(&self, command: Command) -> Result<(), Command> {
+    pub(crate) fn send(&self, command: Command) -> Result<(), Command> {
         {
             let mut queue = lock(&self.queue);
             if self.closed.load(Ordering::Relaxed) {
@@ -141,36 +138,36 @@ impl Shared {
     }
 
     /// Takes all commands, in order; when the first of them came, where lag is measured.
-    pub(super) fn take(&self, into: &mut Vec<Command>) -> Option<Instant> {
+    pub(crate) fn take(&self, into: &mut Vec<Command>) -> Option<Instant> {
         let mut queue = lock(&self.queue);
         into.append(&mut queue.commands);
         queue.since.take()
     }
 
     /// Says that the endpoint's thread goes to sleep; false when there are commands.
-    pub(super) fn doze(&self) -> bool {
+    pub(crate) fn doze(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         lock(&self.queue).commands.is_empty()
     }
 
     /// Says that it is awake.
-    pub(super) fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
     /// Empties the bell.
-    pub(super) fn quiet(&self) {
+    pub(crate) fn quiet(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);
     }
 
-    pub(super) fn event(&self) -> &OwnedFd {
+    pub(crate) fn event(&self) -> &OwnedFd {
         &self.event
     }
 
     /// Takes nothing more; what was queued comes back.
-    pub(super) fn close(&self) -> Vec<Command> {
+    pub(crate) fn close(&self) -> Vec<Command> {
         let mut queue = lock(&self.queue);
         self.closed.store(true, Ordering::Relaxed);
         std::mem::take(&mut queue.commands)
@@ -178,29 +175,30 @@ impl Shared {
 }
 
 /// Keeps the endpoint's thread running; ends it when the last owner goes.
-pub(super) struct Endpoint {
-    pub(super) shared: Arc<Shared>,
+pub(crate) struct Endpoint {
+    pub(crate) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Its Homa ports, where the host's endpoints must not share them.
+    /// Its ports, where the host's endpoints must not share them.
     _held: Held,
 }
 
 impl Endpoint {
-    pub(super) fn open(
-        options: &Options,
+    /// The endpoint, and what it counts.
+    pub(crate) fn open<P: Protocol>(
+        options: &Options<P>,
         handler: Option<Handler>,
-    ) -> Result<Arc<Endpoint>, OpenError> {
+    ) -> Result<(Arc<Endpoint>, Counted<P>), OpenError> {
         options.check().map_err(|(field, what)| OpenError::Option { field, what })?;
         let mut random = [0; 24];
         let flags = rustix::rand::GetRandomFlags::empty();
         rustix::rand::getrandom(&mut random[..], flags).map_err(std::io::Error::from)?;
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum, &b| sum << 8 | u64::from(b));
         let [name, seed, port] = [0, 8, 16].map(|at| number(&random[at..at + 8]));
-        let mut options = options.settled();
+        let mut options = P::settled(options);
         let held = super::ports::take(&mut options, handler.is_some(), port);
         let held = held.map_err(|source| OpenError::Socket {
             at: options.bind,
-            hint: "; each raw endpoint of a host needs Homa ports of its own",
+            hint: "; each raw endpoint of a host needs ports of its own",
             source,
         })?;
         let options = &options;
@@ -223,7 +221,7 @@ impl Endpoint {
         shared.lag = options.measure_lag.then(|| Mutex::new(Lag::new()));
         let shared = Arc::new(shared);
         let seal = options.key.as_ref().map(|key| {
-            let seal = Seal::new(key, options.config.limits.peers);
+            let seal = Seal::new(key, options.config.terms().peers);
             seal.ok_or_else(|| std::io::Error::other("no random numbers"))
         });
         let recorder = options.record.as_ref().map(|path| {
@@ -233,16 +231,18 @@ impl Endpoint {
         });
         let recorder = recorder.transpose()?;
         let driver = Driver::new(options, wire, handler, shared.clone(), seed, recorder)
-            .map_err(|error| OpenError::Option { field: "config", what: error.to_string() })?;
+            .map_err(|what| OpenError::Option { field: "config", what })?;
         let driver = driver.with_seal(seal.transpose()?);
-        let thread = std::thread::Builder::new().name(format!("homa-{}", at.port()));
+        let thread = std::thread::Builder::new().name(format!("{}-{}", P::MACHINE, at.port()));
+        let counters = driver.counters();
         let thread = thread.spawn(move || driver::run(driver))?;
-        Ok(Arc::new(Endpoint { shared, thread: Mutex::new(Some(thread)), _held: held }))
+        let endpoint = Endpoint { shared, thread: Mutex::new(Some(thread)), _held: held };
+        Ok((Arc::new(endpoint), counters))
     }
 
     /// Ends the endpoint: at once, or when all that is under way is over, at most after `patience`.
     /// Returns when its thread has ended.
-    pub(super) fn close(&self, patience: Span) {
+    pub(crate) fn close(&self, patience: Span) {
         let until = self.shared.clock.now() + patience;
         let _ = self.shared.send(Command::Close { until });
         let thread = lock(&self.thread).take();
@@ -262,7 +262,7 @@ impl Drop for Endpoint {
 }
 
 /// Ends what a command asked for when nobody will carry it out.
-pub(super) fn refuse(command: Command) {
+pub(crate) fn refuse(command: Command) {
     if let Command::Call { done, .. } = command {
         done.end(Err(CallError::Closed));
     }

@@ -1,10 +1,10 @@
 //! Answering: a handler, and what it is given.
 
 use super::client::Client;
-use super::counters::Counters;
 use super::endpoint::{Command, Endpoint, OpenError, Shared};
 use super::lag::Lag;
 use super::options::{Options, Peer};
+use super::protocol::{Counted, CountersOf, Protocol, Refusal};
 use super::recording::Recording;
 use crate::pool::Pool;
 use crate::sync::{Arc, lock};
@@ -12,13 +12,12 @@ use bytes::Bytes;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_core::family::cpu::Kind;
-use cavy_homa::packet::Refusal;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// Which question of whom.
-pub(super) type QuestionName = (Node, u64);
+pub(crate) type QuestionName = (Node, u64);
 
 /// A question that came in whole.
 #[derive(Clone, Debug)]
@@ -28,7 +27,7 @@ pub struct Question {
 }
 
 impl Question {
-    pub(super) fn new(from: Peer, bytes: Bytes) -> Question {
+    pub(crate) fn new(from: Peer, bytes: Bytes) -> Question {
         Question { from, bytes }
     }
 
@@ -57,7 +56,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(shared: Arc<Shared>, question: QuestionName) -> Reply {
+    pub(crate) fn new(shared: Arc<Shared>, question: QuestionName) -> Reply {
         Reply { shared, question, sent: false }
     }
 
@@ -75,7 +74,7 @@ impl Reply {
 
     /// Which question it answers.
     #[cfg(any(test, feature = "fuzz"))]
-    pub(super) fn question(&self) -> QuestionName {
+    pub(crate) fn question(&self) -> QuestionName {
         self.question
     }
 
@@ -138,7 +137,7 @@ impl Handler {
         })
     }
 
-    pub(super) fn answer(&mut self, question: Question, reply: Reply) {
+    pub(crate) fn answer(&mut self, question: Question, reply: Reply) {
         // A handler that panics has dropped its reply.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.answer)(question, reply)));
     }
@@ -168,17 +167,19 @@ impl std::fmt::Debug for Handler {
 }
 
 /// Answers questions until it is dropped or shut down.
-pub struct Server {
+pub struct Server<P: Protocol> {
     endpoint: Arc<Endpoint>,
+    counters: Counted<P>,
 }
 
-impl Server {
+impl<P: Protocol> Server<P> {
     /// Opens an endpoint that answers with `handler`, and can ask as well ([`Server::client`]).
     ///
     /// # Errors
     /// Options out of range, or a socket that the system refuses.
-    pub fn bind(options: &Options, handler: Handler) -> Result<Server, OpenError> {
-        Ok(Server { endpoint: Endpoint::open(options, Some(handler))? })
+    pub fn bind(options: &Options<P>, handler: Handler) -> Result<Server<P>, OpenError> {
+        let (endpoint, counters) = Endpoint::open(options, Some(handler))?;
+        Ok(Server { endpoint, counters })
     }
 
     /// Where it listens. With a server port other than the default, clients need a [`Peer`].
@@ -187,8 +188,8 @@ impl Server {
     }
 
     /// What the endpoint has counted, as of a moment ago.
-    pub fn counters(&self) -> Counters {
-        *lock(&self.endpoint.shared.counters)
+    pub fn counters(&self) -> CountersOf<P> {
+        *lock(&self.counters)
     }
 
     /// How late the endpoint's thread has been so far; `None` without [`Options::measure_lag`].
@@ -202,8 +203,8 @@ impl Server {
     }
 
     /// A client that asks from the same endpoint.
-    pub fn client(&self) -> Client {
-        Client { endpoint: self.endpoint.clone() }
+    pub fn client(&self) -> Client<P> {
+        Client { endpoint: self.endpoint.clone(), counters: self.counters.clone() }
     }
 
     /// Lets the questions under way be answered and the answers arrive, at most `patience` long,
@@ -214,7 +215,7 @@ impl Server {
     }
 }
 
-impl std::fmt::Debug for Server {
+impl<P: Protocol> std::fmt::Debug for Server<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("at", &self.local_address()).finish_non_exhaustive()
     }

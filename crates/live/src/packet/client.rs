@@ -1,9 +1,9 @@
 //! Asking: a call and how it ends.
 
-use super::counters::Counters;
 use super::endpoint::{Command, Endpoint, OpenError, refuse};
 use super::lag::Lag;
 use super::options::{Options, Peer};
+use super::protocol::{Counted, CountersOf, Protocol};
 use super::recording::Recording;
 use crate::sync::{Arc, Condvar, Mutex, lock, wait};
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The server said nothing for `timeout_ticks` ticks of the configuration.
+    /// The server said nothing for as long as the protocol waits.
     #[error("the server is silent")]
     Silent,
     /// ICMP said that nobody listens there, and nothing has come from there since
@@ -31,7 +31,7 @@ pub enum CallError {
     Unreachable,
     /// The server refuses: too much waits there, or waited for too long. Known after a round trip
     /// or after the server's [`Options::refused_after`], if both ends say refusals
-    /// ([`Config::refusals`](cavy_homa::Config::refusals)).
+    /// ([`Terms::refusals`](super::Terms::refusals)).
     #[error("the server is overloaded and has not carried it out; ask again later")]
     Overloaded,
     /// The server has begun with the question and gives no answer: its handler dropped the reply or
@@ -41,7 +41,8 @@ pub enum CallError {
     /// The call's deadline passed.
     #[error("no answer within the deadline")]
     Deadline,
-    /// The message is empty, which the configuration (that of the Linux module) does not allow.
+    /// The message is empty, which the configuration (such as that of Homa's Linux module) does not
+    /// allow.
     #[error("the message is empty; `empty_messages` of the configuration would allow it")]
     Empty,
     /// The message is longer than the configuration allows.
@@ -65,14 +66,14 @@ pub enum CallError {
 pub type Outcome = Result<Bytes, CallError>;
 
 /// Where the outcome goes.
-pub(super) enum Done {
+pub(crate) enum Done {
     Slot(Arc<Slot>),
     Hook(Box<dyn FnOnce(Outcome) + Send>),
 }
 
 impl Done {
     /// The call is over. Foreign code may run here; if it panics, that is its own affair.
-    pub(super) fn end(self, outcome: Outcome) {
+    pub(crate) fn end(self, outcome: Outcome) {
         match self {
             Done::Slot(slot) => slot.put(outcome),
             Done::Hook(hook) => {
@@ -91,7 +92,7 @@ struct State {
 
 /// Room for one outcome.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     state: Mutex<State>,
     arrived: Condvar,
 }
@@ -123,18 +124,25 @@ impl Slot {
 /// let answer = client.call(server.local_address(), "hello").unwrap();
 /// assert_eq!(answer, "hello");
 /// ```
-#[derive(Clone)]
-pub struct Client {
-    pub(super) endpoint: Arc<Endpoint>,
+pub struct Client<P: Protocol> {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) counters: Counted<P>,
 }
 
-impl Client {
+impl<P: Protocol> Clone for Client<P> {
+    fn clone(&self) -> Client<P> {
+        Client { endpoint: self.endpoint.clone(), counters: self.counters.clone() }
+    }
+}
+
+impl<P: Protocol> Client<P> {
     /// Opens an endpoint that asks and does not answer.
     ///
     /// # Errors
     /// Options out of range, or a socket that the system refuses.
-    pub fn bind(options: &Options) -> Result<Client, OpenError> {
-        Ok(Client { endpoint: Endpoint::open(options, None)? })
+    pub fn bind(options: &Options<P>) -> Result<Client<P>, OpenError> {
+        let (endpoint, counters) = Endpoint::open(options, None)?;
+        Ok(Client { endpoint, counters })
     }
 
     /// Its address.
@@ -148,8 +156,8 @@ impl Client {
     }
 
     /// What the endpoint has counted, as of a moment ago.
-    pub fn counters(&self) -> Counters {
-        *lock(&self.endpoint.shared.counters)
+    pub fn counters(&self) -> CountersOf<P> {
+        *lock(&self.counters)
     }
 
     /// What has become of the recording; complete when the endpoint was shut down.
@@ -223,7 +231,7 @@ impl Client {
     }
 }
 
-impl std::fmt::Debug for Client {
+impl<P: Protocol> std::fmt::Debug for Client<P> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("at", &self.local_address()).finish_non_exhaustive()
     }

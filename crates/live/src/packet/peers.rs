@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What is known of one peer.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) peer: Peer,
+pub(crate) struct Entry {
+    pub(crate) peer: Peer,
     /// Calls and questions with it; it is not forgotten while there are any.
     exchanges: u32,
     /// It receives what is sent to it, as far as one can tell.
-    pub(super) proven: bool,
+    pub(crate) proven: bool,
     /// ICMP said that nobody listens there, and nothing has come from there since.
-    pub(super) unreachable: bool,
+    pub(crate) unreachable: bool,
     /// Used since the hand last passed.
     recent: bool,
     received_bytes: u64,
@@ -26,7 +26,7 @@ pub(super) struct Entry {
 /// Numbers of nodes go up and come again only after four billion others, so that what the machine
 /// remembers of one peer is never taken for another's.
 #[derive(Debug)]
-pub(super) struct Peers {
+pub(crate) struct Peers {
     nodes: BTreeMap<Peer, Node>,
     entries: BTreeMap<Node, Entry>,
     hand: VecDeque<Node>,
@@ -37,7 +37,7 @@ pub(super) struct Peers {
 const LOOKS: usize = 8;
 
 impl Peers {
-    pub(super) fn new(most: u32) -> Peers {
+    pub(crate) fn new(most: u32) -> Peers {
         Peers {
             nodes: BTreeMap::new(),
             entries: BTreeMap::new(),
@@ -48,7 +48,7 @@ impl Peers {
     }
 
     /// The node of `peer`, made known if need be; `None` when there is no room.
-    pub(super) fn node(&mut self, peer: Peer) -> Option<Node> {
+    pub(crate) fn node(&mut self, peer: Peer) -> Option<Node> {
         if let Some(&node) = self.nodes.get(&peer) {
             if let Some(entry) = self.entries.get_mut(&node) {
                 entry.recent = true;
@@ -95,45 +95,45 @@ impl Peers {
     }
 
     /// The node of `peer`, if it is known.
-    pub(super) fn find(&self, peer: Peer) -> Option<Node> {
+    pub(crate) fn find(&self, peer: Peer) -> Option<Node> {
         self.nodes.get(&peer).copied()
     }
 
-    pub(super) fn get(&self, node: Node) -> Option<&Entry> {
+    pub(crate) fn get(&self, node: Node) -> Option<&Entry> {
         self.entries.get(&node)
     }
 
-    pub(super) fn get_mut(&mut self, node: Node) -> Option<&mut Entry> {
+    pub(crate) fn get_mut(&mut self, node: Node) -> Option<&mut Entry> {
         self.entries.get_mut(&node)
     }
 
     /// One exchange more with it.
-    pub(super) fn begin(&mut self, node: Node) {
+    pub(crate) fn begin(&mut self, node: Node) {
         if let Some(entry) = self.entries.get_mut(&node) {
             entry.exchanges = entry.exchanges.saturating_add(1);
         }
     }
 
     /// One exchange less.
-    pub(super) fn end(&mut self, node: Node) {
+    pub(crate) fn end(&mut self, node: Node) {
         if let Some(entry) = self.entries.get_mut(&node) {
             entry.exchanges = entry.exchanges.saturating_sub(1);
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 }
 
 impl Entry {
     /// Notes that a packet came.
-    pub(super) fn received(&mut self, bytes: usize) {
+    pub(crate) fn received(&mut self, bytes: usize) {
         self.received_bytes = self.received_bytes.saturating_add(bytes as u64);
     }
 
     /// May a packet of this length be sent there? If so, it is booked.
-    pub(super) fn may_send(&mut self, bytes: usize, ratio: Option<u32>) -> bool {
+    pub(crate) fn may_send(&mut self, bytes: usize, ratio: Option<u32>) -> bool {
         let Some(ratio) = ratio.filter(|_| !self.proven) else { return true };
         let most = self.received_bytes.saturating_mul(ratio.into());
         let sent = self.sent_bytes.saturating_add(bytes as u64);

@@ -13,8 +13,6 @@
 //!
 //! `sum` is the fingerprint of the lines before it, by which damage is told from other decisions.
 
-mod policy;
-
 use super::lines::{End, Entry, Fields, Lines, Sink};
 use super::{ReplayError, Summary};
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Timer, Worker};
@@ -40,10 +38,8 @@ pub struct Header {
     /// Names of types 1 and up.
     pub types: Vec<String>,
     /// What was known of each type beforehand.
-    #[serde(with = "policy::hints")]
     pub hints: Vec<TypeHint>,
     /// The policy.
-    #[serde(with = "policy::PolicyForm")]
     pub policy: Policy,
     /// Requests a queue of the machine holds.
     pub queue_limit: u32,

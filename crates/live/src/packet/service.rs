@@ -2,13 +2,14 @@
 
 use super::client::{Call, CallError, Client};
 use super::options::Peer;
+use super::protocol::Protocol;
 use bytes::Bytes;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
 /// Calls a peer. Always ready: when there are too many calls, the one too many ends with
 /// [`CallError::Full`].
-impl Service<(Peer, Bytes)> for Client {
+impl<P: Protocol> Service<(Peer, Bytes)> for Client<P> {
     type Response = Bytes;
     type Error = CallError;
     type Future = Call;

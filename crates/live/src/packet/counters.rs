@@ -1,18 +1,17 @@
 //! What an endpoint counts.
 
-use cavy_homa::wire::WireError;
-
-/// Counts since the start of an endpoint.
+/// Counts since the start of an endpoint whose machine counts `M` and whose codec tells kinds of
+/// damage apart as `F`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct Counters<M, F> {
     /// What the machine counts.
-    pub machine: cavy_homa::Counters,
+    pub machine: M,
     /// Packets received, whatever became of them.
     pub packets_received: u64,
     /// Packets handed to the system.
     pub packets_sent: u64,
-    /// Packets that were none, by [`WireError::kind`].
-    pub malformed: [u64; WireError::KINDS],
+    /// Packets that were none, by kind ([`Codec::Malformed`](super::Codec::Malformed)).
+    pub malformed: F,
     /// Packets for another port, or whose name says that they come from the wrong side.
     pub wrong_port: u64,
     /// Packets longer than any that may come.

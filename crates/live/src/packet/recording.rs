@@ -1,13 +1,12 @@
 //! What an endpoint does about recording its machine.
 
 use super::endpoint::Shared;
+use super::protocol::Protocol;
 use crate::record::Summary;
-use crate::record::homa::{Recorder, Step};
+use crate::record::packet::{Recorder, Step, TimerOf};
 use crate::sync::{Arc, lock};
 use cavy_core::family::packet::Effect;
 use cavy_core::{Instant, Out, Packet};
-use cavy_homa::packet::Header;
-use cavy_homa::{Timer, Why};
 
 /// What has become of an endpoint's recording ([`Options::record`](super::Options::record)).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -25,13 +24,13 @@ pub enum Recording {
 }
 
 /// The recorder of an endpoint, if it has one.
-pub(super) struct Records {
-    recorder: Option<Recorder>,
+pub(crate) struct Records<P: Protocol> {
+    recorder: Option<Recorder<P::Words>>,
     shared: Arc<Shared>,
 }
 
-impl Records {
-    pub(super) fn new(recorder: Option<Recorder>, shared: Arc<Shared>) -> Records {
+impl<P: Protocol> Records<P> {
+    pub(crate) fn new(recorder: Option<Recorder<P::Words>>, shared: Arc<Shared>) -> Records<P> {
         if recorder.is_some() {
             *lock(&shared.recording) = Recording::Running;
         }
@@ -40,12 +39,12 @@ impl Records {
 
     /// The machine took a step.
     #[inline]
-    pub(super) fn taken(
+    pub(crate) fn taken(
         &mut self,
         at: Instant,
-        step: Step,
-        outs: &[Out<Effect<Why>, Timer>],
-        pulled: Option<&Packet<Header>>,
+        step: Step<P::Words, TimerOf<P>>,
+        outs: &[Out<Effect<P::Why>, TimerOf<P>>],
+        pulled: Option<&Packet<P::Words>>,
     ) {
         if let Some(recorder) = &mut self.recorder {
             recorder.taken(at, step, outs, pulled);
@@ -53,7 +52,7 @@ impl Records {
     }
 
     /// The endpoint has nothing to do.
-    pub(super) fn rest(&mut self, now: Instant) {
+    pub(crate) fn rest(&mut self, now: Instant) {
         let Some(recorder) = &mut self.recorder else { return };
         recorder.rest(now);
         if let Some(fault) = recorder.fault() {
@@ -64,12 +63,12 @@ impl Records {
     }
 
     /// When [`Records::rest`] has something to do.
-    pub(super) fn next_time(&self) -> Option<Instant> {
+    pub(crate) fn next_time(&self) -> Option<Instant> {
         self.recorder.as_ref().and_then(Recorder::next_time)
     }
 
     /// Nothing follows. Waits for the file.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let Some(recorder) = self.recorder.take() else { return };
         *lock(&self.shared.recording) = match recorder.finish() {
             Ok(summary) => Recording::Complete(summary),
