@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures same-claims claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs bench clean help
+.PHONY: tour figures same-claims claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -153,6 +153,20 @@ doc: ## the documentation of the code, warnings denied
 
 docs: ## write the generated parts of documents anew
 	$(CARGO) run -q $(LOCKED) -p cavy-tidy --bin documents
+
+# mdBook is a program of its own; nothing here compiles it.
+MDBOOK ?= mdbook
+SITE ?= $(abspath $(TARGET))/site
+site: ## all pages and the documentation of the code in one folder, with search, to read offline
+	@$(MDBOOK) --version >/dev/null 2>&1 || { \
+	  echo "error: mdBook is not installed, which makes the pages"; \
+	  echo "hint: cargo install mdbook --version 0.5.4 --locked --no-default-features --features search"; \
+	  exit 2; }
+	$(MAKE) doc
+	$(CARGO) run -q $(LOCKED) -p cavy-tidy --bin site -- $(TARGET)/site-source
+	$(MDBOOK) build $(TARGET)/site-source --dest-dir $(SITE)
+	cp -r $(TARGET)/doc $(SITE)/api
+	@echo "site: $(SITE)/index.html"
 
 # Reports and pages as people see them who use a keyboard, a screen reader, a phone or dark colors.
 PAGES = $(wildcard $(TARGET)/figures/persephone/report.html $(addprefix $(SITE)/,index.html \

@@ -1,6 +1,8 @@
 //! The files of the repository, for its tests of itself; see `tests/`.
 
 pub mod documents;
+pub mod pages;
+pub mod site;
 
 use std::fs;
 use std::path::{Path, PathBuf};
