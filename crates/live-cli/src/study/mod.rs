@@ -356,7 +356,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
 }
 
 /// The document for a terminal.
-fn render(document: &Document) -> String {
+pub fn render(document: &Document) -> String {
     let width = terminal::width();
     let mut out = String::new();
     for figure in &document.figures {

@@ -1,5 +1,6 @@
 //! What can be typed after `cavy-live tcp`.
 
+use super::study::WAYS;
 use crate::quantity;
 use cavy_core::Span;
 use cavy_stack::Ipv4Net;
@@ -36,6 +37,8 @@ pub enum Verb {
     Fetch(Fetch),
     /// Stand before servers or clients that cannot be changed, until Ctrl-C.
     Gate(Gate),
+    /// Measure how answers collide: the kernel's senders, ours, and our receiver.
+    Study(Study),
 }
 
 /// How the window grows.
@@ -191,6 +194,62 @@ pub struct Gate {
     #[arg(long, value_name = "N", default_value = "4096",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
+}
+
+/// `cavy-live tcp study`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live tcp study --quick                        4 minutes: what the claims ask for
+  cavy-live tcp study --mbit 200 --ways turns,no-turns --servers 1,8,16
+  cavy-live tcp study --resume                       goes on where an earlier one was stopped
+
+Builds a network of 16 servers and a client on this machine, which takes root, and removes it at the
+end. On it 1 MiB in equal parts is asked of 1 to 64 servers at once, through a port that keeps few
+packets. Every run records drops, timers that ran out, the shares of the processors and a jitter
+probe; a claim that the machine was too busy for is called too noisy. Writes report.html, report.json,
+claims.json, series.csv and tables.csv into the folder given by --out. Exit code 1 when a claim is not
+reproduced.")]
+pub struct Study {
+    /// The 36 cells that claims ask for, two repetitions of 1.2 s each; 2.4 s where timers of 200
+    /// ms are waited for.
+    #[arg(long)]
+    pub quick: bool,
+    /// Rates of the links in Mb/s; 200 and 1000 when absent.
+    #[arg(long, value_name = "MBIT", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(10..=10_000))]
+    pub mbit: Vec<u32>,
+    /// What the port to the client keeps, in octets; 32000 and 64000 when absent.
+    #[arg(long, value_name = "OCTETS", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(3_100..=16_000_000))]
+    pub port_bytes: Vec<u32>,
+    /// Numbers of servers; 1 to 16 when absent, and to 64 for those in turn.
+    #[arg(long, value_name = "N", value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub servers: Vec<u16>,
+    /// Who sends and who receives; all when absent.
+    #[arg(long, value_name = "WAY", value_delimiter = ',',
+        value_parser = clap::builder::PossibleValuesParser::new(WAYS.map(|way| way.name)))]
+    pub ways: Vec<String>,
+    /// Length of a measurement, twice that where timers of 200 ms are waited for; 6, or 1.2 with
+    /// --quick.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
+    pub seconds: Option<f64>,
+    /// Measurements of each cell; 3, or 2 with --quick.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub repetitions: Option<u16>,
+    /// Length of the jitter probes before and after each measurement; 0s leaves them out, and then
+    /// nothing can be published.
+    #[arg(long, value_name = "SPAN", default_value = "100ms", value_parser = quantity::span)]
+    pub probe: Span,
+    /// Folder for the report.
+    #[arg(long, short, value_name = "DIR", default_value = "cavy-out/live-tcp")]
+    pub out: PathBuf,
+    /// Take what an earlier study left in that folder, and measure the rest.
+    #[arg(long)]
+    pub resume: bool,
+    /// Print the report as one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// From where to where.

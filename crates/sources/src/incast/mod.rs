@@ -2,7 +2,8 @@
 //! [incast 5].
 //!
 //! Each figure is a network plan under `plans/` and the functions that turn its results into
-//! values. What the claims expect is in `claims.toml`, which nothing here reads.
+//! values. What the claims expect is in `claims.toml` and `live.toml`, which
+//! nothing here reads.
 
 mod cells;
 mod cluster;
@@ -23,7 +24,7 @@ pub fn source() -> Source {
                   sender whose whole window is lost waits for its timer. The least timeout of 200 \
                   ms is a thousand round trips; without it the same TCP fills the link.",
         claims: include_str!("claims.toml"),
-        live_claims: "",
+        live_claims: include_str!("live.toml"),
         live: "cavy live tcp",
         figures: vec![
             &rtomin::RTOMIN,

@@ -1,0 +1,378 @@
+//! Tables, plots, and values to hold against claims.
+
+use super::Measured;
+use super::programme::Part;
+use super::way::{WAYS, Way};
+use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
+use cavy_trials::Finding;
+
+/// A value over repetitions: median, smallest, greatest.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Over {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+fn over(values: impl Iterator<Item = f64>) -> Option<Over> {
+    let mut all: Vec<f64> = values.collect();
+    all.sort_by(f64::total_cmp);
+    let (low, high) = (*all.first()?, *all.last()?);
+    let middle = all.len() / 2;
+    let median =
+        if all.len() % 2 == 1 { all[middle] } else { (all[middle - 1] + all[middle]) / 2.0 };
+    Some(Over { median, low, high })
+}
+
+/// Runs of one cell.
+struct Of<'a>(Vec<&'a Measured>);
+
+impl<'a> Of<'a> {
+    fn new(all: &'a [Measured], mbit: u32, name: &str, servers: u16) -> Of<'a> {
+        let at = |one: &&Measured| {
+            (one.mbit, one.port_bytes) == (mbit, 32_000) && one.cell.is(name, servers)
+        };
+        Of(all.iter().filter(at).collect())
+    }
+
+    fn mbps(&self) -> Option<Over> {
+        over(self.0.iter().map(|one| one.run.mbps))
+    }
+
+    fn blocks(&self) -> u64 {
+        self.0.iter().map(|one| one.run.blocks_ms.len() as u64).sum()
+    }
+
+    fn p50_us(&self) -> Option<f64> {
+        over(self.0.iter().map(|one| 1e3 * one.run.block_ms(0.5))).map(|over| over.median)
+    }
+}
+
+/// A finding about goodput: judged as a median is, since rare stalls leave it alone.
+fn finding(id: &str, value: Option<Over>, of: &[&Of<'_>], note: String) -> Option<Finding> {
+    let value = value?;
+    let runs: Vec<&&Measured> = of.iter().flat_map(|of| &of.0).collect();
+    let doubted = runs.iter().filter(|one| !one.run.doubts().is_empty()).count();
+    let scale_us = of.iter().filter_map(|of| of.p50_us()).reduce(f64::min);
+    Some(
+        Finding {
+            value: Some(value.median),
+            low: Some(value.low),
+            high: Some(value.high),
+            samples: of.iter().map(|of| of.blocks()).sum(),
+            note,
+            scale_us,
+            doubted_ratio: Some(doubted as f64 / runs.len().max(1) as f64),
+            ..Finding::nothing(&format!("live.tcp.{id}"))
+        }
+        .of_median(),
+    )
+}
+
+/// One over another: medians, and the ends against each other.
+fn ratio(above: &Of<'_>, below: &Of<'_>) -> Option<Over> {
+    let (a, b) = (above.mbps()?, below.mbps()?);
+    (b.low > 0.0).then(|| Over {
+        median: a.median / b.median,
+        low: a.low / b.high,
+        high: a.high / b.low,
+    })
+}
+
+/// The worst ratio of `name` with these numbers of servers to itself with one, and where.
+fn own(all: &[Measured], mbit: u32, name: &str, servers: &[u16], id: &str) -> Option<Finding> {
+    let alone = Of::new(all, mbit, name, 1);
+    let cells = servers.iter().map(|&servers| (servers, Of::new(all, mbit, name, servers)));
+    let cells: Vec<(u16, Of<'_>)> = cells.filter(|(_, of)| !of.0.is_empty()).collect();
+    let ratios = cells.iter().filter_map(|(n, of)| Some((*n, of, ratio(of, &alone)?)));
+    let (n, of, worst) = ratios.min_by(|a, b| a.2.median.total_cmp(&b.2.median))?;
+    let note = format!("The worst of {} numbers of servers, {n}.", cells.len());
+    finding(id, Some(worst), &[of, &alone], note)
+}
+
+/// All values.
+pub fn findings(all: &[Measured]) -> Vec<Finding> {
+    let of = |mbit, name, servers| Of::new(all, mbit, name, servers);
+    let one = |id: &str, of: Of<'_>| finding(id, of.mbps(), &[&of], String::new());
+    let both = |id: &str, above: Of<'_>, below: Of<'_>| {
+        finding(id, ratio(&above, &below), &[&above, &below], String::new())
+    };
+    let tuned = ["rto-8000", "rto-4000", "rto-4000-quick"].map(|name| of(1000, name, 16));
+    let best = tuned.into_iter().filter(|of| of.mbps().is_some()).max_by(|a, b| {
+        let of = |of: &Of<'_>| of.mbps().map_or(0.0, |over| over.median);
+        of(a).total_cmp(&of(b))
+    });
+    let fits: Vec<Of<'_>> = [2, 4, 8, 16].map(|servers| of(200, "turns", servers)).into();
+    let most = |value: fn(&Measured) -> u64| {
+        over(fits.iter().flat_map(|of| &of.0).map(|one| value(one) as f64))
+            .map(|over| Over { median: over.high, ..over })
+    };
+    let cured: Vec<&Of<'_>> = fits.iter().collect();
+    let long = |name: &str| {
+        Of(all
+            .iter()
+            .filter(|one| one.cell.is_long() && one.cell.way.name == name && one.mbit == 1000)
+            .filter(|one| one.port_bytes == 32_000)
+            .collect())
+    };
+    let (slow, fast) = (long("reno"), long("ours-quick"));
+    let block = |of: &Of<'_>, ratio| over(of.0.iter().map(|one| one.run.block_ms(ratio)));
+    let latency = block(&slow, 0.5).zip(block(&fast, 0.5)).map(|(slow, fast)| Over {
+        median: slow.median / fast.median,
+        low: slow.low / fast.high,
+        high: slow.high / fast.low,
+    });
+    let worst = block(&fast, 1.0).map(|over| Over { median: over.high, ..over });
+    let words = block(&slow, 0.5).zip(block(&fast, 0.5)).map_or(String::new(), |(slow, fast)| {
+        format!("{:.0} ms over {:.0} ms.", slow.median, fast.median)
+    });
+    [
+        one("stock_16_1g", of(1000, "reno", 16)),
+        both("tuned_16_1g", of(1000, "rto-4000-quick", 16), of(1000, "reno", 16)),
+        both("tuned_8_200m", of(200, "rto-4000-quick", 8), of(200, "reno", 8)),
+        one("ours_16_1g", of(1000, "ours-quick", 16)),
+        best.and_then(|best| both("ours_over_tuned_16_1g", of(1000, "ours-quick", 16), best)),
+        own(all, 200, "ours-quick", &[2, 4, 8, 16], "ours_own_200m"),
+        finding("latency", latency, &[&slow, &fast], words),
+        finding("latency_worst", worst, &[&fast], String::new())
+            .map(|one| Finding { tail: true, ..one }),
+        own(all, 200, "turns", &[2, 4, 8, 16, 32, 64], "cure_own_200m"),
+        finding("cure_drops", most(|one| one.run.dropped), &cured, String::new()),
+        finding("cure_timeouts", most(|one| one.run.timeouts), &cured, String::new()),
+        both("cure_over_stock_16_1g", of(1000, "turns", 16), of(1000, "reno-rack", 16))
+            .or_else(|| both("cure_over_stock_16_1g", of(1000, "turns", 16), of(1000, "reno", 16))),
+        own(all, 1000, "turns", &[16], "cure_own_16_1g"),
+        both("control_no_turns", of(200, "no-turns", 16), of(200, "turns", 16)),
+        both("control_twice", of(200, "twice", 16), of(200, "turns", 16)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// All of one bed.
+pub fn figure(part: &Part, all: &[&Measured], again: &str) -> Figure {
+    let place = format!("{} Mb/s, a port of {} kB", part.mbit, part.port_bytes / 1000);
+    let mut servers: Vec<u16> =
+        all.iter().filter(|one| !one.cell.is_long()).map(|one| one.cell.servers).collect();
+    servers.sort_unstable();
+    servers.dedup();
+    let ways: Vec<Way> =
+        WAYS.into_iter().filter(|way| all.iter().any(|one| one.cell.way == *way)).collect();
+    let runs = |way: &Way, servers: u16| -> Vec<&Measured> {
+        let of = all.iter().filter(|one| one.cell.is(way.name, servers));
+        of.copied().collect()
+    };
+    let table = |id: &str, title: &str, cell: &dyn Fn(&[&Measured]) -> Cell| {
+        let row = |way: &Way| {
+            let mut row = vec![Cell::Text(way.label.to_string())];
+            row.extend(servers.iter().map(|&servers| match &runs(way, servers)[..] {
+                [] => Cell::Missing("not run".to_string()),
+                runs => cell(runs),
+            }));
+            row
+        };
+        let heads = servers.iter().map(|servers| match servers {
+            1 => "1 server".to_string(),
+            many => format!("{many} servers"),
+        });
+        Table {
+            id: id.to_string(),
+            title: format!("{title}; {place}"),
+            columns: ["who".to_string()].into_iter().chain(heads).collect(),
+            rows: ways.iter().map(row).collect(),
+        }
+    };
+    let interval = |over: Option<Over>| match over {
+        Some(Over { median, low, high }) => Cell::Interval { value: median, low, high },
+        None => Cell::Missing("n/a".to_string()),
+    };
+    let goodput = table("goodput", "Goodput, Mb/s", &|runs| {
+        interval(over(runs.iter().map(|one| one.run.mbps)))
+    });
+    let lost = table("lost", "Packets dropped at the port, and timers that ran out", &|runs| {
+        let sum = |of: fn(&Measured) -> u64| runs.iter().map(|one| of(one)).sum::<u64>();
+        Cell::Text(format!("{}; {}", sum(|one| one.run.dropped), sum(|one| one.run.timeouts)))
+    });
+    let blocks = table("blocks", "Median and longest block, ms", &|runs| {
+        let at = |ratio| over(runs.iter().map(|one| one.run.block_ms(ratio)));
+        let (p50, most) = (at(0.5).map_or(0.0, |o| o.median), at(1.0).map_or(0.0, |o| o.high));
+        Cell::Text(format!("{p50:.1}; {most:.0}"))
+    });
+    let mut tables = vec![goodput, lost, blocks];
+    let long: Vec<&&Measured> = all.iter().filter(|one| one.cell.is_long()).collect();
+    if !long.is_empty() {
+        tables.push(long_blocks(&long, &place));
+    }
+    tables.push(machine(all, &place));
+    let found = ways.iter().filter_map(|way| {
+        let most = *servers.last()?;
+        let mbps = over(runs(way, most).iter().map(|one| one.run.mbps))?.median;
+        Some(format!("{} {mbps:.0}", way.label))
+    });
+    let found: Vec<String> = found.collect();
+    let most = servers.last().copied().unwrap_or(0);
+    Figure {
+        id: format!("live.tcp.{}-{}", part.mbit, part.port_bytes / 1000),
+        title: format!("Answers that collide: {place}"),
+        shows: "A client asks all servers for equal parts of a block at once, and for the next \
+                when it has the last part."
+            .to_string(),
+        claimed: "The stock kernel collapses, senders with fine timers do not, and a receiver \
+                  that lets unchanged servers send in turn does not either (issue 16)."
+            .to_string(),
+        found: format!("Mb/s from {most} servers: {}.", found.join(", ")),
+        command: again.to_string(),
+        panels: vec![panel(&ways, &servers, &runs, &place)],
+        maps: Vec::new(),
+        tables,
+    }
+}
+
+fn panel<'a>(
+    ways: &[Way],
+    servers: &[u16],
+    runs: &dyn Fn(&Way, u16) -> Vec<&'a Measured>,
+    place: &str,
+) -> Panel {
+    let point = |way: &Way, servers: u16| {
+        let runs = runs(way, servers);
+        let over = over(runs.iter().map(|one| one.run.mbps))?;
+        Some(Point {
+            x: f64::from(servers),
+            y: Some(over.median),
+            low: Some(over.low),
+            high: Some(over.high),
+            samples: runs.iter().map(|one| one.run.blocks_ms.len() as u64).sum(),
+            stable: true,
+        })
+    };
+    let series = ways.iter().map(|way| Series {
+        label: way.label.to_string(),
+        points: servers.iter().filter_map(|&servers| point(way, servers)).collect(),
+    });
+    let axis = |label: &str, unit: &str, scale| Axis {
+        label: label.to_string(),
+        unit: unit.to_string(),
+        scale,
+        min: None,
+        max: None,
+    };
+    Panel {
+        id: "goodput".to_string(),
+        title: format!("Goodput over servers; {place}"),
+        x: axis("Servers that answer at once", "", Scale::Log),
+        y: axis("Goodput", "Mb/s", Scale::Linear),
+        series: series.filter(|series| series.points.len() > 1).collect(),
+        rules: Vec::new(),
+    }
+}
+
+fn long_blocks(long: &[&&Measured], place: &str) -> Table {
+    let row = |one: &&&Measured| {
+        let run = &one.run;
+        vec![
+            Cell::Text(one.cell.way.label.to_string()),
+            Cell::Text((one.repetition + 1).to_string()),
+            Cell::Text(run.blocks_ms.len().to_string()),
+            Cell::Number(run.block_ms(0.5)),
+            Cell::Number(run.block_ms(1.0)),
+            Cell::Number(run.mbps),
+        ]
+    };
+    let columns = ["who", "repetition", "blocks", "median, ms", "longest, ms", "Mb/s"];
+    Table {
+        id: "long".to_string(),
+        title: format!("Blocks of 4 MiB from 16 servers; {place}"),
+        columns: columns.map(str::to_string).to_vec(),
+        rows: long.iter().map(row).collect(),
+    }
+}
+
+/// What the machine was like.
+fn machine(all: &[&Measured], place: &str) -> Table {
+    let columns = [
+        "who",
+        "servers",
+        "repetition",
+        "busy (%)",
+        "this process, kernel (%)",
+        "steal (%)",
+        "wait for a core (us)",
+        "met p99.9 (us)",
+        "sent again",
+        "dropped at hosts",
+        "doubts",
+    ];
+    let row = |one: &&Measured| {
+        let health = &one.run.health;
+        let met = one.run.weather.met_p999_us;
+        let both = (100.0 * health.own_ratio, 100.0 * health.kernel_ratio);
+        vec![
+            Cell::Text(one.cell.way.label.to_string()),
+            Cell::Text(one.cell.servers.to_string()),
+            Cell::Text((one.repetition + 1).to_string()),
+            Cell::Number(100.0 * health.busy_ratio),
+            Cell::Text(format!("{:.0}, {:.0}", both.0, both.1)),
+            Cell::Number(100.0 * health.steal_ratio),
+            Cell::Number(health.wait_mean_us),
+            met.map_or(Cell::Missing("no probe".to_string()), Cell::Number),
+            Cell::Text(health.sent_again.to_string()),
+            Cell::Text(health.dropped_at_hosts.to_string()),
+            Cell::Text(one.run.doubts().join(", ")),
+        ]
+    };
+    Table {
+        id: "machine".to_string(),
+        title: format!("The machine and the network during each run; {place}"),
+        columns: columns.map(str::to_string).to_vec(),
+        rows: all.iter().map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bed::Run;
+    use super::super::way::Cell as Way;
+    use super::*;
+    use cavy_trials::health::Health;
+    use cavy_trials::weather::Weather;
+
+    fn measured(mbit: u32, name: &str, servers: u16, mbps: f64) -> Measured {
+        let run = Run {
+            blocks_ms: vec![1.0, 3.0, 2.0],
+            mbps,
+            dropped: 1,
+            timeouts: 0,
+            health: Health::default(),
+            weather: Weather::default(),
+        };
+        let cell = Way::of(name, servers).expect("a way");
+        Measured { mbit, port_bytes: 32_000, cell, repetition: 0, run }
+    }
+
+    #[test]
+    fn values_follow_from_the_cells_that_were_run_and_from_no_others() {
+        let all = [
+            measured(1000, "reno", 16, 40.0),
+            measured(1000, "reno", 16, 60.0),
+            measured(1000, "rto-4000-quick", 16, 500.0),
+            measured(1000, "ours-quick", 16, 750.0),
+            measured(200, "turns", 1, 180.0),
+            measured(200, "turns", 8, 171.0),
+            measured(200, "turns", 64, 90.0),
+        ];
+        let found = findings(&all);
+        let value = |id: &str| {
+            let one = found.iter().find(|one| one.id == format!("live.tcp.{id}"));
+            one.and_then(|one| one.value)
+        };
+        assert_eq!(value("stock_16_1g"), Some(50.0));
+        assert_eq!(value("tuned_16_1g"), Some(10.0));
+        assert_eq!(value("ours_over_tuned_16_1g"), Some(1.5));
+        assert_eq!(value("cure_own_200m"), Some(0.5));
+        assert_eq!(value("cure_drops"), Some(1.0));
+        assert_eq!(value("control_twice"), None);
+        assert_eq!(value("latency"), None);
+    }
+}
