@@ -1,5 +1,7 @@
 //! The world of services: closed forms, steps, freezing and its faults, one seed one run.
 
+#[path = "services/accuracy.rs"]
+mod accuracy;
 #[path = "services/closed_forms.rs"]
 mod closed_forms;
 #[path = "services/freezing.rs"]
