@@ -1,5 +1,6 @@
-//! `cavy-live tcp` between namespaces, with clients and servers that are not ours: curl, Python's
-//! http.server. Skipped, with a reason, without root or without a program.
+//! `cavy-live tcp` between namespaces, with clients and servers that are not ours: curl, nginx,
+//! iperf3, redis-benchmark, Python's http.server, and tshark as the judge of what was sent. Skipped,
+//! with a reason, without root or without a program.
 
 mod cavy_live;
 
@@ -9,9 +10,10 @@ use cavy_testbed::stalls::Stalls;
 use cavy_testbed::{Plan, Testbed, obstacle, tools};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Testbeds bear the name of their process, which has one at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -41,7 +43,11 @@ fn bed(hosts: u16) -> Option<(MutexGuard<'static, ()>, Testbed)> {
 }
 
 fn there(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|o| o.status.success());
+    there_by(program, "--version")
+}
+
+fn there_by(program: &str, option: &str) -> bool {
+    let found = Command::new(program).arg(option).output().is_ok_and(|o| o.status.success());
     if !found {
         println!("SKIPPED: {program} is not installed");
     }
@@ -382,4 +388,252 @@ fn the_study_sees_stock_kernels_collapse_and_our_senders_and_turns_not() {
         tries.push(format!("a thread waited {worst}: {why}"));
     }
     println!("SKIPPED: this machine is too busy: {tries:?}");
+}
+
+/// A capture of a device in a host, which ends with [`Capture::judge`].
+struct Capture {
+    program: Program,
+    file: PathBuf,
+}
+
+impl Capture {
+    /// Begins; `None`, with a reason said, where tshark is not there.
+    fn of(bed: &Testbed, host: usize, device: &str, folder: &Path) -> Option<Capture> {
+        if !there("tshark") {
+            return None;
+        }
+        let file = folder.join("capture.pcapng");
+        let mut tshark = Command::new("tshark");
+        tshark.args(["-q", "-i", device, "-w"]).arg(&file);
+        let program = Program::start(bed, host, tshark);
+        // The head of the file is written when packets are listened for.
+        until("tshark listens", || {
+            std::fs::metadata(&file).ok().filter(|meta| meta.len() > 0).map(drop)
+        });
+        Some(Capture { program, file })
+    }
+
+    /// What it says of each packet, in one reading: who sent it, checksums of both headers (0 is
+    /// bad), and whether it is malformed, a repetition, or acknowledges what nobody saw.
+    fn read(&self) -> Vec<[String; 6]> {
+        let mut tshark = Command::new("tshark");
+        tshark.args(["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]);
+        tshark.args(["-Y", "tcp", "-T", "fields", "-E", "separator=,", "-E", "occurrence=f"]);
+        for field in [
+            "ip.src",
+            "ip.checksum.status",
+            "tcp.checksum.status",
+            "_ws.malformed",
+            "tcp.analysis.retransmission",
+            "tcp.analysis.ack_lost_segment",
+        ] {
+            tshark.args(["-e", field]);
+        }
+        let output = tshark.arg("-r").arg(&self.file).output().expect("tshark reads");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let row = |line: &str| {
+            let cells: Vec<String> = line.split(',').map(str::to_string).collect();
+            cells.try_into().unwrap_or_else(|_| panic!("six fields: {line}"))
+        };
+        text.lines().map(row).collect()
+    }
+
+    /// The dissector of another hand finds nothing wrong with what this address sent.
+    fn judge(mut self, own: &str) {
+        let id = self.program.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", "INT", &id]).status();
+        assert!(sent.expect("kill runs").success());
+        until("tshark has ended", || self.program.child.try_wait().expect("a child"));
+        let all = self.read();
+        let ours: Vec<&[String; 6]> = all.iter().filter(|row| row[0] == own).collect();
+        let many = |of: usize| ours.iter().filter(|row| !row[of].is_empty()).count();
+        println!("tshark: {} packets, {} of {own}, {} again", all.len(), ours.len(), many(4));
+        assert!(ours.len() > 10, "{} packets were captured", ours.len());
+        assert!(ours.iter().all(|row| row[1] == "1" && row[2] == "1"), "a checksum is wrong");
+        assert!(all.iter().all(|row| row[3].is_empty()), "a packet is malformed");
+        assert_eq!(many(5), 0, "what is acknowledged was seen");
+    }
+}
+
+/// What an unmodified program serves; it ends with the test.
+fn served(bed: &Testbed, host: usize, port: u16, mut command: Command) -> Program {
+    let name = format!("{command:?}");
+    command.stderr(Stdio::null());
+    let program = Program::start(bed, host, command);
+    let at = (Plan::address(host as u16), port);
+    until(&name, || {
+        let opens = || std::net::TcpStream::connect(at).is_ok();
+        bed.hosts()[0].within(opens).ok().filter(|open| *open)
+    });
+    program
+}
+
+fn nginx(bed: &Testbed, host: usize, folder: &Path) -> Program {
+    let own = folder.join(format!("nginx-{host}"));
+    std::fs::create_dir_all(&own).expect("a folder");
+    let (own, root) = (own.display(), folder.display());
+    let text = format!(
+        "daemon off; user root; pid {own}/pid; error_log {own}/error.log;\nevents {{}}\nhttp {{\n\
+         access_log off; client_body_temp_path {own}/b; proxy_temp_path {own}/p;\n\
+         fastcgi_temp_path {own}/f; uwsgi_temp_path {own}/u; scgi_temp_path {own}/s;\n\
+         server {{ listen 80; root {root}; }}\n}}\n"
+    );
+    let file = folder.join(format!("nginx-{host}.conf"));
+    std::fs::write(&file, text).expect("a file");
+    let mut nginx = Command::new("nginx");
+    nginx.arg("-c").arg(&file);
+    served(bed, host, 80, nginx)
+}
+
+#[test]
+fn nginx_answers_in_turn_and_tshark_finds_no_fault() {
+    let Some((_one, bed)) = bed(4) else { return };
+    if !there_by("nginx", "-v") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = file(folder.path(), 2_000_000);
+    let _servers: Vec<Program> = (1..4).map(|host| nginx(&bed, host, folder.path())).collect();
+    // The device is there before the stack, so that it can be listened to.
+    let own = ["tuntap", "add", "cavy0", "mode", "tun"];
+    for words in [&own[..], &["addr", "add", "10.91.0.254/24", "dev", "cavy0"]] {
+        let all = [&["-n", bed.hosts()[0].name()], words].concat();
+        tools::run("ip", &all).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let up = ["-n", bed.hosts()[0].name(), "link", "set", "cavy0", "up"];
+    tools::run("ip", &up).unwrap_or_else(|error| panic!("{error}"));
+    let capture = Capture::of(&bed, 0, "cavy0", folder.path());
+    let out = folder.path().join("copy");
+    let mut fetch = command(&["tcp", "fetch", "--prefix", "10.91.0.0/24", "--device", "cavy0"]);
+    fetch.args(["--json", "--port-bytes", "32000", "--out"]).arg(&out);
+    fetch.args((1..4).map(|host| format!("http://{}/big", Plan::address(host))));
+    let (good, _) = says(&bed, 0, fetch);
+    assert!(good && std::fs::read(&out).expect("a file") == bytes);
+    if let Some(capture) = capture {
+        capture.judge("10.91.0.1");
+    }
+}
+
+#[test]
+fn iperf3_and_redis_benchmark_and_python_s_server_pass_the_gate() {
+    let Some((_one, bed)) = bed(2) else { return };
+    let server = Plan::address(1).to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let maps = [format!("127.0.0.1:6379={server}:6379"), format!("127.0.0.1:8000={server}:8000")];
+    let args = ["tcp", "gate", "--before", "clients", "--prefix", "10.91.0.0/24", "--json"];
+    let more = ["--port-bytes", "32000", "--map", &maps[0], "--map", &maps[1]];
+    let before_clients = Program::ours(&bed, 0, &[&args[..], &more].concat());
+    if there("redis-benchmark") && there("redis-server") {
+        let mut redis = Command::new("redis-server");
+        redis.args(["--bind", "0.0.0.0", "--protected-mode", "no", "--save", ""]);
+        redis.args(["--dir"]).arg(folder.path());
+        let _redis = served(&bed, 1, 6379, redis);
+        let mut benchmark = Command::new("redis-benchmark");
+        benchmark.args(["-h", "127.0.0.1", "-n", "2000", "-c", "20", "-P", "4", "-d", "2000"]);
+        let (good, said) = says(&bed, 0, {
+            benchmark.args(["-t", "set,get", "--csv"]);
+            benchmark
+        });
+        let said = String::from_utf8_lossy(&said);
+        println!("{said}");
+        assert!(good && said.contains("\"SET\"") && said.contains("\"GET\""), "{said}");
+    }
+    if there("python3") && there("curl") {
+        let bytes = file(folder.path(), 500_000);
+        let mut python = Command::new("python3");
+        python.args(["-m", "http.server", "8000", "--directory"]).arg(folder.path());
+        let _python = served(&bed, 1, 8000, python);
+        let (good, found) = says(&bed, 0, curl(&["http://127.0.0.1:8000/big"]));
+        assert!(good && found == bytes, "{} octets", found.len());
+    }
+    nothing_was_damaged(&before_clients.end());
+    if there("iperf3") {
+        let map = format!("10.90.1.1:5201={server}:5201");
+        let args = ["tcp", "gate", "--before", "servers", "--prefix", "10.90.1.0/24", "--json"];
+        let gate = Program::ours(&bed, 1, &[&args[..], &["--map", &map]].concat());
+        for reverse in [&[][..], &["-R"]] {
+            // One at a time: it serves once.
+            let mut iperf = Command::new("iperf3");
+            iperf.args(["-s", "-1"]);
+            let _server = Program::start(&bed, 1, iperf);
+            let said = until("iperf3 has run", || {
+                let mut iperf = Command::new("iperf3");
+                iperf.args(["-c", "10.90.1.1", "-n", "4M", "--json"]).args(reverse);
+                let (good, said) = says(&bed, 0, iperf);
+                good.then_some(said)
+            });
+            let said: Value = serde_json::from_slice(&said).expect("a report");
+            let octets = said["end"]["sum_received"]["bytes"].as_u64().expect("a number");
+            println!("iperf3 {reverse:?}: {}", said["end"]["sum_received"]);
+            // What is under way when the sender says that it is done, iperf3 does not count.
+            assert!(octets >= 2 << 20 && said["error"].is_null(), "{octets}");
+        }
+        nothing_was_damaged(&gate.end());
+    }
+}
+
+/// But the kernel's words in IPv6, which it says to every device.
+fn nothing_was_damaged(did: &Value) {
+    let damaged = did["damaged"].as_object().expect("counters");
+    assert!(damaged.keys().all(|why| why == "version"), "{did}");
+}
+
+#[test]
+fn who_is_stopped_goes_on_and_who_is_killed_is_told_or_missed() {
+    let Some((_one, bed)) = bed(2) else { return };
+    if !there("curl") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = file(folder.path(), 6_000_000);
+    let root = folder.path().to_str().expect("a path");
+    let args = ["tcp", "serve", "files", "--prefix", "10.90.1.0/24", "--port", "80", "--json"];
+    let args = [&args[..], &["--root", root]].concat();
+    let server = Program::ours(&bed, 1, &args);
+    let signal = |of: &Program, name: &str| {
+        let id = of.child.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.expect("kill runs").success());
+    };
+    let begun = |name: &str| {
+        let out = folder.path().join(name);
+        let mut curl = curl(&["--limit-rate", "4M", "http://10.90.1.1/big", "--output"]);
+        curl.args([out.as_os_str()]).args(["--speed-time", "5", "--speed-limit", "1"]);
+        let program = Program::start(&bed, 0, curl);
+        until("it has begun", || {
+            std::fs::metadata(&out).ok().filter(|meta| meta.len() > 100_000).map(drop)
+        });
+        (program, out)
+    };
+    let ended = |of: &mut Program| until("curl has ended", || of.child.try_wait().expect("it"));
+    // Stopped for a second: the server, then the client.
+    for side in 0..2 {
+        let (mut client, out) = begun("stopped");
+        signal(if side == 0 { &server } else { &client }, "STOP");
+        std::thread::sleep(Duration::from_millis(1_000));
+        signal(if side == 0 { &server } else { &client }, "CONT");
+        assert!(ended(&mut client).success());
+        assert!(std::fs::read(&out).expect("a file") == bytes);
+        std::fs::remove_file(out).expect("it is there");
+    }
+    // A client that is killed is forgotten.
+    let (client, _) = begun("killed");
+    signal(&client, "KILL");
+    drop(client);
+    let did = server.end();
+    assert_eq!(did["accepted"], 3, "{did}");
+    // A server that is killed is missed: the client ends by its own deadline, with nothing wrong
+    // in what it has, and the next server has the prefix.
+    let server = Program::ours(&bed, 1, &args);
+    let (mut client, out) = begun("missed");
+    signal(&server, "KILL");
+    drop(server);
+    let again = Program::ours(&bed, 1, &args);
+    assert!(!ended(&mut client).success(), "half a file is no success");
+    let found = std::fs::read(&out).expect("a file");
+    assert!(found.len() < bytes.len() && bytes.starts_with(&found), "{} octets", found.len());
+    let (good, found) = says(&bed, 0, curl(&["http://10.90.1.1/big"]));
+    assert!(good && found == bytes, "{} octets", found.len());
+    again.end();
 }
