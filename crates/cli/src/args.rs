@@ -227,6 +227,7 @@ pub struct Reproduce {
 #[command(after_help = "Examples:
   cavy run plan.toml
   cavy run plan.toml --set load=0.9 --set policies.darc.window=5000
+  cavy run - < plan.toml                 the plan on standard input
   cavy run plan.toml --precision 5%      replicate until every percentile is that certain
   cavy run plan.toml --quick             with the values under [quick] in the plan
   cavy run plan.toml --json | jq .ranking
@@ -237,7 +238,7 @@ Elements of a list are named by their name, label or keyword, or by number from 
 Prints an estimate first, and refuses what would take more than half an hour or half of the free
 memory unless --accept-cost is given. Writes the same files as `cavy reproduce`.")]
 pub struct Run {
-    /// The plan.
+    /// The plan; `-` reads it from standard input.
     #[arg(value_name = "PLAN.toml")]
     pub plan: PathBuf,
     /// Replace a value of the plan; may be given often, the last one counts.

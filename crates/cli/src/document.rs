@@ -28,6 +28,7 @@ pub fn blank(command: String, seed: u64, digest: u64, elapsed_s: f64) -> Documen
         digest: hex(digest),
         elapsed_s,
         facts: Vec::new(),
+        plan: None,
         claims: Vec::new(),
         figures: Vec::new(),
     }

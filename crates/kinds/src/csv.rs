@@ -1,7 +1,7 @@
 //! Measured data: CSV files whose first line names the columns.
 
 use cavy_study::plan::{Files, PlanError};
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 
 /// A CSV file that is being read.
 pub struct Table {
@@ -15,7 +15,13 @@ pub struct Table {
 pub fn open(files: &Files, file: &str) -> Result<Table, PlanError> {
     let name = files.shown(file);
     let opened = files.open(file).map_err(|error| files.unreadable(file, "trace", &error))?;
-    let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
+    let mut opened: Box<dyn BufRead> = Box::new(BufReader::new(opened));
+    let begin = opened.fill_buf().map_err(|error| files.unreadable(file, "trace", &error))?;
+    let delimiter = delimiter(begin);
+    let mut rows = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .delimiter(delimiter)
+        .from_reader(Box::new(opened) as Box<dyn Read>);
     let head = rows.headers().map_err(|error| malformed(&name, &error))?;
     let columns: Vec<String> = head.iter().map(str::to_string).collect();
     if columns.iter().all(String::is_empty) {
@@ -24,6 +30,15 @@ pub fn open(files: &Files, file: &str) -> Result<Table, PlanError> {
             .hint("the first line names the columns"));
     }
     Ok(Table { name, rows, columns })
+}
+
+/// What separates the columns of a table that begins so: of comma, semicolon and tab what the first
+/// line has most of. A spreadsheet writes semicolons where a comma is part of numbers.
+pub fn delimiter(begin: &[u8]) -> u8 {
+    let head = begin.split(|byte| *byte == b'\n').next().unwrap_or(begin);
+    let count = |of: &u8| head.iter().filter(|byte| *byte == of).count();
+    // Of equals the last: the comma.
+    b";\t,".iter().copied().max_by_key(count).filter(|best| count(best) > 0).unwrap_or(b',')
 }
 
 fn malformed(name: &str, error: &csv::Error) -> PlanError {
@@ -60,8 +75,12 @@ impl Table {
         let cell = row.get(index).unwrap_or("");
         cell.parse().map_err(|_| {
             let column = &self.columns[index];
-            PlanError::text(format!("line {line}, column `{column}`: `{cell}` is no number"))
-                .in_file(&self.name)
+            let text = format!("line {line}, column `{column}`: `{cell}` is no number");
+            let fault = PlanError::text(text).in_file(&self.name);
+            match cell.contains(',') {
+                true => fault.hint("write decimals with a point: 1.5 and not 1,5"),
+                false => fault,
+            }
         })
     }
 

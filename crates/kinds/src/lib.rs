@@ -14,6 +14,7 @@
 
 pub mod coords;
 pub mod csv;
+mod moment;
 pub mod network;
 pub mod regions;
 pub mod search;

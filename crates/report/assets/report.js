@@ -8,6 +8,7 @@
   const CLEAR = 5; // Between these lines and the topmost tick's text.
   const MARKED = 40; // Curves with more points get a mark on every n-th only.
   const HIDDEN = new Map(); // Plot index to the set of series a reader switched off.
+  const VIEW = new Map(); // Plot index to what a reader chose to see: { x: [from, until], log }.
 
   const node = (name, className, text) => {
     const made = document.createElement(name);
@@ -62,8 +63,56 @@
     return Math.abs(xs[high] - x) < Math.abs(xs[low] - x) ? high : low;
   }
 
+  // Ticks of an extent that a reader chose; those of the whole plot come with the data.
+  function extent(min, max, log) {
+    const inside = (v) => v >= min * (1 - 1e-9) && v <= max * (1 + 1e-9);
+    if (log) {
+      const powers = [];
+      for (let e = Math.floor(Math.log10(min)); e <= Math.ceil(Math.log10(max)); e++) powers.push(e);
+      const of = (parts) => powers.flatMap((e) => parts.map((p) => Number(`${p}e${e}`))).filter(inside);
+      const every = Math.ceil(powers.length / 8);
+      const ticks = powers.length > 4 ? of([1]).filter((_, i) => i % every === 0) : of([1, 2, 5]);
+      if (ticks.length > 2) return { min, max, log, ticks, texts: ticks.map(short) };
+    }
+    const raw = (max - min) / 5, power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].find((p) => p * power >= raw * 0.999) * power;
+    const ticks = [];
+    for (let k = Math.ceil(min / step - 1e-9); k * step <= max + step * 1e-9; k++) ticks.push(Number((k * step).toPrecision(12)));
+    return { min, max, log, ticks, texts: ticks.map(short) };
+  }
+
+  function short(value) {
+    const [, divisor, suffix] = [[1e12, 1e12, "T"], [1e9, 1e9, "G"], [1e6, 1e6, "M"], [1e4, 1e3, "k"]].find(([from]) => Math.abs(value) >= from) || [0, 1, ""];
+    return `${Number((value / divisor).toPrecision(6))}${suffix}`;
+  }
+
+  // The plot as a reader wants to see it: a part of its width, or on the other kind of scale.
+  function seen(plot, view) {
+    if (!view) return plot;
+    let { x, y } = plot;
+    const values = plot.series.flatMap((s) => s.x.flatMap((at, i) => (!view.x || (at >= view.x[0] && at <= view.x[1]))
+      ? [s.y[i], s.low[i], s.high[i]] : [])).filter((v) => v !== null && Number.isFinite(v));
+    if (view.x) x = extent(view.x[0], view.x[1], x.log);
+    if (view.x || view.log !== undefined) {
+      const log = view.log === undefined ? y.log : view.log;
+      const rules = view.x ? [] : plot.rules.map(([, at]) => at);
+      const usable = [...values, ...rules].filter((v) => !log || v > 0);
+      let low = Math.min(...usable), high = Math.max(...usable);
+      if (!usable.length) [low, high] = [1, 10];
+      if (log) [low, high] = high / low < 2 ? [low / 1.5, high * 1.5] : [low / 1.1, high * 1.1];
+      else {
+        if (low > 0 && low < 0.6 * high) low = 0;
+        const pad = (high - low || Math.abs(high) || 1) * 0.06;
+        [low, high] = [low === 0 ? 0 : low - pad, high + pad];
+      }
+      y = extent(low, high, log);
+    }
+    return { ...plot, x, y };
+  }
+
   function draw(box, index, printing) {
-    const plot = data.panels[index];
+    const view = printing ? undefined : VIEW.get(index);
+    const plot = seen(data.panels[index], view);
     const colors = printing || !dark.matches ? data.light : data.dark;
     // A series has the style of its label in all plots of the page.
     const color = (i) => colors.curves[plot.series[i].style % colors.curves.length];
@@ -94,6 +143,10 @@
       ctx.restore();
     }
 
+    const look = (change) => {
+      VIEW.set(index, { ...VIEW.get(index), ...change });
+      draw(box, index, false);
+    };
     const X = (u, v) => u.valToPos(v, "x", true);
     const Y = (u, v) => u.valToPos(plot.y.log && v <= 0 ? plot.y.min : v, "y", true);
 
@@ -128,8 +181,18 @@
           }
         }
         plot.series.forEach((s, i) => { if (!hidden.has(i)) spread(u, ctx, s, color(i), k); });
-        ctx.font = `${12 * k}px ${FONT}`;
-        for (const [label, y] of plot.rules) {
+        for (const [, x, i] of plot.marks) {
+          if (i !== null && hidden.has(i)) continue;
+          const at = Math.round(X(u, x));
+          ctx.strokeStyle = i === null ? colors.rule : color(i);
+          ctx.lineWidth = k;
+          ctx.setLineDash([2 * k, 3 * k]);
+          ctx.beginPath();
+          ctx.moveTo(at, top);
+          ctx.lineTo(at, top + h);
+          ctx.stroke();
+        }
+        for (const [, y] of plot.rules) {
           const at = Math.round(Y(u, y));
           ctx.strokeStyle = colors.rule;
           ctx.lineWidth = k;
@@ -208,6 +271,23 @@
         ctx.strokeText(label, ...spot);
         ctx.fillText(label, ...spot);
       }
+      // Names of upright lines: of the whole plot at the top, of series at the bottom, one above
+      // the other.
+      let line = 0;
+      for (const [label, x, i] of plot.marks) {
+        const at = X(u, x);
+        if ((i !== null && hidden.has(i)) || at < bbox.left - 1 || at > right + 1) continue;
+        const wide = ctx.measureText(label).width + 8 * k;
+        const after = at + wide < right;
+        ctx.textAlign = after ? "left" : "right";
+        ctx.textBaseline = i === null ? "top" : "bottom";
+        ctx.lineWidth = 4 * k;
+        ctx.strokeStyle = colors.paper;
+        ctx.fillStyle = i === null ? colors.rule : color(i);
+        const spot = [at + (after ? 4 : -4) * k, i === null ? bbox.top + 3 * k : bottom - (3 + 15 * line++) * k];
+        ctx.strokeText(label, ...spot);
+        ctx.fillText(label, ...spot);
+      }
       lanes.forEach(([s, i], lane) => {
         const y = bbox.top - ((lanes.length - lane - 0.5) * LANE + CLEAR) * k;
         ctx.strokeStyle = ctx.fillStyle = color(i);
@@ -262,7 +342,9 @@
     const scale = (extent) => ({ time: false, auto: false, distr: extent.log ? 3 : 1, log: 10, range: () => [extent.min, extent.max] });
     const legend = legendOf(plot, index, box, color, hidden);
     const wrap = node("div");
-    box.append(wrap, legend.list);
+    box.append(wrap);
+    if (!printing) box.append(tools(data.panels[index], plot, view, look));
+    box.append(legend.list);
     box.uplot = new uPlot({
       width, height,
       padding: [(lanes.length ? CLEAR + lanes.length * LANE : 8) * zoom, 14 * zoom, 0, 0],
@@ -277,7 +359,7 @@
         dash: style(s.style).dash.map((d) => d * zoom), points: { show: false }, spanGaps: false,
       }))],
       cursor: {
-        y: false, drag: { x: false, y: false, setScale: false },
+        y: false, drag: { x: !printing, y: false, setScale: false, dist: 8 },
         // Plots of one figure show the same place.
         sync: { key: box.closest(".figure").id, scales: ["x", null], setSeries: false },
         points: { size: 9, fill: colors.paper, width: 2, stroke: (u, i) => color(i - 1) },
@@ -290,6 +372,13 @@
       hooks: {
         drawAxes: [under],
         draw: [over],
+        // A stretch that is dragged over is shown alone.
+        setSelect: [(u) => {
+          const { left, width: w } = u.select;
+          if (w < 8) return;
+          const [from, until] = [u.posToVal(left, "x"), u.posToVal(left + w, "x")];
+          setTimeout(() => look({ x: [from, until] }));
+        }],
         setCursor: [(u) => legend.say(u.cursor.left < 0 || u.cursor.idx == null ? null : xs[u.cursor.idx])],
       },
     }, [xs, ...columns], wrap);
@@ -297,6 +386,35 @@
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `Plot: ${plot.title}. The table of values below holds its numbers.`);
     if (printing) { wrap.style.zoom = 1 / zoom; }
+  }
+
+  // Buttons below a plot: the other scale, and closer or farther, for those without a pointer.
+  function tools(whole, plot, view, look) {
+    const row = node("div", "tools");
+    const button = (text, title, act) => {
+      const made = node("button", "", text);
+      made.type = "button";
+      made.title = title;
+      made.addEventListener("click", () => {
+        const box = row.closest(".plot");
+        act();
+        [...box.querySelectorAll(".tools button")].find((one) => one.textContent === text)?.focus();
+      });
+      row.append(made);
+    };
+    const scale = plot.y.log ? "linear scale" : "log scale";
+    const positive = whole.series.some((s) => s.y.some((y) => y !== null && y > 0));
+    if (plot.y.log || positive) button(scale, "Draw heights on the other kind of scale", () => look({ log: !plot.y.log }));
+    const part = (share) => {
+      const { min, max, log } = plot.x;
+      const [a, b] = log ? [Math.log(min), Math.log(max)] : [min, max];
+      const [from, until] = [a + (b - a) * share[0], a + (b - a) * share[1]];
+      look({ x: log ? [Math.exp(from), Math.exp(until)] : [from, until] });
+    };
+    button("left half", "Show the left half; or drag over the plot", () => part([0, 0.5]));
+    button("right half", "Show the right half; or drag over the plot", () => part([0.5, 1]));
+    if (view && (view.x || view.log !== undefined)) button("all", "Show the plot as it was", () => look({ x: undefined, log: undefined }));
+    return row;
   }
 
   // The legend names each curve and, under the pointer, says its value with unit and spread.
@@ -359,9 +477,43 @@
     return canvas;
   }
 
+  // What is folded is one text until it is opened; see `html.rs`.
+  const unfold = (details) => {
+    const held = details.querySelector(":scope > noscript");
+    if (!held) return;
+    const parts = document.createElement("template");
+    parts.innerHTML = held.textContent;
+    held.replaceWith(parts.content);
+    for (const command of details.querySelectorAll(".command")) copies(command);
+  };
+  document.addEventListener("toggle", (event) => { if (event.target.open) unfold(event.target); }, true);
+  // A link may lead to something that is folded.
+  const seek = () => {
+    const id = decodeURIComponent(location.hash.slice(1));
+    if (!id) return;
+    if (!document.getElementById(id)) {
+      const holds = (one) => one.textContent.includes(`id="${id}"`);
+      const held = [...document.querySelectorAll("details > noscript")].find(holds);
+      if (held) { const details = held.parentElement; unfold(details); details.open = true; }
+    }
+    document.getElementById(id)?.scrollIntoView();
+  };
+  addEventListener("hashchange", seek);
+
   const boxes = [...document.querySelectorAll("[data-plot]")];
-  const drawAll = (printing) => boxes.forEach((box) => draw(box, Number(box.dataset.plot), printing));
-  drawAll(false);
+  // A plot is drawn when it comes near the window.
+  const drawn = new Set();
+  const drawAll = (printing) => (printing ? boxes : boxes.filter((box) => drawn.has(box)))
+    .forEach((box) => draw(box, Number(box.dataset.plot), printing));
+  const near = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting || drawn.has(target)) continue;
+      drawn.add(target);
+      near.unobserve(target);
+      draw(target, Number(target.dataset.plot), false);
+    }
+  }, { rootMargin: "800px 0px" });
+  boxes.forEach((box) => near.observe(box));
   dark.addEventListener("change", () => drawAll(false));
 
   let waiting = 0, printing = false;
@@ -378,7 +530,9 @@
   let opened = [];
   addEventListener("beforeprint", () => {
     printing = true;
+    document.querySelectorAll("details").forEach(unfold);
     opened = [...document.querySelectorAll("details:not([open])")];
+    boxes.forEach((box) => drawn.add(box));
     opened.forEach((details) => { details.open = true; });
     drawAll(true);
   });
@@ -431,7 +585,7 @@
     box.after(bar);
   }
 
-  for (const command of document.querySelectorAll(".command")) {
+  function copies(command) {
     const button = node("button", "", "copy");
     button.type = "button";
     button.addEventListener("click", async () => {
@@ -447,4 +601,6 @@
     });
     command.append(button);
   }
+  document.querySelectorAll(".command").forEach(copies);
+  seek();
 })();

@@ -136,7 +136,7 @@ fn load_panel() -> Panel {
             curve("first come, first served", 38.0, 0.8, 1),
             curve("preemptive sharing, 5 us quantum", 4.4, 0.955, 2),
         ],
-        rules: vec![Rule { label: "objective: 20x".into(), y: 20.0 }],
+        rules: vec![Rule::across("objective: 20x", 20.0)],
     }
 }
 
@@ -145,7 +145,7 @@ fn figures() -> Vec<Figure> {
     latency.id = "short".into();
     latency.title = "Short requests only".into();
     latency.y = axis("99.9th percentile latency", "us", Scale::Linear);
-    latency.rules = vec![Rule { label: "objective: 100 us".into(), y: 100.0 }];
+    latency.rules = vec![Rule::across("objective: 100 us", 100.0)];
     let time = Panel {
         id: "adapting".into(),
         title: "Cores reserved while the mix changes".into(),
@@ -384,6 +384,7 @@ fn document() -> Document {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec(),
+        plan: None,
         claims: claims(),
         figures: figures(),
     }

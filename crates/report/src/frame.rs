@@ -1,7 +1,7 @@
 //! The frame of a plot: ranges, ticks, and where curves are unstable. Page and SVG draw from
 //! the same frame, so they cannot disagree.
 
-use crate::model::{Axis, Panel, Scale, Series};
+use crate::model::{Axis, Panel, Rule, Scale, Series};
 use crate::number;
 
 /// Range and ticks of one axis.
@@ -45,7 +45,7 @@ pub(crate) fn frame(panel: &Panel) -> Frame {
     let ys = points()
         .flat_map(|point| [point.y, point.low, point.high])
         .flatten()
-        .chain(panel.rules.iter().map(|rule| rule.y));
+        .chain(panel.rules.iter().filter_map(Rule::height));
     Frame { x: extent(&panel.x, xs, false), y: extent(&panel.y, ys, true) }
 }
 

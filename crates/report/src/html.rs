@@ -3,6 +3,9 @@
 //!
 //! Text and tables are written here; plots are drawn in the page by `assets/report.js` from data
 //! embedded as JSON. Every string of the document is escaped on its way in.
+//!
+//! What is folded and long stands in `<noscript>`: with scripts it is one text until it is opened,
+//! so that a report of a thousand tables opens at once; without scripts it is simply there.
 
 use std::fmt::Write as _;
 
@@ -10,9 +13,10 @@ use serde::Serialize;
 
 use crate::frame::{self, Extent};
 use crate::map;
-use crate::model::{Cell, Claim, Document, Figure, Panel, Series, Table, Verdict};
+use crate::model::{Cell, Claim, Document, Figure, Panel, PlanText, Rule, Series, Table, Verdict};
 use crate::number::{coordinate, count, significant};
 use crate::palette::{DASHES, Palette, Shape, Styles, Theme};
+use crate::units;
 use crate::words::{self, escape, grouped, slug, tally};
 
 const PAGE: &str = include_str!("../assets/report.html");
@@ -23,6 +27,7 @@ const UPLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
 
 /// The page of a document.
 pub fn render(document: &Document) -> String {
+    let document = &units::document(document);
     let mut data = Data {
         light: Theme::Light.palette(),
         dark: Theme::Dark.palette(),
@@ -83,6 +88,8 @@ struct Plot {
     y: Extent,
     y_unit: String,
     rules: Vec<(String, f64)>,
+    /// Upright lines: name, x, and the series that it belongs to.
+    marks: Vec<(String, f64, Option<usize>)>,
     series: Vec<Curve>,
 }
 
@@ -104,14 +111,19 @@ struct Curve {
 impl Plot {
     fn new(panel: &Panel, styles: &Styles) -> Self {
         let frame = frame::frame(panel);
-        let rules = panel.rules.iter().filter(|rule| rule.y.is_finite());
+        let across = panel.rules.iter().filter_map(|rule| Some((rule, rule.height()?)));
+        let upright = panel.rules.iter().filter_map(|rule| Some((rule, rule.place()?)));
+        let place = |rule: &Rule| {
+            panel.series.iter().position(|series| Some(&series.label) == rule.series.as_ref())
+        };
         Self {
             title: panel.title.clone(),
             x_name: panel.x.label.clone(),
             x_unit: panel.x.unit.clone(),
             x_caption: frame::caption(&panel.x),
             y_unit: panel.y.unit.clone(),
-            rules: rules.map(|rule| (rule.label.clone(), rule.y)).collect(),
+            rules: across.map(|(rule, y)| (rule.label.clone(), y)).collect(),
+            marks: upright.map(|(rule, x)| (rule.label.clone(), x, place(rule))).collect(),
             series: panel
                 .series
                 .iter()
@@ -271,7 +283,7 @@ fn claims(document: &Document) -> String {
         let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
             group.into_iter().partition(|claim| claim.is_unmeasured());
         for claim in judged {
-            push_claim(&mut out, claim, reviewed, columns);
+            push_claim(&mut out, claim, reviewed, columns, true);
         }
         for (verdict, claims) in grouped(short, |claim| claim.verdict) {
             push_unmeasured(&mut out, verdict, &claims, reviewed, columns);
@@ -291,24 +303,23 @@ fn push_unmeasured(
     columns: usize,
 ) {
     const SHOWN: usize = 3;
-    let rows = |out: &mut String| {
-        claims.iter().for_each(|claim| push_claim(out, claim, reviewed, columns));
-    };
     if claims.len() <= SHOWN {
-        return rows(out);
+        return claims.iter().for_each(|claim| push_claim(out, claim, reviewed, columns, true));
     }
     let _ = write!(
         out,
         "<tr class=\"unjudged\"><td colspan=\"{columns}\"><details><summary>{} {}</summary>\
-         <table class=\"claims\"><tbody>",
+         <noscript><table class=\"claims\"><tbody>",
         claims.len(),
         verdict.words()
     );
-    rows(out);
-    out.push_str("</tbody></table></details></td></tr>");
+    // Their own folded parts cannot be held back a second time.
+    claims.iter().for_each(|claim| push_claim(out, claim, reviewed, columns, false));
+    out.push_str("</tbody></table></noscript></details></td></tr>");
 }
 
-fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
+/// A claim; `held` when its folded part may wait until it is opened.
+fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize, held: bool) {
     let _ = write!(
         out,
         "<tr class=\"claim\" id=\"claim-{}\"><td class=\"statement\">{}</td>\
@@ -344,7 +355,8 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
     if !claim.evidence.is_empty() {
         let _ = write!(out, "<p>{}</p>", prose(&claim.evidence));
     }
-    let _ = write!(out, "<details><summary>{}</summary><dl>", escape(&claim.id));
+    let (hold, release) = if held { ("<noscript>", "</noscript>") } else { ("", "") };
+    let _ = write!(out, "<details><summary>{}</summary>{hold}<dl>", escape(&claim.id));
     for (name, value) in [
         ("Source", escape(&claim.source)),
         ("Tolerance", prose(&claim.tolerance_reason)),
@@ -357,7 +369,7 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize) {
     if !claim.repeat.is_empty() {
         let _ = write!(out, "<dt>Repeat</dt><dd>{}</dd>", command(&claim.repeat));
     }
-    out.push_str("</dl></details></td></tr>");
+    let _ = write!(out, "</dl>{release}</details></td></tr>");
 }
 
 fn command(text: &str) -> String {
@@ -454,7 +466,7 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         out,
         "<figure class=\"panel\"><figcaption><b>{}</b><span class=\"y\">{}</span></figcaption>\
          <div class=\"plot\" data-plot=\"{index}\"></div>\
-         <details class=\"values\"><summary>Values</summary>\
+         <details class=\"values\"><summary>Values</summary><noscript>\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values\">\
          <table class=\"data\"><thead><tr>",
         escape(&panel.title),
@@ -500,7 +512,7 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         }
         out.push_str("</tbody>");
     }
-    out.push_str("</table></div></details></figure>");
+    out.push_str("</table></div></noscript></details></figure>");
 }
 
 /// Longer tables are folded.
@@ -515,7 +527,10 @@ fn push_table(out: &mut String, table: &Table) {
     let folded = table.rows.len() > SHOWN_ROWS && !title.is_empty();
     if folded {
         let rows = table.rows.len();
-        let _ = write!(out, "<details class=\"long\"><summary>{title} ({rows} rows)</summary>");
+        let _ = write!(
+            out,
+            "<details class=\"long\"><summary>{title} ({rows} rows)</summary><noscript>"
+        );
     }
     // On a narrow screen each row of a short table becomes a card.
     let cards = if folded { "" } else { " cards" };
@@ -554,7 +569,7 @@ fn push_table(out: &mut String, table: &Table) {
     }
     out.push_str("</tbody></table></div>");
     if folded {
-        out.push_str("</details>");
+        out.push_str("</noscript></details>");
     }
 }
 
@@ -570,5 +585,39 @@ fn colophon(document: &Document) -> String {
         let _ = write!(out, "<dt>{name}</dt><dd>{value}</dd>");
     }
     out.push_str("</dl>");
+    if let Some(plan) = &document.plan {
+        push_plan(&mut out, plan);
+    }
     out
+}
+
+/// The plan, folded, and what else somebody needs to run it again.
+fn push_plan(out: &mut String, plan: &PlanText) {
+    let _ = write!(
+        out,
+        "<details class=\"plan\"><summary>The plan that was run</summary><p>Save it as \
+         <code>{}</code> and repeat the command above.",
+        escape(if plan.name == "-" { "plan.toml" } else { &plan.name })
+    );
+    if !plan.files.is_empty() {
+        let files: Vec<String> =
+            plan.files.iter().map(|file| format!("<code>{}</code>", escape(file))).collect();
+        let _ = write!(
+            out,
+            " It reads measured data that is not in this report: {}.",
+            files.join(", ")
+        );
+    }
+    out.push_str("</p>");
+    if !plan.overrides.is_empty() {
+        let each: Vec<String> =
+            plan.overrides.iter().map(|one| format!("<code>{}</code>", escape(one))).collect();
+        let _ = write!(out, "<p>Values that were replaced: {}.</p>", each.join(", "));
+    }
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Plan\">\
+         <pre><code>{}</code></pre></div></details>",
+        escape(&plan.text)
+    );
 }

@@ -31,6 +31,7 @@ mod palette;
 pub mod series;
 pub mod svg;
 pub mod terminal;
+pub mod units;
 pub mod words;
 
 pub use palette::{Styles, Theme};

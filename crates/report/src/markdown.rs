@@ -1,6 +1,7 @@
 //! Tables as GitHub Markdown, for the README and the docs.
 
 use crate::model::{Cell, Claim, Document, Table};
+use crate::units;
 use crate::words::{self, tally};
 
 /// A page with the claims of a run: `claims.md`. It says nothing that differs between two runs of
@@ -57,6 +58,7 @@ pub fn claims(claims: &[Claim]) -> String {
 
 /// One table, without its headline. Ends with a line feed.
 pub fn table(table: &Table) -> String {
+    let table = &*units::table(table);
     let mut out = String::new();
     push_row(&mut out, table.columns.iter().map(|head| escape(head)));
     push_row(

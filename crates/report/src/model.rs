@@ -25,6 +25,23 @@ pub struct Document {
     pub claims: Vec<Claim>,
     /// Figures in reading order.
     pub figures: Vec<Figure>,
+    /// The plan that was run, so that somebody else can run it again; `None` for plans that the
+    /// program has itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanText>,
+}
+
+/// A plan as it was run.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanText {
+    /// Its file, or `-`.
+    pub name: String,
+    /// What was written in it.
+    pub text: String,
+    /// What replaced its values, as `key=value`, in order.
+    pub overrides: Vec<String>,
+    /// Files with measured data that it names, which are not in the report.
+    pub files: Vec<String>,
 }
 
 /// How a claim fared.
@@ -187,7 +204,7 @@ pub struct Panel {
     pub y: Axis,
     /// Curves.
     pub series: Vec<Series>,
-    /// Horizontal lines, such as an objective.
+    /// Lines with names, such as an objective.
     pub rules: Vec<Rule>,
 }
 
@@ -242,13 +259,61 @@ pub struct Point {
     pub stable: bool,
 }
 
-/// A horizontal line with a name, such as `objective: 20x`.
+/// A line with a name: across, such as `objective: 20x`, or upright, such as the beginning of a
+/// phase or the load that a policy bears.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rule {
     /// Its name.
     pub label: String,
-    /// Its height.
-    pub y: f64,
+    /// Where it is.
+    #[serde(flatten)]
+    pub at: Line,
+    /// The series that it belongs to, by its label; `None` if it belongs to the whole plot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+}
+
+/// Where a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// Across, at this height.
+    Y(f64),
+    /// Upright, at this x.
+    X(f64),
+}
+
+impl Rule {
+    /// A line across at height `y`.
+    pub fn across(label: impl Into<String>, y: f64) -> Self {
+        Rule { label: label.into(), at: Line::Y(y), series: None }
+    }
+
+    /// An upright line at `x`.
+    pub fn upright(label: impl Into<String>, x: f64) -> Self {
+        Rule { label: label.into(), at: Line::X(x), series: None }
+    }
+
+    /// An upright line at `x` that belongs to one series.
+    pub fn of_series(series: impl Into<String>, label: impl Into<String>, x: f64) -> Self {
+        Rule { series: Some(series.into()), ..Rule::upright(label, x) }
+    }
+
+    /// Its height, if it lies across the plot.
+    pub(crate) fn height(&self) -> Option<f64> {
+        match self.at {
+            Line::Y(y) if y.is_finite() => Some(y),
+            _ => None,
+        }
+    }
+
+    /// Its x, if it stands upright.
+    pub(crate) fn place(&self) -> Option<f64> {
+        match self.at {
+            Line::X(x) if x.is_finite() => Some(x),
+            _ => None,
+        }
+    }
 }
 
 /// A table.

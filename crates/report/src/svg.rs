@@ -9,6 +9,7 @@ use crate::frame::{self, Frame};
 use crate::model::{Panel, Series};
 use crate::number::coordinate;
 use crate::palette::{self, Palette, Shape, Styles, Theme};
+use crate::units;
 use crate::words::escape;
 
 const WIDTH: i32 = 720;
@@ -27,6 +28,7 @@ type Pixel = (i32, i32);
 /// The plot of a panel, 720 pixels wide; the height follows from legend and notes. `styles` are
 /// those of the document, so that a label looks the same in all its plots.
 pub fn panel(panel: &Panel, styles: &Styles, theme: Theme) -> String {
+    let panel = &*units::panel(panel);
     let frame = frame::frame(panel);
     let unstable: Vec<(usize, &Series)> = panel
         .series
@@ -124,8 +126,9 @@ impl Sheet {
         for (index, series) in panel.series.iter().enumerate() {
             self.spread(area, index, series)?;
         }
-        for rule in panel.rules.iter().filter(|rule| rule.y.is_finite()) {
-            let y = self.y(rule.y).round() as i32;
+        self.uprights(area, panel)?;
+        for (rule, y) in panel.rules.iter().filter_map(|rule| Some((rule, rule.height()?))) {
+            let y = self.y(y).round() as i32;
             if (self.top..=self.bottom).contains(&y) {
                 let line = [(f64::from(self.left), f64::from(y)), (f64::from(RIGHT), f64::from(y))];
                 self.dashed(area, &line, &[6, 4], rgb(self.palette.rule).stroke_width(1))?;
@@ -183,6 +186,34 @@ impl Sheet {
         area.draw(&PathElement::new(corner, ink))?;
         let middle = ((self.left + RIGHT) / 2, self.bottom + 37);
         self.text(area, &frame::caption(&panel.x), middle, 13, muted, HPos::Center)
+    }
+
+    /// Upright lines: in the color of their series, if they belong to one. Names stand at the top,
+    /// those of series at the bottom, each a line above the one before it.
+    fn uprights<'a>(&self, area: &Area<'a>, panel: &Panel) -> Drawn<'a> {
+        let mut lines = 0;
+        for (rule, x) in panel.rules.iter().filter_map(|rule| Some((rule, rule.place()?))) {
+            let x = self.x(x).round();
+            if !(f64::from(self.left)..=f64::from(RIGHT)).contains(&x) {
+                continue;
+            }
+            let series = panel.series.iter().position(|s| Some(&s.label) == rule.series.as_ref());
+            let color = series.map_or(self.palette.rule, |index| self.look(index).0);
+            let line = [(x, f64::from(self.top)), (x, f64::from(self.bottom))];
+            self.dashed(area, &line, &[2, 3], rgb(color).stroke_width(1))?;
+            let y = match series {
+                Some(_) => self.bottom - 10 - LINE * lines,
+                None => self.top + 10,
+            };
+            lines += i32::from(series.is_some());
+            let right = x > f64::from(RIGHT) - 8.0 * rule.label.chars().count() as f64;
+            let (at, anchor) = match right {
+                true => (x as i32 - 5, HPos::Right),
+                false => (x as i32 + 5, HPos::Left),
+            };
+            self.text(area, &rule.label, (at, y), 12, color, anchor)?;
+        }
+        Ok(())
     }
 
     /// The band in which a system cannot keep up.

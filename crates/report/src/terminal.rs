@@ -8,6 +8,7 @@ use comfy_table::{
 };
 
 use crate::model::{Cell, Claim, Table, Verdict};
+use crate::units;
 use crate::words::{self, grouped, tally};
 
 /// Below this width every column shrinks as it must.
@@ -130,6 +131,7 @@ fn hold(grid: &mut Grid, columns: usize, width: usize) {
 /// No number and no word is ever broken: columns that do not fit beside the others follow below,
 /// with the columns that tell rows apart repeated before them.
 pub fn table(table: &Table, width: usize, color: bool) -> String {
+    let table = &*units::table(table);
     let width = width.max(40);
     let mut out = String::new();
     if !table.title.is_empty() {

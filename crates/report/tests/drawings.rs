@@ -101,7 +101,12 @@ fn panel(series: Vec<Series>, scale: Scale) -> Panel {
         x: axis("load", Scale::Linear),
         y: axis("latency", scale),
         series,
-        rules: vec![Rule { label: "objective: 20 us".into(), y: 20.0 }],
+        rules: vec![
+            Rule::across("objective: 20 us", 20.0),
+            Rule::upright("phase 2", 0.5),
+            Rule::of_series("lonely", "0.93", 0.93),
+            Rule::upright("nowhere", f64::NAN),
+        ],
     }
 }
 
@@ -138,6 +143,7 @@ fn document(panels: Vec<Panel>, tables: Vec<Table>, claims: Vec<Claim>) -> Docum
         digest: "9f2c".into(),
         elapsed_s: 3.0,
         facts: vec![("Servers".into(), "14".into())],
+        plan: None,
         claims,
         figures: vec![Figure {
             id: "specimen.fig1".into(),

@@ -39,6 +39,8 @@ pub trait Prepared: Send + Sync {
     fn name(&self) -> &str;
     /// Its kind.
     fn about(&self) -> &'static About;
+    /// Files with measured data that it names.
+    fn measured(&self) -> Vec<String>;
     /// Its points.
     fn jobs(&self) -> Vec<Box<dyn Job + '_>>;
     /// Adds what it costs.
@@ -105,6 +107,13 @@ impl<S: Subject> Prepared for Loaded<S> {
     }
     fn about(&self) -> &'static About {
         &S::ABOUT
+    }
+    fn measured(&self) -> Vec<String> {
+        let mut files: Vec<String> =
+            self.body.files().iter().map(|file| file.to_string()).collect();
+        files.sort();
+        files.dedup();
+        files
     }
     fn jobs(&self) -> Vec<Box<dyn Job + '_>> {
         runner::jobs(self)

@@ -1,8 +1,10 @@
-//! What is good enough, in words: `p999_slowdown <= 20`, `p99_us <= 500 for "get"`, `stable`.
+//! What is good enough, in words: `p999_slowdown <= 20`, `p99 <= 50ms for "get"`, `stable`.
 
 use crate::outcome::Outcome;
 use crate::plan::PlanError;
 use crate::subject::Subject;
+use cavy_report::model::Rule;
+use cavy_report::number::significant;
 use std::fmt;
 
 /// A percentile that is reported.
@@ -10,22 +12,41 @@ use std::fmt;
 pub enum Percentile {
     /// Median.
     P50,
+    /// 90th.
+    P90,
+    /// 95th.
+    P95,
     /// 99th.
     P99,
     /// 99.9th.
     P999,
+    /// 99.99th.
+    P9999,
 }
 
 impl Percentile {
     /// All of them.
-    pub const ALL: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P999];
+    pub const ALL: [Percentile; 6] = [
+        Percentile::P50,
+        Percentile::P90,
+        Percentile::P95,
+        Percentile::P99,
+        Percentile::P999,
+        Percentile::P9999,
+    ];
+
+    /// Those that tables of points have, rankings compare, and `run.precision_ratio` is about.
+    pub const MAIN: [Percentile; 3] = [Percentile::P50, Percentile::P99, Percentile::P999];
 
     /// As a ratio.
     pub fn ratio(self) -> f64 {
         match self {
             Percentile::P50 => 0.5,
+            Percentile::P90 => 0.9,
+            Percentile::P95 => 0.95,
             Percentile::P99 => 0.99,
             Percentile::P999 => 0.999,
+            Percentile::P9999 => 0.9999,
         }
     }
 
@@ -33,17 +54,20 @@ impl Percentile {
     pub fn name(self) -> &'static str {
         match self {
             Percentile::P50 => "p50",
+            Percentile::P90 => "p90",
+            Percentile::P95 => "p95",
             Percentile::P99 => "p99",
             Percentile::P999 => "p999",
+            Percentile::P9999 => "p9999",
         }
     }
 
     /// `p99.9`.
     pub fn title(self) -> &'static str {
         match self {
-            Percentile::P50 => "p50",
-            Percentile::P99 => "p99",
             Percentile::P999 => "p99.9",
+            Percentile::P9999 => "p99.99",
+            other => other.name(),
         }
     }
 }
@@ -82,7 +106,7 @@ pub fn percentile(metric: &str) -> Result<(Percentile, Quantity), String> {
         metric.split_once('_').ok_or("does not name a percentile and a quantity")?;
     let percentile = Percentile::ALL
         .into_iter()
-        .find(|p| p.name() == percentile)
+        .find(|p| p.name() == percentile || p.title() == percentile)
         .ok_or_else(|| format!("has the unknown percentile `{percentile}`"))?;
     let quantity = [Quantity::Us, Quantity::Slowdown]
         .into_iter()
@@ -120,8 +144,10 @@ pub enum Objective {
         metric: String,
         /// Which side of the limit is good.
         side: Side,
-        /// The limit.
+        /// The limit, in the unit of the metric.
         limit: f64,
+        /// The limit as it was written, where that had a unit of its own: `50ms`.
+        said: Option<String>,
         /// Whose metric; of all together when absent.
         whose: Option<String>,
     },
@@ -144,6 +170,9 @@ impl Objective {
 
     /// Reads `stable` or `METRIC <= LIMIT [for WHOM]`, with `>=` for metrics of which more is
     /// better. What is wrong, if it is none.
+    ///
+    /// A limit may have a unit of time: `p99_us <= 50ms` is `p99_us <= 50000`, and so is
+    /// `p99 <= 50ms`. `p999 <= 20x` is `p999_slowdown <= 20`.
     pub fn parse(text: &str) -> Result<Objective, String> {
         if text.trim() == "stable" {
             return Ok(Objective::Stable);
@@ -151,19 +180,25 @@ impl Objective {
         let side = if text.contains(">=") { Side::AtLeast } else { Side::AtMost };
         let (metric, rest) =
             text.split_once(side.sign()).ok_or("has no `<=` between metric and limit")?;
-        let (limit, whose) = match rest.split_once(" for ") {
-            None => (rest, None),
-            Some((limit, whose)) => (limit, Some(whose.trim().to_string())),
+        let (written, whose) = match rest.split_once(" for ") {
+            None => (rest.trim(), None),
+            Some((limit, whose)) => (limit.trim(), Some(whose.trim().to_string())),
         };
-        let limit: f64 = limit
-            .trim()
-            .replace('_', "")
+        let digits = |c: char| c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '+');
+        let scientific = written.replace('_', "").parse::<f64>().ok();
+        let (number, unit) = match scientific {
+            Some(_) => (written, ""),
+            None => written.split_at(written.find(|c| !digits(c)).unwrap_or(written.len())),
+        };
+        let number: f64 = (number.replace('_', ""))
             .parse()
-            .map_err(|_| format!("has no number but `{}`", limit.trim()))?;
+            .map_err(|_| format!("has no number but `{written}`"))?;
+        let (metric, limit) = in_unit(metric.trim(), number, unit.trim())?;
         if !limit.is_finite() || limit <= 0.0 {
             return Err("must have a limit above 0".to_string());
         }
-        Ok(Objective::Bound { metric: metric.trim().to_string(), side, limit, whose })
+        let said = (!unit.is_empty()).then(|| written.to_string());
+        Ok(Objective::Bound { metric, side, limit, said, whose })
     }
 
     /// Is this good enough? `None` when that cannot be told.
@@ -190,6 +225,20 @@ impl Objective {
         }
     }
 
+    /// A line at the limit, for plots of the metric.
+    pub fn rule(&self) -> Option<Rule> {
+        let Objective::Bound { metric, limit, said, .. } = self else { return None };
+        let words = match said {
+            Some(said) => said.clone(),
+            None => match unit_of(metric) {
+                "" => significant(*limit),
+                "x" => format!("{}x", significant(*limit)),
+                unit => format!("{} {unit}", significant(*limit)),
+            },
+        };
+        Some(Rule::across(format!("objective: {words}"), *limit))
+    }
+
     /// The value that is bounded; `None` when there is none or with too few samples.
     pub fn value<S: Subject>(&self, outcome: &Outcome<S::Data>) -> Option<f64> {
         match self {
@@ -201,14 +250,64 @@ impl Objective {
 
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Objective::Bound { metric, side, limit, whose } = self else {
+        let Objective::Bound { metric, side, limit, said, whose } = self else {
             return f.write_str("stable");
         };
-        write!(f, "{metric} {} {limit}", side.sign())?;
+        match said {
+            Some(said) => write!(f, "{metric} {} {said}", side.sign())?,
+            None => write!(f, "{metric} {} {limit}", side.sign())?,
+        }
         match whose {
             Some(whose) => write!(f, " for {whose}"),
             None => Ok(()),
         }
+    }
+}
+
+/// The unit of a metric, which its name says.
+pub(crate) fn unit_of(metric: &str) -> &'static str {
+    const SUFFIXES: [(&str, &str); 7] = [
+        ("_ns", "ns"),
+        ("_us", "us"),
+        ("_ms", "ms"),
+        ("_slowdown", "x"),
+        ("_gbps", "Gb/s"),
+        ("_per_s", "per s"),
+        ("_s", "s"),
+    ];
+    SUFFIXES.iter().find(|(suffix, _)| metric.ends_with(suffix)).map_or("", |(_, unit)| unit)
+}
+
+/// The metric that a limit with a unit bounds, by its full name, and the limit in its unit.
+fn in_unit(metric: &str, number: f64, unit: &str) -> Result<(String, f64), String> {
+    const UNITS: [(&str, f64); 5] =
+        [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let ns = |name: &str| UNITS.iter().find(|(known, _)| *known == name).map(|(_, ns)| *ns);
+    // `p99` alone is one that the unit of its limit says the rest of.
+    let bare = Percentile::ALL.iter().any(|p| metric == p.name() || metric == p.title());
+    if unit.is_empty() {
+        return match bare {
+            true => Err(format!(
+                "does not say of what `{metric}` is: write `{metric} <= {number}ms`, or \
+                 `{metric} <= {number}x` for slowdown"
+            )),
+            false => Ok((metric.to_string(), number)),
+        };
+    }
+    if let Some(unit_ns) = ns(unit) {
+        let name = if bare { format!("{metric}_us") } else { metric.to_string() };
+        let of = name.split('_').find_map(ns);
+        let own =
+            of.ok_or_else(|| format!("has a limit in `{unit}`, but `{metric}` is no time"))?;
+        // Rounded, so that 0.3ms is 300 us and not 299.99999999999994.
+        let limit = number * (unit_ns / own);
+        return Ok((name, (limit * 1e6).round() / 1e6));
+    }
+    match unit {
+        "x" if bare => Ok((format!("{metric}_slowdown"), number)),
+        "x" if metric.ends_with("_slowdown") => Ok((metric.to_string(), number)),
+        "%" if metric.ends_with("_ratio") => Ok((metric.to_string(), number / 100.0)),
+        _ => Err(format!("has the unknown unit `{unit}`; known are ns, us, ms, s, x and %")),
     }
 }
 
@@ -224,6 +323,7 @@ mod tests {
             "p99_slowdown <= 4.5 for smallest 50%",
             "p99_us <= 500 for \"get\"",
             "goodput_ratio >= 0.9",
+            "p99_us <= 50ms",
         ] {
             assert_eq!(Objective::parse(text).map(|o| o.to_string()), Ok(text.to_string()));
         }
@@ -233,8 +333,34 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_may_have_a_unit() {
+        for (text, name, value) in [
+            ("p99 <= 50ms", "p99_us", 50_000.0),
+            ("p99_us <= 50 ms for get", "p99_us", 50_000.0),
+            ("p99_us <= 0.3ms", "p99_us", 300.0),
+            ("p95 <= 1.5s", "p95_us", 1_500_000.0),
+            ("p99.99 <= 20x", "p99.99_slowdown", 20.0),
+            ("irt_p99_ms <= 500us", "irt_p99_ms", 0.5),
+            ("below_75ms_of_10 >= 0.8", "below_75ms_of_10", 0.8),
+            ("goodput_ratio >= 90%", "goodput_ratio", 0.9),
+            ("p99_us <= 1e3", "p99_us", 1e3),
+        ] {
+            let Ok(Objective::Bound { metric, limit, .. }) = Objective::parse(text) else {
+                panic!("{text}: {:?}", Objective::parse(text));
+            };
+            assert_eq!((metric.as_str(), limit), (name, value), "{text}");
+        }
+        let wrong = |text: &str| Objective::parse(text).expect_err(text);
+        assert!(wrong("p99 <= 50").contains("write `p99 <= 50ms`"));
+        assert!(wrong("goodput_gbps >= 5ms").contains("is no time"));
+        assert!(wrong("p99 <= 50 parsecs").contains("unknown unit `parsecs`"));
+        assert!(wrong("p99 <= -5ms").contains("above 0"));
+    }
+
+    #[test]
     fn percentiles_have_a_name_and_a_quantity() {
         assert_eq!(percentile("p999_us"), Ok((Percentile::P999, Quantity::Us)));
+        assert_eq!(percentile("p99.99_us"), Ok((Percentile::P9999, Quantity::Us)));
         assert!(percentile("p98_us").is_err() && percentile("p99_ms").is_err());
         assert!(percentile("p99").is_err());
     }

@@ -192,32 +192,89 @@ pub struct Summary {
     pub mean_wait_us: Option<Estimate>,
     /// Median latency, microseconds.
     pub p50_us: Option<Quantile>,
+    /// 90th percentile latency, microseconds.
+    #[serde(default)]
+    pub p90_us: Option<Quantile>,
+    /// 95th percentile latency, microseconds.
+    #[serde(default)]
+    pub p95_us: Option<Quantile>,
     /// 99th percentile latency, microseconds.
     pub p99_us: Option<Quantile>,
     /// 99.9th percentile latency, microseconds.
     pub p999_us: Option<Quantile>,
+    /// 99.99th percentile latency, microseconds.
+    #[serde(default)]
+    pub p9999_us: Option<Quantile>,
     /// Median slowdown.
     pub p50_slowdown: Option<Quantile>,
+    /// 90th percentile slowdown.
+    #[serde(default)]
+    pub p90_slowdown: Option<Quantile>,
+    /// 95th percentile slowdown.
+    #[serde(default)]
+    pub p95_slowdown: Option<Quantile>,
     /// 99th percentile slowdown.
     pub p99_slowdown: Option<Quantile>,
     /// 99.9th percentile slowdown.
     pub p999_slowdown: Option<Quantile>,
+    /// 99.99th percentile slowdown.
+    #[serde(default)]
+    pub p9999_slowdown: Option<Quantile>,
 }
 
 impl Summary {
-    /// One of the six percentiles, with or without support.
-    pub fn quantile(&self, percentile: Percentile, quantity: Quantity) -> Option<&Quantile> {
+    /// Of samples, means, and each percentile that `of` gives.
+    pub fn new(
+        samples: u64,
+        mean_us: Option<Estimate>,
+        mean_wait_us: Option<Estimate>,
+        of: impl Fn(Percentile, Quantity) -> Option<Quantile>,
+    ) -> Self {
+        let mut summary = Summary { samples, mean_us, mean_wait_us, ..Summary::default() };
+        for percentile in Percentile::ALL {
+            for quantity in [Quantity::Us, Quantity::Slowdown] {
+                *summary.slot(percentile, quantity) = of(percentile, quantity);
+            }
+        }
+        summary
+    }
+
+    fn slot(&mut self, percentile: Percentile, quantity: Quantity) -> &mut Option<Quantile> {
         match (percentile, quantity) {
-            (Percentile::P50, Quantity::Us) => self.p50_us.as_ref(),
-            (Percentile::P99, Quantity::Us) => self.p99_us.as_ref(),
-            (Percentile::P999, Quantity::Us) => self.p999_us.as_ref(),
-            (Percentile::P50, Quantity::Slowdown) => self.p50_slowdown.as_ref(),
-            (Percentile::P99, Quantity::Slowdown) => self.p99_slowdown.as_ref(),
-            (Percentile::P999, Quantity::Slowdown) => self.p999_slowdown.as_ref(),
+            (Percentile::P50, Quantity::Us) => &mut self.p50_us,
+            (Percentile::P90, Quantity::Us) => &mut self.p90_us,
+            (Percentile::P95, Quantity::Us) => &mut self.p95_us,
+            (Percentile::P99, Quantity::Us) => &mut self.p99_us,
+            (Percentile::P999, Quantity::Us) => &mut self.p999_us,
+            (Percentile::P9999, Quantity::Us) => &mut self.p9999_us,
+            (Percentile::P50, Quantity::Slowdown) => &mut self.p50_slowdown,
+            (Percentile::P90, Quantity::Slowdown) => &mut self.p90_slowdown,
+            (Percentile::P95, Quantity::Slowdown) => &mut self.p95_slowdown,
+            (Percentile::P99, Quantity::Slowdown) => &mut self.p99_slowdown,
+            (Percentile::P999, Quantity::Slowdown) => &mut self.p999_slowdown,
+            (Percentile::P9999, Quantity::Slowdown) => &mut self.p9999_slowdown,
         }
     }
 
-    /// One of the six percentiles, if it is supported.
+    /// One of the percentiles, with or without support.
+    pub fn quantile(&self, percentile: Percentile, quantity: Quantity) -> Option<&Quantile> {
+        match (percentile, quantity) {
+            (Percentile::P50, Quantity::Us) => self.p50_us.as_ref(),
+            (Percentile::P90, Quantity::Us) => self.p90_us.as_ref(),
+            (Percentile::P95, Quantity::Us) => self.p95_us.as_ref(),
+            (Percentile::P99, Quantity::Us) => self.p99_us.as_ref(),
+            (Percentile::P999, Quantity::Us) => self.p999_us.as_ref(),
+            (Percentile::P9999, Quantity::Us) => self.p9999_us.as_ref(),
+            (Percentile::P50, Quantity::Slowdown) => self.p50_slowdown.as_ref(),
+            (Percentile::P90, Quantity::Slowdown) => self.p90_slowdown.as_ref(),
+            (Percentile::P95, Quantity::Slowdown) => self.p95_slowdown.as_ref(),
+            (Percentile::P99, Quantity::Slowdown) => self.p99_slowdown.as_ref(),
+            (Percentile::P999, Quantity::Slowdown) => self.p999_slowdown.as_ref(),
+            (Percentile::P9999, Quantity::Slowdown) => self.p9999_slowdown.as_ref(),
+        }
+    }
+
+    /// One of the percentiles, if it is supported.
     pub fn get(&self, percentile: Percentile, quantity: Quantity) -> Option<&Estimate> {
         self.quantile(percentile, quantity)?.supported()
     }
@@ -225,29 +282,20 @@ impl Summary {
     /// Lets percentiles of a section be given where those of the `whole` are: the value of a
     /// section is never shown, only how far sections lie apart.
     pub fn support(&mut self, whole: &Summary) {
-        let Summary {
-            samples: _,
-            mean_us: _,
-            mean_wait_us: _,
-            p50_us,
-            p99_us,
-            p999_us,
-            p50_slowdown,
-            p99_slowdown,
-            p999_slowdown,
-        } = self;
-        Quantile::support(p50_us, &whole.p50_us);
-        Quantile::support(p99_us, &whole.p99_us);
-        Quantile::support(p999_us, &whole.p999_us);
-        Quantile::support(p50_slowdown, &whole.p50_slowdown);
-        Quantile::support(p99_slowdown, &whole.p99_slowdown);
-        Quantile::support(p999_slowdown, &whole.p999_slowdown);
+        for percentile in Percentile::ALL {
+            for quantity in [Quantity::Us, Quantity::Slowdown] {
+                let beyond = whole.quantile(percentile, quantity).map(|whole| whole.beyond);
+                if let (Some(own), Some(beyond)) = (self.slot(percentile, quantity), beyond) {
+                    own.beyond = beyond;
+                }
+            }
+        }
     }
 
     /// The percentiles of a quantity by their titles, the farthest out first, as rankings compare
     /// them.
     pub fn tails(&self, quantity: Quantity) -> Vec<(&'static str, Option<&Estimate>)> {
         let of = |p: Percentile| (p.title(), self.get(p, quantity));
-        Percentile::ALL.into_iter().rev().map(of).collect()
+        Percentile::MAIN.into_iter().rev().map(of).collect()
     }
 }

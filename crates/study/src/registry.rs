@@ -32,10 +32,20 @@ impl Registry {
         overrides: &[String],
         quick: bool,
     ) -> Result<Box<dyn Prepared>, PlanError> {
-        let text = read::text_of(file)?;
+        self.load_text(&read::text_of(file)?, file, overrides, quick)
+    }
+
+    /// Reads a plan whose `text` comes from `file`; files that it names are relative to that.
+    pub fn load_text(
+        &self,
+        text: &str,
+        file: &Path,
+        overrides: &[String],
+        quick: bool,
+    ) -> Result<Box<dyn Prepared>, PlanError> {
         let name = file.display().to_string();
         let files = Files::beside(file);
-        self.read(&Text { text: &text, name: &name, files: &files, overrides, quick })
+        self.read(&Text { text, name: &name, files: &files, overrides, quick })
     }
 
     /// Reads a plan of whatever kind it says that it is.

@@ -5,7 +5,7 @@ use crate::estimate::Estimate;
 use crate::faults::Fault;
 use crate::session::{self, Session};
 use crate::{Clock, Outcome, VERSION, document, terminal};
-use cavy_report::model::{Cell, Document, Table};
+use cavy_report::model::{Cell, Document, PlanText, Table};
 use cavy_study::kind::Finished;
 use cavy_study::registry::Registry;
 use cavy_study::store::Store;
@@ -16,7 +16,8 @@ pub fn run(args: &Run, registry: &Registry, clock: Clock) -> Result<Outcome, Fau
     let mut overrides = args.set.clone();
     overrides.extend(args.manner.seed.map(|seed| format!("run.seed={seed}")));
     overrides.extend(args.precision.map(|ratio| format!("run.precision_ratio={ratio:?}")));
-    let plan = registry.load(&args.plan, &overrides, args.quick)?;
+    let text = cavy_study::plan::read::text_of(&args.plan)?;
+    let plan = registry.load_text(&text, &args.plan, &overrides, args.quick)?;
     let plan = plan.as_ref();
 
     let jobs = session::jobs(&args.manner);
@@ -41,6 +42,8 @@ pub fn run(args: &Run, registry: &Registry, clock: Clock) -> Result<Outcome, Fau
     let owned = |(name, says): (&str, &str)| (name.to_string(), says.to_string());
     document.facts.extend(plan.facts().into_iter().map(owned));
     document.figures = results.figures(&command);
+    document.plan =
+        Some(PlanText { name: plan.name().to_string(), text, overrides, files: plan.measured() });
     let report = document::write(&document, &session.folder)?;
 
     if args.manner.json {

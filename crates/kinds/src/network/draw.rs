@@ -88,13 +88,16 @@ pub fn curves(experiment: &NetExperiment) -> Vec<Curve<NetworkPlan>> {
 
 /// Objectives on the smallest half, as lines.
 fn rules(experiment: &NetExperiment) -> Vec<Rule> {
-    let line = |text: &String| match Objective::parse(text).ok()? {
-        Objective::Bound { metric, side: Side::AtMost, limit, whose: Some(whose) }
-            if metric == "p99_slowdown" && whose == "smallest 50%" =>
-        {
-            Some(Rule { label: format!("objective: {limit}"), y: limit })
+    let line = |text: &String| {
+        let objective = Objective::parse(text).ok()?;
+        match &objective {
+            Objective::Bound { metric, side: Side::AtMost, whose: Some(whose), .. }
+                if metric == "p99_slowdown" && whose == "smallest 50%" =>
+            {
+                objective.rule()
+            }
+            _ => None,
         }
-        _ => None,
     };
     experiment.frame.objectives.iter().filter_map(line).collect()
 }

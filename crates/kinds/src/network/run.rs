@@ -15,6 +15,7 @@ use cavy_lab::net::{
 };
 use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
+use cavy_study::objective::Quantity;
 use cavy_study::outcome::{Estimate, Quantile, Summary};
 use cavy_study::point::{Manner, Queue, RunError};
 use cavy_study::subject::Summed;
@@ -475,17 +476,12 @@ impl Slices<'_> {
         let slowdown = Pooled::new(merged(|bin| &bin.slowdown), SLOWDOWN_UNIT);
         let own = Pooled::new(merged(|bin| &bin.slowdown_own), SLOWDOWN_UNIT);
         NetSummary {
-            summary: Summary {
-                samples: latency.all.count(),
-                mean_us: latency.mean(),
-                mean_wait_us: None,
-                p50_us: latency.quantile(0.5),
-                p99_us: latency.quantile(0.99),
-                p999_us: latency.quantile(0.999),
-                p50_slowdown: slowdown.quantile(0.5),
-                p99_slowdown: slowdown.quantile(0.99),
-                p999_slowdown: slowdown.quantile(0.999),
-            },
+            summary: Summary::new(latency.all.count(), latency.mean(), None, |p, quantity| {
+                match quantity {
+                    Quantity::Us => latency.quantile(p.ratio()),
+                    Quantity::Slowdown => slowdown.quantile(p.ratio()),
+                }
+            }),
             p50_own: own.quantile(0.5),
             p99_own: own.quantile(0.99),
         }

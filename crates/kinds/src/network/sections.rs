@@ -208,12 +208,16 @@ impl Section {
         };
         let NetSummary { summary, p50_own, p99_own } = summary;
         put(&mut summary.p50_slowdown, &slowdown, 0.5);
+        put(&mut summary.p90_slowdown, &slowdown, 0.9);
+        put(&mut summary.p95_slowdown, &slowdown, 0.95);
         put(&mut summary.p99_slowdown, &slowdown, 0.99);
         put(&mut summary.p999_slowdown, &slowdown, 0.999);
+        put(&mut summary.p9999_slowdown, &slowdown, 0.9999);
         put(p50_own, &own, 0.5);
         put(p99_own, &own, 0.99);
         // Times are asked for of idle networks only, which have no sections.
-        (summary.p50_us, summary.p99_us, summary.p999_us) = (None, None, None);
+        (summary.p50_us, summary.p90_us, summary.p95_us) = (None, None, None);
+        (summary.p99_us, summary.p999_us, summary.p9999_us) = (None, None, None);
         summary.mean_us = None;
     }
 }

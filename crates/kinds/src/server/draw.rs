@@ -1,11 +1,11 @@
 //! What is drawn of experiments on a server.
 
-use super::plan::ServerPlan;
+use super::plan::{PhasePlan, ServerPlan};
 use super::result::{ServerResult, TimelineResult};
 use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series, Table};
 use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::{BASE, Experiment};
-use cavy_study::objective::{Objective, Percentile, Quantity};
+use cavy_study::objective::{self, Objective, Percentile, Quantity};
 
 /// What a panel shows.
 #[derive(Clone, Copy, Debug)]
@@ -52,17 +52,23 @@ impl Tail<'_> {
 
     /// Objectives on this tail, as lines.
     fn rules(&self, experiment: &Experiment<ServerPlan>) -> Vec<Rule> {
-        let metric = format!("{}_{}", self.percentile.name(), self.quantity.name());
-        let rule = |text: &String| match Objective::parse(text).ok()? {
-            Objective::Bound { metric: bounded, limit, whose, .. } => {
-                let whose = whose.as_deref().map(super::subject::type_name);
-                let same = bounded == metric && whose == self.kind;
-                same.then(|| Rule { label: format!("objective: {limit}"), y: limit })
-            }
-            Objective::Stable => None,
+        let rule = |text: &String| {
+            let objective = Objective::parse(text).ok()?;
+            let (percentile, quantity, kind) = bounded(&objective)?;
+            let same = (percentile, quantity) == (self.percentile, self.quantity)
+                && kind.as_deref() == self.kind;
+            same.then(|| objective.rule())?
         };
         experiment.frame.objectives.iter().filter_map(rule).collect()
     }
+}
+
+/// The tail that an objective bounds.
+fn bounded(objective: &Objective) -> Option<(Percentile, Quantity, Option<String>)> {
+    let Objective::Bound { metric, whose, .. } = objective else { return None };
+    let (percentile, quantity) = objective::percentile(metric).ok()?;
+    let kind = whose.as_deref().map(super::subject::type_name);
+    Some((percentile, quantity, kind.map(str::to_string)))
 }
 
 /// A tail of every policy of a variant over the first swept key.
@@ -105,12 +111,21 @@ pub fn curves(
         let tail = Tail { percentile, quantity: Quantity::Us, kind: Some(&kind.name) };
         all.push(tail.curve(experiment, spread));
     }
+    // Whoever bounds another percentile wants to see that one as well.
+    for text in &experiment.frame.objectives {
+        let of = Objective::parse(text).ok().and_then(|objective| bounded(&objective));
+        let Some((percentile, quantity, kind)) = of else { continue };
+        let curve = Tail { percentile, quantity, kind: kind.as_deref() }.curve(experiment, spread);
+        if !all.iter().any(|known| known.id == curve.id) {
+            all.push(curve);
+        }
+    }
     all
 }
 
 /// Columns of the table of points.
 pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
-    let mut all: Vec<Column<ServerPlan>> = Percentile::ALL
+    let mut all: Vec<Column<ServerPlan>> = Percentile::MAIN
         .into_iter()
         .map(|percentile| {
             Column::new(format!("{} slowdown", percentile.title()), move |result: &ServerResult| {
@@ -205,7 +220,7 @@ pub fn timelines(experiment: &Experiment<ServerPlan>, variant: &str) -> Vec<Pane
             x: time(),
             y: axis("p99.9 latency in each bin", "us", Scale::Log),
             series: latency_series(timeline, &names),
-            rules: Vec::new(),
+            rules: phases(experiment),
         });
         if !timeline.changes.is_empty() {
             all.push(Panel {
@@ -214,11 +229,22 @@ pub fn timelines(experiment: &Experiment<ServerPlan>, variant: &str) -> Vec<Pane
                 x: time(),
                 y: axis("reserved workers", "", Scale::Linear),
                 series: reserved_series(timeline, &names),
-                rules: Vec::new(),
+                rules: phases(experiment),
             });
         }
     }
     all
+}
+
+/// Where each phase but the first begins.
+fn phases(experiment: &Experiment<ServerPlan>) -> Vec<Rule> {
+    let mut from_ms = 0.0;
+    let mut begin = |(index, phase): (usize, &PhasePlan)| {
+        let at = from_ms;
+        from_ms += phase.duration_ms;
+        Rule::upright(format!("phase {}", index + 1), at)
+    };
+    experiment.plan.phases.iter().enumerate().map(&mut begin).skip(1).collect()
 }
 
 fn latency_series(timeline: &TimelineResult, names: &[&str]) -> Vec<Series> {

@@ -11,9 +11,14 @@ pub struct ServerPlan {
     /// Workers: cores, threads or slots that run one request each. 1 to 256.
     pub workers: u16,
     /// Offered load as a ratio of what the workers can do: arrival rate times mean service time
-    /// over the number of workers. Above 1 the plan runs and says `unstable`.
-    #[serde(default = "default_load")]
-    pub load: f64,
+    /// over the number of workers. Above 1 the plan runs and says `unstable`. Objectives find the
+    /// highest load that meets them. Default: 0.8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+    /// Requests that arrive in a second, instead of `load`. Objectives find the fewest workers that
+    /// meet them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
     /// Network round trip in microseconds, added to every latency, 0 to 3.6e9.
     #[serde(default)]
     pub round_trip_us: f64,
@@ -43,9 +48,8 @@ pub struct ServerPlan {
     pub run: ServerRun,
 }
 
-fn default_load() -> f64 {
-    0.8
-}
+/// The load of a plan that says neither load nor rate.
+pub const LOAD: f64 = 0.8;
 
 fn default_queue_limit() -> u32 {
     4096
@@ -185,22 +189,61 @@ pub enum ArrivalsPlan {
     },
 }
 
-/// A trace of whole requests in a CSV file.
+/// A trace of whole requests in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TracePlan {
-    /// The file, relative to the plan; its first line names the columns, and it has at least 100
-    /// requests.
+    /// The file, relative to the plan; it has at least 100 requests.
     pub file: String,
-    /// Column of arrival times, ascending.
+    /// How the file is written. Default: `csv`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub format: TraceFormat,
+    /// Which moment of a request its time is; CSV has arrivals only. Default: `arrival`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stamp: Stamp,
+    /// Column or JSON key of the times: numbers in `unit`, or moments such as
+    /// 2026-11-23T19:54:46.5Z. In CSV they ascend. An access log has its own.
+    #[serde(default)]
     pub time: String,
-    /// Column of type names, at most 63 different ones.
-    #[serde(rename = "type")]
+    /// Column or JSON key of type names, at most 63 different ones. Of an access log `path` (the
+    /// first part of it), `method` or `status`; `path` when absent.
+    #[serde(default, rename = "type")]
     pub kind: String,
-    /// Column of service times, at least 1 ns.
+    /// Column or JSON key of service times, at least 1 ns. Of an access log it is what stands last
+    /// in each line.
+    #[serde(default)]
     pub service: String,
-    /// Unit of both time columns.
+    /// Unit of times that are numbers.
     pub unit: Unit,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TraceFormat {
+    /// A table whose first line names the columns, which a comma, semicolon or tab separates.
+    #[default]
+    Csv,
+    /// Access logs of nginx and Apache (common or combined), with how long the request took at the
+    /// end of each line.
+    Combined,
+    /// A JSON object on each line; `http.route` is the key `route` in the object `http`.
+    Json,
+}
+
+/// Which moment of a request a log has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stamp {
+    /// When it came, as Apache's `%t`.
+    #[default]
+    Arrival,
+    /// When it was answered, as nginx's `$time_local`: the service time is taken off.
+    End,
 }
 
 /// A stretch of time with its own mix.

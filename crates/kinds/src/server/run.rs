@@ -197,17 +197,12 @@ impl Sample<'_> {
             let each: Vec<f64> = self.replications.iter().filter_map(|parts| of(parts)).collect();
             Some(Quantile::new(of(&all)?, each, samples, p))
         };
-        Summary {
+        Summary::new(
             samples,
-            mean_us: self.mean_us(&all, |one| one.latency.mean().unwrap_or(0.0)),
-            mean_wait_us: self.mean_us(&all, |one| one.mean_waited_ns),
-            p50_us: quantile(Percentile::P50, Quantity::Us),
-            p99_us: quantile(Percentile::P99, Quantity::Us),
-            p999_us: quantile(Percentile::P999, Quantity::Us),
-            p50_slowdown: quantile(Percentile::P50, Quantity::Slowdown),
-            p99_slowdown: quantile(Percentile::P99, Quantity::Slowdown),
-            p999_slowdown: quantile(Percentile::P999, Quantity::Slowdown),
-        }
+            self.mean_us(&all, |one| one.latency.mean().unwrap_or(0.0)),
+            self.mean_us(&all, |one| one.mean_waited_ns),
+            quantile,
+        )
     }
 
     /// The mean of `of`, which is given in ns for each type.

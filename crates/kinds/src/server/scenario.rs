@@ -1,8 +1,8 @@
 //! From a plan to what a world runs: types, workload, policy, costs. Checks everything on the way.
 
 use super::plan::{
-    ArrivalsPlan, Darc, DarcStatic, EstimatorPlan, GroupOrderPlan, Policy as PolicyPlan,
-    QueuesPlan, ServerPlan, ServicePlan, SizingPlan, SteeringPlan,
+    ArrivalsPlan, Darc, DarcStatic, EstimatorPlan, GroupOrderPlan, LOAD, Policy as PolicyPlan,
+    QueuesPlan, ServerPlan, ServicePlan, SizingPlan, Stamp, SteeringPlan, TraceFormat,
 };
 use super::trace;
 use cavy_core::Span;
@@ -89,10 +89,19 @@ pub fn check(plan: &ServerPlan) -> Result<(), PlanError> {
         return Err(PlanError::field("workers", plan.workers, "1 to 256")
             .hint("a worker is a core, thread or slot that runs one request at a time"));
     }
-    positive("load", plan.load)?;
-    if plan.load > 100.0 {
-        return Err(PlanError::field("load", plan.load, "a ratio of capacity, at most 100")
-            .hint("0.9 means 90 % of what the workers can do"));
+    match (plan.load, plan.rate_per_s) {
+        (Some(_), Some(_)) => {
+            return Err(PlanError::text("`load` and `rate_per_s` say the same thing twice")
+                .hint("leave one out: `load` is a share of what the workers can do"));
+        }
+        (Some(load), None) if positive("load", load)? > 100.0 => {
+            return Err(PlanError::field("load", load, "a ratio of capacity, at most 100")
+                .hint("0.9 means 90 % of what the workers can do; for a rate write `rate_per_s`"));
+        }
+        (None, Some(rate)) => {
+            positive("rate_per_s", rate)?;
+        }
+        _ => {}
     }
     time("round_trip_us", plan.round_trip_us)?;
     ratio("mislabel_ratio", plan.mislabel_ratio)?;
@@ -107,8 +116,17 @@ pub fn check(plan: &ServerPlan) -> Result<(), PlanError> {
 
 /// A recorded trace says itself what arrives, and when: keys that would say it again are refused.
 fn check_trace(plan: &ServerPlan) -> Result<(), PlanError> {
-    if plan.trace.is_none() {
-        return Ok(());
+    let Some(trace) = &plan.trace else { return Ok(()) };
+    let keys = [("time", &trace.time), ("type", &trace.kind), ("service", &trace.service)];
+    if trace.format != TraceFormat::Combined
+        && let Some((key, _)) = keys.iter().find(|(_, value)| value.is_empty())
+    {
+        return Err(PlanError::text(format!("`trace.{key}` is missing"))
+            .hint(format!("name the column or key, as `{key} = \"…\"`")));
+    }
+    if trace.format == TraceFormat::Csv && trace.stamp == Stamp::End {
+        return Err(PlanError::field("trace.stamp", "end", "`arrival` for a CSV file")
+            .hint("subtract the service time where you write the file, and sort it by arrival"));
     }
     let given = [
         ("types", !plan.types.is_empty()),
@@ -214,7 +232,12 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         })
         .collect::<Vec<_>>();
     let mean_ns: f64 = untaxed.iter().zip(&shares).map(|(mean, share)| mean * share).sum();
-    let rate_per_s = plan.load * f64::from(plan.workers) * 1e9 / mean_ns;
+    let capacity_per_s = f64::from(plan.workers) * 1e9 / mean_ns;
+    let load = match plan.rate_per_s {
+        Some(rate) => rate / capacity_per_s,
+        None => plan.load.unwrap_or(LOAD),
+    };
+    let rate_per_s = plan.rate_per_s.unwrap_or(load * capacity_per_s);
     let is_recorded = recorded.is_some();
     let busy_ns: Vec<f64> = services
         .iter()
@@ -223,12 +246,12 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         .collect();
     let (arrivals, requests) = match recorded {
         Some(requests) => {
-            let requests = scale_trace(&requests, plan.load, plan.workers, mean_ns);
+            let requests = scale_trace(&requests, load, plan.workers, mean_ns);
             let count = requests.len() as u64;
             (Feed::Recorded(requests), count.min(plan.run.requests))
         }
         None => {
-            let workload = workload(plan, &names, &services, mean_ns)?;
+            let workload = workload(plan, &names, &services, load, mean_ns)?;
             let requests = plan.run.requests.min(expected_requests(&workload));
             (Feed::Drawn(Box::new(workload)), requests)
         }
@@ -410,6 +433,7 @@ fn workload(
     plan: &ServerPlan,
     names: &[String],
     services: &[Service],
+    load: f64,
     mean_ns: f64,
 ) -> Result<Workload, PlanError> {
     let arrivals = arrivals(&plan.arrivals)?;
@@ -423,7 +447,7 @@ fn workload(
             .zip(&plan.types)
             .map(|(service, kind)| Type { share: kind.share, service: service.clone() })
             .collect();
-        let rate_per_s = rate(plan.load, mean_ns);
+        let rate_per_s = plan.rate_per_s.unwrap_or(rate(load, mean_ns));
         vec![Phase { mix: mix(types)?, arrivals, rate_per_s, duration: None }]
     } else {
         let mut phases = Vec::new();
@@ -451,8 +475,13 @@ fn workload(
                 return Err(PlanError::text(message));
             }
             let mix = mix(types)?;
-            let load = positive(&field("load"), phase.load.unwrap_or(plan.load))?;
-            let rate_per_s = rate(load, mix.mean_ns());
+            let rate_per_s = match (phase.load, plan.rate_per_s) {
+                (None, Some(rate)) => rate,
+                (own, _) => {
+                    let load = positive(&field("load"), own.unwrap_or(load))?;
+                    rate(load, mix.mean_ns())
+                }
+            };
             let duration = time_above_zero(&field("duration_ms"), phase.duration_ms * 1e3)?;
             phases.push(Phase { mix, arrivals, rate_per_s, duration: Some(duration) });
         }

@@ -1,7 +1,7 @@
 //! A server as the subject of an experiment.
 
 use super::draw;
-use super::plan::{Policy, ServerPlan, ServicePlan, TypePlan};
+use super::plan::{LOAD, Policy, ServerPlan, ServicePlan, TypePlan};
 use super::result::{Served, TypeSummary};
 use super::run::{self, Run};
 use super::scenario::{self, Scenario};
@@ -60,8 +60,9 @@ impl Subject for ServerPlan {
                               intervals of percentiles that hold",
         own_run: true,
         objectives: &[
-            "write it as `p999_slowdown <= 20`, `p99_us <= 500 for \"get\"` or `stable`",
-            "percentiles are p50, p99, p999; quantities are us, slowdown",
+            "write it as `p99 <= 50ms for \"get\"`, `p99_us <= 500`, `p999_slowdown <= 20` or \
+             `stable`",
+            "percentiles are p50, p90, p95, p99, p999, p9999; quantities are us, slowdown",
         ],
         templates: &TEMPLATES,
     };
@@ -90,17 +91,33 @@ impl Subject for ServerPlan {
         self.trace.iter().map(|trace| trace.file.as_str()).chain(of_types).collect()
     }
     fn axis(&self) -> Option<Axis> {
+        let searchable = self.trace.is_none() && self.phases.is_empty();
+        // Of a rate that is given one asks how many workers it takes.
+        if self.rate_per_s.is_some() {
+            return Some(Axis {
+                key: "workers",
+                words: "workers",
+                label: "workers",
+                at: f64::from(self.workers),
+                least: 1.0,
+                greatest: f64::from(cavy_sched::workers::WORKERS_MAX),
+                step: 1.0,
+                whole: true,
+                sense: Sense::Least,
+                searchable,
+            });
+        }
         Some(Axis {
             key: "load",
             words: "load",
             label: "offered load",
-            at: self.load,
+            at: self.load.unwrap_or(LOAD),
             least: 0.05,
             greatest: 0.99,
             step: 0.005,
             whole: false,
             sense: Sense::Greatest,
-            searchable: self.trace.is_none() && self.phases.is_empty(),
+            searchable,
         })
     }
     fn check(&self) -> Result<(), PlanError> {
@@ -170,7 +187,7 @@ impl Subject for ServerPlan {
             });
             (format!("{} of {name}", p.title()), Some(interval))
         };
-        all.iter().flat_map(|one| Percentile::ALL.into_iter().map(move |p| of(one, p))).collect()
+        all.iter().flat_map(|one| Percentile::MAIN.into_iter().map(move |p| of(one, p))).collect()
     }
     fn work_max(&self) -> u64 {
         self.run.requests_max
@@ -281,7 +298,8 @@ fn timeline_bytes(plan: &ServerPlan, files: &Files) -> f64 {
     let Some(bin_ms) = plan.run.timeline_ms else { return 0.0 };
     let Ok(scenario) = scenario::scenario(plan, files) else { return 0.0 };
     // Above capacity the queue is worked off after the last arrival.
-    let duration_s = scenario.requests as f64 / scenario.rate_per_s * plan.load.max(1.0);
+    let duration_s =
+        scenario.requests as f64 / scenario.rate_per_s * plan.load.unwrap_or(1.0).max(1.0);
     duration_s * 1e3 / bin_ms * scenario.names.len() as f64 * TIMELINE_BIN_BYTES
 }
 

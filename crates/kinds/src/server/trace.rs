@@ -1,7 +1,9 @@
 //! Measured service times and recorded requests.
 
-use super::plan::{TracePlan, Unit};
+use super::log::{self, Logged};
+use super::plan::{TraceFormat, TracePlan, Unit};
 use crate::csv::{Table, open};
+use crate::moment::iso_ns;
 use cavy_core::{Instant, Span};
 use cavy_study::plan::{Files, PlanError};
 use cavy_workload::service::Service;
@@ -31,6 +33,11 @@ impl Trace {
     }
 }
 
+/// A fault in the file called `name`.
+pub(super) fn wrong(name: &str, what: &str) -> PlanError {
+    PlanError::text(what).in_file(name)
+}
+
 /// Reads a time of at least `least_ns` from a cell.
 fn time(
     table: &Table,
@@ -39,24 +46,36 @@ fn time(
     unit: Unit,
     least_ns: u64,
 ) -> Result<u64, PlanError> {
-    let at = table.place(row, index);
     let cell = row.get(index).unwrap_or("");
-    let wrong = |what: &str| Err(PlanError::text(format!("{at}: {what}")).in_file(&table.name));
+    time_ns(cell, unit, least_ns).map_err(|what| {
+        let fault = wrong(&table.name, &format!("{}: {what}", table.place(row, index)));
+        match cell.contains(',') {
+            true => fault.hint("write decimals with a point: 1.5 and not 1,5"),
+            false => fault,
+        }
+    })
+}
+
+/// A number in `unit`, or a moment such as 2026-11-23T19:54:46.5Z, in ns; at least `least_ns`. What
+/// is wrong, if it is none.
+pub(super) fn time_ns(cell: &str, unit: Unit, least_ns: u64) -> Result<u64, String> {
+    // A moment is nothing that takes long: only arrivals may be one.
+    if least_ns == 0
+        && let Some(ns) = iso_ns(cell)
+    {
+        return Ok(ns);
+    }
+    let value = cell.parse::<f64>().map_err(|_| format!("`{cell}` is no number"))?;
+    let is_time = (0.0..9e18).contains(&(value * unit.ns()));
     let ns = match exact_ns(cell, unit) {
         Some(ns) => ns,
-        None => match cell.parse::<f64>() {
-            Err(_) => return wrong(&format!("`{cell}` is no number")),
-            // Exponents: nobody writes the time since 1970 so.
-            Ok(value) if (0.0..9e18).contains(&(value * unit.ns())) => {
-                (value * unit.ns()).round() as u64
-            }
-            Ok(_) => 0,
-        },
+        // Exponents: nobody writes the time since 1970 so.
+        None if is_time => (value * unit.ns()).round() as u64,
+        None => 0,
     };
-    let is_time = cell.parse::<f64>().is_ok_and(|value| (0.0..9e18).contains(&(value * unit.ns())));
     if !is_time || ns < least_ns {
         let must = if least_ns > 0 { "a time above 0" } else { "a time, not negative" };
-        return wrong(&format!("{cell} must be {must}"));
+        return Err(format!("{cell} must be {must}"));
     }
     Ok(ns)
 }
@@ -94,47 +113,62 @@ pub fn column(files: &Files, file: &str, column: &str, unit: Unit) -> Result<Vec
     Ok(times)
 }
 
-/// The requests in the CSV file that `plan` names.
+/// The requests in the file that `plan` names.
 pub fn requests(plan: &TracePlan, files: &Files) -> Result<Trace, PlanError> {
-    let mut table = open(files, &plan.file)?;
-    let time = table.column(&plan.time)?;
-    let kind = table.column(&plan.kind)?;
-    let service = table.column(&plan.service)?;
+    let logged = match plan.format {
+        TraceFormat::Csv => table(plan, files)?,
+        TraceFormat::Combined | TraceFormat::Json => log::requests(plan, files)?,
+    };
+    let shown = files.shown(&plan.file);
+    if logged.len() < 100 {
+        let message = format!("the trace has {} requests; at least 100 are needed", logged.len());
+        return Err(wrong(&shown, &message));
+    }
     let mut names: Vec<String> = Vec::new();
     let mut counts: Vec<u64> = Vec::new();
-    let mut requests: Vec<Request> = Vec::new();
-    let mut row = csv::StringRecord::new();
-    while table.next(&mut row)? {
-        let at = Instant::from_ns(self::time(&table, &row, time, plan.unit, 0)?);
-        if requests.last().is_some_and(|last| at < last.at) {
-            let line = row.position().map_or(0, csv::Position::line);
-            let message = format!("line {line}: the arrival time is before that of the line above");
-            return Err(PlanError::text(message)
-                .in_file(&table.name)
-                .hint(format!("sort the file by `{}`", plan.time)));
-        }
-        let name = row.get(kind).unwrap_or("");
-        let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
-            names.push(name.to_string());
+    let mut requests: Vec<Request> = Vec::with_capacity(logged.len());
+    for one in logged {
+        let index = names.iter().position(|known| *known == one.name).unwrap_or_else(|| {
+            names.push(one.name);
             counts.push(0);
             names.len() - 1
         });
         if names.len() > cavy_sched::config::KINDS_MAX as usize {
-            let message = format!("column `{}` names more than 63 types", plan.kind);
-            return Err(PlanError::text(message).in_file(&table.name));
+            let message = format!("`{}` names more than 63 types", plan.kind);
+            return Err(wrong(&shown, &message).hint("name something with fewer values"));
         }
         counts[index] += 1;
-        let service = Span::from_ns(self::time(&table, &row, service, plan.unit, 1)?);
+        let (at, service) = (Instant::from_ns(one.at_ns), Span::from_ns(one.service_ns));
         let kind = index as u16;
         requests.push(Request { at, kind, label: kind, service });
-    }
-    if requests.len() < 100 {
-        let message = format!("the trace has {} requests; at least 100 are needed", requests.len());
-        return Err(PlanError::text(message).in_file(&table.name));
     }
     let total = requests.len() as f64;
     let shares = counts.iter().map(|&count| count as f64 / total).collect();
     Ok(Trace { names, shares, requests: requests.into() })
+}
+
+/// The rows of a CSV file, which must be sorted by arrival.
+fn table(plan: &TracePlan, files: &Files) -> Result<Vec<Logged>, PlanError> {
+    let mut table = open(files, &plan.file)?;
+    let time = table.column(&plan.time)?;
+    let kind = table.column(&plan.kind)?;
+    let service = table.column(&plan.service)?;
+    let mut all: Vec<Logged> = Vec::new();
+    let mut row = csv::StringRecord::new();
+    while table.next(&mut row)? {
+        let at_ns = self::time(&table, &row, time, plan.unit, 0)?;
+        if all.last().is_some_and(|last| at_ns < last.at_ns) {
+            let line = row.position().map_or(0, csv::Position::line);
+            let message = format!("line {line}: the arrival time is before that of the line above");
+            return Err(
+                wrong(&table.name, &message).hint(format!("sort the file by `{}`", plan.time))
+            );
+        }
+        let service_ns = self::time(&table, &row, service, plan.unit, 1)?;
+        let name = row.get(kind).unwrap_or("").to_string();
+        all.push(Logged { at_ns, name, service_ns });
+    }
+    Ok(all)
 }
 
 #[cfg(test)]

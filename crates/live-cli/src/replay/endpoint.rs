@@ -88,6 +88,7 @@ impl Decided {
             digest: format!("{:016x}", self.replayed.summary.digest),
             elapsed_s: 0.0,
             facts: self.facts(),
+            plan: None,
             claims: Vec::new(),
             figures: vec![Figure {
                 id: "live.homa.replay".to_string(),

@@ -102,6 +102,7 @@ fn document(name: &str, bridge: &Bridge) -> Document {
             fact("policy", format!("{:?}", bridge.header.policy)),
             fact("percentiles", "given where 100 requests lie beyond".to_string()),
         ],
+        plan: None,
         claims: Vec::new(),
         figures: vec![Figure {
             id: "live.replay".to_string(),

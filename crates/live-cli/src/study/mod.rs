@@ -350,6 +350,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         digest: String::new(),
         elapsed_s: 0.0,
         facts,
+        plan: None,
         claims: Vec::new(),
         figures: Vec::new(),
     }

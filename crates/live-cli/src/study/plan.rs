@@ -5,7 +5,7 @@ use super::Settings;
 use crate::faults::Fault;
 use cavy_core::Span;
 use cavy_kinds::server::ServerPlan;
-use cavy_kinds::server::plan::{ArrivalsPlan, ServicePlan};
+use cavy_kinds::server::plan::{ArrivalsPlan, LOAD, ServicePlan};
 use cavy_study::plan::read::{Loaded, load, text_of};
 use cavy_study::plan::{Files, PlanError, Text};
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
@@ -89,6 +89,10 @@ impl OnServer {
                 "leave out `trace`, `arrivals`, `mislabel_ratio` and `round_trip_us`",
             );
         }
+        if plan.rate_per_s.is_some() {
+            return wrong("a live run is given a load", "write `load` instead of `rate_per_s`");
+        }
+        let load = plan.load.unwrap_or(LOAD);
         let mut times = Vec::new();
         for kind in &plan.types {
             let ServicePlan::Constant { us } = kind.service else {
@@ -108,14 +112,14 @@ impl OnServer {
             };
             phases.push(Stretch {
                 length: span(1e3 * phase.duration_ms),
-                load: phase.load.unwrap_or(plan.load),
+                load: phase.load.unwrap_or(load),
                 types: plan.types.iter().zip(&times).map(of).collect(),
             });
         }
         if phases.is_empty() {
             let types: Vec<(f64, Span)> =
                 plan.types.iter().zip(&times).map(|(kind, us)| (kind.share, span(*us))).collect();
-            let mut only = Stretch { length: Span::ZERO, load: plan.load, types };
+            let mut only = Stretch { length: Span::ZERO, load, types };
             let rate_per_s = only.phase(plan.workers, None)?.rate_per_s;
             // As long as its requests take, to the nearest second.
             let seconds = (plan.run.requests as f64 / rate_per_s).round().max(1.0);

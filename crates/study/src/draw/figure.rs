@@ -1,11 +1,13 @@
 //! The figure of a user's own plan, and what was found, in words.
 
+use super::panel::{Curve, Drawn};
 use super::{panel, suffix, table};
 use crate::experiment::Experiment;
+use crate::objective::{Objective, unit_of};
 use crate::outcome::Standing;
 use crate::rank;
-use crate::subject::Subject;
-use cavy_report::model::Figure;
+use crate::subject::{Sense, Subject};
+use cavy_report::model::{Figure, Panel, Rule, Scale};
 
 /// The figure of a plan.
 pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Figure> {
@@ -13,8 +15,12 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
     let mut tables = table::rankings(experiment);
     tables.extend(table::capacities(experiment));
     for variant in experiment.variants() {
-        for curve in S::curves(experiment, variant) {
-            panels.extend(panel::panel(experiment, variant, &curve));
+        let mut curves = S::curves(experiment, variant);
+        curves.extend(bounded(experiment, &curves));
+        for curve in curves {
+            let mut drawn = panel::panel(experiment, variant, &curve);
+            drawn.iter_mut().for_each(|panel| mark_capacities(experiment, variant, panel));
+            panels.extend(drawn);
         }
         panels.extend(S::panels(experiment, variant));
         maps.extend(S::maps(experiment, variant));
@@ -32,6 +38,65 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
         maps,
         tables,
     }]
+}
+
+/// Curves of the metrics that objectives bound and no curve shows.
+fn bounded<S: Subject>(experiment: &Experiment<S>, shown: &[Curve<S>]) -> Vec<Curve<S>> {
+    let mut all: Vec<Curve<S>> = Vec::new();
+    for text in &experiment.frame.objectives {
+        let Ok(objective) = Objective::parse(text) else { continue };
+        let Some(rule) = objective.rule() else { continue };
+        let Objective::Bound { metric, whose, .. } = &objective else { continue };
+        let has = |curve: &Curve<S>| {
+            curve.rules.iter().any(|known| known.at == rule.at && known.label == rule.label)
+        };
+        if shown.iter().chain(&all).any(has) {
+            continue;
+        }
+        let unit = unit_of(metric);
+        let suffix = format!("_{unit}");
+        let name = metric.strip_suffix(&suffix).unwrap_or(metric).replace('_', " ");
+        let label = match whose {
+            Some(whose) => format!("{name} of {whose}"),
+            None => name,
+        };
+        let scale = if matches!(unit, "" | "Gb/s") { Scale::Linear } else { Scale::Log };
+        all.push(Curve {
+            id: super::slug(&label),
+            y: panel::axis(&label, unit, scale),
+            of: Box::new(move |outcome| match objective.value::<S>(outcome) {
+                Some(value) => Drawn::plain(value, outcome.work),
+                None => Drawn::default(),
+            }),
+            rules: vec![rule],
+        });
+    }
+    all
+}
+
+/// Marks the last value of the searched axis that meets each objective, on plots of what the
+/// objective bounds.
+fn mark_capacities<S: Subject>(experiment: &Experiment<S>, variant: &str, panel: &mut Panel) {
+    let searched = experiment.plan.axis().map(|axis| axis.key.to_string());
+    if searched.is_none() || panel::horizontal(experiment, variant) != searched {
+        return;
+    }
+    for capacity in experiment.capacities.iter().filter(|one| one.variant == variant) {
+        let rule = Objective::parse(&capacity.objective).ok().and_then(|one| one.rule());
+        let bounds = |rule: &Rule| panel.rules.iter().any(|known| known.at == rule.at);
+        let drawn = panel.series.iter().any(|series| series.label == capacity.label);
+        if let Some(at) = capacity.at
+            && drawn
+            && rule.as_ref().is_some_and(bounds)
+        {
+            let words = format!("meets it up to {}", cavy_report::number::coordinate(at));
+            let words = match experiment.plan.axis().map(|axis| axis.sense) {
+                Some(Sense::Least) => words.replace("up to", "from"),
+                _ => words,
+            };
+            panel.rules.push(Rule::of_series(&capacity.label, words, at));
+        }
+    }
 }
 
 /// What the rankings say, in words, and where they are silent.

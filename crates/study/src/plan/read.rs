@@ -30,7 +30,7 @@ pub struct Text<'a> {
     pub quick: bool,
 }
 
-/// The text of the plan in `file`.
+/// The text of the plan in `file`, or on standard input if that is `-`.
 pub fn text_of(file: &Path) -> Result<String, PlanError> {
     /// No plan is longer; a device or a pipe without end is none.
     const BYTES_MAX: u64 = 16 << 20;
@@ -38,7 +38,10 @@ pub fn text_of(file: &Path) -> Result<String, PlanError> {
     let read = || {
         use std::io::Read as _;
         let mut text = String::new();
-        std::fs::File::open(file)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+        match file.as_os_str() == "-" {
+            true => std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text)?,
+            false => std::fs::File::open(file)?.take(BYTES_MAX + 1).read_to_string(&mut text)?,
+        };
         Ok(text)
     };
     let text = read().map_err(|error: std::io::Error| {
