@@ -578,7 +578,8 @@
     for (const [text, name, key] of [["+", "closer", "+"], ["−", "farther", "-"], ["all", "the whole map", "0"]]) {
       const button = node("button", "", text);
       button.type = "button";
-      button.title = button.ariaLabel = name;
+      button.title = name;
+      if (text !== "all") button.ariaLabel = name;
       button.addEventListener("click", () => keys[key]());
       bar.append(button);
     }

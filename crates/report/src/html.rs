@@ -467,10 +467,12 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         "<figure class=\"panel\"><figcaption><b>{}</b><span class=\"y\">{}</span></figcaption>\
          <div class=\"plot\" data-plot=\"{index}\"></div>\
          <details class=\"values\"><summary>Values</summary><noscript>\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values\">\
-         <table class=\"data\"><thead><tr>",
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values of plot {}: \
+         {}\"><table class=\"data\"><thead><tr>",
         escape(&panel.title),
         escape(&frame::caption(&panel.y)),
+        index + 1,
+        escape(&panel.title),
     );
     let x = if panel.x.unit.is_empty() {
         panel.x.label.clone()

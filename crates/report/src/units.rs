@@ -1,7 +1,7 @@
 //! Times in the unit that suits their size: 12.3 ms and not 12 300 us.
 //!
 //! Results are kept in one unit each (`report.json`, CSV). What people read is scaled here, a whole
-//! table or plot at once, so that numbers beside each other can be compared.
+//! column or plot at once, so that numbers below each other can be compared.
 
 use crate::model::{Cell, Document, Line, Panel, Rule, Table};
 use std::borrow::Cow;
@@ -34,42 +34,33 @@ fn unit_of(head: &str) -> Option<&str> {
     head.strip_suffix(')')?.rsplit_once(" (").map(|(_, unit)| unit)
 }
 
-/// A table whose times have a unit that suits them, one for all columns of the same unit.
+/// A table in which each column of times has a unit that suits it.
 pub fn table(table: &Table) -> Cow<'_, Table> {
-    let mut found: Vec<(&str, Vec<usize>)> = Vec::new();
-    for (index, head) in table.columns.iter().enumerate() {
-        let Some(unit) = unit_of(head).filter(|unit| UNITS.contains(unit)) else { continue };
-        match found.iter_mut().find(|(known, _)| *known == unit) {
-            Some((_, columns)) => columns.push(index),
-            None => found.push((unit, vec![index])),
-        }
-    }
     let mut changed = Cow::Borrowed(table);
-    for (unit, columns) in found {
-        let cells = || table.rows.iter().flat_map(|row| columns.iter().map(|&at| row.get(at)));
+    for (at, head) in table.columns.iter().enumerate() {
+        let Some(unit) = unit_of(head).filter(|unit| UNITS.contains(unit)) else { continue };
+        let cells = || table.rows.iter().filter_map(|row| row.get(at));
         // Words may have numbers of their own, in the unit of the head.
-        if cells().any(|cell| matches!(cell, Some(Cell::Text(text)) if !text.is_empty())) {
+        if cells().any(|cell| matches!(cell, Cell::Text(text) if !text.is_empty())) {
             continue;
         }
         let values = cells().filter_map(|cell| match cell {
-            Some(Cell::Number(value) | Cell::Interval { value, .. }) => Some(*value),
+            Cell::Number(value) | Cell::Interval { value, .. } => Some(*value),
             _ => None,
         });
         let Some((name, divisor)) = scaled(unit, typical(values)) else { continue };
+        let begin = head.len() - unit.len() - 1;
         let table = changed.to_mut();
-        for &at in &columns {
-            let head = table.columns[at].len() - unit.len() - 1;
-            table.columns[at].replace_range(head.., &format!("{name})"));
-            for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(at)) {
-                match cell {
-                    Cell::Number(value) => *value /= divisor,
-                    Cell::Interval { value, low, high } => {
-                        for value in [value, low, high] {
-                            *value /= divisor;
-                        }
+        table.columns[at].replace_range(begin.., &format!("{name})"));
+        for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(at)) {
+            match cell {
+                Cell::Number(value) => *value /= divisor,
+                Cell::Interval { value, low, high } => {
+                    for value in [value, low, high] {
+                        *value /= divisor;
                     }
-                    Cell::Text(_) | Cell::Missing(_) => {}
                 }
+                Cell::Text(_) | Cell::Missing(_) => {}
             }
         }
     }
@@ -133,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn times_of_one_table_share_a_unit() {
-        let of = |heads: &[&str], row: &[f64]| table(&made(heads, row)).into_owned();
-        let scaled = of(&["load", "p50 (us)", "p99 (us)"], &[0.8, 2_000.0, 50_000.0]);
-        assert_eq!(scaled.columns, ["load", "p50 (ms)", "p99 (ms)"]);
+    fn each_column_of_times_has_the_unit_that_suits_it() {
+        let before = made(&["load", "mean wait (us)", "p99 (us)"], &[0.8, 20.0, 50_000.0]);
+        let scaled = table(&before);
+        assert_eq!(scaled.columns, ["load", "mean wait (us)", "p99 (ms)"]);
         let values: Vec<String> = scaled.rows[0].iter().map(crate::words::cell).collect();
-        assert_eq!(values, ["0.8", "2", "50"]);
-        assert_eq!(of(&["p99 (us)"], &[3e6]).columns, ["p99 (s)"]);
+        assert_eq!(values, ["0.8", "20", "50"]);
+        assert_eq!(table(&made(&["p99 (us)"], &[3e6])).columns, ["p99 (s)"]);
         for (head, value) in [("p99 (us)", 500.0), ("p99 (us)", 0.05), ("n (kB)", 1e6)] {
             let before = made(&[head], &[value]);
             assert!(matches!(table(&before), Cow::Borrowed(_)), "{head} {value}");
