@@ -223,6 +223,7 @@ fn document(args: &Study, programme: &Programme, machine: &Machine) -> Document 
         digest: String::new(),
         elapsed_s: 0.0,
         facts,
+        plan: None,
         claims: Vec::new(),
         figures: Vec::new(),
     }
