@@ -98,3 +98,28 @@ fn its_schema_and_its_mistakes_are_its_own() {
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(talk.contains("did you mean `bucket`?"), "{talk}");
 }
+
+#[test]
+fn a_sweep_of_two_keys_is_drawn_as_panels_that_compare_the_contestants() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    text(folder, &["plan", "new", "mine.toml", "--template", "bucket"]);
+    let rates = "sweep.rate_per_s=[70, 80, 90, 95]";
+    let tokens = "sweep.tokens=[1, 4, 16, 32, 64]";
+    text(folder, &["run", "mine.toml", "--set", rates, "--set", tokens, "--set", "objectives=[]"]);
+    let report = std::fs::read_to_string(folder.join("cavy-out/report.json")).expect("a report");
+    let report: Value = serde_json::from_str(&report).expect("one object");
+    let panels = report["figures"][0]["panels"].as_array().expect("panels");
+    let dropped = panels.iter().filter(|panel| panel["title"].to_string().contains("dropped"));
+    let dropped: Vec<&Value> = dropped.collect();
+    // Five values of tokens are more than four rates, so tokens are on the axis.
+    assert_eq!(dropped.len(), 4, "one for each rate");
+    for (panel, rate) in dropped.iter().zip(["70", "80", "90", "95"]) {
+        assert!(panel["title"].to_string().contains(rate), "{panel}");
+        assert_eq!(panel["x"]["label"], "tokens");
+        assert_eq!(panel["y"]["max"], dropped[0]["y"]["max"]);
+        let labels: Vec<&Value> =
+            panel["series"].as_array().expect("lines").iter().map(|line| &line["label"]).collect();
+        assert_eq!(labels, ["policer", "shaper"]);
+    }
+}

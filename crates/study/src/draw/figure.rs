@@ -6,6 +6,7 @@ use crate::experiment::Experiment;
 use crate::objective::{Objective, unit_of};
 use crate::outcome::Standing;
 use crate::rank;
+use crate::search::Capacity;
 use crate::subject::{Sense, Subject};
 use cavy_report::model::{Figure, Panel, Rule, Scale};
 
@@ -18,7 +19,7 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
         let mut curves = S::curves(experiment, variant);
         curves.extend(bounded(experiment, &curves));
         for curve in curves {
-            let mut drawn = panel::panel(experiment, variant, &curve);
+            let mut drawn = panel::panels(experiment, variant, &curve);
             drawn.iter_mut().for_each(|panel| mark_capacities(experiment, variant, panel));
             panels.extend(drawn);
         }
@@ -81,7 +82,9 @@ fn mark_capacities<S: Subject>(experiment: &Experiment<S>, variant: &str, panel:
     if searched.is_none() || panel::horizontal(experiment, variant) != searched {
         return;
     }
-    for capacity in experiment.capacities.iter().filter(|one| one.variant == variant) {
+    // A capacity under further settings belongs to one of several panels or lines.
+    let whole = |one: &&Capacity| one.variant == variant && one.settings.is_empty();
+    for capacity in experiment.capacities.iter().filter(whole) {
         let rule = Objective::parse(&capacity.objective).ok().and_then(|one| one.rule());
         let bounds = |rule: &Rule| panel.rules.iter().any(|known| known.at == rule.at);
         let drawn = panel.series.iter().any(|series| series.label == capacity.label);

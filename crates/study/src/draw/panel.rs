@@ -5,6 +5,7 @@ use crate::experiment::Experiment;
 use crate::outcome::{Estimate, Outcome};
 use crate::subject::Subject;
 use cavy_report::model::{Axis, Panel, Point, Rule, Scale, Series};
+use std::collections::BTreeSet;
 
 /// Which spread is drawn around which value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +67,18 @@ pub fn axis(label: &str, unit: &str, scale: Scale) -> Axis {
     Axis { label, unit, scale, min: None, max: None }
 }
 
-/// The swept key on the horizontal axis of a variant, if anything is swept: the searched axis, else
-/// the first key.
+/// The swept key on the horizontal axis of a variant, if anything is swept: the key of the most
+/// numbers; among several the searched axis, else the first.
 pub fn horizontal<S: Subject>(experiment: &Experiment<S>, variant: &str) -> Option<String> {
     let settings = &experiment.of_variant(variant).next()?.settings;
     let searched = experiment.plan.axis().map(|axis| axis.key);
-    match searched.filter(|key| settings.contains_key(*key)) {
-        Some(key) => Some(key.to_string()),
-        None => settings.keys().next().cloned(),
-    }
+    let numbers = |key: &String| {
+        let of_key = experiment.of_variant(variant).filter_map(|result| abscissa(result, key));
+        of_key.map(f64::to_bits).collect::<BTreeSet<u64>>().len()
+    };
+    let order = |key: &&String| (numbers(key), searched == Some(key.as_str()));
+    // The first of the greatest, where `max_by_key` gives the last.
+    settings.keys().rev().max_by_key(order).cloned()
 }
 
 /// A swept value as a number to plot against.
@@ -108,21 +112,92 @@ fn x_label<S: Subject>(experiment: &Experiment<S>, variant: &str, key: &str) -> 
     }
 }
 
-/// A panel of `curve` for every contestant of a variant over the first swept key. Further swept
-/// keys become further lines. `None` when nothing that is a number is swept.
+/// More lines than these in one panel cannot be told apart.
+const LINES_MOST: usize = 6;
+
+/// A panel of `curve` for every contestant of a variant over one swept key. Further swept keys
+/// become further lines. `None` when nothing that is a number is swept.
 pub fn panel<S: Subject>(
     experiment: &Experiment<S>,
     variant: &str,
     curve: &Curve<S>,
 ) -> Option<Panel> {
     let key = horizontal(experiment, variant)?;
-    let mut series: Vec<Series> = Vec::new();
+    let label = |result: &Outcome<S::Data>| match facet(result, Some(&key)).as_str() {
+        "" => result.label.clone(),
+        facet => format!("{}, {facet}", result.label),
+    };
+    let mut series = lines(experiment.of_variant(variant), &key, curve, label);
+    // A contestant that no further key concerns gives the same line many times; one is enough.
+    series.dedup_by(|b, a| {
+        let base = |label: &str| label.split(',').next().unwrap_or("").to_string();
+        base(&a.label) == base(&b.label)
+            && a.points.len() == b.points.len()
+            && a.points.iter().zip(&b.points).all(|(p, q)| p.y == q.y && p.x == q.x)
+    });
+    whole(experiment, variant, curve, &key, series)
+}
+
+/// Panels of `curve`: one, or where its lines would be too many to tell apart, one for each setting
+/// of the further keys, so that each compares the contestants.
+pub fn panels<S: Subject>(
+    experiment: &Experiment<S>,
+    variant: &str,
+    curve: &Curve<S>,
+) -> Vec<Panel> {
+    let Some(one) = panel(experiment, variant, curve) else { return Vec::new() };
+    let key = horizontal(experiment, variant).unwrap_or_default();
+    let mut facets: Vec<String> = Vec::new();
+    let mut labels = BTreeSet::new();
     for result in experiment.of_variant(variant) {
-        let Some(x) = abscissa(result, &key) else { continue };
-        let label = match facet(result, Some(&key)).as_str() {
-            "" => result.label.clone(),
-            facet => format!("{}, {facet}", result.label),
-        };
+        labels.insert(&result.label);
+        let facet = facet(result, Some(&key));
+        if !facets.contains(&facet) {
+            facets.push(facet);
+        }
+    }
+    if one.series.len() <= LINES_MOST || labels.len() < 2 || facets.len() < 2 {
+        return vec![one];
+    }
+    let ends = {
+        let points = one.series.iter().flat_map(|series| &series.points);
+        let of = |point: &Point| [point.y, point.low, point.high];
+        // A logarithmic scale has no place for zero.
+        let shown = |value: &f64| curve.y.scale == Scale::Linear || *value > 0.0;
+        points.flat_map(of).flatten().filter(shown).collect::<Vec<f64>>()
+    };
+    // One scale for all, so that panels can be compared.
+    let greatest = ends.iter().copied().reduce(f64::max);
+    let flat =
+        |least: &f64| curve.y.scale == Scale::Log || greatest.is_some_and(|g| *least > 0.6 * g);
+    let least = ends.iter().copied().reduce(f64::min).filter(flat);
+    let of_facet = |(at, of): (usize, &String)| {
+        let results = experiment.of_variant(variant).filter(|one| facet(one, Some(&key)) == **of);
+        let series = lines(results, &key, curve, |result| result.label.clone());
+        let mut panel = whole(experiment, variant, curve, &key, series)?;
+        panel.id = format!("{}-{at}", panel.id);
+        panel.title = format!("{}, {of}", panel.title);
+        panel.y.min = panel.y.min.or(least);
+        panel.y.max = panel.y.max.or(greatest);
+        Some(panel)
+    };
+    facets.iter().enumerate().filter_map(of_facet).collect()
+}
+
+/// Lines over `key`, one for each label, in the order in which labels come.
+fn lines<'a, S: Subject>(
+    results: impl Iterator<Item = &'a Outcome<S::Data>>,
+    key: &str,
+    curve: &Curve<S>,
+    label: impl Fn(&Outcome<S::Data>) -> String,
+) -> Vec<Series>
+where
+    S::Data: 'a,
+{
+    let mut series: Vec<Series> = Vec::new();
+    for result in results {
+        let Some(x) = abscissa(result, key) else { continue };
+        let label = label(result);
         let Drawn { y, low, high, samples } = (curve.of)(result);
         let stable = result.stable();
         let [y, low, high] = [y, low, high].map(|value| value.filter(|_| stable));
@@ -132,19 +207,23 @@ pub fn panel<S: Subject>(
             None => series.push(Series { label, points: vec![drawn] }),
         }
     }
-    if series.iter().all(|s| s.points.len() < 2) {
-        return None;
-    }
     for series in &mut series {
         series.points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
-    // A contestant that no further key concerns gives the same line many times; one is enough.
-    series.dedup_by(|b, a| {
-        let base = |label: &str| label.split(',').next().unwrap_or("").to_string();
-        base(&a.label) == base(&b.label)
-            && a.points.len() == b.points.len()
-            && a.points.iter().zip(&b.points).all(|(p, q)| p.y == q.y && p.x == q.x)
-    });
+    series
+}
+
+/// A panel of lines; `None` where no line has two points.
+fn whole<S: Subject>(
+    experiment: &Experiment<S>,
+    variant: &str,
+    curve: &Curve<S>,
+    key: &str,
+    series: Vec<Series>,
+) -> Option<Panel> {
+    if series.iter().all(|s| s.points.len() < 2) {
+        return None;
+    }
     let wide = |s: &Series| match (s.points.first(), s.points.last()) {
         (Some(first), Some(last)) => first.x > 0.0 && last.x / first.x > 30.0,
         _ => false,
@@ -153,7 +232,7 @@ pub fn panel<S: Subject>(
     Some(Panel {
         id: format!("{variant}-{}", curve.id),
         title: format!("{}{}", headline(&curve.y.label), suffix(variant)),
-        x: axis(&x_label(experiment, variant, &key), "", scale),
+        x: axis(&x_label(experiment, variant, key), "", scale),
         y: curve.y.clone(),
         series,
         rules: curve.rules.clone(),
