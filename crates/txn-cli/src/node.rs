@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The form of the words between nodes. It grows when they change.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 pub(crate) type Machine = Dast<Engine>;
 
@@ -163,6 +163,10 @@ pub(crate) struct Standing {
     pub backlog: usize,
     pub coordinating: usize,
     pub stretched: bool,
+    /// Members that it cannot spare and does not hear.
+    pub waits_for: Vec<u32>,
+    /// What the first entry waits for.
+    pub blocked: Option<String>,
 }
 
 pub(crate) fn standing(handle: &Handle<Machine>) -> Option<Standing> {
@@ -174,6 +178,8 @@ pub(crate) fn standing(handle: &Handle<Machine>) -> Option<Standing> {
         backlog: machine.backlog(),
         coordinating: machine.coordinating(),
         stretched: machine.is_stretched(),
+        waits_for: machine.waits_for().map(|node| node.0).collect(),
+        blocked: machine.blocked(),
     })
 }
 
@@ -253,6 +259,12 @@ impl Page {
             figures.broken.load(Relaxed),
             figures.steps.load(Relaxed),
         );
+        if !standing.waits_for.is_empty() {
+            let _ = writeln!(text, "waits_for={:?}", standing.waits_for);
+        }
+        if let Some(what) = standing.blocked {
+            let _ = writeln!(text, "first={what}");
+        }
         if let Some(why) = figures.refusal.lock().as_ref() {
             let _ = writeln!(text, "refused={why}");
         }

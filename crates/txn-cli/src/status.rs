@@ -48,6 +48,9 @@ pub(crate) fn status(config: &Config) -> Result<ExitCode, Fault> {
                     let value = pairs.iter().find(|(known, _)| known == name);
                     line += &format!(" {:>width$}", value.map_or("", |(_, value)| value));
                 }
+                if let Some((_, whom)) = pairs.iter().find(|(name, _)| name == "waits_for") {
+                    line += &format!("  cannot spare {whom}, and does not hear them");
+                }
                 if let Some((_, why)) = pairs.iter().find(|(name, _)| name == "refused") {
                     line += &format!("  {why}");
                 }

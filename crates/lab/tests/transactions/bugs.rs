@@ -246,9 +246,11 @@ fn m8_the_promise_is_not_waited_for() {
     is_caught(&Bug {
         name: "m8_the_promise_is_not_waited_for",
         config: config(Bugs { no_promise: true, ..Bugs::default() }),
-        mix: Mix { crt_percent: 4, clients_per_shard: 9, ..hot() },
+        mix: Mix { crt_percent: 1, clients_per_shard: 3, think: Span::from_ms(30), ..hot() },
         stands: true,
-        // The steward's word to one replica of each shard is later than a whole CRT takes.
+        // The steward's word to one replica of each shard is later than a whole CRT takes. That
+        // replica runs ahead only while no earlier CRT holds its own clock, which a note that comes
+        // so late does for long: what shows the bug is a CRT after a pause, so there are few.
         set: |setup, layout, _| {
             for replica in (0..layout.replica_nodes()).step_by(3).map(Node) {
                 for steward in (layout.replica_nodes()..layout.nodes()).map(Node) {
@@ -267,14 +269,17 @@ fn m9_a_new_steward_is_content_with_a_majority() {
         mix: Mix { crt_percent: 40, ..hot() },
         stands: true,
         // Of the steward's last words only two replicas of one shard have heard, and they speak to
-        // the new one later than the others do.
+        // the new one later than the others do. One region after the other: a CRT between two whose
+        // stewards are both gone is not decided, and what is not decided is prepared again.
         set: |setup, layout, draws| {
             jitter(setup, 50);
+            setup.duration = Span::from_ms(2_500);
             for region in 0..u32::from(layout.regions) {
                 let steward = layout.replica_nodes() + 3 * region;
                 let nodes = 6 * region..6 * region + 6;
                 for turn in 0..2 {
-                    let from = 450 + 800 * u64::from(turn) + draws.below(200);
+                    let from =
+                        400 + 300 * u64::from(region) + 950 * u64::from(turn) + draws.below(60);
                     let leader = Node(steward + turn);
                     crash(setup, leader, from, from + 500);
                     for node in nodes.clone() {

@@ -10,4 +10,5 @@ mod dast;
 mod faults;
 mod judge;
 mod rivals;
+mod schedules;
 mod town;

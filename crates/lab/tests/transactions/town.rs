@@ -144,8 +144,9 @@ impl Contestant for Config {
         let whole = machine.is_ready() && machine.backlog() == 0 && !machine.is_stretched();
         (!whole).then(|| {
             format!(
-                "{} entries, ready {}, stretched {}, {:?}",
+                "{} entries ({:?}), ready {}, stretched {}, {:?}",
                 machine.backlog(),
+                machine.blocked(),
                 machine.is_ready(),
                 machine.is_stretched(),
                 machine.view()
@@ -431,12 +432,14 @@ pub struct Logs {
     pub by_time: BTreeMap<Key, BTreeMap<(Ts, TxnId), TxnId>>,
     /// Replicas that took over the rows of others.
     pub copied: BTreeSet<Node>,
+    /// And when each did so last.
+    pub copied_at: BTreeMap<Node, Instant>,
     timed: bool,
     by_timestamp: bool,
 }
 
 impl<M: Talker<Protocol: Protocol<Note = Note>>> Observer<M> for Logs {
-    fn note(&mut self, _: Instant, node: Node, note: &Note) {
+    fn note(&mut self, now: Instant, node: Node, note: &Note) {
         match note {
             Note::Applied { id, at, keys } => {
                 self.ran_at.entry(*id).or_default().insert(*at);
@@ -456,6 +459,7 @@ impl<M: Talker<Protocol: Protocol<Note = Note>>> Observer<M> for Logs {
             // Its log begins anew with the other's rows.
             Note::Copied { .. } => {
                 self.copied.insert(node);
+                self.copied_at.insert(node, now);
             }
         }
     }

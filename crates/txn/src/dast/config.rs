@@ -139,6 +139,11 @@ pub struct Bugs {
     pub commit_once: bool,
     /// M12: fenced reads do not wait for entries below them.
     pub read_above_unexecuted: bool,
+    /// M13: a steward takes out whoever is silent, also when nobody is left who has state, and
+    /// when it was the steward that stood still.
+    pub hasty_steward: bool,
+    /// M14: nobody is told of a channel between replicas that broke.
+    pub ignore_broken: bool,
     /// An IRT of several shards is answered after the coordinator's own.
     pub answer_early: bool,
 }

@@ -155,8 +155,10 @@ impl<E: Procedures> Dast<E> {
         let (ts, txn, was_stable) = (irt.ts, coord.txn.clone(), irt.stable);
         let stable = irt.acks.values().all(|mask| mask.count_ones() >= majority);
         let held = irt.acks.iter().all(|(shard, mask)| {
-            let mut live = layout.replicas_of(*shard).filter(|node| self.is_live(*node));
-            live.all(|node| mask >> layout.index_of(node) & 1 == 1)
+            // Until a view is in force, those who are out may come back as they are.
+            let needs = |n: &Node| self.is_live(*n) || self.peer(*n).is_some_and(|p| p.waited_for);
+            let mut needed = layout.replicas_of(*shard).filter(needs);
+            needed.all(|node| mask >> layout.index_of(node) & 1 == 1)
         });
         if stable && !was_stable {
             if let Some(coord) = self.coords.get_mut(&id)
@@ -192,8 +194,10 @@ impl<E: Procedures> Dast<E> {
     /// What a node hears of another one's clock.
     pub(super) fn hear_clock(&mut self, from: Node, clock: Ts) {
         let followed = self.clock.learn(self.wall, clock, self.config.jump_max);
+        let installed = self.installed;
         if let Some(peer) = self.peer_mut(from) {
-            peer.clock = peer.clock.max(clock);
+            let known = if installed { &mut peer.clock } else { &mut peer.clock_in_change };
+            *known = clock.max(*known);
         }
         if !followed {
             self.follow_most();

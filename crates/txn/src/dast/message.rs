@@ -1,6 +1,6 @@
 //! What nodes say to each other `[dast 2.10]`.
 
-use super::view::View;
+use super::view::{Before, Member, View};
 use crate::client::{Note, PieceResult, Request, Response};
 use crate::procedure::Given;
 use crate::store::Row;
@@ -90,7 +90,13 @@ pub struct Frozen {
     pub promise: u64,
     /// The greatest anticipated timestamp that it has seen.
     pub anticipated: Ts,
-    /// IRTs of nodes that are no longer in the view.
+    /// The last view that came in force here.
+    pub force: u64,
+    /// The last view before this one that it was asked about: none between is in force anywhere.
+    pub froze: u64,
+    /// It has the rows of its shard.
+    pub has_rows: bool,
+    /// IRTs of nodes that are no longer in the view, and its own that are not everywhere.
     pub orphans: Vec<IrtState>,
     /// CRTs that may not be finished everywhere.
     pub crts: Vec<CrtState>,
@@ -287,9 +293,15 @@ pub enum Body {
     /// Among stewards: promise this ballot.
     #[allow(missing_docs)]
     AskLead { ballot: Ballot },
-    /// Promised, with the last view and one that may have been chosen.
+    /// Promised, with the last view and one that may have been chosen; and, from the one that led
+    /// in the last view, which views may be in force.
     #[allow(missing_docs)]
-    GrantLead { ballot: Ballot, chosen: View, accepted: Option<(Ballot, View)> },
+    GrantLead {
+        ballot: Ballot,
+        chosen: View,
+        accepted: Option<(Ballot, View)>,
+        led: Option<Vec<Before>>,
+    },
     /// A greater ballot was promised.
     #[allow(missing_docs)]
     DenyLead { promised: Ballot },
@@ -318,12 +330,18 @@ pub enum Body {
     /// You are not in this view.
     #[allow(missing_docs)]
     Outside { number: u64 },
-    /// Take me in.
-    Join,
+    /// Take me in, in this life. It was taken out `given_up` times since it was started though it
+    /// had not failed.
+    #[allow(missing_docs)]
+    Join { life: u64, given_up: u32 },
+    /// The channel between the sender and this member broke.
+    #[allow(missing_docs)]
+    Lost { member: Member },
     /// The state of a replica.
     Snapshot(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Snapshot>),
     /// I have my state.
-    Ready,
+    #[allow(missing_docs)]
+    Ready { life: u64 },
 }
 
 impl Wire for Message {
@@ -356,10 +374,11 @@ impl Wire for Message {
 
 /// What a node remembers through a crash. Replicas hold transactions in memory, at a majority; what
 /// must outlive a crash is that they lived, and what stewards promised each other.
+#[allow(clippy::large_enum_variant)] // both are rare: a vote for each change of a view
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
-    /// A replica was started.
+    /// A replica begins a life: it was started, or gave up what it had.
     Born,
     /// A steward's part in choosing views.
     #[allow(missing_docs)]
@@ -370,7 +389,10 @@ impl Wire for Record {
     fn wire_bytes(&self) -> u64 {
         match self {
             Record::Born => 1,
-            Record::Vote { chosen, .. } => 60 + 8 * chosen.live.len() as u64,
+            Record::Vote { chosen, .. } => {
+                let before = chosen.before.iter().map(|view| view.members.len()).sum::<usize>();
+                60 + 12 * (chosen.live.len() + before) as u64
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ mod view;
 
 pub use config::{Bugs, Config, Mode};
 pub use message::{Message, Record, Words};
-pub use view::View;
+pub use view::{Before, Member, View};
 
 use crate::client::{Outcome, Response};
 use crate::layout::Region;
@@ -89,7 +89,18 @@ pub struct Dast<E> {
     /// The view is in force here; and what came of others' states before it was.
     installed: bool,
     snapshots: Vec<(Node, Arc<message::Snapshot>)>,
+    /// The last view that came in force here, and the last but one that it was asked about.
+    in_force: u64,
+    froze: u64,
     born: bool,
+    /// Which life this is, and where the log says so; how many the log tells of.
+    life: u64,
+    life_entry: u64,
+    lives_read: u64,
+    /// How often it was taken out since it was started, and had not failed.
+    given_up: u32,
+    /// Members that it may have missed something of.
+    lost: BTreeSet<Member>,
     promise: u64,
     anticipated: Ts,
 
@@ -159,7 +170,14 @@ impl<E: Procedures> Dast<E> {
             has_rows: false,
             installed: true,
             snapshots: Vec::new(),
+            in_force: 1,
+            froze: 1,
             born: false,
+            life: 1,
+            life_entry: 0,
+            lives_read: 0,
+            given_up: 0,
+            lost: BTreeSet::new(),
             promise: 0,
             anticipated: Ts::ZERO,
             store: Store::new(),
@@ -207,6 +225,11 @@ impl<E: Procedures> Dast<E> {
     /// The view that it is in.
     pub fn view(&self) -> &View {
         &self.view
+    }
+
+    /// In which of its lives it is; it begins another when it gives up its state.
+    pub fn life(&self) -> u64 {
+        self.life
     }
 
     /// Entries that have not run wholly.
@@ -353,8 +376,12 @@ impl<E: Procedures> Dast<E> {
             Body::Install { number, orphans, floor } => self.install(number, &orphans, floor),
             Body::Outside { number } => self.outside(number),
             Body::Snapshot(snapshot) => self.take_snapshot(from, &snapshot),
-            Body::Ready => {
-                self.joining.remove(&from);
+            Body::Ready { life } => {
+                let member = Member { node: from, life };
+                if self.view.has(member) {
+                    self.joining.remove(&from);
+                }
+                self.steward_knows_ready(member);
             }
             body => self.steward_hears(from, body),
         }
@@ -369,10 +396,10 @@ impl<E: Procedures> Dast<E> {
         if self.steward.is_some() {
             self.steward_tick();
         } else if self.status == Status::Out {
-            let stewards: Vec<Node> = self.config.layout.stewards_of(self.region).collect();
-            self.send_all(stewards, &Body::Join);
+            self.send_join();
         } else {
             self.report_clock();
+            self.complain();
             self.begin_held();
         }
         if self.steward.is_none() && self.now >= self.sweep_at {

@@ -6,6 +6,8 @@ use crate::client::{Note, Outcome, PieceResult};
 use crate::procedure::{Given, Procedures};
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
@@ -84,6 +86,31 @@ impl<E: Procedures> Dast<E> {
             peer.waited_for && self.first_peer + *index as u32 != self.me.0
         });
         waited.map(|(_, peer)| peer.clock).min().unwrap_or(Ts::MAX)
+    }
+
+    /// What the first entry that has not begun waits for, in words.
+    pub fn blocked(&self) -> Option<String> {
+        let ((ts, id), queued) = self.queue.first_key_value()?;
+        let slow = self.peers.iter().enumerate().find(|(index, peer)| {
+            let node = self.first_peer + *index as u32;
+            peer.waited_for && node != self.me.0 && peer.clock <= *ts
+        });
+        let what = match (queued.kind, slow) {
+            (Kind::Crt(attempt, _), _) if !queued.certain => {
+                format!("the decision of node {}, try {}", attempt.coordinator.0, attempt.round)
+            }
+            (Kind::Irt(node), _)
+                if !queued.certain && self.peer(node).is_some_and(|peer| *ts >= peer.stable) =>
+            {
+                format!("node {}, which has not said that it is stable", node.0)
+            }
+            (_, Some((index, _))) => {
+                format!("the clock of node {}", self.first_peer + index as u32)
+            }
+            _ if self.promise <= ts.t => "the steward's promise".into(),
+            _ => "this node's own clock".into(),
+        };
+        Some(format!("{}.{} at {} waits for {what}", id.client, id.number, ts.t))
     }
 
     /// Runs entries in order as far as `[dast 2.8]` allows.

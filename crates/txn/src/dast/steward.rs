@@ -4,16 +4,18 @@
 //! refuse timestamps that they have run past. The three agree on views, one after another, by
 //! Paxos: a leader has a ballot that a majority has promised, and needs one round for each view.
 
+mod members;
 mod resolution;
 
 use super::message::{Attempt, Ballot, Body, CrtState, Frozen, IrtState, Record};
-use super::view::View;
+use super::view::{Before, Member, View};
 use super::{Dast, message::Acceptor};
 use crate::layout::Region;
 use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::{Instant, Span};
@@ -30,11 +32,26 @@ pub(super) struct Steward {
     accepted: Option<(Ballot, View)>,
     chosen: View,
     ballot: Ballot,
-    /// When each replica was last heard, and the steward that leads.
+    /// When each replica was last heard, and the steward that leads; both are later by however
+    /// long this node itself stood still, since that says nothing about others.
     heard: BTreeMap<Node, Instant>,
     lead_heard: Instant,
-    suspects: BTreeSet<Node>,
-    joins: BTreeSet<Node>,
+    last_tick: Instant,
+    /// Elections in a row that came to nothing.
+    elections: u32,
+    /// Members of which something may be lost: they must go as soon as they can be spared.
+    suspects: BTreeSet<Member>,
+    /// Lives of members that are over, so that none of these is put back.
+    lost_lives: BTreeSet<Member>,
+    /// Replicas that ask to be let in, in which life, and how often they were wronged.
+    joins: BTreeMap<Node, u64>,
+    given_up: BTreeMap<Node, u32>,
+    /// Members that are known to have the rows of their shard.
+    ready: BTreeSet<Member>,
+    /// Views one of which may be in force while the chosen one is not.
+    before: Vec<Before>,
+    /// This steward led in the view of this number, and these are all that may be in force.
+    led: Option<(u64, Vec<Before>)>,
     last: u64,
     promise: u64,
     table: BTreeMap<Attempt, Pending>,
@@ -51,8 +68,8 @@ enum Phase {
     Asking { grants: BTreeSet<Node> },
     /// Asked the others to accept a view.
     Proposing { view: View, votes: BTreeSet<Node>, since: Instant },
-    /// Asked the replicas what they know.
-    Freezing { acks: BTreeMap<Node, Arc<Frozen>>, since: Instant },
+    /// Asked the replicas what they know, first and last.
+    Freezing { acks: BTreeMap<Node, Arc<Frozen>>, since: Instant, asked: Instant },
     /// Leads.
     Serving,
 }
@@ -82,6 +99,7 @@ struct Resolution {
 impl Steward {
     pub fn new(me: Node, first: View) -> Steward {
         let leads = first.steward == me;
+        let ready = first.members().collect();
         let ballot = Ballot { round: 1, node: first.steward.0 };
         Steward {
             me,
@@ -93,8 +111,15 @@ impl Steward {
             ballot,
             heard: BTreeMap::new(),
             lead_heard: Instant::ZERO,
+            last_tick: Instant::ZERO,
+            elections: 0,
             suspects: BTreeSet::new(),
-            joins: BTreeSet::new(),
+            lost_lives: BTreeSet::new(),
+            joins: BTreeMap::new(),
+            given_up: BTreeMap::new(),
+            ready,
+            before: Vec::new(),
+            led: None,
             last: 0,
             promise: 0,
             table: BTreeMap::new(),
@@ -110,6 +135,27 @@ impl Steward {
 
     fn serves(&self) -> bool {
         matches!(self.phase, Phase::Serving)
+    }
+
+    /// Views one of which may be in force, as far as this leader knows.
+    fn may_be_in_force(&self) -> Vec<Before> {
+        if self.serves() {
+            let (number, members) = (self.chosen.number, self.chosen.members().collect());
+            return vec![Before { number, members }];
+        }
+        self.before.clone()
+    }
+
+    /// What is known of lives that are over need not be kept.
+    fn forget_lives(&mut self) {
+        let chosen = &self.chosen;
+        let over = self.suspects.iter().filter(|member| !chosen.has(**member));
+        self.lost_lives.extend(over.copied());
+        while self.lost_lives.len() > 4_096 {
+            self.lost_lives.pop_first();
+        }
+        self.suspects.retain(|member| chosen.has(*member));
+        self.ready.retain(|member| chosen.has(*member));
     }
 }
 
@@ -129,6 +175,7 @@ impl<E: Procedures> Dast<E> {
         let now = self.now;
         self.with_steward(|node, steward| {
             steward.lead_heard = now;
+            steward.last_tick = now;
             for replica in &node.view.live {
                 steward.heard.insert(*replica, now);
             }
@@ -152,6 +199,8 @@ impl<E: Procedures> Dast<E> {
             steward.phase = Phase::Following;
             steward.merged = false;
             steward.lead_heard = now;
+            steward.ready.clear();
+            steward.led = None;
             node.adopt_view(steward);
         });
     }
@@ -178,44 +227,34 @@ impl<E: Procedures> Dast<E> {
         }
     }
 
-    pub(super) fn steward_suspects(&mut self, peer: Node) {
-        if let Some(steward) = &mut self.steward
-            && steward.chosen.live.contains(&peer)
-        {
-            steward.suspects.insert(peer);
-            self.change_view_if_needed();
-        }
-    }
-
     pub(super) fn steward_tick(&mut self) {
         let (now, fail_after) = (self.now, self.config.fail_after);
         let rank = u64::from(self.me.0 - self.config.layout.replica_nodes()) % 3;
-        let patience = fail_after + Span::from_ms(20) * rank;
-        self.with_steward(|node, steward| match &steward.phase {
-            Phase::Following | Phase::Asking { .. } => {
-                if now.since(steward.lead_heard) >= patience {
-                    steward.lead_heard = now;
-                    node.ask_lead(steward);
+        self.with_steward(|node, steward| {
+            node.stood_still(steward);
+            match &steward.phase {
+                Phase::Following | Phase::Asking { .. } => {
+                    // Where elections come to nothing the network is slower than was thought.
+                    let patience = fail_after * (1 << steward.elections.min(4));
+                    if now.since(steward.lead_heard) >= patience + Span::from_ms(20) * rank {
+                        steward.lead_heard = now;
+                        steward.elections += 1;
+                        node.ask_lead(steward);
+                    }
                 }
-            }
-            Phase::Proposing { view, since, .. } => {
-                let again = (now.since(*since) >= fail_after).then(|| view.clone());
-                node.report_promise(steward, now);
-                if let Some(view) = again {
-                    node.propose(steward, view);
+                Phase::Proposing { view, since, .. } => {
+                    let again = (now.since(*since) >= fail_after).then(|| view.clone());
+                    node.report_promise(steward, now);
+                    if let Some(view) = again {
+                        node.propose(steward, view);
+                    }
                 }
-            }
-            Phase::Freezing { acks, since } => {
-                let silent = now.since(*since) >= fail_after;
-                let enough = acks.len() == steward.chosen.live.len();
-                let live: Vec<Node> = acks.keys().copied().collect();
-                node.report_promise(steward, now);
-                if silent && !enough {
-                    // Whoever is silent is out, and the others are asked again.
-                    node.propose_members(steward, live);
+                Phase::Freezing { .. } => {
+                    node.report_promise(steward, now);
+                    node.go_on_freezing(steward);
                 }
+                Phase::Serving => node.report_promise(steward, now),
             }
-            Phase::Serving => node.report_promise(steward, now),
         });
         self.change_view_if_needed();
         self.resolve_late();
@@ -238,40 +277,6 @@ impl<E: Procedures> Dast<E> {
 
     fn anticipation_base(&self) -> u64 {
         if self.config.physical_est { self.clock.physical(self.wall) } else { self.peek_ts().t }
-    }
-
-    /// Members that have not been heard go, those that ask to come in come.
-    fn change_view_if_needed(&mut self) {
-        let (now, fail_after) = (self.now, self.config.fail_after);
-        self.with_steward(|node, steward| {
-            if !steward.serves() {
-                return;
-            }
-            let silent = |replica: &Node| {
-                let heard = steward.heard.get(replica).copied().unwrap_or(now);
-                now.since(heard) >= fail_after || steward.suspects.contains(replica)
-            };
-            let mut live = steward.chosen.live.clone();
-            live.retain(|replica| !silent(replica));
-            if live.len() == steward.chosen.live.len() {
-                // One that is in and asks sent that before it knew. If it has lost its state since,
-                // its channel has broken.
-                let mut joins = core::mem::take(&mut steward.joins);
-                joins.retain(|replica| !live.contains(replica));
-                live.extend(joins);
-                live.sort_unstable();
-            }
-            steward.suspects.clear();
-            if live != steward.chosen.live {
-                node.propose_members(steward, live);
-            }
-        });
-    }
-
-    fn propose_members(&mut self, steward: &mut Steward, live: Vec<Node>) {
-        let number = steward.chosen.number + 1;
-        let view = View { number, steward: self.me, live };
-        self.propose(steward, view);
     }
 
     fn propose(&mut self, steward: &mut Steward, view: View) {
@@ -327,13 +332,21 @@ impl<E: Procedures> Dast<E> {
                     steward.lead_heard = self.now;
                     let entry = self.vote(steward);
                     let (chosen, accepted) = (steward.chosen.clone(), steward.accepted.clone());
-                    let body = Body::GrantLead { ballot, chosen, accepted };
+                    let led = steward.led.clone().filter(|(number, _)| *number == chosen.number);
+                    let led = led.map(|(_, before)| before);
+                    let body = Body::GrantLead { ballot, chosen, accepted, led };
                     self.send_after_store(entry, from, body);
                 } else {
                     self.send(from, Body::DenyLead { promised: steward.promised });
                 }
             }
-            Body::GrantLead { ballot, chosen, accepted } => {
+            Body::GrantLead { ballot, chosen, accepted, led } => {
+                if let Some(before) = led
+                    && ballot == steward.ballot
+                    && chosen.number >= steward.chosen.number
+                {
+                    steward.led = Some((chosen.number, before));
+                }
                 self.granted(steward, from, ballot, chosen, accepted);
             }
             Body::DenyLead { promised } if promised > steward.promised => {
@@ -370,7 +383,11 @@ impl<E: Procedures> Dast<E> {
             }
             Body::Chosen { view } if view.number > steward.chosen.number => {
                 steward.chosen = view;
+                // Whoever is still out asks again.
+                steward.joins.clear();
                 steward.lead_heard = self.now;
+                steward.elections = 0;
+                steward.forget_lives();
                 for replica in steward.chosen.live.clone() {
                     steward.heard.insert(replica, self.now);
                 }
@@ -382,16 +399,36 @@ impl<E: Procedures> Dast<E> {
                 if frozen.number != steward.chosen.number {
                     return;
                 }
+                // What came before a view that is in force at one node is in the memory of those
+                // who were in that view.
+                let life = steward.chosen.life_of(from);
+                let own = Member { node: from, life: life.unwrap_or(0) };
+                steward.before.retain(|view| {
+                    let asked = view.number <= frozen.froze || !view.members.contains(&own);
+                    view.number >= frozen.force && asked
+                });
+                if frozen.has_rows
+                    && let Some(life) = steward.chosen.life_of(from)
+                {
+                    steward.ready.insert(Member { node: from, life });
+                }
                 acks.insert(from, frozen);
                 let (acks, live) = (acks.len(), steward.chosen.live.len());
-                let enough = if self.config.bugs.majority_freeze { live / 2 + 1 } else { live };
-                if acks >= enough {
+                let bugs = self.config.bugs;
+                let content = bugs.majority_freeze;
+                let enough = if content { live / 2 + 1 } else { live };
+                let (layout, chosen) = (self.config.layout, &steward.chosen);
+                let holds = chosen.holds_what(&steward.before, &layout, &steward.ready);
+                if acks >= enough && (holds || content || bugs.hasty_steward) {
                     self.put_in_force(steward);
                 }
             }
-            Body::Join => {
-                steward.joins.insert(from);
+            Body::Join { life, given_up } => {
+                let known = steward.joins.entry(from).or_insert(life);
+                *known = life.max(*known);
+                steward.given_up.insert(from, given_up);
             }
+            Body::Lost { member } => self.hears_of_loss(steward, from, member),
             Body::PrepareRemote { .. }
             | Body::Commit { .. }
             | Body::Abort { .. }
@@ -445,20 +482,33 @@ impl<E: Procedures> Dast<E> {
         // A view that may have been chosen is, before this steward's own; it keeps the members.
         let next = steward.chosen.number + 1;
         let started = steward.accepted.as_ref().filter(|(_, view)| view.number == next);
-        let live = started.map_or(&steward.chosen, |(_, view)| view).live.clone();
-        let number = if started.is_some() { next + 1 } else { next };
-        if let Some((_, view)) = started.cloned() {
+        let started = started.map(|(_, view)| view.clone());
+        let known = steward.led.clone().filter(|(number, _)| *number + 1 == next);
+        if let Some(view) = started.clone() {
             steward.chosen = view;
         }
-        for replica in &live {
-            steward.heard.insert(*replica, self.now);
+        for replica in steward.chosen.live.clone() {
+            steward.heard.insert(replica, self.now);
         }
-        let view = View { number, steward: self.me, live };
-        self.propose(steward, view);
+        steward.before = match known.filter(|_| started.is_none()) {
+            Some((_, before)) => before,
+            None => {
+                // Whether the last one came in force, this steward does not know.
+                let (number, members) = (steward.chosen.number, steward.chosen.members().collect());
+                let mut before = steward.chosen.before.clone();
+                before.push(Before { number, members });
+                before
+            }
+        };
+        let members = steward.chosen.clone();
+        self.propose_members(steward, members);
     }
 
     fn view_is_chosen(&mut self, steward: &mut Steward, view: View) {
         steward.chosen = view.clone();
+        steward.led = Some((view.number, steward.before.clone()));
+        steward.elections = 0;
+        steward.forget_lives();
         self.vote(steward);
         self.adopt_view(steward);
         for replica in &view.live {
@@ -467,7 +517,8 @@ impl<E: Procedures> Dast<E> {
         let others = self.other_stewards();
         self.send_all(others, &Body::Chosen { view: view.clone() });
         self.send_all(view.live.clone(), &Body::Freeze { view });
-        steward.phase = Phase::Freezing { acks: BTreeMap::new(), since: self.now };
+        let (since, asked) = (self.now, self.now);
+        steward.phase = Phase::Freezing { acks: BTreeMap::new(), since, asked };
     }
 
     /// Everything that members know is put together, and the view is in force.
@@ -485,7 +536,15 @@ impl<E: Procedures> Dast<E> {
             }
         }
         let orphans: Arc<[IrtState]> = orphans.into_values().collect();
+        for view in core::mem::take(&mut steward.before) {
+            for member in view.members {
+                if !steward.chosen.has(member) {
+                    steward.chosen.end_life(member);
+                }
+            }
+        }
         let number = steward.chosen.number;
+        steward.led = Some((number, steward.may_be_in_force()));
         let live = steward.chosen.live.clone();
         self.send_all(live.clone(), &Body::Install { number, orphans, floor });
         if steward.merged {

@@ -1,8 +1,8 @@
 //! Who is in, what a new view asks of its members, and how a replica comes back `[dast 2.9]`.
 
+use super::Dast;
 use super::message::{Body, CrtState, Frozen, IrtState, Message, Record, Snapshot};
 use super::replica::Crt;
-use super::{Config, Dast};
 use crate::layout::{Layout, Region};
 use crate::procedure::Procedures;
 use crate::store::Store;
@@ -11,6 +11,27 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
+
+/// A replica in one of its lives. One that lost what it had in memory, or gave it up, is another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Member {
+    /// Who.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
+    pub node: Node,
+    /// In which of its lives, counted from 1.
+    pub life: u64,
+}
+
+/// A view that is in force, or may be.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Before {
+    /// Its number.
+    pub number: u64,
+    /// Who was in.
+    pub members: Vec<Member>,
+}
 
 /// A region's view: who leads, and which replicas are in. Its stewards choose it by majority.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,13 +45,89 @@ pub struct View {
     /// Replicas that are in, in order.
     #[cfg_attr(feature = "serde", serde(with = "crate::wire::nodes"))]
     pub live: Vec<Node>,
+    /// The life of each of these.
+    pub lives: Vec<u64>,
+    /// Views one of which may be in force until this one is. What was answered is in the memory of
+    /// their members, so this one has enough of each ([`View::holds_what`]).
+    pub before: Vec<Before>,
+    /// Of each node the last life that was in a view and is not in one that is in force: whatever
+    /// it had is no longer of use.
+    pub over: Vec<Member>,
 }
 
 impl View {
     /// The view of the start: everybody is in.
     pub fn first(layout: &Layout, region: Region) -> View {
         let steward = layout.stewards_of(region).next().unwrap_or(Node(0));
-        View { number: 1, steward, live: layout.replicas_in(region).collect() }
+        let live: Vec<Node> = layout.replicas_in(region).collect();
+        let lives = live.iter().map(|_| 1).collect();
+        View { number: 1, steward, live, lives, before: Vec::new(), over: Vec::new() }
+    }
+
+    /// The life in which `node` is in, if it is.
+    pub fn life_of(&self, node: Node) -> Option<u64> {
+        let place = self.live.binary_search(&node).ok()?;
+        self.lives.get(place).copied()
+    }
+
+    /// This life of this node is in.
+    pub fn has(&self, member: Member) -> bool {
+        self.life_of(member.node) == Some(member.life)
+    }
+
+    /// This life, or a later one of the node, is known to be over.
+    pub fn is_over(&self, member: Member) -> bool {
+        self.over.iter().any(|over| over.node == member.node && over.life >= member.life)
+    }
+
+    pub(super) fn end_life(&mut self, member: Member) {
+        match self.over.iter_mut().find(|over| over.node == member.node) {
+            Some(over) => over.life = over.life.max(member.life),
+            None => self.over.push(member),
+        }
+    }
+
+    /// Who is in.
+    pub fn members(&self) -> impl Iterator<Item = Member> + '_ {
+        self.live.iter().zip(&self.lives).map(|(node, life)| Member { node: *node, life: *life })
+    }
+
+    pub(super) fn remove(&mut self, node: Node) {
+        if let Ok(place) = self.live.binary_search(&node) {
+            self.live.remove(place);
+            self.lives.remove(place);
+        }
+    }
+
+    pub(super) fn add(&mut self, member: Member) {
+        if let Err(place) = self.live.binary_search(&member.node) {
+            self.live.insert(place, member.node);
+            self.lives.insert(place, member.life);
+        }
+    }
+
+    /// The members' memories together hold whatever may have been answered in any of these views.
+    /// An entry is stable when a majority of its shard's replicas have it, so so many of those who
+    /// were in must be in still that one of them is among any such majority; and one of them must
+    /// be among `ready`, those known to have the shard's rows.
+    pub(super) fn holds_what(
+        &self,
+        before: &[Before],
+        layout: &Layout,
+        ready: &BTreeSet<Member>,
+    ) -> bool {
+        before.iter().all(|view| {
+            let mut shards: BTreeMap<Option<Shard>, (u32, u32, bool)> = BTreeMap::new();
+            for member in &view.members {
+                let (all, left, rows) = shards.entry(layout.shard_of(member.node)).or_default();
+                *all += 1;
+                if self.has(*member) {
+                    *left += 1;
+                    *rows |= ready.contains(member);
+                }
+            }
+            shards.values().all(|(all, left, rows)| *rows && left + layout.majority() > *all)
+        })
     }
 }
 
@@ -49,13 +146,17 @@ pub(super) enum Status {
 pub(super) struct Peer {
     /// It will coordinate nothing at or below this.
     pub clock: Ts,
+    /// It said this while the view was changing. What it had sent before to those who were out of a
+    /// view that never was in force comes with the view.
+    pub clock_in_change: Ts,
     /// Its IRTs below this are stable.
     pub stable: Ts,
     /// Its IRTs below this are at every replica that they touch.
     pub held: Ts,
     /// Nothing runs above its clock.
     pub waited_for: bool,
-    /// The view in which it came in: what it said before is of another life.
+    /// The view in which it came in: what it said before is of another life, or was not heard by
+    /// all.
     pub since: u64,
     /// The last view in which it spoke.
     pub heard_in: u64,
@@ -67,6 +168,7 @@ impl Peer {
     pub fn new() -> Peer {
         Peer {
             clock: Ts::ZERO,
+            clock_in_change: Ts::ZERO,
             stable: Ts::ZERO,
             held: Ts::ZERO,
             waited_for: true,
@@ -109,9 +211,13 @@ impl<E: Procedures> Dast<E> {
                 );
         }
         if self.steward.is_some() {
-            if !self.is_live(from) && !matches!(message.body, Body::Join) {
+            if !self.is_live(from) && !matches!(message.body, Body::Join { .. }) {
+                if matches!(message.body, Body::Report { .. }) {
+                    self.steward_heard(from);
+                }
                 let view = self.view.number;
-                if self.view.steward == self.me && number < view {
+                // Until a view is in force, those who are not in it may still be needed.
+                if self.leads_in_force() && number < view {
                     self.send(from, Body::Outside { number: view });
                 }
                 return false;
@@ -134,7 +240,16 @@ impl<E: Procedures> Dast<E> {
     /// for long: it is as good as failed. Across regions whatever matters is asked for again.
     pub(super) fn broken(&mut self, peer: Node) {
         if self.config.layout.region_of_node(peer) == self.region {
-            self.steward_suspects(peer);
+            if self.steward.is_some() {
+                self.steward_lost(peer);
+            } else if self.config.bugs.ignore_broken {
+                // M14.
+            } else if self.status == Status::Ready {
+                self.tell_lost(peer);
+            } else if self.status == Status::Joining && self.peer(peer).is_some() {
+                // What it was to be given may be lost, and it has nothing to lose.
+                self.leave();
+            }
         } else if self.steward.is_none() {
             let ids: Vec<TxnId> = self.coords.keys().copied().collect();
             for id in ids {
@@ -148,30 +263,54 @@ impl<E: Procedures> Dast<E> {
         }
     }
 
+    /// What went to or came from `peer` may be lost, and no view has come between: the steward
+    /// that leads must take it out, so that what is missing is found by all together. Two that lost
+    /// each other both say so, and one of them stays.
+    fn tell_lost(&mut self, peer: Node) {
+        if let Some(life) = self.view.life_of(peer)
+            && peer != self.me
+        {
+            self.lost.insert(Member { node: peer, life });
+        }
+        self.complain();
+    }
+
+    /// Says again whom it has lost, until they are out.
+    pub(super) fn complain(&mut self) {
+        let view = &self.view;
+        self.lost.retain(|member| view.has(*member));
+        let (steward, lost) = (self.view.steward, self.lost.clone());
+        for member in lost {
+            self.send(steward, Body::Lost { member });
+        }
+    }
+
     /// A new view begins: this node says what others must know before it is in force.
     pub(super) fn freeze(&mut self, from: Node, view: View) {
         if self.steward.is_some() || view.number < self.view.number {
             return;
         }
-        if view.live.binary_search(&self.me).is_err() {
-            self.outside(view.number);
+        // Not in it, or not in this life: this node has nothing to say. It keeps what it has until
+        // it is told that the view is in force.
+        if view.life_of(self.me) != Some(self.life) {
             return;
         }
         if view.number > self.view.number {
             if self.status == Status::Out {
                 self.status = Status::Joining;
             }
-            let added = view.live.iter().filter(|node| !self.is_live(**node));
-            let added: Vec<Node> = added.copied().collect();
+            let added = view.members().filter(|member| !self.view.has(*member));
+            let added: Vec<Member> = added.collect();
             self.stewards[usize::from(self.region.0)] = view.steward;
+            self.froze = self.view.number;
             self.view = view;
-            for node in added {
+            for Member { node, .. } in added {
                 let number = self.view.number;
+                let Some(peer) = self.peer_mut(node) else { continue };
+                peer.since = number;
+                // One that was put back as it was has its state, and will say so.
                 if node != self.me {
                     self.joining.insert(node);
-                }
-                if let Some(peer) = self.peer_mut(node) {
-                    peer.since = number;
                 }
             }
             self.set_everyone();
@@ -188,17 +327,22 @@ impl<E: Procedures> Dast<E> {
                 .max(self.peek_ts()),
             promise: self.promise,
             anticipated: self.anticipated,
+            force: self.in_force,
+            froze: self.froze,
+            has_rows: self.status == Status::Ready || self.has_rows,
             orphans: self.orphans(),
             crts: self.crt_states(),
         };
         self.send(from, Body::Thaw(Arc::new(frozen)));
     }
 
-    /// IRTs of those who are out and still waited for.
+    /// IRTs of those who are out and still waited for, and this node's own that are not everywhere:
+    /// whoever had one beside it may be out.
     fn orphans(&self) -> Vec<IrtState> {
         let peers = self.peers.iter().enumerate();
         let out = peers.filter(|(index, peer)| {
-            peer.waited_for && !self.is_live(Node(self.first_peer + *index as u32))
+            let node = Node(self.first_peer + *index as u32);
+            node == self.me || peer.waited_for && !self.is_live(node)
         });
         out.flat_map(|(_, peer)| peer.recent.values().cloned()).collect()
     }
@@ -219,12 +363,14 @@ impl<E: Procedures> Dast<E> {
             return;
         }
         for orphan in orphans {
-            self.store_irt(orphan.coordinator, &orphan.txn, orphan.ts, true);
+            let certain = !self.is_live(orphan.coordinator);
+            self.store_irt(orphan.coordinator, &orphan.txn, orphan.ts, certain);
         }
         let first = self.first_peer;
         let live = self.view.live.clone();
         for (index, peer) in self.peers.iter_mut().enumerate() {
             peer.waited_for = live.binary_search(&Node(first + index as u32)).is_ok();
+            peer.clock = peer.clock.max(core::mem::take(&mut peer.clock_in_change));
             if !peer.waited_for {
                 peer.recent.clear();
             }
@@ -243,7 +389,7 @@ impl<E: Procedures> Dast<E> {
         self.given_to_nobody();
         let irts: Vec<TxnId> = self.unheld.iter().map(|(_, id)| *id).collect();
         for id in irts {
-            self.tell_joining(id);
+            self.tell_again(id);
             self.settle_irt(id);
         }
         let ids: Vec<TxnId> = self.coords.keys().copied().collect();
@@ -256,6 +402,10 @@ impl<E: Procedures> Dast<E> {
         let steward = self.view.steward;
         self.new_steward(steward);
         self.installed = true;
+        self.in_force = number;
+        if self.status == Status::Ready {
+            self.cast(Body::Ready { life: self.life });
+        }
         self.give_state();
         for (from, snapshot) in core::mem::take(&mut self.snapshots) {
             self.take_snapshot(from, &snapshot);
@@ -278,15 +428,21 @@ impl<E: Procedures> Dast<E> {
         }
     }
 
-    /// A replica that has come in must have every IRT that is not known to be everywhere.
-    fn tell_joining(&mut self, id: TxnId) {
+    /// Every IRT that is not known to be everywhere goes to those who have not said that they have
+    /// it: they may have come in, or have heard nothing of this node for a while.
+    fn tell_again(&mut self, id: TxnId) {
+        let layout = self.config.layout;
         let Some(coord) = self.coords.get(&id) else { return };
         let super::crt::CoordKind::Irt(irt) = &coord.kind else { return };
         let (txn, ts, stable) = (coord.txn.clone(), irt.ts, irt.stable);
-        let joining: Vec<Node> = self.joining.iter().copied().collect();
-        for node in joining {
-            let shard = self.config.layout.shard_of(node);
-            if shard.is_some_and(|shard| txn.shards().contains(&shard)) {
+        let mut lacking = Vec::new();
+        for (shard, mask) in &irt.acks {
+            let has = |node: Node| mask >> layout.index_of(node) & 1 == 1;
+            let live = layout.replicas_of(*shard).filter(|node| self.is_live(*node));
+            lacking.extend(live.filter(|n| self.joining.contains(n) || !has(*n)));
+        }
+        for node in lacking {
+            if node != self.me {
                 self.send(node, Body::PrepareIrt { txn: txn.clone(), ts });
                 if stable {
                     self.send(node, Body::Stable { id, ts });
@@ -429,7 +585,7 @@ impl<E: Procedures> Dast<E> {
         }
         if self.givers.is_empty() && self.has_rows {
             self.status = Status::Ready;
-            self.cast(Body::Ready);
+            self.cast(Body::Ready { life: self.life });
             self.take_up_waiting();
             self.begin_held();
         }
@@ -443,23 +599,41 @@ impl<E: Procedures> Dast<E> {
         if number < self.view.number {
             return;
         }
-        let config: Config = self.config.clone();
-        self.lose_state(config);
         self.view.number = number;
+        self.leave();
+    }
+
+    /// Gives up what it has, to be let in again as another.
+    fn leave(&mut self) {
+        self.lose_state();
+        self.given_up += 1;
+        self.begin_life(self.life + 1);
         self.send_join();
     }
 
-    fn send_join(&mut self) {
+    /// From the record on, whatever was known of this node in an earlier life counts no longer.
+    fn begin_life(&mut self, life: u64) {
+        self.life = life;
+        self.life_entry = self.record(Record::Born);
+    }
+
+    /// Asks to be let in. Not before the log knows of this life: it is never lived again.
+    pub(super) fn send_join(&mut self) {
+        if self.stored < self.life_entry {
+            return;
+        }
         let stewards: Vec<Node> = self.config.layout.stewards_of(self.region).collect();
-        self.send_all(stewards, &Body::Join);
+        let (life, given_up) = (self.life, self.given_up);
+        self.send_all(stewards, &Body::Join { life, given_up });
     }
 
     /// Everything but what the disk has and who it is.
-    fn lose_state(&mut self, config: Config) {
+    fn lose_state(&mut self) {
         self.status = Status::Out;
         self.installed = false;
+        (self.in_force, self.froze) = (0, 0);
+        self.lost.clear();
         self.snapshots.clear();
-        self.config = config;
         self.has_rows = false;
         for peer in &mut self.peers {
             *peer = Peer::new();
@@ -495,8 +669,11 @@ impl<E: Procedures> Dast<E> {
 
     pub(super) fn replay(&mut self, record: Record) {
         self.born = true;
-        if let Record::Vote { promised, accepted, chosen } = record {
-            self.steward_replays(promised, accepted, chosen);
+        match record {
+            Record::Born => self.lives_read += 1,
+            Record::Vote { promised, accepted, chosen } => {
+                self.steward_replays(promised, accepted, chosen);
+            }
         }
     }
 
@@ -506,6 +683,11 @@ impl<E: Procedures> Dast<E> {
             self.steward_recovers();
         } else {
             self.status = Status::Out;
+            (self.in_force, self.froze) = (0, 0);
+            // A log that is lost does not say how many there were; each was longer than a
+            // millisecond.
+            let ms = self.wall.as_ns() / 1_000_000;
+            self.begin_life(if self.lives_read > 0 { self.lives_read + 1 } else { ms.max(1) + 1 });
         }
     }
 }
