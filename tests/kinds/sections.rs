@@ -102,3 +102,77 @@ replications = 1
     assert!((mean / whole.goodput_gbps - 1.0).abs() < 1e-9, "{goodput:?}");
     assert!(goodput.iter().any(|one| (one / mean - 1.0).abs() > 1e-3), "{goodput:?}");
 }
+
+/// Queues by the port to a host, levels and what is sent again by who sends, time by who waits.
+#[test]
+fn queues_levels_and_time_have_sections() {
+    let plan = r#"
+kind = "network"
+title = "t"
+load = 0.7
+network = { topology = "star", hosts = 8, loss_ratio = 0.001 }
+messages = { workload = "W3", max_bytes = 200_000 }
+transports = [{ transport = "homa", learning_ms = 1.0 }, { transport = "oracle" }]
+[run]
+duration_ms = 30.0
+timeline_ms = 10.0
+replications = 1
+"#;
+    let made: Experiment<cavy_kinds::network::NetworkPlan> = run(plan, true);
+    assert_eq!(made.sections(), 8, "one for each host");
+    let whole = &made.results[0];
+    let each = |of: &dyn Fn(&cavy_kinds::network::Carried) -> f64| -> Vec<f64> {
+        whole.sections.iter().map(of).collect()
+    };
+    let differ = |all: &[f64]| all.iter().any(|one| (one / all[0] - 1.0).abs() > 1e-3);
+    let near = |all: &[f64], whole: f64, what: &str| {
+        let mean = all.iter().sum::<f64>() / all.len() as f64;
+        assert!((mean / whole - 1.0).abs() < 0.02, "{what}: {mean} for {whole}");
+        assert!(differ(all), "{what}: {all:?}");
+    };
+    let queue = |data: &cavy_kinds::network::Carried| data.port("downlink").expect("ports").clone();
+    near(&each(&|data| queue(data).mean_bytes), queue(whole).mean_bytes, "mean over time");
+    near(&each(&|data| queue(data).utilization), queue(whole).utilization, "utilization");
+    let most = each(&|data| queue(data).max_bytes as f64);
+    let greatest = most.iter().copied().fold(0.0, f64::max);
+    assert_eq!(greatest, queue(whole).max_bytes as f64, "{most:?}");
+    assert!(differ(&most));
+    let found = each(&|data| queue(data).found_mean_bytes);
+    assert!(differ(&found), "{found:?}");
+    // What hosts send adds up to what all send.
+    for level in 0..8 {
+        let sent: u64 = whole.sections.iter().map(|data| data.level_bytes[level]).sum();
+        assert_eq!(sent, whole.level_bytes[level], "level {level}");
+    }
+    let again: u64 = whole.sections.iter().map(|data| data.retransmitted_bytes).sum();
+    assert_eq!(again, whole.retransmitted_bytes);
+    assert!(again > 0 && differ(&each(&|data| data.retransmitted_ratio())));
+    near(
+        &each(&|data| data.waste_ratio.expect("grants")),
+        whole.waste_ratio.expect("grants"),
+        "waste",
+    );
+    let share = |data: &cavy_kinds::network::Carried| {
+        let sources = data.tail_sources.as_ref().expect("short messages");
+        sources.lag_us / (sources.lag_us + sources.queueing_us)
+    };
+    assert!(differ(&each(&share)));
+    for place in 0..whole.timeline.len() {
+        let seen: u64 = whole.sections.iter().map(|data| data.timeline[place].messages).sum();
+        assert_eq!(seen, whole.timeline[place].messages, "step {place}");
+        let changes: u64 = whole.sections.iter().map(|data| data.timeline[place].changes).sum();
+        assert_eq!(changes, whole.timeline[place].changes, "step {place}");
+        let of = |data: &cavy_kinds::network::Carried| data.timeline[place].unscheduled_levels;
+        let mean = each(&|data| of(data).expect("Homa")).iter().sum::<f64>() / 8.0;
+        assert!((mean - of(whole).expect("Homa")).abs() < 1e-9, "step {place}");
+    }
+    assert!(differ(&each(&|data| data.timeline[1].p50_slowdown.expect("messages"))));
+    // The oracle is told apart as the others are.
+    let best = &made.results[1];
+    let tails: Vec<f64> = best
+        .sections
+        .iter()
+        .map(|data| data.short.p99_slowdown.as_ref().expect("messages").estimate.value)
+        .collect();
+    assert!(differ(&tails), "{tails:?}");
+}

@@ -25,16 +25,26 @@ use std::ops::Range;
 /// What one replication came to.
 pub struct Replication {
     pub(super) report: Report,
-    waste: Option<f64>,
+    /// Share of time wasted at each host's downlink; empty for transports that withhold nothing.
+    pub(super) waste: Vec<f64>,
     answers_bits_per_s: f64,
+    pub(super) watch: Watch,
     sources: Option<TailSources>,
-    timeline: Timeline,
-    levels: Levels,
+    pub(super) timeline: Timeline,
+    pub(super) levels: Levels,
     blocks: BlockTimes,
     tcp: Option<cavy_tcp::Counts>,
     pub(super) sections: Vec<Section>,
     /// Hosts that were to learn cut-offs and saw messages, but too few to look at.
     pub(super) never_learned: Option<u32>,
+}
+
+impl Replication {
+    /// Share of the time that downlinks idled while their receiver withheld grants.
+    fn wasted_ratio(&self) -> Option<f64> {
+        let hosts = self.waste.len() as f64;
+        (hosts > 0.0).then(|| self.waste.iter().sum::<f64>() / hosts)
+    }
 }
 
 /// Calls `$call` with a function that makes the transport's machines.
@@ -104,10 +114,10 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let hosts = setup.network.topology.hosts();
     let traffic = scenario.demand.start(hosts, seed)?;
     let mut watch = Watch::new(&setup, short);
-    let mut timeline = Timeline::new(&setup, scenario.timeline);
+    let mut timeline = Timeline::new(&setup, scenario.timeline, manner.sectioned);
     let mut levels = Levels::new(&setup, scenario.timeline);
     let mut receivers = Receivers::new(&setup, manner.sectioned);
-    let mut waste = None;
+    let mut waste = Vec::new();
     let mut tcp = None;
     let mut never_learned = None;
     let mut blocks = BlockTimes::new(match &scenario.demand {
@@ -126,7 +136,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
             tcp = Some(counts);
             report
         }
-        Transport::Oracle => net::oracle::run(&setup, traffic, pending),
+        Transport::Oracle => net::oracle::run(&setup, traffic, pending, &mut receivers),
         transport => with_machines!(
             transport,
             make => {
@@ -143,7 +153,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
                 let (report, machines) = observed(&setup, make, traffic, pending, both);
                 let ignorant = machines.iter().filter(|homa| homa.never_looked()).count();
                 never_learned = Some(ignorant as u32);
-                waste = Some(withheld.shares().0);
+                waste = withheld.by_host();
                 report
             }
         ),
@@ -152,7 +162,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         report,
         waste,
         answers_bits_per_s: watch.answers_bits_per_s(),
-        sources: watch.sources(),
+        sources: watch.sources(None),
+        watch,
         timeline,
         levels,
         blocks,
@@ -280,7 +291,7 @@ fn carried(scenario: &Scenario, runs: &[Replication], reports: &[&Report]) -> Ca
             .collect(),
         waste_ratio: runs
             .iter()
-            .map(|run| run.waste)
+            .map(|run| run.wasted_ratio())
             .sum::<Option<f64>>()
             .map(|total| total / runs.len().max(1) as f64),
         tail_sources: merged_sources(&sources),

@@ -3,19 +3,22 @@
 //! A run has few replications, because each has to warm up. But a message waits above all for
 //! others to the same host, so that what two receivers saw says little about each other: the groups
 //! of receivers are the sections from whose spread intervals come. What cannot be told apart by
-//! receiver, such as the use of levels, is the same in all of them.
+//! receiver is told apart by host: queues by the port to a host, levels and what is sent again by
+//! the host that sends, and the levels that receivers ask for by receiver.
 
-use super::result::{Carried, NetSummary};
+use super::result::{Carried, NetSummary, PortResult};
 use super::run::{Replication, Slices};
 use super::scenario::Scenario;
+use super::tail::TailSources;
+use super::timeline;
 use cavy_core::family::Node;
-use cavy_lab::net::{Done, Ideal, InFlight, Observer, Ps, Setup, ps};
+use cavy_lab::net::{ClassRecord, Done, Ideal, InFlight, Observer, Ps, Setup, ps};
 use cavy_lab::statistics::quantile::rank;
 use cavy_study::outcome::{Estimate, Quantile};
 use std::ops::Range;
 
 /// Groups of receivers that are told apart while a run goes, at most.
-const GROUPS: usize = 24;
+pub(super) const GROUPS: usize = 24;
 /// Sections of a run at most: more would have too few messages each.
 const SECTIONS: usize = 12;
 /// Slowdowns that differ by less count as the same.
@@ -23,15 +26,27 @@ const WIDTH: f64 = 0.005;
 /// The place of slowdown 1: a transport may beat its own best time by a little.
 const ONE: f64 = 200.0;
 
+/// The group of a host.
+#[inline]
+pub(super) fn group_of(host: Node) -> usize {
+    host.0 as usize % GROUPS
+}
+
+/// Who waits for a message: its receiver, or of a question who asked.
+#[inline]
+pub(super) fn waits(done: &Done) -> Node {
+    if done.answer_bytes == 0 { done.to } else { done.from }
+}
+
 /// How often each slowdown was seen.
 #[derive(Clone, Debug, Default)]
-struct Counts {
+pub(super) struct Counts {
     by_place: Vec<u32>,
     total: u64,
 }
 
 impl Counts {
-    fn record(&mut self, slowdown: f64) {
+    pub(super) fn record(&mut self, slowdown: f64) {
         let place = (libm::log(slowdown) / WIDTH + ONE).clamp(0.0, 1e4) as usize;
         if self.by_place.len() <= place {
             self.by_place.resize(place + 1, 0);
@@ -40,7 +55,7 @@ impl Counts {
         self.total += 1;
     }
 
-    fn add(&mut self, other: &Counts) {
+    pub(super) fn add(&mut self, other: &Counts) {
         if self.by_place.len() < other.by_place.len() {
             self.by_place.resize(other.by_place.len(), 0);
         }
@@ -48,7 +63,11 @@ impl Counts {
         self.total += other.total;
     }
 
-    fn quantile(&self, p: f64) -> Option<f64> {
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub(super) fn quantile(&self, p: f64) -> Option<f64> {
         let wanted = rank(self.total, p);
         let mut seen = 0;
         let place = self.by_place.iter().position(|&count| {
@@ -69,6 +88,9 @@ struct Group {
     /// Payload that came to its hosts in the time that counts.
     payload_bytes: u64,
     hosts: u64,
+    /// Wire bytes that its hosts sent at each level in that time, and their payload in all time.
+    level_bytes: [u64; 8],
+    sent_bytes: u64,
 }
 
 /// Watches receivers in groups.
@@ -96,7 +118,7 @@ impl<'a> Receivers<'a> {
         let mut groups = if wanted { vec![group; GROUPS] } else { Vec::new() };
         if wanted {
             for host in 0..setup.network.topology.hosts() as usize {
-                groups[host % GROUPS].hosts += 1;
+                groups[group_of(Node(host as u32))].hosts += 1;
             }
         }
         Receivers { setup, ideal, window: (ps(setup.warmup), ps(setup.duration)), groups }
@@ -105,21 +127,37 @@ impl<'a> Receivers<'a> {
     /// What was seen, as sections: of neighboring groups as many together as leave at most
     /// [`SECTIONS`]. None where messages come to one group only.
     pub fn finish(self) -> Vec<Section> {
-        let with_messages: Vec<&Group> = self.groups.iter().filter(|g| g.messages > 0).collect();
+        let places = |with: &dyn Fn(&Group) -> bool| -> Vec<usize> {
+            (0..self.groups.len()).filter(|&place| with(&self.groups[place])).collect()
+        };
+        let with_messages = places(&|group| group.messages > 0);
         if with_messages.len() < 2 {
             return Vec::new();
         }
         let each = with_messages.len().div_ceil(SECTIONS);
-        let mut all: Vec<Section> = with_messages.chunks(each).map(Section::of).collect();
+        let of = |places: &[usize]| Section::of(&self.groups, places);
+        let mut all: Vec<Section> = with_messages.chunks(each).map(of).collect();
         // Who only asks gets answers, so payload may come to more hosts than messages do.
-        let with_payload: Vec<&Group> =
-            self.groups.iter().filter(|g| g.payload_bytes > 0).collect();
+        let with_payload = places(&|group| group.payload_bytes > 0);
         if with_payload.len().is_multiple_of(all.len()) {
-            let each = with_payload.len() / all.len();
-            for (section, groups) in all.iter_mut().zip(with_payload.chunks(each.max(1))) {
-                let bytes: u64 = groups.iter().map(|group| group.payload_bytes).sum();
-                let hosts: u64 = groups.iter().map(|group| group.hosts).sum();
+            let each = (with_payload.len() / all.len()).max(1);
+            for (section, places) in all.iter_mut().zip(with_payload.chunks(each)) {
+                let groups = || places.iter().map(|&place| &self.groups[place]);
+                let bytes: u64 = groups().map(|group| group.payload_bytes).sum();
+                let hosts: u64 = groups().map(|group| group.hosts).sum();
                 section.payload_bytes = Some(bytes as f64 / hosts.max(1) as f64);
+                section.receiving = places.to_vec();
+            }
+        }
+        let sending = places(&|group| group.sent_bytes > 0);
+        if sending.len().is_multiple_of(all.len()) {
+            let each = (sending.len() / all.len()).max(1);
+            for (section, places) in all.iter_mut().zip(sending.chunks(each)) {
+                let groups = || places.iter().map(|&place| &self.groups[place]);
+                section.level_bytes =
+                    core::array::from_fn(|level| groups().map(|g| g.level_bytes[level]).sum());
+                section.sent_bytes = groups().map(|group| group.sent_bytes).sum();
+                section.sending = places.to_vec();
             }
         }
         all
@@ -128,11 +166,23 @@ impl<'a> Receivers<'a> {
 
 impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
     #[inline]
+    fn sent(&mut self, packet: &InFlight<H>, at: Ps) {
+        if self.groups.is_empty() {
+            return;
+        }
+        let group = &mut self.groups[group_of(packet.from())];
+        group.sent_bytes += u64::from(packet.payload().length_bytes);
+        if at >= self.window.0 && at < self.window.1 {
+            group.level_bytes[usize::from(packet.priority() & 7)] += u64::from(packet.wire_bytes());
+        }
+    }
+
+    #[inline]
     fn received(&mut self, packet: &InFlight<H>, at: Ps) {
         if self.groups.is_empty() || at < self.window.0 || at >= self.window.1 {
             return;
         }
-        let group = &mut self.groups[packet.to().0 as usize % GROUPS];
+        let group = &mut self.groups[group_of(packet.to())];
         group.payload_bytes += u64::from(packet.payload().length_bytes);
     }
 
@@ -142,15 +192,11 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
         }
         let Done { from, to, length_bytes, answer_bytes, .. } = *done;
         let mut least = self.ideal.time(from, to, length_bytes);
-        let receiver: Node = match answer_bytes {
-            0 => to,
-            _ => {
-                least += self.ideal.time(to, from, answer_bytes);
-                from
-            }
-        };
+        if answer_bytes > 0 {
+            least += self.ideal.time(to, from, answer_bytes);
+        }
         let time = (done.at - done.submitted_at) as f64;
-        let group = &mut self.groups[receiver.0 as usize % GROUPS];
+        let group = &mut self.groups[group_of(waits(done))];
         let bin = self.setup.bins.of(length_bytes);
         group.messages += 1;
         group.slowdown[bin].record(time / least.max(1) as f64);
@@ -167,21 +213,92 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
 pub struct Section {
     slowdown: Vec<Counts>,
     own: Vec<Counts>,
-    /// For each host, where hosts can be divided as messages are.
+    /// The groups whose hosts wait for its messages.
+    waiting: Vec<usize>,
+    /// For each host, where hosts can be divided as messages are, and the groups of these hosts.
     payload_bytes: Option<f64>,
+    receiving: Vec<usize>,
+    /// What hosts of other groups sent, where those that send can be divided so.
+    level_bytes: [u64; 8],
+    sent_bytes: u64,
+    sending: Vec<usize>,
 }
 
 impl Section {
-    fn of(groups: &[&Group]) -> Section {
+    fn of(groups: &[Group], places: &[usize]) -> Section {
+        let groups: Vec<&Group> = places.iter().map(|&place| &groups[place]).collect();
         let sum = |of: fn(&Group) -> &[Counts]| {
             let mut all = vec![Counts::default(); groups.first().map_or(0, |one| of(one).len())];
-            for group in groups {
+            for group in &groups {
                 all.iter_mut().zip(of(group)).for_each(|(sum, one)| sum.add(one));
             }
             all
         };
         let (slowdown, own) = (sum(|group| &group.slowdown), sum(|group| &group.own));
-        Section { slowdown, own, payload_bytes: None }
+        Section {
+            slowdown,
+            own,
+            waiting: places.to_vec(),
+            payload_bytes: None,
+            receiving: Vec::new(),
+            level_bytes: [0; 8],
+            sent_bytes: 0,
+            sending: Vec::new(),
+        }
+    }
+
+    /// Puts the queues of its hosts' downlinks in the place of those of all, and what was withheld
+    /// there.
+    fn put_hosts(&self, all: &mut Carried, run: &Replication) {
+        let hosts = |groups: &[usize]| {
+            let groups = groups.to_vec();
+            move |&host: &usize| groups.contains(&group_of(Node(host as u32)))
+        };
+        let (receiving, sending) = (hosts(&self.receiving), hosts(&self.sending));
+        let links = &run.report.downlinks;
+        let own: Vec<&ClassRecord> =
+            (0..links.len()).filter(receiving).map(|host| &links[host]).collect();
+        if let Some(port) = all.ports.iter_mut().find(|port| port.class == "downlink")
+            && !own.is_empty()
+        {
+            let mean = |of: fn(&ClassRecord) -> f64| {
+                own.iter().map(|&one| of(one)).sum::<f64>() / own.len() as f64
+            };
+            let packets: u64 = own.iter().map(|one| one.sent_packets).sum();
+            let found = own.iter().map(|one| one.found_mean_bytes * one.sent_packets as f64);
+            let mean_bytes = mean(|one| one.mean_bytes);
+            *port = PortResult {
+                class: port.class.clone(),
+                ports: own.len() as u32,
+                mean_bytes,
+                mean_bytes_each: vec![mean_bytes],
+                found_mean_bytes: found.sum::<f64>() / packets.max(1) as f64,
+                max_bytes: own.iter().map(|one| one.max_bytes).max().unwrap_or(0),
+                utilization: mean(|one| one.utilization),
+            };
+        }
+        let wasted: Vec<f64> = (0..run.waste.len())
+            .filter(hosts(&self.receiving))
+            .map(|host| run.waste[host])
+            .collect();
+        if all.waste_ratio.is_some() && !wasted.is_empty() {
+            all.waste_ratio = Some(wasted.iter().sum::<f64>() / wasted.len() as f64);
+        }
+        if !self.sending.is_empty() {
+            all.level_bytes = self.level_bytes.to_vec();
+            all.payload_bytes = self.sent_bytes;
+            let again = &run.report.retransmitted_by_host;
+            all.retransmitted_bytes =
+                (0..again.len()).filter(sending).map(|host| again[host]).sum();
+        }
+        if let Some(whole) = &mut all.tail_sources
+            && let Some(own) = run.watch.sources(Some(&self.waiting))
+        {
+            // Whether they are enough is said of all.
+            *whole = TailSources { messages: whole.messages, ..own };
+        }
+        all.timeline =
+            timeline::of_groups(&all.timeline, &run.timeline, &run.levels, &self.waiting);
     }
 
     /// Puts what messages of these bins saw here in the place of what all of them saw.
@@ -204,6 +321,7 @@ impl Section {
                     replications: vec![value],
                 },
                 beyond: known.beyond,
+                bursts: None,
             });
         };
         let NetSummary { summary, p50_own, p99_own } = summary;
@@ -226,20 +344,21 @@ impl Section {
 pub fn sections(scenario: &Scenario, runs: &[Replication], whole: &Carried) -> Vec<Carried> {
     let reports: Vec<_> = runs.iter().map(|run| &run.report).collect();
     let slices = Slices { scenario, reports: &reports };
-    let all: Vec<&Section> = runs.iter().flat_map(|run| &run.sections).collect();
-    let payloads: Option<Vec<f64>> = all.iter().map(|section| section.payload_bytes).collect();
+    let all = || runs.iter().flat_map(|run| run.sections.iter().map(move |one| (run, one)));
+    let payloads: Option<Vec<f64>> = all().map(|(_, section)| section.payload_bytes).collect();
     let mean = payloads.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
-    all.iter().map(|section| of_section(&slices, section, whole, mean)).collect()
+    all().map(|both| of_section(&slices, both, whole, mean)).collect()
 }
 
 fn of_section(
     slices: &Slices<'_>,
-    section: &Section,
+    (run, section): (&Replication, &Section),
     whole: &Carried,
     payload_mean: Option<f64>,
 ) -> Carried {
     let bins = section.slowdown.len();
     let mut all = Carried { smallest: Vec::new(), ..whole.clone() };
+    section.put_hosts(&mut all, run);
     section.put(&mut all.overall, 0..bins);
     section.put(&mut all.short, 0..slices.bins_to(0.5));
     let shown = slices.shown();

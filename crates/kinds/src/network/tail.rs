@@ -1,6 +1,7 @@
 //! What the messages of a run say beyond the world's own report: answers, and what short ones wait
 //! for.
 
+use super::sections::{group_of, waits};
 use cavy_lab::net::{Done, Observer, PS_PER_NS, Ps, Setup, ps};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,8 @@ struct Short {
     time_ns: u32,
     queueing_ns: u32,
     lag_ns: u32,
+    /// That of the host which waits for it.
+    group: u8,
 }
 
 impl Watch {
@@ -58,9 +61,13 @@ impl Watch {
         self.answered_bytes as f64 * 8.0 / seconds
     }
 
-    /// What short messages near the 99th percentile waited for.
-    pub fn sources(&self) -> Option<TailSources> {
+    /// What short messages near the 99th percentile waited for: of all, or of those that hosts of
+    /// these groups wait for.
+    pub fn sources(&self, groups: Option<&[usize]>) -> Option<TailSources> {
         let mut sorted = self.short.clone();
+        if let Some(groups) = groups {
+            sorted.retain(|short| groups.contains(&usize::from(short.group)));
+        }
         sorted.sort_unstable_by_key(|short| short.time_ns);
         let at = |share: f64| (sorted.len() as f64 * share) as usize;
         let near = &sorted[at(0.98)..at(0.998)];
@@ -104,6 +111,7 @@ impl<M: ?Sized, H> Observer<M, H> for Watch {
             time_ns: ns(done.at - done.submitted_at),
             queueing_ns: ns(done.delays.queueing),
             lag_ns: ns(done.delays.lag),
+            group: group_of(waits(done)) as u8,
         });
     }
 }

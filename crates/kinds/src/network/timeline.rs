@@ -3,6 +3,7 @@
 
 use super::NetExperiment;
 use super::result::NetResult;
+use super::sections::{Counts, GROUPS, group_of, waits};
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_homa::Homa;
@@ -40,6 +41,8 @@ pub struct Timeline {
     step: Option<Ps>,
     ideal: Ideal,
     slowdown: Vec<Histogram>,
+    /// The same for each group of hosts that wait, where sections are wanted.
+    groups: Vec<Vec<Counts>>,
 }
 
 /// Watches the cut-offs of Homa's receivers.
@@ -48,8 +51,9 @@ pub struct Levels {
     step: Option<Ps>,
     /// For each host, levels for unscheduled bytes and the version of its cut-offs.
     hosts: Vec<(u8, u16)>,
-    /// For each step that is over and the current one, the sum of levels and the changes.
-    steps: Vec<(u64, u64)>,
+    /// Of each group of hosts, for each step that is over and the current one, the sum of levels
+    /// and the changes.
+    groups: Vec<Vec<(u64, u64)>>,
 }
 
 fn place(at: Ps, step: Ps) -> usize {
@@ -57,10 +61,12 @@ fn place(at: Ps, step: Ps) -> usize {
 }
 
 impl Timeline {
-    /// For a run of `setup`, in steps of `step`; `None` watches nothing.
-    pub fn new(setup: &Setup, step: Option<Span>) -> Timeline {
+    /// For a run of `setup`, in steps of `step`; `None` watches nothing. With `sectioned` groups of
+    /// hosts are told apart.
+    pub fn new(setup: &Setup, step: Option<Span>, sectioned: bool) -> Timeline {
         let ideal = Ideal::new(&setup.network);
-        Timeline { step: step.map(ps), ideal, slowdown: Vec::new() }
+        let groups = if sectioned { vec![Vec::new(); GROUPS] } else { Vec::new() };
+        Timeline { step: step.map(ps), ideal, slowdown: Vec::new(), groups }
     }
 }
 
@@ -78,6 +84,12 @@ impl<M: ?Sized, H> Observer<M, H> for Timeline {
         }
         let slowdown = (done.at - done.submitted_at) as f64 / least.max(1) as f64;
         self.slowdown[place].record((slowdown / SLOWDOWN_UNIT) as u64);
+        if let Some(group) = self.groups.get_mut(group_of(waits(done))) {
+            if group.len() <= place {
+                group.resize_with(place + 1, Counts::default);
+            }
+            group[place].record(slowdown);
+        }
     }
 }
 
@@ -85,7 +97,26 @@ impl Levels {
     /// For a run of `setup`, in steps of `step`; `None` watches nothing.
     pub fn new(setup: &Setup, step: Option<Span>) -> Levels {
         let hosts = setup.network.topology.hosts() as usize;
-        Levels { step: step.map(ps), hosts: vec![(0, 0); hosts], steps: Vec::new() }
+        let groups = vec![Vec::new(); GROUPS];
+        Levels { step: step.map(ps), hosts: vec![(0, 0); hosts], groups }
+    }
+
+    /// Mean levels and changes at a step, over hosts of these groups; `None` where no machine has
+    /// any.
+    fn at(&self, place: usize, groups: &[usize]) -> Option<(f64, u64)> {
+        let hosts = (0..self.hosts.len()).map(|host| group_of(Node(host as u32)));
+        let hosts = hosts.filter(|group| groups.contains(group)).count().max(1);
+        let known = groups.iter().filter_map(|&group| {
+            let steps = self.groups.get(group)?;
+            let last = || steps.last().map(|last| (last.0, 0));
+            steps.get(place).copied().or_else(last)
+        });
+        let add = |sum: Option<(u64, u64)>, one: (u64, u64)| {
+            let (levels, changes) = sum.unwrap_or_default();
+            Some((levels + one.0, changes + one.1))
+        };
+        let (levels, changes) = known.fold(None, add)?;
+        Some((levels as f64 / hosts as f64, changes))
     }
 }
 
@@ -95,15 +126,16 @@ impl<H> Observer<Homa, H> for Levels {
         let Some(step) = self.step else { return };
         let (cutoffs, version) = machine.own_cutoffs();
         let state = &mut self.hosts[host.0 as usize];
+        let steps = &mut self.groups[group_of(host)];
         let place = place(at, step);
-        if state.1 == version && self.steps.len() > place {
+        if state.1 == version && steps.len() > place {
             return;
         }
-        let sum_before = self.steps.last().map_or(0, |last| last.0);
-        self.steps.resize(self.steps.len().max(place + 1), (sum_before, 0));
+        let sum_before = steps.last().map_or(0, |last| last.0);
+        steps.resize(steps.len().max(place + 1), (sum_before, 0));
         if state.1 != version {
             let levels = cutoffs.unscheduled_levels();
-            let current = &mut self.steps[place];
+            let current = &mut steps[place];
             current.0 = current.0 + u64::from(levels) - u64::from(state.0);
             current.1 += u64::from(state.1 != 0);
             *state = (levels, version);
@@ -121,11 +153,9 @@ pub fn summarized(runs: &[(&Timeline, &Levels)]) -> Vec<TimeBin> {
         let mut all = Histogram::new();
         runs.iter().filter_map(|(t, _)| t.slowdown.get(place)).for_each(|one| all.merge(one));
         let quantile = |p: f64| all.quantile(p).map(|value| value as f64 * SLOWDOWN_UNIT);
-        let levels = |levels: &&Levels| {
-            let step = levels.steps.get(place).or(levels.steps.last())?;
-            Some((step.0 as f64 / levels.hosts.len().max(1) as f64, step.1))
-        };
-        let of_runs: Vec<(f64, u64)> = runs.iter().filter_map(|(_, one)| levels(one)).collect();
+        let groups: [usize; GROUPS] = core::array::from_fn(|group| group);
+        let of_runs: Vec<(f64, u64)> =
+            runs.iter().filter_map(|(_, levels)| levels.at(place, &groups)).collect();
         let mean = of_runs.iter().map(|one| one.0).sum::<f64>() / of_runs.len() as f64;
         TimeBin {
             until_ms: (place + 1) as f64 * (step / PS_PER_NS) as f64 / 1e6,
@@ -137,6 +167,31 @@ pub fn summarized(runs: &[(&Timeline, &Levels)]) -> Vec<TimeBin> {
         }
     };
     (0..count).map(bin).collect()
+}
+
+/// The `whole` as hosts of some groups saw it in one run: a tail is given where that of all is.
+pub fn of_groups(
+    whole: &[TimeBin],
+    timeline: &Timeline,
+    levels: &Levels,
+    groups: &[usize],
+) -> Vec<TimeBin> {
+    let bin = |(place, of_all): (usize, &TimeBin)| {
+        let mut all = Counts::default();
+        let counts = groups.iter().filter_map(|&group| timeline.groups.get(group)?.get(place));
+        counts.for_each(|one| all.add(one));
+        let known = |p: f64, whole: Option<f64>| whole.and_then(|_| all.quantile(p));
+        let here = levels.at(place, groups);
+        TimeBin {
+            until_ms: of_all.until_ms,
+            messages: all.total(),
+            p50_slowdown: known(0.5, of_all.p50_slowdown),
+            p99_slowdown: known(0.99, of_all.p99_slowdown),
+            unscheduled_levels: here.map(|one| one.0),
+            changes: here.map_or(0, |one| one.1),
+        }
+    };
+    whole.iter().enumerate().map(bin).collect()
 }
 
 /// Draws some value of each transport of a variant over time; nothing without a timeline.

@@ -11,7 +11,7 @@
 
 use super::clock::{PS_PER_NS, Ps, instant, ps};
 use super::ideal::Ideal;
-use super::observer::Done;
+use super::observer::{Done, Observer};
 use super::packets::Delays;
 use super::report::{ClassRecord, Ended, MessageCounts, PacketCounts, Recorder, Report};
 use super::setup::Setup;
@@ -39,24 +39,31 @@ struct Job {
 }
 
 /// Runs the oracle on the traffic of a run. Of `setup` the network's times, the spans and the bins
-/// matter; queues, routes and faults do not. Questions count as one-way messages.
+/// matter; queues, routes and faults do not. Questions count as one-way messages. There are no
+/// packets, so `observer` hears of messages that are finished, and of nothing else.
 ///
 /// # Panics
 /// When [`Setup::check`] fails.
-pub fn run<T: Traffic, P: Pending>(setup: &Setup, traffic: T, pending: &mut P) -> Report {
+pub fn run<T: Traffic, P: Pending>(
+    setup: &Setup,
+    traffic: T,
+    pending: &mut P,
+    observer: &mut impl Observer<(), ()>,
+) -> Report {
     if let Err(error) = setup.check() {
         panic!("{error}");
     }
     pending.clear();
-    let mut oracle = Oracle::new(setup, traffic, pending);
+    let mut oracle = Oracle::new(setup, traffic, pending, observer);
     oracle.go();
     oracle.finish()
 }
 
-struct Oracle<'a, T, P> {
+struct Oracle<'a, T, P, O> {
     setup: &'a Setup,
     traffic: T,
     pending: &'a mut P,
+    observer: &'a mut O,
     ties: Ties,
     ideal: Ideal,
     recorder: Recorder<'a>,
@@ -88,8 +95,8 @@ struct Oracle<'a, T, P> {
     ended: Ended,
 }
 
-impl<'a, T: Traffic, P: Pending> Oracle<'a, T, P> {
-    fn new(setup: &'a Setup, traffic: T, pending: &'a mut P) -> Self {
+impl<'a, T: Traffic, P: Pending, O: Observer<(), ()>> Oracle<'a, T, P, O> {
+    fn new(setup: &'a Setup, traffic: T, pending: &'a mut P, observer: &'a mut O) -> Self {
         let topology = &setup.network.topology;
         let hosts = topology.hosts() as usize;
         let mut ideal = Ideal::new(&setup.network);
@@ -125,6 +132,7 @@ impl<'a, T: Traffic, P: Pending> Oracle<'a, T, P> {
             setup,
             traffic,
             pending,
+            observer,
         }
     }
 
@@ -224,7 +232,7 @@ impl<'a, T: Traffic, P: Pending> Oracle<'a, T, P> {
         let (from, to) = (Node(job.from), Node(job.to));
         let alone = self.ideal.time(from, to, job.length_bytes);
         let rest = alone - self.wire_time(from, to, job.length_bytes);
-        self.recorder.record(&Done {
+        let done = Done {
             from,
             to,
             number: job.number,
@@ -234,7 +242,9 @@ impl<'a, T: Traffic, P: Pending> Oracle<'a, T, P> {
             at: self.now + rest,
             delays: Delays::default(),
             counted: job.submitted_at >= ps(self.setup.warmup),
-        });
+        };
+        self.recorder.record(&done);
+        self.observer.finished(&done);
         self.trail.fold(instant(self.now), 1 << 63 ^ u64::from(job.from) << 40 ^ job.number);
         self.traffic.ended(from);
         self.fetch(from);
@@ -335,7 +345,9 @@ impl<'a, T: Traffic, P: Pending> Oracle<'a, T, P> {
             goodput_bits_per_s: 8.0 * self.finished_bytes as f64 / time_s / hosts,
             payload_bytes: 0,
             retransmitted_bytes: 0,
+            retransmitted_by_host: Vec::new(),
             classes: [ClassRecord::default(); 4],
+            downlinks: Vec::new(),
             level_bytes: [0; 8],
             steps: 0,
             events: self.events,

@@ -172,8 +172,12 @@ pub struct Report {
     pub payload_bytes: u64,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
+    /// Payload sent again, by the host that sent it.
+    pub retransmitted_by_host: Vec<u64>,
     /// By class of port, as [`PortClass::ALL`] lists them.
     pub classes: [ClassRecord; 4],
+    /// The port to each host; empty where nothing is queued, as under the oracle.
+    pub downlinks: Vec<ClassRecord>,
     /// Wire bytes that hosts sent at each level in that time `[homa 5.9]`.
     pub level_bytes: [u64; 8],
     /// Steps of all machines.

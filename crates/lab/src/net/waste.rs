@@ -53,6 +53,14 @@ impl<F> Waste<F> {
         (wasted / all, idle / all)
     }
 
+    /// Share of the time that each host's downlink was idle while the host withheld. Ask when the
+    /// run is over.
+    pub fn by_host(&mut self) -> Vec<f64> {
+        (0..self.hosts.len()).for_each(|host| self.count(host, self.to));
+        let time = (self.to - self.from) as f64;
+        self.hosts.iter().map(|host| host.wasted as f64 / time).collect()
+    }
+
     /// Counts what has passed up to `now`, during which nothing changed but that sending ended.
     #[inline]
     fn count(&mut self, host: usize, now: Ps) {

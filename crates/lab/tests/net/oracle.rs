@@ -3,7 +3,9 @@
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_lab::net::traffic::{Listed, OpenLoop};
-use cavy_lab::net::{Bins, Network, PS_PER_NS, Rate, Setup, Submission, Topology, oracle};
+use cavy_lab::net::{
+    Bins, Network, PS_PER_NS, Rate, Setup, Submission, Topology, Unobserved, oracle,
+};
 use cavy_lab::pending::{Heap4, Wheel};
 use cavy_workload::sizes::{Framing, Published, rate_per_s};
 
@@ -19,7 +21,7 @@ fn star(hosts: u32, bins: Bins) -> Setup {
 fn slowdowns(list: Vec<(Node, Submission)>) -> Vec<f64> {
     let bins = Bins::up_to(list.iter().map(|(_, message)| message.length_bytes).collect());
     let setup = star(4, bins.clone());
-    let report = oracle::run(&setup, Listed::at_times(4, list), &mut Heap4::new());
+    let report = oracle::run(&setup, Listed::at_times(4, list), &mut Heap4::new(), &mut Unobserved);
     (0..bins.ends().len()).map(|i| report.slowdown(i..i + 1, 1.0).unwrap()).collect()
 }
 
@@ -49,12 +51,12 @@ fn homa_3_10_short_messages_hardly_wait_and_all_finish() {
     let rate = rate_per_s(&sizes, &Framing::default(), 0.8, 10e9);
     let setup = star(16, Bins::deciles(&sizes));
     let traffic = OpenLoop::all_to_all(16, sizes, rate).start(16, 2).unwrap();
-    let report = oracle::run(&setup, traffic.clone(), &mut Wheel::new());
+    let report = oracle::run(&setup, traffic.clone(), &mut Wheel::new(), &mut Unobserved);
     assert_eq!(report.messages.finished, report.messages.submitted);
     let short = report.slowdown(0..5, 0.99).unwrap();
     assert!((1.0..1.2).contains(&short), "{short}");
     // [homa 5.1]: 5.4 for the largest decile's end, in a run of a second; here a few milliseconds.
     assert!(report.slowdown(0..12, 0.99).unwrap() < 4.0);
-    let heap = oracle::run(&setup, traffic, &mut Heap4::new());
+    let heap = oracle::run(&setup, traffic, &mut Heap4::new(), &mut Unobserved);
     assert_eq!(heap.trail, report.trail);
 }

@@ -378,7 +378,7 @@ where
         self.counts.sent += 1;
         self.level_bytes[usize::from(priority)] += u64::from(wire_bytes);
         if packet.payload.length_bytes > 0 {
-            self.count_payload(packet.payload);
+            self.count_payload(node, packet.payload);
         }
         let extent = packet.payload;
         self.fold(Mark::Sent, node, extent.message.0 ^ u64::from(extent.offset_bytes));
@@ -401,22 +401,23 @@ where
 
     /// Counts payload that leaves a transport, and how much of it had left before.
     #[inline]
-    fn count_payload(&mut self, extent: Extent) {
+    fn count_payload(&mut self, node: Node, extent: Extent) {
         let bytes = u64::from(extent.length_bytes);
         self.payload_bytes += bytes;
         let end = extent.offset_bytes.saturating_add(extent.length_bytes);
-        let Some(record) = self.messages.get_mut(extent.message) else {
+        let again = match self.messages.get_mut(extent.message) {
+            Some(record) if extent.message.is_answer() == record.answering => {
+                let before = record.sent_bytes;
+                record.sent_bytes = before.max(end);
+                bytes - u64::from(end.saturating_sub(before)).min(bytes)
+            }
             // It ended already, so its receiver had it all.
-            self.retransmitted_bytes += bytes;
-            return;
+            _ => bytes,
         };
-        if extent.message.is_answer() != record.answering {
-            self.retransmitted_bytes += bytes;
-            return;
+        if again > 0 {
+            self.retransmitted_bytes += again;
+            self.retransmitted_by_host[node.0 as usize] += again;
         }
-        let before = record.sent_bytes;
-        record.sent_bytes = before.max(end);
-        self.retransmitted_bytes += bytes - u64::from(end.saturating_sub(before)).min(bytes);
     }
 }
 

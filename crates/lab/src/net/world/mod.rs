@@ -110,6 +110,7 @@ pub(super) struct World<'a, M: Transport, F, T, P, O> {
     placed_bytes: u64,
     payload_bytes: u64,
     retransmitted_bytes: u64,
+    retransmitted_by_host: Vec<u64>,
     level_bytes: [u64; 8],
     counts: PacketCounts,
     message_counts: MessageCounts,
@@ -128,6 +129,7 @@ pub(super) struct World<'a, M: Transport, F, T, P, O> {
 
 struct Measured {
     classes: [ClassRecord; 4],
+    downlinks: Vec<ClassRecord>,
     level_bytes: [u64; 8],
     goodput_bits_per_s: f64,
 }
@@ -210,6 +212,7 @@ where
             placed_bytes: 0,
             payload_bytes: 0,
             retransmitted_bytes: 0,
+            retransmitted_by_host: vec![0; topology.hosts() as usize],
             level_bytes: [0; 8],
             counts: PacketCounts::default(),
             message_counts: MessageCounts::default(),
@@ -355,16 +358,30 @@ where
         let time = passed.max(1) as f64;
         let mut classes = [ClassRecord::default(); 4];
         let mut found = [0.0; 4];
-        for port in &mut self.ports {
+        let mut downlinks = vec![ClassRecord::default(); self.hosts.len()];
+        for (port, egress) in self.ports.iter_mut().zip(self.egress) {
             port.account(self.now);
+            let record = &port.record;
+            let on_wire = record.found_ps as f64 * 1e-12 * port.rate.bits_per_s() as f64 / 8.0;
+            let all_found = record.found_bytes as f64 + on_wire;
+            let own = ClassRecord {
+                ports: 1,
+                mean_bytes: record.integral as f64 / time,
+                found_mean_bytes: all_found / record.sent_packets.max(1) as f64,
+                max_bytes: record.max_bytes,
+                utilization: port.rate.time_long(record.sent_bytes) as f64 / time,
+                sent_packets: record.sent_packets,
+            };
             let class = &mut classes[port.class as usize];
             class.ports += 1;
-            class.mean_bytes += port.record.integral as f64 / time;
-            class.max_bytes = class.max_bytes.max(port.record.max_bytes);
-            class.utilization += port.rate.time_long(port.record.sent_bytes) as f64 / time;
-            class.sent_packets += port.record.sent_packets;
-            let on_wire = port.record.found_ps as f64 * 1e-12 * port.rate.bits_per_s() as f64 / 8.0;
-            found[port.class as usize] += port.record.found_bytes as f64 + on_wire;
+            class.mean_bytes += own.mean_bytes;
+            class.max_bytes = class.max_bytes.max(own.max_bytes);
+            class.utilization += own.utilization;
+            class.sent_packets += own.sent_packets;
+            found[port.class as usize] += all_found;
+            if let (PortClass::Downlink, Place::Host(host)) = (port.class, egress.to) {
+                downlinks[host as usize] = own;
+            }
         }
         for (class, found) in classes.iter_mut().zip(found) {
             class.found_mean_bytes = found / class.sent_packets.max(1) as f64;
@@ -375,6 +392,7 @@ where
         let bits = 8.0 * self.placed_bytes as f64;
         self.measured = Some(Measured {
             classes,
+            downlinks,
             level_bytes: self.level_bytes,
             goodput_bits_per_s: bits / (time * 1e-12) / self.hosts.len() as f64,
         });
@@ -389,7 +407,7 @@ where
             let passed = self.now.saturating_sub(ps(self.setup.warmup));
             self.measure(passed);
         }
-        let Measured { classes, level_bytes, goodput_bits_per_s } =
+        let Measured { classes, downlinks, level_bytes, goodput_bits_per_s } =
             self.measured.take().unwrap_or_else(|| unreachable!("measured above"));
         let mut messages = self.message_counts;
         for record in self.messages.iter_mut().filter(|record| !record.orphaned) {
@@ -410,7 +428,9 @@ where
             goodput_bits_per_s,
             payload_bytes: self.payload_bytes,
             retransmitted_bytes: self.retransmitted_bytes,
+            retransmitted_by_host: self.retransmitted_by_host,
             classes,
+            downlinks,
             level_bytes,
             steps: self.steps,
             events: self.events,
