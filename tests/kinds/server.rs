@@ -2,14 +2,15 @@
 
 use cavy_kinds::server::{ServerExperiment, ServerPlan, ServerResult};
 use cavy_lab::theory;
+use cavy_report::model::Cell;
 use cavy_report::number::count;
 use cavy_study::cost::Cost;
 use cavy_study::draw;
-use cavy_study::outcome::Standing;
+use cavy_study::outcome::{Quantile, Standing};
 use cavy_study::plan::read::load;
 use cavy_study::plan::{Files, Text};
 use cavy_study::point::Manner;
-use cavy_study::rank::rankings;
+use cavy_study::rank::{Change, rankings};
 use cavy_study::runner::{Runner, Silent};
 use cavy_study::store::Store;
 use std::sync::atomic::AtomicBool;
@@ -189,36 +190,47 @@ fn too_short_says_so_and_how_long_would_do() {
     assert!(shorts.iter().all(|made| only(made).standing != Standing::Unstable));
 }
 
-/// `CAVY_SEEDS=200 cargo test -p cavy-kinds-tests error_rates -- --nocapture` measures.
-#[test]
+/// Runs a point so often, with seeds from 0 on, and says how often it is called unstable and too
+/// short. `CAVY_SEEDS=200 cargo test -p cavy-kinds-tests error_rates -- --nocapture` measures.
 #[expect(clippy::disallowed_methods, reason = "a long proof says how many seeds it runs")]
-fn error_rates_of_the_verdict() {
+fn error_rates(what: &str, types: &str, workers: u16, load: f64, policy: &str, stable: bool) {
     let seeds: u64 = std::env::var("CAVY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
-    let requests = 200_000;
-    let point = |types: &str, workers: u16, load: f64, policy: &str, seed: u64| {
+    let point = |seed: u64| {
         let rest = format!(
             "load = {load}\npolicies = [{policy}]\n[run]\nseed = {seed}\nrequests = \
-             {requests}\nreplications = 3"
+             200_000\nreplications = 3"
         );
         only(&run(&plan(workers, types, &rest))).standing
     };
+    let seen: Vec<Standing> = (0..seeds).map(point).collect();
+    let count = |standing| seen.iter().filter(|&&s| s == standing).count();
+    let (unstable, short) = (count(Standing::Unstable), count(Standing::TooShort));
+    println!("{what}: {unstable} unstable, {short} too short, of {seeds}");
+    let wrong = if stable { unstable } else { count(Standing::Stable) };
+    assert!(wrong as f64 <= 1.0 + 0.02 * seeds as f64, "{what}: {wrong} of {seeds}");
+}
+
+#[test]
+fn error_rates_of_the_verdict_on_stable_queues() {
     let fcfs = "{ policy = \"c_fcfs\" }";
-    let sliced = "{ policy = \"time_sharing\", slice_us = 10, preemption_us = 1 }";
-    // Stable ones first. Long requests of the last are preempted nine times: 55 for 50.5 us.
-    for (what, types, workers, load, policy, stable) in [
-        ("M/M/7 at .9", EXPONENTIAL, 7, 0.9, fcfs, true),
-        ("M/M/7 at .98", EXPONENTIAL, 7, 0.98, fcfs, true),
-        ("Extreme Bimodal at .95", EXTREME_BIMODAL, 14, 0.95, fcfs, true),
-        ("sliced High Bimodal at .9", HIGH_BIMODAL, 4, 0.9, sliced, true),
-        ("sliced High Bimodal at .97", HIGH_BIMODAL, 4, 0.97, sliced, false),
+    for (what, types, workers, load) in [
+        ("M/M/7 at .9", EXPONENTIAL, 7, 0.9),
+        ("M/M/7 at .98", EXPONENTIAL, 7, 0.98),
+        ("Extreme Bimodal at .95", EXTREME_BIMODAL, 14, 0.95),
     ] {
-        let seen: Vec<Standing> =
-            (0..seeds).map(|seed| point(types, workers, load, policy, seed)).collect();
-        let count = |standing| seen.iter().filter(|&&s| s == standing).count();
-        let (unstable, short) = (count(Standing::Unstable), count(Standing::TooShort));
-        println!("{what}: {unstable} unstable, {short} too short, of {seeds}");
-        let wrong = if stable { unstable } else { count(Standing::Stable) };
-        assert!(wrong as f64 <= 1.0 + 0.02 * seeds as f64, "{what}: {wrong} of {seeds}");
+        error_rates(what, types, workers, load, fcfs, true);
+    }
+}
+
+/// Long requests are preempted nine times: 55 for 50.5 us, so that 0.97 is more than can be done.
+/// Arithmetic does not know that.
+#[test]
+fn error_rates_of_the_verdict_on_slices_on_both_sides_of_their_limit() {
+    let sliced = "{ policy = \"time_sharing\", slice_us = 10, preemption_us = 1 }";
+    for (what, load, stable) in
+        [("sliced High Bimodal at .9", 0.9, true), ("sliced High Bimodal at .97", 0.97, false)]
+    {
+        error_rates(what, HIGH_BIMODAL, 4, load, sliced, stable);
     }
 }
 
@@ -244,6 +256,158 @@ fn the_estimate_covers_the_replications_that_a_precision_asks_for() {
     let made = run(&of("precision_ratio = 0.02"));
     let work = only(&made).work;
     assert!((16_000..=80_000).contains(&work), "{work}");
+}
+
+/// Requests of a run: four replications of 4,000, of which 144 lie beyond a p99. With half as many
+/// there is none, and nothing to search by.
+const EACH: u64 = 16_000;
+
+/// Requests that a run simulates beyond the points of its plan, and the runs and requests that the
+/// estimate has for them.
+fn searched(text: &str) -> (u64, usize, f64) {
+    let (estimate, made) = (cost(text), run(text));
+    let points: u64 = made.results.iter().map(|result| result.work).sum();
+    let of_points = made.results.len() as f64 * EACH as f64;
+    let estimated: f64 = estimate.work.iter().map(|(_, work)| work).sum::<f64>() - of_points;
+    (made.work() - points, estimate.searched, estimated)
+}
+
+/// The estimate is two runs above what is done at most: the plan's own load is one end of what is
+/// searched, so that this end is not tried again, and halves lie on a grid of the step, so that the
+/// last one may be no more than a step.
+#[test]
+fn a_search_simulates_what_was_estimated() {
+    let of = |rest: &str| {
+        plan(
+            7,
+            EXPONENTIAL,
+            &format!(
+                "load = 0.05\nobjectives = [\"p99_us <= 8\"]\npolicies = [{{ policy = \
+                 \"c_fcfs\" }}]\n[run]\nrequests = 4_000\nreplications = 4\ncapacity_step = \
+                 0.05\n{rest}"
+            ),
+        )
+    };
+    let (done, runs, estimated) = searched(&of(""));
+    assert_eq!(estimated, (runs as u64 * EACH) as f64);
+    assert!(done < estimated as u64, "the estimate is not below what is done: {done}");
+    assert!(done + 2 * EACH >= estimated as u64, "{done} of {estimated}");
+    // With a precision each run has as many requests as it may, and a round of four replications
+    // at most beyond those of the plan without.
+    let (done, runs, _) = searched(&of("requests_max = 160_000\nprecision_ratio = 0.02"));
+    assert!((EACH * (runs as u64 - 2)..=10 * EACH * runs as u64).contains(&done), "{done}");
+    assert!(done > 2 * EACH * (runs as u64 - 2), "more than the replications of the plan: {done}");
+}
+
+/// Two objectives of two policies over a swept load: searches share runs, and each counts once.
+/// Swept loads bracket a capacity, so no end is tried, but where a policy holds at all of them.
+#[test]
+fn searches_that_share_runs_simulate_no_more_than_was_estimated() {
+    let text = plan(
+        7,
+        EXPONENTIAL,
+        "objectives = [\"p99_us <= 8\", \"p50_us <= 2\"]\npolicies = [{ policy = \"c_fcfs\" }, { \
+         policy = \"d_fcfs\" }]\n[sweep]\nload = [0.2, 0.5, 0.8, 0.95]\n[run]\nrequests = \
+         4_000\nreplications = 4\ncapacity_step = 0.05",
+    );
+    let (done, runs, estimated) = searched(&text);
+    assert_eq!(estimated, (runs as u64 * EACH) as f64);
+    assert!(done <= estimated as u64, "{done} of {estimated}");
+    // Of four searches each halves its bracket once at least.
+    assert!(done >= 3 * EACH, "{done}");
+    let apart: u64 = run(&text).capacities.iter().map(|capacity| capacity.work).sum();
+    assert!(done <= apart, "{done} of {apart}");
+}
+
+/// Three policies under a sweep, of which slices with dear preemptions give way first; the third
+/// type is rare.
+fn compared() -> ServerExperiment {
+    let kind = |name: &str, share: f64, us: f64| {
+        format!(
+            "{{ name = \"{name}\", share = {share}, service = {{ dist = \"constant\", us = {us} }} }}"
+        )
+    };
+    let types = [kind("short", 0.5, 1.0), kind("long", 0.499, 100.0), kind("rare", 0.001, 10.0)];
+    let types = format!("types = [{}]", types.join(", "));
+    run(&plan(
+        4,
+        &types,
+        "policies = [{ policy = \"c_fcfs\" }, { policy = \"fixed_priority\" }, { policy = \
+         \"time_sharing\", slice_us = 5, preemption_us = 2 }]\n[sweep]\nload = [0.4, 0.6, \
+         0.85]\n[run]\nrequests = 20_000\nreplications = 4",
+    ))
+}
+
+/// Issue 14, B3: types that are unclear or too few stand beside those that are better and worse.
+#[test]
+fn costs_whom_names_every_type_better_worse_unclear_or_too_few() {
+    let made = compared();
+    let ranking = &rankings(&made)[0];
+    let changes: Vec<Change> = ranking
+        .rows
+        .iter()
+        .filter(|row| row.label != ranking.baseline)
+        .flat_map(|row| {
+            let named: Vec<&str> = row.effects.iter().map(|one| one.whose.as_str()).collect();
+            assert_eq!(named, ["short", "long", "rare"], "{}", row.label);
+            let words: Vec<String> = row.effects.iter().map(|one| one.words()).collect();
+            assert!(words[2].contains("too few"), "{words:?}");
+            row.effects.iter().map(|one| one.change)
+        })
+        .collect();
+    assert!(changes.contains(&Change::TooFew) && changes.contains(&Change::Better), "{changes:?}");
+    // What the page says is made of them.
+    let table = &draw::rankings(&made)[0];
+    let costs = format!("{:?}", table.rows);
+    for whose in ["short p99", "long p99", "rare too few"] {
+        assert!(costs.contains(whose), "{whose}: {costs}");
+    }
+}
+
+/// Issue 14, B6: all rows are compared at the last load that all sustain.
+#[test]
+fn a_ranking_compares_all_at_one_load_that_all_sustain() {
+    let made = compared();
+    let sliced = made.labels("base")[2].to_string();
+    let standing = |load: f64| made.at("base", &sliced, load).expect("a point").standing;
+    assert_eq!([standing(0.6), standing(0.85)], [Standing::Stable, Standing::Unstable]);
+    let ranking = &rankings(&made)[0];
+    assert_eq!(ranking.compared_at, Some(0.6));
+    for row in &ranking.rows {
+        assert_eq!(row.compared_at, Some(0.6), "{}", row.label);
+        let there = made.at("base", &row.label, 0.6).expect("a point");
+        assert_eq!(row.marks[0], there.slowdown().map(|estimate| estimate.value), "{}", row.label);
+    }
+}
+
+/// Issue 14, E4: where few bursts decide a percentile, its interval says so wherever it is printed.
+#[test]
+fn intervals_of_few_bursts_are_named_in_tables_remarks_and_json() {
+    // The run of docs/concepts/how-sure.md: 11 bursts for the p99.9 at 0.9, 111 for the p99.
+    let near = mm7(0.9, 400_000, 10, 1);
+    let p999 = only(&near).overall.p999_us.as_ref().expect("samples");
+    let p99 = only(&near).overall.p99_us.as_ref().expect("samples");
+    let bursts = |quantile: &Quantile| quantile.bursts.expect("one queue, one load");
+    assert!((bursts(p999) - 11.1).abs() < 0.2 && (bursts(p99) - 111.0).abs() < 2.0);
+    assert!(p999.few_bursts().is_some() && p99.few_bursts().is_none());
+    let figure = &draw::figures(&near, "test")[0];
+    let said = "At 1 of 1 points fewer than 30 bursts of waiting decide a percentile, down to 1.1";
+    assert!(figure.found.contains(said), "{}", figure.found);
+    let named = [("base-types", "p99.9 (11), p99.99 (1)"), ("points", "p99.9 (11)")];
+    for (id, expected) in named {
+        let table = figure.tables.iter().find(|table| table.id == id).expect("a table");
+        let column = table.columns.iter().position(|head| head.starts_with("intervals too narrow"));
+        let cell = &table.rows[0][column.expect("a column that names them")];
+        assert!(matches!(cell, Cell::Text(text) if text == expected), "{id}: {cell:?}");
+    }
+    let json = serde_json::to_value(only(&near)).expect("a result");
+    assert!(json["overall"]["p999_us"]["bursts"].as_f64().is_some_and(|bursts| bursts < 30.0));
+    // Away from saturation nothing is said.
+    let far = mm7(0.5, 400_000, 10, 1);
+    let figure = &draw::figures(&far, "test")[0];
+    assert!(!figure.found.contains("bursts"), "{}", figure.found);
+    let heads = figure.tables.iter().flat_map(|table| &table.columns);
+    assert!(heads.into_iter().all(|head| !head.contains("narrow")));
 }
 
 #[test]

@@ -420,8 +420,9 @@ impl<S: Subject> Experiment<S> {
 
     /// Units of work simulated, each run counted once.
     pub fn work(&self) -> u64 {
-        let of_points: BTreeMap<&str, u64> =
-            self.results.iter().map(|result| (result.key.as_str(), result.work)).collect();
-        of_points.values().sum::<u64>() + self.capacities.iter().map(|c| c.work).sum::<u64>()
+        let of_points = self.results.iter().map(|result| (result.key.as_str(), result.work));
+        let of_searches = self.capacities.iter().flat_map(|capacity| &capacity.runs);
+        let of_searches = of_searches.map(|(key, work)| (key.as_str(), *work));
+        of_points.chain(of_searches).collect::<BTreeMap<&str, u64>>().values().sum()
     }
 }

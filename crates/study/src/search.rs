@@ -45,6 +45,10 @@ pub struct Capacity {
     pub sections: Vec<Option<f64>>,
     /// Units of work simulated for the search alone.
     pub work: u64,
+    /// Every run that the search looked at beyond the plan's own points: its key and units of work.
+    /// Searches share runs.
+    #[serde(skip)]
+    pub runs: Vec<(String, u64)>,
     /// Fingerprint of the search's runs.
     #[serde(skip)]
     pub digest: u64,
@@ -128,6 +132,7 @@ pub(crate) fn blank<S: Subject>(loaded: &Loaded<S>) -> Vec<Capacity> {
             crossing: None,
             sections: Vec::new(),
             work: 0,
+            runs: Vec::new(),
             digest: 0,
         };
         point.objectives.iter().enumerate().map(capacity).collect::<Vec<_>>()
@@ -217,11 +222,11 @@ fn bisect<'r, S: Subject>(
     let mut swept: Vec<&Outcome<S::Data>> = known.collect();
     swept.sort_by(|a, b| place(a).total_cmp(&place(b)));
     let mut digest = Digest::new();
-    let mut work = 0;
+    let mut runs: Vec<(String, u64)> = Vec::new();
     let mut try_at = |value: f64| -> Result<Outcome<S::Data>, RunError> {
         let result = runner.point(&template.at(&axis, value)?, &loaded.files)?;
         digest.fold(result.digest_value());
-        work += result.work;
+        runs.push((result.key.clone(), result.work));
         Ok(result)
     };
 
@@ -304,7 +309,8 @@ fn bisect<'r, S: Subject>(
         value: met.as_ref().and_then(|result| objective.value::<S>(result)),
         crossing: crossing::<S>(objective, &tried),
         sections: (0..fewest).map(of_section).collect(),
-        work,
+        work: runs.iter().map(|run| run.1).sum(),
+        runs,
         digest: digest.value(),
     })
 }

@@ -37,6 +37,24 @@ pub enum Arrivals {
 pub const SWITCHES_MAX: f64 = 1000.0;
 
 impl Arrivals {
+    /// Variance of the number of arrivals in a long time over its mean, at this mean rate: 1 for a
+    /// Poisson process, 0 for equal gaps.
+    pub fn dispersion(&self, rate_per_s: f64) -> f64 {
+        match *self {
+            Arrivals::Poisson => 1.0,
+            Arrivals::Constant => 0.0,
+            Arrivals::Bursty { peak_ratio, burst_share, mean_burst_ns } => {
+                let calm = 1.0 - burst_share;
+                // Rates over the mean rate; the times in both levels are in their shares.
+                let calm_ratio = (1.0 - peak_ratio * burst_share) / calm;
+                let apart = peak_ratio - calm_ratio;
+                let switches_per_ns = 1.0 / (mean_burst_ns * calm);
+                let variance = burst_share * calm * apart * apart;
+                1.0 + 2.0 * variance * rate_per_s * 1e-9 / switches_per_ns
+            }
+        }
+    }
+
     /// Whether the parameters are in the ranges that the fields document.
     pub fn check(&self) -> Result<(), ArrivalsError> {
         let Arrivals::Bursty { peak_ratio, burst_share, mean_burst_ns } = *self else {

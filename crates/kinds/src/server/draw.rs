@@ -3,9 +3,11 @@
 use super::plan::{PhasePlan, ServerPlan};
 use super::result::{ServerResult, TimelineResult};
 use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series, Table};
+use cavy_report::number::{count, significant};
 use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::{BASE, Experiment};
 use cavy_study::objective::{self, Objective, Percentile, Quantity};
+use cavy_study::outcome::{BURSTS_MIN, Summary};
 
 /// What a panel shows.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +125,55 @@ pub fn curves(
     all
 }
 
+/// The percentiles of which fewer bursts decide the value than an interval needs, and how many do.
+fn few_bursts(summary: &Summary) -> Vec<(Percentile, f64)> {
+    let of = |percentile: Percentile| {
+        let quantile = summary.quantile(percentile, Quantity::Us)?;
+        quantile.supported()?;
+        Some((percentile, quantile.few_bursts()?))
+    };
+    Percentile::ALL.into_iter().filter_map(of).collect()
+}
+
+/// The head of the column that names intervals which are too narrow.
+const NARROW: &str = "intervals too narrow (bursts)";
+
+/// What stands in that column beside these percentiles.
+fn narrow(result: &ServerResult, summary: &Summary, printed: &[Percentile]) -> Cell {
+    let few = if result.stable() { few_bursts(summary) } else { Vec::new() };
+    let few = few.iter().filter(|(percentile, _)| printed.contains(percentile));
+    let one = |(p, bursts): &(Percentile, f64)| format!("{} ({bursts:.0})", p.title());
+    Cell::Text(few.map(one).collect::<Vec<_>>().join(", "))
+}
+
+fn any_narrow<'a>(mut results: impl Iterator<Item = &'a ServerResult>) -> bool {
+    results.any(|result| {
+        let all = result.types.iter().map(|kind| &kind.summary).chain([&result.overall]);
+        result.stable() && all.into_iter().any(|summary| !few_bursts(summary).is_empty())
+    })
+}
+
+/// Says of which intervals a reader should not expect what they promise, and what would help.
+pub fn remark_of_bursts(experiment: &Experiment<ServerPlan>) -> Option<String> {
+    let stable = || experiment.results.iter().filter(|result| result.stable());
+    let fewest = |result: &ServerResult| {
+        let all = result.types.iter().map(|kind| &kind.summary).chain([&result.overall]);
+        all.flat_map(few_bursts).map(|one| one.1).min_by(f64::total_cmp)
+    };
+    let few: Vec<f64> = stable().filter_map(fewest).collect();
+    let least = few.iter().copied().min_by(f64::total_cmp)?;
+    let times = (BURSTS_MIN / least.max(1e-3)).ceil();
+    Some(format!(
+        "At {} of {} points fewer than {BURSTS_MIN:.0} bursts of waiting decide a percentile, \
+         down to {}: read its interval as one of 80 to 90 % and not 95, with an upper end that is \
+         too low. The tables name them; {} times the requests make up for it.",
+        few.len(),
+        experiment.results.len(),
+        significant(least),
+        count(times as u64),
+    ))
+}
+
 /// Columns of the table of points.
 pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
     let mut all: Vec<Column<ServerPlan>> = Percentile::MAIN
@@ -146,6 +197,11 @@ pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
             draw::cell(result, result.tail_us(&name))
         })
     }));
+    if any_narrow(experiment.results.iter()) {
+        all.push(Column::new(NARROW, |result: &ServerResult| {
+            narrow(result, &result.overall, &Percentile::MAIN)
+        }));
+    }
     all.push(Column::new("utilization", |result: &ServerResult| Cell::Number(result.utilization)));
     all.push(Column::new("dropped", |result: &ServerResult| Cell::Number(result.dropped as f64)));
     all.push(Column::new("reservation", |result: &ServerResult| {
@@ -162,6 +218,8 @@ pub fn types_table(experiment: &Experiment<ServerPlan>, variant: &str) -> Option
     columns.extend(keys.iter().map(|key| draw::words(key)));
     columns.extend(["type", "samples", "mean (us)", "mean wait (us)"].map(str::to_string));
     columns.extend(Percentile::ALL.map(|percentile| format!("{} (us)", percentile.title())));
+    let with_narrow = any_narrow(experiment.of_variant(variant));
+    columns.extend(with_narrow.then(|| NARROW.to_string()));
     columns.push("dropped".to_string());
     let setting = |value: Option<&serde_json::Value>| match value {
         Some(serde_json::Value::Number(number)) => {
@@ -185,6 +243,7 @@ pub fn types_table(experiment: &Experiment<ServerPlan>, variant: &str) -> Option
             row.push(cell(summary.mean_us.as_ref()));
             row.push(cell(summary.mean_wait_us.as_ref()));
             row.extend(Percentile::ALL.map(|p| cell(summary.get(p, Quantity::Us))));
+            row.extend(with_narrow.then(|| narrow(result, summary, &Percentile::ALL)));
             row.push(Cell::Number(dropped as f64));
             rows.push(row);
         }

@@ -134,13 +134,18 @@ pub fn summarize(scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
     let drop_ratio = dropped as f64 / arrived.max(1) as f64;
     let (standing, note) = standing::judge(scenario, runs, drop_ratio);
     let kinds = 0..scenario.names.len();
+    // Stretches of time that know nothing of each other, all replications together.
+    let whole_ns: u64 = replications.iter().map(|r| r.outcome.last_arrival.as_ns()).sum();
+    let stretches = scenario.forgets_ns().map(|forgets_ns| whole_ns as f64 / forgets_ns);
     let of_kind = |kind: usize| Sample {
+        stretches,
         replications: replications
             .iter()
             .map(|r| vec![(&r.types[kind], scenario.nominal_ns[kind])])
             .collect(),
     };
     let all = Sample {
+        stretches,
         replications: replications
             .iter()
             .map(|r| kinds.clone().map(|k| (&r.types[k], scenario.nominal_ns[k])).collect())
@@ -175,6 +180,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
 
 /// What types experienced in each replication, with the service time that slowdown divides by.
 struct Sample<'a> {
+    stretches: Option<f64>,
     replications: Vec<Vec<(&'a TypeRecord, f64)>>,
 }
 
@@ -195,7 +201,8 @@ impl Sample<'_> {
             };
             // A replication without such requests has nothing to say.
             let each: Vec<f64> = self.replications.iter().filter_map(|parts| of(parts)).collect();
-            Some(Quantile::new(of(&all)?, each, samples, p))
+            let bursts = self.stretches.map(|stretches| stretches * (1.0 - p));
+            Some(Quantile { bursts, ..Quantile::new(of(&all)?, each, samples, p) })
         };
         Summary::new(
             samples,

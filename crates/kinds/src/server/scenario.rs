@@ -74,6 +74,20 @@ impl Scenario {
         }
     }
 
+    /// Time after which a queue in front of all workers has forgotten how long it was, in ns: that
+    /// of diffusion, by load and by the variability of gaps and of service times. `None` where the
+    /// workload changes or is recorded, and where more arrives than can be done.
+    pub fn forgets_ns(&self) -> Option<f64> {
+        let Feed::Drawn(workload) = &self.arrivals else { return None };
+        let [phase] = workload.phases() else { return None };
+        let offered: f64 = self.offered.as_ref()?.iter().sum();
+        let cores = f64::from(self.cores());
+        let idle = 1.0 - offered / cores;
+        let mean_ns = offered * 1e9 / self.rate_per_s;
+        let varies = phase.arrivals.dispersion(phase.rate_per_s) + phase.mix.squared_cv();
+        (idle > 0.0).then(|| 2.0 * varies * mean_ns / (cores * idle * idle))
+    }
+
     /// The requests of one run.
     pub fn source(&self, seed: u64) -> Source {
         match &self.arrivals {

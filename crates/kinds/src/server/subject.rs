@@ -225,8 +225,9 @@ impl Subject for ServerPlan {
             ("slowdown", "latency over the mean service time of the request's type"),
             (
                 "intervals",
-                "95 %, by sectioning over independent replications; near saturation a few bursts \
-                 decide a p99.9, and its interval holds the truth in 80 to 90 % only",
+                "95 %, by sectioning over independent replications; where fewer than thirty \
+                 bursts decide a percentile, which tables name, its interval holds the truth in 80 \
+                 to 90 % only",
             ),
             (
                 "percentiles",
@@ -283,6 +284,7 @@ impl Subject for ServerPlan {
                     .to_string(),
             );
         }
+        sentences.extend(draw::remark_of_bursts(experiment));
         if stable().any(|result| result.too_short) {
             sentences.push(
                 "Some runs are too short to see the end of their warm-up; raise run.requests."
