@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long points in hand may take to end after a request to stop.
-const PATIENCE: Duration = Duration::from_millis(800);
+/// How long points in hand may take to end after a request to stop. The whole program is to be gone
+/// within a second, on a busy machine as well.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Everything a run needs beside its plan.
 pub struct Session {

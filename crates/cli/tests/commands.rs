@@ -6,7 +6,9 @@ mod cavy;
 use cavy::Cavy;
 use serde_json::Value;
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn help_teaches() {
@@ -340,15 +342,14 @@ fn another_plan_does_not_write_over_a_report_in_silence() {
     assert!(cavy.path("cavy-out/earlier-1/points.jsonl").exists());
 }
 
-#[test]
-fn a_long_point_ends_with_the_run_that_is_stopped() {
-    let cavy = Cavy::with_plan();
+/// How long the program lives after a request to end in the middle of a point of hours.
+fn time_to_stop(cavy: &Cavy) -> Duration {
     let mut args = vec!["run", "plan.toml", "--accept-cost", "--jobs=1", "--out=long"];
     args.extend(["--set=run.requests=1_000_000_000", "--set=load=0.5", "--set=objectives=[]"]);
     let mut child = cavy.command(&args).stderr(Stdio::piped()).spawn().expect("it starts");
     let folder = cavy.path("long/points.jsonl");
     let until = |done: &mut dyn FnMut() -> bool| {
-        (0..500).any(|_| {
+        (0..3_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             done()
         })
@@ -356,6 +357,7 @@ fn a_long_point_ends_with_the_run_that_is_stopped() {
     assert!(until(&mut || folder.exists()), "the run begins");
     std::thread::sleep(Duration::from_millis(200));
     let id = child.id().to_string();
+    let asked = Instant::now();
     let sent = std::process::Command::new("kill").args(["-TERM", &id]).status();
     assert!(sent.is_ok_and(|status| status.success()));
     let mut code = None;
@@ -363,11 +365,22 @@ fn a_long_point_ends_with_the_run_that_is_stopped() {
         code = child.try_wait().expect("a child").map(|status| status.code());
         code.is_some()
     });
-    assert!(ended, "five seconds are more than enough");
+    let passed = asked.elapsed();
+    assert!(ended, "it does not end");
     assert_eq!(code, Some(Some(130)));
     let output = child.wait_with_output().expect("it has ended");
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(talk.contains("interrupted after 0 of 2 points"), "{talk}");
+    std::fs::remove_dir_all(cavy.path("long")).expect("its folder");
+    passed
+}
+
+/// A busy machine makes a program end later, never sooner: the fastest of a few is its own time.
+#[test]
+fn a_long_point_is_cut_within_a_second() {
+    let cavy = Cavy::with_plan();
+    let fastest = (0..5).map(|_| time_to_stop(&cavy)).find(|passed| *passed < SECOND);
+    assert!(fastest.is_some(), "none of five ended within a second");
 }
 
 #[test]
