@@ -33,7 +33,10 @@ pub fn sectioned(measured: &mut [Measured], sections: &[Vec<Measured>]) {
         }
         if let Some(interval) = sectioning::interval(value, &known, CONFIDENCE) {
             one.basis = Basis::Interval;
-            (one.low, one.high) = (Some(interval.low), Some(interval.high));
+            // What is nowhere below zero, such as a share, cannot be.
+            let positive = value >= 0.0 && known.iter().all(|&other| other >= 0.0);
+            let low = if positive { interval.low.max(0.0) } else { interval.low };
+            (one.low, one.high) = (Some(low), Some(interval.high));
         }
     }
 }
@@ -59,6 +62,15 @@ mod tests {
         let found = of(2.0, &[1.9, 2.1, 2.0, 2.05, 1.95].map(Some));
         assert_eq!(found.basis, Basis::Interval);
         assert!(found.low.is_some_and(|low| low < 2.0) && found.high.is_some_and(|h| h > 2.0));
+    }
+
+    #[test]
+    fn a_share_has_no_interval_below_zero() {
+        let found = of(4e-6, &[0.0, 2e-5, 0.0, 0.0, 1e-6].map(Some));
+        assert_eq!(found.low, Some(0.0));
+        assert!(found.high.is_some_and(|high| high > 4e-6));
+        let error = of(0.1, &[-1.0, 1.0, 0.5, -0.5, 0.2].map(Some));
+        assert!(error.low.is_some_and(|low| low < 0.0), "{:?}", error.low);
     }
 
     #[test]
