@@ -3,7 +3,7 @@
 //! `CAVY_PLANS=1000000 cargo test -p cavy-search --release --test plans` makes as many.
 
 use cavy_core::{Purpose, Stream};
-use cavy_search::plan::{point, reissue, verify};
+use cavy_search::plan::{finish, point, reissue, verify};
 use cavy_search::ring::WHOLE;
 use cavy_search::scheme::{Ranges, Roar, Start};
 use cavy_search::sweep::Sweep;
@@ -266,4 +266,107 @@ fn clause_0_4_a_server_with_two_points_pays_for_both() {
     let found = Sweep::new(&[ring], 2).plan(&loads, 0.0, &mut rng, &mut parts);
     assert_eq!(found, 500, "one point each");
     assert_ne!(parts[0].server, parts[1].server);
+}
+
+/// T4's values of two rings and of splits, 91 and 62 ms, are of one order of servers. The arithmetic
+/// of an idle ring: a sixteenth of the documents takes 62.5 ms at speed 1, so a part takes 5 + 62.5 /
+/// 0.75 = 88.33 ms on a server of speed 0.75 and 5 + 62.5 / 1.25 = 55 ms on one of 1.25. A plan is
+/// done after 55 ms where three splits are enough to keep whole parts off slower servers, or where
+/// each point has a faster owner on one of two rings; each of the two holds in some orders.
+#[test]
+fn clause_5_t4_two_rings_or_splits_are_better_by_the_order_of_servers() {
+    let speeds: Vec<f64> = (0..48).map(|at| [0.5, 0.75, 1.25, 1.5][at % 4]).collect();
+    let order = |seed: u64| {
+        let mut order: Vec<u32> = (0..48).collect();
+        let mut draws = Stream::keyed(seed, 0, Purpose::Labels);
+        for last in (1..order.len()).rev() {
+            order.swap(last, draws.below(last as u64 + 1) as usize);
+        }
+        order
+    };
+    let finish_ms = |roar: Roar, order: &[u32]| {
+        let scheme = Scheme::Roar(roar);
+        let mut planner = Planner::new(scheme, &speeds, order, 16).expect("a planner");
+        let cost =
+            |speed: &f64| Cost { fixed_ns: 5_000_000, scan_ns: (1e9 / speed).round() as u64 };
+        let loads: Vec<Load> =
+            speeds.iter().map(|speed| Load { free_ns: 0, cost: cost(speed) }).collect();
+        let (mut parts, mut lost) = (Vec::new(), Vec::new());
+        let mut draws = Stream::keyed(1, 0, Purpose::Test);
+        let finish = planner.plan(&loads, &[true; 48], &mut draws, &mut parts, &mut lost);
+        assert_eq!(planner.verify(&parts), Ok(()));
+        finish as f64 / 1e6
+    };
+    let (rings, splits) = (Roar { rings: 2, ..Roar::PLAIN }, Roar { splits: 3, ..Roar::PLAIN });
+    let (slow, fast) = (5.0 + 62.5 / 0.75, 5.0 + 62.5 / 1.25);
+    for (seed, of_rings, of_splits) in [(26, slow, fast), (46, fast, slow)] {
+        let order = order(seed);
+        assert!((finish_ms(Roar::PLAIN, &order) - slow).abs() < 1e-3, "plain, seed {seed}");
+        assert!((finish_ms(rings, &order) - of_rings).abs() < 1e-3, "rings, seed {seed}");
+        assert!((finish_ms(splits, &order) - of_splits).abs() < 1e-3, "splits, seed {seed}");
+    }
+}
+
+/// Planted: arcs rounded down instead of up [roar 2.1]. `verify` finds it on every seed.
+#[test]
+fn planted_arcs_that_are_an_id_too_short_are_found() {
+    for seed in 0..20 {
+        let mut draws = Stream::keyed(seed, 3, Purpose::Test);
+        let mut found = 0;
+        for _ in 0..200 {
+            let (n, p) = (2 + draws.below(30) as usize, 3 + 2 * draws.below(8) as usize);
+            let mut ranges: Vec<(Id, u32)> =
+                (0..n).map(|server| (draws.bits(), server as u32)).collect();
+            ranges.dedup_by_key(|range| range.0);
+            let ring = Ring::new(ranges).expect("a ring");
+            let up = Arc::of(p as u32);
+            let down = Arc::wide(up.width() - 1);
+            // A point at the first id of a range, from which its slice reaches back farthest.
+            let at = draws.below(ring.count() as u64) as usize;
+            let start = ring.start(at).wrapping_sub(point(draws.below(p as u64) as usize, p));
+            let parts: Vec<Part> = (0..p)
+                .map(|head| {
+                    let hi = start.wrapping_add(point(head, p));
+                    let lo = start.wrapping_add(point((head + p - 1) % p, p));
+                    Part { server: ring.server(ring.owner(hi)), slice: Slice::new(lo, hi) }
+                })
+                .collect();
+            let place = |server: u32| ring.position(server).expect("on the ring");
+            let by = |arc: Arc| verify(&parts, |who, slice| ring.serves(place(who), arc, slice));
+            assert_eq!(by(up), Ok(()), "seed {seed}: rounded up, every plan holds");
+            found += u32::from(by(down).is_err());
+        }
+        assert!(found > 0, "seed {seed}: 200 plans and none is refused");
+    }
+}
+
+/// Planted: a server that owns two points is counted once [roar 0.4]. What a plan is believed to
+/// take is less than what it takes.
+#[test]
+fn planted_two_points_that_count_once_are_found() {
+    for seed in 0..20 {
+        let mut draws = Stream::keyed(seed, 4, Purpose::Test);
+        let mut found = 0;
+        for _ in 0..20 {
+            let speeds: Vec<f64> = (0..12).map(|_| 0.5 + 3.0 * draws.unit()).collect();
+            let order: Vec<u32> = (0..12).collect();
+            let ring = Ring::proportional(&order, |server| speeds[server as usize]);
+            let load = |speed: &f64| Load {
+                free_ns: draws.below(1 << 20),
+                cost: Cost { fixed_ns: 5_000_000, scan_ns: (1e9 / speed) as u64 },
+            };
+            let loads: Vec<Load> = speeds.iter().map(load).collect();
+            let k = 24;
+            let mut sweep = Sweep::new(std::slice::from_ref(&ring), k);
+            let mut parts = Vec::new();
+            let told = sweep.plan(&loads, 0.0, &mut draws, &mut parts);
+            let takes = finish(&parts, &loads);
+            // Slices differ by an id, and so their times by a nanosecond.
+            assert!(told.abs_diff(takes) <= k as u64, "seed {seed}: {told} told, takes {takes}");
+            let alone = |part: &Part| loads[part.server as usize].finish(part.slice.width());
+            let once = parts.iter().map(alone).max().expect("parts");
+            found += u32::from(once + 1_000_000 < takes);
+        }
+        assert!(found > 0, "seed {seed}: the bug shows in none of 20 plans");
+    }
 }

@@ -27,6 +27,12 @@ fn slowly() -> Habit {
     Habit { change: Span::from_ms(500), ..changing() }
 }
 
+/// As usual, and nobody leaves: where copies take seconds, one that comes back is not in step in
+/// time.
+fn staying() -> Habit {
+    Habit { moves: Span::ZERO, ..Habit::usual() }
+}
+
 /// So, and copies do not wait for queries.
 fn copying() -> Habit {
     Habit { copies_wait: false, ..changing() }
@@ -158,7 +164,7 @@ planted! {
     b5_writes_go_to_the_arcs_of_queries: new_arcs_later, copying(), nothing, ["whole", "fresh"];
     b6_copies_begin_before_front_ends_know: copy_early, changing(), one_hears_late,
         ["covered", "whole", "fresh"];
-    b7_a_copy_undoes_a_delete: copy_revives, Habit::usual(), servers_fail_and_copy_slowly,
+    b7_a_copy_undoes_a_delete: copy_revives, staying(), servers_fail_and_copy_slowly,
         ["fresh", "forward"];
     b8_a_majority_acknowledges: majority, slowly(), one_writes_late, ["whole", "fresh"];
     b9_a_server_answers_whatever_it_is_asked: unchecked, changing(), one_asks_late,

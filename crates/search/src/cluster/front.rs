@@ -384,7 +384,9 @@ impl<C: Content> FrontEnd<C> {
 
     pub(super) fn heard(&mut self, from: Node, message: Message<C>, cx: &mut Context<'_, C>) {
         match message {
-            Message::Grant { serial, map } => self.granted(serial, map, cx),
+            Message::Grant { serial, map } if from == Layout::DIRECTORY => {
+                self.granted(serial, map, cx);
+            }
             Message::Answer { query, part, outcome } => {
                 let Some(server) = self.config.layout.number(from) else { return };
                 self.answered(server, query, part, outcome, cx);

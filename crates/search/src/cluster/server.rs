@@ -226,7 +226,10 @@ impl<C: Content> Server<C> {
 
     pub(super) fn heard(&mut self, from: Node, message: Message<C>, cx: &mut Context<'_, C>) {
         match message {
-            Message::Grant { serial, map } => self.granted(serial, map, cx),
+            // Nobody else has maps to give.
+            Message::Grant { serial, map } if from == Layout::DIRECTORY => {
+                self.granted(serial, map, cx);
+            }
             Message::Sub { query, part, slice, question } => {
                 let holds = self.holds(slice) || self.config.bugs.unchecked;
                 if !(self.may_answer(cx.now()) && holds) {
@@ -244,7 +247,10 @@ impl<C: Content> Server<C> {
                 self.read(cx);
             }
             Message::Chunk { ask, slice, docs, .. } => self.chunk(ask, slice, &docs, cx),
-            Message::Answer { .. } | Message::Logged { .. } | Message::Beat { .. } => {}
+            Message::Grant { .. }
+            | Message::Answer { .. }
+            | Message::Logged { .. }
+            | Message::Beat { .. } => {}
         }
     }
 
@@ -599,7 +605,9 @@ impl<C: Content> Server<C> {
     fn chunk(&mut self, ask: u64, slice: Slice, docs: &[Doc<C::Body>], cx: &mut Context<'_, C>) {
         // Only what was asked for since the newest map, and in this life: what was read before may
         // lack a write.
-        let asked = ask == self.ask && self.fetching.is_some_and(|(asked, _)| asked.lo == slice.lo);
+        // What came may be less than what was asked for, and never more.
+        let part = |asked: Slice| asked.lo == slice.lo && asked.covers(slice);
+        let asked = ask == self.ask && self.fetching.is_some_and(|(asked, _)| part(asked));
         if !asked || self.lacks().is_none() {
             return;
         }
