@@ -4,8 +4,8 @@
 //! usage or input.
 
 use cavy_core::family::Node;
-use cavy_search_live::api;
 use cavy_search::cluster::many::Request;
+use cavy_search_live::api;
 use cavy_search_live::api::gate::Gate;
 use cavy_search_live::cluster::Cluster;
 use cavy_search_live::cluster::keeper::Keeper;
@@ -82,7 +82,7 @@ struct NodeArgs {
 /// A study.
 #[derive(Debug, Args)]
 struct StudyArgs {
-    /// Change p while queries and writes go on, or kill nodes.
+    /// What happens while queries and writes go on.
     #[arg(value_enum)]
     which: Which,
     /// Servers.
@@ -91,7 +91,7 @@ struct StudyArgs {
     /// Front ends.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     front_ends: u32,
-    /// The values of p, in turn; `kill` takes the first.
+    /// The values of p, in turn; `kill`, `roll` and `tail` take the first.
     #[arg(long, value_delimiter = ',', default_value = "4,5,8,3,12,4")]
     p: Vec<u32>,
     /// Documents.
@@ -106,9 +106,18 @@ struct StudyArgs {
     /// Seconds at each p.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Times that nodes are killed.
+    /// Times that nodes are killed, told to end, or stand still.
     #[arg(long, default_value_t = 10)]
     cycles: u32,
+    /// Queries a second that `delay` tries, in turn.
+    #[arg(long, value_delimiter = ',', default_value = "10,40,80")]
+    rates: Vec<f64>,
+    /// A part that is so much later than predicted is sent to others as well; 0: never.
+    #[arg(long, default_value_t = 0)]
+    hedge_ms: u64,
+    /// A part that is so much later than predicted is given to others.
+    #[arg(long, default_value_t = 300)]
+    margin_ms: u64,
     /// Of keys, kinds of writes and who is killed.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -124,6 +133,12 @@ enum Which {
     Change,
     /// Servers, the directory and a front end are killed, and come back.
     Kill,
+    /// Servers are told to end, one after the other, hand over what they hold, and come back.
+    Roll,
+    /// Each p at each of `--rates`: which has the least mean at which.
+    Delay,
+    /// A server stands still for a second every ten, with `--hedge-ms` and without.
+    Tail,
 }
 
 fn main() -> ExitCode {
@@ -321,7 +336,11 @@ fn study(args: &StudyArgs) -> Result<(), Fault> {
     let change = |cluster: &mut Cluster| {
         // One disk has the logs of all nodes here.
         cluster.synced = false;
+        (cluster.hedge_ms, cluster.margin_ms) = (args.hedge_ms, args.margin_ms);
     };
+    if let Some(rate) = args.rates.iter().find(|rate| !(**rate > 0.0 && **rate <= 1e6)) {
+        return Err(wrong(format!("--rates has {rate}, and must be above 0")));
+    }
     let many = (args.servers, args.front_ends);
     let mut local = Local::new(&program, &folder, many, None, change).map_err(wrong)?;
     local.start_all().map_err(failed)?;
@@ -352,6 +371,12 @@ fn study(args: &StudyArgs) -> Result<(), Fault> {
             study::change(&mut local, load, &args.p, Duration::from_secs(args.seconds), tell)
         }
         Which::Kill => study::kill(&mut local, load, (args.p[0], args.cycles), tell),
+        Which::Roll => study::roll(&mut local, load, (args.p[0], args.cycles), tell),
+        Which::Delay => {
+            let rest = Duration::from_secs(args.seconds);
+            study::delay(&mut local, load, (&args.p, &args.rates), rest, tell)
+        }
+        Which::Tail => study::tail(&mut local, load, (args.p[0], args.cycles), tell),
     };
     local.end();
     let _ = std::fs::remove_dir_all(&folder);

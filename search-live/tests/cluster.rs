@@ -166,6 +166,47 @@ fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
 }
 
 #[test]
+fn clause_2_9_servers_that_are_told_to_end_hand_over_and_nothing_is_refused() {
+    let mut town = Town::new("roll", 5, 2, 2);
+    let load = Load { keys: 150, queries_per_s: 15.0, writes_per_s: 8.0, seed: 9 };
+    let done = study::roll(&mut town.local, load, (2, 2), |_| {}).expect("a study");
+    let said = &done["checker"];
+    assert_eq!((&said["faults"], &said["refused"]), (&json!(0), &json!(0)), "{said:#}");
+    let left = |row: &Value| row["left_s"].is_f64() && row["green_after_s"].is_f64();
+    let rows = done["rows"].as_array().expect("rows");
+    assert!(rows[1..].iter().all(left), "{done:#}");
+    assert!(rows.iter().all(|row| row["partial"] == json!(0)), "{done:#}");
+}
+
+/// `CAVY_WRITES=100000 CAVY_CYCLES=50 cargo test --release --test cluster -- --ignored` is R4.
+#[test]
+#[ignore = "takes minutes: nodes are killed until so many writes were acknowledged"]
+fn r4_no_acknowledged_write_is_lost_or_revived() {
+    let of = |name: &str, usual: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    };
+    let (writes, cycles) = (of("CAVY_WRITES", 2_000), of("CAVY_CYCLES", 5) as u32);
+    let mut town = Town::new("kills", 12, 2, 4);
+    // A cycle takes some seven seconds.
+    let writes_per_s = (writes as f64 / (7.0 * f64::from(cycles))).max(10.0);
+    let load = Load { keys: 2_000, queries_per_s: 15.0, writes_per_s, seed: 3 };
+    let (mut acknowledged, mut round) = (0, 0);
+    while acknowledged < writes {
+        let load = Load { seed: load.seed + round, ..load };
+        let done = study::kill(&mut town.local, load, (4, cycles), |_| {}).expect("a study");
+        let said = &done["checker"];
+        assert_eq!(said["faults"], json!(0), "{said:#}");
+        acknowledged += said["writes_acknowledged"].as_u64().expect("a count");
+        round += 1;
+        println!(
+            "{acknowledged} writes acknowledged after {} cycles: {said:#}",
+            round * u64::from(cycles)
+        );
+        let _ = town.ask("DELETE", "/study", Value::Null);
+    }
+}
+
+#[test]
 fn foreign_clients_do_all_that_they_do_elsewhere() {
     // A virtual environment, say: clients are seldom installed for everybody.
     let named = std::env::var("CAVY_PYTHON").unwrap_or_default();

@@ -228,7 +228,8 @@ impl Health {
         // One that has left is missed by nobody.
         let fine = |state: &State| matches!(state, State::Up | State::Out);
         let whole = map.states.iter().all(fine);
-        let there = map.settled && map.moving.is_none() && map.p == map.stored && u64::from(map.p) == p;
+        let there =
+            map.settled && map.moving.is_none() && map.p == map.stored && u64::from(map.p) == p;
         if whole && there { Health::Green } else { Health::Yellow }
     }
 

@@ -86,6 +86,8 @@ type Read = BTreeMap<(u32, u64), (Arc<Value>, Arc<Mapping>)>;
 
 /// The front end's side of the cluster.
 pub struct Gate {
+    /// Who may ask.
+    pub(super) keys: super::keys::Keys,
     handle: Handle<Keeper>,
     /// What the cluster was described as.
     pub cluster: Cluster,
@@ -113,6 +115,7 @@ impl Gate {
     /// Of a node of a cluster.
     pub fn new(handle: Handle<Keeper>, cluster: Cluster) -> Gate {
         Gate {
+            keys: super::keys::Keys::new(&cluster.api_keys),
             handle,
             cluster,
             read: Mutex::default(),

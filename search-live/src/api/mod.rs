@@ -10,6 +10,7 @@ pub mod dsl;
 pub mod error;
 pub mod fetch;
 pub mod gate;
+pub mod keys;
 pub mod mapping;
 pub mod search;
 
@@ -19,7 +20,7 @@ use error::Error;
 use gate::Gate;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -149,11 +150,16 @@ async fn handled(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     // Elasticsearch's clients talk to nobody without it.
     headers.insert("X-Elastic-Product", HeaderValue::from_static("Elasticsearch"));
+    if status == 401 {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"security\""));
+    }
     response
 }
 
 async fn answered(gate: &Gate, request: Request<Incoming>) -> Result<Reply, Error> {
     let (parts, body) = request.into_parts();
+    // Before anything of the body is taken.
+    gate.keys.admit(parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes))?;
     let path = parts.uri.path().trim_matches('/').to_owned();
     let segments: Vec<String> =
         path.split('/').filter(|part| !part.is_empty()).map(decoded).collect();

@@ -138,6 +138,16 @@ impl Local {
         }
     }
 
+    /// Has a node stand still, or go on.
+    pub fn pause(&self, node: u32, still: bool) {
+        use rustix::process::Signal;
+        if let Some(pid) = self.pid(node).and_then(|pid| rustix::process::Pid::from_raw(pid as i32))
+        {
+            let signal = if still { Signal::STOP } else { Signal::CONT };
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
     /// Looks at all nodes: those that ended are started again after a rest. Returns what to tell.
     pub fn look(&mut self) -> Vec<String> {
         let mut told = Vec::new();

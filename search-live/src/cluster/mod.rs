@@ -55,6 +55,9 @@ pub struct Cluster {
     pub name: String,
     /// The secret of the cluster's nodes.
     pub key: String,
+    /// Clients show one of these, each `name:secret`, as API key or as name and password. None:
+    /// nobody is asked, and clients are heard on loopback addresses alone.
+    pub api_keys: Vec<String>,
     /// p of an index that does not say.
     pub p: u32,
     /// `true`: a write is acknowledged after it is synced; `false`: after the system has it.
@@ -90,6 +93,7 @@ impl Default for Cluster {
         Cluster {
             name: "cavy".into(),
             key: String::new(),
+            api_keys: Vec::new(),
             p: 1,
             synced: true,
             beat_ms: 200,
@@ -158,7 +162,8 @@ impl Cluster {
         if let Some(two) = all.windows(2).find(|two| two[0] == two[1]) {
             return wrong(format!("two nodes listen on {}", two[0]));
         }
-        // Names of clients are not asked for yet: whoever reaches the port may do anything.
+        self.api_keys.iter().try_for_each(|key| crate::api::keys::check(key))?;
+        // Whoever reaches a port without a key may do anything.
         let open = all.iter().find(|address| !address.ip().is_loopback());
         if let Some(address) = open.filter(|_| self.key.is_empty()) {
             return wrong(format!(
@@ -168,10 +173,11 @@ impl Cluster {
         }
         if let Some(http) =
             self.front_ends.iter().map(|f| f.http).find(|http| !http.ip().is_loopback())
+            && self.api_keys.is_empty()
         {
             return wrong(format!(
-                "clients are heard on {http}, and are not asked who they are: listen on a \
-                 loopback address and put a proxy with authentication before it"
+                "clients are heard on {http}, and are not asked who they are: set `api_keys`, or \
+                 listen on a loopback address"
             ));
         }
         Ok(())
@@ -302,6 +308,8 @@ mod tests {
         assert_eq!(wrong(text(1, "", "127.0.0.1:3")), "two nodes listen on 127.0.0.1:3");
         assert!(wrong(text(1, "", "10.0.0.1:4")).contains("has no key"));
         assert!(wrong(text(1, "copy_percent = 0", right)).contains("copy_percent is 0"));
+        assert!(wrong(text(1, "api_keys = [\"a:b\"]", right)).contains("16 characters"));
+        assert!(wrong(text(1, "hedge_percent = 0", right)).contains("hedge_percent is 0"));
         assert!(wrong(text(1, "colour = 3", right)).contains("colour"));
         assert!(wrong(text(1, "beat_ms = 5000", right)).contains("server_lease_ms"));
     }

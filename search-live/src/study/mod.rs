@@ -282,6 +282,7 @@ impl Running {
             "mean_ms": part.queries.mean() / 1e3,
             "p50_ms": ms(part.queries.value_at_quantile(0.5)),
             "p99_ms": ms(part.queries.value_at_quantile(0.99)),
+            "p999_ms": ms(part.queries.value_at_quantile(0.999)),
             "max_ms": ms(part.queries.max()),
             "writes": part.writes.len(),
             "writes_p99_ms": ms(part.writes.value_at_quantile(0.99)),
@@ -448,4 +449,163 @@ pub fn kill(
     }
     let verdict = running.end();
     Ok(json!({ "study": "kill", "rows": rows, "checker": verdict }))
+}
+
+/// Waits until all servers are on the ring, in step.
+fn whole(local: &mut Local, client: &mut Client, patience: Duration) -> Option<Duration> {
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        local.look();
+        if let Ok((200, answer)) = client.ask("GET", "/_cluster/health", "")
+            && answer["status"] == "green"
+            && answer["active_shards_percent_as_number"].as_f64() == Some(100.0)
+        {
+            return Some(began.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+/// Servers are told to end, one after the other, and come back: a rolling restart under load.
+///
+/// # Errors
+/// When the cluster does not start.
+pub fn roll(
+    local: &mut Local,
+    load: Load,
+    (p, cycles): (u32, u32),
+    mut tell: impl FnMut(&Value),
+) -> Result<Value, String> {
+    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
+    let running = Running::start(&fronts, load, p)?;
+    let mut client = Client::new(fronts[0], PATIENCE);
+    if whole(local, &mut client, PATIENCE * 3).is_none() {
+        return Err(not_green(&mut client));
+    }
+    running.part();
+    std::thread::sleep(Duration::from_secs(2));
+    let mut row = running.part();
+    row["what"] = json!("before");
+    tell(&row);
+    let mut rows = vec![row];
+    let layout = local.cluster.layout();
+    for cycle in 0..cycles {
+        let node = layout.server(cycle % layout.servers).0;
+        let began = Instant::now();
+        let pid = local.pid(node);
+        local.dismiss(node);
+        let mut left = None;
+        while began.elapsed() < PATIENCE * 3 {
+            let told = local.look();
+            if told.iter().any(|one| one.starts_with(&format!("node {node} ended"))) {
+                left = Some(began.elapsed());
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        while local.pid(node).is_none() || local.pid(node) == pid {
+            local.look();
+            std::thread::sleep(Duration::from_millis(50));
+            if began.elapsed() > PATIENCE * 4 {
+                return Err(format!("node {node} does not come back"));
+            }
+        }
+        let back = whole(local, &mut client, PATIENCE * 4).map(|_| began.elapsed());
+        let mut row = running.part();
+        row["what"] = json!(format!("server {}", cycle % layout.servers));
+        row["left_s"] = json!(left.map(|took| took.as_secs_f64()));
+        row["green_after_s"] = json!(back.map(|took| took.as_secs_f64()));
+        tell(&row);
+        rows.push(row);
+    }
+    let verdict = running.end();
+    Ok(json!({ "study": "roll", "rows": rows, "checker": verdict }))
+}
+
+/// R3: each p at each of several rates of queries; which p has the least mean at which.
+///
+/// # Errors
+/// When the cluster does not start.
+pub fn delay(
+    local: &mut Local,
+    load: Load,
+    (spreads, rates): (&[u32], &[f64]),
+    rest: Duration,
+    mut tell: impl FnMut(&Value),
+) -> Result<Value, String> {
+    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
+    let mut client = Client::new(fronts[0], PATIENCE);
+    let (mut rows, mut verdicts, mut best) = (Vec::new(), Vec::new(), Vec::new());
+    for &rate in rates {
+        let first = *spreads.first().ok_or("no p is given")?;
+        let running = Running::start(&fronts, Load { queries_per_s: rate, ..load }, first)?;
+        let mut least: Option<(f64, u32)> = None;
+        for &p in spreads {
+            let body = json!({"index.roar.p": p}).to_string();
+            let answer = client.ask("PUT", &format!("/{INDEX}/_settings"), &body);
+            if !matches!(answer, Ok((200, _))) {
+                return Err(format!("p was not taken: {answer:?}"));
+            }
+            if settled(local, &mut client, PATIENCE * 3).is_none() {
+                return Err(not_green(&mut client));
+            }
+            // What was under way while p changed is not counted.
+            std::thread::sleep(Duration::from_millis(500));
+            running.part();
+            std::thread::sleep(rest);
+            let mut row = running.part();
+            row["p"] = json!(p);
+            row["queries_per_s"] = json!(rate);
+            row["what"] = json!(format!("p {p}, {rate}/s"));
+            let mean = row["mean_ms"].as_f64().unwrap_or(f64::INFINITY);
+            if least.is_none_or(|(least, _)| mean < least) {
+                least = Some((mean, p));
+            }
+            tell(&row);
+            rows.push(row);
+        }
+        best.push(json!({ "queries_per_s": rate, "p": least.map(|(_, p)| p) }));
+        verdicts.push(running.end());
+        let _ = client.ask("DELETE", &format!("/{INDEX}"), "");
+    }
+    let sum = |name: &str| verdicts.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
+    let checker = json!({
+        "answers_checked": sum("answers_checked"), "writes_acknowledged": sum("writes_acknowledged"),
+        "faults": sum("faults"), "refused": sum("refused"), "unanswered": sum("unanswered"),
+    });
+    Ok(json!({ "study": "delay", "rows": rows, "best": best, "checker": checker }))
+}
+
+/// R5: a server stands still for a second every ten, `cycles` times.
+///
+/// # Errors
+/// When the cluster does not start.
+pub fn tail(
+    local: &mut Local,
+    load: Load,
+    (p, cycles): (u32, u32),
+    mut tell: impl FnMut(&Value),
+) -> Result<Value, String> {
+    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
+    let running = Running::start(&fronts, load, p)?;
+    let mut client = Client::new(fronts[0], PATIENCE);
+    if settled(local, &mut client, PATIENCE * 3).is_none() {
+        return Err(not_green(&mut client));
+    }
+    running.part();
+    let layout = local.cluster.layout();
+    let mut draws = Stream::keyed(load.seed, 2, Purpose::Faults);
+    let node = layout.server(draws.below(u64::from(layout.servers)) as u32).0;
+    for _ in 0..cycles {
+        std::thread::sleep(Duration::from_secs(9));
+        local.pause(node, true);
+        std::thread::sleep(Duration::from_secs(1));
+        local.pause(node, false);
+    }
+    let mut row = running.part();
+    row["what"] = json!(format!("hedge {} ms", local.cluster.hedge_ms));
+    tell(&row);
+    let verdict = running.end();
+    Ok(json!({ "study": "tail", "rows": [row], "checker": verdict }))
 }

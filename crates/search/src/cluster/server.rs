@@ -36,7 +36,7 @@ enum After<C: Content> {
 #[derive(Debug)]
 enum Task {
     Scan { from: Node, query: u64, part: u32, slice: Slice },
-    Read { to: Node, ask: u64, slice: Slice },
+    Read { to: Node, ask: u64, slice: Slice, written_only: bool },
     Merge { slice: Slice },
 }
 
@@ -417,13 +417,14 @@ impl<C: Content> Server<C> {
                 cx.emit(Effect::Send { to: from, via: Via::Channel, message });
                 self.idle(cx);
             }
-            Some(Task::Read { to, ask, slice }) => {
+            Some(Task::Read { to, ask, slice, written_only }) => {
                 self.reading = false;
                 self.read_after = self.next(self.read_after, took, cx.now());
                 // Out of step, a copy from here could lack what was acknowledged meanwhile.
                 if self.may_answer(cx.now()) && self.holds(slice) {
                     let docs: Arc<[Doc<C::Body>]> = self.written(slice).take(DOCS).collect();
-                    let bytes = self.config.bytes(slice);
+                    // The bulk stays where it is if written documents alone are asked for.
+                    let bytes = if written_only { 0 } else { self.config.bytes(slice) };
                     let message = Message::Chunk { ask, slice, docs, bytes };
                     cx.emit(Effect::Send { to, via: Via::Channel, message });
                 }
@@ -504,13 +505,12 @@ impl<C: Content> Server<C> {
         let last = self.written(slice).nth(DOCS - 1).map(|doc| doc.id);
         let slice = Slice::new(slice.lo, last.unwrap_or(slice.hi));
         self.reading = true;
-        if written_only {
-            // Next to nothing is read.
-            let nothing = Slice::new(slice.lo, slice.lo.wrapping_add(1));
-            self.work(Task::Read { to: by, ask, slice }, Job::Read(nothing), cx);
-        } else {
-            self.work(Task::Read { to: by, ask, slice }, Job::Read(slice), cx);
-        }
+        // Of written documents alone next to nothing is read.
+        let job = match written_only {
+            true => Slice::new(slice.lo, slice.lo.wrapping_add(1)),
+            false => slice,
+        };
+        self.work(Task::Read { to: by, ask, slice, written_only }, Job::Read(job), cx);
     }
 
     /// The next slice that it lacks, and whether written documents are all it lacks of it.
