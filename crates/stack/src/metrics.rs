@@ -67,6 +67,10 @@ pub struct Metrics {
     pub fast_recoveries: u64,
     /// Probes at the ends of flights.
     pub probes: u64,
+    /// Half-open connections that made room for newer ones.
+    pub evicted: u64,
+    /// Acknowledgements that told of marks.
+    pub marks: u64,
     /// Segments that made no sense to TCP, or that it had no room for.
     pub dropped: u64,
     /// Answers held back, so that nobody is flooded in our name.
@@ -169,6 +173,8 @@ impl Tally {
             spurious: counts.spurious,
             fast_recoveries: counts.fast_recoveries,
             probes: counts.probes,
+            evicted: counts.evicted,
+            marks: counts.marks,
             dropped: counts.dropped,
             unanswered: counts.unanswered,
             late: late.unwrap_or_default(),

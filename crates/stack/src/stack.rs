@@ -100,9 +100,9 @@ impl Stack {
         device.name()
     }
 
-    /// Opens a port: of one address, or of all with `0.0.0.0`. At most `backlog` connections are
-    /// half open, and as many wait to be accepted; of others the first packet is dropped, or they
-    /// are reset.
+    /// Opens a port: of one address, or of all with `0.0.0.0`. At most `backlog` connections of an
+    /// address are half open; one more takes the place of the oldest of them. As many wait to be
+    /// accepted; others are reset.
     ///
     /// # Errors
     /// When the address is not of the prefix, or the port is taken.

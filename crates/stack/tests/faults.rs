@@ -237,6 +237,94 @@ fn packets_of_strangers_neither_end_nor_spoil_a_connection() {
 }
 
 #[test]
+fn who_opens_half_connections_by_the_thousand_keeps_nobody_out() {
+    with_stack(
+        |_| {},
+        |stack, _| {
+            const BACKLOG: u16 = 32;
+            let at = SocketAddrV4::new(OURS, PORT);
+            let listener = stack.bind(at, BACKLOG).expect("a port");
+            let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("raw");
+            raw.set_header_included_v4(true).expect("an option");
+            let to = SockAddr::from(SocketAddrV4::new(OURS, 0));
+            let before = stack.metrics().packets_in;
+            let mut sent: u32 = 0;
+            for served in 0..20 {
+                // From addresses where nobody is; nothing there will answer.
+                for _ in 0..500 {
+                    let from = Ipv4Addr::from_bits(0xc633_6400 | (sent & 0xff));
+                    let source = 1_024 + (sent >> 8) as u16;
+                    let mut segment = Segment::new(source, PORT, sent, Flags::SYN);
+                    segment.mss = Some(1_460);
+                    let mut headers = [0; HEADERS_MAX_BYTES];
+                    let writer = Writer { from, to: OURS };
+                    let end = writer.headers(&mut headers, &segment, [&[], &[]]);
+                    raw.send_to(&headers[..end], &to).expect("it is sent");
+                    sent += 1;
+                    if sent.is_multiple_of(100) {
+                        let came = before + u64::from(sent);
+                        until(stack, "all came", |metrics| metrics.packets_in >= came);
+                    }
+                }
+                // Beside those that were served, which are remembered for a minute.
+                let most = u64::from(BACKLOG) + served;
+                assert!(stack.metrics().connections <= most, "{:?}", stack.metrics());
+                // Amid them one who means it is served.
+                let theirs = TcpStream::connect(at).expect("it opens");
+                let (ours, _) = listener.accept().expect("a connection");
+                works(&theirs, &ours);
+            }
+            let metrics = stack.metrics();
+            println!("{metrics:?}");
+            assert!(metrics.evicted >= 9_000, "{metrics:?}");
+            assert_eq!(metrics.accepted, 20, "{metrics:?}");
+        },
+    );
+}
+
+/// How long the link of [`connections_survive_a_link_that_is_down_for_long`] is down.
+#[allow(clippy::disallowed_methods)] // how long to wait is the caller's to say
+fn down_s() -> u64 {
+    std::env::var("CAVY_LINK_DOWN_S").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// `CAVY_LINK_DOWN_S=60` takes a minute; without, it is skipped.
+#[test]
+fn connections_survive_a_link_that_is_down_for_long() {
+    let Some(down) = Some(down_s()).filter(|&down| down > 0) else {
+        return println!("SKIPPED: CAVY_LINK_DOWN_S says no seconds");
+    };
+    with_stack(
+        |_| {},
+        |stack, space| {
+            let (theirs, ours) = pair(stack);
+            ours.set_timeout(Some(Duration::from_secs(300)));
+            theirs.set_read_timeout(Some(Duration::from_secs(300))).expect("an option");
+            let link = |state: &str| {
+                let args = ["-n", space, "link", "set", "cavy0", state];
+                tools::run("ip", &args).unwrap_or_else(|error| panic!("{error}"));
+            };
+            link("down");
+            // Both sides wait with something.
+            (&ours).write_all(b"again").expect("it is kept");
+            (&theirs).write_all(b"there").expect("it is kept");
+            thread::sleep(Duration::from_secs(down));
+            link("up");
+            let began = cavy_clock::now();
+            let mut found = [0; 5];
+            (&theirs).read_exact(&mut found).expect("ours came after all");
+            assert_eq!(&found, b"again");
+            println!("ours came {} after the link was back", cavy_clock::now().since(began));
+            (&ours).read_exact(&mut found).expect("the kernel's came after all");
+            assert_eq!(&found, b"there");
+            println!("the kernel's {} after it", cavy_clock::now().since(began));
+            works(&theirs, &ours);
+            println!("{:?}", stack.metrics());
+        },
+    );
+}
+
+#[test]
 fn a_thousand_connections_at_once_are_served_and_forgotten() {
     with_stack(
         |options| options.tcp.time_wait = Span::from_ms(20),

@@ -6,7 +6,7 @@
 
 use cavy_core::Span;
 use cavy_stack::{Faults, Options, Stack};
-use cavy_tcp::{Config, Congestion, RtoConfig};
+use cavy_tcp::{Config, Congestion, Ecn, RtoConfig};
 use cavy_testbed::{Plan, Testbed, obstacle};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
@@ -179,6 +179,15 @@ const CELLS: &[Cell] = &[
         },
         ..PLAIN
     },
+    Cell {
+        name: "marks agreed on",
+        sysctls: &[("tcp_ecn", "1")],
+        options: |o| {
+            o.tcp.ecn = Ecn::Classic;
+            lossy(o, 5, 0, 0)
+        },
+        ..PLAIN
+    },
     Cell { name: "no scaling", sysctls: &[("tcp_window_scaling", "0")], ..PLAIN },
     Cell {
         name: "ours as Linux",
@@ -279,7 +288,12 @@ fn every_octet_arrives_once_and_in_order_whatever_the_network_does() {
     for cell in CELLS {
         let host = &testbed.hosts()[usize::from(!cell.sysctls.is_empty())];
         host.within(|| run(cell)).unwrap_or_else(|error| panic!("{}: {error}", cell.name));
-        let all = [("tcp_sack", "1"), ("tcp_timestamps", "1"), ("tcp_window_scaling", "1")];
+        let all = [
+            ("tcp_sack", "1"),
+            ("tcp_timestamps", "1"),
+            ("tcp_window_scaling", "1"),
+            ("tcp_ecn", "2"),
+        ];
         host.within(|| set(&all)).expect("settings are back");
     }
 }

@@ -1,6 +1,7 @@
 //! What can be chosen ([incast 2.1], [incast 2.7], [incast 2.12]).
 
 use crate::congestion::Congestion;
+use crate::ecn::Ecn;
 use crate::rack::Rack;
 use crate::rto::{BackoffReset, RtoConfig};
 use crate::schedule::Schedule;
@@ -76,6 +77,8 @@ pub struct Config {
     pub nagle: bool,
     /// How the window grows and shrinks.
     pub congestion: Congestion,
+    /// Marks of switches: whether they are asked for, and what they mean.
+    pub ecn: Ecn,
     /// Spread what recovery sends over its round trip (RFC 6937).
     pub prr: bool,
     /// Find losses by time as well as by counting; needs selective acknowledgements.
@@ -166,6 +169,7 @@ impl Config {
             idle_restart: true,
             nagle: false,
             congestion: Congestion::NewReno,
+            ecn: Ecn::Off,
             prr: false,
             rack: None,
             undo: Undo::NONE,
@@ -315,6 +319,12 @@ pub struct Counts {
     pub stale: u64,
     /// Answers to segments that told nothing new which were held back (RFC 5961).
     pub unanswered: u64,
+    /// Acknowledgements that told of marks.
+    pub marks: u64,
+    /// Reductions of the window because of marks.
+    pub marked_reductions: u64,
+    /// Half-open connections that made room for newer ones.
+    pub evicted: u64,
     /// Segments that made no sense and were dropped.
     pub dropped: u64,
 }
@@ -338,6 +348,9 @@ impl Counts {
         self.undone += other.undone;
         self.stale += other.stale;
         self.unanswered += other.unanswered;
+        self.marks += other.marks;
+        self.marked_reductions += other.marked_reductions;
+        self.evicted += other.evicted;
         self.dropped += other.dropped;
     }
 

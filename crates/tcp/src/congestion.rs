@@ -15,6 +15,9 @@ pub enum Congestion {
     Cubic,
 }
 
+/// Segments that marks leave of a window at least (RFC 8257).
+pub(crate) const DCTCP_LEAST: u64 = 2;
+
 /// CUBIC's constants: growth in segments a second cubed, and what is left at a loss.
 const C: f64 = 0.4;
 const BETA: f64 = 0.7;

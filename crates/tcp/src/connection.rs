@@ -5,6 +5,7 @@
 
 use crate::config::{Config, Counts, Planted, Why};
 use crate::congestion::{Reduction, Window};
+use crate::ecn::Marks;
 use crate::rack::{Delivered, Probe};
 use crate::receive::Receiver;
 use crate::rto::Rto;
@@ -146,6 +147,7 @@ pub(crate) struct Connection {
     pub ssthresh: u64,
     pub phase: Phase,
     pub growth: Window,
+    pub marks: Marks,
     pub reduction: Reduction,
     pub delivered: Delivered,
     /// When reordering is loss, and when the end of a flight is probed.
@@ -243,6 +245,7 @@ impl Connection {
             ssthresh: u64::MAX,
             phase: Phase::Open,
             growth: Window::new(config.congestion),
+            marks: Marks::new(),
             reduction: Reduction::default(),
             delivered: Delivered::new(first),
             rack_at: None,
@@ -326,6 +329,7 @@ impl Connection {
         self.told = irs + 1;
         self.cwnd = u64::from(config.initial_window) * self.mss;
         self.sack = config.sack && syn.sack_permitted;
+        self.agree_on_marks(config.ecn, syn);
         self.send_scale = syn.scale.unwrap_or(0).min(14);
         // The window of a SYN is never scaled.
         let wrongly = config.planted == Some(Planted::ScaledSyn);
@@ -489,6 +493,7 @@ impl Connection {
             return self.end(Why::Closed, step);
         }
         if length > 0 {
+            self.hear_mark(segment, step);
             self.take_data(seq, length, step);
         }
         if segment.flags.has(Flags::FIN) {

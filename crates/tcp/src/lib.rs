@@ -9,11 +9,11 @@
 //! granularity, back-off and random stretch, so that the stock sender and the published one are
 //! configurations.
 //!
-//! **Not here.** No payload, sockets or clock. Not yet: explicit congestion notification.
+//! **Not here.** No payload, sockets or clock.
 //!
 //! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
 //! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
-//! [`rack`], [`undo`] and [`congestion`], which `send` asks; [`stack`], and [`schedule`], by which
+//! [`rack`], [`undo`], [`congestion`] and [`ecn`], which `send` asks; [`stack`], and [`schedule`], by which
 //! its connections share a port; [`messages`], which brings it into worlds of messages, and
 //! [`wire`], which brings its segments onto networks.
 #![no_std]
@@ -22,6 +22,7 @@ extern crate alloc;
 pub mod config;
 pub mod congestion;
 mod connection;
+pub mod ecn;
 pub mod messages;
 pub mod rack;
 mod receive;
@@ -37,6 +38,7 @@ pub mod wire;
 pub use config::Planted;
 pub use config::{Config, Counts, DelayedAck, Keepalive, Why};
 pub use congestion::Congestion;
+pub use ecn::Ecn;
 pub use rack::Rack;
 pub use rto::{BackoffReset, Floor, RtoConfig};
 pub use schedule::Schedule;

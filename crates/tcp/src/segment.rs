@@ -19,6 +19,10 @@ impl Flags {
     pub const ACK: Flags = Flags(0x10);
     /// The urgent pointer is valid; ignored here [incast 2.4].
     pub const URG: Flags = Flags(0x20);
+    /// What came was marked; in a SYN, marks are understood (RFC 3168).
+    pub const ECE: Flags = Flags(0x40);
+    /// The window was reduced because of a mark.
+    pub const CWR: Flags = Flags(0x80);
 
     /// Are all bits of `other` set?
     #[inline]
@@ -35,7 +39,15 @@ impl Flags {
 
 impl core::fmt::Debug for Flags {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        for (bit, letter) in [(0x02, "S"), (0x01, "F"), (0x04, "R"), (0x08, "P"), (0x10, ".")] {
+        for (bit, letter) in [
+            (0x02, "S"),
+            (0x01, "F"),
+            (0x04, "R"),
+            (0x08, "P"),
+            (0x40, "E"),
+            (0x80, "W"),
+            (0x10, "."),
+        ] {
             if self.0 & bit != 0 {
                 f.write_str(letter)?;
             }

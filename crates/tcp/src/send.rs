@@ -4,6 +4,7 @@
 use crate::config::{Config, Planted, RUNS, Why};
 use crate::congestion::Reduction;
 use crate::connection::{Connection, Fate, Leaving, Phase, Sent, State, Step, scale};
+use crate::ecn::Ecn;
 use crate::segment::{Flags, Segment, Stamps, widen};
 use crate::undo::Suspicion;
 use cavy_core::family::stream::Effect;
@@ -128,6 +129,7 @@ impl Connection {
         }
         let repaired = self.probe_told(ack, reported);
         self.leave_phase(ack);
+        let reduced = self.answer_mark(segment, newly + sacked, step);
         let lost = self.lost;
         if self.sack && sacked + newly > 0 {
             if step.config.rack.is_some() {
@@ -153,7 +155,7 @@ impl Connection {
         }
         // What is lost is not in flight, so a window that is being repaired always limits.
         match self.phase {
-            Phase::Open if advanced => self.grow(newly, flight, step.now),
+            Phase::Open if advanced && !reduced => self.grow(newly, flight, step.now),
             Phase::Loss(_) if advanced => self.grow(newly, u64::MAX / 4, step.now),
             _ => {}
         }
@@ -622,7 +624,12 @@ impl Connection {
             self.repeated(self.stamp_at(step.now, step.config));
         }
         self.arm(step);
-        self.leaving(start, end, step)
+        let mut leaving = self.leaving(start, end, step);
+        // What is sent again bears no marks (RFC 3168 6.1.5), but where they are not taken for
+        // losses.
+        let bears = step.config.ecn == Ecn::Dctcp && leaving.length > 0;
+        leaving.segment.ect = bears && self.marks.agreed;
+        leaving
     }
 
     fn leaves_anew(&mut self, step: &mut Step<'_, '_>) -> Option<Leaving> {
@@ -681,7 +688,11 @@ impl Connection {
         }
         let start = self.next;
         self.enqueue(start + length, step);
-        Some(self.leaving(start, start + length, step))
+        let mut leaving = self.leaving(start, start + length, step);
+        if leaving.length > 0 {
+            self.mark_new(&mut leaving.segment);
+        }
+        Some(leaving)
     }
 
     /// Notes a segment from `next` to `end` as sent.
@@ -705,7 +716,7 @@ impl Connection {
     }
 
     /// The segment with the octets from `start` to `end`.
-    fn leaving(&mut self, start: u64, end: u64, step: &mut Step<'_, '_>) -> Leaving {
+    pub(crate) fn leaving(&mut self, start: u64, end: u64, step: &mut Step<'_, '_>) -> Leaving {
         let mut segment = Segment::new(self.local_port, self.remote_port, start as u32, Flags(0));
         let is_syn = start == self.first && end > start;
         let is_fin = self.fin_sent && end == self.written + 1 && end > start;
@@ -716,6 +727,8 @@ impl Connection {
             segment.sack_permitted = if agreed { self.sack } else { step.config.sack };
             let scale = if agreed { self.receiver.scale } else { scale(step.config) };
             segment.scale = (!agreed || self.send_scale > 0 || scale > 0).then_some(scale);
+            let marks = self.flags_of_syn(step.config.ecn, agreed);
+            segment.flags = segment.flags.with(marks);
         }
         let opens = is_syn && self.state == State::SynSent && step.config.stamps.is_some();
         if self.stamps || opens {
@@ -742,6 +755,9 @@ impl Connection {
                 segment.window /= 1 + (step.now.as_ns() / 1_000_000 % 2) as u16;
             }
             self.receiver.scale = kept;
+            if self.marks.agreed && self.marks.says && !is_syn {
+                segment.flags = segment.flags.with(Flags::ECE);
+            }
             self.receiver.acknowledged(start == end);
         } else {
             // What the peer may send before it is asked: of segments that may have timestamps.

@@ -33,11 +33,13 @@ struct Slot {
     connection: Option<Box<Connection>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Listening {
     port: u16,
     backlog: u16,
     half_open: u16,
+    /// Those that are half open, the oldest first, and some that were.
+    order: VecDeque<Name>,
 }
 
 /// How a connection stands.
@@ -363,12 +365,14 @@ impl Stack {
     /// Something happened.
     pub(crate) fn input(&mut self, input: Input<Segment>, now: Instant, rng: &mut Stream) {
         match input {
-            Input::Rx { from, header, payload, .. } => {
-                self.receive(from, &header, payload.length_bytes, now, rng);
+            Input::Rx { from, header, payload, seen } => {
+                let length = payload.length_bytes;
+                self.receive(from, (&header, seen.marked), length, now, rng);
             }
             Input::Listen { port, backlog } => {
                 self.listening.retain(|one| one.port != port);
-                self.listening.push(Listening { port, backlog, half_open: 0 });
+                let order = VecDeque::new();
+                self.listening.push(Listening { port, backlog, half_open: 0, order });
             }
             Input::Unlisten { port } => self.listening.retain(|one| one.port != port),
             Input::Open { ticket, to, port } => self.open(ticket, to, port, now, rng),
@@ -462,7 +466,7 @@ impl Stack {
     fn receive(
         &mut self,
         from: Node,
-        segment: &Segment,
+        (segment, marked): (&Segment, bool),
         length: u32,
         now: Instant,
         rng: &mut Stream,
@@ -483,18 +487,29 @@ impl Stack {
             }
         }
         if let Some(slot) = found {
-            return self.with(slot, now, rng, |one, step| one.arrives(segment, length, step));
+            return self.with(slot, now, rng, |one, step| {
+                one.marks.here = marked;
+                one.arrives(segment, length, step);
+            });
         }
         let is_syn = flags.has(Flags::SYN) && flags.0 & 0x14 == 0;
-        let full = self.live >= self.config.connections_max;
-        let welcome = self.listening.iter_mut().find(|one| one.port == segment.destination);
-        if let Some(at) = welcome.filter(|_| is_syn) {
-            if at.half_open >= at.backlog || full {
+        let place = self.listening.iter().position(|one| one.port == segment.destination);
+        if let Some(place) = place.filter(|_| is_syn) {
+            if self.listening[place].half_open >= self.listening[place].backlog {
+                self.evict(place, now, rng);
+            }
+            let at = &self.listening[place];
+            if at.half_open >= at.backlog || self.live >= self.config.connections_max {
                 self.counts.dropped += 1;
                 return;
             }
-            at.half_open += 1;
             let (slot, name) = self.next_name();
+            let at = &mut self.listening[place];
+            at.half_open += 1;
+            at.order.push_back(name);
+            if at.order.len() > 2 * usize::from(at.backlog) + 8 {
+                self.forget_opened(place);
+            }
             let mut isn = rng.bits() as u32;
             if let Some(after) = after {
                 isn = (after as u32).wrapping_add(64_000 + (isn & 0xffff));
@@ -521,6 +536,33 @@ impl Stack {
             answer
         };
         self.answers.push_back((from, answer));
+    }
+
+    /// A port has as many half-open connections as it may: the oldest of them makes room, without
+    /// a word. A client that answers within the time in which as many SYNs come as the port keeps
+    /// is served whatever else comes (RFC 4987 3.4).
+    fn evict(&mut self, place: usize, now: Instant, rng: &mut Stream) {
+        while let Some(name) = self.listening[place].order.pop_front() {
+            let half_open = |one: &Connection| one.accepted && one.is_half_open();
+            let slot = self.place(name).filter(|&slot| {
+                self.slots[slot as usize].connection.as_deref().is_some_and(half_open)
+            });
+            if let Some(slot) = slot {
+                self.counts.evicted += 1;
+                return self.with(slot, now, rng, |one, step| one.end(Why::Refused, step));
+            }
+        }
+    }
+
+    /// Names of those that are open by now are no memory to keep.
+    fn forget_opened(&mut self, place: usize) {
+        let mut order = core::mem::take(&mut self.listening[place].order);
+        order.retain(|&name| {
+            let slot = self.place(name).map(|slot| &self.slots[slot as usize]);
+            let one = slot.and_then(|slot| slot.connection.as_deref());
+            one.is_some_and(Connection::is_half_open)
+        });
+        self.listening[place].order = order;
     }
 
     /// A SYN for a pair of ports that is only remembered may open it again, if it is newer than all

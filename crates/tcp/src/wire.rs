@@ -31,7 +31,7 @@ const SACK: u8 = 5;
 const STAMPS: u8 = 8;
 
 /// Bits of a header that the machine knows; the two of congestion notification are not among them.
-const FLAGS: u8 = 0x3f;
+const FLAGS: u8 = 0xff;
 /// The largest shift that RFC 7323 allows; a larger one counts as this.
 const SCALE_MAX: u8 = 14;
 

@@ -10,7 +10,9 @@ use cavy_core::family::stream::{Connection, Effect, Input, Unreachable};
 use cavy_core::laws::packet::{Done, Served, Turn};
 use cavy_core::laws::{Environment, Punctuality, Rig, hold};
 use cavy_core::{Instant, Packet, Span, Stream};
-use cavy_tcp::{Config, Congestion, DelayedAck, Flags, Keepalive, RtoConfig, Segment, Stack, Why};
+use cavy_tcp::{
+    Config, Congestion, DelayedAck, Ecn, Flags, Keepalive, RtoConfig, Segment, Stack, Why,
+};
 
 /// Segments pulled after an input, at most.
 const PULLS: u32 = 6;
@@ -70,10 +72,16 @@ impl Hostile {
             view.wants = view.wants.wrapping_add(1);
             made.flags = Flags::SYN.with(Flags::ACK);
             (made.mss, made.scale) = (Some(1460), Some(rng.below(3) as u8));
+            if made.seq.is_multiple_of(2) {
+                made.flags = made.flags.with(Flags::ECE);
+            }
             made.sack_permitted = rng.below(4) > 0;
             return (made, 0);
         }
         let mut length = 0;
+        if self.config.ecn != Ecn::Off && rng.below(4) == 0 {
+            made.flags = made.flags.with(Flags::ECE);
+        }
         match rng.below(20) {
             0..6 => length = 1 + rng.below(1400) as u32,
             6 => made.seq = made.seq.wrapping_add(1400 * (1 + rng.below(4) as u32)),
@@ -83,7 +91,7 @@ impl Hostile {
             10 => made.window = rng.below(3) as u16,
             11 => made.flags = made.flags.with(Flags::FIN),
             12 if rng.below(8) == 0 => made.flags = Flags::RST,
-            13 => made.flags = Flags(rng.below(64) as u8),
+            13 => made.flags = Flags(rng.bits() as u8),
             14 | 15 => {
                 let right = made.ack;
                 made.ack = made.ack.wrapping_sub(6_000);
@@ -154,7 +162,9 @@ impl Environment for Hostile {
                     let (header, length_bytes) =
                         if lies { Self::nonsense(rng) } else { self.sensible(rng) };
                     let payload = Extent { message: Message(0), offset_bytes: 0, length_bytes };
-                    Input::Rx { from: Node(1), header, payload, seen: Seen::default() }
+                    let marked = n % 3 == 0;
+                    let seen = Seen { marked, trimmed: false };
+                    Input::Rx { from: Node(1), header, payload, seen }
                 }
             });
         }
@@ -215,7 +225,7 @@ impl Environment for Hostile {
     }
 }
 
-fn configs() -> [Config; 5] {
+fn configs() -> [Config; 7] {
     let plain = Config::reference(RtoConfig::FINE);
     let delayed = DelayedAck::Fixed(Span::from_ms(1));
     let short = Span::from_ms(5);
@@ -231,7 +241,9 @@ fn configs() -> [Config; 5] {
     let fine = Config { stamps: None, ..Config::fine(Congestion::Cubic) };
     let linux =
         Config { stamps: None, limited_transmit: true, ..Config::linux(Congestion::NewReno) };
-    [plain, odd, brief, fine, linux]
+    let classic = Config { ecn: Ecn::Classic, ..linux };
+    let dctcp = Config { ecn: Ecn::Dctcp, delayed_ack: delayed, ..fine };
+    [plain, odd, brief, fine, linux, classic, dctcp]
 }
 
 #[test]
@@ -258,5 +270,5 @@ fn the_rig_gets_past_the_handshake_and_both_ways_carry_octets() {
             released += u64::from(seen.released > 10_000);
         }
     }
-    assert!(opened >= 45 && read >= 25 && released >= 25, "of 50: {opened} {read} {released}");
+    assert!(opened >= 63 && read >= 35 && released >= 35, "of 70: {opened} {read} {released}");
 }

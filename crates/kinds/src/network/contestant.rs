@@ -61,6 +61,18 @@ pub enum CongestionPlan {
     Cubic,
 }
 
+/// Whether a TCP asks for marks of switches, and what they mean to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EcnPlan {
+    /// It does not: a port that would mark its packets drops them.
+    Off,
+    /// As losses (RFC 3168).
+    Classic,
+    /// By their share (RFC 8257).
+    Dctcp,
+}
+
 /// How a TCP finds losses by time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -220,6 +232,11 @@ transports! {
         like: Option<LikePlan>,
         /// How the window grows and shrinks. Default: `newreno`.
         congestion: Option<CongestionPlan>,
+        /// Marks of switches. Default: `off`.
+        ecn: Option<EcnPlan>,
+        /// Ports mark what meets so many full packets, or drop what bears no marks. Default: 65 in
+        /// proportion to the rate, but none where `ecn` is off.
+        mark_packets: Option<u32>,
         /// Find losses by time, and probe the end of a flight (RFC 8985), with timers in jiffies of
         /// 4 ms or fine ones. Default: `off`, but as `like` has it.
         rack: Option<RackPlan>,

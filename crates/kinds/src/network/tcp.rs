@@ -1,11 +1,11 @@
 //! TCP as a network plan configures it.
 
-use super::contestant::{CongestionPlan, FloorPlan, LikePlan, RackPlan, TcpPlan};
+use super::contestant::{CongestionPlan, EcnPlan, FloorPlan, LikePlan, RackPlan, TcpPlan};
 use super::transport::Surroundings;
 use cavy_core::Span;
 use cavy_study::plan::PlanError;
 use cavy_tcp::{
-    BackoffReset, Config, Congestion, DelayedAck, Floor, Rack, RtoConfig, Schedule, Undo,
+    BackoffReset, Config, Congestion, DelayedAck, Ecn, Floor, Rack, RtoConfig, Schedule, Undo,
 };
 
 /// Headers of IP and TCP without options.
@@ -86,6 +86,11 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         dupthresh: plan.dupthresh.unwrap_or(plain.dupthresh),
         limited_transmit: plan.limited_transmit.unwrap_or(plain.limited_transmit),
         idle_restart: plan.idle_restart.unwrap_or(plain.idle_restart),
+        ecn: match plan.ecn {
+            None | Some(EcnPlan::Off) => Ecn::Off,
+            Some(EcnPlan::Classic) => Ecn::Classic,
+            Some(EcnPlan::Dctcp) => Ecn::Dctcp,
+        },
         delayed_ack,
         stamps,
         rack: match plan.rack {

@@ -5,7 +5,8 @@
 //! what was published.
 
 use super::contestant::{
-    BasicPlan, CutoffsPlan, DctcpPlan, HomaPlan, HomaVariant, PiasPlan, RecoveryPlan, TransportPlan,
+    BasicPlan, CutoffsPlan, DctcpPlan, EcnPlan, HomaPlan, HomaVariant, PiasPlan, RecoveryPlan,
+    TransportPlan,
 };
 use super::fabric::{self, Fabric};
 use super::plan::WorkloadName;
@@ -244,6 +245,8 @@ pub fn network(
     let grown = |bytes: u32| u64::from(around.grown(bytes));
     let packets = |count: u32| u64::from(count) * u64::from(BUFFERED_FRAME);
     let gbps = around.fabric.host_bits_per_s as f64 / 1e9;
+    // 65 packets at 10 Gb/s, 20 at 1 Gb/s, in proportion above.
+    let usual_mark = (65.0 * gbps / 10.0).max(20.0).ceil() as u32;
     let mut network = around.fabric.network.clone();
     match plan {
         TransportPlan::Homa(_) | TransportPlan::Basic(_) | TransportPlan::Oracle(_) => {}
@@ -255,9 +258,7 @@ pub fn network(
         TransportPlan::Phost(_) => network.buffer = Buffer::PerPort { bytes: grown(36_864) },
         TransportPlan::Dctcp(DctcpPlan { mark_packets, .. })
         | TransportPlan::Pias(PiasPlan { mark_packets, .. }) => {
-            // 65 packets at 10 Gb/s, 20 at 1 Gb/s, in proportion above.
-            let usual = (65.0 * gbps / 10.0).max(20.0).ceil() as u32;
-            let mark = mark_packets.unwrap_or(usual);
+            let mark = mark_packets.unwrap_or(usual_mark);
             network.mark_at_bytes = Some(mark.saturating_mul(BUFFERED_FRAME));
             network.buffer = Buffer::PerPort { bytes: packets(240.max(4 * mark)) };
             if of_plan.routing.is_none() {
@@ -268,7 +269,10 @@ pub fn network(
             let queue_bytes = own.trim_packets.unwrap_or(8).saturating_mul(BUFFERED_FRAME);
             network.order = Order::Trim { queue_bytes };
         }
-        TransportPlan::Tcp(_) => {
+        TransportPlan::Tcp(own) => {
+            let wanted = own.ecn.is_some_and(|ecn| ecn != EcnPlan::Off);
+            let mark = own.mark_packets.or(wanted.then_some(usual_mark));
+            network.mark_at_bytes = mark.map(|mark| mark.saturating_mul(BUFFERED_FRAME));
             network.order = Order::Fifo;
             network.framing = network.framing.without_udp();
             if of_plan.routing.is_none() {

@@ -7,7 +7,7 @@ use cavy_core::laws::packet::Stage;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_tcp::segment::Stamps;
 use cavy_tcp::{
-    BackoffReset, Config, Congestion, DelayedAck, Flags, Floor, Keepalive, Planted, Rack,
+    BackoffReset, Config, Congestion, DelayedAck, Ecn, Flags, Floor, Keepalive, Planted, Rack,
     RtoConfig, Segment, Stack, Undo, Why,
 };
 use std::collections::VecDeque;
@@ -162,7 +162,7 @@ impl Player {
         let input = match first {
             "listen" => {
                 self.passive = true;
-                Input::Listen { port: 80, backlog: 8 }
+                Input::Listen { port: 80, backlog: arg.map_or(Ok(8), |n| number(Some(n)))? }
             }
             "open" => Input::Open { ticket: 1, to: PEER, port: 80 },
             "write" => Input::Write { connection: of()?, bytes: number(arg)?, whole: false },
@@ -233,6 +233,13 @@ impl Player {
             "prr" => config.prr = yes,
             "strict" => config.strict_stamps = yes,
             "cubic" => config.congestion = Congestion::Cubic,
+            "ecn" => {
+                config.ecn = match value {
+                    "classic" => Ecn::Classic,
+                    "dctcp" => Ecn::Dctcp,
+                    _ => Ecn::Off,
+                }
+            }
             "stamps" => config.stamps = if value == "off" { None } else { Some(span(value)?) },
             "rack" => {
                 config.rack = match value {
@@ -368,9 +375,11 @@ impl Player {
         let (seq, length) = range(rest.get(1).copied().unwrap_or(""))?;
         let mut segment = Segment::new(destination, source, peer.wrapping_add(seq), flags);
         segment.window = 65_535;
+        let mut seen = Seen::default();
         let mut words = rest[2..].iter().copied();
         while let Some(word) = words.next() {
             match word {
+                "ce" => seen.marked = true,
                 "ack" => segment.ack = own.wrapping_add(number(words.next())?),
                 "win" => segment.window = number(words.next())?,
                 "mss" => segment.mss = Some(number(words.next())?),
@@ -401,7 +410,7 @@ impl Player {
         }
         let payload = Extent { message: Message(0), offset_bytes: seq, length_bytes: length };
         let header = segment;
-        let input = Input::Rx { from: PEER, header, payload, seen: Seen::default() };
+        let input = Input::Rx { from: PEER, header, payload, seen };
         self.stage()?.input(input);
         self.settle()
     }
@@ -418,7 +427,7 @@ impl Player {
         let wrong = |what: &str| Err(format!("{what} differs; left: {said}"));
         let (own, peer) = (self.own_isn.unwrap_or(0), self.peer_isn);
         let (want, any) = flags(rest.first().copied().unwrap_or(""))?;
-        let mask = if want.has(Flags::PSH) { 0x1f } else { 0x17 };
+        let mask = if want.has(Flags::PSH) { 0xdf } else { 0xd7 };
         if !any && left.segment.flags.0 & mask != want.0 & mask {
             return wrong("flags");
         }
@@ -447,6 +456,8 @@ impl Player {
                 "mss" => left.segment.mss == Some(number(words.next())?),
                 "ws" => left.segment.scale == Some(number(words.next())?),
                 "sackok" => left.segment.sack_permitted,
+                "ect" => left.segment.ect,
+                "noect" => !left.segment.ect,
                 "nosackok" => !left.segment.sack_permitted,
                 "nows" => left.segment.scale.is_none(),
                 "nots" => stamps.is_none(),
@@ -532,6 +543,9 @@ impl Player {
             "stale" => counts.stale,
             "unanswered" => counts.unanswered,
             "dropped" => counts.dropped,
+            "marks" => counts.marks,
+            "reductions" => counts.marked_reductions,
+            "evicted" => counts.evicted,
             other => return Err(format!("`{other}` is no counter")),
         };
         if have == want { Ok(()) } else { Err(format!("it is {have}")) }
@@ -546,6 +560,8 @@ fn flags(word: &str) -> Result<(Flags, bool), String> {
             'F' => Flags::FIN,
             'R' => Flags::RST,
             'P' => Flags::PSH,
+            'E' => Flags::ECE,
+            'W' => Flags::CWR,
             '.' => Flags::ACK,
             '-' => Flags(0),
             '*' => return Ok((all, true)),
