@@ -8,7 +8,7 @@
 //! With the same probes, and nothing lost or late, agents end in the same coordinates to the bit as
 //! [`crate::predictors::globe::Globe`] that speaks in whole numbers.
 
-use crate::config::Config;
+use crate::config::{Config, Planted};
 use crate::history::{History, Memory};
 use crate::model::{self, Coordinate};
 use crate::sphere::Point;
@@ -360,15 +360,20 @@ impl Agent {
         let Pending { sent, call, .. } = self.pending.swap_remove(index);
         cx.disarm(Timer::Patience(nonce));
         let took = arrived.since(sent).as_ns().saturating_add(500) / 1_000;
+        let planted = self.config.model.planted;
+        let held_us = if planted == Some(Planted::HeldCounted) { 0 } else { held_us };
         let took = u32::try_from(took).unwrap_or(u32::MAX).saturating_sub(held_us);
         let rtt = Rtt(took);
         self.hear(from, said, cx.now());
-        let before = self.said();
+        let mut before = self.said();
         if let Some(said) = said {
             let now = cx.now();
             if self.learn(from, &said, rtt, now, cx.rng()) {
                 self.keep(cx);
             }
+        }
+        if planted == Some(Planted::FeedbackFromAfter) {
+            before = self.said();
         }
         if let Some(said) = before.filter(|_| self.config.symmetric) {
             let message = Word::Feedback { nonce, token, rtt, said };
@@ -389,7 +394,9 @@ impl Agent {
         let now = cx.now();
         self.answered.retain(|one| now.since(one.at) <= FEEDBACK_WITHIN);
         let matches = |one: &Answered| (one.nonce, one.token, one.peer) == (nonce, token, from);
-        let Some(index) = self.answered.iter().position(matches) else {
+        let unproven = self.config.model.planted == Some(Planted::FeedbackUnproven);
+        let found = self.answered.iter().position(|one| unproven || matches(one));
+        let Some(index) = found else {
             self.ignored.feedback += 1;
             return;
         };

@@ -58,6 +58,23 @@ pub struct Config {
     /// Most that one measurement moves a coordinate, milliseconds; without a limit in the source. A
     /// defence against liars ([htrae 6]).
     pub step_max_ms: f64,
+    /// A bug that the tests are to catch; `None` everywhere else.
+    #[doc(hidden)]
+    pub planted: Option<Planted>,
+}
+
+/// Bugs that the tests plant to show that they would be caught.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// Rounding lets places leave the sphere.
+    NotNormalized,
+    /// Feedback has the coordinate from after the asker's own update.
+    FeedbackFromAfter,
+    /// The time that a peer held a probe counts as distance.
+    HeldCounted,
+    /// Feedback is believed whatever probe it names.
+    FeedbackUnproven,
 }
 
 impl Default for Config {
@@ -76,6 +93,7 @@ impl Default for Config {
             detours: None,
             rtt_max_ms: 10_000.0,
             step_max_ms: f64::INFINITY,
+            planted: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Predicting is a function of two coordinates. Learning is a function of one's own coordinate, the
 //! peer's as it was *before* it learnt from the same probe, and the round-trip time.
 
-use crate::config::Config;
+use crate::config::{Config, Planted};
 use crate::sphere::Point;
 use cavy_core::Stream;
 
@@ -95,7 +95,12 @@ pub fn update(
     if !suspect {
         let radians = step_ms * (apart / estimate) / scale;
         let radians = radians.clamp(-angle, core::f64::consts::PI - angle);
-        own.position = own.position.moved_away(peer.position, radians, rng);
+        own.position = match config.planted {
+            Some(Planted::NotNormalized) => {
+                own.position.rotated(peer.position, radians, rng).unwrap_or(own.position)
+            }
+            _ => own.position.moved_away(peer.position, radians, rng),
+        };
     }
     let height_ms = own.height_ms + step_ms * (heights / estimate);
     own.height_ms = height_ms.clamp(config.height_min_ms, config.rtt_max_ms);

@@ -89,12 +89,18 @@ impl Point {
     /// it when negative. From a point on top of it nothing is "away", so the point stays; from its
     /// antipode every direction leads back, and one is drawn at random ([htrae 2.4]).
     pub fn moved_away(self, from: Point, radians: f64, rng: &mut Stream) -> Point {
+        // Rounding would let the vector grow or shrink over thousands of moves.
+        self.rotated(from, radians, rng).and_then(Point::normalized).unwrap_or(self)
+    }
+
+    /// [`Point::moved_away`], as rounding leaves it; `None` where the point stays.
+    pub(crate) fn rotated(self, from: Point, radians: f64, rng: &mut Stream) -> Option<Point> {
         if radians == 0.0 {
-            return self;
+            return None;
         }
         let angle = self.angle(from);
         if angle < DIRECTIONLESS_RAD {
-            return self;
+            return None;
         }
         let away = if angle > core::f64::consts::PI - DIRECTIONLESS_RAD {
             self.random_tangent(rng)
@@ -107,17 +113,15 @@ impl Point {
             };
             match towards.normalized() {
                 Some(towards) => Point { x: -towards.x, y: -towards.y, z: -towards.z },
-                None => return self,
+                None => return None,
             }
         };
         let (sin, cos) = (libm::sin(radians), libm::cos(radians));
-        let moved = Point {
+        Some(Point {
             x: cos * self.x + sin * away.x,
             y: cos * self.y + sin * away.y,
             z: cos * self.z + sin * away.z,
-        };
-        // Rounding would let the vector grow or shrink over thousands of moves.
-        moved.normalized().unwrap_or(self)
+        })
     }
 
     /// A unit vector at a right angle to this one.

@@ -1,6 +1,7 @@
 //! The agent: what a conversation changes, and what nobody can make it change.
 
 use cavy_coords::agent::{Agent, AgentConfig, Answer, Ask, Coordinates, Timer};
+use cavy_coords::config::Planted;
 use cavy_coords::map::SERVERS;
 use cavy_coords::start::Known;
 use cavy_coords::wire::{Rtt, Said, Word};
@@ -19,7 +20,12 @@ fn known((latitude, longitude): (f64, f64)) -> Known {
 }
 
 fn config() -> AgentConfig {
-    AgentConfig { every: None, ..AgentConfig::new(Config::with_line(SERVERS)) }
+    planted(None)
+}
+
+fn planted(planted: Option<Planted>) -> AgentConfig {
+    let model = Config { planted, ..Config::with_line(SERVERS) };
+    AgentConfig { every: None, ..AgentConfig::new(model) }
 }
 
 /// One agent that is talked to by hand.
@@ -33,7 +39,11 @@ type Emitted = Vec<Out<Effect<Coordinates>, Timer>>;
 
 impl One {
     fn at(place: (f64, f64)) -> One {
-        let agent = Agent::new(config(), known(place), 0);
+        One::with(place, config())
+    }
+
+    fn with(place: (f64, f64), config: AgentConfig) -> One {
+        let agent = Agent::new(config, known(place), 0);
         One { agent, rng: Stream::keyed(1, 0, Purpose::Test), now: Instant::ZERO }
     }
 
@@ -273,5 +283,58 @@ fn a_probe_moves_each_end_at_most_once() {
         let most = town.scene.probes + town.scene.feedback;
         assert!(updates <= most, "seed {seed}: {updates} updates of {most}");
         assert!(town.scene.probes > 0 && town.answered > 0, "seed {seed}");
+    }
+}
+
+/// The feedback says where the asker was before it learnt.
+fn feedback_is_from_before(config: AgentConfig) -> bool {
+    let mut one = One::with(LONDON, config);
+    let before = Said::of(&one.own());
+    let nonce = one.asked(100, 7);
+    let reply = Word::Reply { nonce, held_us: 0, said: Some(tokyo()), token: 9 };
+    matches!(said(&one.hears(400, 7, reply)), Some(Word::Feedback { said, .. }) if said == before)
+}
+
+/// A peer that holds a probe for long is no farther away.
+fn holding_is_no_distance(config: AgentConfig) -> bool {
+    let places = [0, 150_000].map(|held_us| {
+        let mut one = One::with(LONDON, config.clone());
+        let nonce = one.asked(100, 7);
+        let reply = Word::Reply { nonce, held_us, said: Some(tokyo()), token: 9 };
+        one.hears(350 + u64::from(held_us) / 1_000, 7, reply);
+        one.own()
+    });
+    places[0] == places[1]
+}
+
+/// Feedback that names no probe answered moves nobody, and one that does moves once.
+fn only_what_was_answered_moves(config: AgentConfig) -> bool {
+    let mut one = One::with(LONDON, config);
+    let out = one.hears(50, 3, Word::Probe { space: 0, nonce: 77, said: Some(tokyo()) });
+    let Some(Word::Reply { token, .. }) = said(&out) else { return false };
+    let start = one.own();
+    let feedback = |nonce| Word::Feedback { nonce, token, rtt: Rtt(250_000), said: tokyo() };
+    one.hears(300, 3, feedback(76));
+    let still = one.own() == start;
+    one.hears(301, 3, feedback(77));
+    let moved = one.own();
+    one.hears(302, 3, feedback(77));
+    still && moved != start && one.own() == moved
+}
+
+#[test]
+fn planted_bugs_of_agents_are_caught_each_by_its_own_oracle() {
+    type Oracle = fn(AgentConfig) -> bool;
+    let oracles: [(Planted, Oracle); 3] = [
+        (Planted::FeedbackFromAfter, feedback_is_from_before),
+        (Planted::HeldCounted, holding_is_no_distance),
+        (Planted::FeedbackUnproven, only_what_was_answered_moves),
+    ];
+    for (bug, _) in oracles {
+        for (whose, oracle) in oracles {
+            assert!(oracle(config()), "the oracle for {whose:?} finds nothing where nothing is");
+            let holds = oracle(planted(Some(bug)));
+            assert_eq!(holds, bug != whose, "{bug:?} by the oracle for {whose:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! A property is a function of the rules it judges. The room's own rules keep all of them; a test
 //! named `planted` breaks one rule on purpose and shows which property tells.
 
+use cavy_coords::config::Planted;
 use cavy_coords::map::Line;
 use cavy_coords::{Config, Coordinate, Detours, Learnt, Point, predict_ms, update};
 use cavy_core::{Purpose, Stream};
@@ -293,6 +294,29 @@ fn planted_a_prediction_that_knows_who_asks_is_caught() {
     }
     let caught = caught_by(Rules { predict: lopsided, ..OURS });
     assert!(caught.contains(&"both_ends_agree"), "{caught:?}");
+}
+
+/// The farthest that a place got from the sphere in 20,000 steps.
+fn off_the_sphere(config: &Config) -> f64 {
+    let mut rng = draws(11);
+    let mut own = random(&mut rng, config);
+    let mut off = 0f64;
+    for _ in 0..20_000 {
+        let peer = random(&mut rng, config);
+        let rtt_ms = bent(&own, &peer, config, &mut rng);
+        update(&mut own, &peer, rtt_ms, config, &mut rng);
+        let square: f64 = own.position.vector().iter().map(|part| part * part).sum();
+        off = off.max((square - 1.0).abs());
+    }
+    off
+}
+
+#[test]
+fn planted_places_that_leave_the_sphere_are_caught() {
+    let most = 4.0 * f64::EPSILON;
+    assert!(off_the_sphere(&config()) <= most);
+    let planted = Config { planted: Some(Planted::NotNormalized), ..config() };
+    assert!(off_the_sphere(&planted) > 4.0 * most, "{}", off_the_sphere(&planted));
 }
 
 #[test]

@@ -31,5 +31,9 @@ impl Space for Geolocation {
         Some(self.line.rtt_ms(place(from)?.distance_km(place(to)?)))
     }
 
+    fn place(&self, machine: u32) -> Option<Point> {
+        self.places.get(machine as usize).copied().flatten()
+    }
+
     fn update(&mut self, _: u32, _: (u32, &()), _: f64, _: Instant, _: &mut Stream) {}
 }

@@ -3,6 +3,7 @@
 use super::Space;
 use crate::config::Config;
 use crate::model::{self, Coordinate};
+use crate::sphere::Point;
 use crate::start::{Known, Placed};
 use crate::wire::Said;
 use alloc::vec::Vec;
@@ -31,8 +32,7 @@ impl Globe {
         systems: impl IntoIterator<Item = u32>,
         rng: &mut Stream,
     ) -> Self {
-        let mut start =
-            |system| Placed::At(Coordinate::at(crate::sphere::Point::random(rng), system, &config));
+        let mut start = |system| Placed::At(Coordinate::at(Point::random(rng), system, &config));
         let machines = systems.into_iter().map(&mut start).collect();
         Globe { config, machines, in_whole_numbers: false }
     }
@@ -62,6 +62,10 @@ impl Space for Globe {
 
     fn estimate_ms(&self, from: u32, to: u32) -> Option<f64> {
         Some(model::predict_ms(self.coordinate(from)?, self.coordinate(to)?, &self.config))
+    }
+
+    fn place(&self, machine: u32) -> Option<Point> {
+        Some(self.coordinate(machine)?.position)
     }
 
     fn update(

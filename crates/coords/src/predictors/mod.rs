@@ -20,6 +20,7 @@ pub mod vivaldi;
 mod euclid;
 
 use crate::history::{History, Memory};
+use crate::sphere::Point;
 use alloc::vec::Vec;
 use cavy_core::{Instant, Stream};
 
@@ -51,6 +52,11 @@ pub trait Predictor {
     fn predict_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64>;
     /// Is told what was measured. Whatever makes no sense changes nothing.
     fn learn(&mut self, probe: &Probe, rng: &mut Stream);
+    /// Where it takes `machine` to be, if it thinks of places on the Earth.
+    fn place(&self, machine: u32) -> Option<Point> {
+        let _ = machine;
+        None
+    }
 }
 
 /// Coordinates of machines `0..n`.
@@ -70,6 +76,11 @@ pub trait Space {
         at: Instant,
         rng: &mut Stream,
     );
+    /// Where it takes `machine` to be, if it thinks of places on the Earth.
+    fn place(&self, machine: u32) -> Option<Point> {
+        let _ = machine;
+        None
+    }
 }
 
 /// A space whose machines learn from each other, at one end or at both, with or without history.
@@ -136,5 +147,9 @@ impl<S: Space> Predictor for Learner<S> {
         if self.symmetric {
             remember(to, from);
         }
+    }
+
+    fn place(&self, machine: u32) -> Option<Point> {
+        self.space.place(machine)
     }
 }

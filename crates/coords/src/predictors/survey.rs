@@ -179,11 +179,6 @@ impl Survey {
         Survey { parts, memory, line, machines, cells: BTreeMap::new(), globe }
     }
 
-    /// Where `machine` is taken to be.
-    pub fn place(&self, machine: u32) -> Option<Point> {
-        self.machines.get(machine as usize)?.place
-    }
-
     /// Is the position that was given for `machine` disproved by what was measured?
     pub fn is_disproved(&self, machine: u32) -> bool {
         self.machines.get(machine as usize).is_some_and(|m| m.said.is_some() && m.said != m.place)
@@ -375,5 +370,9 @@ impl Predictor for Survey {
             }
             self.raise(end);
         }
+    }
+
+    fn place(&self, machine: u32) -> Option<Point> {
+        self.machines.get(machine as usize)?.place
     }
 }
