@@ -8,7 +8,8 @@ use cavy_kinds::coords::contestant::{self, Given};
 use cavy_kinds::coords::data::{self, pack};
 use cavy_kinds::coords::players::Players;
 use cavy_kinds::coords::replay::{self, Asked, Replayed};
-use cavy_kinds::coords::world::{Truth, World};
+use cavy_kinds::coords::world::{Machine, Matrix, Truth, World};
+use cavy_kinds::coords::worst;
 use cavy_kinds::coords::{
     CoordsPlan, DataPlan, FitName, FitPlan, HtraePlan, PicksPlan, PlayersPlan, PositionsPlan,
     PredictorPlan,
@@ -38,6 +39,8 @@ fn plan(data: DataPlan, predictors: &[PredictorPlan]) -> CoordsPlan {
         peers: None,
         covered_ratio: 1.0,
         picks: PicksPlan { candidates: vec![2, 5, 10], each: 5, ..PicksPlan::default() },
+        worst_ratio: None,
+        map: false,
         predictors: predictors.to_vec(),
     }
 }
@@ -73,6 +76,7 @@ fn everybody() -> Vec<PredictorPlan> {
 fn run(world: &World, plan: &CoordsPlan, seed: u64, take: usize) -> Replayed {
     let given = contestant::given(world, plan, seed);
     let Given { systems, covered, .. } = &given;
+    let detours = plan.worst_ratio.map_or(Vec::new(), |_| worst::detours(world));
     let asked = Asked {
         probes_per_node: plan.probes_per_node,
         interval: Span::from_ms(15_000),
@@ -80,6 +84,9 @@ fn run(world: &World, plan: &CoordsPlan, seed: u64, take: usize) -> Replayed {
         covered,
         systems,
         picks: &plan.picks,
+        said: &given.places,
+        worst: plan.worst_ratio.map(|ratio| (ratio, detours.as_slice())),
+        map: plan.map,
     };
     let mut probes = replay::probes(world, &asked, seed);
     probes.truncate(take);
@@ -219,6 +226,9 @@ fn a_predictor_that_learns_before_it_predicts_would_be_seen() {
         covered: &given.covered,
         systems: &given.systems,
         picks: &plan.picks,
+        said: &given.places,
+        worst: None,
+        map: false,
     };
     let probes = replay::probes(&world, &asked, 1);
     let mut told = Told(Vec::new(), world.clone());
@@ -415,4 +425,93 @@ fn a_matrix_made_by_the_model_is_a_fixed_point() {
     let worst = replayed.after.ms.iter().copied().fold(0.0, f32::max);
     assert!(worst < 1e-6, "{worst}");
     assert!(Point::from_degrees(0.0, 0.0).is_some());
+}
+
+#[test]
+fn carried_squares_without_positions_are_those_of_the_source() {
+    // Median and 99th percentile of pairs, as the data's own description has them: of medians over
+    // all slices they differ a little from medians of slices.
+    for (name, count, p50, p99) in [
+        ("planetlab-490", 490, 125.0..145.0, 380.0..430.0),
+        ("seattle-99", 99, 150.0..190.0, 500.0..2_200.0),
+    ] {
+        let world = named(name);
+        assert_eq!(world.count(), count);
+        assert!(world.machines.iter().all(|machine| machine.said.is_none()));
+        let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+        let mut all: Vec<f64> = pairs.filter_map(|(a, b)| world.rtt_ms(a, b)).collect();
+        assert_eq!(all.len() as u64, world.pairs(), "{name}");
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| all[(all.len() as f64 * share) as usize];
+        assert!(
+            p50.contains(&at(0.5)) && p99.contains(&at(0.99)),
+            "{name}: {} {}",
+            at(0.5),
+            at(0.99)
+        );
+    }
+}
+
+#[test]
+fn the_worst_pairs_are_told_apart_by_facts_of_the_world() {
+    // On a line of five, all 10 ms apart but the ends, which are 100 ms from each other; node 4 is
+    // said to be on the other side of the world.
+    let mut matrix = Matrix::empty(5);
+    for a in 0..5u32 {
+        (a + 1..5).for_each(|b| matrix.set(a, b, 10.0));
+    }
+    matrix.set(0, 3, 100.0);
+    let at = |lon: f64| Point::from_degrees(0.0, lon);
+    let machine = |index: u32| Machine {
+        name: index.to_string(),
+        place: at(0.0),
+        said: at(if index == 4 { 179.0 } else { 0.0 }),
+        system: 0,
+    };
+    let machines = (0..5).map(machine).collect();
+    let world = World { machines, truth: Truth::Matrix(matrix), credits: &[] };
+    let detours = worst::detours(&world);
+    assert_eq!(detours.iter().filter(|found| **found).count(), 1);
+    assert!(detours[2], "0 to 3, by rows of the upper triangle");
+    let line = "predictor = \"geolocation\"\nfit = { ms_per_km = 0.0188, base_ms = 8.8 }";
+    let mut plan = plan(DataPlan::Aws {}, &[of(line)]);
+    (plan.worst_ratio, plan.probes_per_node, plan.map) = (Some(0.5), 0, true);
+    plan.picks.candidates = vec![2];
+    let replayed = run(&world, &plan, 1, 0);
+    let found = replayed.worst.expect("asked for");
+    // All pairs of node 4, and the detour, are worse than the others.
+    assert_eq!((found.all.pairs, found.all.by_cause), (10, [1, 4, 5, 5]));
+    assert_eq!((found.worst.pairs, found.worst.by_cause), (5, [1, 4, 5, 0]));
+    let sketch = replayed.sketch.expect("geolocation thinks of places");
+    assert_eq!((sketch.count, sketch.nodes.len()), (5, 5));
+    let last = &sketch.nodes[4];
+    assert_eq!(
+        (last.said, last.now, last.place),
+        (Some((0.0, 179.0)), (0.0, 179.0), Some((0.0, 0.0)))
+    );
+    assert!(last.after_ms > sketch.nodes[1].after_ms, "{sketch:?}");
+}
+
+#[test]
+fn a_map_shows_a_wrong_row_and_where_its_coordinate_went() {
+    let mut plan = plan(DataPlan::Ripe {}, &[of("predictor = \"htrae\"\nhistory = false")]);
+    (plan.probes_per_node, plan.map) = (50, true);
+    let replayed = run(&named("ripe-2018"), &plan, 1, usize::MAX);
+    let sketch = replayed.sketch.expect("Htrae thinks of places");
+    let far = |one: Option<(f64, f64)>, other: (f64, f64)| {
+        let point = |(lat, lon): (f64, f64)| Point::from_degrees(lat, lon).expect("on Earth");
+        one.map_or(0.0, |one| point(one).distance_km(point(other)))
+    };
+    let wrong = sketch.nodes.iter().filter(|n| n.place.is_some_and(|p| far(n.said, p) > 2_000.0));
+    let (mut before, mut after, mut count) = (0.0, 0.0, 0);
+    for node in wrong {
+        before += node.before_ms.expect("pairs");
+        after += node.after_ms.expect("pairs");
+        count += 1;
+    }
+    assert!(count >= 5, "DB-IP has some far off: {count}");
+    assert!(after < 0.5 * before, "their pairs are repaired: {before} to {after} ms, {count}");
+    let oracle = of("predictor = \"oracle\"");
+    plan.predictors = vec![oracle];
+    assert!(run(&named("ripe-2018"), &plan, 1, 100).sketch.is_none(), "it thinks of no places");
 }

@@ -2,8 +2,11 @@
 
 use super::plan::CoordsPlan;
 use super::result::{CoordsExperiment, CoordsResult};
-use cavy_report::model::{Cell, Panel, Point, Scale, Series, Table};
+use super::sketch::{Place, Sketch, Sketched};
+use cavy_coords::Point;
+use cavy_report::model::{self, Cell, Form, Layer, Map, Mark, Panel, Scale, Series, Table, Way};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
+use cavy_study::outcome::Estimate;
 
 /// Columns of the table of points.
 pub fn columns(experiment: &CoordsExperiment) -> Vec<Column<CoordsPlan>> {
@@ -77,7 +80,7 @@ pub fn curves(experiment: &CoordsExperiment) -> Vec<Curve<CoordsPlan>> {
 fn series(
     experiment: &CoordsExperiment,
     variant: &str,
-    of: impl Fn(&CoordsResult) -> Vec<Point>,
+    of: impl Fn(&CoordsResult) -> Vec<model::Point>,
 ) -> Vec<Series> {
     let one = |label: &str| {
         let result = experiment.of_variant(variant).filter(|r| r.label == label).last()?;
@@ -86,9 +89,9 @@ fn series(
     experiment.labels(variant).into_iter().filter_map(one).collect()
 }
 
-fn shown(y: Option<f64>, x: f64, ends: Option<(f64, f64)>, samples: u64) -> Point {
+fn shown(y: Option<f64>, x: f64, ends: Option<(f64, f64)>, samples: u64) -> model::Point {
     let (low, high) = (ends.map(|e| e.0), ends.map(|e| e.1));
-    Point { x, y, low, high, samples, stable: true }
+    model::Point { x, y, low, high, samples, stable: true }
 }
 
 /// Distributions of errors, and picks by the number of candidates, at the most probes of a variant.
@@ -103,14 +106,14 @@ pub fn panels(experiment: &CoordsExperiment, variant: &str) -> Vec<Panel> {
             })
             .collect()
     };
-    let picked = |of: fn(&super::result::Pick) -> Option<&cavy_study::outcome::Estimate>| {
+    let picked = |of: fn(&super::result::Pick) -> Option<&Estimate>| {
         move |r: &CoordsResult| {
             let point = |pick: &super::result::Pick| {
                 let found = of(pick);
                 let ends = found.map(|e| (e.min(), e.max()));
                 shown(found.map(|e| e.median), f64::from(pick.candidates), ends, pick.choices)
             };
-            r.picks.iter().map(point).collect::<Vec<Point>>()
+            r.picks.iter().map(point).collect::<Vec<model::Point>>()
         }
     };
     let mut all = Vec::new();
@@ -186,10 +189,139 @@ pub fn tables(experiment: &CoordsExperiment, variant: &str) -> Vec<Table> {
     let most = experiment.of_variant(variant).map(|r| r.load()).fold(0.0, f64::max);
     let last = experiment.of_variant(variant).filter(|r| r.load() >= most);
     let rows = last.flat_map(|r| r.picks.iter().map(move |pick| row(r, pick))).collect();
-    vec![Table {
+    let mut all = vec![Table {
         id: format!("{variant}-picks"),
         title: format!("Picks at {most} probes a node{}", cavy_study::draw::suffix(variant)),
         columns,
         rows,
-    }]
+    }];
+    all.extend(worst(experiment, variant));
+    all
+}
+
+/// What the worst pairs have in common.
+fn worst(experiment: &CoordsExperiment, variant: &str) -> Option<Table> {
+    let percent = |estimate: &Estimate| {
+        let all = estimate.replications.iter().map(|share| 100.0 * share).collect();
+        Estimate::new(100.0 * estimate.value, all)
+    };
+    let mut rows = Vec::new();
+    for r in experiment.of_variant(variant) {
+        let Some(worst) = &r.worst else { continue };
+        for cause in &worst.causes {
+            rows.push(vec![
+                Cell::Text(r.label.clone()),
+                Cell::Number(r.load()),
+                Cell::Text(cause.name.clone()),
+                cell(r, Some(&percent(&cause.among_worst))),
+                cell(r, Some(&percent(&cause.among_all))),
+            ]);
+        }
+    }
+    let columns = ["predictor", "probes a node", "what", "of the worst (%)", "of all pairs (%)"];
+    (!rows.is_empty()).then(|| Table {
+        id: format!("{variant}-worst"),
+        title: format!(
+            "What the worst {} % of pairs have in common{}",
+            100.0 * experiment.plan.worst_ratio.unwrap_or(0.0),
+            cavy_study::draw::suffix(variant)
+        ),
+        columns: columns.map(String::from).to_vec(),
+        rows,
+    })
+}
+
+/// An address that is said to be farther than this from where it is, is misplaced.
+const MISPLACED_KM: f64 = cavy_coords::start::MOVED_MAX_KM;
+/// Of the others those are drawn that went farther than this. Coordinates are places in time and
+/// not on the Earth, so all of them move.
+const FAR_KM: f64 = 2_000.0;
+
+fn distance_km(one: Place, other: Place) -> Option<f64> {
+    let point = |(latitude, longitude): Place| Point::from_degrees(latitude, longitude);
+    Some(point(one)?.distance_km(point(other)?))
+}
+
+/// Where nodes ended: of each predictor that moves them, at the most probes.
+pub fn maps(experiment: &CoordsExperiment, variant: &str) -> Vec<Map> {
+    let most = experiment.of_variant(variant).map(|r| r.load()).fold(0.0, f64::max);
+    let mut drawn: Vec<Map> = Vec::new();
+    for label in experiment.labels(variant) {
+        // Of several, the one with the fewest positions wrong comes first.
+        let mut of = experiment.of_variant(variant).filter(|r| r.label == label);
+        let found = of.find(|r| r.load() >= most && r.sketch.is_some());
+        let Some((result, sketch)) = found.and_then(|r| Some((r, r.sketch.as_ref()?))) else {
+            continue;
+        };
+        let moves = |node: &Sketched| node.said.is_none_or(|said| said != node.now);
+        // Who moves nobody has drawn a list of what was given.
+        if drawn.len() < MAPS_MAX && sketch.nodes.iter().any(moves) {
+            drawn.push(map(result, sketch, variant));
+        }
+    }
+    drawn
+}
+
+/// Maps of a variant: each costs a page some 40 kB.
+const MAPS_MAX: usize = 2;
+
+fn map(result: &CoordsResult, sketch: &Sketch, variant: &str) -> Map {
+    let ms = |ms: Option<f64>| ms.map_or("?".to_string(), |ms| format!("{ms:.1}"));
+    let wrong = |node: &Sketched| {
+        let errors = (ms(node.before_ms), ms(node.after_ms));
+        format!("half of its pairs are wrong by {} ms at most, {} at first", errors.1, errors.0)
+    };
+    let mark = |node: &Sketched, at, says| Mark { name: node.name.clone(), at, says };
+    let layer = |label: &str, form, marks, ways| Layer { label: label.into(), form, marks, ways };
+    let (mut nodes, mut said, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut repaired, mut moved) = (Vec::new(), Vec::new());
+    for node in &sketch.nodes {
+        nodes.push(mark(node, node.now, wrong(node)));
+        let Some(begun) = node.said else { continue };
+        let went = distance_km(begun, node.now).unwrap_or(0.0);
+        let way = |to: Place| {
+            let says = format!("{} moved {went:.0} km", node.name);
+            Way { from: begun, to, says }
+        };
+        let off = node.place.and_then(|place| distance_km(begun, place));
+        match (off.filter(|km| *km > MISPLACED_KM), node.place) {
+            (Some(km), Some(place)) => {
+                let says = format!("said to be here, {km:.0} km from where it is; {}", wrong(node));
+                said.push(mark(node, begun, says));
+                let left = distance_km(node.now, place).unwrap_or(0.0);
+                let says = format!("is here; its coordinate is {left:.0} km away");
+                places.push(mark(node, place, says));
+                repaired.push(way(node.now));
+            }
+            _ if went > FAR_KM => moved.push(way(node.now)),
+            _ => {}
+        }
+    }
+    let drawn = match sketch.nodes.len() as u32 {
+        all if all == sketch.count => String::new(),
+        some => format!(" {some} of {} nodes are drawn.", sketch.count),
+    };
+    let begins = if places.is_empty() {
+        "A line leads from where a node began to where its coordinate went."
+    } else {
+        "A ring is where the database puts an address that is more than 500 km off; a line leads \
+         to where its coordinate went, and a square is where the machine is."
+    };
+    Map {
+        id: format!("{variant}-{}", cavy_study::draw::slug(&result.label)),
+        title: format!(
+            "Where {} has put nodes after {} probes each{}",
+            result.label,
+            result.load(),
+            cavy_study::draw::suffix(variant)
+        ),
+        caption: format!("First seed. {begins}{drawn}"),
+        layers: vec![
+            layer("coordinates", Form::Dot, nodes, Vec::new()),
+            layer("said to be elsewhere", Form::Ring, said, Vec::new()),
+            layer("moved from there", Form::Dot, Vec::new(), repaired),
+            layer("where these are", Form::Square, places, Vec::new()),
+            layer("others that moved more than 2000 km", Form::Dot, Vec::new(), moved),
+        ],
+    }
 }

@@ -22,9 +22,13 @@ pub fn world(plan: &DataPlan, files: &Files) -> Result<Option<Arc<World>>, PlanE
     };
     static RIPE: OnceLock<Arc<World>> = OnceLock::new();
     static AWS: OnceLock<Arc<World>> = OnceLock::new();
+    static PLANETLAB: OnceLock<Arc<World>> = OnceLock::new();
+    static SEATTLE: OnceLock<Arc<World>> = OnceLock::new();
     match plan {
         DataPlan::Ripe {} => carried(&RIPE, "ripe-2018"),
         DataPlan::Aws {} => carried(&AWS, "aws-2025"),
+        DataPlan::PlanetLab {} => carried(&PLANETLAB, "planetlab-490"),
+        DataPlan::Seattle {} => carried(&SEATTLE, "seattle-99"),
         DataPlan::Players(own) => super::players::check(own).map(|()| None),
         DataPlan::Matrix { file, nodes } => {
             let machines = machines(files, nodes)?;

@@ -32,6 +32,13 @@ pub struct CoordsPlan {
     /// The choice among candidates, after the last probe.
     #[serde(default)]
     pub picks: PicksPlan,
+    /// Say what this share of all pairs, those with the worst predictions, have in common: above 0,
+    /// at most 0.5. Of data with a matrix of at most 500 nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_ratio: Option<f64>,
+    /// Draw a map of where the first replication's nodes ended, of predictors that think of places.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub map: bool,
     /// The predictors to compare.
     pub predictors: Vec<PredictorPlan>,
 }
@@ -42,6 +49,14 @@ fn interval() -> f64 {
 
 fn one() -> f64 {
     1.0
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -58,6 +73,13 @@ pub enum DataPlan {
     /// 32 regions of AWS in 2025.
     #[serde(rename = "aws-2025")]
     Aws {},
+    /// 490 machines of PlanetLab, the median of 18 measurements. Nobody says where they were.
+    #[serde(rename = "planetlab-490")]
+    PlanetLab {},
+    /// 99 personal devices of the Seattle testbed, the median of 688 measurements. Nobody says where
+    /// they were.
+    #[serde(rename = "seattle-99")]
+    Seattle {},
     /// A square of round trips in milliseconds: rows and columns in the order of the nodes; empty
     /// cells were not measured. Both directions are averaged.
     #[serde(rename = "matrix")]

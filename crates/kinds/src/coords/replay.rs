@@ -5,7 +5,10 @@
 
 use super::plan::PicksPlan;
 use super::players::Visit;
+use super::sketch::{self, Sketch};
 use super::world::{Truth, World};
+use super::worst;
+use cavy_coords::Point;
 use cavy_coords::predictors::{Predictor, Probe};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::trail::Trail;
@@ -74,6 +77,10 @@ pub struct Replayed {
     pub end: Instant,
     /// The fingerprint.
     pub trail: Trail,
+    /// What the worst pairs have in common, where it is asked.
+    pub worst: Option<worst::Found>,
+    /// Where machines ended, where it is asked.
+    pub sketch: Option<Sketch>,
 }
 
 /// What is asked of a replay, beside who predicts what.
@@ -90,6 +97,12 @@ pub struct Asked<'a> {
     pub systems: &'a [u32],
     /// What is picked.
     pub picks: &'a PicksPlan,
+    /// Where predictors are told that machines are.
+    pub said: &'a [Option<Point>],
+    /// The share of worst pairs that is told apart, and which pairs have a shorter way.
+    pub worst: Option<(f64, &'a [bool])>,
+    /// Where machines end is drawn.
+    pub map: bool,
 }
 
 /// The probes of one replication, in order of time. They do not depend on who predicts.
@@ -189,7 +202,10 @@ pub fn replay(
         probes: probes.len() as u64,
         end: Instant::ZERO,
         trail: Trail::new(),
+        worst: None,
+        sketch: None,
     };
+    let before = asked.map.then(|| sketch::errors(world, predictor, Instant::ZERO));
     let mut rng = Stream::keyed(seed, 0, Purpose::Machine);
     for probe in probes {
         let estimate = predictor.predict_ms(probe.from, probe.to, probe.at);
@@ -201,6 +217,13 @@ pub fn replay(
     replayed.end = last + Span::from_ms(1);
     pairs(world, predictor, asked, seed, &mut replayed);
     picks(world, predictor, asked, seed, &mut replayed);
+    if let Some((ratio, detours)) = asked.worst {
+        let found = worst::find(world, predictor, asked.said, detours, ratio, replayed.end);
+        replayed.worst = Some(found);
+    }
+    if let Some(before) = before {
+        replayed.sketch = sketch::sketch(world, predictor, asked.said, before, replayed.end);
+    }
     replayed
 }
 

@@ -1,6 +1,8 @@
 //! What a point of a plan for predictors came to.
 
 use super::plan::CoordsPlan;
+use super::sketch::Sketch;
+use super::worst::Worst;
 use cavy_study::experiment::Experiment;
 use cavy_study::outcome::{Estimate, Outcome, Quantile};
 use serde::{Deserialize, Serialize};
@@ -106,6 +108,12 @@ pub struct Predicted {
     pub landmark_probes: u32,
     /// Picks by numbers of candidates.
     pub picks: Vec<Pick>,
+    /// What the worst pairs have in common, if the plan asks.
+    #[serde(default)]
+    pub worst: Option<Worst>,
+    /// Where nodes of the first replication ended, of predictors that think of places.
+    #[serde(default)]
+    pub sketch: Option<Sketch>,
 }
 
 impl Predicted {

@@ -5,7 +5,8 @@ use super::plan::{CoordsPlan, DataPlan, PredictorPlan};
 use super::players::Players;
 use super::replay::{self, Asked, Errors, Picked, Replayed};
 use super::result::{Accuracy, Pick, Predicted};
-use super::world::World;
+use super::world::{Truth, World};
+use super::worst;
 use cavy_coords::Line;
 use cavy_core::Span;
 use cavy_lab::statistics::quantile;
@@ -20,10 +21,12 @@ pub struct Scenario {
     pub(super) world: Option<Arc<World>>,
     /// The line that the predictor is given, of a world that is the same in all replications.
     pub(super) line: Option<Line>,
+    /// Which pairs have a shorter way, where the worst pairs are told apart.
+    pub(super) detours: Vec<bool>,
 }
 
 /// Runs one replication.
-pub fn replicate(scenario: &Scenario, seed: u64) -> Replayed {
+pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
     let made;
     let plan = &scenario.plan;
     let (world, line) = match (&scenario.world, &plan.data) {
@@ -44,6 +47,9 @@ pub fn replicate(scenario: &Scenario, seed: u64) -> Replayed {
         covered,
         systems,
         picks: &plan.picks,
+        said: &given.places,
+        worst: plan.worst_ratio.map(|ratio| (ratio, scenario.detours.as_slice())),
+        map: plan.map && replication == 0,
     };
     let probes = replay::probes(world, &asked, seed);
     let mut predictor = contestant::build(world, &plan.predictors[0], &given, line, seed);
@@ -131,9 +137,13 @@ pub fn summarize(scenario: &Scenario, runs: &[Replayed]) -> Summed<Predicted> {
         (0, None) => Some("it has nothing to predict by yet".to_string()),
         _ => None,
     };
+    let worst = plan.worst_ratio.and_then(|ratio| {
+        let found: Vec<worst::Found> = runs.iter().filter_map(|run| run.worst).collect();
+        worst::summarize(ratio, &found)
+    });
     Summed {
         standing: Standing::Stable,
-        note: String::new(),
+        note: short(scenario, runs),
         unformed,
         rate_per_s: None,
         work: runs.iter().map(|run| run.probes).sum(),
@@ -145,6 +155,21 @@ pub fn summarize(scenario: &Scenario, runs: &[Replayed]) -> Summed<Predicted> {
             same_system,
             landmark_probes,
             picks,
+            worst,
+            sketch: runs.first().and_then(|run| run.sketch.clone()),
         },
+    }
+}
+
+/// What is to be said where a file has fewer measurements than the plan asks for.
+fn short(scenario: &Scenario, runs: &[Replayed]) -> String {
+    let Some(world) = &scenario.world else { return String::new() };
+    let (Truth::Recorded(..), Some(run)) = (&world.truth, runs.first()) else {
+        return String::new();
+    };
+    let wanted = u64::from(scenario.plan.probes_per_node) * u64::from(world.count());
+    match run.probes < wanted {
+        true => format!("the file has {} of {wanted} measurements", run.probes),
+        false => String::new(),
     }
 }

@@ -4,6 +4,7 @@ use super::contestant;
 use super::load;
 use super::plan::{CoordsPlan, DataPlan, FitPlan, PredictorPlan};
 use super::run::Scenario;
+use super::worst;
 use cavy_coords::{Config, Line};
 use cavy_study::plan::{Files, PlanError};
 
@@ -30,7 +31,17 @@ pub fn scenario(plan: &CoordsPlan, files: &Files) -> Result<Scenario, PlanError>
         let must = format!("below the number of nodes, {count}");
         return Err(PlanError::field("predictors.landmarks", own.landmarks, &must));
     }
-    Ok(Scenario { plan: plan.clone(), world, line: None })
+    if plan.worst_ratio.is_some() {
+        let machines = world.as_ref().map(|world| world.count());
+        if machines.is_none_or(|count| count > worst::MACHINES_MAX) {
+            let most = worst::MACHINES_MAX;
+            let ratio = plan.worst_ratio.unwrap_or(0.0);
+            let must = format!("left out but with a matrix of at most {most} nodes");
+            return Err(PlanError::field("worst_ratio", ratio, &must)
+                .hint("shorter ways are looked for over every third node"));
+        }
+    }
+    Ok(Scenario { plan: plan.clone(), world, line: None, detours: Vec::new() })
 }
 
 /// Fits the line that all replications share.
@@ -38,6 +49,9 @@ pub fn prepare(scenario: &mut Scenario) {
     let Some(world) = &scenario.world else { return };
     let fit = contestant::fit(&scenario.plan.predictors[0]);
     scenario.line = fit.and_then(|fit| contestant::line(world, &scenario.plan, fit));
+    if scenario.plan.worst_ratio.is_some() {
+        scenario.detours = worst::detours(world);
+    }
 }
 
 fn check(plan: &CoordsPlan) -> Result<(), PlanError> {
@@ -58,6 +72,12 @@ fn check(plan: &CoordsPlan) -> Result<(), PlanError> {
     if plan.peers == Some(0) {
         return Err(PlanError::field("peers", 0, "at least 1")
             .hint("leave it out to let every node probe all others"));
+    }
+    if let Some(ratio) = plan.worst_ratio
+        && !(ratio > 0.0 && ratio <= 0.5)
+    {
+        return Err(PlanError::field("worst_ratio", ratio, "above 0, at most 0.5")
+            .hint("0.05 is about the worst pair of twenty"));
     }
     let picks = &plan.picks;
     let rising = picks.candidates.windows(2).all(|pair| pair[0] < pair[1]);

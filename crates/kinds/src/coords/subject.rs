@@ -5,10 +5,11 @@ use super::plan::{CoordsPlan, DataPlan, PredictorPlan};
 use super::replay::Replayed;
 use super::result::{Pick, Predicted};
 use super::run::{self, Scenario};
+use super::worst::{CAUSES, Cause, Worst};
 use super::{data, scenario};
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
-use cavy_report::model::{Panel, Table};
+use cavy_report::model::{Map, Panel, Table};
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
 use cavy_study::outcome::{Estimate, Outcome};
@@ -177,8 +178,13 @@ impl Subject for CoordsPlan {
     fn prepare(scenario: &mut Scenario, _: &Manner) {
         scenario::prepare(scenario);
     }
-    fn replicate(scenario: &Scenario, seed: u64, _: u32, _: &Manner) -> Result<Replayed, RunError> {
-        Ok(run::replicate(scenario, seed))
+    fn replicate(
+        scenario: &Scenario,
+        seed: u64,
+        replication: u32,
+        _: &Manner,
+    ) -> Result<Replayed, RunError> {
+        Ok(run::replicate(scenario, seed, replication))
     }
     fn trail(replication: &Replayed) -> &Trail {
         &replication.trail
@@ -209,6 +215,18 @@ impl Subject for CoordsPlan {
             same_system: Default::default(),
             landmark_probes: 0,
             picks: self.picks.candidates.iter().map(pick).collect(),
+            worst: self.worst_ratio.map(|ratio| Worst {
+                ratio,
+                of_error: empty(),
+                causes: CAUSES
+                    .map(|name| Cause {
+                        name: name.to_string(),
+                        among_worst: empty(),
+                        among_all: empty(),
+                    })
+                    .to_vec(),
+            }),
+            sketch: None,
         })
     }
     fn precision(outcome: &Outcome<Predicted>) -> Vec<(String, Option<Interval>)> {
@@ -222,6 +240,8 @@ impl Subject for CoordsPlan {
         let nodes = match &self.data {
             DataPlan::Ripe {} => 213.0,
             DataPlan::Aws {} => 32.0,
+            DataPlan::PlanetLab {} => 490.0,
+            DataPlan::Seattle {} => 99.0,
             DataPlan::Players(own) => f64::from(own.count),
             // About thirty bytes a line; a plan that cannot be read has been refused before.
             DataPlan::Matrix { nodes, .. } | DataPlan::Pairs { nodes, .. } => {
@@ -268,7 +288,11 @@ impl Subject for CoordsPlan {
             ("intervals", "95 %, by sectioning over independent replications"),
             ("percentiles", "given where 100 samples of all replications lie beyond"),
         ];
-        all.extend(data::credits().map(|credit| ("data", credit)));
+        for credit in data::credits().map(|credit| ("data", credit)) {
+            if !all.contains(&credit) {
+                all.push(credit);
+            }
+        }
         all
     }
     fn columns(experiment: &Experiment<CoordsPlan>) -> Vec<Column<CoordsPlan>> {
@@ -279,6 +303,9 @@ impl Subject for CoordsPlan {
     }
     fn panels(experiment: &Experiment<CoordsPlan>, variant: &str) -> Vec<Panel> {
         draw::panels(experiment, variant)
+    }
+    fn maps(experiment: &Experiment<CoordsPlan>, variant: &str) -> Vec<Map> {
+        draw::maps(experiment, variant)
     }
     fn tables(experiment: &Experiment<CoordsPlan>, variant: &str) -> Vec<Table> {
         draw::tables(experiment, variant)

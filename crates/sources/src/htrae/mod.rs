@@ -11,6 +11,7 @@ mod errors;
 mod flagship;
 mod measure;
 mod parts;
+mod peers;
 
 use cavy_study::source::Source;
 
@@ -36,6 +37,8 @@ pub fn source() -> Source {
             &errors::RIVALS,
             &errors::GEOIP,
             &parts::TRANSFER,
+            &peers::PEERS,
+            &peers::TAIL,
             &flagship::FLAGSHIP,
         ],
     }

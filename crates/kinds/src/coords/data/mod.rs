@@ -4,14 +4,20 @@
 //! |---|---|---|---|
 //! | `ripe-2018` | 213 | least of four minutes on 2018-01-29, anchors of RIPE Atlas | \[ripe\] |
 //! | `aws-2025` | 32 | median of the year until 2025-05-29, regions of AWS | \[aws\] |
+//! | `planetlab-490` | 490 | median of 18 slices, PlanetLab | \[net\] |
+//! | `seattle-99` | 99 | median of 688 slices, personal devices of the Seattle testbed | \[net\] |
 //!
 //! \[ripe\]: repository menonsamir/CBG-replication, commit 1f8d4465, MIT; measured by RIPE NCC.
 //! \[aws\]: repository oaustegard/oaustegard.github.io, commit 22f8adc2, Apache-2.0; from
 //! cloudping.co.
+//! \[net\]: repository uofa-rzhu3/NetLatency-Data, commit a5845579, MIT; Zhu, Liu, Niu, Li and Zhao,
+//! "Network Latency Estimation for Personal Devices: A Matrix Completion Approach", 2017. Nobody
+//! says where these machines were. Kept in steps of 0.1 and 0.5 ms.
 //!
 //! What RIPE's predictors are told of places is what DB-IP City Lite of June 2026 answers for the
 //! anchors' addresses, licence CC BY 4.0: "IP Geolocation by DB-IP" (db-ip.com) stands in each
-//! report that shows it. The files are made by `examples/pack_rtt.rs`.
+//! report that shows it. The files are made by `examples/pack_rtt.rs` and
+//! `examples/pack_slices.rs`.
 
 pub mod pack;
 
@@ -25,7 +31,7 @@ struct Carried {
     credits: &'static [&'static str],
 }
 
-const SETS: [Carried; 2] = [
+const SETS: [Carried; 4] = [
     Carried {
         name: "ripe-2018",
         bytes: include_bytes!("ripe-2018.rtt"),
@@ -39,7 +45,20 @@ const SETS: [Carried; 2] = [
         bytes: include_bytes!("aws-2025.rtt"),
         credits: &["round trips: cloudping.co, 29 May 2025, by oaustegard.github.io (Apache-2.0)"],
     },
+    Carried {
+        name: "planetlab-490",
+        bytes: include_bytes!("planetlab-490.rtt"),
+        credits: &[NET_LATENCY],
+    },
+    Carried {
+        name: "seattle-99",
+        bytes: include_bytes!("seattle-99.rtt"),
+        credits: &[NET_LATENCY],
+    },
 ];
+
+const NET_LATENCY: &str =
+    "PlanetLab's and Seattle's round trips: Zhu, Liu, Niu, Li, Zhao 2017, NetLatency-Data (MIT)";
 
 /// The set called `name`.
 pub fn named(name: &str) -> Option<World> {

@@ -6,11 +6,15 @@
 //! variable length, seven bits a byte. Zero stands for what is not known, so a round trip is
 //! written as one more than it is; the second direction is written as its difference from the
 //! first, which is small.
+//!
+//! A file with the word `cavyrtt2` says after it how many microseconds its round trips are counted
+//! in, and has one number a pair: what was measured is no more exact, and both directions are one.
 
 use super::super::world::{Machine, Matrix, Truth, World};
 use cavy_coords::Point;
 
 const WORD: &[u8; 8] = b"cavyrtt1";
+const COARSE: &[u8; 8] = b"cavyrtt2";
 /// Steps of a degree.
 const STEPS: f64 = 1e7;
 
@@ -66,17 +70,41 @@ fn put_place(bytes: &mut Vec<u8>, place: Place) {
     put(bytes, zigzag(longitude.into()));
 }
 
+fn put_rows(bytes: &mut Vec<u8>, rows: &[Row]) {
+    put(bytes, rows.len() as u64);
+    for row in rows {
+        put(bytes, row.name.len() as u64);
+        bytes.extend_from_slice(row.name.as_bytes());
+        put(bytes, row.system.into());
+        put_place(bytes, row.place);
+        put_place(bytes, row.said);
+    }
+}
+
+/// Writes a file of round trips in steps of `unit_us`, both directions averaged; one that is
+/// missing is taken for the other.
+pub fn encode_coarse(raw: &Raw, unit_us: u32) -> Vec<u8> {
+    let mut bytes = COARSE.to_vec();
+    put(&mut bytes, unit_us.into());
+    put_rows(&mut bytes, &raw.rows);
+    for from in 0..raw.rows.len() {
+        for to in from + 1..raw.rows.len() {
+            let us = match (raw.rtt_us[from][to], raw.rtt_us[to][from]) {
+                (Some(there), Some(back)) => Some((f64::from(there) + f64::from(back)) / 2.0),
+                (there, back) => there.or(back).map(f64::from),
+            };
+            // No round trip is counted as none at all.
+            let steps = us.map(|us| (us / f64::from(unit_us)).round().max(1.0) as u64);
+            put(&mut bytes, steps.map_or(0, |steps| steps + 1));
+        }
+    }
+    bytes
+}
+
 /// Writes a file.
 pub fn encode(raw: &Raw) -> Vec<u8> {
     let mut bytes = WORD.to_vec();
-    put(&mut bytes, raw.rows.len() as u64);
-    for row in &raw.rows {
-        put(&mut bytes, row.name.len() as u64);
-        bytes.extend_from_slice(row.name.as_bytes());
-        put(&mut bytes, row.system.into());
-        put_place(&mut bytes, row.place);
-        put_place(&mut bytes, row.said);
-    }
+    put_rows(&mut bytes, &raw.rows);
     for from in 0..raw.rows.len() {
         for to in from + 1..raw.rows.len() {
             let (there, back) = (raw.rtt_us[from][to], raw.rtt_us[to][from]);
@@ -126,9 +154,12 @@ impl Reader<'_> {
 /// Reads a file as it is written; `None` where it is none.
 pub fn decode_raw(bytes: &[u8]) -> Option<Raw> {
     let mut reader = Reader(bytes);
-    if reader.take(WORD.len())? != WORD {
-        return None;
-    }
+    let word = reader.take(WORD.len())?;
+    let unit_us = match (word == WORD, word == COARSE) {
+        (true, _) => None,
+        (_, true) => Some(reader.number()?),
+        _ => return None,
+    };
     let count = usize::try_from(reader.number()?).ok().filter(|count| *count <= bytes.len())?;
     let mut rows = Vec::with_capacity(count);
     for _ in 0..count {
@@ -141,12 +172,17 @@ pub fn decode_raw(bytes: &[u8]) -> Option<Raw> {
     let mut rtt_us = vec![vec![None; count]; count];
     let pairs = (0..count).flat_map(|from| (from + 1..count).map(move |to| (from, to)));
     for (from, to) in pairs {
+        let us = |value: Option<u64>| value.map(u32::try_from).transpose().ok();
+        if let Some(unit_us) = unit_us {
+            let both = reader.number()?.checked_sub(1).map(|steps| steps.saturating_mul(unit_us));
+            (rtt_us[from][to], rtt_us[to][from]) = (us(both)?, us(both)?);
+            continue;
+        }
         let there = reader.number()?.checked_sub(1);
         let back = match (there, reader.number()?.checked_sub(1)) {
             (Some(there), Some(by)) => Some(there.checked_add_signed(unzigzag(by))?),
             (_, back) => back,
         };
-        let us = |value: Option<u64>| value.map(u32::try_from).transpose().ok();
         rtt_us[from][to] = us(there)?;
         rtt_us[to][from] = us(back)?;
     }
@@ -205,5 +241,17 @@ mod tests {
         for cut in 0..bytes.len() {
             assert_eq!(decode_raw(&bytes[..cut]), None, "{cut}");
         }
+    }
+
+    #[test]
+    fn coarse_files_have_one_number_for_both_directions() {
+        let row = |name: &str| Row { name: name.into(), system: 0, place: None, said: None };
+        let mut rtt_us = vec![vec![None; 3]; 3];
+        (rtt_us[0][1], rtt_us[1][0]) = (Some(1_040), Some(1_100));
+        rtt_us[2][0] = Some(20);
+        let raw = Raw { rows: ["a", "b", "c"].map(row).to_vec(), rtt_us };
+        let read = decode_raw(&encode_coarse(&raw, 100)).expect("a file");
+        assert_eq!((read.rtt_us[0][1], read.rtt_us[1][0]), (Some(1_100), Some(1_100)));
+        assert_eq!((read.rtt_us[0][2], read.rtt_us[1][2]), (Some(100), None));
     }
 }
