@@ -438,6 +438,9 @@ pub struct CoordsFit {
     /// Where coordinates are written.
     #[arg(long, value_name = "FILE", default_value = "space.json")]
     pub out: PathBuf,
+    /// Also draw where nodes ended: a page if the name ends in .html, else a drawing (SVG).
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
     /// Which pairs are hidden, and who probes whom in a square.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -502,6 +505,9 @@ pub struct CoordsPlace {
     /// What is to be small.
     #[arg(long, value_name = "GOAL", default_value = "mean")]
     pub goal: PlaceGoal,
+    /// Also draw sites and who goes to which: a page if the name ends in .html, else a drawing (SVG).
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -6,7 +6,10 @@ use crate::faults::Fault;
 use crate::terminal;
 use cavy_kinds::coords::DataPlan;
 use cavy_kinds::coords::load;
+use cavy_kinds::coords::pictures;
 use cavy_kinds::coords::space::{self, Goal, Node, Quality, Space};
+use cavy_report::model::{Document, Figure, Map};
+use cavy_report::{Theme, html};
 use cavy_study::plan::Files;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -46,6 +49,9 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
         Fault::new(format!("cannot write `{}`: {error}", args.out.display()))
             .hint("name another file by `--out`")
     })?;
+    if let Some(file) = &args.map {
+        draw(pictures::fitted(&world, &fitted.space), file, "cavy coords fit")?;
+    }
     let known = fitted.space.nodes.len();
     if args.json {
         terminal::print_json(&json!({
@@ -82,6 +88,42 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
     }
     terminal::print(&out)?;
     Ok(Outcome::Success)
+}
+
+/// Writes a map, as a page or as a drawing.
+fn draw(map: Map, file: &Path, command: &str) -> Result<(), Fault> {
+    let text = if file.extension().is_some_and(|extension| extension == "html") {
+        let (title, caption) = (map.title.clone(), map.caption.clone());
+        let figure = Figure {
+            id: map.id.clone(),
+            title: title.clone(),
+            shows: String::new(),
+            claimed: String::new(),
+            found: String::new(),
+            command: String::new(),
+            panels: Vec::new(),
+            maps: vec![map],
+            tables: Vec::new(),
+        };
+        html::render(&Document {
+            title,
+            summary: caption,
+            command: command.to_string(),
+            version: format!("cavy {}", env!("CARGO_PKG_VERSION")),
+            seed: 0,
+            digest: String::new(),
+            elapsed_s: 0.0,
+            facts: Vec::new(),
+            claims: Vec::new(),
+            figures: vec![figure],
+        })
+    } else {
+        cavy_report::map::svg(&map, Theme::Light)
+    };
+    std::fs::write(file, text).map_err(|error| {
+        Fault::new(format!("cannot write `{}`: {error}", file.display()))
+            .hint("name another file by `--map`")
+    })
 }
 
 fn read(path: &Path) -> Result<Space, Fault> {
@@ -158,6 +200,9 @@ fn place(args: &CoordsPlace) -> Result<Outcome, Fault> {
         PlaceGoal::Majority => Goal::Majority,
     };
     let placed = space.place(&users, &sites, args.sites, goal);
+    if let Some(file) = &args.map {
+        draw(pictures::placed(&space, &users, &placed), file, "cavy coords place")?;
+    }
     if args.json {
         terminal::print_json(&json!(placed))?;
         return Ok(Outcome::Success);
