@@ -102,6 +102,13 @@ fn peer(line: &Line, at: SocketAddr, other: SocketAddr, state: &Path) -> Peer {
     Peer { child, measured, began: began.expect("it begins") }
 }
 
+/// How long the two hosts are parted: `CAVY_PARTITION_S=60` for a minute.
+fn cut_s() -> u64 {
+    #[allow(clippy::disallowed_methods)] // how long a test may take is the caller's to say
+    let asked = std::env::var("CAVY_PARTITION_S").ok().and_then(|seconds| seconds.parse().ok());
+    asked.unwrap_or(3)
+}
+
 fn signal(peer: &Peer, name: &str) {
     let done = Command::new("kill").args([name, &peer.child.id().to_string()]).status();
     assert!(done.expect("kill is there").success());
@@ -132,6 +139,7 @@ fn faults_give_no_round_trip_that_was_not() {
         line.change(&line.plan().rule(words).expect("a rule")).expect("an order");
     };
     let stalls = Stalls::watch();
+    let cut_s = cut_s();
     println!("fault: measured here, there; farthest from {RTT_MS} ms; longest wait of a thread");
     // For so long at least, and until so much was measured here.
     let look = |fault: &str, other: &Peer, ms: u64, least: usize| {

@@ -370,6 +370,21 @@ fn consul_s_coordinates_give_our_round_trips_by_its_own_formula() {
     assert_eq!(asked(&service, "GET", "/v1/coordinate/node/nobody", &Value::Null).0, 404);
 }
 
+#[test]
+fn many_are_asked_for_in_a_body_as_in_a_path() {
+    let service = cities();
+    let path = get(&service, "/v1/rtt?from=alice&to=frankfurt,tokyo");
+    let question = json!({ "from": "alice", "to": ["frankfurt", "tokyo"] });
+    assert_eq!(asked(&service, "POST", "/v1/rtt", &question), (200, path));
+    for (wrong, status) in [
+        (json!({ "from": "alice" }), 400),
+        (json!({ "from": "nobody", "to": ["tokyo"] }), 404),
+        (json!({ "from": "alice", "to": [] }), 400),
+    ] {
+        assert_eq!(asked(&service, "POST", "/v1/rtt", &wrong).0, status, "{wrong}");
+    }
+}
+
 /// Processor time of this thread, nanoseconds.
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -2,10 +2,13 @@
 //!
 //! A round trip is at least the way to the nearest point of a cell and the heights of both ends; so
 //! cells are looked at in the order of that bound, and in a cell the lowest nodes first, until no
-//! other can be nearer. The answer is that of asking everybody.
+//! other can be nearer. Bounds are by chords, which are no longer than arcs and cost a square root:
+//! in a city of thousands a prediction is made of a few nodes only. The answer is that of asking
+//! everybody.
 
 use cavy_coords::Point;
 use cavy_coords::sphere::EARTH_RADIUS_KM;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Width of a cell, degrees; divides that of a region.
@@ -39,16 +42,42 @@ fn circle(cell: u16) -> Option<(Point, f64)> {
     };
     let middle = at(0.5, 0.5)?;
     let edges = [0.0, 0.5, 1.0].map(|up| [0.0, 0.5, 1.0].map(|right| at(up, right)));
-    let far = edges.iter().flatten().flatten().map(|edge| middle.angle(*edge));
+    let far = edges.iter().flatten().flatten().map(|edge| chord(middle, *edge));
     Some((middle, far.fold(0.0, f64::max) + SLACK_RAD))
+}
+
+/// The straight distance of two places, in radii: no longer than the angle between them.
+fn chord(one: Point, other: Point) -> f64 {
+    one.chord_squared(other).sqrt()
+}
+
+/// A node where it sits.
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    height_ms: f64,
+    node: u32,
+    place: Point,
 }
 
 #[derive(Clone, Debug)]
 struct Cell {
     middle: Point,
+    /// From the middle to the farthest corner, as a chord.
     radius: f64,
     /// The lowest first.
-    nodes: Vec<(f64, u32)>,
+    nodes: Vec<Seat>,
+}
+
+impl Cell {
+    /// No node of the cell is nearer than this, as a chord.
+    fn apart(&self, from: Point) -> f64 {
+        (chord(from, self.middle) - self.radius).max(0.0)
+    }
+
+    /// Where a node of this height and number sits, or would.
+    fn seat(&self, height_ms: f64, node: u32) -> usize {
+        self.nodes.partition_point(|one| before((one.height_ms, one.node), (height_ms, node)))
+    }
 }
 
 /// Nodes of one class by cell.
@@ -108,8 +137,7 @@ impl Index {
         let Some(of) = self.classes.get_mut(class) else { return };
         let cell =
             of.cells.entry(cell).or_insert_with(|| Cell { middle, radius, nodes: Vec::new() });
-        let at = cell.nodes.partition_point(|one| before(*one, (height_ms, node)));
-        cell.nodes.insert(at, (height_ms, node));
+        cell.nodes.insert(cell.seat(height_ms, node), Seat { height_ms, node, place });
     }
 
     /// Takes a node out that was put in with just these.
@@ -117,8 +145,8 @@ impl Index {
         let cell = cell(place);
         let Some(of) = self.classes.get_mut(class) else { return };
         let Some(there) = of.cells.get_mut(&cell) else { return };
-        let at = there.nodes.partition_point(|one| before(*one, (height_ms, node)));
-        if there.nodes.get(at).is_some_and(|one| one.1 == node) {
+        let at = there.seat(height_ms, node);
+        if there.nodes.get(at).is_some_and(|one| one.node == node) {
             there.nodes.remove(at);
         }
         if there.nodes.is_empty() {
@@ -142,6 +170,7 @@ impl Index {
     ) {
         best.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         best.truncate(k);
+        let search = &Bounds { search, residuals: RefCell::new(vec![None; REGIONS]) };
         for (_, of) in self.classes.iter().filter(|(name, _)| class.is_none_or(|c| c == *name)) {
             of.nearest(k, search, best);
         }
@@ -153,11 +182,12 @@ fn before(a: (f64, u32), b: (f64, u32)) -> bool {
 }
 
 impl Class {
-    fn nearest(&self, k: usize, search: &Search<'_>, best: &mut Vec<(f64, u32)>) {
+    fn nearest(&self, k: usize, bounds: &Bounds<'_, '_>, best: &mut Vec<(f64, u32)>) {
+        let from = bounds.search.from;
         let bound = |(name, cell): (&u16, &Cell)| {
-            let angle = (search.from.angle(cell.middle) - cell.radius).max(0.0);
-            let lowest = cell.nodes.first().map_or(0.0, |one| one.0);
-            Bound(search.at_least(*name, angle, lowest), *name)
+            let lowest = cell.nodes.first().map_or(0.0, |one| one.height_ms);
+            let residual_ms = bounds.residual_ms(*name);
+            Bound(bounds.at_least(residual_ms, cell.apart(from), lowest), *name)
         };
         let mut cells: BinaryHeap<Bound> = self.cells.iter().map(bound).collect();
         let worst = |best: &[(f64, u32)]| match best.len() {
@@ -169,12 +199,16 @@ impl Class {
                 return;
             }
             let Some(cell) = self.cells.get(&name) else { continue };
-            let angle = (search.from.angle(cell.middle) - cell.radius).max(0.0);
-            for (height_ms, node) in &cell.nodes {
-                if search.at_least(name, angle, *height_ms) > worst(best) {
+            let (apart, residual_ms) = (cell.apart(from), bounds.residual_ms(name));
+            for Seat { height_ms, node, place } in &cell.nodes {
+                let limit = worst(best);
+                if bounds.at_least(residual_ms, apart, *height_ms) > limit {
                     break;
                 }
-                let Some(rtt_ms) = (search.rtt_ms)(*node) else { continue };
+                if bounds.at_least(residual_ms, chord(from, *place), *height_ms) > limit {
+                    continue;
+                }
+                let Some(rtt_ms) = (bounds.search.rtt_ms)(*node) else { continue };
                 let at = best.partition_point(|one| before(*one, (rtt_ms, *node)));
                 if at < k {
                     best.insert(at, (rtt_ms, *node));
@@ -185,13 +219,32 @@ impl Class {
     }
 }
 
-impl Search<'_> {
-    /// What a round trip to a node in a cell, no nearer than `angle` and no lower than `height_ms`,
-    /// takes at least; a little less, so that rounding hides nobody.
-    fn at_least(&self, cell: u16, angle: f64, height_ms: f64) -> f64 {
-        let (share, own) = self.height;
-        let way = self.ms_per_radian * angle + share * (own + height_ms);
-        let floor = self.floor_ms_per_km * EARTH_RADIUS_KM * angle;
-        (way + (self.residual_ms)(region(cell))).max(floor) - 1e-6
+/// One more than the greatest number of a region.
+const REGIONS: usize = 64 * 10;
+
+/// A search, and what was looked up for it.
+struct Bounds<'s, 'a> {
+    search: &'s Search<'a>,
+    /// By region.
+    residuals: RefCell<Vec<Option<f64>>>,
+}
+
+impl Bounds<'_, '_> {
+    fn residual_ms(&self, cell: u16) -> f64 {
+        let region = region(cell);
+        let mut known = self.residuals.borrow_mut();
+        match known.get_mut(usize::from(region)) {
+            Some(known) => *known.get_or_insert_with(|| (self.search.residual_ms)(region)),
+            None => (self.search.residual_ms)(region),
+        }
+    }
+
+    /// What a round trip to a node takes at least that is no nearer than `apart` and no lower than
+    /// `height_ms`; a little less, so that rounding hides nobody.
+    fn at_least(&self, residual_ms: f64, apart: f64, height_ms: f64) -> f64 {
+        let (share, own) = self.search.height;
+        let way = self.search.ms_per_radian * apart + share * (own + height_ms);
+        let floor = self.search.floor_ms_per_km * EARTH_RADIUS_KM * apart;
+        (way + residual_ms).max(floor) - 1e-6
     }
 }

@@ -49,6 +49,14 @@ struct ProbeBody {
     rtt_ms: f64,
 }
 
+/// A question about many nodes, whose names are too long for a path.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RttBody {
+    from: String,
+    to: Vec<String>,
+}
+
 /// A report: a list of probes, or one that can be repeated.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "a list of {from, to, rtt_ms}, or {source, first, probes}")]
@@ -143,6 +151,10 @@ impl Service {
             ("PUT", ["v1", "nodes", id, "coord"]) => self.put_coord(ask, unescaped(id)),
             ("POST", ["v1", "probes"]) => self.post_probes(ask, now_s),
             ("GET", ["v1", "rtt"]) => self.get_rtt(ask, now_s),
+            ("POST", ["v1", "rtt"]) => {
+                let RttBody { from, to } = body(ask)?;
+                self.rtts(&from, to, now_s)
+            }
             ("GET", ["v1", "nearest"]) => self.get_nearest(ask, now_s),
             ("GET", ["metrics"]) => Ok(self.metrics()),
             ("GET", ["live"]) => Ok(text("ok\n".to_string())),
@@ -300,12 +312,16 @@ impl Service {
             }
         }
         let from = from.ok_or_else(|| wrong("from", "", "a node: ?from=A&to=B,C"))?;
+        self.rtts(&from, to, now_s)
+    }
+
+    fn rtts(&self, from: &str, to: Vec<String>, now_s: u64) -> Result<Answer, Refusal> {
         if to.is_empty() || to.len() > self.limits.list {
             let must = format!("1 to {} nodes: ?from=A&to=B,C", self.limits.list);
             return Err(wrong("to", to.len(), &must));
         }
         let directory = self.directory();
-        let start = directory.number(&from).ok_or_else(|| unknown("from", &from))?;
+        let start = directory.number(from).ok_or_else(|| unknown("from", from))?;
         let pair = |to: String| {
             let node = directory.number(&to).ok_or_else(|| unknown("to", &to))?;
             let reachable = directory.meets(start, node);

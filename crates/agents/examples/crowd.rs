@@ -1,0 +1,57 @@
+//! A service with made-up nodes, in memory, to put load on.
+//!
+//! `cargo run --release -p cavy-agents --example crowd -- 100000 8500`, then
+//!
+//! ```sh
+//! cavy load http://127.0.0.1:8500 --rate 2000 --duration 60s \
+//!     --type nearest='/v1/nearest?from=n17&k=10'
+//! ```
+//!
+//! Half of the nodes live in a dozen times a dozen cities, where hundreds are near each other; the
+//! others anywhere. A quarter are servers. Two round trips for each node were reported.
+
+use cavy_agents::directory::{Change, Directory, NodeChange, ProbesChange};
+use cavy_agents::http::{Options, Server, now_s};
+use cavy_agents::places::Places;
+use cavy_agents::service::{Limits, Service};
+use cavy_coords::Config;
+use cavy_core::{Purpose, Stream};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+#[allow(clippy::disallowed_methods)] // A command of its own: arguments are its input.
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, else_: u64| words.get(at).map_or(Ok(else_), |word| word.parse());
+    let (count, port) = (number(0, 100_000)?, number(1, 8_500)?);
+    let mut directory = Directory::new(Config::default());
+    let mut rng = Stream::keyed(9, 0, Purpose::Test);
+    let begun = cavy_clock::now();
+    for node in 0..count {
+        let city = (rng.below(12) as f64 * 10.0 - 40.0, rng.below(12) as f64 * 25.0 - 140.0);
+        let far = (140.0 * rng.unit() - 70.0, 340.0 * rng.unit() - 170.0);
+        let near = (city.0 + rng.unit(), city.1 + rng.unit());
+        directory.apply(&Change::Node(NodeChange {
+            id: format!("n{node}"),
+            address: Some(if node % 2 == 0 { near } else { far }),
+            class: if node % 4 == 0 { "server" } else { "player" }.to_string(),
+            ..NodeChange::default()
+        }));
+    }
+    for _ in 0..count / 1_000 {
+        let mut any = || format!("n{}", rng.below(count));
+        let ends: Vec<(String, String)> = (0..2_000).map(|_| (any(), any())).collect();
+        let probes = ends.into_iter().map(|(from, to)| (from, to, 5.0 + 250.0 * rng.unit()));
+        let probes = probes.collect();
+        let change = ProbesChange { source: None, first: 0, probes, at_s: now_s() };
+        directory.apply(&Change::Probes(change));
+    }
+    let took = cavy_clock::now().since(begun).as_us() / 1e6;
+    let limits = Limits { nodes: 10_000_000, ..Limits::default() };
+    let service = Service::new(directory, None, Places::default(), limits, true);
+    let at = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port)?));
+    let server = Server::start(Arc::new(service), &Options::new(at), |_| {})?;
+    println!("{count} nodes in {took:.1} s, http://{}", server.address());
+    std::thread::park();
+    Ok(())
+}
