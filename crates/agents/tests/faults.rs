@@ -166,7 +166,7 @@ fn faults_give_no_round_trip_that_was_not() {
     change(&["loss_ratio=0", "copy_ratio=0.5"]);
     look("half doubled", &other, 2_000, 5);
     change(&["copy_ratio=0", "cut=true"]);
-    look("cut for 3 s", &other, 3_000, 0);
+    look(&format!("cut for {cut_s} s"), &other, cut_s * 1_000, 0);
     change(&["cut=false"]);
     look("after it", &other, 1_500, 3);
     signal(&other, "-STOP");
