@@ -116,6 +116,7 @@ fn draw(map: Map, file: &Path, command: &str) -> Result<(), Fault> {
             facts: Vec::new(),
             claims: Vec::new(),
             figures: vec![figure],
+            plan: None,
         })
     } else {
         cavy_report::map::svg(&map, Theme::Light)

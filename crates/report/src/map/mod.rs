@@ -251,7 +251,7 @@ const ROWS: usize = 300;
 
 fn table(out: &mut String, map: &Map) {
     out.push_str(
-        "<details class=\"values\"><summary>Values</summary>\
+        "<details class=\"values\"><summary>Values</summary><noscript>\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values\">\
          <table class=\"data\"><thead><tr><th scope=\"col\">Name</th>\
          <th scope=\"col\" class=\"n\">Latitude</th><th scope=\"col\" class=\"n\">Longitude</th>\
@@ -292,7 +292,7 @@ fn table(out: &mut String, map: &Map) {
              </tbody>"
         );
     }
-    out.push_str("</table></div></details>");
+    out.push_str("</table></div></noscript></details>");
 }
 
 /// The map as a file of its own, with title and legend.
