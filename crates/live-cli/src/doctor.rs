@@ -73,6 +73,7 @@ pub fn doctor(args: &args::Doctor) -> Result<ExitCode, Fault> {
     let mut checks = rights();
     checks.extend(network());
     checks.extend(congestion_controls());
+    checks.extend(tcp());
     checks.extend(machine(args));
     if args.json {
         terminal::print_json(&serde_json::json!({ "checks": checks }))?;
@@ -154,6 +155,28 @@ fn congestion_controls() -> Vec<Check> {
     ]
     .map(one)
     .into()
+}
+
+/// What `tcp` and its study need beside a testbed. Programs of other hands only make its tests
+/// fuller.
+fn tcp() -> Vec<Check> {
+    const RTO_MIN: &str = "/proc/sys/net/ipv4/tcp_rto_min_us";
+    let tun = cavy_stack::obstacle().map_or(Ok("opens".to_string()), Err);
+    let cure = "run as root, or let root make a device for you: `cavy-live tcp --help`";
+    let device = Check::of("/dev/net/tun", tun, "tcp: a stack of one's own", cure);
+    let rto_min = fs::read_to_string(RTO_MIN).map(|text| format!("{} us", text.trim()));
+    let (rto_min, there) = (rto_min.unwrap_or("not there".to_string()), fs::exists(RTO_MIN));
+    let rto_min = Check::of("tcp_rto_min_us", Ok(rto_min), "tcp study: tuned kernels", "");
+    let cure = "run on Linux 6.11 or later, or leave out the ways `rto-...`";
+    let mut checks = vec![device, rto_min.poor_unless(there.unwrap_or(false), cure)];
+    for (name, option) in [("tshark", "--version"), ("iperf3", "--version"), ("nginx", "-v")] {
+        let there = std::process::Command::new(name).arg(option).output();
+        let there = there.is_ok_and(|output| output.status.success());
+        let found = if there { "there" } else { "not there" };
+        let check = Check::of(name, Ok(found.to_string()), "tests of tcp with others", "");
+        checks.push(check.poor_unless(there, "install it; without it those tests are skipped"));
+    }
+    checks
 }
 
 fn machine(args: &args::Doctor) -> Vec<Check> {
