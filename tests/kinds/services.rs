@@ -117,9 +117,13 @@ fn hints(key: &str) -> String {
 
 /// What the points of a plan came to.
 fn results(overrides: &[&str]) -> Vec<ServicesResult> {
+    results_of(PLAN, overrides)
+}
+
+fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
     let text = Text {
-        text: PLAN,
+        text: plan,
         name: "plan",
         files: &Files::Carried(&[]),
         overrides: &overrides,
@@ -137,7 +141,7 @@ fn results(overrides: &[&str]) -> Vec<ServicesResult> {
 fn methods_predict_what_they_should() {
     let all = r#"methods=[
         { method = "no_change" }, { method = "utilisation" }, { method = "mva" },
-        { method = "sleep" },
+        { method = "layered" }, { method = "sleep" },
         { method = "uncoordinated" }, { method = "uncoordinated", threshold_us = 0 },
         { method = "slowpoke", batch = 30 }, { method = "governor", mode = "count" },
         { method = "governor", mode = "clock" }, { method = "governor", mode = "busy" },
@@ -155,7 +159,7 @@ fn methods_predict_what_they_should() {
     assert!((error("no change") + 40.0).abs() < 0.5);
     assert_eq!(now.bottleneck, "middle (100 %)");
     assert!(now.next_bottleneck.starts_with("front"));
-    for label in ["utilisation law", "MVA"] {
+    for label in ["utilisation law", "MVA", "layered queueing"] {
         // Constant times queue less than the exponential ones of the theory.
         assert!(error(label).abs() < 2.0, "{label}: {}", error(label));
     }
@@ -210,4 +214,94 @@ fn a_plan_says_what_it_is_and_one_seed_gives_one_result() {
                    mean_us = 900 } }, { call = \"back\" }]"])[0]
             .digest
     );
+}
+
+/// Two tiers whose threads are held while they wait; the first becomes twice as fast.
+const POOLS: &str = r#"
+kind = "services"
+title = "pools"
+
+[[services]]
+name = "front"
+cores = 4
+threads = 4
+steps = [{ cpu = { dist = "exponential", mean_us = 800 } }, { call = "back", repeat = 1 }]
+
+[[services]]
+name = "back"
+cores = 4
+threads = 10
+steps = [{ cpu = { dist = "exponential", mean_us = 600 } }]
+
+[clients]
+population = 20
+call = "front"
+[whatif]
+service = "front"
+faster_ratio = 0.5
+[run]
+requests = 60000
+replications = 1
+[[methods]]
+method = "layered"
+[[methods]]
+method = "mva"
+"#;
+
+#[test]
+fn layers_know_of_pools_that_bind() {
+    // LINE 3.0.8 (`SolverLN` over `SolverMVA`) has 3855.2 and 2000 requests a second for the first
+    // two models.
+    let more = |text: &str| text.to_string();
+    let cpu = |us: u32| format!("{{ cpu = {{ dist = \"exponential\", mean_us = {us} }} }}");
+    let front = |us: u32, calls: u32| {
+        let cpu = cpu(us);
+        format!("services.front.steps=[{cpu}, {{ call = \"back\", repeat = {calls} }}]")
+    };
+    let back = |us: u32| format!("services.back.steps=[{}]", cpu(us));
+    let mut layered_is_better = 0;
+    for (name, overrides, line) in [
+        ("threads of the first", vec![], Some(3_855.2)),
+        (
+            "threads of the second",
+            vec![
+                more("services.front.threads=20"),
+                more("services.back.threads=2"),
+                front(1_000, 2),
+                back(500),
+                more("clients.population=30"),
+            ],
+            Some(2_000.0),
+        ),
+        (
+            "few threads, many calls",
+            vec![
+                more("services.front.threads=6"),
+                more("services.front.cores=8"),
+                more("services.back.cores=2"),
+                front(600, 3),
+                back(200),
+                more("clients.population=40"),
+            ],
+            None,
+        ),
+        ("cores", vec![more("services.front.threads=100"), more("services.front.cores=1")], None),
+        ("nobody waits", vec![more("clients.population=2")], None),
+    ] {
+        let overrides: Vec<&str> = overrides.iter().map(String::as_str).collect();
+        let results = results_of(POOLS, &overrides);
+        let error = |label: &str| {
+            let one = results.iter().find(|one| one.label == label).expect(label);
+            one.error_percent.as_ref().expect(label).value
+        };
+        let (layered, mva) = (error("layered queueing"), error("MVA"));
+        println!("{name}: layered off by {layered:.1} %, MVA by {mva:.1} %");
+        assert!(layered.abs() <= 5.0, "{name}: {layered} %");
+        layered_is_better += u32::from(layered.abs() + 5.0 < mva.abs());
+        if let Some(line_per_s) = line {
+            let said = results[0].predicted_per_s.as_ref().expect("a prediction").value;
+            assert!((said / line_per_s - 1.0).abs() <= 0.05, "{name}: {said}, LINE {line_per_s}");
+        }
+    }
+    assert!(layered_is_better >= 2, "pools that bind are what it is for");
 }

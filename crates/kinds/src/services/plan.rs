@@ -572,6 +572,9 @@ pub enum MethodPlan {
     Utilisation(Utilisation),
     /// Mean value analysis with measured CPU times.
     Mva(Mva),
+    /// Layered queueing with measured CPU times: threads are held while their requests wait for
+    /// answers, so a pool of threads can bind where no core is busy.
+    Layered(Plain),
     /// Other services sleep in their handlers instead of stopping: shows why that is not enough.
     Sleep(Plain),
     /// Each service stops itself whenever its own requests have cost enough: Slowpoke's
@@ -587,7 +590,9 @@ impl MethodPlan {
     /// The label it was given.
     pub fn given_label(&mut self) -> &mut Option<String> {
         match self {
-            MethodPlan::NoChange(own) | MethodPlan::Sleep(own) => &mut own.label,
+            MethodPlan::NoChange(own) | MethodPlan::Sleep(own) | MethodPlan::Layered(own) => {
+                &mut own.label
+            }
             MethodPlan::Utilisation(own) => &mut own.label,
             MethodPlan::Mva(own) => &mut own.label,
             MethodPlan::Uncoordinated(own) => &mut own.label,
@@ -614,6 +619,7 @@ impl MethodPlan {
                 FormPlan::Seidmann => "MVA, Seidmann".to_string(),
                 FormPlan::BardSchweitzer => "MVA, Bard-Schweitzer".to_string(),
             },
+            MethodPlan::Layered(_) => "layered queueing".to_string(),
             MethodPlan::Sleep(_) => "sleep".to_string(),
             MethodPlan::Uncoordinated(own) if own.threshold_us == 0.0 => {
                 "pause a request".to_string()

@@ -2,6 +2,7 @@
 //! what replications say together.
 
 use super::change::{Change, What, cpu_ns, slower};
+use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
 use super::result::Predicted;
 use super::scenario::{Scenario, us};
@@ -282,6 +283,17 @@ fn predict(
                 }
             };
             all.per_s = Some(per_ns * 1e9);
+        }
+        MethodPlan::Layered(_) => {
+            let network = &scenario.changed;
+            let demands = network.demands().unwrap_or_default();
+            let cpu_ns = changed_cpu(scenario, &unchanged.cpu_ns);
+            let each = cpu_ns.iter().zip(&demands);
+            let visit_ns: Vec<f64> = each.map(|(ns, one)| ns / one.visits.max(1e-12)).collect();
+            let visits: Vec<Vec<f64>> = demands.into_iter().map(|one| one.by_endpoint).collect();
+            let population = scenario.population.unwrap_or(1);
+            let known = Known { network, visit_ns: &visit_ns, visits: &visits, population };
+            all.per_s = Some(layered::throughput(&known) * 1e9);
         }
         MethodPlan::Sleep(_) => {
             let delays = delays(scenario, true);

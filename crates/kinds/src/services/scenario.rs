@@ -101,9 +101,10 @@ fn check(plan: &ServicesPlan, method: &MethodPlan) -> Result<(), PlanError> {
             graph::span(&field("visit_us"), own.visit_us)?;
             graph::span(&field("call_us"), own.call_us).map(drop)
         }
-        MethodPlan::Mva(_) if plan.clients.population.is_none() => {
-            Err(PlanError::text("MVA is about closed populations, and these clients are open")
-                .hint("give `clients.population`, or leave this method out"))
+        MethodPlan::Mva(_) | MethodPlan::Layered(_) if plan.clients.population.is_none() => {
+            let what = method.label();
+            let why = format!("{what} is about closed populations, and these clients are open");
+            Err(PlanError::text(why).hint("give `clients.population`, or leave this method out"))
         }
         MethodPlan::Governor(own) => check_governor(own, &field),
         _ => Ok(()),

@@ -116,7 +116,10 @@ impl Subject for ServicesPlan {
     fn effort(&self, _: &Files, replications: u32) -> Effort {
         let systems = if matches!(
             self.methods[0],
-            MethodPlan::NoChange(_) | MethodPlan::Utilisation(_) | MethodPlan::Mva(_)
+            MethodPlan::NoChange(_)
+                | MethodPlan::Utilisation(_)
+                | MethodPlan::Mva(_)
+                | MethodPlan::Layered(_)
         ) {
             2.0
         } else {

@@ -3,9 +3,9 @@
 
 use super::measure::{id, largest, mean_absolute, value};
 use cavy_kinds::services::{ServicesExperiment, ServicesPlan, ServicesResult};
-use cavy_report::model::{Cell, Panel, Table};
+use cavy_report::model::{Cell, Panel, Point, Scale, Series, Table};
 use cavy_study::claim::Measured;
-use cavy_study::draw;
+use cavy_study::draw::{self, axis};
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
 use cavy_study::subject::Subject as _;
@@ -94,18 +94,19 @@ pub static DELIVERED: Study<ServicesPlan> = Study {
     },
     measure: measure_delivered,
     found: |e| found(e, "Mean absolute errors"),
-    panels: |_| Vec::new(),
+    panels: delivered_over_gains,
     tables: |e| vec![draw::points(e)],
 };
 
 const NOT_RUN: f64 = f64::NAN;
 
+fn errors_of(result: &ServicesResult) -> Vec<f64> {
+    result.error_percent.as_ref().map_or(Vec::new(), |error| error.replications.clone())
+}
+
 /// Errors in percent of the points that are `chosen`, all replications.
 fn errors(e: &ServicesExperiment, chosen: impl Fn(&ServicesResult) -> bool) -> Vec<f64> {
-    let of = |result: &ServicesResult| {
-        result.error_percent.as_ref().map_or(Vec::new(), |error| error.replications.clone())
-    };
-    e.results.iter().filter(|result| chosen(result)).flat_map(of).collect()
+    e.results.iter().filter(|result| chosen(result)).flat_map(errors_of).collect()
 }
 
 fn setting(result: &ServicesResult, key: &str) -> f64 {
@@ -144,10 +145,23 @@ fn measure_mutex(e: &ServicesExperiment) -> Vec<Measured> {
     let of = |label: &str| errors(e, |r| r.label == label && lock_binds(r));
     let (one, many) = (of("one server"), of("as many as cores"));
     let lowest = many.iter().copied().fold(f64::INFINITY, f64::min);
+    let off: Vec<f64> = e
+        .results
+        .iter()
+        .filter(|result| result.label == "as many as cores" && lock_binds(result))
+        .flat_map(|result| {
+            let share = setting(result, super::measure::RATIO);
+            let cores = if result.variant == BASE { 4.0 } else { 8.0 };
+            let expected = ((1.0 - share) / (1.0 - share / cores) - 1.0) * 100.0;
+            errors_of(result).into_iter().map(move |error| error - expected)
+        })
+        .collect();
+    let arithmetic = if off.is_empty() { NOT_RUN } else { largest(&off) };
     let note = |errors: &[f64]| format!("{} predictions while the lock binds.", errors.len());
     vec![
         value(id("mutex", "k1"), largest(&one), samples(e), note(&one)),
         value(id("mutex", "kq"), lowest, samples(e), note(&many)),
+        value(id("mutex", "kq_arithmetic"), arithmetic, samples(e), note(&off)),
     ]
 }
 
@@ -221,6 +235,49 @@ fn measure_delivered(e: &ServicesExperiment) -> Vec<Measured> {
         value(id("delivered", "open_cores"), low, samples(e), note.clone()),
         value(id("delivered", "open_one"), high, samples(e), note),
     ]
+}
+
+/// Predicted over true gains of all cases: the truth is the diagonal, and the open laws leave it to
+/// either side.
+fn delivered_over_gains(e: &ServicesExperiment) -> Vec<Panel> {
+    let point = |result: &ServicesResult, y: f64| Point {
+        x: result.gain_percent.value,
+        y: Some(y),
+        low: None,
+        high: None,
+        samples: result.work,
+        stable: true,
+    };
+    let sorted = |mut points: Vec<Point>| {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+        points
+    };
+    let of = |label: String| {
+        let own = e.results.iter().filter(|result| result.label == label);
+        let gain = |result: &ServicesResult| {
+            Some(point(result, result.predicted_gain_percent.as_ref()?.value))
+        };
+        Series { points: sorted(own.filter_map(gain).collect()), label }
+    };
+    let all = labels(e);
+    let truth = all.first().map(|label| Series {
+        label: "true".to_string(),
+        points: sorted(
+            e.results
+                .iter()
+                .filter(|result| result.label == *label)
+                .map(|result| point(result, result.gain_percent.value))
+                .collect(),
+        ),
+    });
+    vec![Panel {
+        id: "delivered-gains".to_string(),
+        title: "Delivered mode against the open law".to_string(),
+        x: axis("true gain", "%", Scale::Linear),
+        y: axis("predicted gain", "%", Scale::Linear),
+        series: truth.into_iter().chain(all.into_iter().map(of)).collect(),
+        rules: Vec::new(),
+    }]
 }
 
 fn labels(e: &ServicesExperiment) -> Vec<String> {
