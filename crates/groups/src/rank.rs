@@ -147,6 +147,8 @@ pub struct Ranking {
     pub baseline_p50_ms: Option<f64>,
     /// 99th percentile of latency of the unchanged system, milliseconds.
     pub baseline_p99_ms: Option<f64>,
+    /// CPU microseconds that clients take for a request, by ticks.
+    pub own_us_per_request: f64,
     /// Share of all cores that was busy in baselines with the services and the clients.
     pub busy_ratio: f64,
     /// The services.
@@ -363,6 +365,7 @@ impl Bench {
             arriving_open: open,
             baseline_p50_ms: latency_ms(&all, false, 0.5),
             baseline_p99_ms: latency_ms(&all, false, 0.99),
+            own_us_per_request: cost.own_us,
             busy_ratio: cost.busy,
             rows,
             failed,

@@ -97,7 +97,7 @@ pub(crate) struct Cost {
     /// CPU microseconds for a request, by service.
     pub(crate) us: Vec<f64>,
     /// The same for the clients, which are this program.
-    own_us: f64,
+    pub(crate) own_us: f64,
     /// Share of all cores that was busy with all of it.
     pub(crate) busy: f64,
 }

@@ -165,6 +165,15 @@ fn what_must_not_be_stopped_is_refused_with_a_reason() {
         (vec!["whatif", "check", "--service=a=cgroup:/nowhere"], "no control group"),
         (vec!["whatif", "--service=a=pid:2", "--load=ftp://x/"], "only http://"),
         (vec!["whatif", "--service=a=80", "--load=http://127.0.0.1/"], "port:8080"),
+        (
+            vec!["whatif", "--service=a=pid:2", "--load=http://127.0.0.1/", "--target=b"],
+            "there is no such service",
+        ),
+        (
+            vec!["whatif", "--service=a=pid:2", "--load=http://127.0.0.1/", "--rule=count"],
+            "what a visit saves",
+        ),
+        (vec!["whatif", "--service=a=pid:2", "--until=0%"], "0.1% to 50%"),
     ] {
         let output = call(&args);
         let said = String::from_utf8_lossy(&output.stderr).to_string();

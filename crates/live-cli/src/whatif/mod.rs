@@ -1,5 +1,6 @@
 //! `cavy-live whatif`: what would making each running service faster buy?
 
+mod plan;
 mod study;
 
 use crate::faults::{FAILED, Fault, INTERRUPTED};
@@ -64,7 +65,7 @@ pub struct Whatif {
     headers: Vec<String>,
     /// Requests arrive by themselves, so many a second: what is predicted then is latency. Closed
     /// clients, who send as soon as they are answered, when absent.
-    #[arg(long, value_name = "PER_S", value_parser = rate)]
+    #[arg(long, value_name = "PER_S", value_parser = quantity::rate)]
     rate: Option<f64>,
     /// Clients, each with one request under way.
     #[arg(long, value_name = "K", default_value = "64",
@@ -115,6 +116,9 @@ pub struct Whatif {
     /// How processes are stopped.
     #[arg(long, value_enum, value_name = "HOW", default_value = "cgroup")]
     freezer: How,
+    /// Write a plan of what was measured, for `cavy run`.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -201,11 +205,6 @@ fn until(text: &str) -> Result<f64, String> {
     good.ok_or("it must be 0.1% to 50%".to_string())
 }
 
-fn rate(text: &str) -> Result<f64, String> {
-    let good = text.trim().parse().ok().filter(|rate| (0.1..=1e6).contains(rate));
-    good.ok_or("it must be 0.1 to 1000000".to_string())
-}
-
 fn visits(text: &str) -> Result<f64, String> {
     let good = text.trim().parse().ok().filter(|visits| (0.001..=1_000.0).contains(visits));
     good.ok_or("it must be 0.001 to 1000".to_string())
@@ -272,6 +271,7 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     })?;
     let load =
         Load { rate_per_s: args.rate, ..load(url, &args.headers, &args.request, args.clients)? };
+    let (only, rule) = (chosen_targets(args)?, rule(args)?);
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -281,8 +281,7 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     let mut guard = guard(&stage)?;
     let clients = Clients::start(load).map_err(failed)?;
     let mut bench = Bench::new(&stage, clients).map_err(failed)?;
-    let only = chosen_targets(args)?;
-    let options = options(args, &mut bench, &only)?;
+    let options = options(args, rule, &mut bench, &only)?;
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
     cavy_live::load::clock::go_first();
@@ -297,6 +296,16 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     drop(stage);
     drop(guard);
     let ranking = ranking.map_err(|error| failed(error).hint("all services go on"))?;
+    if let Some(file) = &args.plan {
+        let names: Vec<String> = args.services.iter().map(|(name, _)| name.clone()).collect();
+        let load = plan::Load { clients: args.clients, rate_per_s: args.rate };
+        let cores = cavy_groups::usage::cores().map_or(1, |cores| cores.len());
+        let text = plan::of(&ranking, &names, &load, cores).map_err(failed)?;
+        std::fs::write(file, text)
+            .map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        let file = file.display();
+        terminal::talk(&format!("written: {file}; `cavy run {file}` simulates it"));
+    }
     if args.json {
         terminal::print_json(&ranking)?;
     } else {
@@ -319,24 +328,28 @@ fn chosen_targets(args: &Whatif) -> Result<Vec<usize>, Fault> {
     args.targets.iter().map(place).collect()
 }
 
-fn options(args: &Whatif, bench: &mut Bench, only: &[usize]) -> Result<Options, Fault> {
-    let mut faster = args.faster;
+fn rule(args: &Whatif) -> Result<Rule, Fault> {
     let (parallel, visits) = (args.servers, args.visits);
-    let rule = match (args.rule, args.less) {
-        (RuleName::Delivered, _) => Rule::Delivered,
-        (RuleName::Clock, _) => Rule::Clock { parallel },
-        (RuleName::Count, Some(saved)) => Rule::Count { saved, visits, parallel },
-        (RuleName::Count, None) => {
-            return Err(Fault::new("--rule count does not know what a visit saves")
-                .hint("give --target NAME and --less, such as --less 300us"));
-        }
-    };
+    if args.less.is_some() && args.targets.len() != 1 {
+        return Err(Fault::new("--less is about one service").hint("give one --target"));
+    }
+    match (args.rule, args.less) {
+        (RuleName::Delivered, _) => Ok(Rule::Delivered),
+        (RuleName::Clock, _) => Ok(Rule::Clock { parallel }),
+        (RuleName::Count, Some(saved)) => Ok(Rule::Count { saved, visits, parallel }),
+        (RuleName::Count, None) => Err(Fault::new("--rule count does not know what a visit saves")
+            .hint("give --target NAME and --less, such as --less 300us")),
+    }
+}
+
+fn options(args: &Whatif, rule: Rule, bench: &mut Bench, only: &[usize]) -> Result<Options, Fault> {
+    let mut faster = args.faster;
     if let (Some(less), [target]) = (args.less, only) {
         bench.warm_up(args.settle, 0, &AtomicBool::new(false));
         let seen = bench.observe(args.window).map_err(failed)?;
         let all_us = seen.cpu_us_per_request[*target];
         let less_us = match rule {
-            Rule::Count { .. } => less.as_us() * visits,
+            Rule::Count { visits, .. } => less.as_us() * visits,
             _ => less.as_us(),
         };
         faster = less_us / all_us.max(1e-3);
@@ -348,8 +361,6 @@ fn options(args: &Whatif, bench: &mut Bench, only: &[usize]) -> Result<Options, 
             .hint("ask for at most 95 % of it"));
         }
         faster = faster.min(1.0);
-    } else if args.less.is_some() {
-        return Err(Fault::new("--less is about one service").hint("give one --target"));
     }
     Ok(Options {
         faster,

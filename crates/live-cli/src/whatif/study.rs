@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 is installed), starts them on loopback as user www-data, and ranks them. Then, for each point, it \
 measures on a second deployment by how much a change makes its tier faster, predicts what that \
 buys, writes the prediction with its digest to DIR/predictions.jsonl, makes the change, and \
-measures its truth, in rounds of both. Everything is stopped and removed in the end. Where the machine cannot, it \
-says SKIPPED and why. Rounds in which other programs or the hypervisor take much are taken again;
-it asks for no more of the machine than an ordinary program gets.
+measures its truth, in rounds of both. Rounds in which other programs or the hypervisor take much \
+are taken again. It asks for no more of the machine than an ordinary program gets. Everything is \
+stopped and removed in the end. Where the machine cannot, it says SKIPPED and why.
 
 Points: php-25 to php-100 and mariadb-25 to mariadb-100 take away so many percent of a burn of CPU \
 time; opcache, index and gzip are optimisations that people make."
@@ -153,9 +153,9 @@ fn shown(outcome: &Outcome) -> String {
     ];
     out.push_str(&table(&columns, rows));
     out.push_str(
-        "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would be \
-         if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what each \
-         predicted.\nbase: the unchanged application beside the change over that beside the \
+        "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would \
+         be if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what \
+         each predicted.\nbase: the unchanged application beside the change over that beside the \
          pauses, zero if the study\nagrees with itself.\n\n",
     );
     for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
