@@ -343,6 +343,7 @@ fn another_plan_does_not_write_over_a_report_in_silence() {
 }
 
 /// How long the program lives after a request to end in the middle of a point of hours.
+#[expect(clippy::disallowed_methods, reason = "how long a program takes to end is what is tested")]
 fn time_to_stop(cavy: &Cavy) -> Duration {
     let mut args = vec!["run", "plan.toml", "--accept-cost", "--jobs=1", "--out=long"];
     args.extend(["--set=run.requests=1_000_000_000", "--set=load=0.5", "--set=objectives=[]"]);
