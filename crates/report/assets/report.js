@@ -119,6 +119,8 @@
     const hidden = (!printing && HIDDEN.get(index)) || new Set();
     if (box.uplot) { box.uplot.destroy(); box.uplot = null; }
     box.replaceChildren();
+    const caption = box.parentElement.querySelector(".y");
+    caption.textContent = caption.textContent.replace(/, log scale$/, "") + (plot.y.log ? ", log scale" : "");
     const { xs, place, columns } = align(plot.series);
     if (xs.length === 0) {
       box.append(node("p", "empty", "No points to draw."));
