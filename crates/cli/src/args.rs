@@ -16,6 +16,7 @@ use std::path::PathBuf;
   cavy ask                       which of the causes of a slow tail to look at first
   cavy plan new                  write a commented plan for your own workload
   cavy run plan.toml             which policy would help it, and whom it would cost
+  cavy compare before after      what differs between two reports
 
 Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage or input, 130 interrupted.
 Data goes to stdout, talk to stderr; NO_COLOR is respected."
@@ -41,6 +42,8 @@ pub enum Command {
     Plan(Plan),
     /// Say which cause of a slow tail to look at first, and which plan to run.
     Ask(Ask),
+    /// Say what differs between two reports, and whether the difference is clear.
+    Compare(Compare),
     /// Judge a history of transactions: is it serializable, and if not, why not.
     Check(CheckHistory),
     /// Fit coordinates to measured round trips, and ask them who is near.
@@ -267,6 +270,39 @@ fn precision(text: &str) -> Result<f64, String> {
     let wrong = || "write it as `5%` or `0.05`".to_string();
     let ratio = number.parse::<f64>().map_err(|_| wrong())? * scale;
     if ratio > 0.0 && ratio < 1.0 { Ok(ratio) } else { Err("it must be between 0 and 100%".into()) }
+}
+
+/// `cavy compare`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy run plan.toml --out before; (change something); cavy run plan.toml --out after
+  cavy compare before after                what differs clearly
+  cavy compare before after --all          every value of both
+  cavy compare before after --out both     plots of both in one report
+  cavy compare before after --same         exit code 1 if anything differs clearly
+
+A difference is clear if the 95 % intervals do not overlap; of values without an interval, if they
+are not equal. Two runs of one seed meet the same requests, so that small differences may be real
+although they are not clear; the ranking of one plan with both as policies finds those.")]
+pub struct Compare {
+    /// The folder of a report, or its `report.json`.
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The other one.
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Show values that may differ by chance as well.
+    #[arg(long)]
+    pub all: bool,
+    /// Exit with code 1 if a value differs clearly.
+    #[arg(long)]
+    pub same: bool,
+    /// Write a report with the curves of both.
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `cavy list`.

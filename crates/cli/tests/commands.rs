@@ -421,3 +421,74 @@ fn ask_ranks_causes_by_answers_and_writes_the_plan_that_measures_the_first() {
     let text = String::from_utf8_lossy(&wrong.stderr).to_string();
     assert!(wrong.status.code() == Some(2) && text.contains("did you mean `mixed`?"), "{text}");
 }
+
+/// A rate instead of a load, and limits with units.
+const RATE: &str = r#"kind = "server"
+title = "A rate"
+workers = 12
+rate_per_s = 1200
+objectives = ["p99 <= 40ms"]
+types = [{ name = "get", share = 1, service = { dist = "exponential", mean_us = 4000 } }]
+policies = [{ policy = "c_fcfs" }, { policy = "d_fcfs" }]
+run = { requests = 20_000, replications = 2 }
+"#;
+
+#[test]
+fn a_rate_asks_for_workers_and_a_plan_may_come_from_standard_input() {
+    use std::io::Write as _;
+    let cavy = Cavy::new();
+    let mut child = cavy
+        .command(&["run", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    child.stdin.take().expect("piped").write_all(RATE.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let ran: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let capacity = ran["capacity"].as_array().expect("a list");
+    // 4.8 workers are busy; one queue needs a few more, a queue for each worker many more.
+    let workers = |index: usize| capacity[index]["workers"].as_f64().expect("found");
+    assert!((5.0..=7.0).contains(&workers(0)), "{capacity:?}");
+    assert!(workers(1) > workers(0), "{capacity:?}");
+    assert_eq!(capacity[0]["objective"], "p99_us <= 40ms");
+    let point = &ran["points"][0];
+    assert_eq!(point["rate_per_s"].as_f64(), Some(1200.0));
+    for field in ["p90_us", "p95_us"] {
+        assert!(point[field]["value"].is_number(), "{field}: {}", point[field]);
+    }
+    // The report has the plan, as it was written.
+    let report = std::fs::read_to_string(cavy.path("cavy-out/report.json")).expect("written");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    assert_eq!(report["plan"]["text"], RATE);
+    let page = std::fs::read_to_string(cavy.path("cavy-out/report.html")).expect("written");
+    assert!(page.contains("The plan that was run") && page.contains("rate_per_s = 1200"));
+    let both = ["run", "-", "--set", "load=0.5"];
+    cavy.write("rate.toml", RATE);
+    let output = cavy.call(&["run", "rate.toml", both[2], both[3]]);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && talk.contains("say the same thing twice"), "{talk}");
+}
+
+#[test]
+fn reports_are_compared_value_by_value() {
+    let cavy = Cavy::with_plan();
+    for (out, more) in [("one", "run.seed=1"), ("two", "run.seed=1"), ("slow", "workers=3")] {
+        let ran = cavy.call(&["run", "plan.toml", "--set", more, "--out", out]);
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let same = cavy.json(&["compare", "one", "two/report.json", "--same", "--json"]);
+    assert_eq!(same["same_events"], true);
+    let differences = same["differences"].as_array().expect("a list");
+    assert!(differences.len() > 50 && differences.iter().all(|one| one["clear"] == false));
+    let other = cavy.call(&["compare", "one", "slow", "--same", "--out", "both"]);
+    assert_eq!(other.status.code(), Some(1), "fewer workers make a clear difference");
+    let text = String::from_utf8_lossy(&other.stdout);
+    assert!(text.contains("c-FCFS") && text.contains("clear"), "{text}");
+    let page = std::fs::read_to_string(cavy.path("both/report.html")).expect("written");
+    assert!(page.contains("c-FCFS, before") && page.contains("c-FCFS, after"));
+    cavy.write("nothing.json", "{}");
+    assert_eq!(cavy.call(&["compare", "one", "nothing.json"]).status.code(), Some(2));
+    assert_eq!(cavy.call(&["compare", "one", "nowhere"]).status.code(), Some(2));
+}

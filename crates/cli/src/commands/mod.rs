@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod compare;
 mod completions;
 mod coords;
 mod explain;
@@ -27,6 +28,7 @@ pub fn dispatch(command: &Command, registry: &Registry, clock: Clock) -> Result<
         Command::Explain(args) => explain::explain(args, registry),
         Command::Plan(args) => plan::plan(args, registry),
         Command::Ask(args) => ask::ask(args, registry),
+        Command::Compare(args) => compare::compare(args, clock),
         Command::Check(args) => check::check(args),
         Command::Coords(args) => coords::coords(args),
         Command::Live(args) => live::live(None, args),

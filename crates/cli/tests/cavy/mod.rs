@@ -30,7 +30,11 @@ impl Cavy {
 
     /// Writes a file in the folder.
     pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        std::fs::write(self.path(name), bytes).expect("a file in the temporary folder");
+        let file = self.path(name);
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder).expect("a folder in the temporary folder");
+        }
+        std::fs::write(file, bytes).expect("a file in the temporary folder");
     }
 
     /// A call of the command.
