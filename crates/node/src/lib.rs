@@ -75,6 +75,8 @@ mod channel;
 mod codec;
 mod figures;
 mod frame;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod hostile;
 mod inbox;
 mod links;
 pub mod log;

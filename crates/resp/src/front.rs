@@ -11,7 +11,7 @@ use crate::script;
 use crate::session::{Act, Scripts, Session, Then};
 use cavy_core::{Instant, Span};
 use cavy_node::Wall;
-use cavy_txn::{Key, Region, Response, Txn, TxnId};
+use cavy_txn::{Key, Outcome, Region, Response, Txn, TxnId};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
@@ -463,6 +463,9 @@ impl Desk {
             let took = cavy_clock::now().since(waiting.since);
             let spans = if waiting.across { &self.figures.across } else { &self.figures.local };
             spans.note(took);
+            if let Outcome::Committed { at, .. } = &response.outcome {
+                client.session.saw(*at);
+            }
             let version = waiting.version;
             let reply = match &waiting.then {
                 Then::One(assembly) => match assembly.read(response) {

@@ -1,9 +1,14 @@
 //! Scripts: Lua 5.1 without anything that two replicas could see differently.
 //!
 //! Each run has a state of its own, so nothing is left over. There is no file, clock or chance in
-//! it; tables are walked in the order of their keys, and nothing shows an address. A run ends after
-//! a number of instructions and with a limit of memory, at the same point everywhere. What a script
+//! it; tables are walked in the order of their keys, and nothing shows an address. What a script
 //! that fails has written is taken back.
+//!
+//! A run ends after a number of instructions, and after a number of bytes that it makes, copies or
+//! looks through, at the same point everywhere. Nothing is collected during a run, so whatever is
+//! made counts, and one instruction that makes megabytes counts as such; what goes in and out, and
+//! library functions that make nothing, are counted beside that. A comparison of long equal texts
+//! is still one instruction.
 
 use crate::command;
 use crate::datum::Sheet;
@@ -17,13 +22,13 @@ use std::rc::Rc;
 pub struct Budget {
     /// Instructions of Lua's machine.
     pub instructions: u64,
-    /// Bytes of memory.
-    pub memory: usize,
+    /// Bytes that it makes in Lua, and as many again that go in and out or are looked through.
+    pub bytes: usize,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { instructions: 2_000_000, memory: 16 << 20 }
+        Budget { instructions: 2_000_000, bytes: 64 << 20 }
     }
 }
 
@@ -33,7 +38,7 @@ const STEP: u32 = 1_000;
 const PRELUDE: &str = r#"
 local raw_next, raw_pcall, raw_type, raw_tostring = next, pcall, type, tostring
 local raw_sort, raw_error, raw_rep = table.sort, error, string.rep
-local raw_unpack, raw_maxn, spent = unpack, table.maxn, spent
+local raw_unpack, raw_maxn, spent, copies = unpack, table.maxn, spent, copies
 local function before(a, b)
   local ta, tb = raw_type(a), raw_type(b)
   if ta ~= tb then return ta < tb end
@@ -91,8 +96,26 @@ function string.rep(text, times)
   if #text * times > 4194304 then raw_error('string.rep makes more than 4 MiB', 2) end
   return raw_rep(text, times)
 end
+for _, name in ipairs({'find', 'match', 'gmatch', 'gsub'}) do
+  local raw = string[name]
+  string[name] = function(text, ...)
+    copies(#text)
+    return raw(text, ...)
+  end
+end
+for _, name in ipairs({'insert', 'remove', 'sort', 'concat', 'maxn'}) do
+  local raw, each = table[name], name == 'sort' and 256 or 16
+  table[name] = function(t, ...)
+    if name ~= 'insert' or select('#', ...) > 1 then copies(#t * each) end
+    return raw(t, ...)
+  end
+end
+function unpack(t, ...)
+  copies(#t * 16)
+  return raw_unpack(t, ...)
+end
 for _, name in ipairs({'collectgarbage', 'dofile', 'gcinfo', 'getfenv', 'load', 'loadfile',
-    'loadstring', 'module', 'newproxy', 'print', 'require', 'setfenv', 'xpcall', 'spent',
+    'loadstring', 'module', 'newproxy', 'print', 'require', 'setfenv', 'xpcall', 'spent', 'copies',
     'package', 'coroutine', 'debug', 'io', 'os'}) do
   _G[name] = nil
 end
@@ -148,7 +171,9 @@ fn carry_out(
 ) -> mlua::Result<Reply> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
     let lua = Lua::new_with(libraries, LuaOptions::default())?;
-    lua.set_memory_limit(budget.memory)?;
+    lua.gc_stop();
+    lua.set_memory_limit(budget.bytes)?;
+    let room = Room(Rc::new(Cell::new(budget.bytes)));
     let left = Rc::new(Cell::new(budget.instructions));
     let hook = Rc::clone(&left);
     lua.set_hook(HookTriggers::new().every_nth_instruction(STEP), move |_, _| {
@@ -160,20 +185,25 @@ fn carry_out(
     })?;
     let globals = lua.globals();
     let spent = Rc::clone(&left);
-    globals.set("spent", lua.create_function(move |_, ()| Ok(spent.get() == 0))?)?;
+    let full = room.clone();
+    let over = move |_: &Lua, ()| Ok(spent.get() == 0 || full.0.get() == 0);
+    globals.set("spent", lua.create_function(over)?)?;
+    let copied = room.clone();
+    let copies = move |_: &Lua, bytes: f64| copied.take(bytes as usize);
+    globals.set("copies", lua.create_function(copies)?)?;
     let now_ms = sheet.now_ms;
     let sheet = RefCell::new(sheet);
     lua.scope(|scope| {
         let redis = lua.create_table()?;
         let call = |raise: bool| {
-            let sheet = &sheet;
+            let (sheet, room) = (&sheet, &room);
             scope.create_function(move |lua, words: MultiValue| {
-                let words = strings(&words)?;
+                let words = strings(&words, room)?;
                 let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
                 let reply = command_of(&words, &mut sheet.borrow_mut(), now_ms);
                 match reply {
                     Reply::Error(text) if raise => Err(mlua::Error::runtime(text)),
-                    reply => to_lua(lua, &reply),
+                    reply => to_lua(lua, &reply, room),
                 }
             })
         };
@@ -181,7 +211,10 @@ fn carry_out(
         redis.set("pcall", call(false)?)?;
         redis.set(
             "sha1hex",
-            scope.create_function(|_, text: mlua::LuaString| Ok(name(&text.as_bytes())))?,
+            scope.create_function(|_, text: mlua::LuaString| {
+                room.take(text.as_bytes().len())?;
+                Ok(name(&text.as_bytes()))
+            })?,
         )?;
         globals.set("redis", redis)?;
         lua.load(PRELUDE).set_name("=prelude").set_mode(mlua::chunk::ChunkMode::Text).exec()?;
@@ -194,13 +227,30 @@ fn carry_out(
         let chunk =
             lua.load(source).set_name("=user_script").set_mode(mlua::chunk::ChunkMode::Text);
         let found: Value = chunk.eval()?;
-        from_lua(&found, 0)
+        from_lua(&found, 0, &room)
     })
 }
 
-fn strings(words: &MultiValue) -> mlua::Result<Vec<Vec<u8>>> {
+/// What is left of the bytes that go in and out.
+#[derive(Clone)]
+struct Room(Rc<Cell<usize>>);
+
+impl Room {
+    fn take(&self, bytes: usize) -> mlua::Result<()> {
+        self.0.set(self.0.get().saturating_sub(bytes));
+        match self.0.get() {
+            0 => Err(mlua::Error::runtime("the script copies too many bytes")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn strings(words: &MultiValue, room: &Room) -> mlua::Result<Vec<Vec<u8>>> {
     let word = |word: &Value| match word {
-        Value::String(text) => Ok(text.as_bytes().to_vec()),
+        Value::String(text) => {
+            room.take(text.as_bytes().len())?;
+            Ok(text.as_bytes().to_vec())
+        }
         Value::Integer(number) => Ok(number.to_string().into_bytes()),
         Value::Number(number) => Ok(format!("{number}").into_bytes()),
         _ => Err(mlua::Error::runtime("ERR arguments of redis.call must be strings or numbers")),
@@ -225,7 +275,7 @@ fn command_of(words: &[&[u8]], sheet: &mut Sheet, now_ms: u64) -> Reply {
     }
 }
 
-fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
+fn to_lua(lua: &Lua, reply: &Reply, room: &Room) -> mlua::Result<Value> {
     let one = |name: &str, text: &str| -> mlua::Result<Value> {
         let table = lua.create_table()?;
         table.set(name, text)?;
@@ -235,20 +285,23 @@ fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
         Reply::Status(text) => one("ok", text)?,
         Reply::Error(text) => one("err", text)?,
         Reply::Int(number) => Value::Number(*number as f64),
-        Reply::Bulk(bytes) => Value::String(lua.create_string(bytes)?),
+        Reply::Bulk(bytes) => {
+            room.take(bytes.len())?;
+            Value::String(lua.create_string(bytes)?)
+        }
         Reply::Nil | Reply::NilArray => Value::Boolean(false),
         Reply::Array(items) | Reply::Set(items) => {
             let table = lua.create_table()?;
             for (place, item) in items.iter().enumerate() {
-                table.set(place + 1, to_lua(lua, item)?)?;
+                table.set(place + 1, to_lua(lua, item, room)?)?;
             }
             Value::Table(table)
         }
         Reply::Map(pairs) => {
             let table = lua.create_table()?;
             for (place, (name, value)) in pairs.iter().enumerate() {
-                table.set(2 * place + 1, to_lua(lua, name)?)?;
-                table.set(2 * place + 2, to_lua(lua, value)?)?;
+                table.set(2 * place + 1, to_lua(lua, name, room)?)?;
+                table.set(2 * place + 2, to_lua(lua, value, room)?)?;
             }
             Value::Table(table)
         }
@@ -258,7 +311,7 @@ fn to_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
 /// Deepest table that a script may answer with.
 const DEPTH: usize = 32;
 
-fn from_lua(value: &Value, depth: usize) -> mlua::Result<Reply> {
+fn from_lua(value: &Value, depth: usize, room: &Room) -> mlua::Result<Reply> {
     if depth > DEPTH {
         return Err(mlua::Error::runtime("ERR the script's answer is nested too deeply"));
     }
@@ -267,7 +320,10 @@ fn from_lua(value: &Value, depth: usize) -> mlua::Result<Reply> {
         Value::Integer(number) => Reply::Int(*number),
         // Redis cuts the fraction off.
         Value::Number(number) => Reply::Int(*number as i64),
-        Value::String(text) => Reply::bulk(text.as_bytes()),
+        Value::String(text) => {
+            room.take(text.as_bytes().len())?;
+            Reply::bulk(text.as_bytes())
+        }
         Value::Table(table) => {
             if let Value::String(text) = table.raw_get::<Value>("err")? {
                 return Ok(Reply::Error(text.to_string_lossy()));
@@ -279,7 +335,7 @@ fn from_lua(value: &Value, depth: usize) -> mlua::Result<Reply> {
             for place in 1.. {
                 match table.raw_get::<Value>(place)? {
                     Value::Nil => break,
-                    item => items.push(from_lua(&item, depth + 1)?),
+                    item => items.push(from_lua(&item, depth + 1, room)?),
                 }
             }
             Reply::Array(items)
@@ -361,6 +417,36 @@ mod tests {
                 says(source)
             );
         }
+    }
+
+    /// Each of these copies or looks through far more than its instructions say, and ends within
+    /// the budget of bytes; what fits goes on.
+    #[test]
+    fn scripts_that_copy_megabytes_end() {
+        for source in [
+            "local s = string.rep('x', 4e6) for i = 1, 1e5 do local t = s .. i end",
+            "local s = string.rep('x', 4e6) for i = 1, 1e5 do redis.call('SET', KEYS[1], s) end",
+            "local s = string.rep('x', 4e6) for i = 1, 1e5 do string.find(s, 'y') end",
+            "local s = string.rep('x', 4e6) for i = 1, 1e5 do pcall(string.find, s, 'y') end",
+            "local s = string.rep('x', 4e6) for i = 1, 1e5 do redis.sha1hex(s) end",
+            "local s, t = string.rep('x', 4e6), {} for i = 1, 1e5 do t[i] = s end return t",
+            "local t = {} for i = 1, 1e5 do t[i] = i end
+             for i = 1, 1e5 do table.insert(t, 1, i) end",
+            "local t = {} for i = 1, 1e5 do t[i] = i end for i = 1, 1e5 do table.sort(t) end",
+        ] {
+            let said = says(source);
+            assert!(said.starts_with("-ERR Error running script: "), "{source}: {said:.80}");
+        }
+        assert_eq!(says("local s = string.rep('x', 4e6) return #(s .. s)"), ":8000000");
+        assert_eq!(
+            says("local n = 0 for w in ('a b c'):gmatch('%a') do n = n + 1 end return n"),
+            ":3"
+        );
+        assert_eq!(
+            says("local t = {3, 1, 2} table.sort(t) return table.concat(t, ',')"),
+            "$5 1,2,3"
+        );
+        assert_eq!(says("return select('#', unpack({1, 2, 3}))"), ":3");
     }
 
     #[test]

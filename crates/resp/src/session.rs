@@ -5,7 +5,7 @@ use crate::front::Shared;
 use crate::plan::{Ask, Assembly, Plan, Watched, Words, versions};
 use crate::reply::{Reply, Version};
 use crate::script;
-use cavy_txn::{Key, Txn};
+use cavy_txn::{Key, Ts, Txn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,7 +44,26 @@ pub(crate) struct Session {
     authenticated: bool,
     name: Vec<u8>,
     multi: Option<Multi>,
+    /// The greatest timestamp of an answer on this connection.
+    seen: Ts,
+    /// Everything asked here is ordered after this.
+    after: Ts,
 }
+
+/// A causal token as text.
+fn token(ts: Ts) -> String {
+    format!("{}.{}.{}", ts.t, ts.k, ts.n)
+}
+
+fn read_token(text: &str) -> Option<Ts> {
+    let mut parts = text.split('.');
+    let mut next = || parts.next();
+    let ts = Ts { t: next()?.parse().ok()?, k: next()?.parse().ok()?, n: next()?.parse().ok()? };
+    parts.next().is_none().then_some(ts)
+}
+
+/// A token that is further ahead of this node's clock is none: whoever waits for it waits in vain.
+const TOKEN_AHEAD_NS: u64 = 30_000_000_000;
 
 fn word(words: &[Vec<u8>], place: usize) -> String {
     let text = String::from_utf8_lossy(words.get(place).map_or(&[][..], Vec::as_slice));
@@ -69,10 +88,45 @@ impl Session {
             authenticated: shared.password.is_none(),
             name: Vec::new(),
             multi: None,
+            seen: Ts::ZERO,
+            after: Ts::ZERO,
         }
     }
 
+    /// An answer of this timestamp goes to the client.
+    pub fn saw(&mut self, at: Ts) {
+        self.seen = self.seen.max(at);
+    }
+
     pub fn act(&mut self, words: &[Vec<u8>], shared: &Shared) -> Act {
+        let mut act = self.decide(words, shared);
+        if let Act::Ask { txn, .. } = &mut act {
+            txn.after = self.after;
+        }
+        act
+    }
+
+    /// `CAVY TOKEN` says what this connection has seen, `CAVY AFTER token` has all that follows
+    /// ordered after it, on whatever node `[dast 8.2.8]`.
+    fn causal(&mut self, words: &[Vec<u8>], shared: &Shared) -> Reply {
+        let Some(text) = words.get(2) else {
+            return Reply::bulk(token(self.seen.max(self.after)));
+        };
+        match std::str::from_utf8(text).ok().and_then(read_token) {
+            None => {
+                Reply::err("a token is what CAVY TOKEN says: three numbers with points between")
+            }
+            Some(ts) if ts.t > shared.wall.now().as_ns().saturating_add(TOKEN_AHEAD_NS) => {
+                Reply::err("the token is more than 30 s ahead of this node's clock")
+            }
+            Some(ts) => {
+                self.after = self.after.max(ts);
+                Reply::ok()
+            }
+        }
+    }
+
+    fn decide(&mut self, words: &[Vec<u8>], shared: &Shared) -> Act {
         let name = word(words, 0);
         if !self.authenticated && !matches!(name.as_str(), "AUTH" | "HELLO" | "QUIT" | "RESET") {
             return Act::Reply(Reply::Error("NOAUTH Authentication required.".into()));
@@ -98,6 +152,12 @@ impl Session {
             ("UNWATCH", 1) => {
                 self.watched.clear();
                 Act::Reply(Reply::ok())
+            }
+            ("CAVY", 2 | 3)
+                if self.multi.is_none()
+                    && word(words, 1) == if words.len() == 2 { "TOKEN" } else { "AFTER" } =>
+            {
+                Act::Reply(self.causal(words, shared))
             }
             ("QUIT", _) => Act::Last(Reply::ok()),
             ("RESET", 1) => {
@@ -382,3 +442,17 @@ fn described(spec: &Spec) -> Reply {
 
 /// Scripts by name.
 pub(crate) type Scripts = BTreeMap<String, Arc<[u8]>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_read_as_they_were_written() {
+        let ts = Ts { t: 1_700_000_000_000_000_000, k: 7, n: 12 };
+        assert_eq!(read_token(&token(ts)), Some(ts));
+        for wrong in ["", "1", "1.2", "1.2.3.4", "1.2.x", "-1.2.3", "1.2.99999999999"] {
+            assert_eq!(read_token(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -156,3 +156,33 @@ fn hostile_words_end_in_errors_and_the_rest_is_served() {
     assert_eq!(client.ask("SET a 1").unwrap(), Reply::Text("OK".into()));
     cluster.end();
 }
+
+/// What one client has seen is before whatever another one asks with its token, in any region, also
+/// where that one's clock is behind.
+#[test]
+fn tokens_order_what_two_clients_do_in_two_regions() {
+    let cluster = Cluster::start("2x1x3", 12, &["--fail-after-ms", "2000"]);
+    let mut one = Client::connect(cluster.at(0)).unwrap();
+    let mut other = Client::connect(cluster.at(3)).unwrap();
+    let time = |token: &Reply| -> u64 {
+        let Reply::Text(text) = token else { panic!("{token:?}") };
+        text.split('.').next().unwrap().parse().unwrap()
+    };
+    // The first region's clock is ahead by a second, so what is stamped there lies in the future of
+    // the other.
+    one.ask("CAVY CLOCK 1000").unwrap();
+    one.ask("SET {r0}:k 1").unwrap();
+    one.ask("SET {r0}:k 2").unwrap();
+    let token = one.ask("CAVY TOKEN").unwrap();
+    let Reply::Text(text) = &token else { panic!("{token:?}") };
+    assert_eq!(other.ask(&format!("CAVY AFTER {text}")).unwrap(), Reply::Text("OK".into()));
+    let began = std::time::Instant::now();
+    other.ask("SET {r1}:k 3").unwrap();
+    let own = other.ask("CAVY TOKEN").unwrap();
+    assert!(time(&own) > time(&token), "{own:?} is not after {token:?}");
+    assert!(began.elapsed().as_millis() >= 500, "it was held back until its clock came there");
+    for wrong in ["CAVY AFTER x", "CAVY AFTER 9999999999999999999.0.0"] {
+        assert!(matches!(other.ask(wrong).unwrap(), Reply::Error(_)), "{wrong}");
+    }
+    cluster.end();
+}
