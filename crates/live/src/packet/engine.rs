@@ -14,7 +14,7 @@ use super::protocol::{Codec, Counted, CountersOf, Parsed, Ports, Protocol, Recei
 use super::recording::Records;
 use super::seal::{Opened, Seal};
 use super::server::{Handler, Question, QuestionName, Reply};
-use crate::record::packet::{Configuration, Recorder, Step, TimerOf, Words as _};
+use crate::record::packet::{Configuration, Recorder, Step, TimerOf};
 use crate::sync::{Arc, lock};
 use bytes::Bytes;
 use cavy_core::family::Node;
@@ -23,6 +23,7 @@ use cavy_core::stream::{Purpose, Stream};
 use cavy_core::{Cx, Instant, Machine as _, Out, Outbox, Packet, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::Bound;
 
 type StepOf<P> = Step<<P as Configuration>::Words, TimerOf<P>>;
 
@@ -508,14 +509,18 @@ impl<P: Protocol> Engine<P> {
         let now = self.now();
         let patience = if settled { Span::ZERO } else { TICK_LATE };
         let mut any = false;
-        // Each of them once; one that is armed for the past again fires in the next round.
-        for &(timer, _) in P::Words::TIMERS {
-            let late = if P::is_patient(timer) { patience } else { Span::ZERO };
-            if self.timers.get(&timer).is_some_and(|&at| at + late <= now) {
-                self.timers.remove(&timer);
-                self.step(None, Step::Expire(timer));
-                any = true;
-            }
+        // Each of them once, in their order; one that is armed for the past again fires in the next
+        // round.
+        let mut from = Bound::Unbounded;
+        let due = |timer: TimerOf<P>, at: Instant| {
+            at + if P::is_patient(timer) { patience } else { Span::ZERO } <= now
+        };
+        loop {
+            let mut ahead = self.timers.range((from, Bound::Unbounded));
+            let Some((&timer, _)) = ahead.find(|&(&timer, &at)| due(timer, at)) else { break };
+            self.timers.remove(&timer);
+            self.step(None, Step::Expire(timer));
+            (any, from) = (true, Bound::Excluded(timer));
         }
         while let Some(id) = self.exchanges.overdue(now) {
             if let Some(done) = self.end_call(id) {

@@ -8,10 +8,12 @@ use cavy_core::family::packet::{self, Effect, Extent, Input, Message};
 use cavy_core::{Cx, Machine, Packet, Room, Span, Transmit};
 use std::collections::{BTreeMap, VecDeque};
 
-cavy_core::timers! {
-    pub enum Timer {
-        Tick,
-    }
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Timer {
+    /// The server looks for exchanges that nobody speaks of.
+    Tick,
+    /// The client repeats what it said to this peer.
+    Again(u32),
 }
 
 /// What a packet says; lengths are those of whole messages.
@@ -126,6 +128,22 @@ impl Turns {
         self.ask(peer);
     }
 
+    /// The server gives up what nobody speaks of any more.
+    fn forget(&mut self, cx: &mut TurnsCx<'_>) {
+        for turn in self.serving.values_mut() {
+            turn.silent += 1;
+        }
+        let patience = 2 * self.patience_ticks;
+        while let Some((&peer, turn)) = self.serving.iter().find(|(_, t)| t.silent > patience) {
+            if turn.asked < turn.question_bytes {
+                let message = Message(turn.name);
+                cx.emit(Effect::Failed { peer, message, why: Why::Silent });
+            }
+            self.release(peer, cx);
+            self.serving.remove(&peer);
+        }
+    }
+
     fn heard_at_server(&mut self, from: Node, word: Word, extent: Extent, cx: &mut TurnsCx<'_>) {
         let Extent { message, offset_bytes: at, length_bytes } = extent;
         let known = self.serving.get(&from).map(|turn| turn.name);
@@ -224,6 +242,7 @@ impl Machine for Turns {
                 let turns = self.asking.entry(to).or_default();
                 turns.push_back(turn);
                 if turns.len() == 1 {
+                    cx.arm(Timer::Again(to.0), cx.now() + self.tick);
                     self.ask(to);
                 }
             }
@@ -252,34 +271,22 @@ impl Machine for Turns {
         }
     }
 
-    fn expire(&mut self, Timer::Tick: Timer, cx: &mut TurnsCx<'_>) {
-        cx.arm(Timer::Tick, cx.now() + self.tick);
-        for peer in self.asking.keys().copied().collect::<Vec<_>>() {
-            let Some(turn) = self.asking.get_mut(&peer).and_then(VecDeque::front_mut) else {
-                continue;
-            };
-            turn.silent += 1;
-            let (over, message) = (turn.silent > self.patience_ticks, Message(turn.name));
-            if over {
-                cx.emit(Effect::Failed { peer, message, why: Why::Silent });
-                self.next(peer);
-            } else {
-                self.ask(peer);
-            }
+    fn expire(&mut self, timer: Timer, cx: &mut TurnsCx<'_>) {
+        cx.arm(timer, cx.now() + self.tick);
+        let Timer::Again(peer) = timer else { return self.forget(cx) };
+        let peer = Node(peer);
+        let Some(turn) = self.asking.get_mut(&peer).and_then(VecDeque::front_mut) else {
+            self.asking.remove(&peer);
+            return cx.disarm(timer);
+        };
+        turn.silent += 1;
+        let (over, message) = (turn.silent > self.patience_ticks, Message(turn.name));
+        if over {
+            cx.emit(Effect::Failed { peer, message, why: Why::Silent });
+            self.next(peer);
+        } else {
+            self.ask(peer);
         }
-        for turn in self.serving.values_mut() {
-            turn.silent += 1;
-        }
-        let patience = 2 * self.patience_ticks;
-        while let Some((&peer, turn)) = self.serving.iter().find(|(_, t)| t.silent > patience) {
-            if turn.asked < turn.question_bytes {
-                let message = Message(turn.name);
-                cx.emit(Effect::Failed { peer, message, why: Why::Silent });
-            }
-            self.release(peer, cx);
-            self.serving.remove(&peer);
-        }
-        self.asking.retain(|_, turns| !turns.is_empty());
     }
 }
 

@@ -126,6 +126,21 @@ impl Words for Word {
     type Timer = Timer;
 
     const TIMERS: &'static [(Timer, &'static str)] = &[(Timer::Tick, "tick")];
+    fn timer(timer: Timer) -> (&'static str, Option<u64>) {
+        match timer {
+            Timer::Tick => ("tick", None),
+            Timer::Again(peer) => ("again", Some(peer.into())),
+        }
+    }
+
+    fn timer_of(word: &str, fields: &mut Fields) -> Result<Option<Timer>, String> {
+        Ok(match word {
+            "tick" => Some(Timer::Tick),
+            "again" => Some(Timer::Again(fields.small("peer", 32)?)),
+            _ => None,
+        })
+    }
+
     const PACKETS: &'static [&'static str] = &["ask", "fetch", "got", "tell", "refuse"];
 
     fn write(&self, to: &mut Vec<u8>, at: u64, from: Node, extent: &Extent) -> IoResult<()> {

@@ -36,16 +36,31 @@ pub(super) const MARK_EVERY: u64 = 256;
 
 /// The header of a protocol's packets, which a line can say.
 pub trait Words: packet::Header + Copy + Eq + Hash + Debug + Send + 'static {
-    /// The timers of its machine.
+    /// The timers of its machine. Of several that are due, the smaller fires first.
     type Timer: Copy + Ord + Hash + Debug + Send + 'static;
 
-    /// All of them, in the order in which they fire when several are due, and the word of each.
+    /// Those that are no more than a name, and the word of each.
     const TIMERS: &'static [(Self::Timer, &'static str)];
     /// The words of its packets, which are no words of timers or calls.
     const PACKETS: &'static [&'static str];
 
     /// Writes the line of a packet that came in: `[at,"word",from,name,...]`.
     fn write(&self, to: &mut Vec<u8>, at: u64, from: Node, payload: &Extent) -> io::Result<()>;
+
+    /// The word of a timer, and its number where it is one of many alike.
+    fn timer(timer: Self::Timer) -> (&'static str, Option<u64>) {
+        let found = Self::TIMERS.iter().find(|(known, _)| *known == timer);
+        (found.map_or("", |(_, word)| word), None)
+    }
+
+    /// The timer with this word, which may read its number; `None` if there is none.
+    ///
+    /// # Errors
+    /// What is wrong with the number.
+    fn timer_of(word: &str, _fields: &mut Fields) -> Result<Option<Self::Timer>, String> {
+        let found = Self::TIMERS.iter().find(|(_, known)| *known == word);
+        Ok(found.map(|(timer, _)| *timer))
+    }
 
     /// Reads what follows the name in a line with one of [`Words::PACKETS`], the payload's place
     /// and length too if it has any. The error says what is wrong.

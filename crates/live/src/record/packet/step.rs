@@ -97,10 +97,10 @@ fn write_step<H: Words>(
     match step {
         Step::Start => write!(to, "[{at},\"start\"]"),
         Step::Pull => write!(to, "[{at},\"pull\"]"),
-        Step::Expire(timer) => {
-            let all = H::TIMERS.iter().find(|(known, _)| known == timer);
-            write!(to, "[{at},\"{}\"]", all.map_or("", |(_, word)| word))
-        }
+        Step::Expire(timer) => match H::timer(*timer) {
+            (word, None) => write!(to, "[{at},\"{word}\"]"),
+            (word, Some(number)) => write!(to, "[{at},\"{word}\",{number}]"),
+        },
         Step::Input(Input::Submit { to: node, message, length_bytes, .. }) => {
             write!(to, "[{at},\"call\",{},{},{length_bytes}]", node.0, message.0)
         }
@@ -127,8 +127,8 @@ pub(in crate::record) fn parse<H: Words>(text: &[u8]) -> Result<Read<H, H::Timer
         fields.end()?;
         return Ok(Read { line: Line::Mark(at, Summary { inputs, digest }), sum });
     }
-    let step = match H::TIMERS.iter().find(|(_, known)| *known == word) {
-        Some((timer, _)) => Step::Expire(*timer),
+    let step = match H::timer_of(word, &mut fields)? {
+        Some(timer) => Step::Expire(timer),
         None => parse_step(word, &mut fields)?,
     };
     fields.end()?;
