@@ -15,6 +15,7 @@
 pub mod coords;
 pub mod csv;
 mod moment;
+mod events;
 pub mod network;
 pub mod regions;
 pub mod search;

@@ -7,13 +7,14 @@ use super::standing;
 use super::tail::{TailSources, Watch};
 use super::timeline::{Levels, TimeBin, Timeline, summarized};
 use super::transport::Transport;
+use crate::events::Events;
 use cavy_homa::Homa;
 use cavy_homa::rivals::{blast, dctcp, ndp, pfabric, phost, pias};
 use cavy_lab::net::{
     self, BinRecord, Bins, BlockTimes, Observer, PortClass, Report, SLOWDOWN_UNIT, Setup, Waste,
     own_best,
 };
-use cavy_lab::pending::{Heap4, Key, Pending, Wheel};
+use cavy_lab::pending::Pending;
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_study::objective::Quantity;
 use cavy_study::outcome::{Estimate, Quantile, Summary};
@@ -109,7 +110,7 @@ pub fn prepare(scenario: &mut Scenario, manner: &Manner) {
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
     let short = if scenario.tail_sources { short_bytes(&scenario.sizes) } else { 0 };
-    let pending = &mut Events::new(manner.queue != Some(Queue::Heap));
+    let pending = &mut Events::of(manner, Queue::Wheel);
     let setup = Setup { seed, ..scenario.setup.clone() };
     let hosts = setup.network.topology.hosts();
     let traffic = scenario.demand.start(hosts, seed)?;
@@ -180,55 +181,6 @@ fn short_bytes(sizes: &Sizes) -> u32 {
     /// Payload of a full packet that needs no grant [homa 2.2].
     const PACKET_BYTES: u32 = 1442;
     sizes.quantile(0.5).min(PACKET_BYTES).max(sizes.rows()[0].0)
-}
-
-/// Pending events in one of two ways. A branch for each event costs less than everything compiled
-/// twice over.
-enum Events {
-    Heap(Heap4),
-    Wheel(Box<Wheel>),
-}
-
-impl Events {
-    fn new(wheel: bool) -> Self {
-        if wheel { Events::Wheel(Box::default()) } else { Events::Heap(Heap4::new()) }
-    }
-}
-
-impl Pending for Events {
-    #[inline]
-    fn push(&mut self, key: Key) {
-        match self {
-            Events::Heap(heap) => heap.push(key),
-            Events::Wheel(wheel) => wheel.push(key),
-        }
-    }
-    #[inline]
-    fn pop(&mut self) -> Option<Key> {
-        match self {
-            Events::Heap(heap) => heap.pop(),
-            Events::Wheel(wheel) => wheel.pop(),
-        }
-    }
-    #[inline]
-    fn peek(&self) -> Option<Key> {
-        match self {
-            Events::Heap(heap) => heap.peek(),
-            Events::Wheel(wheel) => wheel.peek(),
-        }
-    }
-    fn len(&self) -> usize {
-        match self {
-            Events::Heap(heap) => heap.len(),
-            Events::Wheel(wheel) => wheel.len(),
-        }
-    }
-    fn clear(&mut self) {
-        match self {
-            Events::Heap(heap) => heap.clear(),
-            Events::Wheel(wheel) => wheel.clear(),
-        }
-    }
 }
 
 /// [`net::run_to_machines`] for Homa, so that the closure's type is known.

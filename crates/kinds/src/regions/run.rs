@@ -3,10 +3,10 @@
 use super::contestant::Contestant;
 use super::result::{Latency, Regional};
 use super::scenario::Scenario;
+use crate::events::Events;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Input, Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
-use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::wan::{self, Ask, Clients, Ending, Hardware, Parts, Report, Setup, Site, Unobserved};
 use cavy_study::outcome::{Estimate, Quantile, Standing};
@@ -182,13 +182,8 @@ where
     let mut hardware = Processor(scenario.message);
     let (clients, hardware, observer) = (&mut callers, &mut hardware, &mut Unobserved);
     // Thousands of messages are under way, so the wheel unless somebody asks.
-    let report = if manner.queue == Some(Queue::Heap) {
-        let pending = &mut Heap4::new();
-        wan::run(&setup, make, Parts { clients, hardware, pending, observer }).0
-    } else {
-        let pending = &mut Wheel::new();
-        wan::run(&setup, make, Parts { clients, hardware, pending, observer }).0
-    };
+    let pending = &mut Events::of(manner, Queue::Wheel);
+    let report = wan::run(&setup, make, Parts { clients, hardware, pending, observer }).0;
     let seconds = (scenario.setup.duration - scenario.warmup).as_us() / 1e6;
     Replication {
         asked: report.counts.asked,

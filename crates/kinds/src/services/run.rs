@@ -6,9 +6,9 @@ use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
 use super::result::Predicted;
 use super::scenario::{Scenario, us};
+use crate::events::Events;
 use cavy_core::family::probe::{Controller, Group};
 use cavy_core::{Instant, Purpose, Span, Stream};
-use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::services::{
     Alone, Arriving, Done, Ended, Law, Network, Observer, Outcome, Place, Setup, Step, run,
 };
@@ -136,11 +136,7 @@ fn go<C: Controller>(
 ) -> Result<Outcome, RunError> {
     let mut setup = setup.clone();
     setup.shuffle_ties = manner.shuffle_ties;
-    let outcome = if manner.queue == Some(Queue::Wheel) {
-        run(&setup, controllers, &mut Wheel::new(), observer)
-    } else {
-        run(&setup, controllers, &mut Heap4::new(), observer)
-    };
+    let outcome = run(&setup, controllers, &mut Events::of(manner, Queue::Heap), observer);
     outcome.map_err(|error| RunError::Plan(PlanError::text(error.to_string())))
 }
 
