@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures same-claims claims seeds build install live search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs site pages bench clean help
+.PHONY: tour figures same-claims claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -33,7 +33,11 @@ install: build ## put cavy, and cavy-live if it is built, into PREFIX/bin (~/.lo
 	  *) echo "note: $(PREFIX)/bin is not on the PATH";; esac
 
 live: build ## build cavy-live as well: servers, load generator, live studies
-	$(CARGO) build --release $(LOCKED) -p cavy-live-cli
+	$(CARGO) build --release $(LOCKED) -p cavy-live-cli --features rpc
+
+live-test: ## the study of Homa with QUIC and gRPC, which `make test` does not compile
+	$(CARGO) clippy $(LOCKED) -p cavy-live-cli --features rpc --all-targets -- -D warnings
+	$(CARGO) test $(LOCKED) -p cavy-live-cli --features rpc --test study_homa -- --nocapture
 
 # tantivy alone takes more than five minutes of a processor, so the search cluster is a package of
 # its own, which nothing else here compiles.

@@ -4,8 +4,10 @@
 //! Each has one thread a host. A message begins with the length of the answer that it wants;
 //! whoever answers has read all of it before. Connections are there before the first message.
 
+#[cfg(feature = "rpc")]
 mod grpc;
 mod homa;
+#[cfg(feature = "rpc")]
 mod quic;
 mod tcp;
 
@@ -110,6 +112,9 @@ impl HomaPeer {
 
     /// Why it cannot run here; `None` when it can.
     pub fn obstacle(self) -> Option<String> {
+        if !cfg!(feature = "rpc") && matches!(self, HomaPeer::Quic | HomaPeer::Grpc) {
+            return Some("this program was built without it; `make live` builds it in".to_string());
+        }
         let wanted = self.congestion_control()?;
         let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         let there = all.is_ok_and(|all| all.split_whitespace().any(|one| one == wanted));
@@ -123,14 +128,19 @@ pub fn start(
     testbed: &mut Testbed,
     tuning: Tuning<'_>,
 ) -> Result<Box<dyn Rig>, Fault> {
+    if let Some(reason) = peer.obstacle() {
+        return Err(broken(format!("{}: {reason}", peer.label())));
+    }
     testbed.set_levels(peer != HomaPeer::NoLevels)?;
     let Some(control) = peer.congestion_control() else {
         return Ok(match peer {
+            #[cfg(feature = "rpc")]
             HomaPeer::Quic => Box::new(quic::start(testbed)?),
             _ => Box::new(homa::start(peer, testbed, tuning)?),
         });
     };
     Ok(match peer {
+        #[cfg(feature = "rpc")]
         HomaPeer::Grpc => Box::new(grpc::start(testbed, control)?),
         HomaPeer::TcpCubic | HomaPeer::TcpBbr => {
             Box::new(tcp::start(testbed, control, tcp::Way::Single)?)
