@@ -300,3 +300,66 @@ fn damaged_results_are_named_and_made_again() {
     let resumed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("an object");
     assert_eq!(resumed["digest"], whole["digest"]);
 }
+
+/// A plan says its world: the wrong one, one that its kind does not have, what threads cannot do,
+/// and the lab beside a plan for threads.
+#[test]
+fn worlds_that_do_not_fit() {
+    let cavy = Cavy::new();
+    let live = PLAN.replacen("kind = \"server\"", "kind = \"server\"\nworld = \"live\"", 1);
+    cavy.write("cloud.toml", live.replace("\"live\"", "\"cloud\""));
+    cavy.write("late.toml", live.replacen("\nworkers", "\nround_trip_us = 5\nworkers", 1));
+    let homa = cavy.call(&["plan", "new", "net.toml", "--template", "network"]);
+    assert!(homa.status.success(), "{homa:?}");
+    let net = std::fs::read_to_string(cavy.path("net.toml")).expect("a plan");
+    cavy.write("net.toml", format!("world = \"live\"\n{net}"));
+    cavy.write("live.toml", &live);
+    let refused = |args: &[&str], words: &[&str]| {
+        let output = cavy.call(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        for word in words {
+            assert!(said.contains(word), "{args:?}: {said}");
+        }
+    };
+    refused(&["run", "cloud.toml"], &["unknown value `cloud`", "known here: lab, live"]);
+    refused(
+        &["plan", "check", "late.toml"],
+        &["`round_trip_us` is for the lab", "take `world = \"lab\"`"],
+    );
+    refused(
+        &["run", "net.toml"],
+        &["`world` is live", "plans of kind `network` have no live study", "leave `world` out"],
+    );
+    refused(&["plan", "check", "live.toml"], &["the type `get` has no constant service time"]);
+    let fixed = FIXED.replacen("kind = \"server\"", "kind = \"server\"\nworld = \"live\"", 1);
+    cavy.write("live.toml", fixed);
+    refused(
+        &["run", "live.toml"],
+        &[
+            "the plan is for the world `live`, not for the lab",
+            "`cavy live study --plan live.toml` runs it",
+            "`cavy run live.toml --set world=lab` runs the same in the lab",
+        ],
+    );
+    let checked = cavy.call(&["plan", "check", "live.toml"]);
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(
+        said.contains("ok: for the world `live`: `cavy live study --plan live.toml`"),
+        "{said}"
+    );
+    let beside = cavy.json(&["run", "live.toml", "--set", "world=lab", "--json"]);
+    cavy.write("lab.toml", FIXED);
+    let alone = cavy.json(&["run", "lab.toml", "--json"]);
+    assert_eq!(beside["digest"], alone["digest"], "the same runs");
+}
+
+/// A plan that threads can run.
+const FIXED: &str = r#"kind = "server"
+title = "Fixed times"
+workers = 4
+load = 0.3
+types = [{ name = "get", share = 1.0, service = { dist = "constant", us = 1000 } }]
+policies = [{ policy = "c_fcfs" }]
+run = { requests = 2000, replications = 2 }
+"#;

@@ -485,8 +485,9 @@ pub enum PeerName {
   cavy-live study l4 --seconds 30 --peers darc,c-fcfs,spawn-blocking
   cavy-live study l2 --peers darc,semaphore          a pool of connections
   cavy-live study l3 --json > l3.json
-  cavy-live study l1 --print-plan > l1.toml          what l1 runs; `cavy run l1.toml` in the lab
-  cavy-live study l1 --plan mine.toml                the same with a workload of your own
+  cavy-live study l1 --print-plan > l1.toml          what l1 runs: a plan with world = \"live\"
+  cavy-live study --plan mine.toml                   the same with a workload of your own
+  cavy run l1.toml --set world=lab                   the same in the lab
   cavy-live study homa --quick                       two minutes; as root
   cavy-live study homa --workloads w5 --loads 80 --transports homa,pool-cubic,quic
   cavy-live study homa --workloads w3 --mbit 25      where 100 Mb/s are too much for the machine
@@ -511,8 +512,9 @@ pub struct Study {
     /// repetition.
     #[arg(long)]
     pub quick: bool,
-    /// A plan of kind server to run instead of that of the study (l1 or l4). `cavy run FILE` runs
-    /// the same in the lab. No claim is about it.
+    /// A plan of kind server with `world = "live"` to run instead of that of the study: l4 for plans
+    /// with phases, else l1. `cavy run FILE --set world=lab` runs the same in the lab, and what it
+    /// says stands in the report. No claim is about it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Print the plan of the study (l1 or l4) and do nothing else.

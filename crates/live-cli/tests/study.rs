@@ -151,6 +151,76 @@ fn altered(recording: &Path, folder: &Path) {
     assert!(said.contains("DIFFERENT"), "{said}");
 }
 
+const OWN: &str = "kind = \"server\"
+world = \"live\"
+title = \"Two types on four workers\"
+workers = 4
+load = 0.3
+types = [
+  { name = \"quick\", share = 0.9, service = { dist = \"constant\", us = 1000 } },
+  { name = \"slow\", share = 0.1, service = { dist = \"constant\", us = 8000 } },
+]
+policies = [{ policy = \"c_fcfs\" }, { policy = \"fixed_priority\" }]
+run = { requests = 20000, replications = 2 }
+";
+
+/// One file: live by the study that its shape asks for, and in the lab, whose values stand beside.
+#[test]
+fn a_plan_for_the_live_world_is_laid_beside_the_lab() {
+    let _alone = alone();
+    let folder = TempDir::new().expect("a folder");
+    let file = folder.path().join("own.toml");
+    std::fs::write(&file, OWN).expect("a file");
+    let name = file.to_string_lossy().into_owned();
+    let out = folder.path().join("out");
+    let args = ["--plan", &name, "--seconds", "0.5", "-r", "1", "--peers", "c-fcfs"];
+    let report = study(&out, &args);
+    let l1 = figure(&report, "live.l1");
+    assert_eq!(l1["title"], "Two types on four workers");
+    for kind in ["latency-quick", "latency-slow"] {
+        all_answered(table(l1, kind), &["c-FCFS", "lab: c-FCFS"]);
+    }
+    // The lab alone, as `cavy run --set world=lab` has it.
+    let files = cavy_study::plan::Files::beside(&file);
+    let overrides = ["world=lab".to_string()];
+    let (text, quick) = (OWN, false);
+    let plan =
+        cavy_study::plan::Text { text, name: &name, files: &files, overrides: &overrides, quick };
+    let registry = cavy_study::registry::Registry { kinds: cavy_kinds::all(), sources: Vec::new() };
+    let plan = registry.read(&plan).expect("a plan");
+    assert_eq!(plan.live(), None);
+    let (store, stop) = (cavy_study::store::Store::in_memory(), Default::default());
+    let runner = cavy_study::runner::Runner {
+        store: &store,
+        progress: &cavy_study::runner::Silent,
+        stop: &stop,
+        manner: Default::default(),
+        version: "test",
+    };
+    plan.jobs().iter().for_each(|job| job.run(&runner).expect("it runs"));
+    let Ok(finished) = plan.run(&runner) else { panic!("it runs") };
+    let points = Value::from(finished.json()["points"].clone());
+    let mut laid = 0;
+    for row in rows(table(l1, "plan-in-the-lab")) {
+        let point = points.as_array().expect("points").iter().find(|one| one["policy"] == row[0]);
+        let types = point.expect("the policy")["types"].as_array().expect("types");
+        let kind = types.iter().find(|one| one["name"] == row[1]).expect("the type");
+        let ms = kind["p50_us"]["value"].as_f64().expect("a median") / 1e3;
+        assert_eq!(row[2].as_f64(), Some(ms), "{row}");
+        laid += 1;
+    }
+    assert_eq!(laid, 4, "two policies, two types");
+    // A plan for the lab is not run live in silence.
+    std::fs::write(&file, OWN.replace("world = \"live\"\n", "")).expect("a file");
+    let output = call(&["study", "--plan", &name, "--out", &out.to_string_lossy()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("the plan is for the lab") && said.contains("world = \"live\""),
+        "{said}"
+    );
+}
+
 #[test]
 fn connections_answer_everything() {
     let _alone = alone();

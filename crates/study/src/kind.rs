@@ -6,7 +6,7 @@ use crate::cost::Cost;
 use crate::draw;
 use crate::experiment::Experiment;
 use crate::outcome::Outcome;
-use crate::plan::frame::{Frame, KEYS, RUN_KEYS};
+use crate::plan::frame::{Frame, KEYS, RUN_KEYS, World};
 use crate::plan::read::{self, Loaded, Text};
 use crate::plan::{PlanError, read::schema_of};
 use crate::point::RunError;
@@ -41,6 +41,8 @@ pub trait Prepared: Send + Sync {
     fn about(&self) -> &'static About;
     /// Files with measured data that it names.
     fn measured(&self) -> Vec<String>;
+    /// The command that runs it, if it is a plan for the live world.
+    fn live(&self) -> Option<String>;
     /// Its points.
     fn jobs(&self) -> Vec<Box<dyn Job + '_>>;
     /// Adds what it costs.
@@ -114,6 +116,10 @@ impl<S: Subject> Prepared for Loaded<S> {
         files.sort();
         files.dedup();
         files
+    }
+    fn live(&self) -> Option<String> {
+        let command = S::LIVE.filter(|_| self.frame.world == World::Live)?;
+        Some(format!("{command} {}", self.name))
     }
     fn jobs(&self) -> Vec<Box<dyn Job + '_>> {
         runner::jobs(self)

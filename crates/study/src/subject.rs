@@ -171,6 +171,9 @@ pub trait Subject:
 {
     /// What does not change from plan to plan.
     const ABOUT: About;
+    /// The command that runs plans of this kind live, without the plan's file; `None` where there
+    /// is none.
+    const LIVE: Option<&'static str> = None;
     /// What one replication needs, apart from its seed.
     type Scenario: Send + Sync;
     /// What one replication came to.
@@ -193,6 +196,10 @@ pub trait Subject:
     fn axis(&self) -> Option<Axis>;
     /// Checks what no scenario of a single contestant would find.
     fn check(&self) -> Result<(), PlanError> {
+        Ok(())
+    }
+    /// Checks what only a plan for the live world must keep to.
+    fn check_live(&self) -> Result<(), PlanError> {
         Ok(())
     }
     /// Can objectives bound `metric`, for `whose` if that is said? If not, what is wrong with it.

@@ -189,6 +189,11 @@ fn check(args: &Check, registry: &Registry) -> Result<Outcome, Fault> {
     let mut out = String::new();
     for file in &args.files {
         match registry.load(file, &args.set, args.quick) {
+            Ok(plan) if plan.live().is_some() => {
+                let command = plan.live().unwrap_or_default();
+                let file = file.display();
+                let _ = writeln!(out, "{file}: ok: for the world `live`: `{command}` runs it");
+            }
             Ok(plan) => {
                 let estimate = Estimate::of([plan.as_ref()], &Store::in_memory());
                 let _ = writeln!(out, "{}: ok: {}", file.display(), estimate.words(jobs));

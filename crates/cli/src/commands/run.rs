@@ -19,6 +19,14 @@ pub fn run(args: &Run, registry: &Registry, clock: Clock) -> Result<Outcome, Fau
     let text = cavy_study::plan::read::text_of(&args.plan)?;
     let plan = registry.load_text(&text, &args.plan, &overrides, args.quick)?;
     let plan = plan.as_ref();
+    if let Some(command) = plan.live() {
+        let file = plan.name();
+        return Err(Fault::new(format!(
+            "{file}: the plan is for the world `live`, not for the lab"
+        ))
+        .hint(format!("`{command}` runs it on this machine's threads"))
+        .hint(format!("`cavy run {file} --set world=lab` runs the same in the lab")));
+    }
 
     let jobs = session::jobs(&args.manner);
     let fresh = Estimate::of([plan], &Store::in_memory());

@@ -12,6 +12,7 @@
 //! and [`result`] (what it came to), [`draw`]; `subject` ties them together.
 
 pub mod draw;
+mod live;
 mod log;
 pub mod plan;
 pub mod result;

@@ -1,6 +1,7 @@
 //! A server as the subject of an experiment.
 
 use super::draw;
+use super::live;
 use super::plan::{LOAD, Policy, ServerPlan, ServicePlan, TypePlan};
 use super::result::{Served, TypeSummary};
 use super::run::{self, Run};
@@ -66,6 +67,7 @@ impl Subject for ServerPlan {
         ],
         templates: &TEMPLATES,
     };
+    const LIVE: Option<&'static str> = Some("cavy live study --plan");
     type Scenario = Scenario;
     type Replication = Run;
     type Data = Served;
@@ -122,6 +124,9 @@ impl Subject for ServerPlan {
     }
     fn check(&self) -> Result<(), PlanError> {
         scenario::check(self)
+    }
+    fn check_live(&self) -> Result<(), PlanError> {
+        live::check(self)
     }
     fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String> {
         objective::percentile(metric)?;

@@ -58,6 +58,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     let mut part = Part { heard: heard(&rounds), ..Part::default() };
     part.findings = findings(&samples);
     let mut tables = tables::latencies(&trial, &samples);
+    tables.push(on.in_the_lab()?);
     tables.push(tables::environment(&rounds));
     let rate = trial.schedules.first().map_or(0.0, |schedule| {
         schedule.entries().len() as f64 * 1e6 / schedule.length().as_us().max(1.0)

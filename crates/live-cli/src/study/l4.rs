@@ -93,6 +93,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     }
     let mut tables = latencies(&trial, &rounds, phases);
     tables.push(log_table(&logs));
+    tables.push(on.in_the_lab()?);
     tables.push(tables::environment(&rounds));
     part.figures.push(Figure {
         id: "live.l4".to_string(),

@@ -141,6 +141,11 @@ fn windows(rate_per_s: f64, warmup: Span) -> u64 {
 
 /// Runs the command.
 pub fn study(args: &Study) -> Result<ExitCode, Fault> {
+    let mut args = args.clone();
+    if let (Some(file), [], false) = (&args.plan, &args.studies[..], args.print_plan) {
+        args.studies = vec![plan::OnServer::study_of(file, args.quick)?];
+    }
+    let args = &args;
     if args.print_plan || args.plan.is_some() {
         let option = if args.print_plan { "--print-plan" } else { "--plan" };
         let [study @ (StudyName::L1 | StudyName::L4)] = args.studies[..] else {

@@ -1,13 +1,17 @@
-//! What a study runs on a server, as a plan that `cavy run` takes as well: the live run, and the
-//! lab beside it, read the same file.
+//! What a study runs on a server, as a plan that says `world = "live"`: the live run, and the lab
+//! beside it, read the same file.
 
 use super::Settings;
-use crate::faults::Fault;
+use crate::args::StudyName;
+use crate::faults::{FAILED, Fault};
 use cavy_core::Span;
 use cavy_kinds::server::ServerPlan;
-use cavy_kinds::server::plan::{ArrivalsPlan, LOAD, ServicePlan};
+use cavy_kinds::server::plan::{LOAD, ServicePlan};
+use cavy_report::model::{Cell, Table};
+use cavy_study::objective::{Percentile, Quantity};
 use cavy_study::plan::read::{Loaded, load, text_of};
-use cavy_study::plan::{Files, PlanError, Text};
+use cavy_study::plan::{Files, PlanError, Text, World};
+use cavy_study::point;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use std::path::Path;
 
@@ -28,6 +32,8 @@ pub struct OnServer {
     pub phases: Vec<Stretch>,
     /// The user's own plan, which no claim is about.
     pub own: bool,
+    /// The same for the lab.
+    plan: Loaded<ServerPlan>,
 }
 
 /// A stretch of time with one mix.
@@ -77,31 +83,21 @@ impl OnServer {
         let (files, name) = (Files::beside(file), file.display().to_string());
         let loaded: Loaded<ServerPlan> =
             load(&Text { text, name: &name, files: &files, overrides: &[], quick })?;
-        let (frame, plan) = (loaded.frame, loaded.body);
-        let wrong = |what: &str, hint: &str| Err(Fault::new(format!("{name}: {what}")).hint(hint));
-        if plan.trace.is_some()
-            || plan.arrivals != ArrivalsPlan::Poisson
-            || plan.mislabel_ratio != 0.0
-            || plan.round_trip_us != 0.0
-        {
-            return wrong(
-                "a live run has types, Poisson arrivals and right labels only",
-                "leave out `trace`, `arrivals`, `mislabel_ratio` and `round_trip_us`",
-            );
-        }
-        if plan.rate_per_s.is_some() {
-            return wrong("a live run is given a load", "write `load` instead of `rate_per_s`");
+        let (frame, plan) = (&loaded.frame, &loaded.body);
+        if frame.world != World::Live {
+            return Err(Fault::new(format!(
+                "{name}: the plan is for the lab, not for a live study"
+            ))
+            .hint("write `world = \"live\"` at its top to run it on threads")
+            .hint(format!("`cavy run {name}` runs it in the lab")));
         }
         let load = plan.load.unwrap_or(LOAD);
         let mut times = Vec::new();
         for kind in &plan.types {
-            let ServicePlan::Constant { us } = kind.service else {
-                return wrong(
-                    &format!("the type `{}` has no constant service time", kind.name),
-                    "workers of a live run wait as long as the plan says: dist = \"constant\"",
-                );
-            };
-            times.push(us);
+            // A plan for the live world has no others.
+            if let ServicePlan::Constant { us } = kind.service {
+                times.push(us);
+            }
         }
         let span = |us: f64| Span::try_from_us(us).unwrap_or(Span::ZERO);
         let mut phases = Vec::new();
@@ -127,11 +123,42 @@ impl OnServer {
             phases.push(only);
         }
         Ok(OnServer {
-            title: frame.title,
+            title: frame.title.clone(),
             workers: plan.workers,
             types: plan.types.iter().map(|kind| kind.name.clone()).collect(),
             phases,
             own: false,
+            plan: loaded,
+        })
+    }
+
+    /// The study that runs the user's plan when none is named: that of phases where it has some.
+    pub fn study_of(file: &Path, quick: bool) -> Result<StudyName, Fault> {
+        let on = OnServer::read(&text_of(file)?, file, quick)?;
+        Ok(if on.plan.body.phases.is_empty() { StudyName::L1 } else { StudyName::L4 })
+    }
+
+    /// The same plan in the lab, with its own policies and arrivals: what `cavy run` says of it.
+    pub fn in_the_lab(&self) -> Result<Table, Fault> {
+        let mut rows = Vec::new();
+        for one in &self.plan.points {
+            let outcome = point::run(one, &self.plan.files, &point::Manner::default());
+            let outcome = outcome.map_err(|error| Fault::new(error.to_string()).code(FAILED))?;
+            for kind in &outcome.data.types {
+                let head = [one.label.clone(), kind.name.clone()].map(Cell::Text);
+                let cell = |percentile| match kind.summary.get(percentile, Quantity::Us) {
+                    Some(found) => Cell::Number(found.value / 1e3),
+                    None => Cell::Missing("n/a".to_string()),
+                };
+                rows.push(head.into_iter().chain(Percentile::MAIN.map(cell)).collect());
+            }
+        }
+        let columns = ["policy", "type", "p50 (ms)", "p99 (ms)", "p99.9 (ms)"];
+        Ok(Table {
+            id: "plan-in-the-lab".to_string(),
+            title: "The same plan in the lab, as `cavy run --set world=lab` has it".to_string(),
+            columns: columns.map(str::to_string).to_vec(),
+            rows,
         })
     }
 
@@ -207,8 +234,21 @@ mod tests {
     }
 
     #[test]
+    fn the_plan_s_shape_says_which_study_runs_it() {
+        for (name, text) in BUILT_IN {
+            let folder = tempfile::tempdir().expect("a folder");
+            let file = folder.path().join("plan.toml");
+            std::fs::write(&file, text).expect("a file");
+            let study = OnServer::study_of(&file, true).map_err(|fault| fault.render()).unwrap();
+            assert_eq!(crate::args::name(study), name);
+        }
+    }
+
+    #[test]
     fn what_cannot_run_live_is_said() {
         let l1 = BUILT_IN[0].1;
+        let lab = l1.replace("world = \"live\"", "world = \"lab\"");
+        assert!(read(&lab).is_err_and(|said| said.contains("write `world = \"live\"` at its top")));
         let drawn = l1.replacen(
             "dist = \"constant\", us = 1000 ",
             "dist = \"exponential\", mean_us = 1 ",

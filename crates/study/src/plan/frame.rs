@@ -7,8 +7,18 @@ use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// Keys of [`Frame`], in the order in which plans have them.
-pub const KEYS: [&str; 9] =
-    ["kind", "title", "summary", "baseline", "objectives", "sweep", "run", "variants", "quick"];
+pub const KEYS: [&str; 10] = [
+    "kind",
+    "world",
+    "title",
+    "summary",
+    "baseline",
+    "objectives",
+    "sweep",
+    "run",
+    "variants",
+    "quick",
+];
 
 /// Keys of [`Run`]. A kind may have further keys of its own in the same table.
 pub const RUN_KEYS: [&str; 4] = ["replications", "seed", "precision_ratio", "capacity_step"];
@@ -19,6 +29,9 @@ pub const RUN_KEYS: [&str; 4] = ["replications", "seed", "precision_ratio", "cap
 pub struct Frame {
     /// What the plan is about; `cavy list` names the kinds.
     pub kind: String,
+    /// Where it runs; `--set world=lab` runs what is live in the lab. Default: `lab`.
+    #[serde(default, skip_serializing_if = "World::is_lab")]
+    pub world: World,
     /// Headline of the report.
     pub title: String,
     /// One or two sentences under the headline.
@@ -48,6 +61,24 @@ pub struct Frame {
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub quick: Table,
+}
+
+/// The world that a plan is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum World {
+    /// Virtual time, by `cavy run`.
+    #[default]
+    Lab,
+    /// The threads of this machine, by `cavy live study --plan`, for kinds that have a live study.
+    Live,
+}
+
+impl World {
+    /// Is it the one that plans have without saying so?
+    pub fn is_lab(&self) -> bool {
+        *self == World::Lab
+    }
 }
 
 /// How much to simulate. A kind says beside these keys how long one replication is.

@@ -14,6 +14,6 @@ pub mod reference;
 
 pub use error::PlanError;
 pub use files::Files;
-pub use frame::{Frame, Sweep};
+pub use frame::{Frame, Sweep, World};
 pub use mistake::nearest;
 pub use read::{Loaded, Text};

@@ -3,7 +3,7 @@
 //! A plan has two readers: [`Frame`] takes the keys that all plans share, the kind takes the
 //! others. Each refuses what it does not know.
 
-use super::frame::{Frame, KEYS, RUN_KEYS};
+use super::frame::{Frame, KEYS, RUN_KEYS, World};
 use super::mistake::{Known, from_toml};
 use super::path::{Names, check_depth, parse_override, set};
 use super::{Files, PlanError};
@@ -112,11 +112,25 @@ pub fn load<S: Subject>(plan: &Text<'_>) -> Result<Loaded<S>, PlanError> {
     }
     let (frame, body) = from_table::<S>(&table).map_err(named)?;
     frame.run.check().map_err(named)?;
+    check_world(&frame, &body).map_err(named)?;
     let points = experiment::points(&frame, &body, table, plan.files).map_err(named)?;
     let loaded =
         Loaded { name: plan.name.to_string(), frame, body, files: plan.files.clone(), points };
     experiment::check(&loaded).map_err(named)?;
     Ok(loaded)
+}
+
+/// Can this plan be run in the world that it says?
+fn check_world<S: Subject>(frame: &Frame, body: &S) -> Result<(), PlanError> {
+    match (frame.world, S::LIVE) {
+        (World::Lab, _) => Ok(()),
+        (World::Live, Some(_)) => body.check_live(),
+        (World::Live, None) => {
+            let name = S::ABOUT.name;
+            let must = format!("`lab`: plans of kind `{name}` have no live study");
+            Err(PlanError::field("world", "live", &must).hint("leave `world` out"))
+        }
+    }
 }
 
 /// The frame and the body that a table describes.

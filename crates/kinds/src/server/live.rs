@@ -1,0 +1,36 @@
+//! What a plan must keep to that is run on threads.
+
+use super::plan::{ArrivalsPlan, ServerPlan, ServicePlan};
+use cavy_study::plan::PlanError;
+
+/// Can threads do what the plan says?
+pub(super) fn check(plan: &ServerPlan) -> Result<(), PlanError> {
+    let lab = |field: &str, what: &str| {
+        Err(PlanError::text(format!("`{field}` is for the lab; a live run has {what}"))
+            .hint(format!("leave out `{field}`, or take `world = \"lab\"`")))
+    };
+    if plan.trace.is_some() {
+        return lab("trace", "types with constant service times");
+    }
+    if plan.arrivals != ArrivalsPlan::Poisson {
+        return lab("arrivals", "Poisson arrivals");
+    }
+    if plan.mislabel_ratio != 0.0 {
+        return lab("mislabel_ratio", "right labels");
+    }
+    if plan.round_trip_us != 0.0 {
+        return lab("round_trip_us", "the machine's own way from client to server");
+    }
+    let drawn =
+        |kind: &&super::plan::TypePlan| !matches!(kind.service, ServicePlan::Constant { .. });
+    match plan.types.iter().find(drawn) {
+        None => Ok(()),
+        Some(kind) => {
+            let what = format!("the type `{}` has no constant service time", kind.name);
+            Err(PlanError::text(what).hint(
+                "workers of a live run wait as long as the plan says: dist = \"constant\"; or take \
+                 `world = \"lab\"`",
+            ))
+        }
+    }
+}
