@@ -14,8 +14,8 @@
 
 pub mod coords;
 pub mod csv;
-mod moment;
 mod events;
+mod moment;
 pub mod network;
 pub mod regions;
 pub mod search;
