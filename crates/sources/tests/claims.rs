@@ -1,5 +1,7 @@
 //! What figures measure, and what their claims are about. Nothing is run.
 
+use cavy_kinds::network::NetworkPlan;
+use cavy_kinds::services::ServicesPlan;
 use cavy_study::claim::Statement;
 use cavy_study::registry::Registry;
 use cavy_study::source::{Figure, Scale, Source};
@@ -67,4 +69,37 @@ fn a_name_shared_by_a_system_and_a_figure_is_the_systems() {
     assert!(ids("incast").iter().all(|id| *id == "incast"));
     assert_eq!(ids("homa.incast"), ["homa"]);
     assert_eq!(ids("fig3"), ["persephone"]);
+}
+
+/// What has no parts of its own to tell apart, as clients of services and one receiver of an
+/// incast, is run often enough for an interval.
+#[test]
+fn claims_without_sections_of_their_own_have_replications_enough() {
+    use cavy_study::claim::SECTIONS_MIN;
+    use cavy_study::plan::Loaded;
+    let mut seen = 0;
+    for source in cavy_sources::all() {
+        for figure in &source.figures {
+            for scale in [Scale::Quick, Scale::Full] {
+                let plan = figure.plan(scale, 1).expect("a figure's plan");
+                let id = figure.about().id;
+                // 540 points that need long warm-ups: quick, they are judged as plain values.
+                if (id, scale) == ("fig9", Scale::Quick) {
+                    continue;
+                }
+                let fewest = if source.id == "slowpoke" {
+                    let loaded = plan.as_any().downcast_ref::<Loaded<ServicesPlan>>();
+                    loaded.expect("services").points.iter().map(|one| one.replications).min()
+                } else if source.id == "homa" && id == "incast" {
+                    let loaded = plan.as_any().downcast_ref::<Loaded<NetworkPlan>>();
+                    loaded.expect("a network").points.iter().map(|one| one.replications).min()
+                } else {
+                    continue;
+                };
+                seen += 1;
+                assert!(fewest.is_some_and(|n| n as usize >= SECTIONS_MIN), "{id}: {fewest:?}");
+            }
+        }
+    }
+    assert_eq!(seen, 15, "seven figures of services and the incast, at two scales, less one");
 }
