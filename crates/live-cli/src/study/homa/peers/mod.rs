@@ -192,6 +192,7 @@ fn on<T: Send + 'static>(
 }
 
 /// The other hosts.
+#[cfg(feature = "rpc")]
 fn others(host: u16, hosts: u16) -> impl Iterator<Item = u16> {
     (0..hosts).filter(move |&other| other != host)
 }
