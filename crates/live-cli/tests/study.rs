@@ -199,7 +199,7 @@ fn a_plan_for_the_live_world_is_laid_beside_the_lab() {
     };
     plan.jobs().iter().for_each(|job| job.run(&runner).expect("it runs"));
     let Ok(finished) = plan.run(&runner) else { panic!("it runs") };
-    let points = Value::from(finished.json()["points"].clone());
+    let points = finished.json()["points"].clone();
     let mut laid = 0;
     for row in rows(table(l1, "plan-in-the-lab")) {
         let point = points.as_array().expect("points").iter().find(|one| one["policy"] == row[0]);
