@@ -190,3 +190,51 @@ pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
     }
     sentences
 }
+
+/// What became of events.
+pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Table> {
+    let number = |found: Option<&cavy_study::outcome::Estimate>| {
+        found.map_or(Cell::Missing("none".to_string()), |one| Cell::Number(one.value))
+    };
+    let own = experiment.results.iter().filter(|result| result.variant == variant);
+    let rows = own.flat_map(|result| {
+        result.phases.iter().map(move |phase| {
+            vec![
+                Cell::Text(result.label.clone()),
+                Cell::Number(phase.at_s),
+                Cell::Text(phase.what.clone()),
+                number(phase.usable_s.as_ref()),
+                number(phase.reached_s.as_ref()),
+                Cell::Number(phase.copied.value),
+                number(phase.before_mean_ms.as_ref()),
+                number(phase.during_mean_ms.as_ref()),
+                Cell::Number(phase.during_most_ms),
+                number(phase.after_mean_ms.as_ref()),
+                Cell::Number(result.wrong as f64),
+                Cell::Number(result.partial as f64),
+            ]
+        })
+    });
+    let rows: Vec<Vec<Cell>> = rows.collect();
+    (!rows.is_empty()).then(|| Table {
+        id: format!("phases-{}", slug(variant)),
+        title: headline(&format!("what became of events{}", suffix(variant))),
+        columns: [
+            "scheme",
+            "at (s)",
+            "event",
+            "usable after (s)",
+            "over after (s)",
+            "copied (indexes)",
+            "mean before (ms)",
+            "meanwhile (ms)",
+            "longest (ms)",
+            "after (ms)",
+            "wrong answers",
+            "partial answers",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+        rows,
+    })
+}

@@ -2,6 +2,7 @@
 
 mod draw;
 mod fit;
+mod machines;
 mod plan;
 mod result;
 mod run;
@@ -9,4 +10,4 @@ mod scenario;
 mod subject;
 
 pub use plan::*;
-pub use result::{Latency, Loss, SearchExperiment, SearchResult, Searched};
+pub use result::{Latency, Loss, Phase, SearchExperiment, SearchResult, Searched};

@@ -49,10 +49,13 @@ pub struct SearchPlan {
     /// Bytes of a document, for what is stored and moved.
     #[serde(default = "document_bytes")]
     pub document_bytes: u32,
-    /// Front ends that send queries, in turn, 1 to 64. One alone knows what every server is busy
-    /// with; several know what their own answers and reports said.
+    /// Front ends that send queries, 1 to 64. One alone knows what every server is busy with;
+    /// several know what their own answers and reports said.
     #[serde(default = "one_front_end")]
     pub front_ends: u32,
+    /// Which front end a query goes to.
+    #[serde(default)]
+    pub dealt: DealtPlan,
     /// Servers report how busy they are to all front ends so often. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_ms: Option<f64>,
@@ -62,6 +65,27 @@ pub struct SearchPlan {
     /// What dead servers take from the index is drawn so often.
     #[serde(default)]
     pub loss_draws: u32,
+    /// What happens while it runs: p is changed; servers crash, stand still, leave. Such a plan is
+    /// run with machines that speak over a network, and every answer is checked. One scheme can do
+    /// that: `roar`, on one ring.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventPlan>,
+    /// Share of a server's processor that copies may have, in percent, 1 to 100; with events.
+    #[serde(default = "copy_percent")]
+    pub copy_percent: u32,
+    /// Copies wait while queries do, for a second at most; with events.
+    #[serde(default = "yes")]
+    pub copies_wait: bool,
+    /// A part that is so much later than predicted is given to others; with events.
+    #[serde(default = "margin_ms")]
+    pub margin_ms: f64,
+    /// A part that is so much later than predicted is sent to others as well, and the first answer
+    /// counts; with events. Default: never before `margin_ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hedge_ms: Option<f64>,
+    /// Of all parts so many at most are sent again so, in percent, 1 to 100.
+    #[serde(default = "hedge_percent")]
+    pub hedge_percent: u32,
     /// The schemes to compare.
     pub schemes: Vec<SchemePlan>,
     /// How long a replication is.
@@ -89,8 +113,86 @@ fn document_bytes() -> u32 {
     500
 }
 
+fn copy_percent() -> u32 {
+    20
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn margin_ms() -> f64 {
+    20.0
+}
+
+fn hedge_percent() -> u32 {
+    5
+}
+
 fn one_front_end() -> u32 {
     1
+}
+
+/// Which front end a query goes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DealtPlan {
+    /// Any, by chance.
+    #[default]
+    ByChance,
+    /// One after the other. What a front end knows of its own is then older on average.
+    InTurn,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "event", rename_all = "snake_case", deny_unknown_fields)]
+pub enum EventPlan {
+    /// Queries get another number of parts.
+    Spread {
+        /// When.
+        at_s: f64,
+        /// p from then on, as soon as it can be had.
+        p: u32,
+    },
+    /// Servers stop, and what they had in memory is lost.
+    Crash {
+        /// When.
+        at_s: f64,
+        /// How many, by chance.
+        servers: u32,
+        /// When they are back. Default: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_s: Option<f64>,
+    },
+    /// A server, drawn by chance, leaves the ring, and comes back to it.
+    Leave {
+        /// When it is told to leave.
+        at_s: f64,
+        /// When it is told to come back.
+        until_s: f64,
+    },
+    /// A server, drawn by chance, stands still now and then until the end.
+    Stall {
+        /// When it stands still for the first time.
+        at_s: f64,
+        /// From one time to the next.
+        every_s: f64,
+        /// How long each time.
+        for_s: f64,
+    },
+}
+
+impl EventPlan {
+    /// When.
+    pub fn at_s(&self) -> f64 {
+        match self {
+            EventPlan::Spread { at_s, .. }
+            | EventPlan::Crash { at_s, .. }
+            | EventPlan::Leave { at_s, .. }
+            | EventPlan::Stall { at_s, .. } => *at_s,
+        }
+    }
 }
 
 /// The order of servers on a ring.
@@ -114,11 +216,15 @@ pub struct SearchRun {
     pub queries: u64,
     /// Of these, so many first ones are not measured.
     pub warmup_queries: u64,
+    /// With events: how long a replication is. Queries come until then, `queries` at most.
+    pub duration_s: f64,
+    /// With events: queries that come before this time are not measured.
+    pub warmup_s: f64,
 }
 
 impl Default for SearchRun {
     fn default() -> Self {
-        SearchRun { queries: 12_000, warmup_queries: 2_000 }
+        SearchRun { queries: 12_000, warmup_queries: 2_000, duration_s: 60.0, warmup_s: 5.0 }
     }
 }
 

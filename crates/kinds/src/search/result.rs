@@ -63,6 +63,35 @@ pub struct Loss {
     pub share_exact: Option<f64>,
 }
 
+/// What became of an event: from when it happened to when all was as it asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// In words.
+    pub what: String,
+    /// When.
+    pub at_s: f64,
+    /// How long until queries had the new p; of changes of p alone.
+    pub usable_s: Option<Estimate>,
+    /// How long until all was as it asked for; `None` where the next event came first.
+    pub reached_s: Option<Estimate>,
+    /// Documents that were copied, as a multiple of the index.
+    pub copied: Estimate,
+    /// Mean latency of queries sent since the phase before was over, milliseconds.
+    pub before_mean_ms: Option<Estimate>,
+    /// Of those sent while it went on.
+    pub during_mean_ms: Option<Estimate>,
+    /// The longest of these, over all replications.
+    pub during_most_ms: f64,
+    /// The longest of those before.
+    pub before_most_ms: f64,
+    /// Of those sent after it, before the next event.
+    pub after_mean_ms: Option<Estimate>,
+    /// The mean while it went on over the mean before.
+    pub during_ratio: Option<Estimate>,
+    /// Queries sent while it went on, all replications together.
+    pub during_queries: u64,
+}
+
 /// What became of queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Searched {
@@ -89,4 +118,16 @@ pub struct Searched {
     pub loss: Option<Loss>,
     /// Fixed part and part for scanning everything that were used, milliseconds at speed 1.
     pub cost_ms: (f64, f64),
+    /// What became of each event.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<Phase>,
+    /// With events: answers that lack an acknowledged write, have it twice or in an old version.
+    #[serde(default)]
+    pub wrong: u64,
+    /// With events: answers that say which documents they could not look at.
+    #[serde(default)]
+    pub partial: u64,
+    /// With events: writes that were acknowledged.
+    #[serde(default)]
+    pub written: u64,
 }

@@ -6,7 +6,9 @@
 //! events where one front end knows all. Several front ends, and schemes that learn from answers,
 //! hear of them when they come.
 
-use super::result::{Latency, Loss, Searched};
+use super::machines;
+use super::plan::DealtPlan;
+use super::result::{Latency, Loss, Phase, Searched};
 use super::scenario::{Scenario, Way};
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_lab::statistics::histogram::Histogram;
@@ -25,23 +27,57 @@ use std::collections::BinaryHeap;
 /// What one replication came to.
 pub struct Replication {
     pub(super) trail: Trail,
-    histogram: Histogram,
-    sum_ns: u128,
-    served_per_s: f64,
-    busy_ratio: f64,
-    busiest_ratio: f64,
-    parts: f64,
-    met_ratio: f64,
-    copies: f64,
+    pub(super) histogram: Histogram,
+    pub(super) sum_ns: u128,
+    pub(super) served_per_s: f64,
+    pub(super) busy_ratio: f64,
+    pub(super) busiest_ratio: f64,
+    pub(super) parts: f64,
+    pub(super) met_ratio: f64,
+    pub(super) copies: f64,
+    pub(super) phases: Vec<PhaseRun>,
+    /// Answers that lack something, have it twice, or in a version that is too old.
+    pub(super) wrong: u64,
+    /// Answers that say what they could not look at.
+    pub(super) partial: u64,
+    /// Writes that were acknowledged.
+    pub(super) written: u64,
     /// Mean backlog of a server at the beginning and at the end of what is measured, nanoseconds.
-    backlog_ns: (f64, f64),
+    pub(super) backlog_ns: (f64, f64),
     /// What the busiest server has before it at the end, as a share of the run.
-    behind_ratio: f64,
-    loss: Option<Lost>,
+    pub(super) behind_ratio: f64,
+    pub(super) loss: Option<Lost>,
+}
+
+/// Queries of some time: the sum of what they took, how many, and the longest; milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Span {
+    pub(super) sum_ms: f64,
+    pub(super) queries: u64,
+    pub(super) most_ms: f64,
+}
+
+impl Span {
+    fn mean(self) -> Option<f64> {
+        (self.queries > 0).then(|| self.sum_ms / self.queries as f64)
+    }
+}
+
+/// What became of an event in one replication.
+#[derive(Clone, Debug)]
+pub struct PhaseRun {
+    pub(super) what: String,
+    pub(super) at_s: f64,
+    pub(super) usable_s: Option<f64>,
+    pub(super) reached_s: Option<f64>,
+    pub(super) copied: f64,
+    pub(super) before: Span,
+    pub(super) during: Span,
+    pub(super) after: Span,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Lost {
+pub(super) struct Lost {
     any: u64,
     more: u64,
     share: f64,
@@ -222,6 +258,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
     let mut cluster = Cluster::new(scenario, seed);
     let mut arrivals = Stream::keyed(seed, 0, Purpose::Arrivals);
     let mut chance = Stream::keyed(seed, 0, Purpose::Destinations);
+    let mut dealer = Stream::keyed(seed, 1, Purpose::Destinations);
     let mut faults = Stream::keyed(seed, 0, Purpose::Faults);
     let alive = loss::drawn(n as u32, scenario.dead, &mut faults);
     let (mut loads, mut parts, mut lost): (Vec<Load>, Vec<Part>, Vec<Slice>) = Default::default();
@@ -236,7 +273,11 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         clock -= libm::log(arrivals.unit()) * scenario.gap_ns;
         let now = clock as u64;
         cluster.hear(now);
-        let front_end = (query % scenario.front_ends as u64) as usize;
+        let front_ends = scenario.front_ends as u64;
+        let front_end = match scenario.dealt {
+            DealtPlan::InTurn => query % front_ends,
+            DealtPlan::ByChance => dealer.below(front_ends),
+        } as usize;
         cluster.loads(front_end, &mut loads);
         let mut end = now;
         let mut share = 1.0;
@@ -297,6 +338,10 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         parts: sent as f64 / scenario.queries as f64,
         met_ratio: met / measured as f64,
         copies,
+        phases: Vec::new(),
+        wrong: 0,
+        partial: 0,
+        written: 0,
         backlog_ns: (mean(backlog[0]), mean(backlog[1])),
         behind_ratio: behind.unwrap_or(0) as f64 / horizon,
         loss: (scenario.loss_draws > 0).then(|| draw_losses(scenario, planner.as_ref(), seed)),
@@ -311,7 +356,7 @@ fn draw_losses(scenario: &Scenario, planner: Option<&Planner>, seed: u64) -> Los
     for _ in 0..scenario.loss_draws {
         let alive = loss::drawn(n, scenario.dead, &mut draws);
         let lost = planner.map_or(0, |planner| planner.unheld(&alive));
-        sum.any += u64::from(lost > 0);
+        sum.any += u64::from(planner.is_some_and(|planner| planner.loses(&alive)));
         sum.more += u64::from(lost > WHOLE / 100_000);
         sum.share += lost as f64 / WHOLE as f64;
     }
@@ -320,9 +365,10 @@ fn draw_losses(scenario: &Scenario, planner: Option<&Planner>, seed: u64) -> Los
 
 /// One replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
-    let one = once(scenario, seed);
+    let run = if scenario.events.is_empty() { once } else { machines::once };
+    let one = run(scenario, seed);
     if manner.twice {
-        let again = once(scenario, seed);
+        let again = run(scenario, seed);
         if let Some(parts) = one.trail.parts_from(&again.trail) {
             return Err(RunError::Diverged(format!("{parts:?}")));
         }
@@ -368,7 +414,7 @@ fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
         Way::Scheme(Scheme::Window | Scheme::Ideal) => true,
         Way::Random { .. } => false,
     };
-    let plain = scenario.front_ends == 1 && scenario.dead == 0;
+    let plain = scenario.front_ends == 1 && scenario.dead == 0 && scenario.events.is_empty();
     if !(alike && one_point_each && plain && n.is_multiple_of(scenario.p)) {
         return None;
     }
@@ -421,6 +467,42 @@ fn losses(scenario: &Scenario, runs: &[Replication]) -> Option<Loss> {
     })
 }
 
+/// What became of each event, over all replications.
+fn phases(runs: &[Replication]) -> Vec<Phase> {
+    let count = runs.iter().map(|run| run.phases.len()).min().unwrap_or(0);
+    let of = |at: usize| {
+        let all: Vec<&PhaseRun> = runs.iter().map(|run| &run.phases[at]).collect();
+        let times = |of: fn(&PhaseRun) -> Option<f64>| {
+            let each: Option<Vec<f64>> = all.iter().map(|phase| of(phase)).collect();
+            each.map(over)
+        };
+        let means = |of: fn(&PhaseRun) -> Span| {
+            let each: Vec<f64> = all.iter().filter_map(|phase| of(phase).mean()).collect();
+            (!each.is_empty()).then(|| over(each))
+        };
+        let most = |of: fn(&PhaseRun) -> Span| {
+            all.iter().map(|phase| of(phase).most_ms).fold(0.0, f64::max)
+        };
+        let ratio = |phase: &&PhaseRun| Some(phase.during.mean()? / phase.before.mean()?);
+        let ratios: Vec<f64> = all.iter().filter_map(ratio).collect();
+        Phase {
+            what: all[0].what.clone(),
+            at_s: all[0].at_s,
+            usable_s: times(|phase| phase.usable_s),
+            reached_s: times(|phase| phase.reached_s),
+            copied: over(all.iter().map(|phase| phase.copied).collect()),
+            before_mean_ms: means(|phase| phase.before),
+            during_mean_ms: means(|phase| phase.during),
+            during_most_ms: most(|phase| phase.during),
+            before_most_ms: most(|phase| phase.before),
+            after_mean_ms: means(|phase| phase.after),
+            during_ratio: (!ratios.is_empty()).then(|| over(ratios)),
+            during_queries: all.iter().map(|phase| phase.during.queries).sum(),
+        }
+    };
+    (0..count).map(of).collect()
+}
+
 /// What replications say together.
 pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> {
     let mean =
@@ -458,6 +540,10 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
             theory_mean_ms: theory_mean_ms(scenario),
             loss: losses(scenario, runs),
             cost_ms: scenario.cost_ms,
+            phases: phases(runs),
+            wrong: runs.iter().map(|run| run.wrong).sum(),
+            partial: runs.iter().map(|run| run.partial).sum(),
+            written: runs.iter().map(|run| run.written).sum(),
         },
     }
 }

@@ -1,10 +1,14 @@
 //! What one replication needs: servers, costs, rates, the scheme.
 
 use super::fit;
-use super::plan::{OrderPlan, PickPlan, RangesPlan, SchemePlan, SearchPlan, StartPlan};
+use super::machines;
+use super::plan::{
+    DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan, SearchPlan, StartPlan,
+};
 use crate::csv;
-use cavy_core::{Purpose, Stream};
+use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_search::Cost;
+use cavy_search::cluster::Hedge;
 use cavy_search::clusters::Pick;
 use cavy_search::scheme::{Planner, Ranges, Roar, Scheme, Start};
 use cavy_study::plan::{Files, PlanError};
@@ -27,6 +31,51 @@ pub struct Scenario {
     pub(super) documents: u64,
     pub(super) document_bytes: u32,
     pub(super) cost_ms: (f64, f64),
+    pub(super) dealt: DealtPlan,
+    pub(super) events: Vec<Event>,
+    pub(super) copy_percent: u32,
+    pub(super) copies_wait: bool,
+    pub(super) margin: Span,
+    pub(super) hedge: Option<Hedge>,
+    pub(super) duration: Span,
+    pub(super) warm: Span,
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Event {
+    /// p is changed.
+    Spread {
+        /// When.
+        at: Instant,
+        /// To what.
+        p: u32,
+    },
+    /// Servers stop.
+    Crash {
+        /// When.
+        at: Instant,
+        /// How many.
+        servers: u32,
+        /// When they are back.
+        until: Instant,
+    },
+    /// A server leaves the ring.
+    Leave {
+        /// When.
+        at: Instant,
+        /// When it comes back.
+        until: Instant,
+    },
+    /// A server stands still now and then.
+    Stall {
+        /// When first.
+        at: Instant,
+        /// From one time to the next.
+        every: Span,
+        /// Each time.
+        lasts: Span,
+    },
 }
 
 /// How queries are spread.
@@ -64,6 +113,11 @@ impl Scenario {
             }
         }
         order
+    }
+
+    /// Mean time between queries, nanoseconds.
+    pub(super) fn gap_ns(&self) -> f64 {
+        self.gap_ns
     }
 
     /// A planner for the replication of `seed`; `None` for queries by chance.
@@ -171,7 +225,33 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         let value = plan.run.warmup_queries;
         return Err(PlanError::field("run.warmup_queries", value, "below `run.queries`"));
     }
+    let span = |key: &str, seconds: f64| {
+        number(key, seconds, 0.0, 86_400.0).map(|s| Span::from_ns((s * 1e9) as u64))
+    };
+    let duration = span("run.duration_s", plan.run.duration_s)?;
+    let warm = span("run.warmup_s", plan.run.warmup_s)?;
+    let percent = |key: &str, value: u32| match value {
+        1..=100 => Ok(value),
+        _ => Err(PlanError::field(key, value, "from 1 to 100")),
+    };
+    let ms = |key: &str, ms: f64| {
+        number(key, ms, 0.1, 86_400_000.0).map(|ms| Span::from_ns((ms * 1e6) as u64))
+    };
+    let hedge_percent = percent("hedge_percent", plan.hedge_percent)?;
+    let hedge = match plan.hedge_ms {
+        None => None,
+        Some(after) => Some(Hedge { after: ms("hedge_ms", after)?, percent: hedge_percent }),
+    };
+    let events = events(plan, &way)?;
     Ok(Scenario {
+        dealt: plan.dealt,
+        events,
+        copy_percent: percent("copy_percent", plan.copy_percent)?,
+        copies_wait: plan.copies_wait,
+        margin: ms("margin_ms", plan.margin_ms)?,
+        hedge,
+        duration,
+        warm,
         order: plan.order,
         costs,
         p: plan.p,
@@ -223,6 +303,73 @@ fn speeds(plan: &SearchPlan, files: &Files) -> Result<Vec<f64>, PlanError> {
             .hint("a server of speed 2 scans twice as many documents a second as one of speed 1"));
     }
     Ok(plan.speeds.iter().copied().cycle().take(n).collect())
+}
+
+fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
+    if plan.events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let able = match way {
+        Way::Scheme(Scheme::Roar(roar)) => roar.rings == 1,
+        _ => false,
+    };
+    if !able {
+        let message = "`events` need the scheme `roar`, on one ring";
+        return Err(PlanError::text(message).hint("put the other schemes into a plan of their own"));
+    }
+    if plan.dead_servers > 0 || plan.report_ms.is_some() {
+        return Err(PlanError::text("`dead_servers` and `report_ms` do not go with `events`")
+            .hint("servers report with each answer, and crash by an event"));
+    }
+    let last = plan.run.duration_s;
+    let instant = |seconds: f64| Instant::from_ns((seconds * 1e9) as u64);
+    let at = |seconds: f64| {
+        if seconds.is_finite() && (0.0..last).contains(&seconds) {
+            return Ok(instant(seconds));
+        }
+        Err(PlanError::field("events.at_s", seconds, "from 0 to below run.duration_s"))
+    };
+    let until = |from: f64, until: f64| {
+        if until > from && until < 86_400.0 {
+            return Ok(instant(until));
+        }
+        Err(PlanError::field("events.until_s", until, "after at_s"))
+    };
+    let span = |key: &str, seconds: f64| {
+        number(key, seconds, 0.001, 86_400.0).map(|s| Span::from_ns((s * 1e9) as u64))
+    };
+    let one = |event: &EventPlan| match *event {
+        EventPlan::Spread { at_s, p } => {
+            if p == 0 || p > plan.servers {
+                let must = format!("from 1 to `servers`, {}", plan.servers);
+                return Err(PlanError::field("events.p", p, &must));
+            }
+            Ok(Event::Spread { at: at(at_s)?, p })
+        }
+        EventPlan::Crash { at_s, servers, until_s } => {
+            if servers == 0 || servers > plan.servers {
+                let must = format!("from 1 to `servers`, {}", plan.servers);
+                return Err(PlanError::field("events.servers", servers, &must));
+            }
+            let until = until_s.map_or(Ok(Instant::NEVER), |back| until(at_s, back))?;
+            Ok(Event::Crash { at: at(at_s)?, servers, until })
+        }
+        EventPlan::Leave { at_s, until_s } => {
+            if plan.servers < 2 {
+                return Err(PlanError::field("servers", plan.servers, "2 or more")
+                    .hint("the last server cannot leave"));
+            }
+            Ok(Event::Leave { at: at(at_s)?, until: until(at_s, until_s)? })
+        }
+        EventPlan::Stall { at_s, every_s, for_s } => {
+            let (every, lasts) = (span("events.every_s", every_s)?, span("events.for_s", for_s)?);
+            if lasts >= every {
+                return Err(PlanError::field("events.for_s", for_s, "below events.every_s"));
+            }
+            Ok(Event::Stall { at: at(at_s)?, every, lasts })
+        }
+    };
+    machines::sorted(&plan.events).iter().map(one).collect()
 }
 
 fn way(plan: &SearchPlan, speeds: &[f64]) -> Result<Way, PlanError> {

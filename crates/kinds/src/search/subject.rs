@@ -125,6 +125,13 @@ impl Subject for SearchPlan {
         let Ok(scenario) = scenario::scenario(self, files) else {
             return Effort { work, ..Effort::default() };
         };
+        if !self.events.is_empty() {
+            // Machines: each part is a handful of messages and work of a server.
+            let queries =
+                (self.run.duration_s * 1e9 / scenario.gap_ns()).min(self.run.queries as f64);
+            let core_s = queries * run::parts_of(&scenario) * 12e-6 * f64::from(replications);
+            return Effort { work: queries * f64::from(replications), core_s, memory_bytes: 3e7 };
+        }
         let each = 0.3e-6 + 20e-9 * run::looks(&scenario) + 60e-9 * run::parts_of(&scenario);
         let draws = f64::from(self.loss_draws) * f64::from(self.servers) * 20e-9;
         Effort {
@@ -162,7 +169,8 @@ impl Subject for SearchPlan {
         draw::curves()
     }
     fn tables(experiment: &Experiment<SearchPlan>, variant: &str) -> Vec<Table> {
-        draw::choices(experiment, variant).into_iter().collect()
+        let choices = draw::choices(experiment, variant);
+        choices.into_iter().chain(draw::phases(experiment, variant)).collect()
     }
     fn marks() -> Vec<Mark<Searched>> {
         vec![

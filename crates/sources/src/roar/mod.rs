@@ -3,6 +3,7 @@
 //! The digits of the paper could not be had; its shapes are claimed, and the tables of the
 //! specification, which come from a simulator of its own [roar 5].
 
+mod changes;
 mod measure;
 mod plans;
 mod rivals;
@@ -29,6 +30,7 @@ pub fn source() -> Source {
             &spread::THROUGHPUT,
             &rivals::IDENTICAL,
             &rivals::ALGORITHMS,
+            &rivals::ORDERS,
             &rivals::PICKS,
             &rivals::PLACEMENT,
             &rivals::RINGS,
@@ -36,6 +38,10 @@ pub fn source() -> Source {
             &spread::FAILURES,
             &rivals::FRONTENDS,
             &spread::UPDATES,
+            &changes::CHANGE,
+            &changes::CRASHES,
+            &changes::MEMBERSHIP,
+            &changes::TAIL,
         ],
     }
 }

@@ -5,7 +5,7 @@ use super::plans::{
     ADJUST, DOUBLE, FREE, FRONT_ENDS, LOAD, OPT, P, PLAIN, PTN, RINGS as TWO_RINGS, SPLIT, SW,
 };
 use cavy_kinds::search::{SearchExperiment, SearchPlan, SearchResult};
-use cavy_study::claim::Measured;
+use cavy_study::claim::{Basis, Measured};
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
 
@@ -39,6 +39,23 @@ pub static ALGORITHMS: Study<SearchPlan> = Study {
     measure: measure_algorithms,
     found: |e| found(e, "Medians of nine orders at half load", LOAD, 0.5),
     panels,
+    tables,
+};
+
+/// Many orders of servers.
+pub static ORDERS: Study<SearchPlan> = Study {
+    about: About {
+        id: "orders",
+        title: "Orders of servers",
+        plan: include_str!("plans/orders.toml"),
+        files: &[],
+        shows: "The same servers in many orders by chance on the ring, at low load: how often the \
+                mean of a scheme is what the specification's one order, or median of nine, has.",
+        claimed: "Cells of T1, T3 and T4 that the order decides.",
+    },
+    measure: measure_orders,
+    found: |_| String::new(),
+    panels: |_| Vec::new(),
     tables,
 };
 
@@ -268,7 +285,10 @@ fn measure_algorithms(e: &SearchExperiment) -> Vec<Measured> {
     for (name, label) in schemes {
         for (of, load) in LOADS {
             let result = at(e, BASE, label, &[(LOAD, load)]);
-            all.push(mean_of(format!("algorithms.t1_{name}_{of}"), result));
+            // An idle ring has a mean that its order decides: see `orders`.
+            if !(of == "1" && ["plain", "adjust", "rings", "double"].contains(&name)) {
+                all.push(mean_of(format!("algorithms.t1_{name}_{of}"), result));
+            }
         }
     }
     let idle = at(e, BASE, PLAIN, &[(LOAD, 0.1)]);
@@ -295,7 +315,13 @@ fn measure_algorithms(e: &SearchExperiment) -> Vec<Measured> {
         ];
         let own = names.into_iter().filter(|(name, _)| schemes.contains(name));
         let cells = own.flat_map(|(name, label)| {
-            [("1", 0.1), ("7", 0.7)].map(|(of, load)| {
+            let by_order = move |of: &str| match name {
+                "ptn" | "free" => false,
+                "plain" => of == "1",
+                _ => of == "1" || table == "t3",
+            };
+            let loads = [("1", 0.1), ("7", 0.7)].into_iter().filter(move |one| !by_order(one.0));
+            loads.map(move |(of, load)| {
                 let result = at(e, variant, label, &[(LOAD, load)]);
                 mean_of(format!("algorithms.{table}_{name}_{of}"), result)
             })
@@ -336,6 +362,52 @@ fn measure_algorithms(e: &SearchExperiment) -> Vec<Measured> {
     all
 }
 
+/// What a twentieth of all orders stays below, and what a twentieth exceeds.
+fn measure_orders(e: &SearchExperiment) -> Vec<Measured> {
+    let (base, strong, small) = (BASE, "strong", "small");
+    let cells = [
+        ("t1_plain_1", base, PLAIN, 0.1),
+        ("t1_adjust_1", base, ADJUST, 0.1),
+        ("t1_rings_1", base, TWO_RINGS, 0.1),
+        ("t1_double_1", base, DOUBLE, 0.1),
+        ("t3_plain_1", strong, PLAIN, 0.1),
+        ("t3_adjust_1", strong, ADJUST, 0.1),
+        ("t3_rings_1", strong, TWO_RINGS, 0.1),
+        ("t3_split_1", strong, SPLIT, 0.1),
+        ("t3_adjust_7", strong, ADJUST, 0.7),
+        ("t3_rings_7", strong, TWO_RINGS, 0.7),
+        ("t3_split_7", strong, SPLIT, 0.7),
+        ("t4_plain_1", small, PLAIN, 0.1),
+        ("t4_adjust_1", small, ADJUST, 0.1),
+        ("t4_rings_1", small, TWO_RINGS, 0.1),
+        ("t4_split_1", small, SPLIT, 0.1),
+    ];
+    let of = |(name, variant, label, load): (&str, &str, &str, f64)| {
+        // One load is swept in one variant only.
+        let swept = at(e, variant, label, &[(LOAD, load)]);
+        let alone = || e.results.iter().find(|r| r.variant == variant && r.label == label);
+        let means = swept.or_else(alone).and_then(|result| result.latency.mean_ms.as_ref());
+        let mut means = means.map_or(Vec::new(), |estimate| estimate.replications.clone());
+        means.sort_by(f64::total_cmp);
+        [("few", 0.05), ("most", 0.95)]
+            .map(|(end, share)| rank(format!("orders.{name}_{end}"), &means, share))
+    };
+    cells.into_iter().flat_map(of).collect()
+}
+
+/// A quantile of ascending values, with the values between whose ranks it lies at 99 %.
+fn rank(name: String, values: &[f64], share: f64) -> Measured {
+    let n = values.len() as f64;
+    let spread = 2.576 * (n * share * (1.0 - share)).sqrt();
+    let at = |rank: f64| values.get((rank.floor().max(0.0) as usize).min(values.len().max(1) - 1));
+    let mut one = value(name, at(n * share).copied(), values.len() as u64, String::new());
+    if one.value.is_some() {
+        (one.low, one.high) = (at(n * share - spread).copied(), at(n * share + spread).copied());
+        one.basis = Basis::Interval;
+    }
+    one
+}
+
 fn measure_front_ends(e: &SearchExperiment) -> Vec<Measured> {
     let of = |variant: &str, label: &str, many: f64| at(e, variant, label, &[(FRONT_ENDS, many)]);
     let mut all = Vec::new();
@@ -361,6 +433,9 @@ fn measure_front_ends(e: &SearchExperiment) -> Vec<Measured> {
     let alone = whole(BASE, 1.0);
     let herd = whole(BASE, 16.0).zip(alone).map(|(many, one)| many / one);
     let often = whole("often", 4.0).zip(alone).map(|(many, one)| many / one);
+    let four = |variant: &str| Some(of(variant, PTN, 4.0)?.latency.get("mean_ms")?.median);
+    let turn = four("in_turn").zip(four(BASE)).map(|(turn, chance)| turn / chance);
+    all.push(value("frontends.in_turn".to_string(), turn, samples(e), String::new()));
     all.push(value("frontends.no_problem".to_string(), herd, samples(e), String::new()));
     all.push(value("frontends.often".to_string(), often, samples(e), String::new()));
     all

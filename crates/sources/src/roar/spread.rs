@@ -3,7 +3,7 @@
 use super::measure::{at, mean, panels, samples, setting, tables, value, values};
 use super::plans::{DEAD, LOAD, P, PLAIN, PTN, RINGS, SW};
 use cavy_kinds::search::{Loss, SearchExperiment, SearchPlan, SearchResult};
-use cavy_study::claim::Measured;
+use cavy_study::claim::{Basis, Measured};
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
 
@@ -189,19 +189,27 @@ fn measure_failures(e: &SearchExperiment) -> Vec<Measured> {
     let loss =
         |label: &str, p: f64, dead: f64| at(e, BASE, label, &[(P, p), (DEAD, dead)])?.loss.as_ref();
     // How many standard errors off: of something that cannot happen, none if it never did.
-    let off = |drawn: f64, exact: f64, draws: u64| match exact {
+    let off = |drawn: f64, exact: f64, draws: f64| match exact {
         0.0 if drawn == 0.0 => 0.0,
-        _ => (drawn - exact) / (exact * (1.0 - exact) / draws as f64).sqrt(),
+        _ => (drawn - exact) / (exact * (1.0 - exact) / draws).sqrt(),
     };
+    // In standard errors of as many draws as the specification made, so that ours, which are more,
+    // lie closer together than the tolerance is wide.
+    const DRAWS: f64 = 20_000.0;
     let mut add = |name: String, found: Option<&Loss>, of: fn(&Loss) -> (f64, Option<f64>)| {
         let pair = found.map(of);
-        let errors =
-            found.zip(pair).and_then(|(loss, (drawn, exact))| Some(off(drawn, exact?, loss.draws)));
+        let errors = pair.and_then(|(drawn, exact)| Some(off(drawn, exact?, DRAWS)));
         let note = pair.map_or(String::new(), |(drawn, exact)| {
             format!("{drawn:.5} drawn, {:.5} exact.", exact.unwrap_or(f64::NAN))
         });
         let draws = found.map_or(0, |loss| loss.draws);
-        all.push(value(format!("failures.{name}"), errors, draws, note));
+        let mut one = value(format!("failures.{name}"), errors, draws, note);
+        if let Some(errors) = one.value.filter(|_| draws > 0) {
+            let own = 2.576 * (DRAWS / draws as f64).sqrt();
+            (one.low, one.high) = (Some(errors - own), Some(errors + own));
+            one.basis = Basis::Interval;
+        }
+        all.push(one);
     };
     for (p, dead) in cells {
         for (name, label) in [("roar", PLAIN), ("ptn", PTN)] {

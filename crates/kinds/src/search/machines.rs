@@ -1,0 +1,407 @@
+//! Runs a plan with events: front ends, servers and a directory as machines in the wide-area world,
+//! with an oracle that looks at every answer.
+
+use super::plan::EventPlan;
+use super::run::{self, PhaseRun, Replication};
+use super::scenario::{Event, Scenario, Way};
+use cavy_core::family::Node;
+use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::net::{Outage, OutageKind, Rate};
+use cavy_lab::pending::Wheel;
+use cavy_lab::statistics::histogram::Histogram;
+use cavy_lab::wan::{self, Ask, Clients, Ending, Hardware, Link, Observer, Parts, Setup, Site};
+use cavy_search::cluster::{
+    Config, Doc, Job, Layout, Map, Member, Note, Request, Response, State, Words,
+};
+use cavy_search::ring::WHOLE;
+use cavy_search::scheme::Scheme;
+use cavy_search::{Arc as Length, Id, loss};
+use std::collections::BTreeMap;
+
+/// Documents that are written, and looked for in every answer.
+const WITNESSES: u64 = 200;
+/// Of a witness's id to the next.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A query that ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    sent: u64,
+    took: u64,
+}
+
+/// Clients: queries that come whether others are done or not, one after the other writes, and
+/// whoever changes p.
+struct Callers<'a> {
+    scenario: &'a Scenario,
+    layout: Layout,
+    arrivals: Stream,
+    choices: Stream,
+    clock: f64,
+    left: u64,
+    turn: u32,
+    events: std::vec::IntoIter<(Instant, Node, Request)>,
+    target: Node,
+    end: Instant,
+    /// By id: every acknowledged version, and when.
+    acknowledged: BTreeMap<Id, Vec<(Instant, Doc)>>,
+    ended: Vec<Ended>,
+    parts: u64,
+    wrong: u64,
+    partial: u64,
+    lost: f64,
+    written: u64,
+}
+
+impl Callers<'_> {
+    /// Looks at an answer: whatever was acknowledged before the query was sent is there, in that
+    /// version or a later one, once; and nothing that was deleted.
+    fn look(&mut self, since: Instant, docs: &[Doc], gone: impl Fn(Id) -> bool) -> bool {
+        let mut met: BTreeMap<Id, Doc> = BTreeMap::new();
+        let mut right = true;
+        for doc in docs {
+            right &= met.insert(doc.id, *doc).is_none();
+        }
+        for (id, versions) in &self.acknowledged {
+            let before = versions.iter().filter(|(at, _)| *at <= since);
+            let Some(known) = before.map(|(_, doc)| doc).max_by_key(|doc| doc.version) else {
+                continue;
+            };
+            right &= match met.get(id) {
+                Some(doc) => doc.version >= known.version && !doc.deleted,
+                None => gone(*id),
+            };
+        }
+        right
+    }
+}
+
+impl Clients<Words> for Callers<'_> {
+    fn count(&self) -> u32 {
+        3
+    }
+
+    fn open(&self) -> bool {
+        true
+    }
+
+    fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
+        match client {
+            0 => {
+                self.left = self.left.checked_sub(1)?;
+                self.clock -= libm::log(self.arrivals.unit()) * self.scenario.gap_ns;
+                let at = Instant::from_ns(self.clock as u64);
+                (at < self.end).then_some((at, Request::Search(())))
+            }
+            1 => {
+                let (at, target, request) = self.events.next()?;
+                self.target = target;
+                Some((at, request))
+            }
+            _ => {
+                // Fifty a second, so that every witness is written anew every four seconds.
+                let at = now + Span::from_ms(20);
+                let id = (1 + self.choices.below(WITNESSES)).wrapping_mul(GOLDEN);
+                (at < self.end).then_some((at, Request::Write { id, deleted: false, body: () }))
+            }
+        }
+    }
+
+    fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
+        if client == 1 {
+            return self.target;
+        }
+        self.turn = (self.turn + 1) % self.layout.front_ends;
+        self.layout.front_end((self.turn + attempt) % self.layout.front_ends)
+    }
+
+    fn site(&self, _: u32) -> Option<Site> {
+        None
+    }
+
+    fn patience(&self, _: u32, _: u32) -> Option<Span> {
+        None
+    }
+
+    fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
+        match ending {
+            Ending::Answered(Response::Found { found: docs, lost, parts }) => {
+                let gone = |id| lost.iter().any(|slice| slice.contains(id));
+                self.wrong += u64::from(!self.look(ask.since, &docs, gone));
+                self.partial += u64::from(!lost.is_empty());
+                self.lost += lost.iter().map(|slice| slice.share()).sum::<f64>();
+                self.parts += u64::from(parts);
+                let (sent, took) = (ask.since.as_ns(), now.since(ask.since).as_ns());
+                self.ended.push(Ended { sent, took });
+            }
+            Ending::Answered(Response::Written { doc }) => {
+                self.written += 1;
+                let versions = self.acknowledged.entry(doc.id).or_default();
+                versions.push((now, doc));
+                // What is older than any query under way is of no more interest.
+                if versions.len() > 64 {
+                    versions.drain(..32);
+                }
+            }
+            Ending::Answered(Response::Spread { .. } | Response::Stays) | Ending::Unknown => {}
+        }
+    }
+}
+
+/// What servers take. A document copied costs each end ten times one that is scanned.
+struct Servers<'a> {
+    scenario: &'a Scenario,
+    layout: Layout,
+    busy_ns: Vec<u64>,
+}
+
+const COPYING: u64 = 10;
+
+impl Hardware<Words> for Servers<'_> {
+    fn work(&mut self, node: Node, job: &Job) -> Span {
+        let server = self.layout.number(node).unwrap_or(0) as usize;
+        let cost = self.scenario.costs[server];
+        let ns = match job {
+            Job::Scan(slice, ()) => cost.of(slice.width()),
+            Job::Read(slice) | Job::Merge(slice) => COPYING * cost.scanning(slice.width()),
+        };
+        self.busy_ns[server] += ns;
+        Span::from_ns(ns)
+    }
+}
+
+/// What the directory and servers told.
+#[derive(Default)]
+struct Told {
+    maps: Vec<(Instant, Map)>,
+    /// When ids were copied, and which share of the ring.
+    copied: Vec<(Instant, f64)>,
+}
+
+impl Observer<Member> for Told {
+    fn note(&mut self, now: Instant, _: Node, note: &Note) {
+        match note {
+            Note::Published(map) => self.maps.push((now, (**map).clone())),
+            Note::Left => {}
+            Note::Holds { copied, .. } => {
+                self.copied.push((now, *copied as f64 / WHOLE as f64));
+            }
+        }
+    }
+}
+
+/// One replication.
+pub fn once(scenario: &Scenario, seed: u64) -> Replication {
+    let n = scenario.speeds.len() as u32;
+    let layout = Layout { front_ends: scenario.front_ends as u32, servers: n };
+    let planner = scenario.planner(seed);
+    let ring = planner.as_ref().map(|planner| planner.rings()[0].clone());
+    let ring = ring.expect("plans with events are about one ring");
+    let mut config = Config::new(layout, ring, scenario.p, scenario.costs.clone());
+    if let Way::Scheme(Scheme::Roar(roar)) = scenario.way {
+        config.roar = roar;
+    }
+    config.costs_are_known = true;
+    config.documents = scenario.documents;
+    config.document_bytes = scenario.document_bytes;
+    config.copy_percent = scenario.copy_percent;
+    config.copies_wait = scenario.copies_wait;
+    config.margin = scenario.margin;
+    config.hedge = scenario.hedge;
+    // Two milliseconds of copying at a time on a server of speed 1, so that queries hardly wait.
+    let chunk = 2e6 / (scenario.cost_ms.1 * 1e6 * COPYING as f64) * WHOLE as f64;
+    config.chunk = chunk.clamp(1.0, WHOLE as f64 / 4.0) as u64;
+    let mut setup =
+        Setup::of(1, vec![Link::of(Span::from_us(50))], vec![Site(0); layout.nodes() as usize]);
+    setup.seed = seed;
+    setup.card = Some(Rate::gbps(1));
+    setup.duration = scenario.duration;
+    setup.drain = Span::from_ms(20_000);
+    let mut faults = Stream::keyed(seed, 0, Purpose::Faults);
+    let mut changes = Vec::new();
+    for event in &scenario.events {
+        match *event {
+            Event::Spread { at, p } => {
+                changes.push((at, Layout::DIRECTORY, Request::Spread { p }));
+            }
+            Event::Crash { at, servers, until } => {
+                let alive = loss::drawn(n, servers, &mut faults);
+                for server in (0..n).filter(|&server| !alive[server as usize]) {
+                    let (host, kind) = (layout.server(server), OutageKind::Crash);
+                    setup.faults.outages.push(Outage { host, from: at, until, kind });
+                }
+            }
+            Event::Leave { at, until } => {
+                let server = layout.server(faults.below(u64::from(n)) as u32);
+                changes.push((at, server, Request::Stay(false)));
+                changes.push((until, server, Request::Stay(true)));
+            }
+            Event::Stall { at, every, lasts } => {
+                let (host, kind) =
+                    (layout.server(faults.below(u64::from(n)) as u32), OutageKind::Freeze);
+                let (mut from, end) = (at, Instant::ZERO + scenario.duration);
+                while from < end {
+                    setup.faults.outages.push(Outage { host, from, until: from + lasts, kind });
+                    from = from + every;
+                }
+            }
+        }
+    }
+    changes.sort_by_key(|(at, _, _)| *at);
+    let mut clients = Callers {
+        scenario,
+        layout,
+        arrivals: Stream::keyed(seed, 0, Purpose::Arrivals),
+        choices: Stream::keyed(seed, 0, Purpose::Destinations),
+        clock: 0.0,
+        left: scenario.queries,
+        turn: 0,
+        events: changes.into_iter(),
+        target: Layout::DIRECTORY,
+        end: Instant::ZERO + scenario.duration,
+        acknowledged: BTreeMap::new(),
+        ended: Vec::new(),
+        parts: 0,
+        wrong: 0,
+        partial: 0,
+        lost: 0.0,
+        written: 0,
+    };
+    let mut hardware = Servers { scenario, layout, busy_ns: vec![0; n as usize] };
+    let mut told = Told::default();
+    let parts = Parts {
+        clients: &mut clients,
+        hardware: &mut hardware,
+        pending: &mut Wheel::new(),
+        observer: &mut told,
+    };
+    let (report, _) = wan::run(&setup, |node| Member::new(&config, node), parts);
+    let mut histogram = Histogram::new();
+    let warm = Instant::ZERO + scenario.warm;
+    let measured: Vec<Ended> =
+        clients.ended.iter().copied().filter(|one| one.sent >= warm.as_ns()).collect();
+    let mut sum_ns = 0u128;
+    for one in &measured {
+        histogram.record(one.took);
+        sum_ns += u128::from(one.took);
+    }
+    let count = clients.ended.len().max(1) as f64;
+    let horizon = setup.duration.as_ns() as f64;
+    let busy = hardware.busy_ns.iter().map(|&ns| ns as f64 / horizon);
+    let arc = Length::of(scenario.p);
+    Replication {
+        trail: report.trail,
+        histogram,
+        sum_ns,
+        served_per_s: count / (horizon / 1e9),
+        busy_ratio: busy.clone().sum::<f64>() / f64::from(n),
+        busiest_ratio: busy.fold(0.0, f64::max),
+        parts: clients.parts as f64 / count,
+        met_ratio: 1.0 - clients.lost / count,
+        copies: config.ring.copies(arc),
+        backlog_ns: (0.0, 0.0),
+        behind_ratio: 0.0,
+        loss: None,
+        phases: phases(scenario, &clients, &told),
+        wrong: clients.wrong,
+        partial: clients.partial,
+        written: clients.written,
+    }
+}
+
+/// What became of each event, from it to when what it asked for was reached, or to the next one.
+fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseRun> {
+    let end = Instant::ZERO + scenario.duration;
+    let mut phases = Vec::new();
+    // Where nothing is under way.
+    let mut calm_since = Instant::ZERO + scenario.warm;
+    for (number, event) in scenario.events.iter().enumerate() {
+        let at = event.at();
+        let next = scenario.events.get(number + 1).map_or(end, Event::at);
+        let reached = match *event {
+            Event::Spread { p, .. } => {
+                let there = |map: &Map| map.p == p && map.stored == p && map.settled;
+                let found = told.maps.iter().find(|(when, map)| *when >= at && there(map));
+                found.map(|(when, _)| *when).filter(|when| *when <= next)
+            }
+            // Everybody is in step again.
+            Event::Crash { .. } => {
+                let all_up = |map: &Map| (0..scenario.speeds.len() as u32).all(|s| map.is_up(s));
+                let down = told.maps.iter().position(|(when, map)| *when >= at && !all_up(map));
+                let later = down.and_then(|down| {
+                    told.maps[down..].iter().find(|(_, map)| all_up(map)).map(|(when, _)| *when)
+                });
+                later.filter(|when| *when <= next)
+            }
+            // It has left and come back.
+            Event::Leave { until, .. } => {
+                let back = |map: &Map| {
+                    map.moving.is_none() && !map.states.contains(&State::Out) && map.settled
+                };
+                let found = told.maps.iter().find(|(when, map)| *when >= until && back(map));
+                found.map(|(when, _)| *when).filter(|when| *when <= next)
+            }
+            Event::Stall { .. } => None,
+        };
+        let usable = match *event {
+            Event::Spread { p, .. } => {
+                let found = told.maps.iter().find(|(when, map)| *when >= at && map.p == p);
+                found.map(|(when, _)| when.since(at).as_ns() as f64 / 1e9)
+            }
+            Event::Crash { .. } | Event::Leave { .. } | Event::Stall { .. } => None,
+        };
+        let until = reached.unwrap_or(next);
+        let between = |from: Instant, to: Instant| {
+            let inside =
+                clients.ended.iter().filter(|one| (from.as_ns()..to.as_ns()).contains(&one.sent));
+            inside.fold(run::Span::default(), |all, one| {
+                let ms = one.took as f64 / 1e6;
+                run::Span {
+                    sum_ms: all.sum_ms + ms,
+                    queries: all.queries + 1,
+                    most_ms: all.most_ms.max(ms),
+                }
+            })
+        };
+        let copied = told.copied.iter().filter(|(when, _)| *when >= at && *when < next);
+        phases.push(PhaseRun {
+            what: event.words(),
+            at_s: at.as_ns() as f64 / 1e9,
+            usable_s: usable,
+            reached_s: reached.map(|when| when.since(at).as_ns() as f64 / 1e9),
+            copied: copied.map(|(_, share)| share).sum(),
+            before: between(calm_since, at),
+            during: between(at, until),
+            after: between(until, next),
+        });
+        calm_since = until;
+    }
+    phases
+}
+
+impl Event {
+    fn at(&self) -> Instant {
+        match self {
+            Event::Spread { at, .. }
+            | Event::Crash { at, .. }
+            | Event::Leave { at, .. }
+            | Event::Stall { at, .. } => *at,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Event::Spread { p, .. } => format!("to p = {p}"),
+            Event::Crash { servers, .. } => format!("{servers} servers crash"),
+            Event::Leave { .. } => "a server leaves and comes back".to_string(),
+            Event::Stall { .. } => "a server stands still now and then".to_string(),
+        }
+    }
+}
+
+/// Events of a plan, in order of time.
+pub fn sorted(events: &[EventPlan]) -> Vec<EventPlan> {
+    let mut all = events.to_vec();
+    all.sort_by(|a, b| a.at_s().total_cmp(&b.at_s()));
+    all
+}

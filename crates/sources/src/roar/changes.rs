@@ -1,0 +1,191 @@
+//! What happens while it runs: E4, E5 and E6 of [roar 5] and hedging [roar 8.2], by machines.
+
+use super::measure::{panels, tables, value};
+use cavy_kinds::search::{Phase, SearchExperiment, SearchPlan, SearchResult};
+use cavy_study::claim::Measured;
+use cavy_study::experiment::BASE;
+use cavy_study::outcome::Estimate;
+use cavy_study::source::{About, Study};
+
+/// Changing p.
+pub static CHANGE: Study<SearchPlan> = Study {
+    about: About {
+        id: "change",
+        title: "Changing p while it runs",
+        plan: include_str!("plans/change.toml"),
+        files: &[],
+        shows: "p goes down and up again under load, with copies held to a fifth of each processor \
+                and without a limit. Every answer is compared with every acknowledged write.",
+        claimed: "Lowering p is the costly direction, and leaves the mean delay as it was; raising \
+                  moves nothing.",
+    },
+    measure: measure_change,
+    found: |e| {
+        let of = |phase: &Phase| {
+            let seconds = phase.reached_s.as_ref().map_or(f64::NAN, |one| one.value);
+            format!("{} {:.2} indexes in {seconds:.1} s", phase.what, phase.copied.value)
+        };
+        let all: Vec<String> =
+            of_variant(e, BASE).map_or(Vec::new(), |result| result.phases.iter().map(of).collect());
+        format!("Copied: {}.", all.join("; "))
+    },
+    panels: |_| Vec::new(),
+    tables,
+};
+
+/// Crashes.
+pub static CRASHES: Study<SearchPlan> = Study {
+    about: About {
+        id: "crashes",
+        title: "Crashes while it runs",
+        plan: include_str!("plans/crashes.toml"),
+        files: &[],
+        shows: "Servers crash under load and come back, and every answer is checked.",
+        claimed: "Late parts are sent to the neighbours, which hold the same documents.",
+    },
+    measure: |e| {
+        let Some(result) = of_variant(e, BASE) else { return Vec::new() };
+        let one = |name: &str, found: Option<f64>| {
+            let note = format!("{} writes were acknowledged.", result.written);
+            value(format!("crashes.{name}"), found, result.latency.samples, note)
+        };
+        let reached = result.phases.iter().all(|phase| phase.reached_s.is_some());
+        let slower =
+            result.phases.iter().filter_map(|phase| Some(phase.during_ratio.as_ref()?.value));
+        let spike = result.phases.first().map(|one| one.during_most_ms - one.before_most_ms);
+        vec![
+            one("wrong", Some(result.wrong as f64)),
+            one("partial", Some(result.partial as f64)),
+            one("back", Some(f64::from(u8::from(reached)))),
+            one("slower", slower.reduce(f64::max)),
+            one("spike", spike),
+        ]
+    },
+    found: checked,
+    panels,
+    tables,
+};
+
+/// Leaving and joining.
+pub static MEMBERSHIP: Study<SearchPlan> = Study {
+    about: About {
+        id: "membership",
+        title: "Servers that leave and come back",
+        plan: include_str!("plans/membership.toml"),
+        files: &[],
+        shows: "A server hands its range over to the one that follows it on the ring, leaves, and \
+                comes back, under load. Every answer is checked.",
+        claimed: "Servers are added and removed live: no query fails, and queries take as long as \
+                  before.",
+    },
+    measure: |e| {
+        let Some(result) = of_variant(e, BASE) else { return Vec::new() };
+        let one = |name: &str, found: Option<f64>| {
+            let note = format!("{} writes were acknowledged.", result.written);
+            value(format!("membership.{name}"), found, result.latency.samples, note)
+        };
+        let mean = |of: &dyn Fn(&Phase) -> Option<f64>| {
+            let each: Option<Vec<f64>> = result.phases.iter().map(of).collect();
+            each.map(|each| each.iter().sum::<f64>() / each.len() as f64)
+        };
+        // It is told to come back 15 s after it was told to leave.
+        let back = |phase: &Phase| Some(phase.reached_s.as_ref()?.value - 15.0);
+        vec![
+            one("wrong", Some(result.wrong as f64)),
+            one("partial", Some(result.partial as f64)),
+            one("copied", mean(&|phase| Some(phase.copied.value))),
+            one("back", mean(&back)),
+            one("mean", mean(&|phase| Some(phase.during_ratio.as_ref()?.value))),
+        ]
+    },
+    found: checked,
+    panels,
+    tables,
+};
+
+/// A server that stands still now and then.
+pub static TAIL: Study<SearchPlan> = Study {
+    about: About {
+        id: "tail",
+        title: "A server that stands still now and then",
+        plan: include_str!("plans/tail.toml"),
+        files: &[],
+        shows: "One of 48 servers stands still for a second every ten. Late parts are waited for \
+                (base), sent to others as well with a budget of 5 % (hedged), or given to others \
+                after 20 ms (timers).",
+        claimed: "Any part may be sent to other servers that hold the same documents; the first \
+                  answer counts.",
+    },
+    measure: |e| {
+        let p999 = |variant: &str| {
+            Some(of_variant(e, variant)?.latency.p999_ms.as_ref()?.supported()?.value)
+        };
+        let over = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
+        let parts = |variant: &str| Some(of_variant(e, variant)?.parts);
+        let samples = of_variant(e, BASE).map_or(0, |result| result.latency.samples);
+        let note = format!(
+            "p99.9: {:.0} ms waiting, {:.0} hedged, {:.0} with timers.",
+            p999(BASE).unwrap_or(f64::NAN),
+            p999("hedged").unwrap_or(f64::NAN),
+            p999("timers").unwrap_or(f64::NAN)
+        );
+        let one = |name: &str, found: Option<f64>| {
+            value(format!("tail.{name}"), found, samples, note.clone())
+        };
+        let wrong: u64 = e.results.iter().map(|result| result.wrong).sum();
+        vec![
+            one("hedged", over(p999("hedged"), p999(BASE))),
+            one("extra", over(parts("hedged"), parts(BASE))),
+            one("timers", over(p999("timers"), p999("hedged"))),
+            one("wrong", Some(wrong as f64)),
+        ]
+    },
+    found: checked,
+    panels,
+    tables,
+};
+
+fn of_variant<'a>(e: &'a SearchExperiment, variant: &str) -> Option<&'a SearchResult> {
+    e.results.iter().find(|result| result.variant == variant)
+}
+
+fn checked(e: &SearchExperiment) -> String {
+    of_variant(e, BASE).map_or(String::new(), |result| {
+        format!(
+            "{} answers, {} wrong, {} partial; {} writes acknowledged.",
+            result.latency.samples, result.wrong, result.partial, result.written
+        )
+    })
+}
+
+fn measure_change(e: &SearchExperiment) -> Vec<Measured> {
+    let Some(result) = of_variant(e, BASE) else { return Vec::new() };
+    let steps = ["20", "10", "5", "up_10", "up_20", "up_40"];
+    let mut all = Vec::new();
+    for (name, phase) in steps.iter().zip(&result.phases) {
+        let count = phase.during_queries;
+        let mut one = |what: &str, found: Option<&Estimate>| {
+            let name = format!("change.{what}_{name}");
+            all.push(value(name, found.map(|one| one.value), count, String::new()));
+        };
+        one("copied", Some(&phase.copied));
+        if name.starts_with("up") {
+            one("usable", phase.usable_s.as_ref());
+        } else {
+            one("time", phase.reached_s.as_ref());
+            one("mean", phase.during_ratio.as_ref());
+        }
+    }
+    let worst = of_variant(e, "unlimited").and_then(|result| {
+        let ratios = result.phases.iter().take(3);
+        ratios.filter_map(|phase| Some(phase.during_ratio.as_ref()?.value)).reduce(f64::max)
+    });
+    let samples = result.latency.samples;
+    all.push(value("change.unlimited".to_string(), worst, samples, String::new()));
+    let wrong = e.results.iter().map(|result| result.wrong).sum::<u64>() as f64;
+    let partial = e.results.iter().map(|result| result.partial).sum::<u64>() as f64;
+    let note = format!("{} writes were acknowledged.", result.written);
+    all.push(value("change.wrong".to_string(), Some(wrong), samples, note));
+    all.push(value("change.partial".to_string(), Some(partial), samples, String::new()));
+    all
+}
