@@ -1,5 +1,6 @@
 //! A server of a search cluster among liars: whatever other nodes say, it answers for slices that
-//! it holds and no others, while it has a lease, and it comes to hold nothing that it was not given.
+//! it holds and no others, while it has a lease, and it comes to hold nothing that it was not
+//! given.
 //!
 //! Included by the fuzzer `search` and by `crates/search/tests/hostile.rs`.
 

@@ -324,7 +324,8 @@ fn searches_that_share_runs_simulate_no_more_than_was_estimated() {
 fn compared() -> ServerExperiment {
     let kind = |name: &str, share: f64, us: f64| {
         format!(
-            "{{ name = \"{name}\", share = {share}, service = {{ dist = \"constant\", us = {us} }} }}"
+            "{{ name = \"{name}\", share = {share}, \
+             service = {{ dist = \"constant\", us = {us} }} }}"
         )
     };
     let types = [kind("short", 0.5, 1.0), kind("long", 0.499, 100.0), kind("rare", 0.001, 10.0)];

@@ -220,6 +220,7 @@ fn a_plan_says_what_it_is_and_one_seed_gives_one_result() {
 const POOLS: &str = r#"
 kind = "services"
 title = "pools"
+hop = 0
 
 [[services]]
 name = "front"

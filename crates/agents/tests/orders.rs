@@ -55,7 +55,8 @@ fn errors(anchors: &[Anchor], predictor: &dyn Predictor) -> (f64, f64) {
 enum Choice {
     /// Anybody, as a replay does.
     Evenly,
-    /// As agents do: half of the time anybody, a quarter the nearest, a quarter one measured lately.
+    /// As agents do: half of the time anybody, a quarter the nearest, a quarter one measured
+    /// lately.
     AsAgents,
 }
 

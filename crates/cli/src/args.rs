@@ -541,7 +541,8 @@ pub struct CoordsPlace {
     /// What is to be small.
     #[arg(long, value_name = "GOAL", default_value = "mean")]
     pub goal: PlaceGoal,
-    /// Also draw sites and who goes to which: a page if the name ends in .html, else a drawing (SVG).
+    /// Also draw sites and who goes to which: a page if the name ends in .html, else a drawing
+    /// (SVG).
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
     /// Print one JSON object.

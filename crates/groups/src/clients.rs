@@ -1,10 +1,10 @@
 //! Clients that stand when the rest stands.
 //!
-//! A closed client sends, waits for the answer, and sends again. Open ones send when requests arrive,
-//! whatever became of those before: arrivals are drawn on the clients' clock, and the latency of a
-//! request counts from its arrival, whether a connection was free or not. While the [`Gate`] is closed nothing is
-//! sent and nothing is looked at, and the clients' clock stands: they live in virtual time, in
-//! which the slowed system is the changed one ([slowpoke 2.9]).
+//! A closed client sends, waits for the answer, and sends again. Open ones send when requests
+//! arrive, whatever became of those before: arrivals are drawn on the clients' clock, and the
+//! latency of a request counts from its arrival, whether a connection was free or not. While the
+//! [`Gate`] is closed nothing is sent and nothing is looked at, and the clients' clock stands: they
+//! live in virtual time, in which the slowed system is the changed one ([slowpoke 2.9]).
 
 use crate::now;
 use cavy_core::{Instant, Purpose, Span, Stream};
@@ -182,8 +182,8 @@ pub struct Load {
     pub clients: u32,
     /// Types of requests, which each client asks in turn.
     pub types: u16,
-    /// Requests arrive so often in each second of the clients' clock, at random (a Poisson process);
-    /// `None` for closed clients.
+    /// Requests arrive so often in each second of the clients' clock, at random (a Poisson
+    /// process); `None` for closed clients.
     pub rate_per_s: Option<f64>,
     /// How they are written and read.
     pub protocol: Box<dyn Protocol>,

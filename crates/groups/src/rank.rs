@@ -298,8 +298,8 @@ impl Bench {
         }
     }
 
-    /// Measures the services `only`, by their places, in turn. `progress` hears of each window that begins: the number of
-    /// rounds done, of all rounds, and the service.
+    /// Measures the services `only`, by their places, in turn. `progress` hears of each window that
+    /// begins: the number of rounds done, of all rounds, and the service.
     ///
     /// # Errors
     /// When groups or the guard fail; everything goes on then.

@@ -512,9 +512,9 @@ pub struct Study {
     /// repetition.
     #[arg(long)]
     pub quick: bool,
-    /// A plan of kind server with `world = "live"` to run instead of that of the study: l4 for plans
-    /// with phases, else l1. `cavy run FILE --set world=lab` runs the same in the lab, and what it
-    /// says stands in the report. No claim is about it.
+    /// A plan of kind server with `world = "live"` to run instead of that of the study: l4 for
+    /// plans with phases, else l1. `cavy run FILE --set world=lab` runs the same in the lab, and
+    /// what it says stands in the report. No claim is about it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Print the plan of the study (l1 or l4) and do nothing else.

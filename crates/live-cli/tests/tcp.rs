@@ -1,6 +1,6 @@
 //! `cavy-live tcp` between namespaces, with clients and servers that are not ours: curl, nginx,
-//! iperf3, redis-benchmark, Python's http.server, and tshark as the judge of what was sent. Skipped,
-//! with a reason, without root or without a program.
+//! iperf3, redis-benchmark, Python's http.server, and tshark as the judge of what was sent.
+//! Skipped, with a reason, without root or without a program.
 
 mod cavy_live;
 

@@ -520,7 +520,7 @@ fn raw_endpoints_at_one_address() {
     let server = Server::bind(&options(), Handler::inline(|question| question.into_bytes()));
     let server = server.expect("a raw socket");
     let taken = Server::bind(&options(), Handler::inline(|question| question.into_bytes()));
-    assert!(taken.expect_err("one port, two servers").to_string().contains("Homa ports"));
+    assert!(taken.expect_err("one port, two servers").to_string().contains("ports of its own"));
     let clients = [(); 2].map(|()| Client::bind(&options()).expect("a raw socket"));
     let question = message(60_000, 4);
     for _ in 0..50 {
@@ -559,7 +559,7 @@ fn raw_servers_at_all_addresses_and_at_one() {
     let single = serve(one, 98, "here").expect("another port");
     for (ip, port) in [(one, 99), (all, 98)] {
         let taken = serve(ip, port, "twice").expect_err("a port that is taken").to_string();
-        assert!(taken.contains("Homa ports"), "{taken}");
+        assert!(taken.contains("ports of its own"), "{taken}");
     }
     let client = Client::bind(&options([127, 0, 0, 2], 97)).expect("a raw socket");
     for _ in 0..50 {

@@ -1,8 +1,8 @@
 //! Prints the HTML of a made-up document, to look at. No number in it was measured.
 //!
 //! `cargo run -p cavy-report --example specimen > specimen.html`; with an argument `svg`,
-//! `dark-svg`, `map`, `dark-map`, `claims`, `table`, `markdown`, `csv` or `json`: that drawing of the same
-//! document.
+//! `dark-svg`, `map`, `dark-map`, `claims`, `table`, `markdown`, `csv` or `json`: that drawing of
+//! the same document.
 
 use cavy_report::model::{
     Axis, Cell, Claim, Document, Figure, Form, Layer, Map, Mark, Panel, Point, Rule, Scale, Series,

@@ -191,7 +191,8 @@ fn stacked(table: &Table, width: usize) -> Vec<Vec<usize>> {
         columns.iter().map(|&index| least_width(table, index) + GAP).sum()
     };
     let all: Vec<usize> = (0..count).collect();
-    if need(&all) <= width + GAP {
+    // A rule is one character longer than what stands under it.
+    if need(&all) < width + GAP {
         return vec![all];
     }
     let keys: Vec<usize> = (0..telling(table)).collect();
@@ -199,7 +200,7 @@ fn stacked(table: &Table, width: usize) -> Vec<Vec<usize>> {
     let mut group = keys.clone();
     for index in keys.len()..count {
         group.push(index);
-        if need(&group) > width + GAP && group.len() > keys.len() + 1 {
+        if need(&group) >= width + GAP && group.len() > keys.len() + 1 {
             group.pop();
             groups.push(std::mem::replace(&mut group, keys.clone()));
             group.push(index);

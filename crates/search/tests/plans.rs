@@ -268,11 +268,12 @@ fn clause_0_4_a_server_with_two_points_pays_for_both() {
     assert_ne!(parts[0].server, parts[1].server);
 }
 
-/// T4's values of two rings and of splits, 91 and 62 ms, are of one order of servers. The arithmetic
-/// of an idle ring: a sixteenth of the documents takes 62.5 ms at speed 1, so a part takes 5 + 62.5 /
-/// 0.75 = 88.33 ms on a server of speed 0.75 and 5 + 62.5 / 1.25 = 55 ms on one of 1.25. A plan is
-/// done after 55 ms where three splits are enough to keep whole parts off slower servers, or where
-/// each point has a faster owner on one of two rings; each of the two holds in some orders.
+/// T4's values of two rings and of splits, 91 and 62 ms, are of one order of servers. The
+/// arithmetic of an idle ring: a sixteenth of the documents takes 62.5 ms at speed 1, so a part
+/// takes 5 + 62.5 / 0.75 = 88.33 ms on a server of speed 0.75 and 5 + 62.5 / 1.25 = 55 ms on one of
+/// 1.25. A plan is done after 55 ms where three splits are enough to keep whole parts off slower
+/// servers, or where each point has a faster owner on one of two rings; each of the two holds in
+/// some orders.
 #[test]
 fn clause_5_t4_two_rings_or_splits_are_better_by_the_order_of_servers() {
     let speeds: Vec<f64> = (0..48).map(|at| [0.5, 0.75, 1.25, 1.5][at % 4]).collect();

@@ -13,9 +13,9 @@
 //!
 //! **Reading order.** [`rto`], the core of the source; [`config`] and [`segment`]; `connection` for
 //! what arrives, `send` for what is acknowledged, lost and sent, `receive` for order and windows;
-//! [`rack`], [`undo`], [`congestion`] and [`ecn`], which `send` asks; [`stack`], and [`schedule`], by which
-//! its connections share a port; [`messages`], which brings it into worlds of messages, and
-//! [`wire`], which brings its segments onto networks.
+//! [`rack`], [`undo`], [`congestion`] and [`ecn`], which `send` asks; [`stack`], and [`schedule`],
+//! by which its connections share a port; [`messages`], which brings it into worlds of messages,
+//! and [`wire`], which brings its segments onto networks.
 #![no_std]
 extern crate alloc;
 
@@ -23,6 +23,7 @@ pub mod config;
 pub mod congestion;
 mod connection;
 pub mod ecn;
+mod heard;
 pub mod messages;
 pub mod rack;
 mod receive;

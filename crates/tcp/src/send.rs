@@ -5,34 +5,11 @@ use crate::config::{Config, Planted, RUNS, Why};
 use crate::congestion::Reduction;
 use crate::connection::{Connection, Fate, Leaving, Phase, Sent, State, Step, scale};
 use crate::ecn::Ecn;
+use crate::heard::Heard;
 use crate::segment::{Flags, Segment, Stamps, widen};
 use crate::undo::Suspicion;
 use cavy_core::family::stream::Effect;
 use cavy_core::{Instant, Span};
-
-/// What an acknowledgement told.
-#[derive(Clone, Copy, Debug, Default)]
-struct Heard {
-    /// When the latest segment that was sent once was sent.
-    sample: Option<Instant>,
-    /// When one was sent last of which a timestamp shows that this copy is meant.
-    proven: Option<Instant>,
-    /// Octets and segments that are cumulatively acknowledged and were not known to be there.
-    newly: u64,
-    segments: u64,
-    /// Something sent once, before the last timeout, is there.
-    fresh: bool,
-    until: u64,
-}
-
-impl Heard {
-    fn note(&mut self, sent: &Sent) {
-        if sent.sends == 1 {
-            self.sample = self.sample.max(Some(sent.at));
-            self.fresh |= sent.end <= self.until;
-        }
-    }
-}
 
 impl Connection {
     /// The connection ends, and the world hears why.

@@ -15,7 +15,8 @@
 //! for have no such queues. No claim about microseconds: all hosts share the cores of one machine.
 //!
 //! **Reading order.** [`Plan`] and [`Testbed`]; `script` (what `ip` and `tc` are told), [`owner`]
-//! (whose it is), [`space`] (running in a host), [`queues`] (what ports counted), [`stalls`] (how busy the machine is).
+//! (whose it is), [`space`] (running in a host), [`queues`] (what ports counted), [`stalls`] (how
+//! busy the machine is).
 
 mod error;
 pub mod line;

@@ -571,7 +571,8 @@ pub fn delay(
     }
     let sum = |name: &str| verdicts.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
     let checker = json!({
-        "answers_checked": sum("answers_checked"), "writes_acknowledged": sum("writes_acknowledged"),
+        "answers_checked": sum("answers_checked"),
+        "writes_acknowledged": sum("writes_acknowledged"),
         "faults": sum("faults"), "refused": sum("refused"), "unanswered": sum("unanswered"),
     });
     Ok(json!({ "study": "delay", "rows": rows, "best": best, "checker": checker }))

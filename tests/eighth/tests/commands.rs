@@ -70,7 +70,7 @@ fn a_plan_is_written_checked_run_searched_and_ranked() {
     let resumed = json(folder, &["run", "mine.toml", "--json", "--resume", "--out", "two"]);
     assert_eq!(jobs["digest"], resumed["digest"]);
     let svg = std::fs::read_dir(folder.join("cavy-out/svg")).expect("pictures").count();
-    assert_eq!(svg, 4, "a curve and a timeline, light and dark");
+    assert_eq!(svg, 6, "a curve, what the objective bounds, a timeline; light and dark");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_sweep_of_two_keys_is_drawn_as_panels_that_compare_the_contestants() {
     assert_eq!(dropped.len(), 4, "one for each rate");
     for (panel, rate) in dropped.iter().zip(["70", "80", "90", "95"]) {
         assert!(panel["title"].to_string().contains(rate), "{panel}");
-        assert_eq!(panel["x"]["label"], "tokens");
+        assert_eq!(panel["x"]["label"], "tokens that the bucket holds");
         assert_eq!(panel["y"]["max"], dropped[0]["y"]["max"]);
         let labels: Vec<&Value> =
             panel["series"].as_array().expect("lines").iter().map(|line| &line["label"]).collect();

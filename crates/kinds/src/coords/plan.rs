@@ -76,8 +76,8 @@ pub enum DataPlan {
     /// 490 machines of PlanetLab, the median of 18 measurements. Nobody says where they were.
     #[serde(rename = "planetlab-490")]
     PlanetLab {},
-    /// 99 personal devices of the Seattle testbed, the median of 688 measurements. Nobody says where
-    /// they were.
+    /// 99 personal devices of the Seattle testbed, the median of 688 measurements. Nobody says
+    /// where they were.
     #[serde(rename = "seattle-99")]
     Seattle {},
     /// A square of round trips in milliseconds: rows and columns in the order of the nodes; empty

@@ -115,6 +115,7 @@ fn clause_2_8_changes_of_p_put_nobody_out_of_step() {
     for seed in seeds(6) {
         let mut setup = network(seed);
         setup.disk.sync = Span::from_ms(18);
+        setup.linger = Span::from_ms(10_000);
         let habit = Habit { change: Span::from_ms(10), calm: true, ..Habit::usual() };
         let ended = go(habit, &setup, 0);
         assert_eq!(ended.broken, None, "seed {seed}");

@@ -1,5 +1,5 @@
 //! How right predictions are over random graphs, whether intervals hold the truth, and whether the
-//! first place of a ranking is right ([slowpoke 4.3, 5.9, 8.2, 8.6]).
+//! first place of a ranking is right ([slowpoke 4.3, 5.9]).
 //!
 //! Few cases run here. For the numbers of the notebook:
 //! `CAVY_CASES=400 cargo test -p cavy-lab --test services accuracy -- --nocapture`.

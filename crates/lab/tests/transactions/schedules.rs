@@ -17,7 +17,8 @@ use cavy_txn::{Layout, Region, Shard};
 
 /// The last fault ends before this time, in milliseconds.
 const HEALED_MS: u64 = 4_500;
-/// After so many spans of patience (4 s; a client asks again after 2), every replica has its state and each region commits.
+/// After so many spans of patience (4 s; a client asks again after 2), every replica has its state
+/// and each region commits.
 const PATIENCES: u64 = 40;
 
 fn config() -> Config {
@@ -170,7 +171,8 @@ fn nodes(town: &Town<Config>, region: Region) -> String {
             let waits: Vec<u32> = machine.waits_for().map(|node| node.0).collect();
             let view = machine.view();
             text += &format!(
-                "\n    node {node}: life {}, ready {}, view {} of {} with {:?}, waits for {waits:?} {}",
+                "\n    node {node}: life {}, ready {}, view {} of {} with {:?}, \
+                 waits for {waits:?} {}",
                 machine.life(),
                 machine.is_ready(),
                 view.number,

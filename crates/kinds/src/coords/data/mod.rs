@@ -9,10 +9,9 @@
 //!
 //! \[ripe\]: repository menonsamir/CBG-replication, commit 1f8d4465, MIT; measured by RIPE NCC.
 //! \[aws\]: repository oaustegard/oaustegard.github.io, commit 22f8adc2, Apache-2.0; from
-//! cloudping.co.
-//! \[net\]: repository uofa-rzhu3/NetLatency-Data, commit a5845579, MIT; Zhu, Liu, Niu, Li and Zhao,
-//! "Network Latency Estimation for Personal Devices: A Matrix Completion Approach", 2017. Nobody
-//! says where these machines were. Kept in steps of 0.1 and 0.5 ms.
+//! cloudping.co. \[net\]: repository uofa-rzhu3/NetLatency-Data, commit a5845579, MIT; Zhu, Liu,
+//! Niu, Li and Zhao, "Network Latency Estimation for Personal Devices: A Matrix Completion
+//! Approach", 2017. Nobody says where these machines were. Kept in steps of 0.1 and 0.5 ms.
 //!
 //! What RIPE's predictors are told of places is what DB-IP City Lite of June 2026 answers for the
 //! anchors' addresses, licence CC BY 4.0: "IP Geolocation by DB-IP" (db-ip.com) stands in each

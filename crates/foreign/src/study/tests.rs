@@ -1,0 +1,106 @@
+use super::*;
+
+#[test]
+fn points_differ_from_their_base_in_their_tier_alone() {
+    for quick in [false, true] {
+        let points = Point::all(quick);
+        assert_eq!(points.len(), if quick { 4 } else { 11 });
+        for point in points {
+            let (a, b) = (point.before, point.after);
+            let php = a.php_burn != b.php_burn || a.opcache != b.opcache;
+            let database = a.database_burn != b.database_burn || a.index != b.index;
+            let web = a.gzip_level != b.gzip_level;
+            let changed = [web, php, database];
+            let wanted = Tier::ALL.map(|tier| tier == point.target);
+            assert_eq!(changed, wanted, "{point:?}");
+            assert_eq!(a.children, b.children);
+        }
+    }
+}
+
+#[test]
+fn a_prediction_cannot_be_changed_after_the_truth_is_known() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("predictions.jsonl");
+    let mut ledger = Ledger::begin(&path).expect("a file");
+    let first = ledger.predicted(&json!({ "gain": 12.5 })).expect("written");
+    ledger.line(&json!({ "of": first, "truth_percent": 11.0 })).expect("written");
+    let second = ledger.predicted(&json!({ "gain": 12.5 })).expect("written");
+    assert_ne!(first, second, "a digest covers what came before");
+    assert_eq!(verify(&path), Ok(2));
+    let good = fs::read_to_string(&path).expect("text");
+    fs::write(&path, good.replacen("12.5", "11.0", 1)).expect("written");
+    assert!(verify(&path).expect_err("changed").contains("line 1: its digest"));
+    let truth_first: Vec<&str> = good.lines().skip(1).collect();
+    fs::write(&path, truth_first.join("\n")).expect("written");
+    assert!(verify(&path).expect_err("no prediction").contains("no prediction before"));
+}
+
+fn observed(per_s: f64, php_us: f64) -> Observed {
+    Observed {
+        per_s,
+        cpu_us_per_request: vec![100.0, php_us, 100.0],
+        own_us_per_request: 50.0,
+        weather: Weather { busy_ratio: 0.95, ..Weather::default() },
+    }
+}
+
+/// True gain 25 %; predicted `gain`.
+fn judged(gain: f64, base_per_s: f64) -> Judged {
+    let row = Prediction {
+        row: cavy_groups::rank::Row {
+            service: "x".to_string(),
+            gain_percent: Some(Estimate { value: gain, low: gain, high: gain }),
+            predicted_per_s: None,
+            law_percent: 0.0,
+            cpu_us_per_request: 1.0,
+            paused_ratio: 0.1,
+            pause_ms: 2.0,
+            delivered_percent: 20.0,
+            pause_cost_percent: None,
+            predicted_p50_ms: None,
+            predicted_p99_ms: None,
+            rounds: 2,
+            weather: Weather::default(),
+            doubts: Vec::new(),
+        },
+        faster_percent: 20.0,
+        baseline_per_s: None,
+        cpu_us_per_request: Vec::new(),
+        busy_ratio: 1.0,
+        failed: 0,
+        overdue_ms: 0.0,
+        interrupted: false,
+    };
+    let mut truth = Truth::new(0);
+    for _ in 0..2 {
+        let seen = Seen {
+            without: vec![observed(8.0, 1_000.0), observed(8.0, 1_000.0)],
+            with: vec![observed(10.0, 750.0), observed(10.0, 750.0)],
+        };
+        truth.rounds.push((Some(base_per_s), seen));
+    }
+    judge(Point::all(true).remove(0), 1, [2.0, 1.6], row, truth)
+}
+
+#[test]
+fn errors_are_of_throughput() {
+    // A tenth too much.
+    let judged = judged(37.5, 8.0);
+    assert!((judged.truth_percent.expect("a truth").value - 25.0).abs() < 1e-9);
+    assert!((judged.error_percent.expect("an error") - 10.0).abs() < 1e-9);
+    assert!((judged.no_change_error_percent.expect("an error") + 20.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_study_is_held_to_itself() {
+    let fine = judged(25.0, 8.0);
+    // 1250 us become 1000, and 1000 of PHP become 750.
+    assert!((fine.truth_by_cpu_percent.expect("CPU time").value - 25.0).abs() < 1e-9);
+    assert!((fine.faster_loaded_percent.expect("a share") - 25.0).abs() < 1e-9);
+    assert!(fine.base_percent.expect("bases").value.abs() < 1e-9);
+    assert!(fine.doubts.len() == 1 && fine.doubts[0].contains("25 % faster under load"));
+    let moved = judged(25.0, 10.0);
+    assert!((moved.base_percent.expect("bases").value + 20.0).abs() < 1e-9);
+    assert!(moved.doubts[0].contains("something else moved"), "{:?}", moved.doubts);
+}
