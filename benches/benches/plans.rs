@@ -11,7 +11,10 @@ use std::hint::black_box;
 
 fn main() {
     print_machine();
-    println!("| servers | parts | sweep (us) | ns / (n log2 p) | looking (us) | + splits (us) | free, 2p (us) |");
+    println!(
+        "| servers | parts | sweep (us) | ns / (n log2 p) | looking (us) | + splits (us) | \
+         free, 2p (us) |"
+    );
     println!("|---|---|---|---|---|---|---|");
     for (n, p) in [(16, 8), (64, 8), (256, 16), (1000, 8), (1000, 32), (1000, 128), (4096, 32)] {
         let mut draws = Stream::keyed(1, n as u32, Purpose::Test);
