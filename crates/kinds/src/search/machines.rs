@@ -242,7 +242,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
                 let (mut from, end) = (at, Instant::ZERO + scenario.duration);
                 while from < end {
                     setup.faults.outages.push(Outage { host, from, until: from + lasts, kind });
-                    from = from + every;
+                    from += every;
                 }
             }
         }

@@ -253,7 +253,7 @@ impl Machine for Watched {
                 Input::Visited { group, .. } if group == self.target => {
                     log.visits.push(cx.now());
                     self.visited += 1;
-                    if self.bug == Bug::MissesVisits && self.visited % 10 == 0 {
+                    if self.bug == Bug::MissesVisits && self.visited.is_multiple_of(10) {
                         return;
                     }
                 }
