@@ -16,14 +16,14 @@
 //! out is then not known.
 //!
 //! **Who is believed.** How peers are named, and how much an address is sent that has not shown
-//! that it receives, is the same for all protocols: [`packet`](crate::packet). An address shows it
+//! that it receives, is the same for all protocols: [`packet`]. An address shows it
 //! by acknowledging an answer, granting it or asking for it again. This stops reflection by lone
 //! packets; it does not stop someone who forges the second packet as well, for nothing in the
 //! format is secret. With a key ([`Options::sealed`]) packets are encrypted ([`seal`]). Who can do
 //! what to an endpoint, and what it keeps at most, is in `docs/concepts/security.md`.
 //!
 //! **Reading order.** [`options`], then `codec`: what Homa has of its own. The endpoint is
-//! [`packet`](crate::packet)'s.
+//! [`packet`]'s.
 
 mod codec;
 #[cfg(any(test, feature = "fuzz"))]

@@ -48,7 +48,7 @@ pub struct View {
     /// The life of each of these.
     pub lives: Vec<u64>,
     /// Views one of which may be in force until this one is. What was answered is in the memory of
-    /// their members, so this one has enough of each ([`View::holds_what`]).
+    /// their members, so this one has enough of each (`holds_what`).
     pub before: Vec<Before>,
     /// Of each node the last life that was in a view and is not in one that is in force: whatever
     /// it had is no longer of use.

@@ -1,6 +1,6 @@
 //! The log of an endpoint of Homa: every step of its machine, in order.
 //!
-//! What is common to all machines of packets stands in [`packet`](super::packet).
+//! What is common to all machines of packets stands in [`packet`].
 //!
 //! ```text
 //! {"cavy_recording":1,"machine":"homa","program":"0.1.0","config":{...},"seed":...}
