@@ -141,8 +141,12 @@ deny:
 	  echo "$(CARGO) deny check"; $(CARGO) deny check licenses bans sources; \
 	else echo "SKIPPED: cargo-deny is not installed (cargo install cargo-deny)"; fi
 
+# A test program that hangs would take the time of all that come after it. Where steps go on after a
+# failure, programs do too: after 15 minutes such a one is ended, which counts as its failure.
+HOST = $(shell $(CARGO:cargo=rustc) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
+PATIENCE = $(if $(KEEP_GOING),CARGO_TARGET_$(HOST)_RUNNER="timeout -k 10 900")
 unit: ## the tests of all rooms
-	$(CARGO) test $(LOCKED) --workspace --no-fail-fast $(FEATURES)
+	$(PATIENCE) $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(FEATURES)
 
 # Every interleaving of the hand-offs between threads. Loom replaces the standard library's locks, so
 # this is a build of its own.

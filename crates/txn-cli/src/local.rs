@@ -94,12 +94,12 @@ pub(crate) fn local(shape: Shape, how: &How, above: &[&str]) -> Result<ExitCode,
         running.start(&folder, &file, how, above)?;
         nodes.push(running);
     }
-    introduce(&config, &nodes, &file);
-    let code = watch(&mut nodes, &folder, &file, how, above, &ending)?;
+    let code = introduce(&config, &mut nodes, &file, &ending)
+        .and_then(|()| watch(&mut nodes, &folder, &file, how, above, &ending));
     for node in &mut nodes {
         node.end();
     }
-    Ok(code)
+    code
 }
 
 impl Running {
@@ -144,18 +144,38 @@ impl Running {
     }
 }
 
-fn introduce(config: &Config, nodes: &[Running], file: &Path) {
+/// Says where each node is, and waits until all know each other.
+///
+/// # Errors
+///
+/// If a node ends before: the others would wait for it for ever, and so would who reads `ready`.
+fn introduce(
+    config: &Config,
+    nodes: &mut [Running],
+    file: &Path,
+    ending: &AtomicBool,
+) -> Result<(), Fault> {
     let delay = config.delay.map_or(String::new(), |delay| {
         format!(", {} ms within a region and {} ms across", delay.within_ms, delay.across_ms)
     });
     say(&format!("{} nodes{delay}; {}", nodes.len(), file.display()));
-    for node in nodes {
+    for node in nodes.iter() {
         let pid = node.child.as_ref().map_or(0, Child::id);
         let clients = config.node(node.id).and_then(|node| node.clients);
         let clients = clients.map_or(String::new(), |at| format!("  redis-cli -p {}", at.port()));
         say(&format!("node {:>3}  pid {pid:>7}  {:<26}{clients}", node.id, config.part(node.id)));
     }
     for _ in 0..600 {
+        if ending.load(Relaxed) {
+            return Ok(());
+        }
+        for node in nodes.iter_mut() {
+            let Some(child) = &mut node.child else { continue };
+            if let Ok(Some(code)) = child.try_wait() {
+                let text = format!("node {} ended before the cluster was ready: {code}", node.id);
+                return Err(Fault::new(text).hint("it says above why; --port takes other ports"));
+            }
+        }
         let answers = |node: &NodeConfig| {
             let pairs = node.status.and_then(|at| status::ask(at).ok()).unwrap_or_default();
             let all = (config.nodes.len() - 1).to_string();
@@ -163,11 +183,11 @@ fn introduce(config: &Config, nodes: &[Running], file: &Path) {
         };
         if config.nodes.iter().all(answers) {
             say("ready");
-            return;
+            return Ok(());
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    talk("not all nodes have found each other within a minute");
+    Err(Fault::new("not all nodes have found each other within a minute"))
 }
 
 /// Waits for the end, and starts again what ended by itself where that is wanted.

@@ -17,11 +17,13 @@ pub struct Cluster {
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// A port below which nobody listens on any of those that a cluster takes.
+/// A port below which nobody listens on any of those that a cluster takes. All of them are below
+/// 32768: the kernel gives the ports from there on to whoever connects, so that one which was free
+/// here might be taken when the node comes to it.
 fn free_port(nodes: u16) -> u16 {
     let spread = (std::process::id() % 97) as u16 * 100;
     for turn in 0..200 {
-        let port = 22_000 + (spread + NEXT.fetch_add(60, Relaxed) + turn * 60) % 9_000;
+        let port = 2_000 + (spread + NEXT.fetch_add(60, Relaxed) + turn * 60) % 10_000;
         let free = |at: u16| TcpListener::bind(("127.0.0.1", at)).is_ok();
         if (0..nodes)
             .all(|id| free(port + id) && free(port + 10_000 + id) && free(port + 20_000 + id))
@@ -49,8 +51,8 @@ impl Cluster {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut pids = Vec::new();
-        for line in lines.by_ref() {
-            let line = line.unwrap();
+        loop {
+            let line = lines.next().expect("the cluster ended before it was ready").unwrap();
             if line == "ready" {
                 break;
             }
@@ -147,6 +149,25 @@ impl Drop for Cluster {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A cluster that cannot start ends and says why; it does not stand there half.
+#[test]
+fn a_cluster_whose_port_is_taken_ends() {
+    let port = free_port(6);
+    let taken = TcpListener::bind(("127.0.0.1", port + 1)).unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
+        .args(["--local", "1x1x3", "--port", &port.to_string()])
+        .output()
+        .unwrap();
+    drop(taken);
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success(), "{said}");
+    assert!(
+        said.contains(&format!("cannot listen for clients on 127.0.0.1:{}", port + 1)),
+        "{said}"
+    );
+    assert!(said.contains("node 1 ended before the cluster was ready"), "{said}");
 }
 
 pub struct Revived(Child);
