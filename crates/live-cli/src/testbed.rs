@@ -3,7 +3,7 @@
 use crate::args::{TestbedDo, TestbedUp};
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
-use cavy_testbed::{LEVELS, Plan, Testbed, obstacle, owner};
+use cavy_testbed::{LEVELS, Plan, Shaped, Testbed, obstacle, owner};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -42,6 +42,7 @@ fn up(args: &TestbedUp) -> Result<ExitCode, Fault> {
     let plan = Plan {
         hosts: args.hosts,
         link_bits_per_s: u64::from(args.mbit) * 1_000_000,
+        shaped: Shaped::All,
         level_bytes: u64::from(args.level_kb) * 1_000,
         levels: !args.no_levels,
     };

@@ -30,4 +30,4 @@ pub mod tools;
 pub mod trial;
 
 pub use error::Error;
-pub use testbed::{LEVELS, Plan, Testbed, obstacle};
+pub use testbed::{LEVELS, Plan, Shaped, Testbed, obstacle};

@@ -2,7 +2,7 @@
 
 use crate::owner::Owner;
 use crate::space::Space;
-use crate::{Error, LEVELS, Plan, tools};
+use crate::{Error, LEVELS, Plan, Shaped, tools};
 
 /// What an Ethernet link carries beside the frame that the kernel counts: check 4, preamble 8, gap
 /// 12.
@@ -60,9 +60,11 @@ pub fn build(plan: &Plan, owner: &Owner) -> Result<(), Error> {
             format!("neigh replace {at} lladdr {mac} dev eth0 nud permanent")
         }));
         tools::batch("ip", Some(&owner.host(host)), &lines)?;
-        tools::batch("tc", Some(&owner.host(host)), &egress(plan))?;
+        if plan.shaped == Shaped::All {
+            tools::batch("tc", Some(&owner.host(host)), &egress(plan))?;
+        }
     }
-    let ports: Vec<String> = hosts().flat_map(|host| strict_port(plan, &port(host))).collect();
+    let ports: Vec<String> = shaped_ports(plan).flat_map(|port| strict_port(plan, &port)).collect();
     tools::batch("tc", Some(&switch), &ports)?;
     set_levels(plan, owner, plan.levels)
 }
@@ -78,6 +80,13 @@ pub fn leave_sockets(owner: &Owner) -> Result<(), Error> {
             let _ = std::fs::write(format!("/proc/sys/net/bridge/{table}"), "1");
         }
     })
+}
+
+/// The switch's ports that keep the rate.
+fn shaped_ports(plan: &Plan) -> impl Iterator<Item = String> {
+    let shaped = plan.shaped;
+    let is = move |&host: &u16| matches!(shaped, Shaped::All) || shaped == Shaped::PortTo(host);
+    (0..plan.hosts).filter(is).map(port)
 }
 
 /// A class of htb as the link sees packets.
@@ -128,7 +137,7 @@ fn strict_port(plan: &Plan, port: &str) -> Vec<String> {
 
 /// Sends packets to the class of their level, or all to the lowest.
 pub fn set_levels(plan: &Plan, owner: &Owner, levels: bool) -> Result<(), Error> {
-    let ports = (0..plan.hosts).map(port);
+    let ports = shaped_ports(plan);
     let lines: Vec<String> = match levels {
         true => ports.flat_map(|port| (0..LEVELS).map(move |level| filter(&port, level))).collect(),
         // A port that never had filters has none to take away.

@@ -9,13 +9,25 @@ use std::net::Ipv4Addr;
 /// Levels of a port.
 pub const LEVELS: usize = 8;
 
+/// Which links keep the rate of the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shaped {
+    /// All, in both directions.
+    All,
+    /// The switch's port to this host alone; everything else is as fast as the machine. Where only
+    /// one port is narrow, this costs less of the processor, so that faster links can be had.
+    PortTo(u16),
+}
+
 /// What is built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Hosts, 2 to 64.
     pub hosts: u16,
-    /// Rate of each link, in each direction.
+    /// Rate of each link that is shaped.
     pub link_bits_per_s: u64,
+    /// Which ones are.
+    pub shaped: Shaped,
     /// Room of each level at each port of the switch.
     pub level_bytes: u64,
     /// Does the switch look at levels? If not, all packets share the queue of level 0.
@@ -38,7 +50,8 @@ impl Plan {
     /// Hosts at 100 Mb/s: slow enough that a packet takes longer than the software that sends it
     /// `[homa 7.6]`. A quarter of a megabyte a level is what a shallow switch has for a port.
     pub fn slow(hosts: u16) -> Plan {
-        Plan { hosts, link_bits_per_s: 100_000_000, level_bytes: 256_000, levels: true }
+        let shaped = Shaped::All;
+        Plan { hosts, link_bits_per_s: 100_000_000, shaped, level_bytes: 256_000, levels: true }
     }
 
     /// The address of a host.
