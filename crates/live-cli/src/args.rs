@@ -196,6 +196,7 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
   cavy-live load homa://127.0.0.1:7000 --rate 2000 --duration 1min \\
       --type small@0.8=100 --type large@0.2=50000
   cavy-live load redis://127.0.0.1:6380 --rate 5000 --duration 10s --type get='GET key1'
+  cavy-live load tcp://10.77.2.1:7070 --rate 1000 --duration 10s --type piece='block 65536'
   cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
       --type short='/timed/short' --type long='/timed/long' --save-schedule l1.schedule
   cavy-live load http://127.0.0.1:8081 --schedule l1.schedule \\
@@ -208,12 +209,13 @@ than a tenth of the shortest service time (p99), no tails are given and the exit
 when fewer than half of a type were answered. `--closed N` sends like N clients that wait for their
 answers; such results are labelled, because they hide queueing.")]
 pub struct Load {
-    /// The server: http://HOST:PORT, redis://HOST:PORT or homa://HOST:PORT.
+    /// The server: http://HOST:PORT, redis://HOST:PORT, homa://HOST:PORT or tcp://HOST:PORT.
     #[arg(value_name = "URL")]
     pub url: String,
     /// A type of request: its name, its share (1 when absent; shares need not add up to 1), and
-    /// what to send: `METHOD PATH BODY`, `/PATH`, the words of a command, or for Homa a number of
-    /// bytes. May be given often.
+    /// what to send: `METHOD PATH BODY`, `/PATH`, the words of a command, for Homa a number of
+    /// bytes, or for tcp:// `line TEXT`, `block BYTES`, `echo BYTES` or `framed TEXT`, which say
+    /// where an answer ends. May be given often.
     #[arg(
         long = "type",
         value_name = "NAME[@SHARE]=REQUEST",
@@ -255,7 +257,7 @@ pub struct Load {
     #[arg(long, short, value_name = "N", default_value = "64",
         value_parser = clap::value_parser!(u16).range(1..=16_384))]
     pub connections: u16,
-    /// Requests under way on one connection (RESP only).
+    /// Requests under way on one connection (RESP and tcp:// only).
     #[arg(long, value_name = "N", default_value = "1",
         value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub pipeline: u16,

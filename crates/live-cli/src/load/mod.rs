@@ -10,7 +10,7 @@ use crate::terminal;
 use cavy_live::load::ledger::Keep;
 use cavy_live::load::report::TypeReport;
 use cavy_live::load::schedule::ENTRIES_MAX;
-use cavy_live::load::wire::{Client, ClientOptions, Http, Protocol, Resp};
+use cavy_live::load::wire::{Client, ClientOptions, Http, Protocol, Raw, Resp};
 use cavy_live::load::{Model, Options, Report, Schedule, Target, Verdict, Wait, run};
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use outputs::Outputs;
@@ -193,6 +193,7 @@ enum Scheme {
     Http,
     Resp,
     Homa,
+    Tcp,
 }
 
 /// What is sent for each type, in the server's language.
@@ -212,16 +213,18 @@ impl Server {
     fn read(url: &str) -> Result<Server, Fault> {
         let wrong = |what: &str| {
             Fault::new(format!("URL `{url}`: {what}")).hint(
-                "write http://127.0.0.1:8080, redis://127.0.0.1:6379 or homa://127.0.0.1:7000",
+                "write http://127.0.0.1:8080, redis://127.0.0.1:6379, homa://127.0.0.1:7000 or \
+                 tcp://127.0.0.1:7070",
             )
         };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
         let (scheme, port) = match scheme {
-            "http" => (Scheme::Http, 80),
-            "redis" | "resp" => (Scheme::Resp, 6379),
-            "homa" => (Scheme::Homa, 7000),
+            "http" => (Scheme::Http, Some(80)),
+            "redis" | "resp" => (Scheme::Resp, Some(6379)),
+            "homa" => (Scheme::Homa, Some(7000)),
+            "tcp" => (Scheme::Tcp, None),
             "https" | "rediss" => return Err(wrong("encrypted connections are not supported")),
-            _ => return Err(wrong("its scheme is not http, redis or homa")),
+            _ => return Err(wrong("its scheme is not http, redis, homa or tcp")),
         };
         let host = rest.trim_end_matches('/');
         if host.is_empty() || host.contains(['/', '@', '?', ' ']) {
@@ -230,7 +233,11 @@ impl Server {
         let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
             port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
         });
-        let full = if has_port { host.to_string() } else { format!("{host}:{port}") };
+        let full = match port {
+            _ if has_port => host.to_string(),
+            Some(port) => format!("{host}:{port}"),
+            None => return Err(wrong("it must say a port")),
+        };
         let address = full.to_socket_addrs().ok().and_then(|mut all| all.next());
         let address = address.ok_or_else(|| wrong("this host and port cannot be resolved"))?;
         Ok(Server { scheme, host: host.to_string(), address })
@@ -241,14 +248,15 @@ impl Server {
             Scheme::Homa => return target::questions(texts).map(Sends::Questions),
             Scheme::Http => Http::new(&self.host, texts).map(|http| Arc::new(http) as _),
             Scheme::Resp => Resp::new(texts).map(|resp| Arc::new(resp) as _),
+            Scheme::Tcp => Raw::new(texts).map(|raw| Arc::new(raw) as _),
         };
         protocol.map(Sends::Requests).map_err(|error| Fault::new(format!("--type: {error}")))
     }
 }
 
 fn connect(args: &Load, server: &Server, sends: &Sends) -> Result<Vec<Box<dyn Target>>, Fault> {
-    if server.scheme != Scheme::Resp && args.pipeline > 1 {
-        let fault = Fault::new(format!("--pipeline {} is for RESP only", args.pipeline));
+    if !matches!(server.scheme, Scheme::Resp | Scheme::Tcp) && args.pipeline > 1 {
+        let fault = Fault::new(format!("--pipeline {} is for RESP and tcp:// only", args.pipeline));
         return Err(match server.scheme {
             Scheme::Http => fault.hint("raise --connections instead"),
             _ => fault.hint("calls of Homa do not wait for each other"),

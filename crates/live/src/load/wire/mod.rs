@@ -1,4 +1,4 @@
-//! Driving servers over TCP: HTTP/1.1 and RESP.
+//! Driving servers over TCP: HTTP/1.1, RESP, and services without a protocol of their own.
 //!
 //! The sender writes a request straight to a connection with room and goes on; one receiver thread
 //! for each client waits for answers on all its connections. A request that comes when no
@@ -7,10 +7,12 @@
 mod client;
 mod http;
 mod lane;
+mod raw;
 mod resp;
 
 pub use client::{Client, ClientOptions, ConnectError};
 pub use http::Http;
+pub use raw::Raw;
 pub use resp::Resp;
 
 use crate::load::target::Outcome;
