@@ -214,6 +214,15 @@ fn after_any_schedule_every_replica_has_its_state_and_each_region_commits() {
     assert!(broken.is_empty(), "{} seeds broke a law: {broken:?}", broken.len());
 }
 
+/// In this schedule a steward takes back a transaction across regions while the view changes, and
+/// those who are put back after that have not heard of it. Their clocks stood still for 6 s: the
+/// steward knew how it had ended, told other regions when they asked, and not its own.
+#[test]
+fn what_was_decided_while_a_view_changed_is_told_to_those_who_come_back() {
+    let (what, verdict) = try_one(&config(), 50);
+    assert_eq!(verdict, Ok(()), "{what}");
+}
+
 /// All nodes of one machine stand still for longer than a steward is patient, and the steward that
 /// leads is the first to go on: nobody has spoken for so long, and everybody is alive.
 #[test]

@@ -573,12 +573,10 @@ impl<E: Procedures> Dast<E> {
             self.advance(id);
             return;
         }
-        let queued = Queued { txn: pending.txn.clone(), shard, kind, certain: pending.certain };
-        match self.queue.get_mut(&(pending.ts, id)) {
-            Some(known) => known.certain |= pending.certain,
-            None => {
-                self.queue.insert((pending.ts, id), queued);
-            }
-        }
+        // This node may have heard the commit before the giver did.
+        let decided = pending.crt.and_then(|attempt| self.crts.get(&attempt)?.f);
+        let (ts, certain) = (decided.unwrap_or(pending.ts), pending.certain || decided.is_some());
+        let queued = Queued { txn: pending.txn.clone(), shard, kind, certain };
+        self.queue.entry((ts, id)).or_insert(queued).certain |= certain;
     }
 }

@@ -598,6 +598,12 @@ impl<E: Procedures> Dast<E> {
             let parts = parts(&layout, &txn, self.region, &steward.chosen.live);
             pending.unacked = parts.iter().copied().collect();
             let (a, f) = (pending.a, pending.f);
+            if let Some(value) = steward.resolved.get(&attempt).copied()
+                && f.is_none()
+            {
+                self.carry_out(steward, attempt, value);
+                continue;
+            }
             self.prepare_in_region(steward, attempt, &txn, a);
             if let Some(f) = f
                 && !self.config.bugs.commit_once

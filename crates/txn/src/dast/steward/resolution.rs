@@ -61,6 +61,7 @@ impl<E: Procedures> Dast<E> {
         }
         if let Some(value) = steward.resolved.get(&attempt).copied() {
             self.tell_outcome(&txn, attempt, value);
+            self.carry_out(steward, attempt, value);
             return;
         }
         if steward.resolving.contains_key(&attempt) {
@@ -131,6 +132,17 @@ impl<E: Procedures> Dast<E> {
         match value {
             Some(f) => self.commit_in_region(steward, attempt, f),
             None => self.abort_in_region(steward, attempt),
+        }
+    }
+
+    /// What was decided before holds here too, where the attempt is not finished: nodes that came
+    /// back while the view changed have not heard it.
+    pub(super) fn carry_out(&mut self, steward: &mut Steward, attempt: Attempt, value: Option<Ts>) {
+        let open = steward.table.get(&attempt).is_some_and(|pending| pending.f.is_none());
+        match value {
+            Some(f) if open => self.commit_in_region(steward, attempt, f),
+            None if open => self.abort_in_region(steward, attempt),
+            _ => {}
         }
     }
 
