@@ -40,6 +40,7 @@ extern crate alloc;
 
 pub mod arrivals;
 mod bits;
+mod gamma;
 pub mod mix;
 mod normal;
 pub mod service;

@@ -2,7 +2,8 @@
 //!
 //! Every law is drawn by inversion: one random number, one service time. So the n-th request uses
 //! the n-th number of its stream under every law, a change of parameters moves each service time a
-//! little instead of replacing it, and two laws can be compared pair by pair.
+//! little instead of replacing it, and two laws can be compared pair by pair. The hyperexponential
+//! law is inverted in each of its two parts, of which the number chooses one.
 //!
 //! Draws are whole nanoseconds, rounded to the nearest and never below 1 ns, since a request of no
 //! work has no slowdown. Rounding moves the mean of a smooth law by far less than half a
@@ -10,6 +11,7 @@
 //! which only laws with a mean of a few nanoseconds do.
 
 use crate::bits::{place, threshold, unit};
+use crate::gamma::{Gamma, Quantiles};
 use crate::normal;
 use alloc::sync::Arc;
 use cavy_core::{Span, Stream};
@@ -74,6 +76,21 @@ pub enum Service {
         mean_ns: f64,
         /// At least 0.1; 1 is the exponential law, below 1 the tail is heavier.
         shape: f64,
+    },
+    /// Gamma; Erlang where the shape is a whole number, the number of its stages.
+    Gamma {
+        /// Mean in nanoseconds, from 1 to [`MEAN_NS_MAX`].
+        mean_ns: f64,
+        /// From 0.1 to 1000; 1 is the exponential law, and the squared coefficient of variation is
+        /// 1 / shape.
+        shape: f64,
+    },
+    /// Exponential about one of two means, each of which brings half of the work (balanced means).
+    Hyperexponential {
+        /// Mean in nanoseconds, from 1 to [`MEAN_NS_MAX`].
+        mean_ns: f64,
+        /// Variance over the squared mean, from 1, the exponential law, to 10 000.
+        squared_cv: f64,
     },
     /// Measured service times in nanoseconds, each at least 1, drawn with replacement.
     Empirical(Arc<[u64]>),
@@ -151,6 +168,20 @@ impl Service {
                 }
                 Ok(())
             }
+            Service::Gamma { mean_ns, shape } => {
+                mean(mean_ns)?;
+                if !(0.1..=1000.0).contains(&shape) {
+                    return outside("shape", shape, "from 0.1 to 1000");
+                }
+                Ok(())
+            }
+            Service::Hyperexponential { mean_ns, squared_cv } => {
+                mean(mean_ns)?;
+                if !(1.0..=1e4).contains(&squared_cv) {
+                    return outside("squared_cv", squared_cv, "from 1 to 10000");
+                }
+                Ok(())
+            }
             Service::Empirical(ref times) => {
                 if times.is_empty() {
                     return Err(ServiceError::NoTimes);
@@ -204,6 +235,20 @@ impl Service {
                 scale_ns: mean_ns / libm::tgamma(1.0 + 1.0 / shape),
                 inverse_shape: 1.0 / shape,
             },
+            // The table cannot be made for shapes that `check` refuses.
+            Service::Gamma { mean_ns, shape } if (0.1..=1000.0).contains(&shape) => Law::Gamma {
+                scale_ns: mean_ns / shape,
+                quantiles: Arc::new(Quantiles::of(&Gamma::new(shape))),
+            },
+            Service::Gamma { .. } => Law::Constant { ns: 1 },
+            Service::Hyperexponential { mean_ns, squared_cv } => {
+                let long_ratio = rarer_share(squared_cv);
+                Law::Hyperexponential {
+                    long_ratio,
+                    short_ns: mean_ns / 2.0 / (1.0 - long_ratio),
+                    long_ns: mean_ns / 2.0 / long_ratio,
+                }
+            }
             Service::Empirical(ref times) => Law::Empirical(times.clone()),
         })
     }
@@ -215,6 +260,8 @@ impl Service {
             Service::Exponential { mean_ns }
             | Service::LogNormal { mean_ns, .. }
             | Service::Weibull { mean_ns, .. }
+            | Service::Gamma { mean_ns, .. }
+            | Service::Hyperexponential { mean_ns, .. }
             | Service::Pareto { mean_ns, max_ns: None, .. } => mean_ns,
             Service::Bimodal { short_ns, long_ns, long_ratio } => {
                 short_ns as f64 * (1.0 - long_ratio) + long_ns as f64 * long_ratio
@@ -268,6 +315,10 @@ impl Service {
                 let scale_ns = mean_ns / libm::tgamma(1.0 + 1.0 / shape);
                 square(scale_ns) * libm::tgamma(1.0 + 2.0 / shape)
             }
+            Service::Gamma { mean_ns, shape } => square(mean_ns) * (1.0 + 1.0 / shape),
+            Service::Hyperexponential { mean_ns, squared_cv } => {
+                square(mean_ns) * (1.0 + squared_cv)
+            }
             Service::Empirical(ref times) => {
                 let sum: f64 = times.iter().map(|&ns| square(ns as f64)).sum();
                 sum / times.len() as f64
@@ -312,6 +363,15 @@ enum Law {
     Weibull {
         scale_ns: f64,
         inverse_shape: f64,
+    },
+    Gamma {
+        scale_ns: f64,
+        quantiles: Arc<Quantiles>,
+    },
+    Hyperexponential {
+        long_ratio: f64,
+        short_ns: f64,
+        long_ns: f64,
     },
     Empirical(Arc<[u64]>),
 }
@@ -366,6 +426,18 @@ impl Law {
             Law::Weibull { scale_ns, inverse_shape } => {
                 nearest(scale_ns * libm::pow(-libm::log(unit(bits)), inverse_shape))
             }
+            Law::Gamma { scale_ns, ref quantiles } => {
+                nearest(scale_ns * quantiles.exceeded(unit(bits)))
+            }
+            Law::Hyperexponential { long_ratio, short_ns, long_ns } => {
+                let drawn = unit(bits);
+                let (mean_ns, rest) = if drawn < long_ratio {
+                    (long_ns, drawn / long_ratio)
+                } else {
+                    (short_ns, ((drawn - long_ratio) / (1.0 - long_ratio)).max(unit(0)))
+                };
+                nearest(mean_ns * -libm::log(rest))
+            }
             Law::Empirical(ref times) => {
                 let index = place(bits, times.len() as u64);
                 times.get(index as usize).map_or(1, |&ns| ns.max(1))
@@ -377,6 +449,11 @@ impl Law {
 /// The least time of a Pareto law whose mean, before truncation, is `mean_ns`.
 fn pareto_least_ns(mean_ns: f64, shape: f64) -> f64 {
     mean_ns * (shape - 1.0) / shape
+}
+
+/// Share of the longer of two exponential laws that bring half of the work each.
+fn rarer_share(squared_cv: f64) -> f64 {
+    (1.0 - libm::sqrt((squared_cv - 1.0) / (squared_cv + 1.0))) / 2.0
 }
 
 fn square(x: f64) -> f64 {

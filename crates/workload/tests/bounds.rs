@@ -26,6 +26,9 @@ fn service() -> impl Strategy<Value = Service> {
             .prop_map(|(mean_ns, shape, max_ns)| Service::Pareto { mean_ns, shape, max_ns }),
         (whole(), whole()).prop_map(|(low_ns, high_ns)| Service::Uniform { low_ns, high_ns }),
         (float(), float()).prop_map(|(mean_ns, shape)| Service::Weibull { mean_ns, shape }),
+        (float(), float()).prop_map(|(mean_ns, shape)| Service::Gamma { mean_ns, shape }),
+        (float(), float())
+            .prop_map(|(mean_ns, squared_cv)| Service::Hyperexponential { mean_ns, squared_cv }),
         proptest::collection::vec(whole(), 0..9).prop_map(|all| Service::Empirical(all.into())),
     ]
 }
@@ -57,6 +60,11 @@ fn legal_service() -> impl Strategy<Value = Service> {
         times().prop_map(|(low_ns, high_ns)| Service::Uniform { low_ns, high_ns }),
         (mean(), decade(-1.0, 3.0))
             .prop_map(|(mean_ns, shape)| Service::Weibull { mean_ns, shape: shape.max(0.1) }),
+        (mean(), decade(-1.0, 3.0))
+            .prop_map(|(mean_ns, shape)| Service::Gamma { mean_ns, shape: shape.clamp(0.1, 1e3) }),
+        (mean(), decade(0.0, 4.0)).prop_map(|(mean_ns, squared_cv)| {
+            Service::Hyperexponential { mean_ns, squared_cv: squared_cv.clamp(1.0, 1e4) }
+        }),
         proptest::collection::vec(1..=u64::MAX, 1..9)
             .prop_map(|all| Service::Empirical(all.into())),
     ]

@@ -193,6 +193,10 @@ pub fn scaled(law: &Law, factor: f64) -> Law {
             Law::Pareto { mean_ns: mean(*mean_ns), shape: *shape, max_ns: max_ns.map(ns) }
         }
         Law::Weibull { mean_ns, shape } => Law::Weibull { mean_ns: mean(*mean_ns), shape: *shape },
+        Law::Gamma { mean_ns, shape } => Law::Gamma { mean_ns: mean(*mean_ns), shape: *shape },
+        Law::Hyperexponential { mean_ns, squared_cv } => {
+            Law::Hyperexponential { mean_ns: mean(*mean_ns), squared_cv: *squared_cv }
+        }
         Law::Empirical(times) => Law::Empirical(times.iter().map(|&time| ns(time)).collect()),
     }
 }
