@@ -6,6 +6,7 @@ use crate::darc::{self, Darc};
 use crate::distributed::{Distributed, Steering};
 use crate::machine::{Inspect, Learning, Server};
 use crate::priority::{Order, Priority, Shortest};
+use crate::ranked::{Foresight, Ranked, Ranking};
 use crate::sharing::Sharing;
 use crate::slicing::Slicing;
 use crate::workers::WORKERS_MAX;
@@ -74,6 +75,16 @@ pub enum Policy {
         /// Latency objective of each type; the artifact uses ten times the service time.
         #[cfg_attr(feature = "serde", serde(with = "crate::written::spans"))]
         objectives: Vec<Span>,
+    },
+    /// The request with the least work left first, with preemption (Schrage). The work of a request
+    /// is known from a [`Foresight`]; without one it is the mean of its type.
+    ShortestRemaining,
+    /// Types in the order of registration, with preemption; what was stopped goes on later.
+    PreemptivePriority,
+    /// Whoever came last goes first.
+    LastCome {
+        /// An arrival stops the running request that arrived first, if no worker is free.
+        preempts: bool,
     },
     /// Every request at once, cores shared equally; needs a world with shared cores.
     ProcessorSharing {
@@ -155,6 +166,17 @@ pub fn build(
     hints: &[TypeHint],
     queue_limit: u32,
 ) -> Result<Box<dyn AnyPolicy>, PolicyError> {
+    build_foreseeing(policy, workers, hints, queue_limit, None)
+}
+
+/// The same for a lab, which knows how much work each request is before it runs.
+pub fn build_foreseeing(
+    policy: &Policy,
+    workers: u16,
+    hints: &[TypeHint],
+    queue_limit: u32,
+    foresight: Option<Foresight>,
+) -> Result<Box<dyn AnyPolicy>, PolicyError> {
     check(policy, workers, hints)?;
     let kinds = hints.len() as u16;
     fn server<D>(workers: u16, kinds: u16, discipline: D) -> Box<dyn AnyPolicy>
@@ -165,6 +187,7 @@ pub fn build(
     }
     let means: Vec<Span> = hints.iter().map(|hint| hint.mean).collect();
     let priority = |order| Priority::new(kinds, queue_limit, order);
+    let ranked = |ranking, preempts| Ranked::new(ranking, preempts, queue_limit);
     Ok(match policy.clone() {
         Policy::CentralFcfs => server(workers, kinds, Central::new(queue_limit)),
         Policy::DistributedFcfs { steering } => {
@@ -189,6 +212,13 @@ pub fn build(
         Policy::SlicedMulti { slice, objectives } => {
             server(workers, kinds, Slicing::multi_queue(slice, queue_limit, &objectives))
         }
+        Policy::ShortestRemaining => {
+            let longest = means.iter().copied().max().unwrap_or(Span::ZERO);
+            let means = means.into_iter().chain([longest]).collect();
+            server(workers, kinds, ranked(Ranking::Remaining { foresight, means }, true))
+        }
+        Policy::PreemptivePriority => server(workers, kinds, ranked(Ranking::Class, true)),
+        Policy::LastCome { preempts } => server(workers, kinds, ranked(Ranking::Latest, preempts)),
         Policy::ProcessorSharing { slots } => Box::new(Sharing::new(slots)),
         Policy::Darc { config, hinted } => {
             let hints = hinted.then_some(hints);
@@ -238,6 +268,10 @@ fn check(policy: &Policy, workers: u16, hints: &[TypeHint]) -> Result<(), Policy
         Policy::DistributedFcfs { steering: Steering::Flows(flows) }
         | Policy::Stealing { steering: Steering::Flows(flows) } => {
             range("flows", f64::from(*flows), *flows > 0, "at least 1")
+        }
+        Policy::DistributedFcfs { steering: Steering::ShortestOf(choices) }
+        | Policy::Stealing { steering: Steering::ShortestOf(choices) } => {
+            range("choices", f64::from(*choices), *choices > 0, "at least 1")
         }
         Policy::Darc { config, .. } => {
             range("delta", config.delta, (0.0..=10.0).contains(&config.delta), "0 to 10")?;

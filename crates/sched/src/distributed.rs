@@ -1,4 +1,5 @@
-//! d-FCFS: a queue per worker, without or with stealing ([persephone 3.1, 3.7]).
+//! d-FCFS: a queue per worker, without or with stealing ([persephone 3.1, 3.7]); with requests that
+//! join the shortest queue as well.
 
 use crate::machine::{Admission, Discipline, Start};
 use crate::queue::{Job, Queue};
@@ -19,6 +20,12 @@ pub enum Steering {
     /// Receive-side scaling with this many flows, each on a worker of its own: only that many
     /// workers receive. The best case for the baseline; hash collisions would leave it fewer.
     Flows(u16),
+    /// The queue with the fewest requests, the one that runs included; of several such queues each
+    /// is as likely (JSQ).
+    Shortest,
+    /// The same among this many queues, each drawn at random from all (JSQ(d); Mitzenmacher, and
+    /// Vvedenskaya, Dobrushin and Karpelevich). Of equal ones the one that was drawn first.
+    ShortestOf(u16),
 }
 
 /// Queues per worker.
@@ -48,7 +55,8 @@ impl Distributed {
         }
     }
 
-    fn home(&mut self, workers: u16, rng: &mut Stream) -> Worker {
+    fn home(&mut self, pool: &Pool, rng: &mut Stream) -> Worker {
+        let workers = pool.count();
         match self.steering {
             Steering::RoundRobin => {
                 // Reset, not wrapped at 256: the artifact's 8-bit counter is defect D9.
@@ -61,7 +69,35 @@ impl Distributed {
                 let flow = rng.below(u64::from(flows)) as u16;
                 Worker(flow % workers)
             }
+            Steering::Shortest => {
+                // A free worker has nobody, so the free ones are the shortest if there are any.
+                let free = pool.free().len();
+                if free > 0 {
+                    let place = rng.below(u64::from(free)) as usize;
+                    return pool.free().iter().nth(place).unwrap_or(Worker(0));
+                }
+                let all = || (0..workers).map(Worker);
+                let least = all().map(|worker| self.present(worker, pool)).min().unwrap_or(0);
+                let shortest = || all().filter(|&worker| self.present(worker, pool) == least);
+                let place = rng.below(shortest().count() as u64) as usize;
+                shortest().nth(place).unwrap_or(Worker(0))
+            }
+            Steering::ShortestOf(choices) => {
+                let mut best = Worker(rng.below(u64::from(workers)) as u16);
+                for _ in 1..choices {
+                    let other = Worker(rng.below(u64::from(workers)) as u16);
+                    if self.present(other, pool) < self.present(best, pool) {
+                        best = other;
+                    }
+                }
+                best
+            }
         }
+    }
+
+    /// Requests at `worker`, the one that runs included.
+    fn present(&self, worker: Worker, pool: &Pool) -> usize {
+        self.queues[worker.0 as usize].len() + usize::from(pool.running(worker).is_some())
     }
 
     #[inline]
@@ -97,7 +133,7 @@ impl Distributed {
 impl Discipline for Distributed {
     #[inline]
     fn admit(&mut self, job: Job, pool: &Pool, rng: &mut Stream) -> Admission {
-        let home = self.home(pool.count(), rng);
+        let home = self.home(pool, rng);
         if pool.free().contains(home) {
             return Admission::Run { worker: home, stolen: false };
         }

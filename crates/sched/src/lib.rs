@@ -13,8 +13,8 @@
 //!
 //! **Reading order.** [`config`] lists the policies and their parameters. [`machine`] is the part
 //! they share: one request per worker, every request run or dropped once. Then one file a policy:
-//! [`central`], [`priority`], [`distributed`], [`cycle_stealing`], [`slicing`], [`sharing`], and
-//! [`darc`].
+//! [`central`], [`priority`], [`distributed`], [`cycle_stealing`], [`slicing`], [`ranked`],
+//! [`sharing`], and [`darc`].
 #![no_std]
 extern crate alloc;
 
@@ -26,11 +26,12 @@ pub mod distributed;
 pub mod machine;
 pub mod priority;
 pub mod queue;
+pub mod ranked;
 pub mod sharing;
 pub mod slicing;
 pub mod workers;
 #[cfg(feature = "serde")]
 mod written;
 
-pub use config::{Policy, PolicyError, TypeHint, build};
+pub use config::{Policy, PolicyError, TypeHint, build, build_foreseeing};
 pub use machine::{Inspect, Learning, Server};

@@ -32,6 +32,11 @@ pub enum Admission {
     },
     /// It waits.
     Queued,
+    /// It waits, and this worker stops what it runs for the first of those that wait.
+    Preempt {
+        /// The worker, which was not asked before.
+        worker: Worker,
+    },
     /// There is no place to wait.
     Full,
 }
@@ -59,9 +64,9 @@ pub trait Discipline {
         None
     }
 
-    /// `job` was preempted and has work left.
-    fn requeue(&mut self, _job: Job) {
-        unreachable!("only sliced disciplines preempt");
+    /// `job` was preempted on `worker` and has work left.
+    fn requeue(&mut self, _job: Job, _worker: Worker) {
+        unreachable!("this discipline asks nobody to stop");
     }
 
     /// Start of a dispatch round: reconsider the plan. A new version number means that free workers
@@ -227,6 +232,7 @@ impl<D: Discipline> Machine for Server<D> {
                         self.run(worker, Start { job, stolen }, cx);
                     }
                     Admission::Queued => {}
+                    Admission::Preempt { worker } => cx.emit(Effect::Preempt { worker }),
                     Admission::Full => {
                         cx.emit(Effect::Drop { req, why: DropReason::QueueFull });
                     }
@@ -246,7 +252,7 @@ impl<D: Discipline> Machine for Server<D> {
             Input::Yielded { worker, req } => {
                 let Some(ran) = self.pool.release(worker) else { return };
                 debug_assert_eq!(ran.job.req, req, "{worker:?} yielded what it did not run");
-                self.discipline.requeue(ran.job);
+                self.discipline.requeue(ran.job, worker);
                 self.refill(worker, cx);
                 // A shrunken pool may leave the request to another worker that is free.
                 if worker.0 >= self.pool.count() {

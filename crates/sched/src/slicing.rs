@@ -99,7 +99,7 @@ impl Discipline for Slicing {
 
     /// To the tail of its queue, with its original arrival time.
     #[inline]
-    fn requeue(&mut self, job: Job) {
+    fn requeue(&mut self, job: Job, _: Worker) {
         let queue = self.queue_of(&job);
         self.queues[queue].push_admitted(job);
         self.waiting += 1;

@@ -1,14 +1,16 @@
 //! The rules of [persephone 2.5] to [persephone 2.13] as conversations: what happens, line by line,
 //! and everything the machine says to it.
 //!
-//! `clauses/baselines.rs` has the same for [persephone 3], `clauses/trajectory.rs` pairs of
-//! machines that must decide alike; `tests/reservation.rs` has the reservation itself, and
+//! `clauses/baselines.rs` has the same for [persephone 3], `clauses/ranked.rs` for the policies of
+//! queueing theory, `clauses/trajectory.rs` pairs of machines that must decide alike; `tests/reservation.rs` has the reservation itself, and
 //! `tests/laws.rs` what holds for all policies.
 
 #[path = "clauses/baselines.rs"]
 mod baselines;
 #[path = "clauses/conversation.rs"]
 mod conversation;
+#[path = "clauses/ranked.rs"]
+mod ranked;
 #[path = "clauses/trajectory.rs"]
 mod trajectory;
 

@@ -41,6 +41,12 @@ fn policies() -> Vec<(&'static str, Policy)> {
             "sliced multi",
             Policy::SlicedMulti { slice, objectives: SERVICES.iter().map(|&s| s * 10).collect() },
         ),
+        ("JSQ", Policy::DistributedFcfs { steering: Steering::Shortest }),
+        ("JSQ of 2", Policy::DistributedFcfs { steering: Steering::ShortestOf(2) }),
+        ("preempting SRPT", Policy::ShortestRemaining),
+        ("preempting priority", Policy::PreemptivePriority),
+        ("LCFS", Policy::LastCome { preempts: false }),
+        ("preempting LCFS", Policy::LastCome { preempts: true }),
         ("sharing", Policy::ProcessorSharing { slots: WORKERS }),
         ("DARC", darc(quick.clone())),
         ("DARC hinted", Policy::Darc { config: quick.clone(), hinted: true }),
@@ -135,7 +141,8 @@ fn full_queues_drop_and_say_so() {
 #[test]
 fn requests_of_a_type_start_in_the_order_of_arrival() {
     let one_queue_a_type = |name: &str| {
-        !name.starts_with("d-FCFS") && !name.starts_with("sliced") && name != "stealing"
+        let others = ["d-FCFS", "JSQ", "sliced", "preempting", "LCFS", "stealing"];
+        !others.iter().any(|other| name.starts_with(other))
     };
     for (name, policy) in policies().into_iter().filter(|(name, _)| one_queue_a_type(name)) {
         let world = Cpu::new(offer(false), 21, || machine(&policy));
