@@ -9,6 +9,7 @@
 //! ρ, the offered load per server. A *wait* ends when service begins, a *sojourn* when it ends.
 
 pub mod closed;
+pub mod disciplines;
 
 /// Mean sojourn in M/M/1: 1 / (μ - λ).
 pub fn mm1_mean_sojourn(arrivals: f64, mean: f64) -> f64 {

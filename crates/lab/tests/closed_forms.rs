@@ -14,6 +14,9 @@
 //!
 //! `cargo test -p cavy-lab --test closed_forms -- --nocapture --test-threads 1` prints the table.
 
+#[path = "closed_forms/disciplines.rs"]
+mod disciplines;
+
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Timer};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Span};
 use cavy_lab::cpu::{Cores, Costs, Done, Observer, Recorder, Replication, Setup, run};
@@ -22,7 +25,8 @@ use cavy_lab::statistics::{Histogram, Interval, quantile};
 use cavy_lab::theory;
 use cavy_sched::config::AnyPolicy;
 use cavy_sched::distributed::Steering;
-use cavy_sched::{Policy, TypeHint, build, darc};
+use cavy_sched::ranked::Foresight;
+use cavy_sched::{Policy, TypeHint, build_foreseeing, darc};
 use cavy_workload::{Arrivals, Mix, Phase, Service, Source, Type, Workload};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -126,7 +130,10 @@ impl Model {
     fn replicate(&self, seed: u64) -> Sample {
         // A machine takes at most 256 workers; slots of processor sharing come from the policy.
         let of_policy = if self.cores == Cores::Own { self.workers } else { 1 };
-        let policy = build(&self.policy, of_policy, &self.hints(), self.queue_limit);
+        let foresight = Source::new(&self.workload(), seed).map(|request| request.service);
+        let (hints, limit) = (self.hints(), self.queue_limit);
+        let foresight = Some(Box::new(foresight) as Foresight);
+        let policy = build_foreseeing(&self.policy, of_policy, &hints, limit, foresight);
         let kinds = self.mix.types().len();
         let mut witness = Witness::new(policy.expect("a legal policy"), kinds, self);
         let setup = Setup {
