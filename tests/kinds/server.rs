@@ -437,3 +437,46 @@ fn means_have_intervals_by_type_and_over_all_and_so_has_waiting() {
         assert!(types.columns.iter().any(|column| column == head), "{:?}", types.columns);
     }
 }
+
+/// One worker at load 0.7, service times of squared cv 4.
+fn orders() -> ServerExperiment {
+    run(&plan(
+        1,
+        "types = [{ name = \"all\", share = 1, service = { dist = \"hyperexponential\", mean_us = \
+         10, squared_cv = 4 } }]",
+        "load = 0.7\npolicies = [{ policy = \"c_fcfs\" }, { policy = \"srpt\" }, { policy = \
+         \"lcfs\" }, { policy = \"lcfs\", preemptive = true }, { policy = \"preemptive_priority\" }, \
+         { policy = \"jsq\" }, { policy = \"jsq\", choices = 2 }, { policy = \"srpt\", label = \
+         \"SRPT, 2 us\", preemption_us = 2 }]\n[run]\nrequests = 100_000\nreplications = 5",
+    ))
+}
+
+#[test]
+fn plans_say_orders_of_service_by_their_names() {
+    let made = orders();
+    let mean = |label: &str| {
+        let point = made.at("base", label, 0.7).expect("a point");
+        point.overall.mean_us.as_ref().expect("samples").clone()
+    };
+    let first_come = mean("c-FCFS");
+    // On one worker one type of priority, and one queue to choose, are first come first served.
+    for label in ["preemptive priority", "JSQ", "JSQ(2)"] {
+        assert_eq!(mean(label).value, first_come.value, "{label}");
+    }
+    // Pollaczek and Khinchine, for both orders that do not look at times; and LCFS-PR.
+    let arrivals = 0.7 / 10.0;
+    let wait = theory::pollaczek_khinchine_mean_wait(arrivals, 10.0, 500.0);
+    for (label, expected) in [
+        ("c-FCFS", 10.0 + wait),
+        ("LCFS", 10.0 + wait),
+        ("LCFS-PR", theory::processor_sharing_mean_sojourn(10.0, 0.7)),
+    ] {
+        let found = mean(label);
+        let slack = found.high - found.low;
+        assert!((found.value - expected).abs() < slack, "{label}: {found:?}, not {expected}");
+    }
+    // What a preemption costs is lost.
+    let (free, dear) = (mean("SRPT").value, mean("SRPT, 2 us").value);
+    assert!(free < mean("LCFS-PR").value && free < 0.5 * first_come.value, "{free}");
+    assert!(dear > free * 1.02, "{dear} against {free}");
+}

@@ -315,7 +315,7 @@ pub struct HtraePlan {
     pub symmetric: bool,
     /// What was measured in the last hour beats any prediction. Default: true.
     pub history: bool,
-    /// Heights within a system that is not very large count .8. Default: true.
+    /// Heights within a system that is not very large count 0.8. Default: true.
     pub same_system: bool,
     /// A measurement above twice the estimate moves nobody. Default: false.
     pub detours: bool,

@@ -1,6 +1,6 @@
 //! What a plan must keep to that is run on threads.
 
-use super::plan::{ArrivalsPlan, ServerPlan, ServicePlan};
+use super::plan::{ArrivalsPlan, Policy, ServerPlan, ServicePlan};
 use cavy_study::plan::PlanError;
 
 /// Can threads do what the plan says?
@@ -20,6 +20,11 @@ pub(super) fn check(plan: &ServerPlan) -> Result<(), PlanError> {
     }
     if plan.round_trip_us != 0.0 {
         return lab("round_trip_us", "the machine's own way from client to server");
+    }
+    if plan.policies.iter().any(|policy| matches!(policy, Policy::Srpt(_))) {
+        let what = "the policy `srpt` knows how much work a request is before it runs";
+        return Err(PlanError::text(what)
+            .hint("no server knows that; leave it out, or take `world = \"lab\"`"));
     }
     let drawn =
         |kind: &&super::plan::TypePlan| !matches!(kind.service, ServicePlan::Constant { .. });

@@ -126,6 +126,29 @@ pub enum ServicePlan {
         /// Shape, at least 0.1; 1 is exponential, less has a heavier tail.
         shape: f64,
     },
+    /// Gamma.
+    Gamma {
+        /// Mean.
+        mean_us: f64,
+        /// Shape, 0.1 to 1000; 1 is exponential, less varies more. The variance is the squared mean
+        /// over the shape.
+        shape: f64,
+    },
+    /// Erlang: so many exponential stages one after the other.
+    Erlang {
+        /// Mean of all stages together.
+        mean_us: f64,
+        /// Stages, 1 to 1000; 1 is exponential, many are nearly constant.
+        stages: u16,
+    },
+    /// Hyperexponential: exponential about a short or a long mean, each of which brings half of the
+    /// work.
+    Hyperexponential {
+        /// Mean of both together.
+        mean_us: f64,
+        /// Variance over the squared mean, 1 to 10 000; 1 is exponential.
+        squared_cv: f64,
+    },
     /// Measured times, drawn with replacement from a CSV file.
     Trace {
         /// The file, relative to the plan; its first line names the columns.
@@ -359,6 +382,28 @@ policies! {
         #[serde(default)]
         queues: QueuesPlan,
     }
+    /// An arrival may stop a running request, which goes on later from where it was.
+    Preempting {
+        /// Worker time lost at each preemption, microseconds.
+        #[serde(default)]
+        preemption_us: f64,
+    }
+    /// Last come first served.
+    Lcfs {
+        /// An arrival that finds no free worker stops the request that arrived first of those that
+        /// run.
+        #[serde(default)]
+        preemptive: bool,
+        /// Worker time lost at each preemption, microseconds.
+        #[serde(default)]
+        preemption_us: f64,
+    }
+    /// Requests join the shortest queue.
+    Jsq {
+        /// Queues to look at, drawn at random for each request, at least 1. Default: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        choices: Option<u16>,
+    }
     /// Every request at once, cores shared equally.
     ProcessorSharing {
         /// Requests at once, 1 to 65535; more are dropped.
@@ -456,6 +501,15 @@ pub enum Policy {
     Cscq(Cscq),
     /// Time slices of `slice_us` with preemption (Shinjuku).
     TimeSharing(TimeSharing),
+    /// The request with the least work left first (SRPT), with preemption. The lab knows how much
+    /// work a request is before it runs, which no server does: a bound on what policies can gain.
+    Srpt(Preempting),
+    /// Types in the order of the plan, with preemption.
+    PreemptivePriority(Preempting),
+    /// Last come first served.
+    Lcfs(Lcfs),
+    /// A queue per worker; requests join the shortest of all, or of some (JSQ).
+    Jsq(Jsq),
     /// Every request at once, cores shared equally.
     ProcessorSharing(ProcessorSharing),
     /// DARC: reserved workers that follow the measured mix.
@@ -474,6 +528,9 @@ impl Policy {
             Policy::Edf(plan) => plan.shared(),
             Policy::Cscq(plan) => plan.shared(),
             Policy::TimeSharing(plan) => plan.shared(),
+            Policy::Srpt(plan) | Policy::PreemptivePriority(plan) => plan.shared(),
+            Policy::Lcfs(plan) => plan.shared(),
+            Policy::Jsq(plan) => plan.shared(),
             Policy::ProcessorSharing(plan) => plan.shared(),
             Policy::Darc(plan) => plan.shared(),
             Policy::DarcStatic(plan) => plan.shared(),
@@ -491,6 +548,14 @@ impl Policy {
             Policy::Edf(_) => "EDF",
             Policy::Cscq(_) => "CSCQ",
             Policy::TimeSharing(_) => "time sharing",
+            Policy::Srpt(_) => "SRPT",
+            Policy::PreemptivePriority(_) => "preemptive priority",
+            Policy::Lcfs(own) if own.preemptive => "LCFS-PR",
+            Policy::Lcfs(_) => "LCFS",
+            Policy::Jsq(Jsq { choices: Some(choices), label: None, .. }) => {
+                return format!("JSQ({choices})");
+            }
+            Policy::Jsq(_) => "JSQ",
             Policy::ProcessorSharing(_) => "processor sharing",
             Policy::Darc(_) => "DARC",
             Policy::DarcStatic(_) => "DARC-static",
@@ -509,6 +574,9 @@ impl Policy {
             Policy::Edf(plan) => &mut plan.label,
             Policy::Cscq(plan) => &mut plan.label,
             Policy::TimeSharing(plan) => &mut plan.label,
+            Policy::Srpt(plan) | Policy::PreemptivePriority(plan) => &mut plan.label,
+            Policy::Lcfs(plan) => &mut plan.label,
+            Policy::Jsq(plan) => &mut plan.label,
             Policy::ProcessorSharing(plan) => &mut plan.label,
             Policy::Darc(plan) => &mut plan.label,
             Policy::DarcStatic(plan) => &mut plan.label,

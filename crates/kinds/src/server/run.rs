@@ -27,11 +27,12 @@ pub struct Run {
 
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Manner) -> Run {
-    let built = cavy_sched::build(
+    let built = cavy_sched::build_foreseeing(
         &scenario.policy,
         scenario.workers,
         &scenario.hints,
         scenario.queue_limit,
+        scenario.foresight(seed),
     );
     let mut machine = built.expect("the plan was checked, and a checked policy builds");
     let setup = Setup {

@@ -13,6 +13,7 @@ use cavy_sched::darc::rehearsal::Terms;
 use cavy_sched::darc::sizing::{Objective as SizingObjective, Sizing};
 use cavy_sched::darc::{self, GroupOrder};
 use cavy_sched::distributed::Steering;
+use cavy_sched::ranked::Foresight;
 use cavy_sched::{Policy, TypeHint};
 use cavy_study::plan::{Files, PlanError, nearest};
 use cavy_workload::arrivals::Arrivals;
@@ -86,6 +87,14 @@ impl Scenario {
         let mean_ns = offered * 1e9 / self.rate_per_s;
         let varies = phase.arrivals.dispersion(phase.rate_per_s) + phase.mix.squared_cv();
         (idle > 0.0).then(|| 2.0 * varies * mean_ns / (cores * idle * idle))
+    }
+
+    /// What a policy that foresees is told: the work of each request of one run, with what it costs
+    /// a worker.
+    pub fn foresight(&self, seed: u64) -> Option<Foresight> {
+        let per_request = self.costs.per_request;
+        let work = self.source(seed).map(move |request| request.service + per_request);
+        matches!(self.policy, Policy::ShortestRemaining).then(|| Box::new(work) as Foresight)
     }
 
     /// The requests of one run.
@@ -279,11 +288,16 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         Policy::ProcessorSharing { slots } => (slots, Cores::Shared(plan.workers)),
         _ => (plan.workers, Cores::Own),
     };
+    let preemption = |us: f64| time(&of(&label, "preemption_us"), us);
     let costs = Costs {
         per_request: time(&of(&label, "per_request_us"), shared.per_request_us)?,
         dispatch: time(&of(&label, "dispatch_us"), shared.dispatch_us)?,
         preemption: match policy_plan {
-            PolicyPlan::TimeSharing(own) => time(&of(&label, "preemption_us"), own.preemption_us)?,
+            PolicyPlan::TimeSharing(own) => preemption(own.preemption_us)?,
+            PolicyPlan::Srpt(own) | PolicyPlan::PreemptivePriority(own) => {
+                preemption(own.preemption_us)?
+            }
+            PolicyPlan::Lcfs(own) => preemption(own.preemption_us)?,
             _ => Span::ZERO,
         },
         steal: match policy_plan {
@@ -418,6 +432,20 @@ fn service(
         ServicePlan::Weibull { mean_us, shape } => {
             Service::Weibull { mean_ns: mean("mean_us", *mean_us)?, shape: *shape }
         }
+        ServicePlan::Gamma { mean_us, shape } => {
+            Service::Gamma { mean_ns: mean("mean_us", *mean_us)?, shape: *shape }
+        }
+        ServicePlan::Erlang { mean_us, stages } => {
+            if !(1..=1000).contains(stages) {
+                let field = format!("{field}.stages");
+                return Err(PlanError::field(field, stages, "a whole number from 1 to 1000"));
+            }
+            Service::Gamma { mean_ns: mean("mean_us", *mean_us)?, shape: f64::from(*stages) }
+        }
+        ServicePlan::Hyperexponential { mean_us, squared_cv } => Service::Hyperexponential {
+            mean_ns: mean("mean_us", *mean_us)?,
+            squared_cv: *squared_cv,
+        },
         ServicePlan::Trace { file, column, unit } => {
             let times = trace::column(files, file, column, *unit)?;
             Service::Empirical(
@@ -574,6 +602,15 @@ fn policy(plan: &PolicyPlan, names: &[String], hints: &[TypeHint]) -> Result<Pol
                 },
             }
         }
+        PolicyPlan::Srpt(_) => Policy::ShortestRemaining,
+        PolicyPlan::PreemptivePriority(_) => Policy::PreemptivePriority,
+        PolicyPlan::Lcfs(own) => Policy::LastCome { preempts: own.preemptive },
+        PolicyPlan::Jsq(own) => Policy::DistributedFcfs {
+            steering: match own.choices {
+                Some(choices) => Steering::ShortestOf(choices),
+                None => Steering::Shortest,
+            },
+        },
         PolicyPlan::ProcessorSharing(own) => Policy::ProcessorSharing { slots: own.slots },
         PolicyPlan::Darc(own) => {
             Policy::Darc { config: darc_config(own, &label)?, hinted: own.hinted }

@@ -320,6 +320,10 @@ fn request_ns(plan: &ServerPlan) -> f64 {
         }
         Policy::ProcessorSharing(_) => 220.0,
         Policy::DFcfs(_) | Policy::Stealing(_) => 160.0,
+        // Each arrival looks at all workers.
+        Policy::Srpt(_) | Policy::PreemptivePriority(_) | Policy::Lcfs(_) | Policy::Jsq(_) => {
+            200.0 + 2.0 * f64::from(plan.workers)
+        }
         _ => 130.0,
     }
 }
@@ -331,7 +335,10 @@ fn mean_us(service: &ServicePlan) -> f64 {
         S::Exponential { mean_us }
         | S::Lognormal { mean_us, .. }
         | S::Pareto { mean_us, .. }
-        | S::Weibull { mean_us, .. } => *mean_us,
+        | S::Weibull { mean_us, .. }
+        | S::Gamma { mean_us, .. }
+        | S::Erlang { mean_us, .. }
+        | S::Hyperexponential { mean_us, .. } => *mean_us,
         S::Bimodal { short_us, long_us, long_ratio } => {
             short_us * (1.0 - long_ratio) + long_us * long_ratio
         }
