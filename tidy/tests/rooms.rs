@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node", &["clock", "core"]),
     ("stack", &["clock", "core", "tcp"]),
     ("resp", &["clock", "core", "node", "txn"]),
-    ("txn-cli", &["core", "node", "resp", "txn"]),
+    ("txn-cli", &["clock", "core", "node", "resp", "txn"]),
     ("traces", &[]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),

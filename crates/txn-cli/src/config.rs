@@ -64,6 +64,9 @@ pub struct Config {
     /// Times of the protocol.
     #[serde(default)]
     pub timing: Timing,
+    /// Parts of the protocol that may be taken out, for experiments.
+    #[serde(default, skip_serializing_if = "Controls::are_usual")]
+    pub controls: Controls,
     /// Distances that the carrier makes, for clusters on one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Delay>,
@@ -100,6 +103,30 @@ impl Default for Timing {
             crt_after_ms: 500.0,
             retry_after_ms: 250.0,
         }
+    }
+}
+
+/// Parts of the protocol that may be taken out, to see what they are good for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Controls {
+    /// Clocks stay below transactions across regions that are not decided. Without it,
+    /// transactions within the region wait for those.
+    pub stretch: bool,
+    /// Commits go to the stewards, which tell everybody of their region in one instant, and not to
+    /// replicas directly.
+    pub commit_via_steward: bool,
+}
+
+impl Default for Controls {
+    fn default() -> Self {
+        Controls { stretch: true, commit_via_steward: true }
+    }
+}
+
+impl Controls {
+    fn are_usual(&self) -> bool {
+        *self == Controls::default()
     }
 }
 
@@ -190,6 +217,7 @@ impl Config {
             shards_per_region: shape.shards,
             replicas: shape.replicas,
             timing: Timing::default(),
+            controls: Controls::default(),
             delay: None,
             nodes: (0..layout.nodes()).map(of).collect::<Result<_, Fault>>()?,
         };
@@ -339,6 +367,8 @@ impl Config {
             crt_after: span("timing.crt_after_ms", timing.crt_after_ms)?,
             retry_after: span("timing.retry_after_ms", timing.retry_after_ms)?,
             fenced_reads: true,
+            stretch: self.controls.stretch,
+            commit_via_steward: self.controls.commit_via_steward,
             ..dast::Config::new(self.layout(), Mode::Precise)
         })
     }
@@ -388,6 +418,9 @@ mod tests {
     fn a_file_is_read_as_it_was_written() {
         let mut config = config();
         config.delay = Some(Delay { within_ms: 2.5, across_ms: 50.0, jitter_ms: 0.0 });
+        assert!(!config.text().contains("controls"));
+        config.controls.stretch = false;
+        assert!(!Config::read(&config.text()).unwrap().machine().unwrap().stretch);
         assert_eq!(Config::read(&config.text()).unwrap(), config);
         assert_eq!(config.nodes.len(), 12);
         assert_eq!(config.part(4), "r1 shard 0 replica 1");

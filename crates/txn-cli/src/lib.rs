@@ -2,12 +2,14 @@
 //!
 //! `node` runs one node of a cluster that a file describes; `--local` starts them all on this
 //! machine, with the distances between regions in the carrier; `config` writes such a file for
-//! several hosts; `status` asks nodes how they are; `replay` lets a fresh machine decide what a
-//! node recorded. [`config`] is the file, `node` a process, `local` a cluster of them.
+//! several hosts; `status` asks nodes how they are; `measure` runs clients and says how long their
+//! transactions take; `replay` lets a fresh machine decide what a node recorded. [`config`] is the
+//! file, `node` a process, `local` a cluster of them.
 
 pub mod config;
 mod http;
 mod local;
+mod measure;
 mod node;
 mod status;
 
@@ -86,7 +88,8 @@ fn say(text: &str) {
   redis-cli -p 7000 mset '{r0}:a' 1 '{r2}:b' 2       one across regions
   cavy live txn config 3x1x3 --hosts 10.0.0.1,10.0.0.2,10.0.0.3 > cluster.toml
   cavy live txn node --config cluster.toml --id 4    one node of it
-  cavy live txn status --config cluster.toml         how all of them are"
+  cavy live txn status --config cluster.toml         how all of them are
+  cavy live txn measure --local 3x2x3                how long transactions take"
 )]
 pub struct Txn {
     /// Start a whole cluster on this machine: regions x shards of each x replicas of each.
@@ -109,6 +112,8 @@ pub enum What {
     Config(ConfigArgs),
     /// Ask the nodes of a cluster how they are.
     Status(StatusArgs),
+    /// Run clients at every shard, and say how long their transactions take.
+    Measure(Box<measure::MeasureArgs>),
     /// Let a fresh machine decide what a node has recorded.
     Replay {
         /// Recordings, which `node --record` has written.
@@ -154,6 +159,7 @@ pub fn txn(args: &Txn, above: &[&str]) -> Result<ExitCode, Fault> {
             Ok(ExitCode::SUCCESS)
         }
         (Some(What::Status(args)), _) => status::status(&Config::load(&args.config)?),
+        (Some(What::Measure(args)), _) => measure::measure(args, above),
         (Some(What::Replay { files }), _) => node::replay(files),
         (None, Some(shape)) => local::local(shape, &args.how, above),
         (None, None) => Err(Fault::input("nothing to do")

@@ -5,4 +5,5 @@
 mod clients;
 mod cluster;
 mod faults;
+mod measure;
 mod resp;
