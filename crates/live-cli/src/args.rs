@@ -196,7 +196,9 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
   cavy-live load homa://127.0.0.1:7000 --rate 2000 --duration 1min \\
       --type small@0.8=100 --type large@0.2=50000
   cavy-live load redis://127.0.0.1:6380 --rate 5000 --duration 10s --type get='GET key1'
-  cavy-live load tcp://10.77.2.1:7070 --rate 1000 --duration 10s --type piece='block 65536'
+  cavy-live load tcp://10.77.2.1:7070 --rate 1000 --duration 15s --type piece='block 65536'
+  cavy-live load http://127.0.0.1:8080 --rate 500 --duration 1min --type get=/get/key1 \\
+      --expect 'p99 <= 5ms' --expect 'answered_ratio >= 99.9%' --html load.html
   cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
       --type short='/timed/short' --type long='/timed/long' --save-schedule l1.schedule
   cavy-live load http://127.0.0.1:8081 --schedule l1.schedule \\
@@ -253,6 +255,14 @@ pub struct Load {
     /// Leave requests before this time out of all figures.
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = quantity::span)]
     pub warmup: Span,
+    /// A header of each request, http:// only. May be given often.
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    pub headers: Vec<String>,
+    /// What must hold, or the exit code is 1: `p99 <= 5ms`, `p999_us <= 800 for get`,
+    /// `answered_ratio >= 99.9%`, `sent_per_s >= 990`. Without `for` it must hold for every type.
+    /// May be given often.
+    #[arg(long = "expect", value_name = "METRIC <= LIMIT", value_parser = crate::load::expectation)]
+    pub expectations: Vec<crate::load::Expectation>,
     /// Connections, made before the first request.
     #[arg(long, short, value_name = "N", default_value = "64",
         value_parser = clap::value_parser!(u16).range(1..=16_384))]
@@ -300,6 +310,13 @@ pub struct Load {
     /// Write every request with its intended, actual and completed time, as CSV.
     #[arg(long, value_name = "FILE")]
     pub lines: Option<PathBuf>,
+    /// Write a report with plots: one HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Say every second how far the run is, a line each. On a terminal one line is kept up to date
+    /// anyway.
+    #[arg(long)]
+    pub progress: bool,
     #[command(flatten, next_help_heading = "With homa:// only")]
     pub way: crate::homa::Way,
 }

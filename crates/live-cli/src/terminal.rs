@@ -2,6 +2,7 @@
 
 use crate::faults::Fault;
 use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Prints data to stdout. A reader that has seen enough is no fault.
 pub fn print(text: &str) -> Result<(), Fault> {
@@ -30,6 +31,25 @@ pub fn talk(text: &str) {
         let _ = err.write_all(b"\n");
     }
 }
+
+/// Writes a line on stderr, a terminal, in the place of the one before it.
+pub fn keep_line(text: &str) {
+    let mut err = io::stderr().lock();
+    // Back to the beginning of the line, and clear to its end.
+    let _ = write!(err, "\r{text}\x1b[K").and_then(|()| err.flush());
+    KEPT.store(true, Ordering::Relaxed);
+}
+
+/// Clears the line of [`keep_line`], if there is one.
+pub fn forget_line() {
+    if KEPT.swap(false, Ordering::Relaxed) {
+        let mut err = io::stderr().lock();
+        let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
+    }
+}
+
+/// A line is kept on stderr.
+static KEPT: AtomicBool = AtomicBool::new(false);
 
 /// Columns to print tables in: those of the terminal, or 120 where there is none.
 pub fn width() -> usize {

@@ -195,6 +195,47 @@ fn a_run_that_mostly_failed_says_why_and_does_not_end_well() {
 }
 
 #[test]
+fn expectations_decide_the_exit_code_and_a_page_shows_the_run() {
+    let server = Server::start(&["--workers", "2"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("run.html");
+    let url = format!("http://{}", server.http);
+    let fixed = ["--rate", "400", "--duration", "2s", "--force-publish", "--header", "x-run: 7"];
+    let types = ["--type", "get@0.9=/get/key1", "--type", "scan@0.1=GET /scan"];
+    let met = ["--expect", "p50 <= 60s for get", "--expect", "answered_ratio >= 100%"];
+    let seen = ["--html", page.to_str().expect("a name"), "--progress"];
+    let output = load(&url, &[&fixed[..], &types, &met, &seen].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(said.contains(" of 2 s: ") && said.contains("requests sent, "), "{said}");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(shown.contains("expected p50 <= 60s for get: met, get has "), "{shown}");
+    let page = std::fs::read_to_string(&page).expect("a page");
+    for part in ["The slowest of how many", "Median over time", "What was expected", &url] {
+        assert!(page.contains(part), "{part}");
+    }
+    // One that is missed, and one that 80 requests cannot tell.
+    let missed = ["--expect", "p50_us <= 0.001", "--expect", "p99 <= 60s for scan"];
+    let output = load(&url, &[&fixed[..], &types, &missed, &["--json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: expected p50_us <= 0.001: MISSED, get has "), "{said}");
+    assert!(said.contains("CANNOT BE TOLD, scan has no figure"), "{said}");
+    let judged = &json(&output)["expectations"];
+    assert_eq!((&judged[0]["holds"], &judged[1]["holds"]), (&false.into(), &Value::Null));
+    // What is wrong is said before anything is sent.
+    for (wrong, why) in [
+        (["--expect", "p98_us <= 4"], "`p98_us` is not measured"),
+        (["--expect", "p99 <= 4ms for gte"], "unknown type `gte`"),
+        (["--header", "Content-Length: 3"], "cannot be given"),
+    ] {
+        let output = load(&url, &[&fixed[..], &types, &wrong].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    }
+}
+
+#[test]
 fn the_closed_model_is_labelled() {
     let server = Server::start(&["--workers", "2", "--sleep-service", "only=5ms"]);
     let url = format!("http://{}", server.http);

@@ -1,7 +1,11 @@
 //! `cavy-live load`.
 
+mod expect;
 mod outputs;
+mod page;
 mod table;
+
+pub use expect::{Expectation, expectation};
 
 use crate::args::{self, Load};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
@@ -11,14 +15,20 @@ use cavy_live::load::ledger::Keep;
 use cavy_live::load::report::TypeReport;
 use cavy_live::load::schedule::ENTRIES_MAX;
 use cavy_live::load::wire::{Client, ClientOptions, Http, Protocol, Raw, Resp};
-use cavy_live::load::{Model, Options, Report, Schedule, Target, Verdict, Wait, run};
+use cavy_live::load::{
+    Model, Options, Progress, Report, Schedule, Target, Verdict, Wait, Watch, clock, run,
+};
+use cavy_report::number::count;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
+use expect::Judged;
 use outputs::Outputs;
+use std::io::IsTerminal as _;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Exit code of a run whose percentiles must not be published.
 const REFUSED: u8 = 3;
@@ -27,7 +37,7 @@ const REFUSED: u8 = 3;
 pub fn load(args: &Load) -> Result<ExitCode, Fault> {
     let server = Server::read(&args.url)?;
     let (schedule, texts) = prepare(args)?;
-    let sends = server.sends(&texts)?;
+    let sends = server.sends(&texts, &args.headers)?;
     // What can be said beforehand is said before anything is sent.
     if schedule.entries().is_empty() {
         return Err(Fault::new("the schedule is empty: no request falls into --duration")
@@ -43,6 +53,7 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signal(&stop)?;
     let targets = connect(args, &server, &sends)?;
+    let started = clock::now();
     terminal::talk(&format!(
         "sending {} requests in {:.1} s to {} (schedule {:016x}); Ctrl-C ends early",
         schedule.entries().len(),
@@ -53,15 +64,21 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
     if args.closed.is_none() {
         terminal::talk(&table::expected(&schedule, args.warmup));
     }
-    let options = options(args, stop);
+    let options = options(args, &schedule, stop);
     let report = run(&schedule, targets, &options)
         .map_err(|error| Fault::new(error.to_string()).code(FAILED))?;
+    terminal::forget_line();
+    let elapsed_s = clock::now().since(started).as_us() / 1e6;
+    let judged: Vec<Judged> = args.expectations.iter().map(|one| one.judge(&report)).collect();
     // Whatever becomes of the files, the result is shown, and the reverse.
-    let stored = outputs.write(&report);
+    let stored = outputs.write(&report, || {
+        cavy_report::html::render(&page::document(args, &report, &judged, elapsed_s))
+    });
     if args.json {
-        terminal::print_json(&report)?;
+        terminal::print_json(&Printed { report: &report, expectations: &judged })?;
     } else {
-        terminal::print(&table::render(&report))?;
+        let expected: String = judged.iter().map(|one| one.line() + "\n").collect();
+        terminal::print(&(table::render(&report) + &expected))?;
     }
     stored?;
     for kind in report.types.iter().filter(|kind| kind.mostly_failed()) {
@@ -70,19 +87,57 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
             "error: of {sent} requests of type {name} {answered} were answered"
         ));
     }
-    Ok(ExitCode::from(exit_code(&report)))
+    for one in judged.iter().filter(|one| one.holds != Some(true)) {
+        terminal::talk(&format!("error: {}", one.line()));
+    }
+    Ok(ExitCode::from(exit_code(&report, &judged)))
 }
 
-fn exit_code(report: &Report) -> u8 {
+/// What `--json` prints.
+#[derive(serde::Serialize)]
+struct Printed<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    #[serde(skip_serializing_if = "<[Judged]>::is_empty")]
+    expectations: &'a [Judged],
+}
+
+fn exit_code(report: &Report, judged: &[Judged]) -> u8 {
+    let any = |holds| judged.iter().any(|one| one.holds == holds);
     match &report.verdict {
         _ if report.interrupted => INTERRUPTED,
         _ if report.sent == 0 || report.types.iter().any(TypeReport::mostly_failed) => FAILED,
+        _ if any(Some(false)) => FAILED,
         Verdict::Refused(_) => REFUSED,
+        _ if any(None) => FAILED,
         _ => 0,
     }
 }
 
-fn options(args: &Load, stop: Arc<AtomicBool>) -> Options {
+/// Somebody who says every second how far the run is: a line that is kept up to date on a terminal,
+/// and where `--progress` asks for it a line each.
+fn watch(args: &Load, schedule: &Schedule) -> Option<Watch> {
+    let in_place = std::io::stderr().is_terminal() && !args.progress;
+    let whole_s = schedule.length().as_us() / 1e6;
+    let planned = schedule.entries().len() as u64;
+    let tell = move |progress: &Progress| {
+        let passed_s = (progress.passed.as_us() / 1e6).min(whole_s);
+        let Progress { sent, open, failed, .. } = *progress;
+        let line = format!(
+            "{passed_s:.0} of {whole_s:.0} s: {} of {} requests sent, {} under way, {} failed",
+            count(sent),
+            count(planned),
+            count(open),
+            count(failed)
+        );
+        if in_place { terminal::keep_line(&line) } else { terminal::talk(&line) }
+    };
+    let wanted = args.progress || in_place;
+    wanted.then(|| Watch { every: Duration::from_secs(1), tell: Arc::new(tell) })
+}
+
+fn options(args: &Load, schedule: &Schedule, stop: Arc<AtomicBool>) -> Options {
+    let by_second = args.hlog.is_some() || args.html.is_some();
     Options {
         model: args.closed.map_or(Model::Open, |clients| Model::Closed { clients }),
         wait: match args.wait {
@@ -96,11 +151,12 @@ fn options(args: &Load, stop: Arc<AtomicBool>) -> Options {
         shortest_service: args.shortest_service,
         force: args.force_publish,
         keep: Keep {
-            interval: args.hlog.as_ref().map(|_| outputs::INTERVAL),
+            interval: by_second.then_some(outputs::INTERVAL),
             lines: args.lines.is_some(),
         },
         probe: args.probe,
         stop,
+        watch: watch(args, schedule),
     }
 }
 
@@ -133,6 +189,12 @@ fn prepare(args: &Load) -> Result<(Schedule, Vec<String>), Fault> {
         if !schedule.types().contains(&one.name) {
             return Err(Fault::new(format!("--type {} is not in the schedule", one.name))
                 .hint(format!("it has the types {}", schedule.types().join(", "))));
+        }
+    }
+    for name in args.expectations.iter().filter_map(Expectation::whose) {
+        if !schedule.types().iter().any(|known| known == name) {
+            return Err(Fault::new(format!("--expect names the unknown type `{name}`"))
+                .hint(format!("there are {}", schedule.types().join(", "))));
         }
     }
     let text = |name: &String| {
@@ -243,14 +305,23 @@ impl Server {
         Ok(Server { scheme, host: host.to_string(), address })
     }
 
-    fn sends(&self, texts: &[String]) -> Result<Sends, Fault> {
+    fn sends(&self, texts: &[String], headers: &[String]) -> Result<Sends, Fault> {
+        if self.scheme != Scheme::Http && !headers.is_empty() {
+            return Err(Fault::new("--header is for http:// only")
+                .hint("RESP and Homa have no headers; leave it out"));
+        }
         let protocol: Result<Arc<dyn Protocol>, String> = match self.scheme {
             Scheme::Homa => return target::questions(texts).map(Sends::Questions),
-            Scheme::Http => Http::new(&self.host, texts).map(|http| Arc::new(http) as _),
+            Scheme::Http => {
+                Http::with_headers(&self.host, headers, texts).map(|http| Arc::new(http) as _)
+            }
             Scheme::Resp => Resp::new(texts).map(|resp| Arc::new(resp) as _),
             Scheme::Tcp => Raw::new(texts).map(|raw| Arc::new(raw) as _),
         };
-        protocol.map(Sends::Requests).map_err(|error| Fault::new(format!("--type: {error}")))
+        let option = |error: &str| if error.starts_with("header") { "--header" } else { "--type" };
+        protocol
+            .map(Sends::Requests)
+            .map_err(|error| Fault::new(format!("{}: {error}", option(&error))))
     }
 }
 

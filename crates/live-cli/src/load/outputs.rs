@@ -15,6 +15,7 @@ pub const INTERVAL: Span = Span::from_ms(1_000);
 pub struct Outputs {
     lines: Option<Output>,
     hlog: Option<Output>,
+    html: Option<Output>,
     /// One for each type.
     percentiles: Vec<Output>,
 }
@@ -46,7 +47,7 @@ impl Outputs {
             None => Vec::new(),
             Some(file) => types.iter().map(|name| of_type(file, name)).collect(),
         };
-        let single = [&args.lines, &args.hlog, &args.save_schedule];
+        let single = [&args.lines, &args.hlog, &args.html, &args.save_schedule];
         let mut all: Vec<&PathBuf> = single.into_iter().flatten().chain(&percentiles).collect();
         all.sort();
         if let Some(twice) = all.windows(2).find(|two| two[0] == two[1]) {
@@ -56,6 +57,7 @@ impl Outputs {
         Ok(Outputs {
             lines: open(&args.lines)?,
             hlog: open(&args.hlog)?,
+            html: open(&args.html)?,
             percentiles: percentiles
                 .iter()
                 .map(|path| Output::open(path))
@@ -65,9 +67,10 @@ impl Outputs {
 
     /// Writes them; distributions that must not be published are not written. What fails does not
     /// keep the others from being written.
-    pub fn write(self, report: &Report) -> Result<(), Fault> {
+    pub fn write(self, report: &Report, page: impl FnOnce() -> String) -> Result<(), Fault> {
         let lines = self.lines.map(|file| file.finish(export::lines(report).as_bytes()));
         let mut results: Vec<Result<(), Fault>> = lines.into_iter().collect();
+        results.extend(self.html.map(|file| file.finish(page().as_bytes())));
         if matches!(report.verdict, Verdict::Refused(_)) {
             if self.hlog.is_some() || !self.percentiles.is_empty() {
                 terminal::talk("no distributions are written, for the reasons below");

@@ -138,6 +138,7 @@ impl Session {
             keep: Keep { interval: None, lines: trial.lines },
             probe: self.probe,
             stop: Arc::clone(&self.stop),
+            watch: None,
         };
         let report = run(schedule, vec![rig.target], &options);
         let report = report.map_err(|error| Fault::new(error.to_string()).code(FAILED))?;

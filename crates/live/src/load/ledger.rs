@@ -3,6 +3,7 @@
 //! Memory does not grow with the number of requests unless lines are kept: histograms of about
 //! 0.1 % resolution, and for the interval log the values that occurred in each interval.
 
+use crate::load::run::Progress;
 use crate::load::target::Outcome;
 use cavy_core::{Instant, Span};
 use hdrhistogram::Histogram;
@@ -294,6 +295,24 @@ impl Ledger {
     /// Requests handed out and not finished.
     pub(crate) fn open(&self) -> u64 {
         self.open.load(Ordering::SeqCst)
+    }
+
+    /// How far the run is at `now`.
+    pub(crate) fn progress(&self, now: Instant) -> Progress {
+        let sent: u64 = self.sent.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        let failed = |book: &Mutex<Book>| {
+            let book = lock(book);
+            let ended = book.accounts.iter().map(|account| {
+                account.outcomes.iter().sum::<u64>() - account.count(Outcome::Answered)
+            });
+            ended.sum::<u64>()
+        };
+        Progress {
+            passed: now.since(self.start),
+            sent: sent + self.warmup.load(Ordering::Relaxed),
+            open: self.open(),
+            failed: self.shards.iter().map(failed).sum(),
+        }
     }
 
     /// Waits until fewer than `limit` requests are open, at most `longest`; says whether they are.

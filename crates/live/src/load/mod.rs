@@ -33,6 +33,6 @@ pub mod wire;
 pub use cavy_clock as clock;
 pub use cavy_clock::Wait;
 pub use report::{Report, Verdict};
-pub use run::{Model, Options, RunError, run};
+pub use run::{Model, Options, Progress, RunError, Watch, run};
 pub use schedule::{Entry, Schedule, ScheduleError};
 pub use target::{Outcome, Target, Ticket};

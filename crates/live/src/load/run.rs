@@ -10,6 +10,7 @@ use cavy_core::{Instant, Span};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// Time for all senders to be there before the first request.
@@ -59,6 +60,36 @@ pub struct Options {
     pub probe: Span,
     /// Ends the run early when it becomes true.
     pub stop: Arc<AtomicBool>,
+    /// Who is told how far the run is, from a thread of its own.
+    pub watch: Option<Watch>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Since the first request was due.
+    pub passed: Span,
+    /// Requests sent, those of the warm-up included.
+    pub sent: u64,
+    /// Requests sent and not finished.
+    pub open: u64,
+    /// Requests that ended without the answer they asked for, without those of the warm-up.
+    pub failed: u64,
+}
+
+/// Somebody who is told how far a run is.
+#[derive(Clone)]
+pub struct Watch {
+    /// How often.
+    pub every: Duration,
+    /// What to do with it.
+    pub tell: Arc<dyn Fn(&Progress) + Send + Sync>,
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Watch every {:?}", self.every)
+    }
 }
 
 impl Default for Options {
@@ -74,6 +105,7 @@ impl Default for Options {
             keep: Keep::default(),
             probe: Span::from_ms(200),
             stop: Arc::default(),
+            watch: None,
         }
     }
 }
@@ -121,6 +153,18 @@ pub fn run(
     let ledger = Arc::new(Ledger::new(schedule.types().len(), start, options.keep));
     let senders = targets.len();
     let outcomes: Vec<_> = std::thread::scope(|scope| {
+        // The watcher ends when this side of the channel is gone.
+        let (_while_it_runs, ended) = std::sync::mpsc::channel::<()>();
+        if let Some(watch) = &options.watch {
+            let ledger = &ledger;
+            let builder = std::thread::Builder::new().name("watcher".to_string());
+            // Without it the run goes on, and nobody is told.
+            let _ = builder.spawn_scoped(scope, move || {
+                while ended.recv_timeout(watch.every) == Err(RecvTimeoutError::Timeout) {
+                    (watch.tell)(&ledger.progress(clock::now()));
+                }
+            });
+        }
         let mut threads = Vec::new();
         for (place, target) in targets.iter_mut().enumerate() {
             let sender = Sender { schedule, options, start, ledger: &ledger, place, senders };

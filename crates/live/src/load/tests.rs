@@ -43,6 +43,27 @@ fn senders_go_first_where_they_may_and_the_report_says_so() {
     assert_eq!(machine::scheduling_here(), before);
 }
 
+#[test]
+fn a_watcher_is_told_how_far_the_run_is() {
+    use std::sync::Mutex;
+    let schedule = even(300, Span::from_ms(1), &["only"]);
+    let told: Arc<Mutex<Vec<Progress>>> = Arc::default();
+    let hears = Arc::clone(&told);
+    let tell = Arc::new(move |progress: &Progress| {
+        hears.lock().expect("no panic").push(*progress);
+    });
+    let watch = Some(Watch { every: Duration::from_millis(20), tell });
+    let target = Stalling { at: usize::MAX, stall: Span::ZERO };
+    let options = Options { watch, ..plain() };
+    let report = run(&schedule, vec![Box::new(target)], &options).expect("a run");
+    assert_eq!(report.sent, 300);
+    let told = told.lock().expect("no panic");
+    // However busy the machine is, a run of 300 ms is longer than 20 ms.
+    assert!(!told.is_empty());
+    assert!(told.is_sorted_by_key(|progress| (progress.sent, progress.passed)));
+    assert!(told.iter().all(|progress| progress.sent <= 300 && progress.failed == 0));
+}
+
 /// Answers at once, but for one request, at which it stalls the sender.
 struct Stalling {
     at: usize,

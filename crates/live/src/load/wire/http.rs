@@ -26,12 +26,50 @@ impl Http {
     /// # Errors
     /// A sentence about the request that cannot be sent.
     pub fn new(host: &str, requests: &[String]) -> Result<Http, String> {
-        let requests = requests.iter().map(|text| request(host, text));
+        Http::with_headers(host, &[], requests)
+    }
+
+    /// The same with headers in each request, written as `NAME: VALUE`. A `Host` among them takes
+    /// the place of `host`.
+    ///
+    /// # Errors
+    /// A sentence about the request or the header that cannot be sent.
+    pub fn with_headers(
+        host: &str,
+        headers: &[String],
+        requests: &[String],
+    ) -> Result<Http, String> {
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
+        let requests = requests.iter().map(|text| request(host, &headers, text));
         Ok(Http { requests: requests.collect::<Result<_, _>>()? })
     }
 }
 
-fn request(host: &str, text: &str) -> Result<Request, String> {
+/// Headers that say where a request ends, or whether the connection stays: those are set here.
+const OWN_HEADERS: [&str; 4] = ["content-length", "transfer-encoding", "connection", "expect"];
+
+/// Name and value of `NAME: VALUE`.
+fn header(text: &str) -> Result<(&str, &str), String> {
+    let wrong = |what: &str| Err(format!("header `{}` {what}", beginning(text.as_bytes())));
+    let Some((name, value)) = text.split_once(':') else {
+        return wrong("has no colon: write `NAME: VALUE`");
+    };
+    let (name, value) = (name.trim(), value.trim());
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(token) {
+        return wrong("has no name that HTTP knows: letters, digits and `-`");
+    }
+    if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
+        return wrong("has a value that is not printable ASCII");
+    }
+    match OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        true => wrong("cannot be given: requests are framed here, and connections stay open"),
+        false => Ok((name, value)),
+    }
+}
+
+fn request(host: &str, headers: &[(&str, &str)], text: &str) -> Result<Request, String> {
     let text = text.trim();
     let (method, rest) = match text.split_once(' ') {
         Some((method, rest)) if !method.starts_with('/') => (method, rest.trim_start()),
@@ -44,11 +82,21 @@ fn request(host: &str, text: &str) -> Result<Request, String> {
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!("`{path}` is no path: it must begin with `/` and hold no blanks"));
     }
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
+    let given = |name: &str| headers.iter().any(|(other, _)| name.eq_ignore_ascii_case(other));
+    let mut head = format!("{method} {path} HTTP/1.1\r\n");
+    if !given("host") {
+        head.push_str(&format!("Host: {host}\r\n"));
+    }
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
     if !body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH") {
         head.push_str(&format!("Content-Length: {}\r\n", body.len()));
     }
-    head.push_str("User-Agent: cavy-load\r\n\r\n");
+    if !given("user-agent") {
+        head.push_str("User-Agent: cavy-load\r\n");
+    }
+    head.push_str("\r\n");
     Ok(Request { bytes: [head.as_bytes(), body.as_bytes()].concat(), head: method == "HEAD" })
 }
 
@@ -198,8 +246,9 @@ mod tests {
 
     #[test]
     fn requests_are_written_as_http() {
-        let of =
-            |text: &str| request("h:1", text).map(|r| String::from_utf8(r.bytes).expect("text"));
+        let of = |text: &str| {
+            request("h:1", &[], text).map(|r| String::from_utf8(r.bytes).expect("text"))
+        };
         let end = "Host: h:1\r\nUser-Agent: cavy-load\r\n\r\n";
         assert_eq!(of("/a"), Ok(format!("GET /a HTTP/1.1\r\n{end}")));
         assert_eq!(of("DELETE /a"), Ok(format!("DELETE /a HTTP/1.1\r\n{end}")));
@@ -210,6 +259,30 @@ mod tests {
         );
         for wrong in ["", "get /a", "GET a", "/a\u{e9}", "GET"] {
             assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn headers_are_sent_with_each_request_and_checked() {
+        let of = |headers: &[&str]| {
+            let headers: Vec<String> = headers.iter().map(|text| text.to_string()).collect();
+            let http = Http::with_headers("h:1", &headers, &["/a".to_string()])?;
+            Ok::<_, String>(String::from_utf8(http.request(0).to_vec()).expect("text"))
+        };
+        assert_eq!(
+            of(&["Authorization: Bearer a:b", "x-trace:1"]),
+            Ok("GET /a HTTP/1.1\r\nHost: h:1\r\nAuthorization: Bearer a:b\r\nx-trace: \
+                1\r\nUser-Agent: cavy-load\r\n\r\n"
+                .to_string())
+        );
+        assert_eq!(
+            of(&["HOST: other", "user-agent: mine"]),
+            Ok("GET /a HTTP/1.1\r\nHOST: other\r\nuser-agent: mine\r\n\r\n".to_string())
+        );
+        for wrong in
+            ["plain", ": x", "a b: x", "a: x\r\nb: y", "Content-Length: 3", "connection: close"]
+        {
+            assert!(of(&[wrong]).is_err(), "{wrong}");
         }
     }
 
