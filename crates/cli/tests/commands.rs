@@ -57,11 +57,17 @@ fn what_there_is_can_be_listed_and_explained() {
         assert!(String::from_utf8_lossy(&text).contains("measured by cavy reproduce"), "{first}");
         if let Some(live) = system["live_claims"][0].as_str() {
             let text = cavy.call(&["explain", live]).stdout;
-            assert!(String::from_utf8_lossy(&text).contains("cavy live study"), "{live}");
+            let command = if live.starts_with("live.tcp.") {
+                "measured by cavy live tcp study\n"
+            } else {
+                "measured by cavy live study "
+            };
+            assert!(String::from_utf8_lossy(&text).contains(command), "{live}");
         }
     }
     let text = cavy.call(&["list"]);
-    assert!(String::from_utf8_lossy(&text.stdout).contains("measured"));
+    let text = String::from_utf8_lossy(&text.stdout);
+    assert!(text.contains("measured") && text.contains("(`cavy live tcp study`)"));
 }
 
 #[test]

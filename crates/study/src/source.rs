@@ -150,8 +150,9 @@ pub struct Source {
     /// Its claims, as TOML.
     pub claims: &'static str,
     /// Claims about live runs of what it describes, as TOML; empty when there are none.
-    /// `cavy live study` measures them.
     pub live_claims: &'static str,
+    /// The command that measures them; empty when there are none.
+    pub live_study: &'static str,
     /// The command that runs it on real machines, such as `cavy live sched`; empty where none does.
     pub live: &'static str,
     /// Its figures, in order.
@@ -167,6 +168,14 @@ impl Source {
     /// Its claims about live runs.
     pub fn live_statements(&self) -> Vec<Statement> {
         if self.live_claims.is_empty() { Vec::new() } else { claim::read(self.live_claims) }
+    }
+
+    /// The command that measures a live claim. `cavy live study` takes the names of studies.
+    pub fn live_command(&self, statement: &Statement) -> String {
+        match self.live_study {
+            "cavy live study" => format!("cavy live study {}", statement.figure()),
+            other => other.to_string(),
+        }
     }
 }
 
@@ -231,11 +240,24 @@ impl Planned {
         let mut work: Vec<(&'static str, u64)> = Vec::new();
         for (index, source) in registry.sources.iter().enumerate() {
             let mut measured = Vec::new();
+            let statements = source.statements();
             for (one, plan) in self.chosen.iter().filter(|(one, _)| one.source == index) {
                 let figure = source.figures[one.figure];
                 let about = figure.about();
                 runner.progress.doing(&format!("{} {}", source.id, about.id));
-                let made = figure.make(plan.as_ref(), runner)?;
+                let mut made = figure.make(plan.as_ref(), runner)?;
+                // What the source gives stands beside what was measured, once that is done.
+                let own = statements.iter().filter(|one| one.figure() == about.id);
+                for (panel, mark) in own.filter_map(Statement::spot) {
+                    let drawn = |one: &&mut Panel| {
+                        let mut labels = one.series.iter().map(|series| Some(&series.label));
+                        one.id == panel && labels.any(|label| label == mark.series.as_ref())
+                    };
+                    // Plans of a small scale may leave a plot or a curve out.
+                    if let Some(panel) = made.panels.iter_mut().find(drawn) {
+                        panel.rules.push(mark);
+                    }
+                }
                 digest.fold(made.digest);
                 let unit = plan.about().work.many;
                 match work.iter_mut().find(|(known, _)| *known == unit) {
@@ -261,7 +283,6 @@ impl Planned {
                 .filter(|(one, _)| one.source == index)
                 .map(|(one, _)| source.figures[one.figure].about().id)
                 .collect();
-            let statements = source.statements();
             let own: Vec<Statement> =
                 statements.iter().filter(|s| chosen.contains(&s.figure())).cloned().collect();
             claim::complete(&own, &mut measured);

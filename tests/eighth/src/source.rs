@@ -18,6 +18,7 @@ pub fn source() -> Source {
         claims: include_str!("../claims.toml"),
         live_claims: "",
         live: "",
+        live_study: "",
         figures: vec![&LOSS],
     }
 }

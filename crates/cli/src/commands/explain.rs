@@ -7,7 +7,7 @@ use cavy_report::number::significant;
 use cavy_study::claim::Statement;
 use cavy_study::plan::nearest;
 use cavy_study::registry::Registry;
-use cavy_study::source::Scale;
+use cavy_study::source::{Scale, Source};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,7 +32,8 @@ pub fn explain(args: &Explain, registry: &Registry) -> Result<Outcome, Fault> {
     }
     let quick = quick(registry, &wanted);
     if args.json {
-        let claims: Vec<_> = wanted.iter().map(|statement| as_json(statement, &quick)).collect();
+        let claims: Vec<_> =
+            wanted.iter().map(|statement| as_json(statement, registry, &quick)).collect();
         terminal::print_json(&json!({ "claims": claims }))?;
     } else {
         let width = terminal::width().min(100);
@@ -59,9 +60,11 @@ fn unknown(name: &str, all: &[Statement]) -> Fault {
 }
 
 /// The command that measures a claim: a quick one where the quick plan has what the claim is about.
-fn repeat(statement: &Statement, quick: &Quick) -> String {
+fn repeat(statement: &Statement, registry: &Registry, quick: &Quick) -> String {
     if statement.system() == "live" {
-        return format!("cavy live study {}", statement.figure());
+        let has = |source: &&Source| source.live_statements().iter().any(|s| s.id == statement.id);
+        let source = registry.sources.iter().find(has);
+        return source.map_or(String::new(), |source| source.live_command(statement));
     }
     let figure = figure_of(statement);
     let suffix = match quick.get(&figure) {
@@ -122,11 +125,11 @@ fn as_text(statement: &Statement, registry: &Registry, quick: &Quick, width: usi
             let _ = writeln!(out, "  {name:11} {rest}");
         }
     }
-    let _ = writeln!(out, "  {:11} {}", "measured by", repeat(statement, quick));
+    let _ = writeln!(out, "  {:11} {}", "measured by", repeat(statement, registry, quick));
     out
 }
 
-fn as_json(statement: &Statement, quick: &Quick) -> serde_json::Value {
+fn as_json(statement: &Statement, registry: &Registry, quick: &Quick) -> serde_json::Value {
     json!({
         "id": statement.id,
         "system": statement.system(),
@@ -140,6 +143,6 @@ fn as_json(statement: &Statement, quick: &Quick) -> serde_json::Value {
         "tolerance_reason": statement.reason,
         "doubt": statement.doubt,
         "explained_by": statement.explained_by,
-        "repeat": repeat(statement, quick),
+        "repeat": repeat(statement, registry, quick),
     })
 }

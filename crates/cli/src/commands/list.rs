@@ -40,7 +40,8 @@ fn as_text(registry: &Registry) -> String {
         }
         let live = source.live_statements().len();
         if live > 0 {
-            let _ = writeln!(out, "  and {live} claims about live runs (`cavy live study`)");
+            let study = source.live_study;
+            let _ = writeln!(out, "  and {live} claims about live runs (`{study}`)");
         }
         out.push('\n');
     }

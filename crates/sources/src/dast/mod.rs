@@ -34,6 +34,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: "",
         live: "cavy live txn",
+        live_study: "",
         figures: vec![&CLIENTS, &CRT_RATIO, &CONFLICT, &JITTER, &REGIONS],
     }
 }

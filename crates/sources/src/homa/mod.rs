@@ -36,6 +36,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
         live: "cavy live homa",
+        live_study: "cavy live study",
         figures: vec![
             &echo::ECHO,
             &slowdown::W1,

@@ -28,6 +28,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: "",
         live: "cavy live coords",
+        live_study: "",
         figures: vec![
             &errors::ERROR,
             &parts::PARTS,

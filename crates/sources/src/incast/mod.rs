@@ -26,6 +26,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
         live: "cavy live tcp",
+        live_study: "cavy live tcp study",
         figures: vec![
             &rtomin::RTOMIN,
             &fragment::FRAGMENT,

@@ -29,6 +29,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: include_str!("live.toml"),
         live: "cavy live sched",
+        live_study: "cavy live study",
         figures: vec![
             &motivation::FIG1,
             &reservation::FIG3,

@@ -25,6 +25,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: "",
         live: "cavy live search",
+        live_study: "",
         figures: vec![
             &spread::DELAY,
             &spread::THROUGHPUT,

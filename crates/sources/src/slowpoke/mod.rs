@@ -25,6 +25,7 @@ pub fn source() -> Source {
         claims: include_str!("claims.toml"),
         live_claims: "",
         live: "cavy live whatif",
+        live_study: "",
         figures: vec![
             &applications::FIG8,
             &synthetic::FIG9,
