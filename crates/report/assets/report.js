@@ -95,7 +95,8 @@
     if (view.x) x = extent(view.x[0], view.x[1], x.log);
     if (view.x || view.log !== undefined) {
       const log = view.log === undefined ? y.log : view.log;
-      const rules = view.x ? [] : plot.rules.map(([, at]) => at);
+      const inView = plot.spots.filter(([at]) => !view.x || (at >= view.x[0] && at <= view.x[1]));
+      const rules = [...(view.x ? [] : plot.rules.map(([, at]) => at)), ...inView.flatMap(([, a, b]) => [a, b])];
       const usable = [...values, ...rules].filter((v) => !log || v > 0);
       let low = Math.min(...usable), high = Math.max(...usable);
       if (!usable.length) [low, high] = [1, 10];
@@ -256,6 +257,29 @@
           ctx.fill(trace(style(s.style).shape, at[0], at[1], 3.2 * k));
         });
       });
+      // What the source gives: a hollow diamond, on a bar where it gives a range.
+      for (const [x, low, high, i] of plot.spots) {
+        if (i !== null && hidden.has(i)) continue;
+        const at = X(u, x), from = Y(u, low), to = Y(u, high), middle = (from + to) / 2, r = 5 * k;
+        if (at < bbox.left - 1 || at > right + 1 || middle < bbox.top - 1 || middle > bottom + 1) continue;
+        ctx.setLineDash([]);
+        ctx.strokeStyle = i === null ? colors.rule : color(i);
+        ctx.lineWidth = k;
+        ctx.beginPath();
+        ctx.moveTo(at, from);
+        ctx.lineTo(at, to);
+        ctx.stroke();
+        ctx.beginPath();
+        ctx.moveTo(at, middle - r);
+        ctx.lineTo(at + r, middle);
+        ctx.lineTo(at, middle + r);
+        ctx.lineTo(at - r, middle);
+        ctx.closePath();
+        ctx.fillStyle = colors.paper;
+        ctx.fill();
+        ctx.lineWidth = 2 * k;
+        ctx.stroke();
+      }
       ctx.font = `${12 * k}px ${FONT}`;
       ctx.textBaseline = "bottom";
       for (const [label, y] of plot.rules) {

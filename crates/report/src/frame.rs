@@ -41,11 +41,13 @@ pub(crate) struct Frame {
 /// The frame that shows every point, spread and rule of a panel, unless its axes say otherwise.
 pub(crate) fn frame(panel: &Panel) -> Frame {
     let points = || panel.series.iter().flat_map(|series| &series.points);
-    let xs = points().map(|point| point.x);
+    let spots = || panel.rules.iter().filter_map(Rule::spot);
+    let xs = points().map(|point| point.x).chain(spots().map(|(x, ..)| x));
     let ys = points()
         .flat_map(|point| [point.y, point.low, point.high])
         .flatten()
-        .chain(panel.rules.iter().filter_map(Rule::height));
+        .chain(panel.rules.iter().filter_map(Rule::height))
+        .chain(spots().flat_map(|(_, low, high)| [low, high]));
     Frame { x: extent(&panel.x, xs, false), y: extent(&panel.y, ys, true) }
 }
 
@@ -210,6 +212,20 @@ pub(crate) fn caption(axis: &Axis) -> String {
         text.push_str(", log scale");
     }
     text
+}
+
+/// What stands above the vertical axis. The scale is last: a page changes it there.
+pub(crate) fn head(panel: &Panel) -> String {
+    let text = caption(&panel.y);
+    if panel.rules.iter().all(|rule| rule.spot().is_none()) {
+        return text;
+    }
+    const SCALE: &str = ", log scale";
+    let (text, scale) = match text.strip_suffix(SCALE) {
+        Some(text) => (text, SCALE),
+        None => (text.as_str(), ""),
+    };
+    format!("{text}, \u{25c7} as published{scale}")
 }
 
 /// What the legend calls a curve: whoever looks for one that has nothing to show should not look

@@ -90,6 +90,8 @@ struct Plot {
     rules: Vec<(String, f64)>,
     /// Upright lines: name, x, and the series that it belongs to.
     marks: Vec<(String, f64, Option<usize>)>,
+    /// What the source gives: x, the least, the most, and the series.
+    spots: Vec<(f64, f64, f64, Option<usize>)>,
     series: Vec<Curve>,
 }
 
@@ -113,6 +115,7 @@ impl Plot {
         let frame = frame::frame(panel);
         let across = panel.rules.iter().filter_map(|rule| Some((rule, rule.height()?)));
         let upright = panel.rules.iter().filter_map(|rule| Some((rule, rule.place()?)));
+        let spots = panel.rules.iter().filter_map(|rule| Some((rule, rule.spot()?)));
         let place = |rule: &Rule| {
             panel.series.iter().position(|series| Some(&series.label) == rule.series.as_ref())
         };
@@ -124,6 +127,7 @@ impl Plot {
             y_unit: panel.y.unit.clone(),
             rules: across.map(|(rule, y)| (rule.label.clone(), y)).collect(),
             marks: upright.map(|(rule, x)| (rule.label.clone(), x, place(rule))).collect(),
+            spots: spots.map(|(rule, (x, low, high))| (x, low, high, place(rule))).collect(),
             series: panel
                 .series
                 .iter()
@@ -470,7 +474,7 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values of plot {}: \
          {}\"><table class=\"data\"><thead><tr>",
         escape(&panel.title),
-        escape(&frame::caption(&panel.y)),
+        escape(&frame::head(panel)),
         index + 1,
         escape(&panel.title),
     );

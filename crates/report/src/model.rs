@@ -260,7 +260,7 @@ pub struct Point {
 }
 
 /// A line with a name: across, such as `objective: 20x`, or upright, such as the beginning of a
-/// phase or the load that a policy bears.
+/// phase or the load that a policy bears. Or a mark where the source gives a value.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rule {
     /// Its name.
@@ -281,6 +281,16 @@ pub enum Line {
     Y(f64),
     /// Upright, at this x.
     X(f64),
+    /// No line but a mark: what the source gives at this x, from `low` to `high`, which are equal
+    /// where it gives one number.
+    Spot {
+        /// Horizontal position.
+        x: f64,
+        /// The least of what it gives.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
 }
 
 impl Rule {
@@ -297,6 +307,20 @@ impl Rule {
     /// An upright line at `x` that belongs to one series.
     pub fn of_series(series: impl Into<String>, label: impl Into<String>, x: f64) -> Self {
         Rule { series: Some(series.into()), ..Rule::upright(label, x) }
+    }
+
+    /// What the source gives at `x` for one series.
+    pub fn published(series: impl Into<String>, x: f64, (low, high): (f64, f64)) -> Self {
+        let at = Line::Spot { x, low, high };
+        Rule { label: "published".to_string(), at, series: Some(series.into()) }
+    }
+
+    /// Place and ends, if it is a mark.
+    pub(crate) fn spot(&self) -> Option<(f64, f64, f64)> {
+        match self.at {
+            Line::Spot { x, low, high } if (x + low + high).is_finite() => Some((x, low, high)),
+            _ => None,
+        }
     }
 
     /// Its height, if it lies across the plot.

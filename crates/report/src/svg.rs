@@ -101,6 +101,9 @@ struct Sheet {
     bottom: i32,
 }
 
+/// From the middle of a published value's mark to its corners.
+const SPOT: f64 = 5.0;
+
 type Drawn<'a> = Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>>;
 
 impl Sheet {
@@ -118,7 +121,7 @@ impl Sheet {
     ) -> Drawn<'a> {
         area.fill(&rgb(self.palette.paper))?;
         self.text(area, &panel.title, (16, 20), 16, self.palette.ink, HPos::Left)?;
-        self.text(area, &frame::caption(&panel.y), (16, 42), 13, self.palette.muted, HPos::Left)?;
+        self.text(area, &frame::head(panel), (16, 42), 13, self.palette.muted, HPos::Left)?;
         self.axes(area, panel)?;
         for &(index, series) in unstable {
             self.shade(area, index, series)?;
@@ -146,6 +149,7 @@ impl Sheet {
         for (index, series) in panel.series.iter().enumerate() {
             self.curve(area, index, series)?;
         }
+        self.spots(area, panel)?;
         for (lane, &(index, series)) in unstable.iter().enumerate() {
             // A little higher than the topmost tick's text.
             let y = self.top - 4 - LINE * (unstable.len() - lane) as i32 + LINE / 2;
@@ -212,6 +216,35 @@ impl Sheet {
                 false => (x as i32 + 5, HPos::Left),
             };
             self.text(area, &rule.label, (at, y), 12, color, anchor)?;
+        }
+        Ok(())
+    }
+
+    /// What the source gives: a hollow diamond, on a bar where it gives a range.
+    fn spots<'a>(&self, area: &Area<'a>, panel: &Panel) -> Drawn<'a> {
+        for (rule, (x, low, high)) in
+            panel.rules.iter().filter_map(|rule| Some((rule, rule.spot()?)))
+        {
+            let (x, low, high) = (self.x(x), self.y(low), self.y(high));
+            let middle = (low + high) / 2.0;
+            if !self.holds((x, middle)) {
+                continue;
+            }
+            let series = panel.series.iter().position(|s| Some(&s.label) == rule.series.as_ref());
+            let color = series.map_or(self.palette.rule, |index| self.look(index).0);
+            let pixel = |x: f64, y: f64| (x.round() as i32, y.round() as i32);
+            let inside = |y: f64| y.clamp(f64::from(self.top), f64::from(self.bottom));
+            let bar = vec![pixel(x, inside(low)), pixel(x, inside(high))];
+            area.draw(&PathElement::new(bar, rgb(color).stroke_width(1)))?;
+            let corners = vec![
+                pixel(x, middle - SPOT),
+                pixel(x + SPOT, middle),
+                pixel(x, middle + SPOT),
+                pixel(x - SPOT, middle),
+            ];
+            area.draw(&Polygon::new(corners.clone(), rgb(self.palette.paper)))?;
+            let outline = [&corners[..], &corners[..1]].concat();
+            area.draw(&PathElement::new(outline, rgb(color).stroke_width(2)))?;
         }
         Ok(())
     }

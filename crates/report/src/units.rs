@@ -85,8 +85,13 @@ pub fn panel(panel: &Panel) -> Cow<'_, Panel> {
         }
     }
     for Rule { at, .. } in &mut panel.rules {
-        if let Line::Y(y) = at {
-            *y /= divisor;
+        match at {
+            Line::Y(y) => *y /= divisor,
+            Line::X(_) => {}
+            Line::Spot { low, high, .. } => {
+                *low /= divisor;
+                *high /= divisor;
+            }
         }
     }
     Cow::Owned(panel)

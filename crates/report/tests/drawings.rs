@@ -432,6 +432,22 @@ fn svg__says_what_is_unstable() {
 }
 
 #[test]
+fn published_values__stand_beside_ours() {
+    let mut panel = panel(vec![line("ours", vec![point(0.2, Some(30.0), true)])], Scale::Log);
+    let without = picture(&panel, Theme::Light);
+    panel.rules.push(Rule::published("ours", 0.9, (2_000.0, 8_000.0)));
+    let with = picture(&panel, Theme::Light);
+    assert!(with.contains("as published") && !without.contains("as published"));
+    assert!(with.matches("<polygon").count() > without.matches("<polygon").count());
+    // The axes reach to it, and times have the unit that suits both.
+    let page = html::render(&document(vec![panel], Vec::new(), Vec::new()));
+    let plot = &data(&page)["panels"][0];
+    assert_eq!(plot["spots"], serde_json::json!([[0.9, 2_000.0, 8_000.0, 0]]));
+    assert!(plot["y"]["max"].as_f64() >= Some(8_000.0) && plot["x"]["max"].as_f64() >= Some(0.9));
+    assert!(page.contains("as published"));
+}
+
+#[test]
 fn csv__is_long_and_unrounded() {
     let points = vec![point(0.1, Some(2.0 / 3.0), true), point(0.8, None, false)];
     let text =

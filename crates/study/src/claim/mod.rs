@@ -4,7 +4,7 @@
 //! nothing reads them while measuring. The measured values and the claims meet here, once, in
 //! [`judge`].
 
-use cavy_report::model::{Claim, Verdict};
+use cavy_report::model::{Claim, Rule, Verdict};
 use cavy_report::number::significant;
 use serde::Deserialize;
 
@@ -13,6 +13,15 @@ mod table;
 
 pub use section::{SECTIONS_MIN, sectioned};
 pub use table::read;
+
+/// The numbers of `47` or `47 to 64`.
+fn printed(published: &str) -> Option<(f64, f64)> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    match published.split_once(" to ") {
+        Some((low, high)) => Some((number(low)?, number(high)?)),
+        None => number(published).map(|one| (one, one)),
+    }
+}
 
 /// One claim of a source.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,9 +47,33 @@ pub struct Statement {
     pub doubt: Option<String>,
     /// The claim that must hold for the doubt to count as an explanation.
     pub explained_by: Option<String>,
+    /// Where the published value stands in a plot of its figure.
+    #[serde(default)]
+    pub plot: Option<Plot>,
+}
+
+/// Where a published value stands in a plot.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plot {
+    /// Name of the plot within its figure.
+    pub panel: String,
+    /// The curve that it belongs to.
+    pub series: String,
+    /// Its place on the horizontal axis.
+    pub x: f64,
+    /// Least and most, in the unit of the plot; what is printed in `published` when absent.
+    pub y: Option<(f64, f64)>,
 }
 
 impl Statement {
+    /// Where its published value stands in a plot of its figure, and its mark.
+    pub fn spot(&self) -> Option<(&str, Rule)> {
+        let plot = self.plot.as_ref()?;
+        let y = plot.y.or_else(|| printed(&self.published))?;
+        Some((&plot.panel, Rule::published(&plot.series, plot.x, y)))
+    }
+
     /// The figure it belongs to: the middle part of its name.
     pub fn figure(&self) -> &str {
         self.id.split('.').nth(1).unwrap_or("")

@@ -5,7 +5,7 @@
 //! of a row, in order. A text that many claims share, such as the reason of a tolerance, stands
 //! once under `[reasons]` or `[doubts]`; `"@name"` stands for it.
 
-use super::Statement;
+use super::{Plot, Statement};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -37,7 +37,37 @@ struct Table {
     reason: Option<String>,
     doubt: Option<String>,
     explained_by: Option<String>,
+    /// Where the published values stand in a plot.
+    plot: Option<TablePlot>,
     rows: Vec<Row>,
+}
+
+/// Where the values of a table stand in a plot: `{0}` takes the first of the words of a row.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TablePlot {
+    panel: String,
+    series: String,
+    x: String,
+    /// What curves are called that have another name in the words of rows.
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+impl TablePlot {
+    fn of(&self, row: &Row) -> Result<Plot, String> {
+        let filled = |text: &str| {
+            let fill = |text: String, (place, word): (usize, &String)| {
+                text.replace(&format!("{{{place}}}"), word)
+            };
+            row.words.iter().enumerate().fold(text.to_string(), fill)
+        };
+        let x = filled(&self.x);
+        let x = x.parse().map_err(|_| format!("`{}`: x is `{x}` and no number", row.name))?;
+        let named = filled(&self.series);
+        let series = self.labels.get(&named).cloned().unwrap_or(named);
+        Ok(Plot { panel: filled(&self.panel), series, x, y: None })
+    }
 }
 
 /// One of them.
@@ -128,6 +158,7 @@ fn statement(
         reason: shared(reason, reasons)?,
         doubt: doubt.map(|doubt| shared(doubt, doubts)).transpose()?,
         explained_by: row.explained_by.as_ref().or(table.explained_by.as_ref()).cloned(),
+        plot: table.plot.as_ref().map(|plot| plot.of(row)).transpose()?,
     })
 }
 
@@ -142,6 +173,7 @@ fn shared(text: &str, texts: &BTreeMap<String, String>) -> Result<String, String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cavy_report::model::Line;
 
     const TABLE: &str = r#"
         [reasons]
@@ -152,8 +184,9 @@ mod tests {
         statement = "{} at {} % load."
         unit = "x"
         reason = "@noise"
+        plot = { panel = "p", series = "{0}", x = "{1}" }
         rows = [
-            { name = "a", published = "1", tolerance = [0.9, 1.1], words = ["Ours", "80"] },
+            { name = "a", published = "1 to 3", tolerance = [0.9, 1.1], words = ["Ours", "80"] },
             { name = "b", published = "2", tolerance = [1, inf], words = ["B", "5"], reason = "z" },
         ]
     "#;
@@ -166,6 +199,9 @@ mod tests {
         assert_eq!(all[0].statement, "Ours at 80 % load.");
         assert_eq!((all[0].reason.as_str(), all[1].reason.as_str()), ("seeds move it", "z"));
         assert_eq!(all[1].tolerance, (1.0, f64::INFINITY));
+        let (panel, mark) = all[0].spot().expect("a place in a plot");
+        let at = Line::Spot { x: 80.0, low: 1.0, high: 3.0 };
+        assert_eq!((panel, mark.at, mark.series.as_deref()), ("p", at, Some("Ours")));
     }
 
     #[test]
@@ -173,6 +209,7 @@ mod tests {
         for (from, to, why) in [
             ("\"80\"]", "\"80\", \"x\"]", "too many words"),
             (", \"80\"]", "]", "too few words"),
+            ("x = \"{1}\"", "x = \"{0}\"", "x is `Ours` and no number"),
             ("@noise", "@nois", "no text `@nois`"),
             ("\"b\"", "\"a\"", "two claims"),
         ] {
