@@ -72,7 +72,7 @@ impl<S: Subject> Job for OfPoint<'_, S> {
     }
     fn words(&self) -> String {
         match self.point.axis() {
-            Some(axis) => format!("{} at {} {}", self.point.label, axis.words, axis.at),
+            Some(axis) => format!("{} {}", self.point.label, axis.place(axis.at)),
             None => self.point.label.clone(),
         }
     }

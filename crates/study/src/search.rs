@@ -276,8 +276,8 @@ fn bisect<'r, S: Subject>(
         }
     }
     let limit = match &missed {
-        None if axis.sense == Sense::Least => format!("holds down to {} {last}", axis.words),
-        None => format!("holds up to {} {last}", axis.words),
+        None if axis.sense == Sense::Least => format!("holds down to {}", axis.value(last)),
+        None => format!("holds up to {}", axis.value(last)),
         Some(result) if result.standing == Standing::Unstable => {
             format!("unstable: {}", result.note)
         }

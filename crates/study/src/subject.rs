@@ -100,6 +100,26 @@ pub struct Axis {
     pub searchable: bool,
 }
 
+impl Axis {
+    /// `at load 0.9`, `with 16 workers`.
+    pub fn place(&self, value: f64) -> String {
+        if self.whole {
+            format!("with {value} {}", self.words)
+        } else {
+            format!("at {}", self.value(value))
+        }
+    }
+
+    /// `load 0.9`, `16 workers`.
+    pub fn value(&self, value: f64) -> String {
+        if self.whole {
+            format!("{value} {}", self.words)
+        } else {
+            format!("{} {value}", self.words)
+        }
+    }
+}
+
 /// What a point costs, about.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Effort {

@@ -107,7 +107,11 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
     let mut sentences: Vec<String> = Vec::new();
     let noun = S::ABOUT.contestant;
     let axis = experiment.plan.axis();
-    let words = axis.map_or("value", |axis| axis.words);
+    let tried = match axis {
+        Some(axis) if axis.whole => format!("with any number of {} tried", axis.words),
+        Some(axis) => format!("at any {} tried", axis.words),
+        None => "at any value tried".to_string(),
+    };
     for ranking in rank::rankings(experiment) {
         let of = suffix(&ranking.variant);
         for row in &ranking.rows {
@@ -124,7 +128,7 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
                 sentences.push(if ranking.rows.iter().any(short) {
                     format!("The runs are too short to judge {objective}{of}.")
                 } else {
-                    format!("No {} meets {objective} at any {words} tried{of}.", noun.one)
+                    format!("No {} meets {objective} {tried}{of}.", noun.one)
                 });
             }
             (Some(objective), Some(at)) => {
@@ -144,8 +148,8 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
             (None, _) => {
                 let head = S::marks().first().map(|mark| mark.head);
                 if let Some((head, value)) = head.zip(best.marks.first().copied().flatten()) {
-                    let at =
-                        best.compared_at.map_or(String::new(), |at| format!(" at {words} {at}"));
+                    let place = |at| format!(" {}", table::place(axis.as_ref(), Some(at)));
+                    let at = best.compared_at.map_or(String::new(), place);
                     let value = cavy_report::number::significant(value);
                     sentences
                         .push(format!("{} has the least {}{at}{of}: {value}.", best.label, head));

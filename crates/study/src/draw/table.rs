@@ -4,7 +4,7 @@ use super::{suffix, words};
 use crate::experiment::Experiment;
 use crate::outcome::{Estimate, Outcome, Standing};
 use crate::rank::{self, Rank, Ranking};
-use crate::subject::{Sense, Subject};
+use crate::subject::{Axis, Sense, Subject};
 use cavy_report::model::{Cell, Table};
 
 /// How a cell is made from a point.
@@ -116,7 +116,6 @@ pub fn capacities<S: Subject>(experiment: &Experiment<S>) -> Option<Table> {
         return None;
     }
     let axis = experiment.plan.axis();
-    let axis_words = axis.map_or("value", |axis| axis.words);
     let with_variants = experiment.variants().len() > 1;
     let with_settings = all.iter().any(|c| !c.settings.is_empty());
     let with_rate = all.iter().any(|c| c.rate_per_s.is_some());
@@ -131,7 +130,11 @@ pub fn capacities<S: Subject>(experiment: &Experiment<S>) -> Option<Table> {
     columns.extend(with_settings.then(|| "with".to_string()));
     columns.push(last_good.clone());
     columns.extend(with_rate.then(|| format!("{prefix}{}/s", S::ABOUT.work.many)));
-    columns.push(format!("missed at {axis_words}"));
+    columns.push(match axis {
+        Some(axis) if axis.whole => format!("missed with so many {}", axis.words),
+        Some(axis) => format!("missed at {}", axis.words),
+        None => "missed at value".to_string(),
+    });
     columns.push("what gives way".to_string());
     let rows = all.iter().map(|capacity| {
         let mut row = Vec::new();
@@ -162,15 +165,17 @@ pub fn rankings<S: Subject>(experiment: &Experiment<S>) -> Vec<Table> {
 }
 
 /// Where a row is compared: named where rows differ.
-fn place(axis_words: &str, at: Option<f64>) -> String {
-    at.map_or(String::new(), |at| format!("at {axis_words} {at}"))
+pub(super) fn place(axis: Option<&Axis>, at: Option<f64>) -> String {
+    let of = |at| axis.map_or(format!("at value {at}"), |axis| axis.place(at));
+    at.map_or(String::new(), of)
 }
 
 fn ranking<S: Subject>(experiment: &Experiment<S>, index: usize, ranking: &Ranking) -> Table {
-    let axis_words = experiment.plan.axis().map_or("value", |axis| axis.words);
+    let axis = experiment.plan.axis();
+    let axis = axis.as_ref();
     let with_capacity = ranking.objective.is_some();
     let head = |text: &str| match ranking.compared_at {
-        Some(at) => format!("{text} {}", place(axis_words, Some(at))),
+        Some(at) => format!("{text} {}", place(axis, Some(at))),
         None => text.to_string(),
     };
     let mut columns = vec![S::ABOUT.contestant.one.to_string()];
@@ -194,10 +199,10 @@ fn ranking<S: Subject>(experiment: &Experiment<S>, index: usize, ranking: &Ranki
             (Some(value), None) => Cell::Text(format!(
                 "{} {}",
                 cavy_report::number::significant(*value),
-                place(axis_words, row.compared_at)
+                place(axis, row.compared_at)
             )),
         }));
-        cells.push(Cell::Text(costs(ranking, row, axis_words)));
+        cells.push(Cell::Text(costs(ranking, row, axis)));
         cells
     });
     let rows = rows.collect();
@@ -212,14 +217,14 @@ fn ranking<S: Subject>(experiment: &Experiment<S>, index: usize, ranking: &Ranki
 }
 
 /// What a contestant costs whom, in words.
-fn costs(ranking: &Ranking, row: &Rank, axis_words: &str) -> String {
+fn costs(ranking: &Ranking, row: &Rank, axis: Option<&Axis>) -> String {
     if let Some(why) = &row.unformed {
         return format!("not ranked: {why}");
     }
     if row.label == ranking.baseline {
         return "the baseline".to_string();
     }
-    let at = place(axis_words, row.compared_at);
+    let at = place(axis, row.compared_at);
     match (row.effects.is_empty(), at.is_empty()) {
         (true, true) => "nowhere are both stable".to_string(),
         (true, false) => format!("{at}: not compared"),
