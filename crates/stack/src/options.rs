@@ -109,6 +109,7 @@ pub fn live(floor: Span) -> Config {
         init: Span::from_ms(1_000),
         granularity: GRANULARITY_MIN,
         tick: Span::ZERO,
+        edge_only: false,
         // From 500 us to 120 s.
         backoff_max: 18,
         backoff_reset: BackoffReset::Timestamp,

@@ -15,6 +15,9 @@ pub enum DelayedAck {
     Off,
     /// Every second full one at once, others after so long.
     Fixed(Span),
+    /// The same, but one that fills a gap waits as well, which [incast 2.7] forbids: a habit of the
+    /// reference simulator [incast 5.1].
+    Lazy(Span),
     /// As Linux: the first sixteen at once, and again after disorder or a pause; else every second
     /// full one, and others after a time that follows the peer's pace between these two. A host
     /// that answers delays, since the answer may carry the acknowledgement.
@@ -77,6 +80,9 @@ pub struct Config {
     pub nagle: bool,
     /// How the window grows and shrinks.
     pub congestion: Congestion,
+    /// Let it grow by acknowledgements of a sender that something else held back, such as the end
+    /// of what it has to send: a habit of simulators, not of [incast 2.8].
+    pub grows_unused: bool,
     /// Marks of switches: whether they are asked for, and what they mean.
     pub ecn: Ecn,
     /// Spread what recovery sends over its round trip (RFC 6937).
@@ -169,6 +175,7 @@ impl Config {
             idle_restart: true,
             nagle: false,
             congestion: Congestion::NewReno,
+            grows_unused: false,
             ecn: Ecn::Off,
             prr: false,
             rack: None,
@@ -307,6 +314,8 @@ pub struct Counts {
     pub run_longest: u64,
     /// Connections whose longest run of timeouts reached each of [`RUNS`].
     pub connections_by_run: [u64; 5],
+    /// Connections whose most doublings that were not forgotten between reached each of [`RUNS`].
+    pub connections_by_doublings: [u64; 5],
     /// Losses repaired without a timer.
     pub fast_recoveries: u64,
     /// Probes at the ends of flights.
@@ -339,7 +348,9 @@ impl Counts {
         self.timeouts_again += other.timeouts_again;
         self.timeouts_silent += other.timeouts_silent;
         self.run_longest = self.run_longest.max(other.run_longest);
-        for (own, more) in self.connections_by_run.iter_mut().zip(other.connections_by_run) {
+        let runs = self.connections_by_run.iter_mut().zip(other.connections_by_run);
+        let doublings = &mut self.connections_by_doublings;
+        for (own, more) in runs.chain(doublings.iter_mut().zip(other.connections_by_doublings)) {
             *own += more;
         }
         self.fast_recoveries += other.fast_recoveries;

@@ -189,8 +189,9 @@ pub(crate) struct Connection {
     /// The left edge when a timer ran out last, how often in a row, and since when.
     pub timed_out_at: u64,
     pub timeouts: u16,
-    /// The most in a row there ever were.
+    /// The most in a row there ever were, and the most doublings.
     pub timeouts_longest: u16,
+    pub doublings_most: u8,
     pub stuck_since: Instant,
     pub linger_at: Option<Instant>,
     pub receiver: Receiver,
@@ -278,6 +279,7 @@ impl Connection {
             timed_out_at: u64::MAX,
             timeouts: 0,
             timeouts_longest: 0,
+            doublings_most: 0,
             stuck_since: now,
             linger_at: None,
             receiver: Receiver::new(0, config.receive_buffer_bytes, scale(config)),

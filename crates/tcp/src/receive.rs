@@ -166,10 +166,12 @@ impl Receiver {
         match policy {
             DelayedAck::Off => self.ack_now = true,
             DelayedAck::Fixed(_) if had_gap || self.duplicate.is_some() => self.ack_now = true,
-            DelayedAck::Fixed(_) if self.unacknowledged >= 2 && to - from >= full => {
+            DelayedAck::Fixed(_) | DelayedAck::Lazy(_)
+                if self.unacknowledged >= 2 && to - from >= full =>
+            {
                 self.ack_now = true;
             }
-            DelayedAck::Fixed(after) => {
+            DelayedAck::Fixed(after) | DelayedAck::Lazy(after) => {
                 self.ack_at = self.ack_at.or(Some(now + after));
             }
             DelayedAck::Adaptive { least, most } => {

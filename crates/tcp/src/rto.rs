@@ -35,6 +35,9 @@ pub struct RtoConfig {
     pub granularity: Span,
     /// Samples and timeouts are rounded up to a multiple of this; zero for none.
     pub tick: Span,
+    /// Only what the left edge passes tells a round trip, and not what is there out of order: a
+    /// habit of the reference simulator [incast 5.1], where [incast 2.1] takes both.
+    pub edge_only: bool,
     /// Most doublings.
     pub backoff_max: u8,
     /// When they are forgotten.
@@ -57,6 +60,7 @@ impl RtoConfig {
         init: Span::from_ms(1_000),
         granularity: Span::from_us(1),
         tick: Span::ZERO,
+        edge_only: false,
         backoff_max: 6,
         backoff_reset: BackoffReset::Karn,
         stretch_per_mille: 0,

@@ -74,7 +74,11 @@ impl Connection {
             (self.heard, self.timeouts) = (0, 0);
             self.persist_at = None;
         }
+        let by_edge = heard.sample;
         let sacked = if self.sack { self.mark_sacked(segment, &mut heard, echo, step) } else { 0 };
+        if step.config.rto.edge_only {
+            heard.sample = by_edge;
+        }
         let (newly, segments) = (heard.newly, heard.segments);
         if let Some(at) = heard.sample.or(heard.proven) {
             let in_flight = (flight / self.mss) as u32;
@@ -132,7 +136,10 @@ impl Connection {
         }
         // What is lost is not in flight, so a window that is being repaired always limits.
         match self.phase {
-            Phase::Open if advanced && !reduced => self.grow(newly, flight, step.now),
+            Phase::Open if advanced && !reduced => {
+                let used = if step.config.grows_unused { u64::MAX / 4 } else { flight };
+                self.grow(newly, used, step.now);
+            }
             Phase::Loss(_) if advanced => self.grow(newly, u64::MAX / 4, step.now),
             _ => {}
         }
@@ -476,6 +483,13 @@ impl Connection {
         if planted != Some(Planted::NoBackoff) {
             self.rto.back_off();
         }
+        if self.rto.backoff() > self.doublings_most {
+            self.doublings_most = self.rto.backoff();
+            let doublings = u16::from(self.doublings_most);
+            if let Some(place) = RUNS.iter().position(|&run| run == doublings) {
+                step.counts.connections_by_doublings[place] += 1;
+            }
+        }
         self.rto_at = Some(self.rto.deadline(&step.config.rto, step.now, step.rng));
     }
 
@@ -719,7 +733,8 @@ impl Connection {
             // Blocks must not make a full segment longer than it may be.
             let stamps = if self.stamps { 12 } else { 0 };
             let spare = u64::from(step.config.mss_bytes).saturating_sub(end - start + stamps);
-            let most = (spare.saturating_sub(4) / 8).min(3) as usize;
+            let room = if self.stamps { 3 } else { 4 };
+            let most = (spare.saturating_sub(4) / 8).min(room) as usize;
             if self.sack && !is_syn && most > 0 {
                 segment.sacks = self.receiver.blocks(most);
             }

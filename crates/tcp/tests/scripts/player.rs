@@ -1,4 +1,7 @@
-//! Reads and plays scripts.
+//! Plays scripts.
+
+#[path = "words.rs"]
+mod words;
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message, Seen};
@@ -11,30 +14,9 @@ use cavy_tcp::{
     RtoConfig, Segment, Stack, Undo, Why,
 };
 use std::collections::VecDeque;
-use std::fs;
 use std::path::Path;
-
-/// One conversation.
-pub struct Script {
-    pub name: String,
-    lines: Vec<(usize, String)>,
-}
-
-impl Script {
-    /// Those of a file.
-    pub fn all(file: &str, text: &str) -> Vec<Script> {
-        let mut all: Vec<Script> = Vec::new();
-        for (index, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or("").trim();
-            if let Some(name) = line.strip_prefix("==") {
-                all.push(Script { name: format!("{file}: {}", name.trim()), lines: Vec::new() });
-            } else if let (false, Some(script)) = (line.is_empty(), all.last_mut()) {
-                script.lines.push((index + 1, line.to_string()));
-            }
-        }
-        all
-    }
-}
+pub use words::Script;
+use words::{flags, greeting, number, range, span};
 
 const PEER: Node = Node(1);
 const PEER_PORT: u16 = 50_000;
@@ -64,19 +46,7 @@ struct Player {
 
 /// All scripts beside this file.
 pub fn all_of_this_room() -> Vec<Script> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
-    let mut files: Vec<_> = fs::read_dir(&folder)
-        .expect("the folder of scripts")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|end| end == "seg"))
-        .collect();
-    files.sort();
-    let scripts = |path: &std::path::PathBuf| {
-        let text = fs::read_to_string(path).expect("a script");
-        let file = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        Script::all(&file, &text)
-    };
-    files.iter().flat_map(scripts).collect()
+    Script::all_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts"))
 }
 
 /// Plays a script; the error says which line was not as it says. What the machine asserts itself
@@ -108,25 +78,6 @@ fn play_planted(script: &Script, planted: Option<Planted>, loud: bool) -> Result
         player.line(line).map_err(|why| format!("line {number}, `{line}`: {why}"))?;
     }
     Ok(())
-}
-
-fn number<T: std::str::FromStr>(word: Option<&str>) -> Result<T, String> {
-    let word = word.ok_or("a number is missing")?;
-    word.replace('_', "").parse().map_err(|_| format!("`{word}` is no number"))
-}
-
-fn span(word: &str) -> Result<Span, String> {
-    let end = word.find(|c: char| c.is_alphabetic()).ok_or(format!("`{word}` has no unit"))?;
-    let value: f64 = word[..end].parse().map_err(|_| format!("`{word}` is no time"))?;
-    let ns = match &word[end..] {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 60e9,
-        unit => return Err(format!("`{unit}` is no unit")),
-    };
-    Ok(Span::from_ns((value * ns).round() as u64))
 }
 
 impl Player {
@@ -187,18 +138,7 @@ impl Player {
 
     /// A handshake that takes 10 ms, after which nothing is left to look at.
     fn greet(&mut self, accepted: bool, rest: &[&str]) -> Result<(), String> {
-        let sack = if rest.contains(&"nosack") { "" } else { "sackok" };
-        let stamp = if rest.contains(&"ts") { "ts 100 last" } else { "" };
-        let window = rest.iter().position(|word| *word == "win").and_then(|n| rest.get(n + 1));
-        let window = window.copied().unwrap_or("65535");
-        let says = format!("win {window} mss 1460 ws 0 {sack} {stamp}");
-        let lines = if accepted {
-            let last = format!("< . 1 ack 1 win {window} {stamp}");
-            vec!["listen".into(), format!("< S 0 {says}"), "+10ms".into(), last]
-        } else {
-            vec!["open".into(), "+10ms".into(), format!("< S. 0 ack 1 {says}")]
-        };
-        for line in lines {
+        for line in greeting(accepted, rest) {
             self.line(&line)?;
         }
         self.left.clear();
@@ -549,35 +489,5 @@ impl Player {
             other => return Err(format!("`{other}` is no counter")),
         };
         if have == want { Ok(()) } else { Err(format!("it is {have}")) }
-    }
-}
-
-fn flags(word: &str) -> Result<(Flags, bool), String> {
-    let mut all = Flags(0);
-    for letter in word.chars() {
-        all = all.with(match letter {
-            'S' => Flags::SYN,
-            'F' => Flags::FIN,
-            'R' => Flags::RST,
-            'P' => Flags::PSH,
-            'E' => Flags::ECE,
-            'W' => Flags::CWR,
-            '.' => Flags::ACK,
-            '-' => Flags(0),
-            '*' => return Ok((all, true)),
-            other => return Err(format!("`{other}` is no flag")),
-        });
-    }
-    Ok((all, false))
-}
-
-/// `A` or `A:B`.
-fn range(word: &str) -> Result<(u32, u32), String> {
-    match word.split_once(':') {
-        None => Ok((number(Some(word))?, 0)),
-        Some((from, to)) => {
-            let (from, to): (u32, u32) = (number(Some(from))?, number(Some(to))?);
-            Ok((from, to.wrapping_sub(from)))
-        }
     }
 }
