@@ -232,6 +232,9 @@ transports! {
         like: Option<LikePlan>,
         /// How the window grows and shrinks. Default: `newreno`.
         congestion: Option<CongestionPlan>,
+        /// The window grows also while something else limits what is sent, such as the end of an
+        /// answer, as in the simulators that were published. Default: false.
+        grows_unused: Option<bool>,
         /// Marks of switches. Default: `off`.
         ecn: Option<EcnPlan>,
         /// Ports mark what meets so many full packets, or drop what bears no marks. Default: 65 in
@@ -270,12 +273,18 @@ transports! {
         sack: Option<bool>,
         /// Duplicate acknowledgements that say that a segment is lost. Default: 3.
         dupthresh: Option<u8>,
+        /// Only what the left edge passes tells a round trip, and not what is there out of order,
+        /// as in the simulators that were published. Default: false.
+        rto_edge_only: Option<bool>,
         /// Send a new segment on each of the first two duplicates. Default: false.
         limited_transmit: Option<bool>,
         /// Start with the first window again after a pause longer than the timeout. Default: true.
         idle_restart: Option<bool>,
         /// Acknowledge single segments so much later, microseconds; 0 for each at once. Default: 0.
         delayed_ack_us: Option<f64>,
+        /// A segment that fills a gap is acknowledged as late as any other, as in the simulators
+        /// that were published. Default: false.
+        delayed_ack_of_fills: Option<bool>,
         /// What a connection keeps for its reader. Default: 4 MiB.
         receive_buffer_bytes: Option<u32>,
     }

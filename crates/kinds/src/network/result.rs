@@ -168,6 +168,9 @@ pub struct BlockResult {
     /// Connections whose longest run of timeouts reached 1, 6, 10, 20 and 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections_by_run: Option<[u64; 5]>,
+    /// Connections whose most doublings of the timeout, forgotten by none between, reached as many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections_by_doublings: Option<[u64; 5]>,
     /// Times of blocks, milliseconds: the least, then for each hundredth of the blocks the time
     /// within which so many were done. Empty without blocks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -292,6 +292,7 @@ fn blocks(scenario: &Scenario, runs: &[Replication]) -> Option<BlockResult> {
         timeouts_silent: known.then_some(counts.timeouts_silent),
         timeouts_run: known.then_some(counts.run_longest),
         connections_by_run: known.then_some(counts.connections_by_run),
+        connections_by_doublings: known.then_some(counts.connections_by_doublings),
         latency_ms: if latencies.count() == 0 {
             Vec::new()
         } else {

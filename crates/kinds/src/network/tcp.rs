@@ -54,6 +54,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         },
         init: span("rto_init_ms", ms(plan.rto_init_ms), fine.init)?,
         tick: span("rto_tick_us", plan.rto_tick_us, fine.tick)?,
+        edge_only: plan.rto_edge_only.unwrap_or(fine.edge_only),
         stretch_per_mille: (stretch * 1e3).round() as u16,
         backoff_reset: match plan.rto_forgets_early {
             Some(true) => BackoffReset::Timestamp,
@@ -66,6 +67,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         None => plain.delayed_ack,
         Some(us) => match span("delayed_ack_us", Some(us), Span::ZERO)? {
             Span::ZERO => DelayedAck::Off,
+            delay if plan.delayed_ack_of_fills == Some(true) => DelayedAck::Lazy(delay),
             delay => DelayedAck::Fixed(delay),
         },
     };
@@ -86,6 +88,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         dupthresh: plan.dupthresh.unwrap_or(plain.dupthresh),
         limited_transmit: plan.limited_transmit.unwrap_or(plain.limited_transmit),
         idle_restart: plan.idle_restart.unwrap_or(plain.idle_restart),
+        grows_unused: plan.grows_unused.unwrap_or(plain.grows_unused),
         ecn: match plan.ecn {
             None | Some(EcnPlan::Off) => Ecn::Off,
             Some(EcnPlan::Classic) => Ecn::Classic,

@@ -16,12 +16,26 @@ pub fn servers(result: &NetResult) -> u64 {
 
 /// What became of the blocks of a contestant with so many servers.
 pub fn blocks<'a>(e: &'a NetExperiment, label: &'a str, n: u64) -> Option<&'a BlockResult> {
-    e.of(BASE, label).find(|result| servers(result) == n)?.blocks.as_ref()
+    blocks_of(e, BASE, label, n)
+}
+
+/// The same of a variant.
+pub fn blocks_of<'a>(
+    e: &'a NetExperiment,
+    variant: &'a str,
+    label: &'a str,
+    n: u64,
+) -> Option<&'a BlockResult> {
+    e.of(variant, label).find(|result| servers(result) == n)?.blocks.as_ref()
 }
 
 /// Their goodput, Mb/s.
 pub fn goodput(e: &NetExperiment, label: &str, n: u64) -> Option<f64> {
-    let blocks = blocks(e, label, n)?;
+    mean(blocks(e, label, n)?)
+}
+
+/// Mean goodput, where there is one.
+pub fn mean(blocks: &BlockResult) -> Option<f64> {
     (!blocks.goodput_each_mbps.is_empty()).then(|| blocks.goodput_mbps())
 }
 
@@ -58,7 +72,11 @@ pub fn compared(
 
 /// Goodput of one point, with the range of its replications.
 pub fn cell(e: &NetExperiment, figure: &str, name: &str, label: &str, n: u64) -> Measured {
-    let found = blocks(e, label, n);
+    cell_of(figure, name, blocks(e, label, n))
+}
+
+/// The same of a point that was found.
+pub fn cell_of(figure: &str, name: &str, found: Option<&BlockResult>) -> Measured {
     let each = found.map(|blocks| blocks.goodput_each_mbps.as_slice()).unwrap_or_default();
     let note = found.map_or("Not run.".to_string(), |blocks| {
         format!("{} blocks in {} replications.", blocks.blocks, each.len())
@@ -67,7 +85,7 @@ pub fn cell(e: &NetExperiment, figure: &str, name: &str, label: &str, n: u64) ->
     Measured {
         low: each.iter().copied().reduce(f64::min),
         high: each.iter().copied().reduce(f64::max),
-        ..measured(figure, name, goodput(e, label, n), samples, note)
+        ..measured(figure, name, found.and_then(mean), samples, note)
     }
 }
 

@@ -31,6 +31,11 @@ fn cluster(e: &NetExperiment) -> Vec<Measured> {
         let (jiffies, fine) = (of("5 ms"), of("1 ms"));
         let ratio = goodput(e, &jiffies, 16).zip(goodput(e, &fine, 16)).map(|(a, b)| a / b);
         all.push(compared(e, "cluster", &format!("ratio_16_{kb}"), (&fine, 16), ratio));
+        let late = |floor: &str| {
+            cells::mean(cells::blocks_of(e, "fills", &format!("{}, late fills", of(floor)), 16)?)
+        };
+        let late = late("5 ms").zip(late("1 ms")).map(|(a, b)| a / b);
+        all.push(compared(e, "cluster", &format!("ratio_16_{kb}_fills"), (&fine, 16), late));
         let cell = |name: &str, sender: &str| {
             cells::cell(e, "cluster", &format!("{name}_47_{kb}"), &of(sender), 47)
         };

@@ -8,6 +8,7 @@
 mod cells;
 mod cluster;
 mod cure;
+mod dctcp;
 mod fragment;
 mod rtomin;
 mod thousands;
@@ -37,6 +38,7 @@ pub fn source() -> Source {
             &thousands::THOUSANDS,
             &fragment::LATENCY,
             &cure::MODERN,
+            &dctcp::DCTCP,
             &cure::CURE,
             &cure::THOUSANDS,
         ],

@@ -70,6 +70,8 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
     for n in [2, 4, 8, 16, 32, 64, 128] {
         all.push(cell(&format!("n{n}_200ms"), "200 ms", n));
     }
+    let as_ns2 = cells::blocks_of(e, "ns2", "200 ms, as ns-2", 2);
+    all.push(cells::cell_of(FIGURE, "n2_200ms_ns2", as_ns2));
     let rounds = blocks(e, "200 ms", 128).filter(|blocks| blocks.blocks > 0).map(|blocks| {
         let floors = blocks.p50_ms / 200.0;
         let nearest = |k: i32| (floors - (2f64.powi(k) - 1.0)).abs();
