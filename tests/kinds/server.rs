@@ -445,9 +445,10 @@ fn orders() -> ServerExperiment {
         "types = [{ name = \"all\", share = 1, service = { dist = \"hyperexponential\", mean_us = \
          10, squared_cv = 4 } }]",
         "load = 0.7\npolicies = [{ policy = \"c_fcfs\" }, { policy = \"srpt\" }, { policy = \
-         \"lcfs\" }, { policy = \"lcfs\", preemptive = true }, { policy = \"preemptive_priority\" }, \
-         { policy = \"jsq\" }, { policy = \"jsq\", choices = 2 }, { policy = \"srpt\", label = \
-         \"SRPT, 2 us\", preemption_us = 2 }]\n[run]\nrequests = 100_000\nreplications = 5",
+         \"lcfs\" }, { policy = \"lcfs\", preemptive = true }, { policy = \
+         \"preemptive_priority\" }, { policy = \"jsq\" }, { policy = \"jsq\", choices = 2 }, { \
+         policy = \"srpt\", label = \"SRPT, 2 us\", preemption_us = 2 }]\n[run]\nrequests = \
+         100_000\nreplications = 5",
     ))
 }
 

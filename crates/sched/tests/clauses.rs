@@ -2,8 +2,9 @@
 //! and everything the machine says to it.
 //!
 //! `clauses/baselines.rs` has the same for [persephone 3], `clauses/ranked.rs` for the policies of
-//! queueing theory, `clauses/trajectory.rs` pairs of machines that must decide alike; `tests/reservation.rs` has the reservation itself, and
-//! `tests/laws.rs` what holds for all policies.
+//! queueing theory, `clauses/trajectory.rs` pairs of machines that must decide alike;
+//! `tests/reservation.rs` has the reservation itself, and `tests/laws.rs` what holds for all
+//! policies.
 
 #[path = "clauses/baselines.rs"]
 mod baselines;

@@ -112,7 +112,8 @@ impl Gamma {
         libm::exp(self.shape * libm::log(x) - x - self.log_gamma)
     }
 
-    /// P(S <= x) and P(S > x), by the series below the mean and by the continued fraction (modified Lentz) above it.
+    /// P(S <= x) and P(S > x), by the series below the mean and by the continued fraction (modified
+    /// Lentz) above it.
     fn tails(&self, x: f64) -> (f64, f64) {
         const TERMS: u32 = 100_000;
         let (shape, weight) = (self.shape, self.weight(x));

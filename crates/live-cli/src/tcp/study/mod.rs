@@ -190,10 +190,10 @@ fn document(args: &Study, programme: &Programme, machine: &Machine) -> Document 
         fact("hosts", "16 servers and a client, a namespace each, at a switch".into()),
         fact(
             "links",
-            "the switch's port to the client keeps the rate, all others are as fast as the machine; \
-             counted as Ethernet counts: 1448 of 1538 octets are payload, at most 941 of 1000 \
-             Mb/s; offload is off, and packets leave their sockets before the switch where the \
-             kernel can"
+            "the switch's port to the client keeps the rate, all others are as fast as the \
+             machine; counted as Ethernet counts: 1448 of 1538 octets are payload, at most 941 of \
+             1000 Mb/s; offload is off, and packets leave their sockets before the switch where \
+             the kernel can"
                 .into(),
         ),
         fact(
