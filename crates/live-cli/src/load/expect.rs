@@ -100,16 +100,22 @@ impl Expectation {
         self.whose.as_deref()
     }
 
+    /// Is `value` good enough? A limit computed as 99.9 / 100 must not miss 0.999.
+    fn allows(&self, value: f64) -> bool {
+        let slack = 1e-9 * self.limit;
+        match self.side {
+            Side::AtMost => value <= self.limit + slack,
+            Side::AtLeast => value >= self.limit - slack,
+        }
+    }
+
     /// Does it hold for `report`?
     pub fn judge(&self, report: &Report) -> Judged {
         let mut verdicts = Vec::new();
         let mut found = Vec::new();
-        let mut note = |name: &str, value: Option<f64>, unit: &str| {
-            verdicts.push(value.map(|value| match self.side {
-                Side::AtMost => value <= self.limit,
-                Side::AtLeast => value >= self.limit,
-            }));
-            let value = value.map_or("no figure".to_string(), |value| significant(value) + unit);
+        let mut note = |name: &str, value: Option<f64>, words: fn(f64) -> String| {
+            verdicts.push(value.map(|value| self.allows(value)));
+            let value = value.map_or("no figure".to_string(), words);
             found.push(format!("{name}{value}"));
         };
         let named = |kind: &&TypeReport| self.whose.as_ref().is_none_or(|name| *name == kind.name);
@@ -117,13 +123,14 @@ impl Expectation {
         match self.of {
             Of::Latency(of) => types().for_each(|kind| {
                 let value = kind.response_us.as_ref().and_then(of);
-                note(&format!("{} has ", kind.name), value, " us");
+                note(&format!("{} has ", kind.name), value, time);
             }),
             Of::Answered => types().for_each(|kind| {
                 let ratio = kind.answered as f64 / kind.sent as f64;
-                note(&format!("{} has ", kind.name), (kind.sent > 0).then_some(ratio), "");
+                let ratio = (kind.sent > 0).then_some(ratio);
+                note(&format!("{} has ", kind.name), ratio, percent);
             }),
-            Of::Sent => note("", Some(report.sent_per_s), " per s"),
+            Of::Sent => note("", Some(report.sent_per_s), |rate| format!("{rate:.1} per s")),
         }
         let holds = if verdicts.contains(&Some(false)) {
             Some(false)
@@ -136,6 +143,22 @@ impl Expectation {
     }
 }
 
+/// A time in the unit that suits it.
+pub fn time(us: f64) -> String {
+    let (value, unit) = match us {
+        us if us >= 1e6 => (us / 1e6, "s"),
+        us if us >= 1e3 => (us / 1e3, "ms"),
+        us => (us, "us"),
+    };
+    format!("{} {unit}", significant(value))
+}
+
+/// A share to the thousandth of a percent, rounded down: only all of them are 100 %.
+fn percent(ratio: f64) -> String {
+    let text = format!("{:.3}", (ratio * 1e5 + 1e-6).floor() / 1e3);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,12 +169,15 @@ mod tests {
         let one = read("p99 <= 5ms for get");
         assert!(matches!(one.of, Of::Latency(_)) && one.limit == 5_000.0);
         assert_eq!(one.whose(), Some("get"));
-        assert_eq!(read("answered_ratio >= 99.9%").limit, 0.999);
+        let answered = read("answered_ratio >= 99.9%");
+        assert!(answered.allows(0.999) && !answered.allows(0.998_999));
         assert_eq!(read("sent_per_s >= 990").side, Side::AtLeast);
         assert_eq!(read("max_us <= 1s").limit, 1e6);
         for wrong in ["p98_us <= 4", "p99_slowdown <= 4", "stable", "p99 <= 4", "p99_us < 3"] {
             assert!(expectation(wrong).is_err(), "{wrong}");
         }
         assert!(expectation("sent_per_s >= 9 for get").is_err());
+        assert_eq!([time(11_400.0), time(0.5), time(2e6)], ["11.4 ms", "0.5 us", "2 s"]);
+        assert_eq!([1.0, 0.999, 0.999_999_9].map(percent), ["100 %", "99.9 %", "99.999 %"]);
     }
 }

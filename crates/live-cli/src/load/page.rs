@@ -1,6 +1,6 @@
 //! The report of a run: one HTML file with plots.
 
-use super::expect::Judged;
+use super::expect::{Judged, time};
 use crate::args::Load;
 use cavy_lab::statistics::quantile::supported;
 use cavy_live::load::ledger::Times;
@@ -104,9 +104,9 @@ fn found(report: &Report, judged: &[Judged]) -> String {
     }
     for kind in &report.types {
         if let Some(times) = &kind.response_us {
-            let figure = |value: Option<f64>| value.map_or("no figure".to_string(), words);
+            let figure = |value: Option<f64>| value.map_or("no figure".to_string(), time);
             sentences.push(format!(
-                "{}: median {}, p99 {}; {} of {} answered.",
+                "Type {}: median {}, p99 {}; {} of {} answered.",
                 kind.name,
                 figure(times.p50),
                 figure(times.p99),
@@ -115,17 +115,8 @@ fn found(report: &Report, judged: &[Judged]) -> String {
             ));
         }
     }
-    sentences.extend(judged.iter().map(|one| format!("{}.", one.line())));
+    sentences.extend(judged.iter().map(|one| format!("{}.", one.line().replacen('e', "E", 1))));
     sentences.join(" ")
-}
-
-fn words(us: f64) -> String {
-    let (value, unit) = match us {
-        us if us >= 1e6 => (us / 1e6, "s"),
-        us if us >= 1e3 => (us / 1e3, "ms"),
-        us => (us, "us"),
-    };
-    format!("{} {unit}", cavy_report::number::significant(value))
 }
 
 /// The command that sends the same again, as a shell reads it. Values of headers may be secrets and
@@ -193,7 +184,7 @@ fn by_share(report: &Report) -> Panel {
     Panel {
         id: "by-share".to_string(),
         title: "The slowest of how many".to_string(),
-        x: axis("one request in so many is slower (100 is the p99)", "", Scale::Log),
+        x: axis("one in so many is slower", "", Scale::Log),
         y: axis("latency", "us", Scale::Log),
         series: series.filter(|one| one.points.len() > 1).collect(),
         rules: Vec::new(),
