@@ -2,8 +2,10 @@
 
 use crate::faults;
 use crate::town::{Contestant, Mix, Town, go, network, percentile};
-use cavy_core::Span;
-use cavy_txn::{Layout, janus, locking, slog, tapir};
+use cavy_core::{Purpose, Span, Stream};
+use cavy_lab::net::OutageKind;
+use cavy_lab::wan::Jitter;
+use cavy_txn::{Layout, Shard, janus, locking, slog, tapir};
 
 fn layout() -> Layout {
     Layout::new(3, 2)
@@ -117,6 +119,62 @@ mod tapir_checks {
     fn a_fault_leaves_every_run_serializable_and_everything_ends() {
         let test = "rivals::tapir_checks::a_fault_leaves";
         faults::try_seeds(&config(), test, faults::seeds(20));
+    }
+
+    /// With backup coordinators, for fronts that fail.
+    fn backed() -> tapir::Config {
+        tapir::Config { backup_after: Some(Span::from_ms(1_500)), ..config() }
+    }
+
+    /// Fronts fail for ever, or are silent while backups take over, and replicas fail beside them:
+    /// nothing stays prepared, everybody else goes on, and all that took place is serializable.
+    fn fronts_fail(config: &tapir::Config, seed: u64) -> Result<(), String> {
+        let layout = config.layout;
+        let mut setup = network(config);
+        setup.seed = seed;
+        let mut draws = Stream::keyed(seed, 13, Purpose::Test);
+        for link in &mut setup.links {
+            let most = link.one_way.as_ns() * draws.below(100) / 100;
+            link.jitter = Jitter::Even(Span::from_ns(most));
+        }
+        let first = draws.below(u64::from(layout.shards()));
+        for (nth, front) in (0..2).map(|nth| (nth, (first + 2 * nth) % u64::from(layout.shards())))
+        {
+            let front = layout.front(Shard(front as u32)).0;
+            let from = 400 + draws.below(1_500);
+            let (until, kind) = match nth {
+                0 => (0, OutageKind::Crash),
+                _ => (from + 500 + draws.below(3_000), OutageKind::Freeze),
+            };
+            setup.faults.outages.push(faults::outage(front, from, until, kind));
+            let replica = draws.below(u64::from(layout.replica_nodes())) as u32;
+            let kind = [OutageKind::Crash, OutageKind::Freeze][draws.below(2) as usize];
+            let back = from + 50 + draws.below(3_000);
+            setup.faults.outages.push(faults::outage(replica, from, back, kind));
+        }
+        faults::verdict(|| go(config, &setup, Mix::all()).judge())
+    }
+
+    #[test]
+    fn backups_end_what_failed_fronts_have_left() {
+        let test = "rivals::tapir_checks::backups_end";
+        let seeds = faults::seeds(12);
+        let broken: Vec<u64> = seeds
+            .filter(|seed| match fronts_fail(&backed(), *seed) {
+                Ok(()) => false,
+                Err(why) => {
+                    println!("seed {seed}: {why}\n  again: {}", faults::again(test, *seed));
+                    true
+                }
+            })
+            .collect();
+        assert!(broken.is_empty(), "{} seeds broke an oracle: {broken:?}", broken.len());
+    }
+
+    #[test]
+    fn without_backups_something_stays_prepared() {
+        let left = (0..4).filter(|seed| fronts_fail(&config(), *seed).is_err()).count();
+        assert!(left > 0, "the faults are too weak to show it");
     }
 }
 

@@ -1,6 +1,6 @@
 //! The front of a shard's clients: runs their transactions, has them checked, and tells the end.
 
-use super::message::{Attempt, Message, Part, Ran, Vote};
+use super::message::{Attempt, Ballot, FIRST, Message, Part, Ran, Vote};
 use super::{Tapir, Timer};
 use crate::client::{Outcome, PieceResult, Response};
 use crate::procedure::{Given, Procedures};
@@ -28,6 +28,8 @@ pub(super) struct Coord {
     phase: Phase,
     given: Given,
     results: Vec<PieceResult>,
+    /// What earlier attempts came to: a backup may find that one of them took place.
+    past: BTreeMap<u32, Vec<PieceResult>>,
     parts: BTreeMap<Shard, Part>,
     whole: BTreeMap<Shard, Arc<Part>>,
     /// Shards whose replica is running pieces.
@@ -44,10 +46,20 @@ pub(super) struct Coord {
 
 /// An attempt that is over, until every replica has heard it.
 pub(super) struct Finishing {
-    at: Option<Ts>,
-    parts: BTreeMap<Shard, Arc<Part>>,
-    left: BTreeSet<Node>,
-    retry_at: Instant,
+    pub at: Option<Ts>,
+    pub ballot: Ballot,
+    pub parts: BTreeMap<Shard, Arc<Part>>,
+    pub left: BTreeSet<Node>,
+    pub retry_at: Instant,
+}
+
+impl Coord {
+    /// What the next attempt takes along.
+    fn leave(&mut self) -> (Arc<Txn>, Vec<Call>, BTreeMap<u32, Vec<PieceResult>>) {
+        let mut past = core::mem::take(&mut self.past);
+        past.insert(self.attempt.round, core::mem::take(&mut self.results));
+        (self.txn.clone(), core::mem::take(&mut self.calls), past)
+    }
 }
 
 impl<E: Procedures> Tapir<E> {
@@ -60,10 +72,16 @@ impl<E: Procedures> Tapir<E> {
             coord.calls.push(call);
             return;
         }
-        self.begin_attempt(txn, Vec::from([call]), 0);
+        self.begin_attempt(txn, Vec::from([call]), 0, BTreeMap::new());
     }
 
-    fn begin_attempt(&mut self, txn: Arc<Txn>, calls: Vec<Call>, round: u32) {
+    fn begin_attempt(
+        &mut self,
+        txn: Arc<Txn>,
+        calls: Vec<Call>,
+        round: u32,
+        past: BTreeMap<u32, Vec<PieceResult>>,
+    ) {
         let (id, now) = (txn.id, self.station.now);
         let coord = Coord {
             attempt: Attempt { id, round },
@@ -72,6 +90,7 @@ impl<E: Procedures> Tapir<E> {
             phase: Phase::Running,
             given: Given::new(),
             results: Vec::new(),
+            past,
             parts: BTreeMap::new(),
             whole: BTreeMap::new(),
             running: BTreeSet::new(),
@@ -152,11 +171,13 @@ impl<E: Procedures> Tapir<E> {
     }
 
     fn prepare_all(&mut self, id: TxnId) {
-        let wall = self.station.wall.as_ns();
+        let (wall, backed) = (self.station.wall.as_ns(), self.config.backup_after.is_some());
         let Some(coord) = self.coords.get_mut(&id) else { return };
         coord.phase = Phase::Preparing;
         let parts = core::mem::take(&mut coord.parts);
-        coord.whole = parts.into_iter().map(|(shard, part)| (shard, Arc::new(part))).collect();
+        let shards: Arc<[Shard]> = if backed { coord.txn.shards().into() } else { Arc::default() };
+        let whole = |(shard, part)| (shard, Arc::new(Part { shards: shards.clone(), ..part }));
+        coord.whole = parts.into_iter().map(whole).collect();
         let reads = coord.whole.values().flat_map(|part| &part.reads);
         let last = reads.map(|(_, version)| version.t).max().unwrap_or(0);
         // Where there are no timestamps to retry at, it must lie behind what was read.
@@ -260,6 +281,13 @@ impl<E: Procedures> Tapir<E> {
         }
     }
 
+    /// A backup has dropped it while this front was silent.
+    pub(super) fn dropped(&mut self, attempt: Attempt) {
+        if self.current(attempt).is_some_and(|coord| coord.phase == Phase::Preparing) {
+            self.abort(attempt);
+        }
+    }
+
     fn commit_if_fine(&mut self, attempt: Attempt) {
         let Some(coord) = self.current(attempt) else { return };
         if coord.fine.len() < coord.txn.shards().len() {
@@ -282,8 +310,8 @@ impl<E: Procedures> Tapir<E> {
         }
         let Some(coord) = self.current(attempt) else { return };
         if back_off.is_zero() {
-            let (txn, calls) = (coord.txn.clone(), core::mem::take(&mut coord.calls));
-            self.begin_attempt(txn, calls, tries);
+            let (txn, calls, past) = coord.leave();
+            self.begin_attempt(txn, calls, tries, past);
             return;
         }
         let most = back_off.as_ns() << attempt.round.min(5);
@@ -309,9 +337,9 @@ impl<E: Procedures> Tapir<E> {
         let all: Vec<TxnId> = all.collect();
         for id in all {
             let Some(coord) = self.coords.get_mut(&id) else { continue };
-            let (txn, calls) = (coord.txn.clone(), core::mem::take(&mut coord.calls));
             let round = coord.attempt.round + 1;
-            self.begin_attempt(txn, calls, round);
+            let (txn, calls, past) = coord.leave();
+            self.begin_attempt(txn, calls, round, past);
         }
         self.arm_anew();
     }
@@ -330,20 +358,38 @@ impl<E: Procedures> Tapir<E> {
         let Some(coord) = self.current(attempt) else { return };
         let parts = coord.whole.clone();
         let left = parts.keys().flat_map(|shard| layout.replicas_of(*shard)).collect();
-        self.finishing.insert(attempt, Finishing { at, parts, left, retry_at });
+        let ballot = FIRST;
+        self.finishing.insert(attempt, Finishing { at, ballot, parts, left, retry_at });
         self.say_end(attempt);
     }
 
-    fn say_end(&mut self, attempt: Attempt) {
+    /// A backup found that an attempt of this front took place.
+    pub(super) fn ended(&mut self, attempt: Attempt, at: Ts) {
+        let Some(coord) = self.coords.get_mut(&attempt.id) else { return };
+        let current = coord.attempt;
+        let results = if current == attempt {
+            Some(core::mem::take(&mut coord.results))
+        } else {
+            coord.past.remove(&attempt.round)
+        };
+        let Some(mut pieces) = results else { return };
+        if current != attempt {
+            self.tell_end(current, None);
+        }
+        pieces.sort_by_key(|result| result.piece);
+        self.answer(attempt.id, Outcome::Committed { at, pieces });
+    }
+
+    pub(super) fn say_end(&mut self, attempt: Attempt) {
         let Some(finishing) = self.finishing.get(&attempt) else { return };
-        let at = finishing.at;
+        let (at, ballot) = (finishing.at, finishing.ballot);
         let parts = finishing.left.iter().filter_map(|node| {
             let shard = self.config.layout.shard_of(*node)?;
             Some((*node, finishing.parts.get(&shard)?.clone()))
         });
         let parts: Vec<(Node, Arc<Part>)> = parts.collect();
         for (node, part) in parts {
-            self.send(node, Message::Finish { attempt, at, part });
+            self.send(node, Message::Finish { attempt, at, ballot, part });
         }
     }
 

@@ -7,11 +7,12 @@
 //!
 //! **Failure.** Replicas store what they vote and what they hear, and a coordinator says the end of
 //! an attempt until every replica has heard it: a replica comes back by its log, and no view change
-//! is needed. A coordinator that fails for ever leaves what it has prepared: the source's backup
-//! coordinators are not built.
+//! is needed. What a coordinator that fails leaves prepared, backup coordinators end: replicas that
+//! have held it for long.
 //!
-//! **Reading order.** [`message`], [`versions`], then `coord`.
+//! **Reading order.** [`message`], [`versions`], then `coord` and `backup`.
 
+mod backup;
 mod coord;
 pub mod message;
 pub mod versions;
@@ -24,14 +25,15 @@ use crate::procedure::{Given, Procedures};
 use crate::station::{self, Rival, Station, TICK};
 use crate::store::Writes;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cavy_core::Span;
+use backup::{Acceptor, Ends, Trial};
 use cavy_core::family::Node;
 use cavy_core::family::message::Call;
+use cavy_core::{Instant, Span};
 use coord::{Coord, Finishing};
-use message::{Attempt, Part, Ran, Vote};
+use message::{Attempt, Ballot, FIRST, Part, Ran, Vote};
 use versions::Versions;
 
 /// How it runs.
@@ -50,6 +52,10 @@ pub struct Config {
     /// A transaction that was aborted waits for a random time before it begins anew, which doubles
     /// with each try from this up to 32 times as much. Zero: none.
     pub back_off: Span,
+    /// What has been prepared for so long is ended by a backup coordinator; `None`: never. Longer
+    /// than an attempt takes, or backups get in the way of fronts. Where no front fails backups have
+    /// nothing to do, and what replicas tell each other for them is saved.
+    pub backup_after: Option<Span>,
     /// The artifact: locks without waiting instead of timestamps, and all replicas must agree.
     pub artifact: bool,
     /// Answers carry versions, and replicas tell what they applied.
@@ -66,6 +72,7 @@ impl Config {
             strict: false,
             tries: None,
             back_off: Span::from_ms(1),
+            backup_after: None,
             artifact: false,
             history: false,
         }
@@ -102,6 +109,13 @@ pub struct Tapir<E> {
     over: BTreeMap<Attempt, Option<Ts>>,
     coords: BTreeMap<TxnId, Coord>,
     finishing: BTreeMap<Attempt, Finishing>,
+    /// Since when what is prepared is.
+    held_since: BTreeMap<Attempt, Instant>,
+    /// What is prepared and was not checked here, or not held ever since.
+    unchecked: BTreeSet<Attempt>,
+    acceptors: BTreeMap<Attempt, Acceptor>,
+    trials: BTreeMap<Attempt, Trial>,
+    ends: Ends,
 }
 
 impl<E: Procedures> Tapir<E> {
@@ -121,6 +135,11 @@ impl<E: Procedures> Tapir<E> {
             over: BTreeMap::new(),
             coords: BTreeMap::new(),
             finishing: BTreeMap::new(),
+            held_since: BTreeMap::new(),
+            unchecked: BTreeSet::new(),
+            acceptors: BTreeMap::new(),
+            trials: BTreeMap::new(),
+            ends: Ends::default(),
         }
     }
 
@@ -191,43 +210,113 @@ impl<E: Procedures> Tapir<E> {
         self.send(from, Message::Ran { attempt, ran });
     }
 
+    /// Somebody else has taken over this attempt, or an earlier one of the transaction, or that one
+    /// took place: a front must wait, or hear how it ended.
+    fn is_taken(&mut self, from: Node, attempt: Attempt) -> bool {
+        let all = Attempt { round: 0, ..attempt }..=attempt;
+        let ended = self.over.range(all.clone()).find_map(|(old, at)| Some((*old, (*at)?)));
+        if let Some((attempt, at)) = ended {
+            self.station.send_stored(from, Message::Ended { attempt, at });
+            return true;
+        }
+        let mut promised = self.acceptors.range(all).filter(|(_, own)| own.promised > FIRST);
+        promised.any(|(old, _)| !self.over.contains_key(old))
+    }
+
     fn prepare(&mut self, from: Node, attempt: Attempt, ts: Ts, part: Arc<Part>) {
+        if self.is_taken(from, attempt) {
+            return;
+        }
         let vote = if self.over.contains_key(&attempt) {
             Vote::Abort
         } else if self.rows.prepared_at(attempt) == Some(ts) {
             Vote::Fine
         } else {
             self.rows.forget(attempt);
+            self.held_since.remove(&attempt);
+            self.unchecked.remove(&attempt);
+            self.acceptors.remove(&attempt);
             let vote = if self.config.artifact {
                 self.rows.check_locks(&part)
             } else {
                 self.rows.check(ts, &part, self.config.strict)
             };
             if vote == Vote::Fine {
-                self.rows.prepare(attempt, ts, part.clone());
-                self.station.record(Record::Prepared { attempt, ts, part });
+                self.hold(attempt, ts, part);
+                self.unchecked.remove(&attempt);
             }
             vote
         };
         self.station.send_stored(from, Message::Voted { attempt, ts, vote });
     }
 
+    /// It is among the prepared from now on, through crashes too.
+    fn hold(&mut self, attempt: Attempt, ts: Ts, part: Arc<Part>) {
+        self.take_in(attempt, ts, part.clone());
+        self.station.record(Record::Prepared { attempt, ts, part });
+    }
+
+    fn take_in(&mut self, attempt: Attempt, ts: Ts, part: Arc<Part>) {
+        self.rows.prepare(attempt, ts, part);
+        self.held_since.insert(attempt, self.station.now);
+        self.unchecked.insert(attempt);
+    }
+
     /// A majority found it fine, so this replica has it among the prepared too.
     fn finalize(&mut self, from: Node, attempt: Attempt, ts: Ts, part: Arc<Part>) {
-        if !self.over.contains_key(&attempt) && self.rows.prepared_at(attempt) != Some(ts) {
-            self.rows.prepare(attempt, ts, part.clone());
-            self.station.record(Record::Prepared { attempt, ts, part });
+        if self.is_taken(from, attempt) {
+            return;
+        }
+        if self.over.contains_key(&attempt) {
+            // A backup saw that it could not have been decided, and it may not be any more.
+            self.station.send_stored(from, Message::Dropped { attempt });
+            return;
+        }
+        if self.rows.prepared_at(attempt) != Some(ts) {
+            self.hold(attempt, ts, part);
+        }
+        let accepted = Some((FIRST, Some(ts)));
+        let new = self.acceptors.get(&attempt).is_none_or(|own| own.accepted != accepted);
+        if new && self.config.backup_after.is_some() {
+            let own = Acceptor { accepted, ..Acceptor::default() };
+            self.acceptors.insert(attempt, own);
+            self.station.record(Record::Accepted { attempt, ballot: FIRST, at: ts });
         }
         self.station.send_stored(from, Message::Finalized { attempt, ts });
     }
 
-    fn finish(&mut self, attempt: Attempt, at: Option<Ts>, part: &Arc<Part>) {
-        if self.over.contains_key(&attempt) {
-            return;
+    /// True when that is settled here: a backup that was promised the attempt may still decide
+    /// otherwise than a front that dropped it.
+    fn finish(
+        &mut self,
+        attempt: Attempt,
+        at: Option<Ts>,
+        ballot: Ballot,
+        part: &Arc<Part>,
+    ) -> bool {
+        let known = self.over.get(&attempt).copied();
+        if matches!(known, Some(Some(_))) || known.is_some() && at.is_none() {
+            return true;
         }
-        self.over.insert(attempt, at);
+        if let Some(at) = at {
+            self.keep_end(attempt, at, part);
+            self.acceptors.remove(&attempt);
+        } else if let Some(own) = self.acceptors.get_mut(&attempt) {
+            if ballot < own.promised {
+                return false;
+            }
+            own.accepted = Some((ballot, None));
+        }
+        self.close(attempt, at);
         self.station.record(Record::Finished { attempt, at, part: part.clone() });
         self.apply(attempt, at, part);
+        true
+    }
+
+    fn close(&mut self, attempt: Attempt, at: Option<Ts>) {
+        self.over.insert(attempt, at);
+        self.held_since.remove(&attempt);
+        self.unchecked.remove(&attempt);
     }
 
     fn apply(&mut self, attempt: Attempt, at: Option<Ts>, part: &Arc<Part>) {
@@ -260,11 +349,27 @@ impl<E: Procedures> Rival for Tapir<E> {
             Message::Voted { attempt, ts, vote } => self.voted(from, attempt, ts, vote),
             Message::Finalize { attempt, ts, part } => self.finalize(from, attempt, ts, part),
             Message::Finalized { attempt, ts } => self.finalized(from, attempt, ts),
-            Message::Finish { attempt, at, part } => {
-                self.finish(attempt, at, &part);
-                self.station.send_stored(from, Message::Finished { attempt });
+            Message::Dropped { attempt } => self.dropped(attempt),
+            Message::Finish { attempt, at, ballot, part } => {
+                if self.finish(attempt, at, ballot, &part) {
+                    self.station.send_stored(from, Message::Finished { attempt });
+                }
             }
             Message::Finished { attempt } => self.finished(from, attempt),
+            Message::Ended { attempt, at } => self.ended(attempt, at),
+            Message::AskState { attempt, ballot, shards } => {
+                self.ask_state(from, attempt, ballot, shards);
+            }
+            Message::TellState { attempt, ballot, state } => {
+                self.told_state(from, attempt, ballot, state);
+            }
+            Message::Settle { attempt, ballot, at, part } => {
+                self.accept(from, attempt, ballot, at, part);
+            }
+            Message::Settled { attempt, ballot } => self.settled(from, attempt, ballot),
+            Message::Refused { attempt, ballot } => self.refused(attempt, ballot),
+            Message::Ends { upto, ends } => self.hear_ends(from, upto, ends),
+            Message::EndsHeard { upto } => self.ends_heard(from, upto),
         }
     }
 
@@ -274,10 +379,38 @@ impl<E: Procedures> Rival for Tapir<E> {
 
     fn remember(&mut self, record: Record) {
         match record {
-            Record::Prepared { attempt, ts, part } => self.rows.prepare(attempt, ts, part),
+            Record::Prepared { attempt, ts, part } => {
+                self.over.remove(&attempt);
+                if self.acceptors.get(&attempt).is_some_and(|own| own.promised == FIRST) {
+                    self.acceptors.remove(&attempt);
+                }
+                // It may have been dropped between, which no record tells.
+                self.take_in(attempt, ts, part);
+            }
             Record::Finished { attempt, at, part } => {
-                self.over.insert(attempt, at);
+                match at {
+                    Some(at) => {
+                        self.keep_end(attempt, at, &part);
+                        self.acceptors.remove(&attempt);
+                    }
+                    None => {
+                        if let Some(own) = self.acceptors.get_mut(&attempt) {
+                            own.accepted = Some((own.promised, None));
+                        }
+                    }
+                }
+                self.close(attempt, at);
                 self.apply(attempt, at, &part);
+            }
+            Record::Promised { attempt, ballot, shards } => {
+                let now = self.station.now;
+                let own = self.acceptors.entry(attempt).or_default();
+                (own.promised, own.asked) = (ballot, Some((shards, now)));
+            }
+            Record::Accepted { attempt, ballot, at } => {
+                let own = self.acceptors.entry(attempt).or_default();
+                own.promised = own.promised.max(ballot);
+                own.accepted = Some((ballot, Some(at)));
             }
         }
     }
@@ -287,6 +420,7 @@ impl<E: Procedures> Rival for Tapir<E> {
             Timer::Tick => {
                 self.station.arm(Timer::Tick, self.station.now + TICK);
                 self.ask_again();
+                self.look_after();
             }
             Timer::Anew => self.begin_anew(),
             Timer::More => {}

@@ -24,9 +24,23 @@ pub struct Versions {
     all: BTreeMap<Key, BTreeMap<Ts, Version>>,
     /// The greatest read of what was there before the first version.
     first_read: BTreeMap<Key, Ts>,
+    /// The greatest reads of versions that are not here yet: a replica may hear that a transaction
+    /// took place before it hears of one that it has read.
+    early_reads: BTreeMap<Key, BTreeMap<Ts, Ts>>,
     prepared: BTreeMap<Attempt, (Ts, Arc<Part>)>,
     reads: BTreeMap<Key, BTreeMap<Ts, Attempt>>,
     writes: BTreeMap<Key, BTreeMap<Ts, Attempt>>,
+}
+
+/// What a check finds that comes long after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Late {
+    /// Nothing is in the way.
+    Fine,
+    /// Something that was committed: it cannot have been decided before.
+    Never,
+    /// Something that is prepared, or versions that are no longer kept.
+    Unknown,
 }
 
 /// Versions of a row that are kept: those that a transaction under way may still read below.
@@ -80,6 +94,11 @@ impl Versions {
                 Some((_, version)) => version.read,
                 None => self.first_read.get(key).copied().unwrap_or(Ts::ZERO),
             };
+            let early = self.early_reads.get(key).and_then(|all| {
+                let below = all.range(..ts).map(|(_, read)| *read);
+                below.max()
+            });
+            let read = read.max(early.unwrap_or(Ts::ZERO));
             if read > ts {
                 return Vote::Retry(read);
             }
@@ -98,6 +117,33 @@ impl Versions {
         Vote::Fine
     }
 
+    /// May `attempt` still commit at `ts`, whatever this replica holds of it? Real time does not
+    /// count: if it was decided, that was long ago.
+    pub fn check_late(&mut self, attempt: Attempt, ts: Ts, part: &Arc<Part>) -> Late {
+        let held = self.prepared.get(&attempt).cloned();
+        self.forget(attempt);
+        let vote = self.check(ts, part, false);
+        if let Some((ts, part)) = held {
+            self.prepare(attempt, ts, part);
+        }
+        // Of versions before the first that is kept nobody knows who read or overwrote them.
+        let first = |key: &Key| self.first_kept(*key);
+        let forgotten = part.reads.iter().any(|(key, version)| *version < first(key))
+            || part.writes.iter().any(|(key, _)| ts < first(key));
+        match vote {
+            _ if forgotten => Late::Unknown,
+            Vote::Fine => Late::Fine,
+            Vote::Abort | Vote::Retry(_) => Late::Never,
+            Vote::Abstain => Late::Unknown,
+        }
+    }
+
+    /// Versions below this may have been forgotten.
+    fn first_kept(&self, key: Key) -> Ts {
+        let all = self.all.get(&key).filter(|all| all.len() >= KEPT);
+        all.and_then(|all| all.first_key_value()).map_or(Ts::ZERO, |(first, _)| *first)
+    }
+
     /// The artifact's check: versions are still the last, and nobody has a lock in the way.
     pub fn check_locks(&self, part: &Part) -> Vote {
         let stale = part.reads.iter().any(|(key, version)| self.last_at(*key) != *version);
@@ -111,6 +157,11 @@ impl Versions {
     /// The timestamp at which `attempt` is prepared.
     pub fn prepared_at(&self, attempt: Attempt) -> Option<Ts> {
         self.prepared.get(&attempt).map(|(ts, _)| *ts)
+    }
+
+    /// What of `attempt` is prepared.
+    pub fn part(&self, attempt: Attempt) -> Option<&Arc<Part>> {
+        self.prepared.get(&attempt).map(|(_, part)| part)
     }
 
     /// Adds to the prepared.
@@ -150,6 +201,9 @@ impl Versions {
             } else if let Some(version) = self.all.get_mut(key).and_then(|all| all.get_mut(version))
             {
                 version.read = version.read.max(at);
+            } else if *version > self.first_kept(*key) {
+                let read = self.early_reads.entry(*key).or_default().entry(*version).or_default();
+                *read = (*read).max(at);
             }
         }
         for (key, value) in &part.writes {
@@ -157,8 +211,9 @@ impl Versions {
             if at > self.last_at(*key) {
                 self.last.set(*key, row.clone());
             }
+            let early = self.early_reads.get_mut(key).and_then(|all| all.remove(&at));
             let all = self.all.entry(*key).or_default();
-            all.insert(at, Version { row, read: Ts::ZERO });
+            all.insert(at, Version { row, read: early.unwrap_or(Ts::ZERO) });
             if all.len() > KEPT {
                 all.pop_first();
             }
@@ -179,7 +234,6 @@ mod tests {
     use super::*;
     use crate::txn::TxnId;
     use alloc::vec;
-    use alloc::vec::Vec;
 
     const KEY: Key = Key::new(1, 1);
 
@@ -193,11 +247,11 @@ mod tests {
 
     fn reads(version: u64) -> Part {
         let version = if version == 0 { Ts::ZERO } else { ts(version) };
-        Part { reads: vec![(KEY, version)], writes: Vec::new() }
+        Part { reads: vec![(KEY, version)], ..Part::default() }
     }
 
     fn writes() -> Part {
-        Part { reads: Vec::new(), writes: vec![(KEY, Some(Value::Int(1)))] }
+        Part { writes: vec![(KEY, Some(Value::Int(1)))], ..Part::default() }
     }
 
     #[test]
@@ -221,8 +275,28 @@ mod tests {
         assert_eq!(rows.check(ts(4), &writes(), true), Vote::Retry(ts(5)));
         rows.prepare(attempt(3), ts(20), Arc::new(reads(5)));
         assert_eq!(rows.check(ts(15), &writes(), false), Vote::Abstain);
+        // Not beside itself, long after: only others are in the way.
+        let part = Arc::new(writes());
+        assert_eq!(rows.check_late(attempt(4), ts(15), &part), Late::Unknown);
+        assert_eq!(rows.check_late(attempt(3), ts(15), &part), Late::Fine);
+        assert_eq!(rows.prepared_at(attempt(3)), Some(ts(20)));
+        assert_eq!(rows.check_late(attempt(4), ts(7), &part), Late::Never);
         rows.forget(attempt(3));
         assert_eq!(rows.check(ts(15), &writes(), false), Vote::Fine);
         assert_eq!(rows.prepared(), 0);
+        // A read of a version that is not here yet forbids to write between, before and after it is.
+        let mut other = Versions::default();
+        other.commit(attempt(6), ts(9), &reads(5));
+        assert_eq!(other.check(ts(7), &writes(), false), Vote::Retry(ts(9)));
+        assert_eq!(other.check(ts(4), &writes(), false), Vote::Fine);
+        other.commit(attempt(5), ts(5), &writes());
+        assert_eq!(other.check(ts(7), &writes(), false), Vote::Retry(ts(9)));
+        assert_eq!(other.check(ts(10), &writes(), false), Vote::Fine);
+        // What lies before the versions that are kept is not known.
+        for number in 0..KEPT as u64 + 1 {
+            rows.commit(attempt(10 + number), ts(100 + number), &writes());
+        }
+        assert_eq!(rows.check_late(attempt(4), ts(50), &part), Late::Unknown);
+        assert_eq!(rows.check_late(attempt(4), ts(500), &part), Late::Fine);
     }
 }
