@@ -1,0 +1,101 @@
+//! Where the kernel does something else, and which RFC or habit lets it.
+
+const HALF: &str = "it cuts segments to half of the largest window it has seen [incast 0a]; RFC \
+                    9293 3.8.6.2.1 lets a sender choose";
+const BY_TIME: &str = "it finds losses by time (RFC 8985), and since 6.17 in no other way";
+const RECOVERY: &str = "it repairs by proportional rate reduction (RFC 6937) whatever it is told; \
+                        ours is told not to, or counts from another moment";
+const ABC: &str = "its window grows by all that is acknowledged (RFC 3465); ours by two segments \
+                   for each acknowledgement";
+const WHEEL: &str = "its timers are late by up to an eighth, so that a doubling falls behind what \
+                     the script does next";
+
+/// A script by its name, and why Linux 6.18 differs.
+pub const HABITS: &[(&str, &str)] = &[
+    ("alive: a closed window is asked about", HALF),
+    ("close: an end into a closed window", HALF),
+    ("data: nothing beyond the peer's window", HALF),
+    ("open: nor that of its answer", HALF),
+    ("alive: a silent peer is asked", WHEEL),
+    ("alive: and given up", "it resets a peer that it gives up; RFC 9293 3.8.4 leaves it open"),
+    (
+        "alive: a shorter path",
+        "it cuts anew across the borders of what it had sent (RFC 9293 3.8.1 lets it)",
+    ),
+    (
+        "alive: a router that does not say",
+        "it takes the shortest path there may be (552), where RFC 1191 7 has a table",
+    ),
+    ("close: we close first", "its TIME-WAIT may last longer by an eighth"),
+    (
+        "close: our end waits for what is written",
+        "the end rides on the last segment; ours goes alone (RFC 9293 3.10.4 has both)",
+    ),
+    (
+        "close: data for nobody",
+        "a reset that answers a segment with ACK needs no ACK (RFC 9293 3.5.2)",
+    ),
+    (
+        "data: an acknowledgement rides on data",
+        "its least timeout is 200 ms here, since a shorter one shortens its delay of \
+         acknowledgements",
+    ),
+    (
+        "data: Linux is quick again after disorder",
+        "6.18 is quick again after duplicates, and not after disorder; ours follows [incast 2.7]",
+    ),
+    (
+        "ecn: an answer with both flags is somebody's who repeats what it does not know",
+        "6.18 reads this answer by AccECN (RFC 9768), and says by CWR that it came unmarked",
+    ),
+    (
+        "ecn: the window is halved once a round trip, and the next new segment says so",
+        "it reduces for marks over a round trip (RFC 6937), ours at once (RFC 3168 6.1.2)",
+    ),
+    (
+        "ecn: a port that is full of half-open connections forgets the oldest",
+        "it keeps one more than its backlog, and then answers by cookies (RFC 4987)",
+    ),
+    (
+        "loss: NewReno without SACK",
+        "it repairs at the fourth duplicate, one beyond its measure of reordering; RFC 5681 3.2 \
+         has the third",
+    ),
+    ("loss: a timer doubles", WHEEL),
+    ("loss: a repeated segment tells no round trip and forgets no doubling", WHEEL),
+    (
+        "loss: where timestamps allow it a doubling is forgotten",
+        "without timestamps it forgets by Karn's rule (RFC 6298 5.7); the script asks for more",
+    ),
+    ("loss: a segment that was sent once forgets it", WHEEL),
+    (
+        "loss: a floor on the whole",
+        "its floor is on the variance, where RFC 6298 2.4 has it on the whole [incast 0]",
+    ),
+    ("loss: a timer runs anew when the left edge moves and not for duplicates", BY_TIME),
+    ("loss: what was reported stays reported over a timeout", BY_TIME),
+    ("loss: or goes on, where that is wanted", ABC),
+    ("undo: Eifel: the window is back", ABC),
+    ("loss: proportional: every second acknowledgement sends", RECOVERY),
+    ("rack: a little disorder is waited for", RECOVERY),
+    (
+        "rack: a probe makes a hole visible",
+        "the report may be of the probe's first copy (RFC 8985 6.2), so it waits for the timer",
+    ),
+    (
+        "rack: a lone segment waits for a delayed acknowledgement",
+        "it adds its least timeout to the probe of a lone segment, 400 ms here; ours adds 200",
+    ),
+    (
+        "open: after a lost SYN the window is one segment",
+        "it begins as usual after one lost SYN; RFC 5681 3.1 has one segment",
+    ),
+    (
+        "open: what makes no sense is dropped",
+        "a SYN with FIN is a SYN to it, and is challenged (RFC 5961 4)",
+    ),
+    (
+        "undo: a spurious timeout raises the estimate",
+        "what the timestamp tells is one round trip more to it; RFC 4015 4 raises the estimate",
+    ),
+];
