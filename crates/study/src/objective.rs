@@ -115,6 +115,35 @@ pub fn percentile(metric: &str) -> Result<(Percentile, Quantity), String> {
     Ok((percentile, quantity))
 }
 
+/// What an objective can bound: a metric, in the words of the kind, and whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name, as in `p99_us <= 3`.
+    pub name: String,
+    /// Whose, as after `for`; of all together when absent.
+    pub whose: Option<String>,
+}
+
+impl Metric {
+    /// `name` of all together.
+    pub fn of_all(name: impl Into<String>) -> Metric {
+        Metric { name: name.into(), whose: None }
+    }
+
+    /// `name` of `whose`.
+    pub fn of(name: impl Into<String>, whose: impl Into<String>) -> Metric {
+        Metric { name: name.into(), whose: Some(whose.into()) }
+    }
+
+    /// Is it the same, however it is written? `p99.9_us` is `p999_us`, and `"get"` is `get`.
+    fn is(&self, name: &str, whose: Option<&str>) -> bool {
+        let bare = |whose: &str| whose.replace([' ', '"'], "");
+        let percentiles = percentile(&self.name).ok();
+        (self.name == name || (percentiles.is_some() && percentiles == percentile(name).ok()))
+            && self.whose.as_deref().map(bare) == whose.map(bare)
+    }
+}
+
 /// Which side of a limit is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -222,6 +251,14 @@ impl Objective {
                     Side::AtLeast => value >= *limit,
                 })
             }
+        }
+    }
+
+    /// Does it bound `metric`?
+    pub fn bounds(&self, metric: &Metric) -> bool {
+        match self {
+            Objective::Stable => false,
+            Objective::Bound { metric: name, whose, .. } => metric.is(name, whose.as_deref()),
         }
     }
 
@@ -355,6 +392,26 @@ mod tests {
         assert!(wrong("goodput_gbps >= 5ms").contains("is no time"));
         assert!(wrong("p99 <= 50 parsecs").contains("unknown unit `parsecs`"));
         assert!(wrong("p99 <= -5ms").contains("above 0"));
+    }
+
+    #[test]
+    fn a_metric_is_known_however_it_is_written() {
+        let bounds = |text: &str, metric: &Metric| {
+            Objective::parse(text).expect("an objective").bounds(metric)
+        };
+        let get = Metric::of("p999_us", "get");
+        for text in ["p999_us <= 3", "p99_us <= 3 for get", "p999_us <= 3 for gets", "stable"] {
+            assert!(!bounds(text, &get), "{text}");
+        }
+        for text in ["p999_us <= 3 for \"get\"", "p99.9 <= 50ms for get"] {
+            assert!(bounds(text, &get), "{text}");
+        }
+        assert!(bounds(
+            "p99_slowdown <= 4 for smallest 50 %",
+            &Metric::of("p99_slowdown", "smallest 50%")
+        ));
+        assert!(bounds("goodput_gbps >= 5", &Metric::of_all("goodput_gbps")));
+        assert!(!bounds("goodput_ratio >= 0.5", &Metric::of_all("goodput_gbps")));
     }
 
     #[test]

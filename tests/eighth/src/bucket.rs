@@ -10,6 +10,7 @@ use cavy_lab::trail::Trail;
 use cavy_report::model::{Cell, Panel, Point, Scale, Series};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::Experiment;
+use cavy_study::objective::Metric;
 use cavy_study::outcome::{Estimate, Outcome, Standing};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
@@ -299,7 +300,7 @@ impl Subject for BucketPlan {
             id: "dropped".to_string(),
             y: axis("share of requests dropped", "", Scale::Linear),
             of: Box::new(|r| Drawn::of(Some(&r.dropped_ratio), Spread::Interval, r.work)),
-            rules: Vec::new(),
+            metric: Some(Metric::of_all("dropped_ratio")),
         }]
     }
     fn panels(experiment: &Experiment<Self>, variant: &str) -> Vec<Panel> {

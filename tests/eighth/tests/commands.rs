@@ -70,7 +70,24 @@ fn a_plan_is_written_checked_run_searched_and_ranked() {
     let resumed = json(folder, &["run", "mine.toml", "--json", "--resume", "--out", "two"]);
     assert_eq!(jobs["digest"], resumed["digest"]);
     let svg = std::fs::read_dir(folder.join("cavy-out/svg")).expect("pictures").count();
-    assert_eq!(svg, 6, "a curve, what the objective bounds, a timeline; light and dark");
+    assert_eq!(svg, 4, "a curve and a timeline, light and dark");
+    // What the kind draws has the objective's line and the fewest tokens; what it does not draw
+    // becomes a panel.
+    let panels = |objectives: &str| -> Vec<Value> {
+        text(folder, &["run", "mine.toml", "--set", objectives]);
+        let report = std::fs::read_to_string(folder.join("cavy-out/report.json")).expect("there");
+        let report: Value = serde_json::from_str(&report).expect("one object");
+        report["figures"][0]["panels"].as_array().expect("panels").clone()
+    };
+    let lines = |panel: &Value| panel["rules"].to_string();
+    let one = panels("objectives=['dropped_ratio <= 1%']");
+    assert_eq!(one.len(), 2, "{one:?}");
+    assert!(lines(&one[0]).contains("objective: 1%"), "{}", lines(&one[0]));
+    assert!(lines(&one[0]).contains("meets it from"), "{}", lines(&one[0]));
+    let both = panels("objectives=['dropped_ratio <= 1%', 'wait_ms <= 20']");
+    assert_eq!(both.len(), 3, "{both:?}");
+    assert!(!lines(&both[0]).contains("20 ms"), "{}", lines(&both[0]));
+    assert!(lines(&both[1]).contains("objective: 20 ms"), "{}", lines(&both[1]));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::sketch::{Place, Sketch, Sketched};
 use cavy_coords::Point;
 use cavy_report::model::{self, Cell, Form, Layer, Map, Mark, Panel, Scale, Series, Table, Way};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
+use cavy_study::objective::Metric;
 use cavy_study::outcome::Estimate;
 
 /// Columns of the table of points.
@@ -53,7 +54,7 @@ pub fn curves(experiment: &CoordsExperiment) -> Vec<Curve<CoordsPlan>> {
         of: Box::new(move |r: &CoordsResult| {
             Drawn::of(r.after.ms(percent), Spread::Replications, r.after.samples)
         }),
-        rules: Vec::new(),
+        metric: Some(Metric::of_all(format!("p{percent}_error_ms"))),
     };
     let mut all = vec![
         error("error_p50", "median error over all pairs", 50),
@@ -70,7 +71,7 @@ pub fn curves(experiment: &CoordsExperiment) -> Vec<Curve<CoordsPlan>> {
                 Some(pick) => Drawn::of(Some(&pick.hit_ratio), Spread::Replications, pick.choices),
                 None => Drawn::default(),
             }),
-            rules: Vec::new(),
+            metric: Some(Metric::of_all(format!("hit_of_{count}"))),
         });
     }
     all

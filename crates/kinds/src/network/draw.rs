@@ -3,10 +3,11 @@
 use super::NetExperiment;
 use super::plan::NetworkPlan;
 use super::result::{NetResult, NetSummary, SizeSlice};
+use super::subject::GOODPUT;
 use super::traffic::TrafficPlan;
-use cavy_report::model::{Axis, Cell, Panel, Point, Rule, Scale, Series, Table};
+use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
 use cavy_study::draw::{self, Column, Curve, Drawn, axis, facet, headline, suffix};
-use cavy_study::objective::{Objective, Side};
+use cavy_study::objective::Metric;
 use cavy_study::outcome::Quantile;
 
 /// A percentile of a summary.
@@ -34,13 +35,14 @@ fn dot(x: f64, result: &NetResult, quantile: Option<&Quantile>) -> Point {
 fn curve(
     id: &str,
     y: Axis,
+    metric: Metric,
     of: impl Fn(&NetResult) -> Option<&Quantile> + 'static,
 ) -> Curve<NetworkPlan> {
     Curve {
         id: id.to_string(),
         y,
         of: Box::new(move |result| drawn(of(result))),
-        rules: Vec::new(),
+        metric: Some(metric),
     }
 }
 
@@ -55,18 +57,19 @@ pub fn curves(experiment: &NetExperiment) -> Vec<Curve<NetworkPlan>> {
                 id: "goodput".to_string(),
                 y: axis("goodput of answers", "Gb/s", Scale::Linear),
                 of: Box::new(goodput),
-                rules: Vec::new(),
+                metric: Some(Metric::of_all(GOODPUT)),
             });
             let y = axis("median latency", "us", Scale::Log);
-            all.push(curve("latency", y, |r| r.overall.p50_us.as_ref()));
+            let median = Metric::of_all("p50_us");
+            all.push(curve("latency", y, median, |r| r.overall.p50_us.as_ref()));
         }
         _ => {
             let y = axis("p99 slowdown of the smallest half", "x", Scale::Log);
-            let mut short = curve("short", y, |r| r.short.p99_slowdown.as_ref());
-            short.rules = rules(experiment);
-            all.push(short);
+            let tail = |whose: &str| Metric::of("p99_slowdown", whose);
+            let short = tail("smallest 50%");
+            all.push(curve("short", y, short, |r| r.short.p99_slowdown.as_ref()));
             let y = axis("p99 slowdown of the largest tenth", "x", Scale::Log);
-            all.push(curve("large", y, |r| {
+            all.push(curve("large", y, tail("largest 10%"), |r| {
                 let tenth = r.largest.iter().find(|slice| slice.share < 0.2);
                 tenth.and_then(|slice| slice.summary.p99_slowdown.as_ref())
             }));
@@ -81,25 +84,9 @@ pub fn curves(experiment: &NetExperiment) -> Vec<Curve<NetworkPlan>> {
         id: "queue".to_string(),
         y: axis("largest queue at a switch port", "kB", Scale::Log),
         of: Box::new(queue),
-        rules: Vec::new(),
+        metric: None,
     });
     all
-}
-
-/// Objectives on the smallest half, as lines.
-fn rules(experiment: &NetExperiment) -> Vec<Rule> {
-    let line = |text: &String| {
-        let objective = Objective::parse(text).ok()?;
-        match &objective {
-            Objective::Bound { metric, side: Side::AtMost, whose: Some(whose), .. }
-                if metric == "p99_slowdown" && whose == "smallest 50%" =>
-            {
-                objective.rule()
-            }
-            _ => None,
-        }
-    };
-    experiment.frame.objectives.iter().filter_map(line).collect()
 }
 
 /// Panels that are not over what is swept.

@@ -44,7 +44,7 @@ const TEMPLATES: [Template; 3] = [
 ];
 
 /// The metric that is no percentile: payload that arrived, of answers where messages are questions.
-const GOODPUT: &str = "goodput_gbps";
+pub(super) const GOODPUT: &str = "goodput_gbps";
 
 /// The metrics of blocks: payload over what the client's link carries, and the time within which 99
 /// of 100 blocks are done.

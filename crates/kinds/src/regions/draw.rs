@@ -2,8 +2,10 @@
 
 use super::plan::RegionsPlan;
 use super::result::RegionsResult;
+use super::subject::THROUGHPUT;
 use cavy_report::model::{Cell, Scale};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
+use cavy_study::objective::Metric;
 
 /// Columns of the table of points.
 pub fn columns() -> Vec<Column<RegionsPlan>> {
@@ -32,7 +34,7 @@ pub fn curves() -> Vec<Curve<RegionsPlan>> {
             let latency = if crt { &r.crt } else { &r.irt };
             Drawn::of(latency.get(percent), Spread::Interval, latency.samples)
         }),
-        rules: Vec::new(),
+        metric: Some(Metric::of_all(format!("{id}_ms"))),
     };
     let throughput =
         |r: &RegionsResult| Drawn::of(Some(&r.throughput_per_s), Spread::Interval, r.work);
@@ -45,7 +47,7 @@ pub fn curves() -> Vec<Curve<RegionsPlan>> {
             id: "throughput".to_string(),
             y: axis("answers", "transactions/s", Scale::Linear),
             of: Box::new(throughput),
-            rules: Vec::new(),
+            metric: Some(Metric::of_all(THROUGHPUT)),
         },
     ]
 }

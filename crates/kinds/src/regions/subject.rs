@@ -23,7 +23,7 @@ const TEMPLATES: [Template; 1] = [Template {
     files: &[],
 }];
 
-const THROUGHPUT: &str = "throughput_per_s";
+pub(super) const THROUGHPUT: &str = "throughput_per_s";
 
 /// Which latency and percentile `irt_p99_ms` and its like are.
 fn percentile(metric: &str) -> Option<(bool, u32)> {

@@ -5,6 +5,7 @@ use super::result::SearchResult;
 use cavy_report::model::{Cell, Scale, Table};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
 use cavy_study::experiment::Experiment;
+use cavy_study::objective::Metric;
 use std::collections::BTreeSet;
 
 /// Columns of the table of points.
@@ -54,7 +55,7 @@ pub fn curves() -> Vec<Curve<SearchPlan>> {
         of: Box::new(move |r: &SearchResult| {
             Drawn::of(r.latency.get(metric), Spread::Interval, r.latency.samples)
         }),
-        rules: Vec::new(),
+        metric: Some(Metric::of_all(metric)),
     };
     vec![of("mean_ms", "latency of queries, mean"), of("p99_ms", "latency of queries, p99")]
 }

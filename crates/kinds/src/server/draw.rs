@@ -6,7 +6,7 @@ use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series, Table};
 use cavy_report::number::{count, significant};
 use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::{BASE, Experiment};
-use cavy_study::objective::{self, Objective, Percentile, Quantity};
+use cavy_study::objective::{self, Metric, Objective, Percentile, Quantity};
 use cavy_study::outcome::{BURSTS_MIN, Summary};
 
 /// What a panel shows.
@@ -35,33 +35,23 @@ impl Tail<'_> {
     }
 
     /// The tail as a curve over what is swept.
-    fn curve(self, experiment: &Experiment<ServerPlan>, spread: Spread) -> Curve<ServerPlan> {
+    fn curve(self, spread: Spread) -> Curve<ServerPlan> {
         let Tail { percentile, quantity, kind } = self;
+        let (percent, unit) = (percentile.name(), quantity.name());
         let name = kind.unwrap_or("all");
         let kind = kind.map(str::to_string);
+        let metric = Metric { name: format!("{percent}_{unit}"), whose: kind.clone() };
         let of = move |result: &ServerResult| {
             let estimate =
                 result.summary(kind.as_deref()).and_then(|s| s.get(percentile, quantity));
             Drawn::of(estimate, spread, result.overall.samples)
         };
         Curve {
-            id: format!("{}-{}-{name}", percentile.name(), quantity.name()),
+            id: format!("{percent}-{unit}-{name}"),
             y: axis(&self.label(), quantity.unit(), Scale::Log),
             of: Box::new(of),
-            rules: self.rules(experiment),
+            metric: Some(metric),
         }
-    }
-
-    /// Objectives on this tail, as lines.
-    fn rules(&self, experiment: &Experiment<ServerPlan>) -> Vec<Rule> {
-        let rule = |text: &String| {
-            let objective = Objective::parse(text).ok()?;
-            let (percentile, quantity, kind) = bounded(&objective)?;
-            let same = (percentile, quantity) == (self.percentile, self.quantity)
-                && kind.as_deref() == self.kind;
-            same.then(|| objective.rule())?
-        };
-        experiment.frame.objectives.iter().filter_map(rule).collect()
     }
 }
 
@@ -80,7 +70,7 @@ pub fn panel(
     tail: Tail<'_>,
     spread: Spread,
 ) -> Option<Panel> {
-    draw::panel(experiment, variant, &tail.curve(experiment, spread))
+    draw::panel(experiment, variant, &tail.curve(spread))
 }
 
 /// Overall slowdown and the tail of every type, for each variant.
@@ -102,7 +92,7 @@ pub fn curves(
     spread: Spread,
 ) -> Vec<Curve<ServerPlan>> {
     let Some(first) = experiment.of_variant(variant).next() else { return Vec::new() };
-    let mut all = vec![Tail::SLOWDOWN.curve(experiment, spread)];
+    let mut all = vec![Tail::SLOWDOWN.curve(spread)];
     for kind in &first.types {
         // The 99.9th percentile where any point has the samples for it, else the 99th.
         let known = |result: &ServerResult| result.stable() && result.tail_us(&kind.name).is_some();
@@ -111,13 +101,13 @@ pub fn curves(
             false => Percentile::P99,
         };
         let tail = Tail { percentile, quantity: Quantity::Us, kind: Some(&kind.name) };
-        all.push(tail.curve(experiment, spread));
+        all.push(tail.curve(spread));
     }
     // Whoever bounds another percentile wants to see that one as well.
     for text in &experiment.frame.objectives {
         let of = Objective::parse(text).ok().and_then(|objective| bounded(&objective));
         let Some((percentile, quantity, kind)) = of else { continue };
-        let curve = Tail { percentile, quantity, kind: kind.as_deref() }.curve(experiment, spread);
+        let curve = Tail { percentile, quantity, kind: kind.as_deref() }.curve(spread);
         if !all.iter().any(|known| known.id == curve.id) {
             all.push(curve);
         }

@@ -43,19 +43,19 @@ pub fn curves(_: &Experiment<ServicesPlan>, _: &str) -> Vec<Curve<ServicesPlan>>
             id: "predicted".to_string(),
             y: axis("predicted throughput", "requests/s", Scale::Linear),
             of: Box::new(predicted),
-            rules: Vec::new(),
+            metric: None,
         },
         Curve {
             id: "truth".to_string(),
             y: axis("true throughput", "requests/s", Scale::Linear),
             of: Box::new(truth),
-            rules: Vec::new(),
+            metric: None,
         },
         Curve {
             id: "error".to_string(),
             y: axis("error of the prediction", "%", Scale::Linear),
             of: Box::new(error),
-            rules: Vec::new(),
+            metric: None,
         },
     ]
 }

@@ -3,7 +3,7 @@
 use super::panel::{Curve, Drawn};
 use super::{panel, suffix, table};
 use crate::experiment::Experiment;
-use crate::objective::{Objective, unit_of};
+use crate::objective::{Metric, Objective, unit_of};
 use crate::outcome::Standing;
 use crate::rank;
 use crate::search::Capacity;
@@ -20,7 +20,7 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
         curves.extend(bounded(experiment, &curves));
         for curve in curves {
             let mut drawn = panel::panels(experiment, variant, &curve);
-            drawn.iter_mut().for_each(|panel| mark_capacities(experiment, variant, panel));
+            drawn.iter_mut().for_each(|panel| mark_capacities(experiment, variant, &curve, panel));
             panels.extend(drawn);
         }
         panels.extend(S::panels(experiment, variant));
@@ -46,14 +46,11 @@ fn bounded<S: Subject>(experiment: &Experiment<S>, shown: &[Curve<S>]) -> Vec<Cu
     let mut all: Vec<Curve<S>> = Vec::new();
     for text in &experiment.frame.objectives {
         let Ok(objective) = Objective::parse(text) else { continue };
-        let Some(rule) = objective.rule() else { continue };
-        let Objective::Bound { metric, whose, .. } = &objective else { continue };
-        let has = |curve: &Curve<S>| {
-            curve.rules.iter().any(|known| known.at == rule.at && known.label == rule.label)
-        };
-        if shown.iter().chain(&all).any(has) {
+        if shown.iter().chain(&all).any(|curve| curve.is_bounded_by(&objective)) {
             continue;
         }
+        let Objective::Bound { metric, whose, .. } = &objective else { continue };
+        let bounded = Metric { name: metric.clone(), whose: whose.clone() };
         let unit = unit_of(metric);
         let suffix = format!("_{unit}");
         let name = metric.strip_suffix(&suffix).unwrap_or(metric).replace('_', " ");
@@ -69,7 +66,7 @@ fn bounded<S: Subject>(experiment: &Experiment<S>, shown: &[Curve<S>]) -> Vec<Cu
                 Some(value) => Drawn::plain(value, outcome.work),
                 None => Drawn::default(),
             }),
-            rules: vec![rule],
+            metric: Some(bounded),
         });
     }
     all
@@ -77,7 +74,12 @@ fn bounded<S: Subject>(experiment: &Experiment<S>, shown: &[Curve<S>]) -> Vec<Cu
 
 /// Marks the last value of the searched axis that meets each objective, on plots of what the
 /// objective bounds.
-fn mark_capacities<S: Subject>(experiment: &Experiment<S>, variant: &str, panel: &mut Panel) {
+fn mark_capacities<S: Subject>(
+    experiment: &Experiment<S>,
+    variant: &str,
+    curve: &Curve<S>,
+    panel: &mut Panel,
+) {
     let searched = experiment.plan.axis().map(|axis| axis.key.to_string());
     if searched.is_none() || panel::horizontal(experiment, variant) != searched {
         return;
@@ -85,12 +87,11 @@ fn mark_capacities<S: Subject>(experiment: &Experiment<S>, variant: &str, panel:
     // A capacity under further settings belongs to one of several panels or lines.
     let whole = |one: &&Capacity| one.variant == variant && one.settings.is_empty();
     for capacity in experiment.capacities.iter().filter(whole) {
-        let rule = Objective::parse(&capacity.objective).ok().and_then(|one| one.rule());
-        let bounds = |rule: &Rule| panel.rules.iter().any(|known| known.at == rule.at);
+        let objective = Objective::parse(&capacity.objective).ok();
         let drawn = panel.series.iter().any(|series| series.label == capacity.label);
         if let Some(at) = capacity.at
             && drawn
-            && rule.as_ref().is_some_and(bounds)
+            && objective.is_some_and(|objective| curve.is_bounded_by(&objective))
         {
             let words = format!("meets it up to {}", cavy_report::number::coordinate(at));
             let words = match experiment.plan.axis().map(|axis| axis.sense) {

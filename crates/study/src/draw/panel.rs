@@ -2,6 +2,7 @@
 
 use super::{facet, headline, suffix, words};
 use crate::experiment::Experiment;
+use crate::objective::{Metric, Objective};
 use crate::outcome::{Estimate, Outcome};
 use crate::subject::Subject;
 use cavy_report::model::{Axis, Panel, Point, Rule, Scale, Series};
@@ -57,8 +58,24 @@ pub struct Curve<S: Subject> {
     pub y: Axis,
     /// The value of a point. It is drawn where the point is stable.
     pub of: ValueOf<S>,
-    /// Lines across, such as an objective.
-    pub rules: Vec<Rule>,
+    /// What of it objectives can bound: their limits become lines across.
+    pub metric: Option<Metric>,
+}
+
+impl<S: Subject> Curve<S> {
+    /// Does an objective bound what it shows?
+    pub(super) fn is_bounded_by(&self, objective: &Objective) -> bool {
+        self.metric.as_ref().is_some_and(|metric| objective.bounds(metric))
+    }
+
+    /// The limits of objectives on what it shows.
+    fn rules(&self, experiment: &Experiment<S>) -> Vec<Rule> {
+        let objectives = experiment.frame.objectives.iter();
+        let bounding = objectives
+            .filter_map(|text| Objective::parse(text).ok())
+            .filter(|objective| self.is_bounded_by(objective));
+        bounding.filter_map(|objective| objective.rule()).collect()
+    }
 }
 
 /// An axis as the data need it.
@@ -235,6 +252,6 @@ fn whole<S: Subject>(
         x: axis(&x_label(experiment, variant, key), "", scale),
         y: curve.y.clone(),
         series,
-        rules: curve.rules.clone(),
+        rules: curve.rules(experiment),
     })
 }
