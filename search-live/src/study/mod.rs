@@ -335,6 +335,19 @@ fn not_green(client: &mut Client) -> String {
     format!("the cluster does not become green: {recovery:?} {shards:?}")
 }
 
+/// Begins a load on a cluster that has an index at this p and all servers in step: the clients at
+/// work, and one to ask beside them.
+fn begin(local: &mut Local, load: Load, p: u32) -> Result<(Running, Client), String> {
+    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
+    let running = Running::start(&fronts, load, p)?;
+    let mut client = Client::new(fronts[0], PATIENCE);
+    if settled(local, &mut client, PATIENCE * 3).is_none() {
+        return Err(not_green(&mut client));
+    }
+    running.part();
+    Ok((running, client))
+}
+
 /// R1: p goes through `steps` under load; `rest` before, and after each change.
 ///
 /// # Errors
@@ -346,14 +359,8 @@ pub fn change(
     rest: Duration,
     mut tell: impl FnMut(&Value),
 ) -> Result<Value, String> {
-    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
     let first = *steps.first().ok_or("no p is given")?;
-    let running = Running::start(&fronts, load, first)?;
-    let mut client = Client::new(fronts[0], PATIENCE);
-    if settled(local, &mut client, PATIENCE * 3).is_none() {
-        return Err(not_green(&mut client));
-    }
-    running.part();
+    let (running, mut client) = begin(local, load, first)?;
     let mut rows = Vec::new();
     std::thread::sleep(rest);
     let mut row = running.part();
@@ -400,13 +407,7 @@ pub fn kill(
     (p, cycles): (u32, u32),
     mut tell: impl FnMut(&Value),
 ) -> Result<Value, String> {
-    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
-    let running = Running::start(&fronts, load, p)?;
-    let mut client = Client::new(fronts[0], PATIENCE);
-    if settled(local, &mut client, PATIENCE * 3).is_none() {
-        return Err(not_green(&mut client));
-    }
-    running.part();
+    let (running, mut client) = begin(local, load, p)?;
     let layout = local.cluster.layout();
     let mut draws = Stream::keyed(load.seed, 1, Purpose::Faults);
     let mut rows = Vec::new();
@@ -588,13 +589,7 @@ pub fn tail(
     (p, cycles): (u32, u32),
     mut tell: impl FnMut(&Value),
 ) -> Result<Value, String> {
-    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
-    let running = Running::start(&fronts, load, p)?;
-    let mut client = Client::new(fronts[0], PATIENCE);
-    if settled(local, &mut client, PATIENCE * 3).is_none() {
-        return Err(not_green(&mut client));
-    }
-    running.part();
+    let (running, _) = begin(local, load, p)?;
     let layout = local.cluster.layout();
     let mut draws = Stream::keyed(load.seed, 2, Purpose::Faults);
     let node = layout.server(draws.below(u64::from(layout.servers)) as u32).0;
