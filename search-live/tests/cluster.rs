@@ -192,6 +192,7 @@ fn r4_no_acknowledged_write_is_lost_or_revived() {
     let load = Load { keys: 2_000, queries_per_s: 15.0, writes_per_s, seed: 3 };
     let (mut acknowledged, mut round) = (0, 0);
     while acknowledged < writes {
+        assert!(round < 20, "{acknowledged} of {writes} writes after {round} rounds");
         let load = Load { seed: load.seed + round, ..load };
         let done = study::kill(&mut town.local, load, (4, cycles), |_| {}).expect("a study");
         let said = &done["checker"];
@@ -214,7 +215,8 @@ fn foreign_clients_do_all_that_they_do_elsewhere() {
     let mut town = None;
     for (which, module) in [("elasticsearch", "elasticsearch"), ("opensearch", "opensearchpy")] {
         let has = |python: &&str| {
-            let asked = Command::new(python).args(["-c", &format!("import {module}")]).output();
+            let import = format!("import {module}");
+            let asked = Command::new("timeout").args(["60", python, "-c", &import]).output();
             asked.is_ok_and(|output| output.status.success())
         };
         let Some(python) = python.iter().find(|python| has(python)) else {
@@ -223,8 +225,11 @@ fn foreign_clients_do_all_that_they_do_elsewhere() {
         };
         let town = town.get_or_insert_with(|| Town::new("clients", 4, 1, 3));
         let url = format!("http://{}", town.local.cluster.front_ends[0].http);
-        let output =
-            Command::new(python).args(["tests/clients.py", which, &url]).output().expect("Python");
+        // Five minutes at most, on any machine: a client that waits for ever is a failure.
+        let output = Command::new("timeout")
+            .args(["300", python, "tests/clients.py", which, &url])
+            .output()
+            .expect("timeout of coreutils");
         let (said, wrong) = (
             String::from_utf8_lossy(&output.stdout).into_owned(),
             String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -30,10 +30,31 @@ struct Slot {
     ended: Option<Instant>,
 }
 
-/// Ports of a loopback address that are free now.
+/// The system gives ports from here on to whoever connects: a node that comes back could find its
+/// port taken.
+const GIVEN: u16 = 32_768;
+/// Ports below are those of well-known services.
+const KNOWN: u16 = 10_240;
+
+/// Ports of a loopback address that are free now, and that the system gives to nobody.
 fn free(address: Ipv4Addr, count: usize) -> io::Result<Vec<SocketAddr>> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind((address, 0))).collect::<io::Result<_>>()?;
+    let mut listeners: Vec<TcpListener> = Vec::with_capacity(count);
+    let mut fault = io::Error::from(io::ErrorKind::AddrInUse);
+    for _ in 0..64 * count {
+        if listeners.len() == count {
+            break;
+        }
+        let mut number = [0; 2];
+        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
+        let port = KNOWN + u16::from_le_bytes(number) % (GIVEN - KNOWN);
+        match TcpListener::bind((address, port)) {
+            Ok(listener) => listeners.push(listener),
+            Err(error) => fault = error,
+        }
+    }
+    if listeners.len() < count {
+        return Err(fault);
+    }
     listeners.iter().map(TcpListener::local_addr).collect()
 }
 
@@ -204,5 +225,18 @@ impl Local {
 impl Drop for Local {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_nodes_are_none_that_the_system_gives_away() {
+        let all = free(Ipv4Addr::LOCALHOST, 20).expect("ports");
+        assert!(all.iter().all(|address| (KNOWN..GIVEN).contains(&address.port())), "{all:?}");
+        let different: std::collections::BTreeSet<u16> = all.iter().map(SocketAddr::port).collect();
+        assert_eq!(different.len(), 20);
     }
 }
