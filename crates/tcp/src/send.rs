@@ -254,8 +254,7 @@ impl Connection {
         newly
     }
 
-    /// A segment is lost when enough above it is there (RFC 6675). One that was sent again can only
-    /// be missed by the timer.
+    /// A segment is lost when enough above it is there (RFC 6675); sent again, by the timer only.
     fn detect_by_sack(&mut self, dupthresh: u64) {
         let (mut above, mut count) = (0, 0);
         for sent in self.queue.iter_mut().rev() {
@@ -290,8 +289,7 @@ impl Connection {
         }
     }
 
-    /// Enters recovery at the first loss; without SACK, finds the next hole at a partial
-    /// acknowledgement (RFC 6582).
+    /// Enters recovery at the first loss; without SACK, the next hole at a partial ACK (RFC 6582).
     pub(crate) fn repair(&mut self, advanced: bool, step: &mut Step<'_, '_>) {
         if self.sack {
             if self.phase == Phase::Open && self.lost > 0 {
@@ -616,8 +614,7 @@ impl Connection {
         }
         self.arm(step);
         let mut leaving = self.leaving(start, end, step);
-        // What is sent again bears no marks (RFC 3168 6.1.5), but where they are not taken for
-        // losses.
+        // What is sent again bears no marks (RFC 3168 6.1.5) where they are taken for losses.
         let bears = step.config.ecn == Ecn::Dctcp && leaving.length > 0;
         leaving.segment.ect = bears && self.marks.agreed;
         leaving

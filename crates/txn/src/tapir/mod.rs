@@ -53,8 +53,8 @@ pub struct Config {
     /// with each try from this up to 32 times as much. Zero: none.
     pub back_off: Span,
     /// What has been prepared for so long is ended by a backup coordinator; `None`: never. Longer
-    /// than an attempt takes, or backups get in the way of fronts. Where no front fails backups have
-    /// nothing to do, and what replicas tell each other for them is saved.
+    /// than an attempt takes, or backups get in the way of fronts. Where no front fails backups
+    /// have nothing to do, and what replicas tell each other for them is saved.
     pub backup_after: Option<Span>,
     /// The artifact: locks without waiting instead of timestamps, and all replicas must agree.
     pub artifact: bool,

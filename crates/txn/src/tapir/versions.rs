@@ -284,7 +284,8 @@ mod tests {
         rows.forget(attempt(3));
         assert_eq!(rows.check(ts(15), &writes(), false), Vote::Fine);
         assert_eq!(rows.prepared(), 0);
-        // A read of a version that is not here yet forbids to write between, before and after it is.
+        // A read of a version that is not here yet forbids to write between, before and after it
+        // is.
         let mut other = Versions::default();
         other.commit(attempt(6), ts(9), &reads(5));
         assert_eq!(other.check(ts(7), &writes(), false), Vote::Retry(ts(9)));
