@@ -3,8 +3,8 @@
 const HALF: &str = "it cuts segments to half of the largest window it has seen [incast 0a]; RFC \
                     9293 3.8.6.2.1 lets a sender choose";
 const BY_TIME: &str = "it finds losses by time (RFC 8985), and since 6.17 in no other way";
-const BY_CHANCE: &str = "it finds losses by time (RFC 8985), and on a busy machine the second report \
-                         comes later than a quarter of a round trip after the first";
+const BY_CHANCE: &str = "it finds losses by time (RFC 8985), and on a busy machine the second \
+                         report comes a quarter of a round trip after the first";
 const RECOVERY: &str = "it repairs by proportional rate reduction (RFC 6937) whatever it is told; \
                         ours is told not to, or counts from another moment";
 const ABC: &str = "its window grows by all that is acknowledged (RFC 3465); ours by two segments \
