@@ -47,7 +47,7 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
         ratio(name("oldest_short"), short("oldest 5 %"), short("plain"), p99),
         ratio(name("learned_short"), short("learned"), short("plain"), p99),
     ];
-    let of_w4 = |label, load: f64| e.of("w4", label).find(|r| (r.load() - load).abs() < 1e-6);
+    let of_w4 = |label, load| e.at("w4", label, load).or(e.at("w4_carried", label, load));
     let of = |claim: &str, label, load, value_of: fn(&NetResult) -> f64| match (
         of_w4(label, load),
         of_w4("plain", load),
