@@ -259,8 +259,9 @@ where
                         if event.is_writable() || event.is_write_closed() {
                             self.handled(slot, |carrier| carrier.writable(slot));
                         }
-                        if event.is_readable() || event.is_read_closed() || event.is_error() {
-                            self.handled(slot, |carrier| carrier.readable(slot));
+                        let ended = event.is_read_closed() || event.is_error();
+                        if event.is_readable() || ended {
+                            self.handled(slot, |carrier| carrier.readable(slot, ended));
                         }
                     }
                 }
@@ -409,7 +410,10 @@ where
         self.flush(slot)
     }
 
-    fn readable(&mut self, slot: usize) -> Handled {
+    /// Reads what is there. A stream that gives less than was asked for has no more, and what comes
+    /// next is an event of its own, so nothing is asked a second time in vain; but the end of a
+    /// stream comes with its last bytes, and only a read after those tells of it: `to_end`.
+    fn readable(&mut self, slot: usize, to_end: bool) -> Handled {
         loop {
             if self.inbox.len() + self.events.len() > INBOX {
                 self.connection(slot)?.paused = true;
@@ -419,22 +423,23 @@ where
             let connection = self.connection(slot)?;
             connection.paused = false;
             let read = connection.stream.read(&mut chunk);
-            let found = match read {
+            let more = match read {
                 Ok(0) => Err(End(None)),
                 Ok(bytes) => {
                     connection.input.extend_from_slice(&chunk[..bytes]);
                     connection.heard = cavy_clock::now();
-                    Ok(true)
+                    Ok(to_end || bytes == CHUNK)
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
                 Err(_) => Err(End(None)),
             };
             self.chunk = chunk;
-            if !found? {
+            let more = more?;
+            self.frames(slot)?;
+            if !more {
                 return Ok(());
             }
-            self.frames(slot)?;
         }
     }
 

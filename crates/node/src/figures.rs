@@ -95,6 +95,8 @@ figures! {
     steps,
     /// Nanoseconds in steps and in carrying out what they asked for.
     step_ns,
+    /// Times that the machine's thread woke: something was due, or a timer.
+    wakes,
     /// Messages sent on channels.
     sent,
     /// Their bytes, without frames.

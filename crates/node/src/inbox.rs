@@ -45,16 +45,47 @@ pub(crate) enum Event<M: Talker> {
     Fault(String),
 }
 
+impl<M: Talker> Event<M> {
+    /// When the machine must hear of it; zero: at once.
+    fn due(&self) -> Instant {
+        match self {
+            Event::Message { due, .. } => *due,
+            _ => Instant::ZERO,
+        }
+    }
+}
+
+struct Queue<M: Talker> {
+    events: VecDeque<Event<M>>,
+    /// Of the event that is due first.
+    earliest: Instant,
+    /// The machine sleeps until then; zero while it is awake.
+    asleep_until: Instant,
+}
+
+impl<M: Talker> Queue<M> {
+    /// True when the machine must be woken: something is due before it wakes by itself. A cluster
+    /// whose delays are in the carrier would otherwise wake for each message twice, once as it
+    /// arrives and once as it is due.
+    fn put(&mut self, event: Event<M>) -> bool {
+        let due = event.due();
+        self.earliest = self.earliest.min(due);
+        self.events.push_back(event);
+        due < self.asleep_until
+    }
+}
+
 pub(crate) struct Inbox<M: Talker> {
-    queue: Mutex<VecDeque<Event<M>>>,
+    queue: Mutex<Queue<M>>,
     more: Condvar,
     closed: AtomicBool,
 }
 
 impl<M: Talker> Inbox<M> {
     pub fn new() -> Self {
+        let (events, earliest, asleep_until) = (VecDeque::new(), Instant::NEVER, Instant::ZERO);
         Inbox {
-            queue: Mutex::new(VecDeque::new()),
+            queue: Mutex::new(Queue { events, earliest, asleep_until }),
             more: Condvar::new(),
             closed: AtomicBool::new(false),
         }
@@ -65,15 +96,22 @@ impl<M: Talker> Inbox<M> {
         if self.closed.load(Relaxed) {
             return;
         }
-        queue.push_back(event);
-        self.more.notify_one();
+        if queue.put(event) {
+            self.more.notify_one();
+        }
     }
 
     /// Puts several in at once, in order.
     pub fn extend(&self, events: &mut Vec<Event<M>>) {
         if !events.is_empty() && !self.closed.load(Relaxed) {
-            self.queue.lock().extend(events.drain(..));
-            self.more.notify_one();
+            let mut queue = self.queue.lock();
+            let mut wake = false;
+            for event in events.drain(..) {
+                wake |= queue.put(event);
+            }
+            if wake {
+                self.more.notify_one();
+            }
         }
     }
 
@@ -81,30 +119,35 @@ impl<M: Talker> Inbox<M> {
     pub fn close(&self) {
         let mut queue = self.queue.lock();
         self.closed.store(true, Relaxed);
-        let rest = std::mem::take(&mut *queue);
+        let rest = std::mem::take(&mut queue.events);
         drop(queue);
         drop(rest);
     }
 
     pub fn len(&self) -> usize {
-        self.queue.lock().len()
+        self.queue.lock().events.len()
     }
 
-    /// Everything that is there, or what comes until `deadline`.
+    /// Everything that is there, as soon as some of it is due, or at `deadline`.
     pub fn take(&self, into: &mut VecDeque<Event<M>>, deadline: Option<Instant>) {
+        let deadline = deadline.unwrap_or(Instant::NEVER);
         let mut queue = self.queue.lock();
-        while queue.is_empty() {
-            match deadline {
-                None => self.more.wait(&mut queue),
-                Some(deadline) => {
-                    let left = deadline.since(cavy_clock::now()).as_ns();
-                    if left == 0 {
-                        return;
-                    }
-                    self.more.wait_for(&mut queue, Duration::from_nanos(left));
-                }
+        loop {
+            let until = deadline.min(queue.earliest);
+            if until == Instant::NEVER {
+                queue.asleep_until = until;
+                self.more.wait(&mut queue);
+                continue;
             }
+            let left = until.since(cavy_clock::now()).as_ns();
+            if left == 0 {
+                break;
+            }
+            queue.asleep_until = until;
+            self.more.wait_for(&mut queue, Duration::from_nanos(left));
         }
-        std::mem::swap(&mut *queue, into);
+        queue.asleep_until = Instant::ZERO;
+        queue.earliest = Instant::NEVER;
+        std::mem::swap(&mut queue.events, into);
     }
 }

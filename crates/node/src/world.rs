@@ -135,6 +135,7 @@ where
         let ended = loop {
             let deadline = self.deadline();
             self.world.inbox.take(&mut events, deadline);
+            self.world.figures.wakes.fetch_add(1, Relaxed);
             let mut ended = None;
             while let Some(event) = events.pop_front() {
                 self.release(cavy_clock::now());
@@ -212,15 +213,14 @@ where
     fn event(&mut self, event: Event<M>) -> Option<Result<(), String>> {
         match event {
             Event::Message { from, via, session, due, arrived, message } => {
-                if due > cavy_clock::now() {
-                    self.serial += 1;
-                    let serial = self.serial;
-                    let held = Held { due, serial, session, from, via, message };
-                    self.held.push(Reverse(held));
-                } else {
-                    let arrived = arrived.max(due);
+                if due == Instant::ZERO {
                     self.world.figures.late.note(cavy_clock::now().since(arrived));
                     self.message(from, via, session, arrived, message);
+                } else {
+                    // In order of when they are due, whichever peer they come from.
+                    self.serial += 1;
+                    let (due, serial) = (due.max(arrived), self.serial);
+                    self.held.push(Reverse(Held { due, serial, session, from, via, message }));
                 }
             }
             Event::Broken { peer, session } => {

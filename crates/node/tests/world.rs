@@ -372,6 +372,29 @@ fn delays_are_kept_and_the_others_are_not_delayed() {
 }
 
 #[test]
+fn a_message_on_its_way_wakes_nobody() {
+    let peers = addresses(2);
+    let links = Links::new();
+    links.set(Node(0), Way { one_way: Span::from_ms(60_000), jitter: Span::ZERO });
+    let far = Options { links, ..options(&peers, 1) };
+    let (a, b) = (run(options(&peers, 0)), run(far));
+    peers_up(b.handle(), 1);
+    let before = b.handle().figures().wakes.load(Relaxed);
+    let began = cavy_clock::now();
+    for many in 1..=40 {
+        asked(a.handle(), say(1, 1));
+        while b.handle().figures().received.load(Relaxed) < many {
+            assert!(cavy_clock::now().since(began) < Span::from_ms(20_000));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert_eq!(b.handle().figures().wakes.load(Relaxed), before);
+    assert_eq!(heard(b.handle(), 0), []);
+    end(a);
+    end(b);
+}
+
+#[test]
 fn another_key_name_or_form_is_refused_and_named() {
     let peers = addresses(2);
     let a = run(options(&peers, 0));

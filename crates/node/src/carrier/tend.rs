@@ -47,7 +47,7 @@ where
                 continue;
             }
             if connection.paused {
-                self.handled(slot, |carrier| carrier.readable(slot));
+                self.handled(slot, |carrier| carrier.readable(slot, true));
                 continue;
             }
             if now.since(connection.heard) > SILENCE {
