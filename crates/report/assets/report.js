@@ -17,9 +17,10 @@
     return made;
   };
 
+  // As in `palette.rs`: after each round dash and shape step on by different amounts.
   const style = (index) => ({
-    dash: data.dashes[index % data.dashes.length],
-    shape: data.shapes[index % data.shapes.length],
+    dash: data.dashes[(index + Math.floor(index / data.dashes.length)) % data.dashes.length],
+    shape: data.shapes[(index + 2 * Math.floor(index / data.shapes.length)) % data.shapes.length],
   });
 
   // Traces a mark around (x, y); the shapes are those of the SVG drawings.
@@ -300,7 +301,8 @@
       // Names of upright lines: of the whole plot at the top, of series at the bottom, one above
       // the other.
       let line = 0;
-      for (const [label, x, i] of plot.marks) {
+      const ends = []; // Of the names in each line at the top.
+      for (const [label, x, i] of [...plot.marks].sort((a, b) => a[1] - b[1])) {
         const at = X(u, x);
         if ((i !== null && hidden.has(i)) || at < bbox.left - 1 || at > right + 1) continue;
         const wide = ctx.measureText(label).width + 8 * k;
@@ -310,7 +312,12 @@
         ctx.lineWidth = 4 * k;
         ctx.strokeStyle = colors.paper;
         ctx.fillStyle = i === null ? colors.rule : color(i);
-        const spot = [at + (after ? 4 : -4) * k, i === null ? bbox.top + 3 * k : bottom - (3 + 15 * line++) * k];
+        const from = after ? at : at - wide;
+        let row = 0;
+        while (i === null && ends[row] > from) row += 1;
+        if (i === null) ends[row] = from + wide;
+        const y = i === null ? bbox.top + (3 + 15 * row) * k : bottom - (3 + 15 * line++) * k;
+        const spot = [at + (after ? 4 : -4) * k, y];
         ctx.strokeText(label, ...spot);
         ctx.fillText(label, ...spot);
       }
@@ -542,6 +549,17 @@
   boxes.forEach((box) => near.observe(box));
   dark.addEventListener("change", () => drawAll(false));
 
+  // The contents name the figure that is being read.
+  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  const reading = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      const link = links.get(target.id);
+      if (!isIntersecting) link.removeAttribute("aria-current");
+      else link.setAttribute("aria-current", "true");
+    }
+  }, { rootMargin: "-20% 0px -79% 0px" });
+  document.querySelectorAll("section[id]").forEach((one) => { if (links.has(one.id)) reading.observe(one); });
+
   let waiting = 0, printing = false;
   const widths = new Map();
   const observer = new ResizeObserver((entries) => {
@@ -556,7 +574,7 @@
   let opened = [];
   addEventListener("beforeprint", () => {
     printing = true;
-    document.querySelectorAll("details").forEach(unfold);
+    document.querySelectorAll("details, .world").forEach(unfold);
     opened = [...document.querySelectorAll("details:not([open])")];
     boxes.forEach((box) => drawn.add(box));
     opened.forEach((details) => { details.open = true; });
@@ -568,9 +586,18 @@
     drawAll(false);
   });
 
-  // Maps are drawn before; here a reader looks closer, by buttons or by keys.
-  for (const map of document.querySelectorAll(".map")) {
-    const box = map.querySelector(".world");
+  // Maps are drawn before and shown when they come near the window; here a reader looks closer, by
+  // buttons or by keys.
+  const sheets = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      sheets.unobserve(target);
+      explore(target);
+    }
+  }, { rootMargin: "800px 0px" });
+  document.querySelectorAll(".world").forEach((box) => sheets.observe(box));
+  function explore(box) {
+    unfold(box);
     const sheet = box.querySelector("svg");
     const whole = sheet.getAttribute("viewBox").split(" ").map(Number);
     let [x, y, w, h] = whole;

@@ -225,7 +225,7 @@ pub(crate) fn head(panel: &Panel) -> String {
         Some(text) => (text, SCALE),
         None => (text.as_str(), ""),
     };
-    format!("{text}, \u{25c7} as published{scale}")
+    format!("{text}, \u{25c7} value of the source{scale}")
 }
 
 /// What the legend calls a curve: whoever looks for one that has nothing to show should not look

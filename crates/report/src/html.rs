@@ -239,12 +239,21 @@ fn contents(document: &Document) -> String {
     if document.figures.len() < 2 {
         return String::new();
     }
-    let mut out = String::from("<nav id=\"contents\" aria-label=\"Figures\"><h2>Figures</h2><ol>");
+    let mut out = String::from("<nav id=\"contents\" aria-label=\"Contents\"><h2>Contents</h2>");
+    let part = |name: &str, id: &str| format!("<p><a href=\"#{id}\">{name}</a></p>");
+    if !document.claims.is_empty() {
+        out.push_str(&part("Claims", "claims"));
+    }
+    out.push_str("<ol>");
     for figure in &document.figures {
         let _ =
             write!(out, "<li><a href=\"#{}\">{}</a></li>", anchor(figure), escape(&figure.title));
     }
-    out.push_str("</ol></nav><a class=\"up\" href=\"#contents\">Contents</a>");
+    out.push_str("</ol>");
+    if !document.facts.is_empty() {
+        out.push_str(&part("How it was measured", "facts"));
+    }
+    out.push_str("</nav><a class=\"up\" href=\"#top\">Top</a>");
     out
 }
 
@@ -421,6 +430,8 @@ fn push_figure(
     // What a reader came for stands before how it was found.
     let (answers, others): (Vec<&Table>, Vec<&Table>) =
         figure.tables.iter().partition(|table| table.id.starts_with("ranking"));
+    let (long, short): (Vec<&Table>, Vec<&Table>) =
+        others.into_iter().partition(|table| is_folded(table));
     answers.into_iter().for_each(|table| push_table(out, table));
     if !figure.maps.is_empty() {
         out.push_str("<div class=\"panels only maps\">");
@@ -428,11 +439,20 @@ fn push_figure(
         out.push_str("</div>");
     }
     push_panels(out, figure, styles, plots);
-    others.into_iter().for_each(|table| push_table(out, table));
+    short.into_iter().chain(long).for_each(|table| push_table(out, table));
     if !figure.command.is_empty() {
         let _ = write!(out, "<p class=\"repeat\">Repeat: {}</p>", command(&figure.command));
     }
     out.push_str("</section>");
+}
+
+/// The command that gives a figure of a source the samples that a quick run lacks.
+fn longer(figure: &Figure) -> String {
+    let quick = figure.command.contains(" reproduce ") && !figure.command.contains("--full");
+    match quick {
+        true => format!(" It needs {}.", command(&format!("{} --full", figure.command))),
+        false => String::new(),
+    }
 }
 
 /// The panels that have something to show, and the names of those that do not.
@@ -452,8 +472,9 @@ fn push_panels(out: &mut String, figure: &Figure, styles: &Styles, plots: &mut V
         let titles: Vec<String> = empty.iter().map(|panel| escape(&panel.title)).collect();
         let _ = write!(
             out,
-            "<p class=\"undrawn\">Not drawn, because this run measured no point of it: {}.</p>",
-            titles.join("; ")
+            "<p class=\"undrawn\">Not drawn, because this run measured no point of it: {}.{}</p>",
+            titles.join("; "),
+            longer(figure),
         );
     }
 }
@@ -524,19 +545,28 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
 /// Longer tables are folded.
 const SHOWN_ROWS: usize = 12;
 
+/// Is it folded: because it is long, or because most of it has no value?
+fn is_folded(table: &Table) -> bool {
+    let cells = || table.rows.iter().flatten().filter(|cell| !matches!(cell, Cell::Text(_)));
+    let missing = cells().filter(|cell| matches!(cell, Cell::Missing(_))).count();
+    let hollow = table.rows.len() > 1 && missing * 2 > cells().count();
+    !table.title.is_empty() && (table.rows.len() > SHOWN_ROWS || hollow)
+}
+
 fn push_table(out: &mut String, table: &Table) {
     let class: Vec<&str> = (0..table.columns.len())
         .map(|column| if words::is_numeric(&table.rows, column) { " class=\"n\"" } else { "" })
         .collect();
     let class = |column: usize| class.get(column).copied().unwrap_or("");
     let title = escape(&table.title);
-    let folded = table.rows.len() > SHOWN_ROWS && !title.is_empty();
+    let folded = is_folded(table);
     if folded {
-        let rows = table.rows.len();
-        let _ = write!(
-            out,
-            "<details class=\"long\"><summary>{title} ({rows} rows)</summary><noscript>"
-        );
+        let what = match table.rows.len() {
+            rows if rows > SHOWN_ROWS => format!("{rows} rows"),
+            _ => "mostly without values".to_string(),
+        };
+        let _ =
+            write!(out, "<details class=\"long\"><summary>{title} ({what})</summary><noscript>");
     }
     // On a narrow screen each row of a short table becomes a card.
     let cards = if folded { "" } else { " cards" };

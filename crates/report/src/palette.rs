@@ -45,7 +45,7 @@ impl Theme {
                 grid: "#e6e5df",
                 rule: "#55554f",
                 curves: [
-                    "#0067a5", "#c8500a", "#00805d", "#a2457c", "#a87400", "#3f8fc4", "#4a4a48",
+                    "#0067a5", "#c8500a", "#00805d", "#a2457c", "#a87400", "#7463d3", "#4a4a48",
                 ],
             },
             Self::Dark => Palette {
@@ -99,11 +99,15 @@ impl Shape {
 /// Color, dash and shape of a style.
 pub(crate) fn curve(theme: Theme, style: usize) -> (&'static str, &'static [u32], Shape) {
     let curves = theme.palette().curves;
-    (
-        curves[style % curves.len()],
-        DASHES[style % DASHES.len()],
-        Shape::ALL[style % Shape::ALL.len()],
-    )
+    let (dash, shape) = dash_and_shape(style);
+    (curves[style % curves.len()], DASHES[dash], Shape::ALL[shape])
+}
+
+/// Numbers of a style's dash and shape. After each round they step on by different amounts, so that
+/// no two of 25 styles share both; `assets/report.js` does the same.
+fn dash_and_shape(style: usize) -> (usize, usize) {
+    let (count, round) = (DASHES.len(), style / DASHES.len());
+    ((style + round) % count, (style + 2 * round) % count)
 }
 
 /// How many styles differ in color, or in dash and shape.
@@ -187,6 +191,15 @@ mod tests {
             series: labels.iter().map(series).collect(),
             rules: Vec::new(),
         }
+    }
+
+    #[test]
+    fn no_two_of_25_styles_share_dash_and_shape() {
+        let all: BTreeSet<(usize, usize)> = (0..25).map(dash_and_shape).collect();
+        assert_eq!(all.len(), 25);
+        let same = |(a, b): (usize, usize)| dash_and_shape(a) == dash_and_shape(b);
+        let colors = (0..35).flat_map(|a| (0..a).map(move |b| (a, b)));
+        assert!(!colors.filter(|(a, b)| a % COLORS == b % COLORS).any(same));
     }
 
     #[test]

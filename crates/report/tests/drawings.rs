@@ -361,7 +361,8 @@ fn html__an_empty_panel_is_named_and_not_drawn() {
     let lost = panel(vec![line("a", vec![point(1.0, None, false)])], Scale::Linear);
     let page = html::render(&document(vec![none, lost], vec![], vec![]));
     assert_eq!(data(&page)["panels"].as_array().unwrap().len(), 1, "unstable is something to show");
-    assert!(page.contains("measured no point of it: nothing &lt;here&gt;.</p>"));
+    assert!(page.contains("measured no point of it: nothing &lt;here&gt;. It needs "));
+    assert!(page.contains("--full</code>"));
 }
 
 #[test]
@@ -437,14 +438,14 @@ fn published_values__stand_beside_ours() {
     let without = picture(&panel, Theme::Light);
     panel.rules.push(Rule::published("ours", 0.9, (2_000.0, 8_000.0)));
     let with = picture(&panel, Theme::Light);
-    assert!(with.contains("as published") && !without.contains("as published"));
+    assert!(with.contains("value of the source") && !without.contains("value of the source"));
     assert!(with.matches("<polygon").count() > without.matches("<polygon").count());
     // The axes reach to it, and times have the unit that suits both.
     let page = html::render(&document(vec![panel], Vec::new(), Vec::new()));
     let plot = &data(&page)["panels"][0];
     assert_eq!(plot["spots"], serde_json::json!([[0.9, 2_000.0, 8_000.0, 0]]));
     assert!(plot["y"]["max"].as_f64() >= Some(8_000.0) && plot["x"]["max"].as_f64() >= Some(0.9));
-    assert!(page.contains("as published"));
+    assert!(page.contains("value of the source"));
 }
 
 #[test]

@@ -220,15 +220,17 @@ fn drawn(map: &Map) -> impl Iterator<Item = (usize, &Layer)> {
     map.layers.iter().enumerate().filter(|(_, layer)| !layer.is_empty())
 }
 
-/// The map as a part of the page: sheet, legend, and what it shows as a table.
+/// The map as a part of the page: sheet, legend, and what it shows as a table. Thousands of marks
+/// stand in `<noscript>` until the sheet comes near the window; see `html.rs`.
 pub(crate) fn html(map: &Map) -> String {
     let Frame { left, top, width, height } = frame(map);
     let title = escape(&map.title);
     let mut out = format!(
         "<figure class=\"panel map\"><figcaption><b>{title}</b><span class=\"y\">{}</span>\
          </figcaption><div class=\"world\" tabindex=\"0\" role=\"group\" \
-         aria-label=\"Map: {title}\"><svg viewBox=\"{left} {top} {width} {height}\" \
-         role=\"img\" aria-label=\"{title}\">{}</svg></div><ul class=\"key\">",
+         aria-label=\"Map: {title}\" style=\"--shape: {width} / {height}\"><noscript>\
+         <svg viewBox=\"{left} {top} {width} {height}\" role=\"img\" \
+         aria-label=\"{title}\">{}</svg></noscript></div><ul class=\"key\">",
         escape(&map.caption),
         sheet(map, Colors::Page),
     );
