@@ -248,7 +248,7 @@ impl Planned {
                 let mut made = figure.make(plan.as_ref(), runner)?;
                 // What the source gives stands beside what was measured, once that is done.
                 let own = statements.iter().filter(|one| one.figure() == about.id);
-                for (panel, mark) in own.filter_map(Statement::spot) {
+                for (panel, mark) in own.flat_map(Statement::spots) {
                     let drawn = |one: &&mut Panel| {
                         let mut labels = one.series.iter().map(|series| Some(&series.label));
                         one.id == panel && labels.any(|label| label == mark.series.as_ref())

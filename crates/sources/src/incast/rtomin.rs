@@ -49,7 +49,11 @@ fn measure(e: &NetExperiment) -> Vec<Measured> {
         !values.is_sorted_by(|longer, shorter| longer < shorter)
     };
     let broken: Vec<u64> = large.iter().copied().filter(|n| rises(n)).collect();
-    let note = format!("Broken at {broken:?} of {large:?} servers.");
+    let list = |sizes: &[u64]| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let note = match broken.as_slice() {
+        [] => format!("It holds for each of {} servers.", list(&large)),
+        broken => format!("It fails at {} of {} servers.", list(broken), list(&large)),
+    };
     all.push(measured("falls", Some(broken.len() as f64), samples(16), note));
     let spread = |n: u64| {
         let values: Option<Vec<f64>> = BAND.iter().map(|label| goodput(e, label, n)).collect();

@@ -15,11 +15,14 @@ pub use section::{SECTIONS_MIN, sectioned};
 pub use table::read;
 
 /// The numbers of `47` or `47 to 64`.
-fn printed(published: &str) -> Option<(f64, f64)> {
+fn printed(published: &str, unit: &str) -> Option<(f64, f64)> {
+    // Who gave a value stands behind it in brackets.
+    let bare = published.split_once(" (").map_or(published, |(value, _)| value);
+    let bare = bare.strip_suffix(unit).unwrap_or(bare);
     let number = |text: &str| text.trim().parse::<f64>().ok();
-    match published.split_once(" to ") {
+    match bare.split_once(" to ") {
         Some((low, high)) => Some((number(low)?, number(high)?)),
-        None => number(published).map(|one| (one, one)),
+        None => number(bare).map(|one| (one, one)),
     }
 }
 
@@ -47,9 +50,23 @@ pub struct Statement {
     pub doubt: Option<String>,
     /// The claim that must hold for the doubt to count as an explanation.
     pub explained_by: Option<String>,
-    /// Where the published value stands in a plot of its figure.
-    #[serde(default)]
-    pub plot: Option<Plot>,
+    /// Where published values stand in plots of its figure.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub plot: Vec<Plot>,
+}
+
+/// One place or a list of them.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<Plot>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Places {
+        One(Plot),
+        More(Vec<Plot>),
+    }
+    Ok(match Places::deserialize(input)? {
+        Places::One(plot) => vec![plot],
+        Places::More(plots) => plots,
+    })
 }
 
 /// Where a published value stands in a plot.
@@ -67,11 +84,12 @@ pub struct Plot {
 }
 
 impl Statement {
-    /// Where its published value stands in a plot of its figure, and its mark.
-    pub fn spot(&self) -> Option<(&str, Rule)> {
-        let plot = self.plot.as_ref()?;
-        let y = plot.y.or_else(|| printed(&self.published))?;
-        Some((&plot.panel, Rule::published(&plot.series, plot.x, y)))
+    /// Where its published values stand in plots of its figure, and their marks.
+    pub fn spots(&self) -> impl Iterator<Item = (&str, Rule)> {
+        self.plot.iter().filter_map(|plot| {
+            let y = plot.y.or_else(|| printed(&self.published, &self.unit))?;
+            Some((plot.panel.as_str(), Rule::published(&plot.series, plot.x, y)))
+        })
     }
 
     /// The figure it belongs to: the middle part of its name.

@@ -43,30 +43,52 @@ struct Table {
 }
 
 /// Where the values of a table stand in a plot: `{0}` takes the first of the words of a row.
+///
+/// The value is the height unless `y` is given; then `y` is, and the value lies across.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TablePlot {
     panel: String,
     series: String,
-    x: String,
-    /// What curves are called that have another name in the words of rows.
+    x: Option<String>,
+    y: Option<String>,
+    /// What a value is multiplied by to have the unit of the plot.
+    scale: Option<f64>,
+    /// What plots and curves are called that have another name in the words of rows.
     #[serde(default)]
     labels: BTreeMap<String, String>,
 }
 
 impl TablePlot {
-    fn of(&self, row: &Row) -> Result<Plot, String> {
+    fn of(&self, row: &Row, unit: &str) -> Result<Plot, String> {
         let filled = |text: &str| {
             let fill = |text: String, (place, word): (usize, &String)| {
                 text.replace(&format!("{{{place}}}"), word)
             };
             row.words.iter().enumerate().fold(text.to_string(), fill)
         };
-        let x = filled(&self.x);
-        let x = x.parse().map_err(|_| format!("`{}`: x is `{x}` and no number", row.name))?;
-        let named = filled(&self.series);
-        let series = self.labels.get(&named).cloned().unwrap_or(named);
-        Ok(Plot { panel: filled(&self.panel), series, x, y: None })
+        let place = |axis: &str, text: &str| {
+            let text = filled(text);
+            text.parse().map_err(|_| format!("`{}`: {axis} is `{text}` and no number", row.name))
+        };
+        let scale = self.scale.unwrap_or(1.0);
+        let value = super::printed(&row.published, unit);
+        let value = value.map(|(low, high)| (low * scale, high * scale));
+        let (x, y) = match (&self.x, &self.y, value) {
+            (Some(x), None, value) => (place("x", x)?, value),
+            // A mark has a height that may be a range, and one place: the middle.
+            (None, Some(y), Some((low, high))) => {
+                let y: f64 = place("y", y)?;
+                (f64::midpoint(low, high), Some((y, y)))
+            }
+            (None, Some(_), None) => return Err(format!("`{}`: no value to draw", row.name)),
+            _ => return Err(format!("`{}`: a plot has x or y, and not both", row.name)),
+        };
+        let named = |text: &str| {
+            let text = filled(text);
+            self.labels.get(&text).cloned().unwrap_or(text)
+        };
+        Ok(Plot { panel: named(&self.panel), series: named(&self.series), x, y })
     }
 }
 
@@ -158,7 +180,13 @@ fn statement(
         reason: shared(reason, reasons)?,
         doubt: doubt.map(|doubt| shared(doubt, doubts)).transpose()?,
         explained_by: row.explained_by.as_ref().or(table.explained_by.as_ref()).cloned(),
-        plot: table.plot.as_ref().map(|plot| plot.of(row)).transpose()?,
+        plot: table
+            .plot
+            .as_ref()
+            .map(|plot| plot.of(row, &table.unit))
+            .transpose()?
+            .into_iter()
+            .collect(),
     })
 }
 
@@ -199,9 +227,43 @@ mod tests {
         assert_eq!(all[0].statement, "Ours at 80 % load.");
         assert_eq!((all[0].reason.as_str(), all[1].reason.as_str()), ("seeds move it", "z"));
         assert_eq!(all[1].tolerance, (1.0, f64::INFINITY));
-        let (panel, mark) = all[0].spot().expect("a place in a plot");
+        let (panel, mark) = all[0].spots().next().expect("a place in a plot");
         let at = Line::Spot { x: 80.0, low: 1.0, high: 3.0 };
         assert_eq!((panel, mark.at, mark.series.as_deref()), ("p", at, Some("Ours")));
+    }
+
+    #[test]
+    fn a_value_may_lie_across_in_another_unit() {
+        let across = TABLE
+            .replace("x = \"{1}\"", "y = \"0.{1}\", scale = 10, labels = { B = \"Bee\" }")
+            .replace("\"1 to 3\"", "\"1 to 3 x (specification)\"");
+        let all = read(&across);
+        let spots: Vec<_> = all.iter().flat_map(Statement::spots).collect();
+        let at = |x, y| Line::Spot { x, low: y, high: y };
+        assert_eq!((&spots[0].1.at, &spots[1].1.at), (&at(20.0, 0.8), &at(20.0, 0.5)));
+        assert_eq!(spots[1].1.series.as_deref(), Some("Bee"));
+    }
+
+    #[test]
+    fn a_claim_may_have_several_marks() {
+        let text = r#"
+            [[claim]]
+            id = "s.f.a"
+            source = "Figure 1"
+            statement = "A is twice B."
+            published = "4 / 2"
+            unit = "x"
+            tolerance = [1, 3]
+            reason = "noise"
+            plot = [
+                { panel = "p", series = "A", x = 1, y = [4, 4] },
+                { panel = "p", series = "B", x = 1, y = [2, 2] },
+            ]
+        "#;
+        assert_eq!(read(text)[0].spots().count(), 2);
+        let one = text.replace("[\n", "").replace("y = [4, 4] },", "y = [4, 4] }");
+        let one = one.split_once("{ panel = \"p\", series = \"B\"").expect("two").0.to_string();
+        assert_eq!(read(&one)[0].spots().count(), 1);
     }
 
     #[test]

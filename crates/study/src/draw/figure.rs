@@ -6,9 +6,8 @@ use crate::experiment::Experiment;
 use crate::objective::{Metric, Objective, unit_of};
 use crate::outcome::Standing;
 use crate::rank;
-use crate::search::Capacity;
-use crate::subject::{Sense, Subject};
-use cavy_report::model::{Figure, Panel, Rule, Scale};
+use crate::subject::Subject;
+use cavy_report::model::{Figure, Scale};
 
 /// The figure of a plan.
 pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Figure> {
@@ -19,9 +18,7 @@ pub fn figures<S: Subject>(experiment: &Experiment<S>, command: &str) -> Vec<Fig
         let mut curves = S::curves(experiment, variant);
         curves.extend(bounded(experiment, &curves));
         for curve in curves {
-            let mut drawn = panel::panels(experiment, variant, &curve);
-            drawn.iter_mut().for_each(|panel| mark_capacities(experiment, variant, &curve, panel));
-            panels.extend(drawn);
+            panels.extend(panel::panels(experiment, variant, &curve));
         }
         panels.extend(S::panels(experiment, variant));
         maps.extend(S::maps(experiment, variant));
@@ -70,37 +67,6 @@ fn bounded<S: Subject>(experiment: &Experiment<S>, shown: &[Curve<S>]) -> Vec<Cu
         });
     }
     all
-}
-
-/// Marks the last value of the searched axis that meets each objective, on plots of what the
-/// objective bounds.
-fn mark_capacities<S: Subject>(
-    experiment: &Experiment<S>,
-    variant: &str,
-    curve: &Curve<S>,
-    panel: &mut Panel,
-) {
-    let searched = experiment.plan.axis().map(|axis| axis.key.to_string());
-    if searched.is_none() || panel::horizontal(experiment, variant) != searched {
-        return;
-    }
-    // A capacity under further settings belongs to one of several panels or lines.
-    let whole = |one: &&Capacity| one.variant == variant && one.settings.is_empty();
-    for capacity in experiment.capacities.iter().filter(whole) {
-        let objective = Objective::parse(&capacity.objective).ok();
-        let drawn = panel.series.iter().any(|series| series.label == capacity.label);
-        if let Some(at) = capacity.at
-            && drawn
-            && objective.is_some_and(|objective| curve.is_bounded_by(&objective))
-        {
-            let words = format!("meets it up to {}", cavy_report::number::coordinate(at));
-            let words = match experiment.plan.axis().map(|axis| axis.sense) {
-                Some(Sense::Least) => words.replace("up to", "from"),
-                _ => words,
-            };
-            panel.rules.push(Rule::of_series(&capacity.label, words, at));
-        }
-    }
 }
 
 /// What the rankings say, in words, and where they are silent.

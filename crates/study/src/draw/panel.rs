@@ -4,8 +4,10 @@ use super::{facet, headline, suffix, words};
 use crate::experiment::Experiment;
 use crate::objective::{Metric, Objective};
 use crate::outcome::{Estimate, Outcome};
-use crate::subject::Subject;
+use crate::search::Capacity;
+use crate::subject::{Sense, Subject};
 use cavy_report::model::{Axis, Panel, Point, Rule, Scale, Series};
+use cavy_report::number::coordinate;
 use std::collections::BTreeSet;
 
 /// Which spread is drawn around which value.
@@ -246,12 +248,45 @@ fn whole<S: Subject>(
         _ => false,
     };
     let scale = if series.iter().any(wide) { Scale::Log } else { Scale::Linear };
-    Some(Panel {
+    let mut panel = Panel {
         id: format!("{variant}-{}", curve.id),
         title: format!("{}{}", headline(&curve.y.label), suffix(variant)),
         x: axis(&x_label(experiment, variant, key), "", scale),
         y: curve.y.clone(),
         series,
         rules: curve.rules(experiment),
-    })
+    };
+    mark_capacities(experiment, variant, curve, &mut panel);
+    Some(panel)
+}
+
+/// Marks the last value of the searched axis that meets each objective, on plots of what the
+/// objective bounds.
+fn mark_capacities<S: Subject>(
+    experiment: &Experiment<S>,
+    variant: &str,
+    curve: &Curve<S>,
+    panel: &mut Panel,
+) {
+    let searched = experiment.plan.axis().map(|axis| axis.key.to_string());
+    if searched.is_none() || horizontal(experiment, variant) != searched {
+        return;
+    }
+    // A capacity under further settings belongs to one of several panels or lines.
+    let whole = |one: &&Capacity| one.variant == variant && one.settings.is_empty();
+    for capacity in experiment.capacities.iter().filter(whole) {
+        let objective = Objective::parse(&capacity.objective).ok();
+        let drawn = panel.series.iter().any(|series| series.label == capacity.label);
+        if let Some(at) = capacity.at
+            && drawn
+            && objective.is_some_and(|objective| curve.is_bounded_by(&objective))
+        {
+            let words = format!("meets it up to {}", coordinate(at));
+            let words = match experiment.plan.axis().map(|axis| axis.sense) {
+                Some(Sense::Least) => words.replace("up to", "from"),
+                _ => words,
+            };
+            panel.rules.push(Rule::of_series(&capacity.label, words, at));
+        }
+    }
 }
