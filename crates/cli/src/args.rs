@@ -72,12 +72,21 @@ pub enum Command {
 #[command(after_help = "Examples:
   cavy ask                                       asks on a terminal, lists the questions elsewhere
   cavy ask --yes mixed,busy --no regions         answers by key
+  cavy ask access.log --workers 16 --write plan.toml
+                                                 of nginx or Apache; the plan plays the log
+  cavy ask traces.json --write plan.toml         of Jaeger, OpenTelemetry or Zipkin
+  cavy ask answers.pcap                          packets, by tcpdump or Wireshark
   cavy ask --latencies latencies.csv --unit ms   looks for stalls that timers make
-  cavy ask --busy-times busy.csv --write plan.toml
-                                                 one column a type; writes the plan to run
+  cavy ask --busy-times busy.csv                 compares types of requests, one column a type
 
-It ranks the causes by what speaks for them, names what is open, and says which plan measures it.")]
+It ranks the causes by what speaks for them, names the questions that are open, and says which plan
+measures the first cause. `--write` writes that plan. A file is known by what is in it, not by its
+name. Lines of an access log must end with the time that the request took: $request_time in nginx's
+log_format, %D in Apache's LogFormat.")]
 pub struct Ask {
+    /// Access logs, traces of requests (JSON) or captures of packets (pcap, pcapng) to look at.
+    #[arg(value_name = "FILES")]
+    pub files: Vec<PathBuf>,
     /// Questions whose answer is yes, by key.
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     pub yes: Vec<String>,
@@ -90,12 +99,19 @@ pub struct Ask {
     /// A CSV file of the times for which a worker was busy, one column for each type of request.
     #[arg(long, value_name = "FILE")]
     pub busy_times: Option<PathBuf>,
-    /// Unit of the times in those files.
-    #[arg(long, value_enum, value_name = "UNIT", default_value = "us")]
-    pub unit: TimeUnit,
+    /// Unit of the times in CSV files and logs: in CSV files us when absent, in logs s where they
+    /// have decimals and us where they have none.
+    #[arg(long, value_enum, value_name = "UNIT")]
+    pub unit: Option<TimeUnit>,
+    /// Requests that the server of a log runs at once: its threads, connections or cores.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub workers: Option<u16>,
     /// Write the plan that measures the likeliest cause to this file.
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
+    /// Overwrite that file if it is there.
+    #[arg(long)]
+    pub force: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

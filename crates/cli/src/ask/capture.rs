@@ -7,9 +7,8 @@
 use super::{Answers, evidence, question};
 use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::PcapNgReader;
-use pcap_file::pcapng::blocks::block_common::Block;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+use pcap_file::pcapng::{Block, PcapNgReader};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -86,8 +85,8 @@ fn read(bytes: &[u8]) -> Result<(Vec<Segment>, usize), String> {
             let Ok(block) = block else { break };
             match block {
                 Block::InterfaceDescription(one) => {
-                    let grain = one.options.iter().find_map(|option| match option {
-                        InterfaceDescriptionOption::IfTsResol(grain) => Some(*grain),
+                    let grain = one.options.into_iter().find_map(|option| match option {
+                        InterfaceDescriptionOption::IfTsResol(grain) => Some(grain),
                         _ => None,
                     });
                     clocks.push((one.linktype, tick_ns(grain.unwrap_or(6))));

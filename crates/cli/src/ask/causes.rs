@@ -153,8 +153,8 @@ pub const CAUSES: &[Cause] = &[
         system: "incast",
         waits: "A connection waits for a timer, after many answers at once overflowed a port.",
         remedy: "Timeouts as short as the network's round trip, or fewer answers at once.",
-        template: "incast",
-        page: "docs/models/incast.md",
+        template: "answers",
+        page: "docs/guides/answers-collide.md",
         signs: &[
             Sign {
                 question: "fan_in",
@@ -197,7 +197,7 @@ pub const CAUSES: &[Cause] = &[
         waits: "Transactions of one region wait for messages between regions.",
         remedy: "A protocol that orders local transactions without waiting for remote ones.",
         template: "regions",
-        page: "docs/models/dast.md",
+        page: "docs/guides/transactions-across-regions.md",
         signs: &[
             Sign {
                 question: "regions",
@@ -218,7 +218,7 @@ pub const CAUSES: &[Cause] = &[
         waits: "A client waits for a server or peer that is farther away than it need be.",
         remedy: "Predict round trips before anybody has asked, and choose by that.",
         template: "coords",
-        page: "docs/models/htrae.md",
+        page: "docs/guides/nearest-region.md",
         signs: &[
             Sign {
                 question: "choose",
@@ -239,7 +239,7 @@ pub const CAUSES: &[Cause] = &[
         waits: "A query waits for the slowest of the machines that it asks.",
         remedy: "Choose how many machines a query asks, by load, and change it while running.",
         template: "search",
-        page: "docs/models/roar.md",
+        page: "docs/guides/spread-a-search.md",
         signs: &[
             Sign {
                 question: "spread",

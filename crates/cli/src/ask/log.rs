@@ -3,8 +3,9 @@
 
 use super::{Answers, evidence, question};
 use crate::faults::Fault;
-use cavy_kinds::server::logged;
 use cavy_kinds::server::plan::{Stamp, TraceFormat, TracePlan, Unit};
+use cavy_kinds::server::{Logged, logged};
+use cavy_report::number::count;
 use cavy_study::plan::Files;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -74,27 +75,36 @@ pub fn look(
         types.entry(one.name.clone()).or_default().push(one.service_ns as f64 / 1e3);
     }
     let busy_s: f64 = types.values().flatten().sum::<f64>() / 1e6;
-    let log = Log {
-        trace,
-        workers,
-        requests: requests.len(),
-        types: types.len(),
-        at_once: busy_s / seconds,
-        seconds,
-    };
+    let at_once = busy_s / seconds;
+    let busiest = busiest(&requests).unwrap_or(at_once);
+    let (requests, count) = (requests.len(), types.len());
+    let log = Log { trace, workers, requests, types: count, at_once, seconds };
     mixed(&types, &shown, answers);
     let columns = types.into_iter().filter(|(_, took)| took.len() >= FEW).collect();
     evidence::latencies(&columns, &shown, answers);
     if let (Some(asked), Some(workers)) = (question("busy"), workers) {
-        let share = log.at_once / f64::from(workers);
+        let share = busiest / f64::from(workers);
         let says = format!(
-            "{shown}: {:.2} of {workers} workers are busy on average, if the times have no waiting \
-             in them",
-            log.at_once
+            "{shown}: in its busiest minute {busiest:.2} of {workers} workers are busy, waiting \
+             included"
         );
         answers.note(asked, share > 1.0 / 3.0, says);
     }
     Ok(log)
+}
+
+/// Requests that are served at once, on average over the minute in which that is most; `None` for a
+/// log that is shorter.
+fn busiest(requests: &[Logged]) -> Option<f64> {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let (first, last) = (requests.first()?.at_ns, requests.last()?.at_ns);
+    let mut minutes: BTreeMap<u64, u64> = BTreeMap::new();
+    for one in requests {
+        *minutes.entry((one.at_ns - first) / MINUTE_NS).or_default() += one.service_ns;
+    }
+    // The last minute is cut off.
+    minutes.remove(&((last - first) / MINUTE_NS));
+    minutes.values().max().map(|busy_ns| *busy_ns as f64 / MINUTE_NS as f64)
 }
 
 /// Medians of types tell work from waiting better than means do.
@@ -129,8 +139,12 @@ impl Log {
     /// What was read, as a sentence without its end.
     pub fn summary(&self) -> String {
         format!(
-            "{}: {} requests of {} types in {:.0} s, {:.2} at once on average",
-            self.trace.file, self.requests, self.types, self.seconds, self.at_once
+            "{}: {} requests of {} types in {} s, {:.2} at once on average",
+            self.trace.file,
+            count(self.requests as u64),
+            self.types,
+            count(self.seconds as u64),
+            self.at_once
         )
     }
 
@@ -195,6 +209,18 @@ mod tests {
     fn a_log_is_known_by_its_first_line() {
         assert!(is_log("10.0.0.7 - - [23/Nov/2025:06:20:20 +0000] \"GET / HTTP/1.1\" 200 5 0.012"));
         assert!(!is_log("get_us,scan_us") && !is_log("] [ \"a\" \"b\""));
+    }
+
+    #[test]
+    fn the_busiest_minute_counts() {
+        let one = |at_s: u64, service_s: u64| Logged {
+            at_ns: at_s * 1_000_000_000,
+            name: String::new(),
+            service_ns: service_s * 1_000_000_000,
+        };
+        let calm = [one(0, 6), one(61, 30), one(62, 60), one(130, 600)];
+        assert_eq!(busiest(&calm), Some(1.5));
+        assert_eq!(busiest(&calm[..1]), None);
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! Answers are yes or no to questions that need no measurement. A cause that needs what was denied
 //! is out; the others are ranked by how much speaks for them, each with its evidence.
 
+pub mod capture;
 pub mod causes;
 pub mod evidence;
+pub mod log;
+pub mod spans;
 
 use causes::{CAUSES, Cause, QUESTIONS, Question};
 use std::collections::BTreeMap;
@@ -66,6 +69,16 @@ pub fn suspect(answers: &Answers) -> Vec<Suspicion> {
     found
 }
 
+/// Causes that an answer rules out, each with the answer.
+pub fn ruled_out(answers: &Answers) -> Vec<(&'static Cause, &Answer)> {
+    let denied = |cause: &'static Cause| {
+        let needed = cause.signs.iter().filter(|sign| sign.needed);
+        let mut answered = needed.filter_map(|sign| answers.of(sign.question));
+        answered.find(|answer| !answer.yes).map(|answer| (cause, answer))
+    };
+    CAUSES.iter().filter_map(denied).collect()
+}
+
 fn weigh(cause: &'static Cause, answers: &Answers) -> Option<Suspicion> {
     let mut one = Suspicion { cause, points: 0, evidence: Vec::new(), open: Vec::new() };
     for sign in cause.signs {
@@ -114,6 +127,9 @@ mod tests {
         let systems: Vec<&str> =
             suspect(&told(&[], &["mixed"])).iter().map(|one| one.cause.system).collect();
         assert!(!systems.contains(&"persephone") && systems.len() == CAUSES.len() - 1);
+        let answers = told(&["busy"], &["mixed", "links"]);
+        let out: Vec<&str> = ruled_out(&answers).iter().map(|(cause, _)| cause.system).collect();
+        assert_eq!(out, ["persephone"], "what a cause does not need rules out nothing");
     }
 
     #[test]

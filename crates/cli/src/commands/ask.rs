@@ -1,17 +1,19 @@
 //! `cavy ask`: which remedy to look at first.
 
-use crate::args::{Ask, New};
+use crate::args::{Ask, FromTraces, New, TimeUnit};
 use crate::ask::causes::{QUESTIONS, Question};
 use crate::ask::evidence::{self, Columns};
-use crate::ask::{Answers, Suspicion, question, suspect};
+use crate::ask::log::Log;
+use crate::ask::{Answers, Suspicion, capture, log, question, ruled_out, spans, suspect};
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
+use cavy_kinds::server::plan::Unit;
 use cavy_study::plan::nearest;
 use cavy_study::registry::Registry;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Answers of one round of questions.
 const YOU: &str = "you said so";
@@ -24,14 +26,19 @@ pub fn ask(args: &Ask, registry: &Registry) -> Result<Outcome, Fault> {
             answers.note(known(key)?, yes, YOU.to_string());
         }
     }
-    let unit = args.unit.us();
+    let mut looked = Looked::default();
+    for file in &args.files {
+        look(file, args, &mut answers, &mut looked)?;
+    }
+    let unit = args.unit.unwrap_or(TimeUnit::Us).us();
     if let Some(file) = &args.latencies {
         evidence::latencies(&read(file, unit)?, &file.display().to_string(), &mut answers);
     }
     if let Some(file) = &args.busy_times {
         evidence::busy_times(&read(file, unit)?, &file.display().to_string(), &mut answers);
     }
-    let told = !answers.is_empty() || args.latencies.is_some() || args.json;
+    let measured = args.latencies.is_some() || !args.files.is_empty();
+    let told = !answers.is_empty() || measured || args.json;
     if !told && std::io::stdin().is_terminal() {
         interview(&mut answers)?;
     } else if !told {
@@ -44,14 +51,112 @@ pub fn ask(args: &Ask, registry: &Registry) -> Result<Outcome, Fault> {
     if args.json {
         terminal::print_json(&as_json(&found))?;
     } else {
-        terminal::print(&as_text(&found))?;
+        let mut text: String = looked.read.iter().map(|line| format!("read {line}\n")).collect();
+        if !looked.read.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&as_text(&found, &answers, measured));
+        terminal::print(&text)?;
     }
-    if let (Some(file), Some(first)) = (&args.write, found.iter().find(|one| one.points > 0)) {
-        let template = first.cause.template.to_string();
-        let new = New { file: file.clone(), template, force: false };
-        return super::plan::new(&new, registry);
+    match (&args.write, found.iter().find(|one| one.points > 0)) {
+        (Some(file), Some(first)) => write(file, first, &looked, args, registry),
+        (Some(file), None) => Err(Fault::new(format!(
+            "`{}` is not written, because nothing points to a cause",
+            file.display()
+        ))
+        .hint("answer more questions with `--yes` and `--no`, or start with `cavy plan new`")),
+        (None, _) => Ok(Outcome::Success),
     }
-    Ok(Outcome::Success)
+}
+
+/// What files were looked at.
+#[derive(Default)]
+struct Looked {
+    /// A sentence about each, without its end.
+    read: Vec<String>,
+    log: Option<Log>,
+    traces: Option<PathBuf>,
+}
+
+/// Looks at a file, which is known by what is in it.
+fn look(file: &Path, args: &Ask, answers: &mut Answers, looked: &mut Looked) -> Result<(), Fault> {
+    let shown = file.display().to_string();
+    let of_file = |why: String| Fault::new(format!("{shown}: {why}"));
+    let bytes = std::fs::read(file).map_err(|error| {
+        Fault::new(format!("cannot read `{shown}`: {error}"))
+            .hint("name an access log, traces as JSON, or a capture of packets")
+    })?;
+    if capture::is_capture(&bytes) {
+        let read = capture::look(&bytes, &shown, answers).map_err(|why| {
+            of_file(why).hint("capture TCP with its headers, such as `tcpdump -s 96 -w FILE tcp`")
+        })?;
+        looked.read.push(read);
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("").trim();
+    if first.starts_with(['{', '[']) {
+        let of_traces = |error: cavy_traces::TraceError| of_file(error.message).hint(error.hint);
+        let read = cavy_traces::read::read(&text).map_err(of_traces)?;
+        let shape = cavy_traces::shape::Shape::of(&read).map_err(of_traces)?;
+        looked.read.push(spans::look(&read, &shape, &shown, answers));
+        looked.traces = Some(file.to_path_buf());
+        return Ok(());
+    }
+    if log::is_log(first) {
+        let unit = args.unit.map(|unit| match unit {
+            TimeUnit::Us => Unit::Us,
+            TimeUnit::Ms => Unit::Ms,
+            TimeUnit::S => Unit::S,
+        });
+        let log = log::look(file, first, unit, args.workers, answers)?;
+        looked.read.push(log.summary());
+        looked.log = Some(log);
+        return Ok(());
+    }
+    let columns = first.contains([',', ';', '\t']);
+    let fault = of_file("it is no access log, no traces as JSON and no capture".to_string());
+    Err(match columns {
+        true => fault.hint(format!(
+            "for a CSV file say what its columns are: `--latencies {shown}` or `--busy-times \
+             {shown}`"
+        )),
+        false => fault.hint("`cavy ask --help` says what it can look at"),
+    })
+}
+
+/// Writes the plan that measures `first`: of the files that were looked at where they can say it,
+/// else a template.
+fn write(
+    file: &Path,
+    first: &Suspicion,
+    looked: &Looked,
+    args: &Ask,
+    registry: &Registry,
+) -> Result<Outcome, Fault> {
+    match (first.cause.system, &looked.log, &looked.traces) {
+        ("persephone", Some(log), _) => {
+            let text = log.plan(file).map_err(|error| {
+                Fault::new(format!("cannot name `{}` in a plan: {error}", file.display()))
+            })?;
+            super::plan::write(&[(file.to_path_buf(), &text)], args.force)?;
+            terminal::talk(&format!("next: `cavy run {}`", file.display()));
+            Ok(Outcome::Success)
+        }
+        ("slowpoke", _, Some(traces)) => super::plan::from_traces(&FromTraces {
+            traces: traces.clone(),
+            file: file.to_path_buf(),
+            clients: None,
+            cores: 1,
+            host_cores: None,
+            force: args.force,
+        }),
+        _ => {
+            let template = first.cause.template.to_string();
+            let new = New { file: file.to_path_buf(), template, force: args.force };
+            super::plan::new(&new, registry)
+        }
+    }
 }
 
 fn known(key: &str) -> Result<&'static Question, Fault> {
@@ -100,12 +205,17 @@ fn questions() -> String {
     out
 }
 
-fn as_text(found: &[Suspicion]) -> String {
+fn as_text(found: &[Suspicion], answers: &Answers, measured: bool) -> String {
     let mut out = String::new();
     let likely: Vec<&Suspicion> = found.iter().filter(|one| one.points > 0).collect();
     if likely.is_empty() {
-        out.push_str("Nothing of what you said speaks for one of the causes that cavy knows.\n\n");
+        let what = if measured { "the files show" } else { "you said" };
+        let _ = writeln!(
+            out,
+            "Nothing that {what} points to one of the causes that cavy knows. More answers help:\n"
+        );
         out.push_str(&questions());
+        push_ruled_out(&mut out, answers);
         return out;
     }
     for (place, one) in likely.iter().enumerate() {
@@ -125,8 +235,24 @@ fn as_text(found: &[Suspicion]) -> String {
         );
         let _ = writeln!(out, "   read: {}\n", cause.page);
     }
-    out.push_str("This is advice from what you said, not a measurement: the plan measures.\n");
+    push_ruled_out(&mut out, answers);
+    let from = if measured { "files and answers" } else { "what you said" };
+    let _ = writeln!(
+        out,
+        "This is advice from {from}. The plan of the first cause measures whether it is right."
+    );
     out
+}
+
+/// What answers rule out, so that nobody wonders where a cause is.
+fn push_ruled_out(out: &mut String, answers: &Answers) {
+    let ruled_out = ruled_out(answers);
+    for (cause, answer) in &ruled_out {
+        let _ = writeln!(out, "ruled out: {} ({})", cause.waits, answer.says);
+    }
+    if !ruled_out.is_empty() {
+        out.push('\n');
+    }
 }
 
 fn as_json(found: &[Suspicion]) -> serde_json::Value {

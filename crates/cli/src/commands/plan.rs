@@ -101,7 +101,7 @@ pub fn new(args: &New, registry: &Registry) -> Result<Outcome, Fault> {
 }
 
 /// Writes a plan of what traces show.
-fn from_traces(args: &FromTraces) -> Result<Outcome, Fault> {
+pub fn from_traces(args: &FromTraces) -> Result<Outcome, Fault> {
     let shown = args.traces.display().to_string();
     let of_file = |error: cavy_traces::TraceError| {
         Fault::new(format!("{shown}: {}", error.message)).hint(error.hint)
@@ -139,7 +139,7 @@ fn from_traces(args: &FromTraces) -> Result<Outcome, Fault> {
 }
 
 /// Writes files, none over another unless `force`.
-fn write(files: &[(PathBuf, &str)], force: bool) -> Result<(), Fault> {
+pub fn write(files: &[(PathBuf, &str)], force: bool) -> Result<(), Fault> {
     for (file, _) in files {
         if file.is_dir() {
             return Err(Fault::new(format!("`{}` is a folder", file.display()))

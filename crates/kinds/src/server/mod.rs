@@ -22,6 +22,7 @@ mod standing;
 mod subject;
 mod trace;
 
+pub use log::{Logged, requests as logged};
 pub use plan::ServerPlan;
 pub use result::{Served, ServerResult};
 
