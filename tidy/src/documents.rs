@@ -40,16 +40,18 @@ pub fn parts() -> Vec<Part> {
     all
 }
 
-/// Systems, the question that each answers, and what came of its claims in the run that
-/// `docs/claims` keeps.
+/// Systems, the question that each answers, and how the run that `docs/claims` keeps judged their
+/// claims.
 fn systems(registry: &Registry) -> String {
-    let mut out =
-        String::from("| system | question | claims, quick run | live |\n|---|---|---|---|\n");
+    let mut out = String::from(
+        "| system | question | claims | reproduced | explained | not reproduced | not judged \
+         | live |\n|---|---|---|---|---|---|---|---|\n",
+    );
     for source in &registry.sources {
         let id = source.id;
-        let page = fs::read_to_string(root().join(format!("docs/claims/{id}.md")));
-        let tally = page.as_deref().ok().and_then(|page| page.trim_end().lines().last());
-        let tally = tally.unwrap_or("none yet").trim_end_matches('.');
+        let judged = judged(id);
+        let count = |verdict: &str| judged.iter().filter(|one| one.verdict == verdict).count();
+        let [yes, explained, no] = ["reproduced", "explained", "not reproduced"].map(count);
         let live = match (source.live, source.live_statements().len()) {
             ("", _) => "not yet".to_string(),
             (command, 0) => format!("`{command}`"),
@@ -57,9 +59,12 @@ fn systems(registry: &Registry) -> String {
         };
         let _ = writeln!(
             out,
-            "| [{id}](docs/models/{}) | {} | [{tally}](docs/claims/{id}.md) | {live} |",
+            "| [{id}](docs/models/{}) | {} | [{}](docs/claims/{id}.md) | {yes} | {explained} | \
+             {no} | {} | {live} |",
             model_page(id),
-            source.question
+            source.question,
+            judged.len(),
+            judged.len() - yes - explained - no,
         );
     }
     out
