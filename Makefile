@@ -177,9 +177,9 @@ site: ## all pages and the documentation of the code in one folder, with search,
 	@echo "site: $(SITE)/index.html"
 
 # Reports and pages as people see them who use a keyboard, a screen reader, a phone or dark colors.
-PAGES = $(wildcard $(TARGET)/figures/persephone/report.html $(addprefix $(SITE)/,index.html \
+PAGES = $(wildcard $(TARGET)/figures/*/report.html $(addprefix $(SITE)/,index.html \
   docs/tutorial/first-plan.html docs/reference/plan-server.html docs/performance.html))
-pages: ## open a report and pages of the site in Chromium; axe-core must find no fault
+pages: ## open reports and pages of the site in Chromium; axe-core must find no fault
 	tests/pages/run.sh $(abspath $(PAGES))
 
 bench: ## the benchmarks

@@ -432,14 +432,14 @@ fn push_figure(
         figure.tables.iter().partition(|table| table.id.starts_with("ranking"));
     let (long, short): (Vec<&Table>, Vec<&Table>) =
         others.into_iter().partition(|table| is_folded(table));
-    answers.into_iter().for_each(|table| push_table(out, table));
+    answers.into_iter().for_each(|table| push_table(out, table, number));
     if !figure.maps.is_empty() {
         out.push_str("<div class=\"panels only maps\">");
-        figure.maps.iter().for_each(|map| out.push_str(&map::html(map)));
+        figure.maps.iter().for_each(|map| out.push_str(&map::html(map, number)));
         out.push_str("</div>");
     }
     push_panels(out, figure, styles, plots);
-    short.into_iter().chain(long).for_each(|table| push_table(out, table));
+    short.into_iter().chain(long).for_each(|table| push_table(out, table, number));
     if !figure.command.is_empty() {
         let _ = write!(out, "<p class=\"repeat\">Repeat: {}</p>", command(&figure.command));
     }
@@ -545,15 +545,20 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
 /// Longer tables are folded.
 const SHOWN_ROWS: usize = 12;
 
-/// Is it folded: because it is long, or because most of it has no value?
+/// Is it folded: because it has all points or is long, or because most of it has no value?
 fn is_folded(table: &Table) -> bool {
     let cells = || table.rows.iter().flatten().filter(|cell| !matches!(cell, Cell::Text(_)));
     let missing = cells().filter(|cell| matches!(cell, Cell::Missing(_))).count();
     let hollow = table.rows.len() > 1 && missing * 2 > cells().count();
-    !table.title.is_empty() && (table.rows.len() > SHOWN_ROWS || hollow)
+    // Whoever has a handful of points looks at them at once.
+    const FEW: usize = 3;
+    let points = table.id == "points" && table.rows.len() > FEW;
+    !table.title.is_empty() && (points || table.rows.len() > SHOWN_ROWS || hollow)
 }
 
-fn push_table(out: &mut String, table: &Table) {
+/// `number` is that of the figure: many figures have a table of all points, and whoever jumps from
+/// region to region hears which one it is.
+fn push_table(out: &mut String, table: &Table, number: usize) {
     let class: Vec<&str> = (0..table.columns.len())
         .map(|column| if words::is_numeric(&table.rows, column) { " class=\"n\"" } else { "" })
         .collect();
@@ -562,7 +567,7 @@ fn push_table(out: &mut String, table: &Table) {
     let folded = is_folded(table);
     if folded {
         let what = match table.rows.len() {
-            rows if rows > SHOWN_ROWS => format!("{rows} rows"),
+            rows if rows > SHOWN_ROWS || table.id == "points" => format!("{rows} rows"),
             _ => "mostly without values".to_string(),
         };
         let _ =
@@ -572,7 +577,7 @@ fn push_table(out: &mut String, table: &Table) {
     let cards = if folded { "" } else { " cards" };
     let _ = write!(
         out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}, figure {number}\">\
          <table class=\"data{cards}\">",
         if title.is_empty() { "Table" } else { &title }
     );

@@ -222,7 +222,7 @@ fn drawn(map: &Map) -> impl Iterator<Item = (usize, &Layer)> {
 
 /// The map as a part of the page: sheet, legend, and what it shows as a table. Thousands of marks
 /// stand in `<noscript>` until the sheet comes near the window; see `html.rs`.
-pub(crate) fn html(map: &Map) -> String {
+pub(crate) fn html(map: &Map, number: usize) -> String {
     let Frame { left, top, width, height } = frame(map);
     let title = escape(&map.title);
     let mut out = format!(
@@ -243,7 +243,7 @@ pub(crate) fn html(map: &Map) -> String {
         );
     }
     out.push_str("</ul>");
-    table(&mut out, map);
+    table(&mut out, map, number);
     out.push_str("</figure>");
     out
 }
@@ -251,13 +251,15 @@ pub(crate) fn html(map: &Map) -> String {
 /// Rows of the table on the page; the rest is in the files.
 const ROWS: usize = 300;
 
-fn table(out: &mut String, map: &Map) {
-    out.push_str(
+fn table(out: &mut String, map: &Map, number: usize) {
+    let _ = write!(
+        out,
         "<details class=\"values\"><summary>Values</summary><noscript>\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values\">\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values of map {}, figure {number}\">\
          <table class=\"data\"><thead><tr><th scope=\"col\">Name</th>\
          <th scope=\"col\" class=\"n\">Latitude</th><th scope=\"col\" class=\"n\">Longitude</th>\
          <th scope=\"col\">What it says</th></tr></thead>",
+        escape(&map.title),
     );
     let mut room = ROWS;
     for (_, layer) in drawn(map) {
@@ -363,7 +365,7 @@ mod tests {
     fn page_and_files_show_the_same_and_escape_it() {
         let way = Way { from: (50.0, 8.0), to: (35.0, 139.0), says: "a\"b".into() };
         let map = map(vec![mark("<b>", (50.0, 8.0))], vec![way]);
-        let page = html(&map);
+        let page = html(&map, 1);
         for text in [&page, &svg(&map, Theme::Light), &svg(&map, Theme::Dark)] {
             assert!(text.contains("Nodes &amp; &lt;where&gt;") && !text.contains("<b>:"), "{text}");
             assert!(text.contains("&lt;b&gt;: 3 ms") && text.contains("a&quot;b"));
@@ -377,7 +379,7 @@ mod tests {
     #[test]
     fn a_crowd_costs_the_page_few_elements() {
         let crowd = (0..20_000).map(|n| mark(&n.to_string(), (f64::from(n % 80), 10.0))).collect();
-        let page = html(&map(crowd, Vec::new()));
+        let page = html(&map(crowd, Vec::new()), 1);
         let elements = page.matches('<').count() - page.matches("</").count();
         assert!(elements < 4_000, "{elements}");
         assert!(page.contains("19700 more are in"), "and says so");
