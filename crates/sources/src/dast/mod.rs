@@ -72,12 +72,13 @@ static CLIENTS: Study<RegionsPlan> = Study {
     found: |experiment| {
         let of = |label| {
             let one = at(experiment, label, "clients_per_shard", 25.0)?;
-            let show = |estimate: Option<&Estimate>| {
-                estimate.map_or("too few".to_string(), |e| format!("{:.1}", e.value))
+            let show = |estimate: Option<&Estimate>| match estimate {
+                Some(estimate) => format!("{:.1} ms", estimate.value),
+                None => "unknown (too few samples)".to_string(),
             };
             Some(format!(
-                "{label}, 25 clients a shard: within a region p50 {}, p99 {} ms; across p50 {}, \
-                 p99 {} ms; {:.0} transactions/s.",
+                "{label}: median {} and p99 {} within a region, median {} and p99 {} across \
+                 regions, {:.0} transactions/s.",
                 show(one.irt.get(50)),
                 show(one.irt.get(99)),
                 show(one.crt.get(50)),
@@ -87,7 +88,7 @@ static CLIENTS: Study<RegionsPlan> = Study {
         };
         let all = [PARITY, SAFE, TWO_PHASE, JANUS, TAPIR, SLOG];
         let all: Vec<String> = all.into_iter().filter_map(of).collect();
-        format!("{} {NOT_GIVEN}", all.join(" "))
+        format!("With 25 clients a shard, {} {NOT_GIVEN}", all.join(" "))
     },
     panels,
     tables,
@@ -254,13 +255,16 @@ static JITTER: Study<RegionsPlan> = Study {
     found: |experiment| {
         let of = |r: &RegionsResult| {
             let jitter = r.settings.get("jitter_ms").and_then(|v| v.as_f64()).unwrap_or(0.0);
-            let show =
-                |e: Option<&Estimate>| e.map_or("?".to_string(), |e| format!("{:.0}", e.value));
-            format!("{jitter:.0} ms {}/{}", show(r.irt.get(99)), show(r.crt.get(99)))
+            let show = |e: Option<&Estimate>| match e {
+                Some(e) => format!("{:.0} ms", e.value),
+                None => "unknown (too few samples)".to_string(),
+            };
+            let (within, across) = (show(r.irt.get(99)), show(r.crt.get(99)));
+            format!("{within} and {across} with {jitter:.0} ms of jitter")
         };
         let own = experiment.results.iter().filter(|r| r.label == PARITY);
         let all: Vec<String> = own.map(of).collect();
-        format!("p99 within/across regions, by jitter: {}.", all.join(", "))
+        format!("The p99 within a region and across regions: {}.", all.join("; "))
     },
     panels,
     tables,

@@ -160,8 +160,9 @@ fn found(e: &NetExperiment) -> String {
     let row = |variant: &str| {
         let one = |(transport, _): &(&str, &str)| {
             let short = &e.at(variant, transport, load(e, "76"))?.short;
-            let (median, tail) = (words(known(Some(short), p50)), words(known(Some(short), p99)));
-            Some(format!("{transport} {median}/{tail}"))
+            let (median, tail) = (known(Some(short), p50), known(Some(short), p99));
+            median.or(tail)?;
+            Some(format!("{transport} {}/{}", words(median), words(tail)))
         };
         TRANSPORTS.iter().filter_map(one).collect::<Vec<_>>().join(", ")
     };
@@ -174,10 +175,13 @@ fn found(e: &NetExperiment) -> String {
         none if none.is_empty() => none,
         some => format!(" {what}: {some}."),
     });
+    let base = row(BASE);
+    if base.is_empty() {
+        return "These runs are too short for percentiles of this workload.".to_string();
+    }
     format!(
         "At the source's 7.6 Gb/s the short half has median and 99th percentile slowdowns over the \
-         least possible time of {} with near-periodic arrivals.{}",
-        row(BASE),
+         least possible time of {base} with near-periodic arrivals.{}",
         beside.concat()
     )
 }

@@ -240,6 +240,9 @@ fn found(e: &NetExperiment) -> String {
         "oracle",
     ];
     let all: Vec<String> = labels.iter().filter_map(|label| pair(label)).collect();
+    if all.is_empty() {
+        return "These runs are too short for percentiles of this workload.".to_string();
+    }
     format!(
         "Median and 99th percentile slowdown of the short half of the messages: {}.",
         all.join(", ")

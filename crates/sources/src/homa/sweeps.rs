@@ -218,13 +218,20 @@ fn tables(e: &NetExperiment) -> Vec<Table> {
 fn found_short(e: &NetExperiment) -> String {
     let one = |result: &NetResult| {
         let setting = result.settings.iter().find(|(key, _)| *key != "load");
-        let what = setting.map_or(result.label.clone(), |(_, value)| value.to_string());
+        let shown = |(key, value): (&String, &serde_json::Value)| {
+            let value = value.to_string();
+            format!("{} {}", cavy_study::draw::words(key), value.trim_matches(['[', ']', '"']))
+        };
+        let what = setting.map_or(result.label.clone(), shown);
         let median = result.overall.p50_slowdown.as_ref().map(|q| q.estimate.value);
         let short = known(Some(&result.short), p99);
-        format!("{what}: {} short, median of all {}", words(short), words(median))
+        format!("{what} {} and {}", words(short), words(median))
     };
     let all: Vec<String> = e.results.iter().map(one).collect();
-    format!("99th percentile slowdowns: {}.", all.join("; "))
+    format!(
+        "99th percentile slowdown of the short half, and median of all messages: {}.",
+        all.join("; ")
+    )
 }
 
 /// The published split over the best one.

@@ -191,11 +191,16 @@ fn found_fig6(experiment: &ServerExperiment) -> String {
         .filter(|result| result.stable())
         .map(|result| result.load())
         .fold(0.0, f64::max);
-    let profiled = at85("DARC, profiled").and_then(|r| r.reservation.clone()).unwrap_or_default();
+    let profiled = at85("DARC, profiled").and_then(|r| r.reservation.clone());
+    let profiled = profiled.map_or(String::new(), |reservation| {
+        format!(
+            " The profiled reservation ended as {reservation}: demands of 6.46 and 5.52 workers lie \
+             close to the rounding point."
+        )
+    });
     format!(
         "The price: at 85 % load StockLevel waits {} us under DARC against {} us under Shenango, \
-         and DARC is stable up to load {last_stable} on this grid. The profiled reservation ended \
-         as {profiled}: demands of 6.46 and 5.52 workers lie close to the rounding point.",
+         and DARC is stable up to load {last_stable} on this grid.{profiled}",
         stock("DARC"),
         stock("Shenango"),
     )
