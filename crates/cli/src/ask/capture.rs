@@ -5,10 +5,10 @@
 //! fields.
 
 use super::{Answers, evidence, question};
-use pcap_file::DataLink;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
+use pcap_file::{DataLink, TsResolution};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -105,8 +105,15 @@ fn read(bytes: &[u8]) -> Result<(Vec<Segment>, usize), String> {
     } else {
         let mut reader = PcapReader::new(bytes).map_err(broken)?;
         let link = reader.header().datalink;
-        while let Some(Ok(one)) = reader.next_packet() {
-            push(link, u64::try_from(one.timestamp.as_nanos()).unwrap_or(u64::MAX), &one.data);
+        let tick_ns: u64 = match reader.header().ts_resolution {
+            TsResolution::MicroSecond => 1_000,
+            TsResolution::NanoSecond => 1,
+        };
+        // Unchecked: the reader refuses packets that were longer than what was kept of them, and
+        // captures of headers have nothing else.
+        while let Some(Ok(one)) = reader.next_raw_packet() {
+            let at_ns = u64::from(one.ts_sec) * 1_000_000_000 + u64::from(one.ts_frac) * tick_ns;
+            push(link, at_ns, &one.data);
         }
     }
     segments.sort_by_key(|one| one.at_ns);
@@ -427,7 +434,11 @@ mod tests {
         let at = Duration::from_micros(1_500_000);
         old.write_packet(&PcapPacket::new(at, data.len() as u32, &data)).expect("a vector");
         old.write_packet(&PcapPacket::new(at, 5, &data[..5])).expect("a vector");
-        let old = old.into_writer();
+        let mut old = old.into_writer();
+        // Only headers were to be kept, and the packet was longer: 16 octets of the file's head and
+        // 24 of the packet's come before these numbers.
+        old[16..20].copy_from_slice(&96u32.to_be_bytes());
+        old[36..40].copy_from_slice(&1514u32.to_be_bytes());
 
         let mut new = PcapNgWriter::new(Vec::new()).expect("a vector");
         let interface = InterfaceDescriptionBlock {
