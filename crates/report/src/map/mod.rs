@@ -255,7 +255,8 @@ fn table(out: &mut String, map: &Map, number: usize) {
     let _ = write!(
         out,
         "<details class=\"values\"><summary>Values</summary><noscript>\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values of map {}, figure {number}\">\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" \
+         aria-label=\"Values of map {}, figure {number}\">\
          <table class=\"data\"><thead><tr><th scope=\"col\">Name</th>\
          <th scope=\"col\" class=\"n\">Latitude</th><th scope=\"col\" class=\"n\">Longitude</th>\
          <th scope=\"col\">What it says</th></tr></thead>",

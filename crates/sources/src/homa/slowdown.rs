@@ -117,7 +117,8 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
     }
     all.push(collapse(name("pias_collapse"), point(e, "PIAS", 0.8)));
     all.push(collapse(name("pias_one_step_collapse"), e.of("one_step", "PIAS").next()));
-    // Means of queues need longer runs than tails do; where a plan has none, one run answers for both.
+    // Means of queues need longer runs than tails do; where a plan has none, one run answers for
+    // both.
     let homa = e.at("queue", "Homa", 0.8).or(e.at(BASE, "Homa", 0.8));
     all.extend(queues(&figure, homa).map(|measured| settled(measured, e, homa)));
     all.push(lag(name("lag_share"), homa));

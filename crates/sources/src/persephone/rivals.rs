@@ -194,8 +194,8 @@ fn found_fig6(experiment: &ServerExperiment) -> String {
     let profiled = at85("DARC, profiled").and_then(|r| r.reservation.clone());
     let profiled = profiled.map_or(String::new(), |reservation| {
         format!(
-            " The profiled reservation ended as {reservation}: demands of 6.46 and 5.52 workers lie \
-             close to the rounding point."
+            " The profiled reservation ended as {reservation}: demands of 6.46 and 5.52 workers \
+             lie close to the rounding point."
         )
     });
     format!(
