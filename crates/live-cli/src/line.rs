@@ -2,6 +2,7 @@
 
 use crate::faults::{FAILED, Fault};
 use crate::quantity;
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::Span;
 use cavy_report::model::{Cell, Table};
@@ -14,8 +15,7 @@ use clap::{Args as Arguments, Subcommand};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// `cavy-live line`.
 #[derive(Arguments, Debug)]
@@ -144,19 +144,10 @@ fn read(file: &PathBuf) -> Result<Plan, Fault> {
     }
 }
 
-/// Becomes true at Ctrl-C.
-fn stop() -> Result<Arc<AtomicBool>, Fault> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
-        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
-    Ok(stop)
-}
-
 fn up(args: &LineUp) -> Result<ExitCode, Fault> {
     let plan = read(&args.file)?;
     // Before anything is made, so that an early Ctrl-C ends this as a late one does.
-    let stop = stop()?;
+    let stop = signals::stop(Second::Waits)?;
     let line = Standing::up(plan)?;
     let control = control::Control::open()?;
     let hosts = || line.plan().hosts.iter().zip(line.hosts());
@@ -307,7 +298,7 @@ impl Checked {
 
 fn check(args: &LineCheck) -> Result<ExitCode, Fault> {
     let plan = read(&args.file)?;
-    let stop = stop()?;
+    let stop = signals::stop(Second::Waits)?;
     let line = Standing::up(plan)?;
     let paths = line.plan().paths();
     // One of each kind of way, ports of hosts apart: those are for what is sent there.

@@ -16,6 +16,7 @@ mod load;
 mod quantity;
 mod replay;
 mod sched;
+mod signals;
 mod study;
 mod tcp;
 mod terminal;

@@ -2,11 +2,11 @@
 
 use crate::args::{TestbedDo, TestbedUp};
 use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_testbed::{LEVELS, Plan, Shaped, Testbed, obstacle, owner};
 use serde_json::json;
 use std::process::ExitCode;
-use std::sync::mpsc;
 
 /// Runs the command.
 pub fn testbed(what: &TestbedDo) -> Result<ExitCode, Fault> {
@@ -34,11 +34,7 @@ pub fn testbed(what: &TestbedDo) -> Result<ExitCode, Fault> {
 
 fn up(args: &TestbedUp) -> Result<ExitCode, Fault> {
     // Before anything is made, so that an early Ctrl-C ends this as a late one does.
-    let (enough, over) = mpsc::channel();
-    ctrlc::set_handler(move || {
-        let _ = enough.send(());
-    })
-    .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
+    let over = signals::told(Second::Waits)?;
     let plan = Plan {
         hosts: args.hosts,
         link_bits_per_s: u64::from(args.mbit) * 1_000_000,

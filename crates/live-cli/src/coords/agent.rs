@@ -3,6 +3,7 @@
 use super::secret;
 use super::typed::AgentArgs;
 use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_agents::echo::Echo;
 use cavy_agents::places::{Found, Places};
@@ -13,8 +14,7 @@ use cavy_coords::start::Known;
 use cavy_coords::{Point, map};
 use serde_json::json;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -27,10 +27,7 @@ const LOOKS_PER_REPORT: u32 = 25;
 pub fn agent(args: &AgentArgs) -> Result<ExitCode, Fault> {
     let found = found(args)?;
     let options = options(args, &found)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
-        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
+    let stop = signals::stop(Second::Waits)?;
     let echo = args.echo.map(Echo::start).transpose().map_err(|error| {
         let at = args.echo.map(|at| at.to_string()).unwrap_or_default();
         Fault::new(format!("cannot listen on --echo {at}: {error}")).code(FAILED)

@@ -2,7 +2,8 @@
 
 use super::secret;
 use super::typed::ServeArgs;
-use crate::faults::{FAILED, Fault};
+use crate::faults::Fault;
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_agents::directory::Directory;
 use cavy_agents::directory::log::Log;
@@ -13,7 +14,6 @@ use cavy_coords::Config;
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// Runs the command.
@@ -38,11 +38,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Fault> {
     let places = Places::new(args.mmdb.clone(), args.systems.clone());
     let limits = Limits { nodes: args.nodes as usize, ..Limits::default() };
     let service = Arc::new(Service::new(directory, log, places, limits, args.consul));
-    let (end, ended) = channel();
-    ctrlc::set_handler(move || {
-        let _ = end.send(());
-    })
-    .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
+    let ended = signals::told(Second::Waits)?;
     let options = Options {
         token,
         connections: args.connections as usize,

@@ -2,7 +2,8 @@
 
 use super::typed::Serve;
 use super::way::{opened, say_recording};
-use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use crate::terminal;
 use bytes::Bytes;
 use cavy_core::Span;
@@ -10,7 +11,7 @@ use cavy_live::Pool;
 use cavy_live::homa::{Counters, Handler, Question, Server};
 use serde::Serialize;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// What a server did, for programs.
@@ -37,15 +38,7 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Fault> {
         options.handling_max = args.workers.into();
     }
     // Listening for signals comes first: from when the address is printed, Ctrl-C drains.
-    let (to, ended) = channel();
-    let signal = move || {
-        // Nobody listens after the first.
-        if to.send(()).is_err() {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    ctrlc::set_handler(signal)
-        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
+    let ended = signals::told(Second::Ends)?;
     let server = opened(Server::bind(&options, handler(args)?))?;
     let (at, port) = (server.local_address(), options.server_port);
     let carrier = args.way.carrier();

@@ -10,6 +10,7 @@ pub use expect::{Expectation, expectation};
 use crate::args::{self, Load};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::homa::{Way, target};
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_live::load::ledger::Keep;
 use cavy_live::load::report::TypeReport;
@@ -27,7 +28,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Exit code of a run whose percentiles must not be published.
@@ -51,7 +52,7 @@ pub fn load(args: &Load) -> Result<ExitCode, Fault> {
     let outputs = Outputs::open(args, schedule.types())?;
     outputs::save_schedule(args, &schedule)?;
     let stop = Arc::new(AtomicBool::new(false));
-    stop_on_signal(&stop)?;
+    signals::set(&stop, Second::Ends)?;
     let targets = connect(args, &server, &sends)?;
     let started = clock::now();
     terminal::talk(&format!(
@@ -158,18 +159,6 @@ fn options(args: &Load, schedule: &Schedule, stop: Arc<AtomicBool>) -> Options {
         stop,
         watch: watch(args, schedule),
     }
-}
-
-/// The first signal ends the run, a second one the program.
-fn stop_on_signal(stop: &Arc<AtomicBool>) -> Result<(), Fault> {
-    let stop = Arc::clone(stop);
-    let handler = move || {
-        if stop.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    let set = ctrlc::set_handler(handler);
-    set.map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))
 }
 
 /// The schedule, and what to send for each of its types.

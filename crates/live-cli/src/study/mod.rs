@@ -20,7 +20,8 @@ mod trial;
 mod work;
 
 use crate::args::{self, PeerName, Study, StudyName};
-use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::{Digest, Span};
 use cavy_live::load::machine::Machine;
@@ -34,8 +35,6 @@ use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use floors::Floors;
 use peers::{Bench, Go};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use trial::Session;
 
 /// Repetitions when nothing is said `[persephone 7.7]`.
@@ -249,15 +248,7 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
             return Err(Fault::new("nobody is left to compare").code(FAILED));
         }
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    let handler = move || {
-        if asked.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
+    let stop = signals::stop(Second::Ends)?;
     let wait = match args.wait {
         args::Wait::Spin => Wait::Spin,
         args::Wait::Hybrid => Wait::Hybrid,

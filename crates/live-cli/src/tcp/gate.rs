@@ -1,8 +1,9 @@
 //! Standing before servers or clients that cannot be changed.
 
 use super::typed::{Before, Gate, Map};
-use super::way::{Places, apart, signal};
+use super::way::{Places, apart};
 use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_stack::{Stack, Stream};
 use serde_json::json;
@@ -20,7 +21,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub fn gate(args: &Gate) -> Result<ExitCode, Fault> {
-    let ended = signal()?;
+    let ended = signals::told(Second::Ends)?;
     let stack = Arc::new(args.way.open()?);
     let places = Places::new(args.connections_max);
     for &map in &args.map {

@@ -2,8 +2,9 @@
 
 use super::http;
 use super::typed::{Serve, Service};
-use super::way::{Places, apart, signal};
+use super::way::{Places, apart};
 use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use cavy_stack::Stream;
 use serde_json::json;
 use std::io::{self, Read as _, Write as _};
@@ -32,7 +33,7 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Fault> {
         }
         None => None,
     };
-    let ended = signal()?;
+    let ended = signals::told(Second::Ends)?;
     let stack = args.way.open()?;
     let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, args.port);
     let listener = stack.bind(at, BACKLOG);

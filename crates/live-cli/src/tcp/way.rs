@@ -1,14 +1,13 @@
 //! The stack of a command: opened by what was typed, told about, ended by Ctrl-C.
 
 use super::typed::{Control, Way};
-use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use cavy_stack::{FLOOR, Options, Stack, live, timers_are_late};
 use cavy_tcp::Congestion;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 
 impl Way {
     /// Opens the stack.
@@ -80,19 +79,6 @@ impl Way {
         ));
         Ok(())
     }
-}
-
-/// Hears of the first Ctrl-C; a second one ends the program.
-pub fn signal() -> Result<Receiver<()>, Fault> {
-    let (to, ended) = channel();
-    let handler = move || {
-        if to.send(()).is_err() {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
-    Ok(ended)
 }
 
 /// Counts what goes on at a time.

@@ -5,6 +5,7 @@ mod study;
 
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::quantity;
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::Span;
 use cavy_groups::clients::{Clients, Headed, Load};
@@ -23,8 +24,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// `cavy-live whatif`.
 #[derive(Args, Debug)]
@@ -274,9 +274,7 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     let (only, rule) = (chosen_targets(args)?, rule(args)?);
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&stop);
-    ctrlc::set_handler(move || heard.store(true, Ordering::Relaxed)).map_err(failed)?;
+    let stop = signals::stop(Second::Waits)?;
     let stage = Stage::set(&args.services, &mounts, args.freezer.into()).map_err(|e| fault(&e))?;
     let mut guard = guard(&stage)?;
     let clients = Clients::start(load).map_err(failed)?;

@@ -3,6 +3,7 @@
 use super::{guard_of, table};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::quantity;
+use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::Span;
 use cavy_foreign::study::{self, Asked, Errors, Outcome, Why};
@@ -12,8 +13,6 @@ use clap::Args;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `cavy-live whatif study`.
 #[derive(Args, Debug)]
@@ -75,10 +74,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         out: args.out.clone(),
         packages: args.packages.clone(),
     };
-    let stop = Arc::new(AtomicBool::new(false));
-    let heard = Arc::clone(&stop);
-    ctrlc::set_handler(move || heard.store(true, Ordering::Relaxed))
-        .map_err(|error| Fault::new(error.to_string()).code(FAILED))?;
+    let stop = signals::stop(Second::Waits)?;
     let begun = cavy_groups::now();
     let talk = |text: &str| {
         let elapsed_s = cavy_groups::now().since(begun).as_us() / 1e6;

@@ -16,7 +16,8 @@ mod way;
 
 pub use way::WAYS;
 
-use crate::faults::{FAILED, Fault, INTERRUPTED};
+use crate::faults::{FAILED, Fault};
+use crate::signals::{self, Second};
 use crate::tcp::typed::Study;
 use crate::terminal;
 use bed::{Bed, Run};
@@ -34,8 +35,7 @@ use cavy_trials::turns::in_turns;
 use cavy_trials::{Heard, Part};
 use programme::Programme;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use way::Cell;
 
 /// A measured cell.
@@ -58,7 +58,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         terminal::talk(&format!("note: {moved}"));
     }
     let shelf = Shelf::new(&folder, args.resume, env!("CARGO_PKG_VERSION"))?;
-    let stop = stopped_by_ctrl_c()?;
+    let stop = signals::stop(Second::Ends)?;
     let (runs, minutes) = (programme.runs(), programme.minutes(args.probe).ceil());
     terminal::talk(&format!("tcp: {runs} runs, about {minutes:.0} minutes"));
     let began = clock::now();
@@ -98,20 +98,6 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     terminal::talk(&format!("report: {}", report.display()));
     let missed = document.claims.iter().any(|claim| claim.verdict == Verdict::NotReproduced);
     Ok(if missed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
-}
-
-/// Becomes true at the first Ctrl-C; the second ends the program.
-fn stopped_by_ctrl_c() -> Result<Arc<AtomicBool>, Fault> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&stop);
-    let handler = move || {
-        if asked.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    ctrlc::set_handler(handler)
-        .map_err(|error| Fault::new(format!("cannot listen for Ctrl-C: {error}")).code(FAILED))?;
-    Ok(stop)
 }
 
 fn measure(
