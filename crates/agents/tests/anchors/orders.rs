@@ -1,15 +1,16 @@
-//! What the lab says of the twenty anchors that `line.rs` runs live: the same distances, many
-//! orders of probes. It tells whether a live run is one of those, and why one-sided updates gain
-//! less there than on all 213 anchors.
+//! What the lab says of the anchors that `line.rs` runs live: the same distances, many orders of
+//! probes. It tells whether a live run is one of those, and why one-sided updates gain less there
+//! than on all 213 anchors.
 //!
-//! `cargo test -p cavy-agents --test orders -- --nocapture` prints the table of
+//! `cargo test -p cavy-agents --test anchors orders -- --nocapture` prints the table of
 //! docs/performance.md.
 
+use super::{Anchor, anchors};
+use cavy_coords::Config;
 use cavy_coords::predictors::globe::Globe;
 use cavy_coords::predictors::serf::Serf;
 use cavy_coords::predictors::{Learner, Predictor, Probe, Space};
 use cavy_coords::start::Known;
-use cavy_coords::{Config, Point};
 use cavy_core::{Instant, Purpose, Span, Stream};
 
 /// Orders of probes.
@@ -17,37 +18,12 @@ const ORDERS: u64 = 200;
 /// Probes of a node.
 const PROBES: u32 = 13;
 
-struct Anchor {
-    said: Point,
-    rtt_ms: Vec<f64>,
-}
-
-fn anchors() -> Vec<Anchor> {
-    let text = include_str!("data/ripe-20.csv");
-    let rows = text.lines().filter(|line| !line.starts_with('#'));
-    rows.map(|row| {
-        let words: Vec<&str> = row.split(',').collect();
-        let number = |at: usize| words[at].parse::<f64>().expect("a number");
-        Anchor {
-            said: Point::from_degrees(number(2), number(3)).expect("on Earth"),
-            rtt_ms: (4..words.len()).map(number).collect(),
-        }
-    })
-    .collect()
-}
-
-/// Percentiles 50 and 90 of the absolute errors of all pairs.
+/// Errors of what is predicted in the end.
 fn errors(anchors: &[Anchor], predictor: &dyn Predictor) -> (f64, f64) {
-    let mut all = Vec::new();
-    for (a, anchor) in anchors.iter().enumerate() {
-        for (b, rtt_ms) in anchor.rtt_ms.iter().enumerate().take(a) {
-            let said = predictor.predict_ms(a as u32, b as u32, Instant::NEVER);
-            all.push((said.expect("everybody has a coordinate") - rtt_ms).abs());
-        }
-    }
-    all.sort_by(f64::total_cmp);
-    let at = |share: f64| all[((all.len() as f64 * share).ceil() as usize).clamp(1, all.len()) - 1];
-    (at(0.5), at(0.9))
+    super::errors(anchors, None, |a, b| {
+        let said = predictor.predict_ms(a as u32, b as u32, Instant::NEVER);
+        said.expect("everybody has a coordinate")
+    })
 }
 
 /// How the next peer is chosen.

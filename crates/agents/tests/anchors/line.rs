@@ -1,11 +1,11 @@
-//! Twenty anchors of RIPE Atlas, a network namespace each, at their measured distances: agents
-//! learn on real sockets what the lab's learn in a replay. Needs root; skipped with a reason
-//! elsewhere.
+//! A network namespace for each anchor, at their measured distances: agents learn on real sockets
+//! what the lab's learn in a replay. Needs root; skipped with a reason elsewhere.
 //!
-//! `CAVY_SERF=FOLDER cargo test -p cavy-agents --test line -- --nocapture` prints the table of
-//! docs/performance.md, beside serf's own agents where FOLDER has `serf` and `coordinates`
+//! `CAVY_SERF=FOLDER cargo test -p cavy-agents --test anchors line -- --nocapture` prints the table
+//! of docs/performance.md, beside serf's own agents where FOLDER has `serf` and `coordinates`
 //! (tests/serf/README.md). The machine should do nothing else.
 
+use super::{Anchor, anchors, errors};
 use cavy_agents::{Agent, Options};
 use cavy_coords::history::Memory;
 use cavy_coords::predictors::survey::{Parts, Survey};
@@ -15,7 +15,7 @@ use cavy_coords::{Config, Coordinate, Point, predict_ms};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_testbed::line::{Line, Plan};
 use cavy_testbed::obstacle;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,27 +24,6 @@ const PORT: u16 = 7_946;
 const MARKS: [u64; 4] = [4, 8, 13, 32];
 /// Time between two probes of a node.
 const EVERY: Span = Span::from_ms(300);
-
-struct Anchor {
-    address: Ipv4Addr,
-    said: Point,
-    rtt_ms: Vec<f64>,
-}
-
-fn anchors() -> Vec<Anchor> {
-    let text = include_str!("data/ripe-20.csv");
-    let rows = text.lines().filter(|line| !line.starts_with('#'));
-    rows.map(|row| {
-        let words: Vec<&str> = row.split(',').collect();
-        let number = |at: usize| words[at].parse::<f64>().expect("a number");
-        Anchor {
-            address: words[1].parse().expect("an address"),
-            said: Point::from_degrees(number(2), number(3)).expect("on Earth"),
-            rtt_ms: (4..words.len()).map(number).collect(),
-        }
-    })
-    .collect()
-}
 
 fn line(anchors: &[Anchor]) -> Option<Line> {
     if let Some(reason) = obstacle() {
@@ -69,22 +48,6 @@ fn line(anchors: &[Anchor]) -> Option<Line> {
         }
         Err(error) => panic!("{error}"),
     }
-}
-
-/// Percentiles of the absolute errors of all pairs, milliseconds; of one anchor's pairs if it is
-/// named.
-fn errors(anchors: &[Anchor], of: Option<usize>, said: impl Fn(usize, usize) -> f64) -> (f64, f64) {
-    let mut all = Vec::new();
-    for (a, anchor) in anchors.iter().enumerate() {
-        for (b, rtt_ms) in anchor.rtt_ms.iter().enumerate().take(a) {
-            if of.is_none_or(|of| of == a || of == b) {
-                all.push((said(a, b) - rtt_ms).abs());
-            }
-        }
-    }
-    all.sort_by(f64::total_cmp);
-    let at = |share: f64| all[((all.len() as f64 * share).ceil() as usize).clamp(1, all.len()) - 1];
-    (at(0.5), at(0.9))
 }
 
 /// What a run saw.

@@ -1,0 +1,45 @@
+//! Twenty anchors of RIPE Atlas, one a country, with their measured distances: agents on real
+//! sockets, and the lab.
+
+mod line;
+mod orders;
+
+use cavy_coords::Point;
+use std::net::Ipv4Addr;
+
+struct Anchor {
+    address: Ipv4Addr,
+    said: Point,
+    rtt_ms: Vec<f64>,
+}
+
+fn anchors() -> Vec<Anchor> {
+    let text = include_str!("../data/ripe-20.csv");
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    rows.map(|row| {
+        let words: Vec<&str> = row.split(',').collect();
+        let number = |at: usize| words[at].parse::<f64>().expect("a number");
+        Anchor {
+            address: words[1].parse().expect("an address"),
+            said: Point::from_degrees(number(2), number(3)).expect("on Earth"),
+            rtt_ms: (4..words.len()).map(number).collect(),
+        }
+    })
+    .collect()
+}
+
+/// Percentiles 50 and 90 of the absolute errors of all pairs, milliseconds; of one anchor's pairs if
+/// it is named.
+fn errors(anchors: &[Anchor], of: Option<usize>, said: impl Fn(usize, usize) -> f64) -> (f64, f64) {
+    let mut all = Vec::new();
+    for (a, anchor) in anchors.iter().enumerate() {
+        for (b, rtt_ms) in anchor.rtt_ms.iter().enumerate().take(a) {
+            if of.is_none_or(|of| of == a || of == b) {
+                all.push((said(a, b) - rtt_ms).abs());
+            }
+        }
+    }
+    all.sort_by(f64::total_cmp);
+    let at = |share: f64| all[((all.len() as f64 * share).ceil() as usize).clamp(1, all.len()) - 1];
+    (at(0.5), at(0.9))
+}
