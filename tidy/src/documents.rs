@@ -22,6 +22,7 @@ pub fn parts() -> Vec<Part> {
     let registry = Registry { kinds: cavy_kinds::all(), sources: cavy_sources::all() };
     let mut all =
         vec![("kinds".to_string(), kinds(&registry)), ("systems".to_string(), systems(&registry))];
+    all.push(("pages of seeds".to_string(), seeds_pages(&registry)));
     if let Some(any) = registry.kinds.first() {
         all.push(("keys of all plans".to_string(), reference::shared(&any.schema())));
     }
@@ -75,6 +76,19 @@ fn seeds(id: &str) -> String {
     let page = fs::read_to_string(root().join(format!("docs/seeds/{id}.md")));
     let body = page.as_deref().ok().and_then(|page| page.split_once("\n\n"));
     body.map_or(format!("`make seeds SYSTEMS={id}` has not been run."), |(_, body)| body.into())
+}
+
+/// Links to the pages of `docs/seeds`, from `docs`.
+fn seeds_pages(registry: &Registry) -> String {
+    let mut out = String::new();
+    for source in &registry.sources {
+        let page = format!("seeds/{}.md", source.id);
+        if root().join("docs").join(&page).is_file() {
+            let title = source.title.split(':').next().unwrap_or(source.id);
+            let _ = writeln!(out, "- [{title} under several seeds]({page})");
+        }
+    }
+    out
 }
 
 /// A claim as the run judged it that `docs/claims` keeps.

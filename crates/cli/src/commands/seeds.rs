@@ -28,6 +28,13 @@ impl Row<'_> {
         self.verdicts().iter().filter(decided).count() > 1
     }
 
+    /// It varies, never for want of length: under some seeds its place is not resolved.
+    fn is_coarse(&self) -> bool {
+        let verdicts = self.verdicts();
+        let has = |verdict| verdicts.iter().any(|one| one.0 == verdict);
+        verdicts.len() > 1 && has(Verdict::NotAtThisScale) && !has(Verdict::TooShort)
+    }
+
     /// Intervals, and how many of them do not hold the mean of the values.
     fn missed(&self) -> (usize, usize) {
         let values: Vec<f64> = self.claims.iter().filter_map(|claim| claim.value).collect();
@@ -58,6 +65,11 @@ pub fn sums(by_seed: &BySeed) -> String {
     let rows = rows(by_seed);
     let same = rows.iter().filter(|row| row.verdicts().len() == 1).count();
     let contradicted = rows.iter().filter(|row| row.is_contradicted()).count();
+    let coarse = rows.iter().filter(|row| row.is_coarse() && !row.is_contradicted()).count();
+    let coarse_words = match coarse {
+        0 => String::new(),
+        count => format!("{count} lie on a grid that is too coarse under some, "),
+    };
     let (intervals, missed) = rows
         .iter()
         .map(Row::missed)
@@ -65,10 +77,11 @@ pub fn sums(by_seed: &BySeed) -> String {
     let (first, last) = (by_seed.first().map_or(0, |s| s.0), by_seed.last().map_or(0, |s| s.0));
     format!(
         "Seeds {first} to {last}, {} claims: {same} have the same verdict under all, {} are too \
-         short to judge under some, {contradicted} are judged in two ways. Of {intervals} \
-         intervals at 99 %, {missed} do not hold the mean of their claim over all seeds.",
+         short to judge under some, {coarse_words}{contradicted} are judged in two ways. Of \
+         {intervals} intervals at 99 %, {missed} do not hold the mean of their claim over all \
+         seeds.",
         rows.len(),
-        rows.len() - same - contradicted
+        rows.len() - same - contradicted - coarse
     )
 }
 
@@ -79,7 +92,11 @@ pub fn page(title: &str, names: &[String], scale: Scale, by_seed: &BySeed) -> St
         Scale::Full => (" --full", "full"),
     };
     let count = by_seed.len();
-    let command = format!("cavy reproduce {}{options} --seeds {count}", names.join(" "));
+    let first = match by_seed.first() {
+        Some((seed, _)) if *seed != 1 => format!(" --seed {seed}"),
+        _ => String::new(),
+    };
+    let command = format!("cavy reproduce {}{options}{first} --seeds {count}", names.join(" "));
     let made = format!("Made by `{command}`, {words}; not written by hand.");
     let mut out =
         format!("# {title}: verdicts by seed\n\n{}\n\n{}\n", lines(&made), lines(&sums(by_seed)));
@@ -179,6 +196,12 @@ mod tests {
         let text = page.lines().filter(|line| !line.starts_with('|'));
         assert!(text.clone().all(|line| line.chars().count() <= 100), "{page}");
         assert!(!page.contains("| `a` |"), "{page}");
+        by_seed[1].1[2].verdict = Verdict::NotAtThisScale;
+        by_seed[2].1[2].verdict = Reproduced;
+        let sums = super::sums(&by_seed[1..]);
+        assert!(sums.contains("1 are too short to judge under some, 1 lie on a grid"), "{sums}");
+        let later = super::page("T", &["s".to_string()], Scale::Quick, &by_seed[1..]);
+        assert!(later.contains("`cavy reproduce s --seed 2 --seeds 2`, quick"), "{later}");
         let b = "| `b` | 1.95 to 1.95 | 1 to 2x | 2 reproduced, 1 too short to judge |";
         assert!(page.contains(b), "{page}");
         assert!(
