@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures same-claims claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny unit loom doc docs site pages bench clean help
+.PHONY: tour figures same-claims claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny unit doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -52,7 +52,7 @@ search-test: ## the tests of cavy-search
 
 # Fast to slow, so that the first mistake is seen early; the last step is what users do. With
 # KEEP_GOING=1 a failed step does not stop the next ones.
-STEPS = fmt-check lint tidy wasm deny unit loom doc figures same-claims
+STEPS = fmt-check lint tidy wasm deny unit doc figures same-claims
 KEEP_GOING ?=
 test: ## all tests, then the figures of all systems; says how long each step took
 	@failed=; for step in $(STEPS); do start=$$(date +%s); \
@@ -92,15 +92,15 @@ seeds: build ## judge the claims of SYSTEMS under SEEDS seeds, and keep the tabl
 	$(MAKE) docs
 
 # What one runs while working: the tests of the rooms that differ from BASE, a commit or a branch.
+# Together with tidy's, so that what both stand on is compiled once.
 BASE ?= HEAD
-check: fmt-check lint tidy ## formats, lints, tidy, and tests of the rooms that changed (BASE=main: since then)
+check: fmt-check lint ## formats, lints, tidy, and tests of the rooms that changed (BASE=main: since then)
 	@rooms=$$( (git diff --name-only $(BASE); git ls-files --others --exclude-standard) | sed -n \
 	  -e 's,^crates/kinds/.*,-p cavy-kinds -p cavy-kinds-tests,p;t' \
 	  -e 's,^crates/\([^/]*\)/.*,-p cavy-\1,p;t' -e 's,^tests/kinds/.*,-p cavy-kinds-tests,p;t' \
 	  -e 's,^tests/eighth/.*,-p cavy-eighth,p' | sort -u); \
-	if [ -n "$$rooms" ]; then \
-	  echo "$(CARGO) test" $$rooms; $(CARGO) test -q $(LOCKED) $$rooms; \
-	else echo "no room differs from $(BASE)"; fi
+	[ -n "$$rooms" ] || echo "no room differs from $(BASE)"; \
+	echo "$(CARGO) test -p cavy-tidy" $$rooms; $(CARGO) test -q $(LOCKED) -p cavy-tidy $$rooms
 
 fmt: ## format the code
 	$(CARGO) fmt --all
@@ -116,8 +116,10 @@ lint: ## clippy, warnings denied
 	  $(CARGO) clippy $(LOCKED) --workspace --all-targets $(FEATURES) -- -D warnings; \
 	else echo "SKIPPED: clippy is not installed (rustup component add clippy)"; fi
 
+# Of the whole workspace, whose features `unit` has: of tidy alone, `kinds` and all below it would be
+# compiled for this step and once more for the next.
 tidy: ## the repository's tests of itself
-	$(CARGO) test $(LOCKED) -p cavy-tidy -- --nocapture
+	$(CARGO) test $(LOCKED) --workspace $(FEATURES) --test tidy -- --nocapture
 
 # The protocols must run in a browser and give the same numbers there. One room a line.
 WASM = -p cavy-core \
@@ -147,12 +149,6 @@ HOST = $(shell $(CARGO:cargo=rustc) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 PATIENCE = $(if $(KEEP_GOING),CARGO_TARGET_$(HOST)_RUNNER="timeout -k 10 900")
 unit: ## the tests of all rooms
 	$(PATIENCE) $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(FEATURES)
-
-# Every interleaving of the hand-offs between threads. Loom replaces the standard library's locks, so
-# this is a build of its own.
-loom: ## model checking of live's hand-offs
-	RUSTFLAGS="$$RUSTFLAGS --cfg loom" $(CARGO) test $(LOCKED) -p cavy-live --release --test loom \
-	  --target-dir $(TARGET)/loom
 
 # cavy-live-cli has nothing to document, and its feature rocksdb compiles a large C++ library.
 doc: ## the documentation of the code, warnings denied

@@ -1,4 +1,4 @@
-//! Declares `cfg(loom)`, under which the hand-offs are model-checked (`tests/loom.rs`).
+//! Declares `cfg(loom)`, which `tests/loom` sets for the files that it shares with this room.
 
 use std::io::Write as _;
 

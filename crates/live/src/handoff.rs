@@ -1,7 +1,7 @@
 //! How one thread hands something to another: a [`Mailbox`] for a worker that sleeps, a [`Bell`]
 //! for one that polls and then sleeps.
 //!
-//! Public only for `tests/loom.rs`, which tries every interleaving of them.
+//! `tests/loom` compiles this file with loom's locks, and tries every interleaving.
 
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, Thread, current, fence, lock, park, wait};
 

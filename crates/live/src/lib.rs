@@ -12,14 +12,13 @@
 //! microsecond claims either: on an ordinary kernel, waking a thread costs more than that.
 //!
 //! **Reading order.** [`setup`] (policy and what is refused), [`pool`], [`slots`], [`metrics`],
-//! [`record`]. Beneath them: `dispatch` drives the machine, [`handoff`] wakes workers. Beside them:
+//! [`record`]. Beneath them: `dispatch` drives the machine, `handoff` wakes workers. Beside them:
 //! [`load`], which drives servers from outside, and [`packet`], endpoints of transports, of which
 //! [`homa`] is one.
 
 mod clock;
 mod dispatch;
-#[doc(hidden)]
-pub mod handoff;
+mod handoff;
 pub mod homa;
 pub mod load;
 pub mod metrics;

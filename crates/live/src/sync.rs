@@ -1,5 +1,6 @@
 //! The primitives under the hand-offs: `parking_lot` and std in programs, loom's models of them
-//! under `cfg(loom)`, where `tests/loom.rs` tries every interleaving.
+//! under `cfg(loom)`, which only `tests/loom` has: it compiles this file, and tries every
+//! interleaving.
 
 #[cfg(not(loom))]
 mod primitives {

@@ -1,5 +1,4 @@
 //! The tower layer, under tower's own services, axum and tonic.
-#![cfg(not(loom))]
 #![allow(non_snake_case)]
 
 use axum::body::Body;

@@ -28,8 +28,8 @@ fn anchors() -> Vec<Anchor> {
     .collect()
 }
 
-/// Percentiles 50 and 90 of the absolute errors of all pairs, milliseconds; of one anchor's pairs if
-/// it is named.
+/// Percentiles 50 and 90 of the absolute errors of all pairs, milliseconds; of one anchor's pairs
+/// if it is named.
 fn errors(anchors: &[Anchor], of: Option<usize>, said: impl Fn(usize, usize) -> f64) -> (f64, f64) {
     let mut all = Vec::new();
     for (a, anchor) in anchors.iter().enumerate() {

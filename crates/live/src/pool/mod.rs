@@ -21,9 +21,8 @@ mod task;
 mod worker;
 
 pub use builder::{Builder, Driver, OnFull};
+use task::Job;
 pub use task::{Handle, JobError, Run};
-#[doc(hidden)]
-pub use task::{Job, Ran, Task};
 
 use crate::clock::Clock;
 use crate::metrics::{Measured, Stats};

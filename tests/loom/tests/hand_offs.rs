@@ -1,10 +1,8 @@
-//! Every interleaving of the small hand-offs. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p cavy-live --release --test loom`.
-#![cfg(loom)]
+//! Every interleaving of the small hand-offs.
 #![allow(non_snake_case)]
 
-use cavy_live::handoff::{Bell, Mailbox};
-use cavy_live::pool::{Job, JobError, Ran, Task};
+use cavy_loom::handoff::{Bell, Mailbox};
+use cavy_loom::task::{Job, JobError, Ran, Task};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;

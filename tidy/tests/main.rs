@@ -1,0 +1,8 @@
+//! The repository's tests of itself.
+
+mod clauses;
+mod documents;
+mod files;
+mod links;
+mod rooms;
+mod width;
