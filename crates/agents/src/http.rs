@@ -2,8 +2,9 @@
 
 use crate::service::{Answer, Ask, Service};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -224,43 +225,57 @@ fn is_allowed(shared: &Shared, request: &Request<Incoming>) -> bool {
 }
 
 async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<Full<Bytes>> {
-    let path = request.uri().path().to_string();
     // Whoever watches the service needs no token to hear that it is alive.
-    if path != "/live" && !is_allowed(shared, &request) {
+    if request.uri().path() != "/live" && !is_allowed(shared, &request) {
         return refusal(
             StatusCode::UNAUTHORIZED,
             "`Authorization: Bearer TOKEN` is missing or wrong",
         );
     }
-    let method = request.method().as_str().to_string();
-    let query = request.uri().query().unwrap_or("").to_string();
+    let (head, body) = request.into_parts();
+    let body = if body.is_end_stream() { Ok(Bytes::new()) } else { whole(shared, body).await };
+    let body = match body {
+        Ok(body) => body,
+        Err((status, why)) => return refusal(status, &why),
+    };
+    let answering = {
+        let shared = Arc::clone(shared);
+        move |head: &Parts, body: &[u8]| {
+            let (method, path) = (head.method.as_str(), head.uri.path());
+            let ask = Ask { method, path, query: head.uri.query().unwrap_or(""), body };
+            shared.service.answer(&ask, now_s())
+        }
+    };
+    let (method, path) = (head.method.as_str(), head.uri.path());
+    let quick = Ask { method, path, query: "", body: &[] }.is_quick();
+    if quick {
+        return sent(answering(&head, &body));
+    }
+    // Changes wait for each other and for the disk, and lists of everybody are long: on a thread of
+    // its own, so that those who ask who is near are answered meanwhile.
+    let service = Arc::clone(&shared.service);
+    let answered = tokio::task::spawn_blocking(move || {
+        let answer = answering(&head, &body);
+        service.wait(&answer).unwrap_or(answer)
+    });
+    match answered.await {
+        Ok(answer) => sent(answer),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, "the question could not be answered"),
+    }
+}
+
+/// A body, within the limits.
+async fn whole(shared: &Shared, body: Incoming) -> Result<Bytes, (StatusCode, String)> {
     let most = shared.service.limits().body_bytes;
-    let body = Limited::new(request.into_body(), most).collect();
-    let body = match tokio::time::timeout(shared.patience, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
+    let body = Limited::new(body, most).collect();
+    match tokio::time::timeout(shared.patience, body).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => {
             let why = format!("the body broke off or has more than {most} bytes");
-            return refusal(StatusCode::PAYLOAD_TOO_LARGE, &why);
+            Err((StatusCode::PAYLOAD_TOO_LARGE, why))
         }
-        Err(_) => {
-            return refusal(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
-        }
-    };
-    let ask = Ask { method: &method, path: &path, query: &query, body: &body };
-    let answer = shared.service.answer(&ask, now_s());
-    let answer = match answer.after {
-        None => answer,
-        Some(_) => {
-            let service = Arc::clone(&shared.service);
-            let waited =
-                tokio::task::spawn_blocking(move || service.wait(&answer).unwrap_or(answer));
-            match waited.await {
-                Ok(answer) => answer,
-                Err(_) => return refusal(StatusCode::INTERNAL_SERVER_ERROR, "the log has ended"),
-            }
-        }
-    };
-    sent(answer)
+        Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not come in time".to_string())),
+    }
 }
 
 fn sent(answer: Answer) -> Response<Full<Bytes>> {

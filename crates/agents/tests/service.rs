@@ -1,7 +1,7 @@
 //! The service: what it says of whom, what survives, what it refuses.
 
 use cavy_agents::directory::log::Log;
-use cavy_agents::directory::{Change, Directory, NodeChange, ProbesChange, Source};
+use cavy_agents::directory::{Change, Directory, NodeChange, Outcome, ProbesChange, Source};
 use cavy_agents::places::Places;
 use cavy_agents::service::{Answer, Ask, Limits, Service};
 use cavy_agents::wire::{Nat, Reach};
@@ -208,6 +208,70 @@ fn nearest_is_what_asking_everybody_says() {
             assert_eq!(near, all, "seed {seed}, from {from}, k {k}, {class:?}, {now_s}");
         }
     }
+}
+
+#[test]
+fn an_asker_says_what_is_said_of_each_pair() {
+    let directory = busy(3, 400);
+    for now_s in [1_000, 10_000] {
+        for from in 0..400 {
+            let asker = directory.asker(from, now_s);
+            assert_eq!(asker.is_none(), directory.entry(from).is_none());
+            let Some(asker) = asker else { continue };
+            for to in (0..400).filter(|to| directory.entry(*to).is_some()) {
+                assert_eq!(asker.said(to), directory.said(from, to, now_s), "{from} {to}");
+                assert_eq!(asker.meets(to), directory.meets(from, to), "{from} {to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_report_in_pieces_is_learnt_as_at_once() {
+    let mut rng = Stream::keyed(8, 0, Purpose::Test);
+    let (mut whole, mut parts) = (busy(8, 200), busy(8, 200));
+    let any = |rng: &mut Stream| format!("n{:05}", rng.below(210));
+    for first in [0, 300, 450, 900] {
+        // Begins again in the middle of what was reported; some nodes are not there.
+        let count = 300 + rng.below(200) as usize;
+        let mut draw = || (any(&mut rng), any(&mut rng), 300.0 * rng.unit() - 3.0);
+        let probes: Vec<_> = (0..count).map(|_| draw()).collect();
+        let report = ProbesChange { source: Some("a".into()), first, probes, at_s: 2_000 };
+        let at_once = whole.apply(&Change::Probes(report.clone()));
+        let ends = [0, 1, 7, 64, 65, 250, count];
+        let pieces = ends.windows(2).map(|ends| parts.learn(&report, ends[0]..ends[1]));
+        let together = pieces.fold(Default::default(), Outcome::and);
+        assert_eq!(at_once, together);
+        assert!(first == 0 || at_once.repeated > 0);
+    }
+    for (from, to) in (0..200).flat_map(|from| (0..200).map(move |to| (from, to))) {
+        assert_eq!(whole.said(from, to, 2_000), parts.said(from, to, 2_000));
+    }
+}
+
+#[test]
+fn numbers_of_nodes_that_are_gone_are_given_again_when_nothing_points_to_them() {
+    let mut directory = Directory::new(Config::default());
+    let come = |directory: &mut Directory, id: String| {
+        let (address, class) = (Some((50.0, 8.0)), "player".to_string());
+        directory.apply(&Change::Node(NodeChange { id, address, class, ..NodeChange::default() }));
+    };
+    come(&mut directory, "server".to_string());
+    let mut most = 0;
+    for round in 0..2_000_u64 {
+        let (id, at_s) = (format!("p{round}"), 60 * round);
+        come(&mut directory, id.clone());
+        let node = directory.number(&id).expect("it came");
+        most = most.max(node);
+        // Nobody knows it yet, whoever had its number before.
+        let said = directory.said(0, node, at_s).expect("places");
+        assert_ne!(said.source, Source::History, "{id} has number {node}");
+        let probes = vec![("server".to_string(), id.clone(), 20.0)];
+        directory.apply(&Change::Probes(ProbesChange { source: None, first: 0, probes, at_s }));
+        directory.apply(&Change::Gone { id });
+    }
+    assert!((60..64).contains(&most), "an hour of players, one a minute: {most}");
+    assert_eq!(directory.len(), 1);
 }
 
 #[test]

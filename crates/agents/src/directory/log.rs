@@ -6,15 +6,15 @@
 //! itself, brought to the disk and put in place, and only then is the log before it removed.
 //!
 //! Many changes are brought to the disk by one call: whoever waits for his own waits for a round.
+//! Both files are written and read a line at a time: a million nodes are in memory once.
 
 use super::ratios::Ratios;
 use super::{Change, Directory, Entry, Measured, NodeChange, Source};
 use cavy_coords::start::Placed;
 use cavy_coords::{Config, Coordinate, Point};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -35,17 +35,22 @@ struct Place {
     updates: u32,
 }
 
+/// What a snapshot says of a node.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct NodeLine {
+    said: NodeChange,
+    place: Option<Place>,
+    by_agent: bool,
+    /// Peers are numbered by the order of nodes.
+    measured: Vec<Measured>,
+}
+
 /// A line of a snapshot or a log.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "snake_case")]
 enum Line {
-    /// A node with what it learnt; peers are numbered by the order of nodes.
-    Node {
-        said: NodeChange,
-        place: Option<Place>,
-        by_agent: bool,
-        measured: Vec<Measured>,
-    },
+    /// A node with what it learnt.
+    Node(NodeLine),
     Region {
         of: (u16, u16),
         sum: f64,
@@ -78,34 +83,55 @@ fn line(of: &Line) -> Vec<u8> {
     bytes
 }
 
-/// Reads lines up to the first that is not whole: how many bytes those before it have.
-fn lines(bytes: &[u8], mut each: impl FnMut(Line)) -> usize {
-    let mut good = 0;
-    while let Some(length) = bytes[good..].iter().position(|byte| *byte == b'\n') {
-        let text = &bytes[good..good + length];
-        let Some((sum, json)) = text.split_at_checked(9) else { break };
-        let sum = std::str::from_utf8(sum)
-            .ok()
-            .and_then(|sum| u32::from_str_radix(sum.strip_suffix(' ')?, 16).ok());
-        if sum != Some(crc32fast::hash(json)) {
-            break;
-        }
-        let Ok(line) = serde_json::from_slice(json) else { break };
-        each(line);
-        good += length + 1;
+/// A line without its sum. Nearly all lines of a snapshot are nodes; known by how they begin, they
+/// need not be held as anything else first, which took longer than all the rest.
+fn parsed(json: &[u8]) -> Option<Line> {
+    if json.starts_with(br#"{"line":"node","#) {
+        return serde_json::from_slice(json).ok().map(Line::Node);
     }
-    good
+    serde_json::from_slice(json).ok()
+}
+
+/// Reads lines up to the first that is not whole: how many bytes those before it have, and how many
+/// there are.
+fn lines(mut from: impl BufRead, mut each: impl FnMut(Line)) -> io::Result<(u64, u64)> {
+    let (mut good, mut all, mut text) = (0, 0, Vec::new());
+    let mut whole = true;
+    loop {
+        text.clear();
+        let length = from.read_until(b'\n', &mut text)? as u64;
+        if length == 0 {
+            return Ok((good, all));
+        }
+        all += length;
+        let line = text.strip_suffix(b"\n").and_then(|text| text.split_at_checked(9));
+        let line = line.filter(|_| whole).and_then(|(sum, json)| {
+            let sum = std::str::from_utf8(sum).ok()?.strip_suffix(' ')?;
+            let sum = u32::from_str_radix(sum, 16).ok()?;
+            if sum == crc32fast::hash(json) { parsed(json) } else { None }
+        });
+        match line {
+            Some(line) => {
+                each(line);
+                good += length;
+            }
+            None => whole = false,
+        }
+    }
 }
 
 impl Directory {
-    /// A snapshot of everything.
-    pub fn snapshot(&self) -> Vec<u8> {
-        let numbers: BTreeMap<u32, u32> =
-            self.all().zip(0..).map(|((node, _), number)| (node, number)).collect();
-        let (mut out, mut count) = (Vec::new(), 0);
+    /// Writes a snapshot of everything.
+    fn write_snapshot(&self, to: &mut impl Write) -> io::Result<()> {
+        // Of numbers as they are now, those in the snapshot; of nobody for those that are gone.
+        let mut numbers = vec![u32::MAX; self.nodes.len()];
+        for ((node, _), number) in self.all().zip(0..) {
+            numbers[node as usize] = number;
+        }
+        let mut count = 0;
         let mut add = |of: &Line| {
-            out.extend(line(of));
             count += 1;
+            to.write_all(&line(of))
         };
         for (_, entry) in self.all() {
             let place = entry.coordinate().map(|own| Place {
@@ -115,30 +141,30 @@ impl Directory {
                 system: own.system,
                 updates: own.updates,
             });
-            let renamed =
-                |one: &Measured| Some(Measured { peer: *numbers.get(&one.peer)?, ..*one });
+            let renamed = |one: &Measured| {
+                let peer = numbers.get(one.peer as usize).filter(|peer| **peer != u32::MAX)?;
+                Some(Measured { peer: *peer, ..*one })
+            };
             let measured = entry.measured.iter().filter_map(renamed).collect();
             let (said, by_agent) = (entry.said.clone(), entry.by_agent);
-            add(&Line::Node { said, place, by_agent, measured });
+            add(&Line::Node(NodeLine { said, place, by_agent, measured }))?;
         }
         for (of, (sum, region_count)) in &self.regions {
             let ratios = self.by_region.get(of).cloned();
-            add(&Line::Region { of: *of, sum: *sum, count: *region_count, ratios });
+            add(&Line::Region { of: *of, sum: *sum, count: *region_count, ratios })?;
         }
         for (of, ratios) in &self.by_source {
-            add(&Line::Ratio { of: *of, ratios: ratios.clone() });
+            add(&Line::Ratio { of: *of, ratios: ratios.clone() })?;
         }
         for (source, last) in &self.sources {
-            add(&Line::Known { source: source.clone(), last: *last });
+            add(&Line::Known { source: source.clone(), last: *last })?;
         }
-        out.extend(line(&Line::End { lines: count }));
-        out
+        to.write_all(&line(&Line::End { lines: count }))
     }
 
     fn take(&mut self, line: Line) {
         match line {
-            Line::Node { said, place, by_agent, measured } => {
-                let node = self.nodes.len() as u32;
+            Line::Node(NodeLine { said, place, by_agent, measured }) => {
                 let placed = place.and_then(|place| {
                     let Place { height_ms, error, system, updates, vector } = place;
                     let position = Point::from_vector(vector)?;
@@ -149,9 +175,9 @@ impl Directory {
                     nearest: None,
                     system: said.system,
                 });
-                self.names.insert(said.id.clone(), node);
-                self.nodes.push(Some(Entry { said, placed, by_agent, measured }));
-                self.enter_index(node);
+                let latest = measured.iter().map(|one| one.at_s).max();
+                self.latest_s = self.latest_s.max(latest.unwrap_or(0));
+                self.add(Entry { said, placed, by_agent, measured, cell: 0 });
             }
             Line::Region { of, sum, count, ratios } => {
                 self.regions.insert(of, (sum, count));
@@ -185,7 +211,8 @@ struct Queue {
     synced: u64,
     /// Changes of the log in force.
     bytes: u64,
-    snapshot: Option<Vec<u8>>,
+    /// The log that comes after the one in force, where a snapshot has taken its place.
+    next: Option<File>,
     failed: Option<String>,
     ends: bool,
 }
@@ -206,6 +233,9 @@ impl Shared {
 /// A log that is written.
 #[derive(Debug)]
 pub struct Log {
+    folder: PathBuf,
+    /// Of the snapshot and the log in force.
+    number: Mutex<u64>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -238,52 +268,45 @@ impl Log {
         let number = snapshots.last().copied().unwrap_or(0);
         if number > 0 {
             let path = named(folder, "snapshot", number);
-            let bytes = fs::read(&path)?;
             let (mut count, mut end) = (0_u64, None);
-            let good = lines(&bytes, |line| match line {
+            let (good, all) = lines(BufReader::new(File::open(&path)?), |line| match line {
                 Line::End { lines } => end = Some(lines),
                 line => {
                     count += 1;
                     directory.take(line);
                 }
-            });
-            if end != Some(count) || good != bytes.len() {
+            })?;
+            if end != Some(count) || good != all {
                 let why = format!("{} is not whole after byte {good}", path.display());
                 return Err(io::Error::other(why));
             }
         }
         let path = named(folder, "log", number);
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
-        let bytes = fs::read(&path)?;
         let mut changes = 0;
-        let good = lines(&bytes, |line| {
+        let (good, all) = lines(BufReader::new(File::open(&path)?), |line| {
             changes += 1;
             directory.take(line);
-        });
-        let torn = (bytes.len() - good) as u64;
+        })?;
+        let torn = all - good;
         if torn > 0 {
-            file.set_len(good as u64)?;
+            file.set_len(good)?;
         }
         file.sync_all()?;
         file.flush()?;
         File::open(folder)?.sync_all()?;
-        let queue = Queue { bytes: good as u64, ..Queue::default() };
+        let queue = Queue { bytes: good, ..Queue::default() };
         let shared = Arc::new(Shared {
             queue: Mutex::new(queue),
             more: Condvar::new(),
             done: Condvar::new(),
         });
-        let writer = Writer {
-            folder: folder.to_path_buf(),
-            number,
-            file,
-            good: good as u64,
-            shared: Arc::clone(&shared),
-        };
+        let writer = Writer { file, good, shared: Arc::clone(&shared) };
         let thread = std::thread::Builder::new().name("log".to_string());
         let thread = thread.spawn(|| writer.run())?;
         let loaded = Loaded { nodes: directory.len(), changes, torn };
-        Ok((Log { shared, thread: Some(thread) }, directory, loaded))
+        let (folder, number) = (folder.to_path_buf(), Mutex::new(number));
+        Ok((Log { folder, number, shared, thread: Some(thread) }, directory, loaded))
     }
 
     /// Appends a change; what to wait for. `None` when the disk has not kept up and there is no
@@ -333,15 +356,36 @@ impl Log {
         self.shared.lock().bytes
     }
 
-    /// Puts a snapshot in the place of the log. Nothing may be appended between its taking and
-    /// this call.
-    pub fn compact(&self, snapshot: Vec<u8>) {
+    /// Puts a snapshot in the place of the log. Nothing may be appended meanwhile; whoever only
+    /// reads the directory need not wait.
+    ///
+    /// # Errors
+    /// When the disk does not take it. The log that it would have replaced stays.
+    pub fn compact(&self, directory: &Directory) -> io::Result<()> {
+        let mut number = self.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let appended = self.shared.lock().appended;
+        self.wait(appended).map_err(io::Error::other)?;
+        let next = *number + 1;
+        let beside = self.folder.join("snapshot.new");
+        let mut file = BufWriter::with_capacity(1 << 16, File::create(&beside)?);
+        directory.write_snapshot(&mut file)?;
+        file.into_inner()?.sync_all()?;
+        let path = named(&self.folder, "log", next);
+        let log = OpenOptions::new().create(true).append(true).open(path)?;
+        log.set_len(0)?;
+        log.sync_all()?;
+        fs::rename(&beside, named(&self.folder, "snapshot", next))?;
+        File::open(&self.folder)?.sync_all()?;
         let mut queue = self.shared.lock();
-        if queue.snapshot.is_none() && queue.failed.is_none() && queue.pending.is_empty() {
-            queue.snapshot = Some(snapshot);
-            queue.bytes = 0;
-            self.shared.more.notify_one();
+        queue.next = Some(log);
+        queue.bytes = 0;
+        drop(queue);
+        for kind in ["snapshot", "log"] {
+            // Left behind it does no harm: the highest number counts.
+            let _ = fs::remove_file(named(&self.folder, kind, *number));
         }
+        *number = next;
+        Ok(())
     }
 }
 
@@ -356,8 +400,6 @@ impl Drop for Log {
 }
 
 struct Writer {
-    folder: PathBuf,
-    number: u64,
     file: File,
     /// Bytes of the log that are whole.
     good: u64,
@@ -368,21 +410,20 @@ impl Writer {
     fn run(mut self) {
         loop {
             let mut queue = self.shared.lock();
-            while queue.pending.is_empty() && queue.snapshot.is_none() && !queue.ends {
+            while queue.pending.is_empty() && !queue.ends {
                 queue = self.shared.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
-            if queue.pending.is_empty() && queue.snapshot.is_none() {
+            if queue.pending.is_empty() {
                 return;
             }
             let ends = queue.ends;
-            let (snapshot, pending) = (queue.snapshot.take(), std::mem::take(&mut queue.pending));
+            if let Some(next) = queue.next.take() {
+                (self.file, self.good) = (next, 0);
+            }
+            let pending = std::mem::take(&mut queue.pending);
             let upto = queue.appended;
             drop(queue);
-            let done = match &snapshot {
-                Some(snapshot) => self.rotate(snapshot),
-                None => Ok(()),
-            };
-            let done = done.and_then(|()| self.write(&pending));
+            let done = self.write(&pending);
             let mut queue = self.shared.lock();
             match done {
                 Ok(()) => {
@@ -391,8 +432,7 @@ impl Writer {
                 }
                 Err(error) => {
                     queue.failed = Some(format!("cannot write the log: {error}"));
-                    // Before what came meanwhile; the snapshot is not tried again, as the log that
-                    // it would have replaced is still there.
+                    // Before what came meanwhile.
                     let later = std::mem::replace(&mut queue.pending, pending);
                     queue.pending.extend(later);
                 }
@@ -417,25 +457,5 @@ impl Writer {
             Err(_) => self.file.set_len(self.good)?,
         }
         written
-    }
-
-    fn rotate(&mut self, snapshot: &[u8]) -> io::Result<()> {
-        let next = self.number + 1;
-        let beside = self.folder.join("snapshot.new");
-        let mut file = File::create(&beside)?;
-        file.write_all(snapshot)?;
-        file.sync_all()?;
-        let path = named(&self.folder, "log", next);
-        let log = OpenOptions::new().create(true).append(true).open(path)?;
-        log.set_len(0)?;
-        log.sync_all()?;
-        fs::rename(&beside, named(&self.folder, "snapshot", next))?;
-        File::open(&self.folder)?.sync_all()?;
-        for (kind, number) in [("snapshot", self.number), ("log", self.number)] {
-            // Left behind it does no harm: the highest number counts.
-            let _ = fs::remove_file(named(&self.folder, kind, number));
-        }
-        (self.number, self.file, self.good) = (next, log, 0);
-        Ok(())
     }
 }

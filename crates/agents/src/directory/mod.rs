@@ -7,21 +7,29 @@
 //! said as it was. The 90th percentile is the prediction times the ratio that nine tenths of
 //! measurements between the same two regions kept below, or of all.
 
+mod asker;
+mod ids;
 pub mod index;
 pub mod log;
 pub mod ratios;
 
+pub use asker::Asker;
+
 use crate::places::Rung;
 use crate::wire::Reach;
+use asker::Row;
 use cavy_coords::map::FLOOR_MS_PER_KM;
+use cavy_coords::sphere::EARTH_RADIUS_KM;
 use cavy_coords::start::{Known, Placed};
 use cavy_coords::{Config, Coordinate, Point, model};
 use cavy_core::{Purpose, Stream};
-use index::{Index, Search, cell, region};
+use ids::Ids;
+use index::{Index, Seat, cell, region};
 use ratios::{Ratios, UNTRAINED};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// Measurements that are remembered of a node.
 const MEASURED_MAX: usize = 64;
@@ -131,6 +139,8 @@ pub struct Entry {
     /// Its agent says where it is.
     pub by_agent: bool,
     measured: Vec<Measured>,
+    /// That of its coordinate, once it has one.
+    cell: u16,
 }
 
 impl Entry {
@@ -189,12 +199,30 @@ pub struct Outcome {
     pub found: bool,
 }
 
+impl Outcome {
+    /// With what became of more probes of the same report.
+    #[must_use]
+    pub fn and(self, more: Outcome) -> Outcome {
+        Outcome {
+            taken: self.taken + more.taken,
+            repeated: self.repeated + more.repeated,
+            unknown: self.unknown + more.unknown,
+            nonsense: self.nonsense + more.nonsense,
+            ..self
+        }
+    }
+}
+
 /// Everybody.
 #[derive(Debug)]
 pub struct Directory {
     model: Config,
-    names: BTreeMap<String, u32>,
+    ids: Ids,
     nodes: Vec<Option<Entry>>,
+    /// Numbers of nodes that are gone, and when they went.
+    free: VecDeque<(u32, u64)>,
+    /// When the latest round trip was reported.
+    latest_s: u64,
     index: Index,
     regions: BTreeMap<(u16, u16), (f64, f64)>,
     by_region: BTreeMap<(u16, u16), Ratios>,
@@ -216,8 +244,10 @@ impl Directory {
     pub fn new(model: Config) -> Directory {
         Directory {
             model,
-            names: BTreeMap::new(),
+            ids: Ids::default(),
             nodes: Vec::new(),
+            free: VecDeque::new(),
+            latest_s: 0,
             index: Index::default(),
             regions: BTreeMap::new(),
             by_region: BTreeMap::new(),
@@ -234,17 +264,17 @@ impl Directory {
 
     /// Nodes.
     pub fn len(&self) -> usize {
-        self.names.len()
+        self.ids.len()
     }
 
     /// Is nobody there?
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.ids.len() == 0
     }
 
     /// The number of a node.
     pub fn number(&self, id: &str) -> Option<u32> {
-        self.names.get(id).copied()
+        self.ids.get(id, &self.nodes)
     }
 
     /// A node.
@@ -252,9 +282,16 @@ impl Directory {
         self.nodes.get(node as usize)?.as_ref()
     }
 
-    /// All nodes in the order of their ids.
+    /// All nodes in the order of their numbers.
     pub fn all(&self) -> impl Iterator<Item = (u32, &Entry)> {
-        self.names.values().filter_map(|node| Some((*node, self.entry(*node)?)))
+        (0..).zip(&self.nodes).filter_map(|(node, entry)| Some((node, entry.as_ref()?)))
+    }
+
+    /// All nodes in the order of their ids.
+    pub fn by_id(&self) -> Vec<(u32, &Entry)> {
+        let mut all: Vec<(u32, &Entry)> = self.all().collect();
+        all.sort_unstable_by(|a, b| a.1.said.id.cmp(&b.1.said.id));
+        all
     }
 
     /// Classes that have nodes with coordinates.
@@ -267,11 +304,14 @@ impl Directory {
         match change {
             Change::Node(said) => self.come(said),
             Change::Coord(said) => self.place(said),
-            Change::Probes(said) => self.learn(said),
+            Change::Probes(said) => self.learn(said, 0..said.probes.len()),
             Change::Gone { id } => {
-                let Some(node) = self.names.remove(id) else { return Outcome::default() };
+                let Some(node) = self.ids.remove(id, &self.nodes) else {
+                    return Outcome::default();
+                };
                 self.leave_index(node);
                 self.nodes[node as usize] = None;
+                self.free.push_back((node, self.latest_s));
                 Outcome { found: true, ..Outcome::default() }
             }
         }
@@ -281,11 +321,8 @@ impl Directory {
         let known = Known { address: point(said.address), country: point(said.country) };
         let fresh = Placed::start(known, said.system, &self.model);
         let Some(node) = self.number(&said.id) else {
-            let node = self.nodes.len() as u32;
-            self.names.insert(said.id.clone(), node);
             let (said, measured) = (said.clone(), Vec::new());
-            self.nodes.push(Some(Entry { said, placed: fresh, by_agent: false, measured }));
-            self.enter_index(node);
+            self.add(Entry { said, placed: fresh, by_agent: false, measured, cell: 0 });
             return Outcome { new: true, ..Outcome::default() };
         };
         self.leave_index(node);
@@ -303,6 +340,25 @@ impl Directory {
         }
         self.enter_index(node);
         Outcome { found: true, ..Outcome::default() }
+    }
+
+    /// Takes in a node whose id is not here. A number of one that is gone is given again when
+    /// what others measured to it no longer counts.
+    fn add(&mut self, entry: Entry) {
+        let old = self.free.front().filter(|(_, gone_s)| gone_s + LIFETIME_S < self.latest_s);
+        let node = match old.copied() {
+            Some((node, _)) => {
+                self.free.pop_front();
+                self.nodes[node as usize] = Some(entry);
+                node
+            }
+            None => {
+                self.nodes.push(Some(entry));
+                (self.nodes.len() - 1) as u32
+            }
+        };
+        self.ids.insert(node, &self.nodes);
+        self.enter_index(node);
     }
 
     fn place(&mut self, said: &CoordChange) -> Outcome {
@@ -327,21 +383,23 @@ impl Directory {
         found
     }
 
-    fn learn(&mut self, said: &ProbesChange) -> Outcome {
+    /// Learns from some of the round trips of a report. All of them in order, in one or in many
+    /// calls, come to the same.
+    pub fn learn(&mut self, said: &ProbesChange, which: Range<usize>) -> Outcome {
         let mut outcome = Outcome::default();
+        self.latest_s = self.latest_s.max(said.at_s);
         let known = said.source.as_ref().and_then(|source| self.sources.get(source)).copied();
-        let mut number = said.first;
-        for (from, to, rtt_ms) in &said.probes {
-            let before = known.is_some_and(|known| number <= known) && said.source.is_some();
+        let mut number = said.first.saturating_add(which.start as u64);
+        let mut last = None;
+        for (from, to, rtt_ms) in said.probes.get(which).unwrap_or_default() {
+            let before = known.is_some_and(|known| number <= known);
             let this = number;
             number = number.saturating_add(1);
             if before {
                 outcome.repeated += 1;
                 continue;
             }
-            if let Some(source) = &said.source {
-                self.sources.insert(source.clone(), this);
-            }
+            last = Some(this);
             let (Some(from), Some(to)) = (self.number(from), self.number(to)) else {
                 outcome.unknown += 1;
                 continue;
@@ -352,6 +410,9 @@ impl Directory {
             }
             self.learn_one(from, to, *rtt_ms, said.at_s);
             outcome.taken += 1;
+        }
+        if let Some((source, last)) = said.source.as_ref().zip(last) {
+            self.sources.insert(source.clone(), last);
         }
         outcome
     }
@@ -364,8 +425,9 @@ impl Directory {
         let (one, other) = (own(from), own(to));
         if let (Some(one), Some(other)) = (one, other) {
             let said = self.plain_ms(&one, &other);
-            let regions = pair(region(cell(one.position)), region(cell(other.position)));
-            let with = self.pair_ms(&one, &other);
+            let here = |node: u32| self.entry(node).map_or(0, |entry| region(entry.cell));
+            let regions = pair(here(from), here(to));
+            let with = self.pair_ms(&one, &other, self.region_ms(regions));
             let (sum, count) = self.regions.entry(regions).or_default();
             *sum += (rtt_ms - said).clamp(-REGION_CLIP_MS, REGION_CLIP_MS);
             *count += 1.0;
@@ -396,16 +458,19 @@ impl Directory {
     }
 
     fn enter_index(&mut self, node: u32) {
-        let Some(Some(entry)) = self.nodes.get(node as usize) else { return };
+        let Some(Some(entry)) = self.nodes.get_mut(node as usize) else { return };
         if let Some(own) = entry.placed.coordinate() {
-            self.index.insert(&entry.said.class, own.position, own.height_ms, node);
+            let Coordinate { position: place, height_ms, system, .. } = *own;
+            entry.cell = cell(place);
+            let seat = Seat { height_ms, place, system, node };
+            self.index.insert(&entry.said.class, entry.cell, seat);
         }
     }
 
     fn leave_index(&mut self, node: u32) {
         let Some(Some(entry)) = self.nodes.get(node as usize) else { return };
         if let Some(own) = entry.placed.coordinate() {
-            self.index.remove(&entry.said.class, own.position, own.height_ms, node);
+            self.index.remove(&entry.said.class, entry.cell, own.height_ms, node);
         }
     }
 
@@ -414,17 +479,36 @@ impl Directory {
         model::predict_ms(one, other, &self.model)
     }
 
-    fn region_ms(&self, one: u16, other: u16) -> f64 {
-        let of = self.regions.get(&pair(one, other));
-        of.map_or(0.0, |(sum, count)| sum / (count + REGION_PRIOR))
+    fn region_ms(&self, regions: (u16, u16)) -> f64 {
+        self.regions.get(&regions).map_or(0.0, |(sum, count)| sum / (count + REGION_PRIOR))
+    }
+
+    /// What is known of pairs of two regions.
+    fn row(&self, here: u16, there: u16) -> Row {
+        let regions = pair(here, there);
+        let p90 = self.by_region.get(&regions).and_then(Ratios::p90);
+        Row { residual_ms: self.region_ms(regions), p90 }
     }
 
     /// What coordinates and regions say.
-    fn pair_ms(&self, one: &Coordinate, other: &Coordinate) -> f64 {
-        let regions = (region(cell(one.position)), region(cell(other.position)));
-        let said = self.plain_ms(one, other) + self.region_ms(regions.0, regions.1);
-        let floor = FLOOR_MS_PER_KM * one.position.distance_km(other.position);
-        said.max(floor).max(LEAST_MS)
+    fn pair_ms(&self, one: &Coordinate, other: &Coordinate, residual_ms: f64) -> f64 {
+        let plain_ms = self.plain_ms(one, other);
+        let said = (plain_ms + residual_ms).max(LEAST_MS);
+        // Distance is a part of what coordinates say, so most pairs are above light without being
+        // held against it, which takes as long as predicting them.
+        let scale = self.model.line.ms_per_radian();
+        if said * scale > plain_ms * FLOOR_MS_PER_KM * EARTH_RADIUS_KM * (1.0 + 1e-9) {
+            return said;
+        }
+        said.max(FLOOR_MS_PER_KM * one.position.distance_km(other.position))
+    }
+
+    /// A prediction, of whose regions `row` is.
+    fn predicted(&self, one: &Coordinate, other: &Coordinate, row: Row) -> Said {
+        let rtt_ms = self.pair_ms(one, other, row.residual_ms);
+        let learnt = one.updates > 0 || other.updates > 0;
+        let source = if learnt { Source::Coord } else { Source::Geo };
+        Said { rtt_ms, p90_ms: self.p90_ms(rtt_ms, source, row.p90), source }
     }
 
     /// What was measured from `from` to `to` in the last hour.
@@ -439,8 +523,7 @@ impl Directory {
         reach(from)?.meets(reach(to)?)
     }
 
-    fn p90(&self, rtt_ms: f64, source: Source, regions: Option<(u16, u16)>) -> f64 {
-        let by_region = regions.and_then(|regions| self.by_region.get(&regions)?.p90());
+    fn p90_ms(&self, rtt_ms: f64, source: Source, by_region: Option<f64>) -> f64 {
         let by_source = || self.by_source.get(&source)?.p90();
         let ratio = match source {
             Source::History => by_source().unwrap_or(MEASURED_P90),
@@ -454,15 +537,17 @@ impl Directory {
     /// was measured.
     pub fn said(&self, from: u32, to: u32, now_s: u64) -> Option<Said> {
         if let Some(rtt_ms) = self.measured_ms(from, to, now_s) {
-            let p90_ms = self.p90(rtt_ms, Source::History, None);
+            let p90_ms = self.p90_ms(rtt_ms, Source::History, None);
             return Some(Said { rtt_ms, p90_ms, source: Source::History });
         }
-        let (one, other) = (self.entry(from)?.coordinate()?, self.entry(to)?.coordinate()?);
-        let rtt_ms = self.pair_ms(one, other);
-        let learnt = one.updates > 0 || other.updates > 0;
-        let source = if learnt { Source::Coord } else { Source::Geo };
-        let regions = pair(region(cell(one.position)), region(cell(other.position)));
-        Some(Said { rtt_ms, p90_ms: self.p90(rtt_ms, source, Some(regions)), source })
+        let (here, there) = (self.entry(from)?, self.entry(to)?);
+        let row = self.row(region(here.cell), region(there.cell));
+        Some(self.predicted(here.coordinate()?, there.coordinate()?, row))
+    }
+
+    /// A node that asks for many round trips, or for who is near.
+    pub fn asker(&self, from: u32, now_s: u64) -> Option<Asker<'_>> {
+        Asker::new(self, from, now_s)
     }
 
     /// What coordinates alone say, as others compute it from what is published of them.
@@ -478,40 +563,7 @@ impl Directory {
         class: Option<&str>,
         now_s: u64,
     ) -> Vec<(u32, Said)> {
-        let Some(entry) = self.entry(from) else { return Vec::new() };
-        let is_asked = |node: u32| {
-            let there =
-                self.entry(node).filter(|there| class.is_none_or(|c| c == there.said.class));
-            node != from && there.is_some() && self.meets(from, node) != Some(false)
-        };
-        let young = entry.measured.iter();
-        let young = young.filter(|one| now_s.saturating_sub(one.at_s) <= LIFETIME_S);
-        let mut best: Vec<(f64, u32)> =
-            young.filter(|one| is_asked(one.peer)).map(|one| (one.rtt_ms, one.peer)).collect();
-        if let Some(own) = entry.coordinate() {
-            let here = region(cell(own.position));
-            let residual_ms = |there: u16| self.region_ms(here, there);
-            let rtt_ms = |node: u32| {
-                let measured = self.measured_ms(from, node, now_s).is_some();
-                let there = self.entry(node).filter(|_| !measured && is_asked(node))?;
-                Some(self.pair_ms(own, there.coordinate()?))
-            };
-            let share = if own.system == 0 { 1.0 } else { self.model.same_system_factor };
-            let search = Search {
-                from: own.position,
-                ms_per_radian: self.model.line.ms_per_radian(),
-                height: (share, own.height_ms),
-                floor_ms_per_km: FLOOR_MS_PER_KM,
-                residual_ms: &residual_ms,
-                rtt_ms: &rtt_ms,
-            };
-            self.index.nearest(class, k, &search, &mut best);
-        } else {
-            best.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            best.truncate(k);
-        }
-        let said = |(_, node): &(f64, u32)| Some((*node, self.said(from, *node, now_s)?));
-        best.iter().filter_map(said).collect()
+        self.asker(from, now_s).map_or(Vec::new(), |asker| asker.nearest(k, class))
     }
 
     /// The same by asking everybody: what the index is held to.

@@ -37,6 +37,12 @@ fn coordinate(directory: &Directory, entry: &Entry) -> Option<Value> {
     }))
 }
 
+/// Those of all nodes that have one, by id.
+fn coordinates(directory: &Directory) -> Vec<Value> {
+    let all = directory.by_id().into_iter();
+    all.filter_map(|(_, entry)| coordinate(directory, entry)).collect()
+}
+
 fn address(entry: &Entry) -> String {
     entry.said.ip.map(|ip| ip.to_string()).unwrap_or_default()
 }
@@ -90,10 +96,7 @@ impl Service {
         let directory = self.directory();
         let near = values(ask.query).into_iter().find(|(name, _)| name == "near").map(|(_, of)| of);
         Some(Ok(match &parts[..] {
-            ["v1", "coordinate", "nodes"] => {
-                let all = directory.all().filter_map(|(_, entry)| coordinate(&directory, entry));
-                answer(&all.collect())
-            }
+            ["v1", "coordinate", "nodes"] => answer(&coordinates(&directory).into()),
             ["v1", "coordinate", "node", name] => {
                 let name = unescaped(name);
                 let of = directory.number(&name).and_then(|node| directory.entry(node));
@@ -103,8 +106,7 @@ impl Service {
                 }
             }
             ["v1", "coordinate", "datacenters"] => {
-                let all = directory.all().filter_map(|(_, entry)| coordinate(&directory, entry));
-                let all: Vec<Value> = all.collect();
+                let all = coordinates(&directory);
                 answer(&json!([{ "Datacenter": DATACENTER, "AreaID": "wan", "Coordinates": all }]))
             }
             ["v1", "catalog", "datacenters"] => answer(&json!([DATACENTER])),
@@ -134,7 +136,7 @@ fn sorted<'a>(
     class: Option<&'a str>,
 ) -> impl Iterator<Item = &'a Entry> {
     let from = near.and_then(|id| directory.number(id));
-    let all = directory.all();
+    let all = directory.by_id().into_iter();
     let all = all.filter(move |(_, entry)| class.is_none_or(|class| class == entry.said.class));
     let mut all: Vec<(f64, &Entry)> = all
         .map(|(node, entry)| {

@@ -4,11 +4,18 @@ mod consul;
 mod native;
 
 use crate::directory::log::Log;
-use crate::directory::{Change, Directory, Outcome};
+use crate::directory::{Change, Directory, Outcome, ProbesChange};
 use crate::places::Places;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+/// Round trips that are learnt while nobody else is answered.
+const PIECE: usize = 64;
+/// Between two pieces, for those who wait to be answered: a thread that gives the lock back and
+/// takes it at once is faster than they are.
+const BREATH: Duration = Duration::from_micros(20);
 
 /// What is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +58,16 @@ pub struct Ask<'a> {
     pub query: &'a str,
     /// The body.
     pub body: &'a [u8],
+}
+
+impl Ask<'_> {
+    /// Is it answered in less time than another thread would take to begin? Others change
+    /// something, for which they may have to wait, or list everybody.
+    pub fn is_quick(&self) -> bool {
+        let lists = ["/v1/coordinate/", "/v1/catalog/"];
+        let reads = self.method == "GET" || self.path == "/v1/rtt";
+        reads && !lists.iter().any(|start| self.path.starts_with(start))
+    }
 }
 
 /// An answer.
@@ -96,9 +113,14 @@ pub struct Counted {
 /// The service.
 #[derive(Debug)]
 pub struct Service {
+    /// One change at a time, from the log to the end of the directory's. A lock of its own, so that
+    /// a snapshot keeps out changes and nobody else.
+    changing: Mutex<()>,
     directory: RwLock<Directory>,
     places: RwLock<Places>,
     log: Option<Log>,
+    /// Bytes of the log after which a snapshot is tried.
+    snapshot_at: AtomicU64,
     limits: Limits,
     /// Consul's calls are answered, with exact positions.
     consul: bool,
@@ -116,6 +138,8 @@ impl Service {
         consul: bool,
     ) -> Service {
         Service {
+            changing: Mutex::default(),
+            snapshot_at: AtomicU64::new(limits.log_bytes),
             directory: RwLock::new(directory),
             places: RwLock::new(places),
             log,
@@ -135,14 +159,22 @@ impl Service {
         self.limits
     }
 
+    fn directory_alone(&self) -> RwLockWriteGuard<'_, Directory> {
+        self.directory.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// To be called every second or so: takes up changed databases, and puts a snapshot in the
-    /// place of a long log. What there is to say.
+    /// place of a long log, during which changes wait. What there is to say.
     pub fn tend(&self) -> Vec<String> {
-        let said = self.places.write().unwrap_or_else(PoisonError::into_inner).refresh();
-        if let Some(log) = self.log.as_ref().filter(|log| log.bytes() > self.limits.log_bytes) {
-            // Nobody changes anything meanwhile, so that the snapshot is the log's.
-            let directory = self.directory.write().unwrap_or_else(PoisonError::into_inner);
-            log.compact(directory.snapshot());
+        let mut said = self.places.write().unwrap_or_else(PoisonError::into_inner).refresh();
+        let is_long = |log: &&Log| log.bytes() > self.snapshot_at.load(Ordering::Relaxed);
+        if let Some(log) = self.log.as_ref().filter(is_long) {
+            let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            let done = log.compact(&self.directory());
+            // After a failure the log grows by as much again before the next attempt.
+            let after = if done.is_ok() { 0 } else { log.bytes() };
+            self.snapshot_at.store(after + self.limits.log_bytes, Ordering::Relaxed);
+            said.extend(done.err().map(|error| format!("cannot write a snapshot: {error}")));
         }
         said
     }
@@ -155,11 +187,12 @@ impl Service {
 
     /// Carries a change out and writes it down.
     fn change(&self, change: &Change) -> Result<(Outcome, Option<u64>), Refusal> {
-        let mut directory = self.directory.write().unwrap_or_else(PoisonError::into_inner);
-        let new = matches!(change, Change::Node(said) if directory.number(&said.id).is_none());
-        if new && directory.len() >= self.limits.nodes {
-            let most = self.limits.nodes;
-            return Err((503, format!("there are {most} nodes already; delete some")));
+        let _turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Change::Node(said) = change {
+            let (directory, most) = (self.directory(), self.limits.nodes);
+            if directory.len() >= most && directory.number(&said.id).is_none() {
+                return Err((503, format!("there are {most} nodes already; delete some")));
+            }
         }
         let after = match &self.log {
             Some(log) => {
@@ -168,7 +201,25 @@ impl Service {
             }
             None => None,
         };
-        Ok((directory.apply(change), after))
+        let outcome = match change {
+            Change::Probes(said) => self.learn(said),
+            change => self.directory_alone().apply(change),
+        };
+        Ok((outcome, after))
+    }
+
+    /// Learns in pieces, so that those who ask need not wait for the end of a long report.
+    fn learn(&self, said: &ProbesChange) -> Outcome {
+        let (mut outcome, mut begun) = (Outcome::default(), 0);
+        while begun < said.probes.len() {
+            if begun > 0 {
+                std::thread::sleep(BREATH);
+            }
+            let end = said.probes.len().min(begun + PIECE);
+            outcome = outcome.and(self.directory_alone().learn(said, begun..end));
+            begun = end;
+        }
+        outcome
     }
 
     /// Answers a question at `now_s`, seconds since 1970.

@@ -90,8 +90,8 @@ struct NodeAnswer<'a> {
 }
 
 #[derive(Serialize)]
-struct PairAnswer {
-    to: String,
+struct PairAnswer<'a> {
+    to: &'a str,
     /// Can they reach each other? Beside the round trip, and no part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reachable: Option<bool>,
@@ -100,8 +100,8 @@ struct PairAnswer {
 }
 
 #[derive(Serialize)]
-struct NearAnswer {
-    id: String,
+struct NearAnswer<'a> {
+    id: &'a str,
     #[serde(flatten)]
     said: Said,
 }
@@ -153,7 +153,8 @@ impl Service {
             ("GET", ["v1", "rtt"]) => self.get_rtt(ask, now_s),
             ("POST", ["v1", "rtt"]) => {
                 let RttBody { from, to } = body(ask)?;
-                self.rtts(&from, to, now_s)
+                let to: Vec<&str> = to.iter().map(String::as_str).collect();
+                self.rtts(&from, &to, now_s)
             }
             ("GET", ["v1", "nearest"]) => self.get_nearest(ask, now_s),
             ("GET", ["metrics"]) => Ok(self.metrics()),
@@ -303,33 +304,41 @@ impl Service {
     }
 
     fn get_rtt(&self, ask: &Ask<'_>, now_s: u64) -> Result<Answer, Refusal> {
-        let (mut from, mut to) = (None, Vec::new());
+        let (mut from, mut lists) = (None, Vec::new());
         for (name, value) in values(ask.query) {
             match name.as_str() {
                 "from" => from = Some(value),
-                "to" => to.extend(value.split(',').map(str::to_string)),
+                "to" => lists.push(value),
                 _ => return Err(wrong("query", name, "from or to: ?from=A&to=B,C")),
             }
         }
         let from = from.ok_or_else(|| wrong("from", "", "a node: ?from=A&to=B,C"))?;
-        self.rtts(&from, to, now_s)
+        let to: Vec<&str> = lists.iter().flat_map(|list| list.split(',')).collect();
+        self.rtts(&from, &to, now_s)
     }
 
-    fn rtts(&self, from: &str, to: Vec<String>, now_s: u64) -> Result<Answer, Refusal> {
+    fn rtts(&self, from: &str, to: &[&str], now_s: u64) -> Result<Answer, Refusal> {
         if to.is_empty() || to.len() > self.limits.list {
             let must = format!("1 to {} nodes: ?from=A&to=B,C", self.limits.list);
             return Err(wrong("to", to.len(), &must));
         }
         let directory = self.directory();
-        let start = directory.number(from).ok_or_else(|| unknown("from", from))?;
-        let pair = |to: String| {
-            let node = directory.number(&to).ok_or_else(|| unknown("to", &to))?;
-            let reachable = directory.meets(start, node);
+        let start = directory.number(from).and_then(|node| directory.asker(node, now_s));
+        let asker = start.ok_or_else(|| unknown("from", from))?;
+        let pair = |to: &&str| {
+            let node = directory.number(to).ok_or_else(|| unknown("to", to))?;
+            let reachable = asker.meets(node);
             // No milliseconds for those who cannot meet.
-            let said = (reachable != Some(false)).then(|| directory.said(start, node, now_s));
-            Ok(PairAnswer { to, reachable, said: said.flatten() })
+            let said = (reachable != Some(false)).then(|| asker.said(node));
+            Ok((reachable, said.flatten()))
         };
-        let all = to.into_iter().map(pair).collect::<Result<Vec<_>, Refusal>>()?;
+        let all = to.iter().map(pair).collect::<Result<Vec<_>, Refusal>>()?;
+        // Changes need not wait for the text.
+        drop(asker);
+        drop(directory);
+        let pairs = to.iter().zip(all);
+        let all: Vec<PairAnswer<'_>> =
+            pairs.map(|(to, (reachable, said))| PairAnswer { to, reachable, said }).collect();
         Ok(Answer::json(200, &all))
     }
 
@@ -350,12 +359,12 @@ impl Service {
         }
         let from = from.ok_or_else(|| wrong("from", "", "a node: ?from=A&k=10&class=server"))?;
         let directory = self.directory();
-        let start = directory.number(&from).ok_or_else(|| unknown("from", &from))?;
-        let found = directory.nearest(start, k, class.as_deref(), now_s);
+        let start = directory.number(&from).and_then(|node| directory.asker(node, now_s));
+        let found = start.ok_or_else(|| unknown("from", &from))?.nearest(k, class.as_deref());
         let near = |(node, said): (u32, Said)| {
-            Some(NearAnswer { id: directory.entry(node)?.said.id.clone(), said })
+            Some(NearAnswer { id: &directory.entry(node)?.said.id, said })
         };
-        let all: Vec<NearAnswer> = found.into_iter().filter_map(near).collect();
+        let all: Vec<NearAnswer<'_>> = found.into_iter().filter_map(near).collect();
         Ok(Answer::json(200, &all))
     }
 
