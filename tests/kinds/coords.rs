@@ -3,7 +3,7 @@
 
 use cavy_coords::predictors::{Predictor, Probe};
 use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
-use cavy_core::{Instant, Span, Stream};
+use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_kinds::coords::contestant::{self, Given};
 use cavy_kinds::coords::data::{self, pack};
 use cavy_kinds::coords::players::Players;
@@ -17,6 +17,7 @@ use cavy_kinds::coords::{
 use cavy_study::kind::{Kind as _, Of};
 use cavy_study::plan::Files;
 use cavy_study::plan::read::Text;
+use std::cell::RefCell;
 
 const PLAN: &str = r#"
 kind = "coords"
@@ -202,25 +203,37 @@ fn the_oracle_is_never_wrong_and_chance_is_right_by_chance() {
     }
 }
 
-/// A planted bug: a predictor that is told before it is asked is caught by the errors that it
-/// makes before, which a prefix of its probes does not explain away.
-#[test]
-fn a_predictor_that_learns_before_it_predicts_would_be_seen() {
-    struct Told(Vec<((u32, u32), f64)>, World);
-    impl Predictor for Told {
-        fn predict_ms(&self, from: u32, to: u32, _: Instant) -> Option<f64> {
-            let known = self.0.iter().find(|(pair, _)| *pair == (from, to));
-            known.map(|(_, rtt_ms)| *rtt_ms)
+/// A predictor that remembers what it said, and where `early` is told each probe before it is asked.
+struct Watched<'w> {
+    own: RefCell<Box<dyn Predictor + 'w>>,
+    early: bool,
+    probes: Vec<Probe>,
+    said: RefCell<Vec<Option<f64>>>,
+}
+
+impl Predictor for Watched<'_> {
+    fn predict_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64> {
+        let at = self.said.borrow().len();
+        if let Some(probe) = self.probes.get(at).filter(|_| self.early) {
+            self.own.borrow_mut().learn(probe, &mut Stream::keyed(1, 0, Purpose::Test));
         }
-        fn learn(&mut self, probe: &Probe, _: &mut Stream) {
-            self.0.push(((probe.from, probe.to), probe.rtt_ms));
-        }
+        let said = self.own.borrow().predict_ms(from, to, now);
+        self.said.borrow_mut().push(said);
+        said
     }
+    fn learn(&mut self, probe: &Probe, rng: &mut Stream) {
+        self.own.borrow_mut().learn(probe, rng);
+    }
+}
+
+/// What is said of the probes of a replay, the last of which takes `last_ms`.
+fn said_before(own: &PredictorPlan, early: bool, last_ms: f64) -> Vec<Option<f64>> {
+    const PROBES: usize = 500;
     let world = named("aws-2025");
-    let plan = plan(DataPlan::Aws {}, &[of("predictor = \"oracle\"")]);
+    let plan = plan(DataPlan::Aws {}, std::slice::from_ref(own));
     let given = contestant::given(&world, &plan, 1);
     let asked = Asked {
-        probes_per_node: 4,
+        probes_per_node: 16,
         interval: Span::from_ms(15_000),
         peers: None,
         covered: &given.covered,
@@ -230,14 +243,54 @@ fn a_predictor_that_learns_before_it_predicts_would_be_seen() {
         worst: None,
         map: false,
     };
-    let probes = replay::probes(&world, &asked, 1);
-    let mut told = Told(Vec::new(), world.clone());
-    let replayed = replay::replay(&world, &mut told, &probes, &asked, 1);
-    // It says something of a pair only when that pair was probed before.
-    let mut seen = std::collections::BTreeSet::new();
-    let again = probes.iter().filter(|p| !seen.insert((p.from, p.to))).count();
-    assert_eq!(replayed.before.ms.len(), again);
-    assert_eq!(told.1.count(), 32);
+    let mut probes = replay::probes(&world, &asked, 1);
+    probes.truncate(PROBES);
+    probes[PROBES - 1].rtt_ms = last_ms;
+    let line = contestant::fit(own).and_then(|fit| contestant::line(&world, &plan, fit));
+    let predictor = contestant::build(&world, own, &given, line, 1);
+    let (own, said) = (RefCell::new(predictor), RefCell::default());
+    let mut watched = Watched { own, early, probes: probes.clone(), said };
+    replay::replay(&world, &mut watched, &probes, &asked, 1);
+    let mut said = watched.said.into_inner();
+    said.truncate(PROBES);
+    said
+}
+
+/// What is said of a probe does not depend on how long it takes, whoever says it but the oracle.
+/// The planted bug, a predictor that learns before it is asked, is caught by that.
+#[test]
+fn planted_learning_before_predicting_is_caught() {
+    let blind = |own: &PredictorPlan, early| {
+        said_before(own, early, 10.0) == said_before(own, early, 400.0)
+    };
+    for own in everybody() {
+        assert!(blind(&own, false), "{}", own.label());
+    }
+    let learners = ["htrae", "survey", "vivaldi", "pyxida", "serf"];
+    for own in learners.map(|name| of(&format!("predictor = \"{name}\""))) {
+        assert!(!blind(&own, true), "{} learns first and nobody sees it", own.label());
+    }
+}
+
+/// Predictors are given what a database says: where machines are in truth changes no prediction.
+/// The planted bug, true positions for those of the database, is caught by that.
+#[test]
+fn planted_true_positions_for_those_of_a_database_are_caught() {
+    let world = named("ripe-2018");
+    let mut elsewhere = world.clone();
+    let mut rng = Stream::keyed(4, 0, Purpose::Test);
+    elsewhere.machines.iter_mut().for_each(|one| one.place = Some(Point::random(&mut rng)));
+    for name in ["geolocation", "htrae", "survey", "located"] {
+        let own = of(&format!("predictor = \"{name}\""));
+        let with = |positions| {
+            let plan =
+                CoordsPlan { positions, ..plan(DataPlan::Ripe {}, std::slice::from_ref(&own)) };
+            let of = |world: &World| run(world, &plan, 1, 600).trail;
+            of(&world) == of(&elsewhere)
+        };
+        assert!(with(PositionsPlan::Said), "{name} knows where machines are");
+        assert!(!with(PositionsPlan::True), "{name} is given the truth and nobody sees it");
+    }
 }
 
 #[test]
