@@ -203,7 +203,8 @@ fn the_oracle_is_never_wrong_and_chance_is_right_by_chance() {
     }
 }
 
-/// A predictor that remembers what it said, and where `early` is told each probe before it is asked.
+/// A predictor that remembers what it said. Where `early`, it is told each probe before it is
+/// asked.
 struct Watched<'w> {
     own: RefCell<Box<dyn Predictor + 'w>>,
     early: bool,

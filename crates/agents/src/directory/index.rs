@@ -2,9 +2,10 @@
 //! each the nodes by height.
 //!
 //! A round trip is at least the way to the nearest point of a region or cell and the heights of
-//! both ends; so regions and their cells are looked at in the order of that bound, and in a cell the
-//! lowest nodes first, until no other can be nearer. Bounds are by chords, which are no longer than
-//! arcs and cost a square root: in a city of thousands a prediction is made of a few nodes only.
+//! both ends. So regions and their cells are looked at in the order of that bound, and in a cell
+//! the lowest nodes first, until no other can be nearer. Bounds are by chords, which are no longer
+//! than arcs and cost a square root: in a city of thousands a prediction is made of a few nodes
+//! only.
 //! What a prediction needs of a node stands in the index, so that nodes that are not near are not
 //! read. The answer is that of asking everybody.
 
