@@ -12,6 +12,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
+/// What gives way where a contestant is not what its label says.
+pub const NOT_JUDGED: &str = "not judged";
+
 /// The last value of the searched axis at which an objective holds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Capacity {
@@ -32,8 +35,10 @@ pub struct Capacity {
     pub rate_per_s: Option<f64>,
     /// The first value found to miss it; `None` when it holds up to the last value tried.
     pub missed_at: Option<f64>,
-    /// What gave way there: the objective, or stability.
+    /// What gave way there, in a few words: the objective, stability, or the length of the run.
     pub limit: String,
+    /// What was seen there, where more is known than that the objective is missed.
+    pub why: Option<String>,
     /// The bounded value at the capacity.
     pub value: Option<f64>,
     /// Where the bounded value crosses its limit, between `at` and `missed_at`; `at` where there is
@@ -55,6 +60,14 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// What gave way, with what was seen of it.
+    pub fn limit_in_full(&self) -> String {
+        match &self.why {
+            Some(why) => format!("{}: {why}", self.limit),
+            None => self.limit.clone(),
+        }
+    }
+
     /// The capacity as one of its sections has it; without sections it is the same in all.
     pub(crate) fn section(&self, index: usize) -> Capacity {
         let Some(&crossing) = self.sections.get(index) else { return self.clone() };
@@ -128,6 +141,7 @@ pub(crate) fn blank<S: Subject>(loaded: &Loaded<S>) -> Vec<Capacity> {
             rate_per_s: None,
             missed_at: None,
             limit: String::new(),
+            why: None,
             value: None,
             crossing: None,
             sections: Vec::new(),
@@ -275,20 +289,17 @@ fn bisect<'r, S: Subject>(
             _ => missed = Some(outcome),
         }
     }
-    let limit = match &missed {
-        None if axis.sense == Sense::Least => format!("holds down to {}", axis.value(last)),
-        None => format!("holds up to {}", axis.value(last)),
-        Some(result) if result.standing == Standing::Unstable => {
-            format!("unstable: {}", result.note)
-        }
+    let seen = |limit: &str, why: &str| (limit.to_string(), Some(why.to_string()));
+    let (limit, why) = match &missed {
+        None if axis.sense == Sense::Least => (format!("holds down to {}", axis.value(last)), None),
+        None => (format!("holds up to {}", axis.value(last)), None),
+        Some(result) if result.standing == Standing::Unstable => seen("unstable", &result.note),
         Some(result) if result.standing == Standing::TooShort => {
-            format!("too short to judge: {}", result.note)
+            seen("too short to judge", &result.note)
         }
-        Some(result) if result.unformed.is_some() => {
-            format!("not judged: {}", result.unformed.as_deref().unwrap_or(""))
-        }
-        Some(result) if holds(result).is_none() => "too few samples to judge".to_string(),
-        Some(_) => "objective".to_string(),
+        Some(Outcome { unformed: Some(why), .. }) => seen(NOT_JUDGED, why),
+        Some(result) if holds(result).is_none() => ("too few samples to judge".to_string(), None),
+        Some(_) => ("objective".to_string(), None),
     };
     tried.sort_by(|a, b| place(a).total_cmp(&place(b)));
     let fewest = tried.iter().map(|outcome| outcome.sections.len()).min().unwrap_or(0);
@@ -306,6 +317,7 @@ fn bisect<'r, S: Subject>(
         rate_per_s: met.as_ref().and_then(|result| result.rate_per_s),
         missed_at: missed.as_ref().map(Outcome::load),
         limit,
+        why,
         value: met.as_ref().and_then(|result| objective.value::<S>(result)),
         crossing: crossing::<S>(objective, &tried),
         sections: (0..fewest).map(of_section).collect(),

@@ -2,7 +2,7 @@
 
 use super::NetExperiment;
 use super::plan::NetworkPlan;
-use super::result::{NetResult, NetSummary, SizeSlice};
+use super::result::{BlockResult, NetResult, NetSummary, SizeSlice};
 use super::subject::GOODPUT;
 use super::traffic::TrafficPlan;
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
@@ -114,7 +114,24 @@ pub fn tables(experiment: &NetExperiment, variant: &str) -> Vec<Table> {
 }
 
 /// Columns of the table of points.
-pub fn columns() -> Vec<Column<NetworkPlan>> {
+pub fn columns(experiment: &NetExperiment) -> Vec<Column<NetworkPlan>> {
+    // Of blocks, the answers to many questions at once, somebody waits for the whole.
+    if matches!(experiment.plan.traffic, TrafficPlan::Blocks(_)) {
+        type Of = fn(&BlockResult) -> Option<f64>;
+        let columns: [(&str, Of); 5] = [
+            ("blocks", |blocks| Some(blocks.blocks as f64)),
+            ("block p50 (ms)", |blocks| (blocks.blocks > 0).then_some(blocks.p50_ms)),
+            ("block p99 (ms)", BlockResult::p99_ms),
+            ("goodput (Mb/s)", |blocks| blocks.goodput_ratio.map(|_| blocks.goodput_mbps())),
+            ("goodput (% of link)", |blocks| blocks.goodput_ratio.map(|ratio| ratio * 100.0)),
+        ];
+        let cell = |value: Option<f64>| value.map_or(Cell::Missing("n/a".into()), Cell::Number);
+        return columns
+            .map(|(head, of)| {
+                Column::new(head, move |r: &NetResult| cell(r.blocks.as_ref().and_then(of)))
+            })
+            .into();
+    }
     vec![
         Column::new("short p50 (x)", |r: &NetResult| cell(r, r.short.p50_slowdown.as_ref())),
         Column::new("short p99 (x)", |r: &NetResult| cell(r, r.short.p99_slowdown.as_ref())),

@@ -304,8 +304,8 @@ impl Subject for NetworkPlan {
             ),
         ]
     }
-    fn columns(_: &Experiment<NetworkPlan>) -> Vec<Column<NetworkPlan>> {
-        draw::columns()
+    fn columns(experiment: &Experiment<NetworkPlan>) -> Vec<Column<NetworkPlan>> {
+        draw::columns(experiment)
     }
     fn curves(experiment: &Experiment<NetworkPlan>, _: &str) -> Vec<Curve<NetworkPlan>> {
         draw::curves(experiment)

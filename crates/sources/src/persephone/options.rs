@@ -126,7 +126,7 @@ fn measure_o2(experiment: &ServerExperiment) -> Vec<Measured> {
         match experiment.capacity(BASE, policy, 0) {
             Some(capacity) => {
                 let load = capacity.crossing.unwrap_or(0.0);
-                value(name, load, capacity.work, capacity.limit.clone())
+                value(name, load, capacity.work, capacity.limit_in_full())
             }
             None => super::measure::missing(name, "no capacity was searched"),
         }

@@ -6,6 +6,7 @@ use crate::experiment::Experiment;
 use crate::objective::{Metric, Objective, unit_of};
 use crate::outcome::Standing;
 use crate::rank;
+use crate::search;
 use crate::subject::Subject;
 use cavy_report::model::{Figure, Scale};
 
@@ -69,6 +70,27 @@ fn bounded<S: Subject>(experiment: &Experiment<S>, shown: &[Curve<S>]) -> Vec<Cu
     all
 }
 
+/// What was seen where searches ended, where more is known than that an objective is missed; once
+/// for all objectives. What did not become what its label says is named where it is not ranked.
+fn limits<S: Subject>(experiment: &Experiment<S>) -> Vec<String> {
+    let axis = experiment.plan.axis();
+    let mut all: Vec<String> = Vec::new();
+    for capacity in &experiment.capacities {
+        let Some(why) = capacity.why.as_ref().filter(|_| capacity.limit != search::NOT_JUDGED)
+        else {
+            continue;
+        };
+        let label = &capacity.label;
+        let place = table::place(axis.as_ref(), capacity.missed_at);
+        let of = suffix(&capacity.variant);
+        let sentence = format!("{label} {place}{of} is {}: {why}.", capacity.limit);
+        if !all.contains(&sentence) {
+            all.push(sentence);
+        }
+    }
+    all
+}
+
 /// What the rankings say, in words, and where they are silent.
 fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
     let mut sentences: Vec<String> = Vec::new();
@@ -124,6 +146,7 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
             }
         }
     }
+    sentences.extend(limits(experiment));
     let count = |standing| experiment.results.iter().filter(|r| r.standing == standing).count();
     let (unstable, short) = (count(Standing::Unstable), count(Standing::TooShort));
     let all = experiment.results.len();
