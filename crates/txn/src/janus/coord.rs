@@ -1,9 +1,8 @@
 //! Whoever coordinates: the front of the clients' shard, or a replica that takes over.
 
 use super::Janus;
-use super::message::{Coordinator, Deps, Done, Message, Status, View, union};
+use super::message::{Ballot, Coordinator, Deps, Done, Message, Status, View, union};
 use crate::client::{Outcome, PieceResult, Response};
-use crate::dast::message::Ballot;
 use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
@@ -83,7 +82,7 @@ impl<E: Procedures> Janus<E> {
             self.coords.insert(txn.id, known);
             return;
         }
-        let ballot = Ballot { round: seen.round + 1, node: self.station.me.0 };
+        let ballot = Ballot { round: seen.round + 1, by: self.by() };
         let coord = self.new_coord(txn.clone(), calls, Phase::Recovering, ballot);
         self.coords.insert(txn.id, coord);
         let to = self.replicas_of(txn.shards());
@@ -116,7 +115,9 @@ impl<E: Procedures> Janus<E> {
         }
     }
 
-    /// Fast, slow, or not yet.
+    /// Fast, slow, or not yet. Fast: all replicas of each shard name the same, or know to be covered
+    /// what others name. Then any majority gives dependencies that order everything just so, and
+    /// whoever takes over needs to know nothing more.
     fn weigh(&mut self, id: TxnId) {
         let (layout, now) = (self.config.layout, self.station.now);
         let Some(coord) = self.coords.get_mut(&id) else { return };
@@ -126,18 +127,23 @@ impl<E: Procedures> Janus<E> {
             let views: Vec<&View> = views.collect();
             all &= views.len() as u32 == layout.replicas;
             majority &= views.len() as u32 >= layout.majority();
-            differ |= views.windows(2).any(|pair| pair[0].deps != pair[1].deps);
+            let named = union(views.iter().map(|view| &view.deps));
+            let knows = |view: &View, dep| view.deps.contains_key(dep) || view.covered.contains(dep);
+            differ |= views.iter().any(|view| !named.keys().all(|dep| knows(view, dep)));
         }
+        let waited = || now.since(coord.majority_at.unwrap_or(now)) >= self.config.fast_wait;
+        let slow = majority && (differ || waited());
+        if majority {
+            coord.majority_at.get_or_insert(now);
+        }
+        if !(all || slow) {
+            return;
+        }
+        let deps = union(coord.views.values().map(|view| &view.deps));
         if all && !differ {
-            let deps = union(coord.views.values().map(|view| &view.deps));
             self.choose(id, deps);
-        } else if majority {
-            let since = *coord.majority_at.get_or_insert(now);
-            if differ || now.since(since) >= self.config.fast_wait {
-                let views = coord.views.values();
-                let deps = union(views.flat_map(|view| [&view.deps, &view.beyond]));
-                self.propose(id, deps);
-            }
+        } else {
+            self.propose(id, deps);
         }
     }
 
@@ -202,22 +208,18 @@ impl<E: Procedures> Janus<E> {
             return;
         }
         coord.views.insert(from, view);
-        // Nobody may have been quick: the answers of every shard that are there are of before any
-        // ballot and equal. Then the place is just theirs.
-        let mut quick = true;
         for shard in coord.txn.shards() {
-            let views = layout.replicas_of(*shard).filter_map(|node| coord.views.get(&node));
-            let views: Vec<&View> = views.collect();
-            if (views.len() as u32) < layout.majority() {
+            let views = layout.replicas_of(*shard).filter(|node| coord.views.contains_key(node));
+            if (views.count() as u32) < layout.majority() {
                 return;
             }
-            quick &= views.iter().all(|view| view.before && view.deps == views[0].deps);
         }
+        // What may have been chosen with a smaller ballot was accepted by one of these; or all
+        // replicas named the same, and these do.
         let accepted = coord.views.values().filter(|view| view.status == Status::Accepted);
         let deps = match accepted.max_by_key(|view| view.accepted) {
             Some(view) => view.deps.clone(),
-            None if quick => union(coord.views.values().map(|view| &view.deps)),
-            None => union(coord.views.values().flat_map(|view| [&view.deps, &view.beyond])),
+            None => union(coord.views.values().map(|view| &view.deps)),
         };
         self.propose(id, deps);
     }

@@ -14,8 +14,8 @@ pub enum Known {
     Over,
     /// These go before it.
     Before(Arc<Deps>),
-    /// Not yet.
-    Nothing,
+    /// Nothing can be said before something happens to this one, which may be itself.
+    Behind(TxnId),
 }
 
 /// What a search found.
@@ -23,7 +23,7 @@ pub enum Known {
 pub enum Found {
     /// Components in the order in which they run, each sorted by name.
     Order(Vec<Vec<TxnId>>),
-    /// These ancestors are not known.
+    /// Something must happen to these first.
     Blocked(BTreeSet<TxnId>),
 }
 
@@ -47,8 +47,8 @@ pub fn search(root: TxnId, known: &impl Fn(TxnId) -> Known) -> Found {
     let mut enter = |id: TxnId, stack: &mut Vec<TxnId>, visits: &mut BTreeMap<TxnId, Visit>| {
         let before = match known(id) {
             Known::Over => return None,
-            Known::Nothing => {
-                blocked.insert(id);
+            Known::Behind(other) => {
+                blocked.insert(other);
                 return None;
             }
             Known::Before(deps) => deps.keys().copied().filter(|dep| *dep != id).collect(),
@@ -115,7 +115,7 @@ mod tests {
                 Known::Before(Arc::new(deps))
             }
             None if name.number >= 90 => Known::Over,
-            None => Known::Nothing,
+            None => Known::Behind(name),
         };
         search(id(root), &of)
     }

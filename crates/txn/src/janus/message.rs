@@ -1,12 +1,10 @@
 //! What nodes say to each other `[dast 3.1]`.
 
 use crate::client::{Note, PieceResult, Request, Response};
-use crate::dast::message::Ballot;
 use crate::procedure::Given;
 use crate::txn::{Shard, Txn, TxnId};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Message as Wire, Protocol};
 
@@ -20,6 +18,21 @@ pub struct Coordinator {
     pub node: Node,
     /// A word that it drew when it was started.
     pub life: u64,
+}
+
+/// The number of a proposal: round, then who proposes. Nobody uses one twice: a node that lost its
+/// memory does not know which it has used, and is somebody else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ballot {
+    /// Round.
+    pub round: u64,
+    /// Who proposes.
+    pub by: Coordinator,
+}
+
+impl Ballot {
+    /// Of whoever may propose without asking.
+    pub const FIRST: Ballot = Ballot { round: 0, by: Coordinator { node: Node(0), life: 0 } };
 }
 
 /// How far a transaction is at a replica.
@@ -42,14 +55,14 @@ pub enum Status {
 pub struct View {
     /// How far it is.
     pub status: Status,
-    /// It had its place before anybody asked for it with a ballot.
-    pub before: bool,
     /// The ballot with which `deps` were accepted.
     pub accepted: Ballot,
-    /// The last that conflicts on each key; what was accepted; what is final.
+    /// All that conflict and came here before, less what is covered; what was accepted; what is
+    /// final.
     pub deps: Arc<Deps>,
-    /// Others that conflict and may not go before those: for whoever takes the slow path.
-    pub beyond: Arc<Deps>,
+    /// Some of those that one of `deps` is known to have before it, for ever. Whether a replica
+    /// names such a one makes no difference.
+    pub covered: Arc<BTreeSet<TxnId>>,
 }
 
 /// What a part came to.
@@ -132,7 +145,9 @@ impl Wire for Message {
     fn wire_bytes(&self) -> u64 {
         const HEAD: u64 = 40;
         let view = |view: &Option<View>| {
-            view.as_ref().map_or(0, |view| 20 + deps_bytes(&view.deps) + deps_bytes(&view.beyond))
+            view.as_ref().map_or(0, |view| {
+                20 + deps_bytes(&view.deps) + 12 * view.covered.len() as u64
+            })
         };
         HEAD + match self {
             Message::PreAccept { txn, .. } | Message::Recover { txn, .. } => txn.wire_bytes(),
@@ -158,7 +173,12 @@ impl Wire for Message {
 pub enum Record {
     /// A place that was given.
     #[allow(missing_docs)]
-    PreAccepted { txn: Arc<Txn>, by: Option<Coordinator>, deps: Arc<Deps>, beyond: Arc<Deps> },
+    PreAccepted {
+        txn: Arc<Txn>,
+        by: Option<Coordinator>,
+        deps: Arc<Deps>,
+        covered: Arc<BTreeSet<TxnId>>,
+    },
     /// A ballot that was promised.
     #[allow(missing_docs)]
     Promised { txn: Arc<Txn>, ballot: Ballot },
@@ -199,7 +219,6 @@ impl Protocol for Words {
 /// The union of what several say.
 pub fn union<'a>(all: impl IntoIterator<Item = &'a Arc<Deps>>) -> Arc<Deps> {
     let mut union = Deps::new();
-    let all: Vec<&Arc<Deps>> = all.into_iter().collect();
     for deps in all {
         union.extend(deps.iter().map(|(id, shards)| (*id, shards.clone())));
     }

@@ -4,16 +4,20 @@
 //! **Nodes.** Each replica is a node; so is the front of each shard, where its clients live and
 //! coordinate. Unloaded, a transaction takes two round trips: to be given its place, and to run.
 //!
-//! **What was added** where the source is silent or its code leaves things out: a fast path needs
-//! the same answer of all three replicas of each shard; the slow path takes along what may hide
-//! behind an answer ([`message::View::beyond`]); an inquirer hears of the whole circle that a
-//! transaction ran in, because it may be in it itself; recovery of what a coordinator left, and a
-//! log, so that replicas come back.
+//! **What was added** where the source is silent or its code leaves things out. A replica names all
+//! that conflicts and came before, and not the last of each key only; what a final transaction has
+//! before it is covered by that one ([`message::View::covered`]). A fast path needs all three
+//! replicas of each shard to name the same but for what is covered, so a majority of them always
+//! says enough to take a transaction over. A circle runs as it was first found, even when one of it
+//! waits for a value in between. An inquirer hears of the whole circle that a transaction ran in,
+//! because it may be in it itself. A node that comes back without its memory uses no ballot twice.
+//! Replicas keep a log, so that they come back.
 //!
-//! **Reading order.** [`message`], [`graph`], then `replica`, `coord`.
+//! **Reading order.** [`message`], [`graph`], `line`, then `replica`, `coord`.
 
 mod coord;
 pub mod graph;
+mod line;
 pub mod message;
 mod replica;
 
@@ -31,7 +35,8 @@ use cavy_core::family::Node;
 use cavy_core::family::message::Call;
 use cavy_core::{Instant, Span};
 use coord::Coord;
-use replica::{Elsewhere, Info, Last};
+use line::Line;
+use replica::{Elsewhere, Info};
 
 /// How it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -92,7 +97,7 @@ pub struct Janus<E> {
     infos: BTreeMap<TxnId, Info>,
     /// Transactions with a place and without final dependencies.
     open: BTreeSet<TxnId>,
-    index: BTreeMap<Key, Last>,
+    lines: BTreeMap<Key, Line>,
     participants: BTreeMap<TxnId, Arc<[Shard]>>,
     elsewhere: BTreeMap<TxnId, Elsewhere>,
     /// Who is looked at again when something happens to this one.
@@ -119,7 +124,7 @@ impl<E: Procedures> Janus<E> {
             store: Store::new(),
             infos: BTreeMap::new(),
             open: BTreeSet::new(),
-            index: BTreeMap::new(),
+            lines: BTreeMap::new(),
             participants: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
             waiters: BTreeMap::new(),

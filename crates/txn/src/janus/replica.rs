@@ -1,15 +1,13 @@
 //! A replica: places, final dependencies, and what runs when.
 
 use super::graph::{Found, Known, search};
-use super::message::{Coordinator, Deps, Done, Fate, Message, Record, Status, View};
+use super::message::{Ballot, Coordinator, Deps, Done, Fate, Message, Record, Status, View};
 use super::{Janus, Timer};
 use crate::client::{Note, PieceResult};
-use crate::dast::message::Ballot;
 use crate::procedure::{Given, Procedures};
-use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use crate::txn::{Access, Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use alloc::vec;
 use alloc::vec::Vec;
 use cavy_core::Instant;
 use cavy_core::family::Node;
@@ -21,18 +19,22 @@ pub(super) struct Info {
     by: Option<Coordinator>,
     promised: Ballot,
     accepted: Ballot,
-    /// What this replica says goes before it, and what may hide behind that.
+    /// What this replica says goes before it, and what it knows to be covered by that.
     local: Arc<Deps>,
-    beyond: Arc<Deps>,
+    covered: Arc<BTreeSet<TxnId>>,
     /// What was accepted, or is final.
     deps: Arc<Deps>,
     pub since: Instant,
     /// Who wants to hear what it came to.
     askers: Vec<Node>,
     inquirers: Vec<Node>,
-    /// Those it ran together with.
+    /// Those it runs together with, itself among them, in their order.
     circle: Option<Arc<[TxnId]>>,
+    /// It is its turn, or that of its circle: all that goes before has run. Nobody looks behind it
+    /// any more, since what has run of a circle would no longer show where the rest belongs.
     begun: bool,
+    /// It has run, and so has all of its circle.
+    over: bool,
     results: Vec<PieceResult>,
     given: Given,
     gives: Given,
@@ -49,13 +51,14 @@ impl Info {
             promised: Ballot::FIRST,
             accepted: Ballot::FIRST,
             local: Arc::default(),
-            beyond: Arc::default(),
+            covered: Arc::default(),
             deps: Arc::default(),
             since,
             askers: Vec::new(),
             inquirers: Vec::new(),
             circle: None,
             begun: false,
+            over: false,
             results: Vec::new(),
             given: Given::new(),
             gives: Given::new(),
@@ -68,11 +71,15 @@ impl Info {
         let deps = if self.status == Status::PreAccepted { &self.local } else { &self.deps };
         View {
             status: self.status,
-            before: self.by.is_some(),
             accepted: self.accepted,
             deps: deps.clone(),
-            beyond: self.beyond.clone(),
+            covered: self.covered.clone(),
         }
+    }
+
+    /// It is final what goes before it, and it has not run.
+    fn is_committed(&self) -> bool {
+        self.status == Status::Committed && self.txn.is_some()
     }
 
     fn asked_by(&mut self, node: Node) {
@@ -82,20 +89,15 @@ impl Info {
     }
 }
 
-/// The last transactions of a key.
-#[derive(Default)]
-pub(super) struct Last {
-    /// The last writer; and others that came here too late to be given a place.
-    writers: Vec<TxnId>,
-    /// Readers since.
-    readers: Vec<TxnId>,
-}
-
 /// A transaction that does not touch this shard.
 pub(super) struct Elsewhere {
     fate: Option<Fate>,
     asked_at: Instant,
     since: Instant,
+}
+
+fn accesses(txn: &Txn, shard: Shard) -> impl Iterator<Item = &Access> {
+    txn.pieces_on(shard).flat_map(|(_, piece)| &piece.accesses)
 }
 
 impl<E: Procedures> Janus<E> {
@@ -119,53 +121,34 @@ impl<E: Procedures> Janus<E> {
     fn place(&mut self, txn: &Arc<Txn>, by: Option<Coordinator>) {
         let Some(shard) = self.shard else { return };
         let id = txn.id;
-        let mut last: BTreeSet<TxnId> = BTreeSet::new();
-        for (_, piece) in txn.pieces_on(shard) {
-            for access in &piece.accesses {
-                let known = self.index.entry(access.key).or_default();
-                last.extend(known.writers.iter().copied());
-                if access.write {
-                    last.extend(known.readers.iter().copied());
-                    (known.writers, known.readers) = (vec![id], Vec::new());
-                } else if !known.readers.contains(&id) && !known.writers.contains(&id) {
-                    known.readers.push(id);
-                }
-            }
+        let (mut named, mut covered) = (BTreeSet::new(), BTreeSet::new());
+        for access in accesses(txn, shard) {
+            let line = self.lines.entry(access.key).or_default();
+            line.before(access.write, &mut named, &mut covered);
         }
-        last.remove(&id);
-        let beyond = self.beyond(&last);
+        self.line_up(txn);
+        covered.retain(|other| !named.contains(other));
         let shards = |id: &TxnId| {
             let txn = self.infos.get(id)?.txn.as_ref()?;
             Some((*id, Arc::from(txn.shards())))
         };
-        let local: Arc<Deps> = Arc::new(last.iter().filter_map(shards).collect());
-        let beyond: Arc<Deps> = Arc::new(beyond.iter().filter_map(shards).collect());
+        let local: Arc<Deps> = Arc::new(named.iter().filter_map(shards).collect());
+        let covered = Arc::new(covered);
         let info = self.info(id);
         info.txn = Some(txn.clone());
         info.by = by;
         info.status = info.status.max(Status::PreAccepted);
-        (info.local, info.beyond) = (local.clone(), beyond.clone());
+        (info.local, info.covered) = (local.clone(), covered.clone());
         self.open.insert(id);
-        self.station.record(Record::PreAccepted { txn: txn.clone(), by, deps: local, beyond });
+        self.station.record(Record::PreAccepted { txn: txn.clone(), by, deps: local, covered });
     }
 
-    /// What the last ones do not certainly have before them: all that those do which are not final,
-    /// and what those that are final were not given.
-    fn beyond(&self, last: &BTreeSet<TxnId>) -> BTreeSet<TxnId> {
-        let mut beyond = BTreeSet::new();
-        let mut stack: Vec<TxnId> = last.iter().copied().collect();
-        let mut seen = last.clone();
-        while let Some(id) = stack.pop() {
-            let Some(info) = self.infos.get(&id) else { continue };
-            for other in info.local.keys() {
-                let covered = info.status >= Status::Committed && info.deps.contains_key(other);
-                if !covered && seen.insert(*other) {
-                    beyond.insert(*other);
-                    stack.push(*other);
-                }
-            }
+    /// Whoever comes next is behind `txn`.
+    fn line_up(&mut self, txn: &Txn) {
+        let Some(shard) = self.shard else { return };
+        for access in accesses(txn, shard) {
+            self.lines.entry(access.key).or_default().join(txn.id, access.write);
         }
-        beyond
     }
 
     pub(super) fn pre_accept(&mut self, from: Node, txn: Arc<Txn>, by: Coordinator) {
@@ -226,7 +209,10 @@ impl<E: Procedures> Janus<E> {
 
     /// These go before `txn`, for ever.
     pub(super) fn commit(&mut self, from: Option<Node>, txn: &Arc<Txn>, deps: Arc<Deps>) {
-        let (id, Some(shard)) = (txn.id, self.shard) else { return };
+        if self.shard.is_none() {
+            return;
+        }
+        let id = txn.id;
         let info = self.info(id);
         if let Some(from) = from {
             info.asked_by(from);
@@ -235,17 +221,18 @@ impl<E: Procedures> Janus<E> {
             self.answer(id);
             return;
         }
-        if info.status == Status::Unknown {
-            // It has no place here: whoever comes next is behind it as well.
-            for (_, piece) in txn.pieces_on(shard) {
-                for access in &piece.accesses {
-                    let known = self.index.entry(access.key).or_default();
-                    let list = if access.write { &mut known.writers } else { &mut known.readers };
-                    if !list.contains(&id) {
-                        list.push(id);
-                    }
-                }
-            }
+        self.station.record(Record::Committed { txn: txn.clone(), deps: deps.clone() });
+        self.finish(txn, deps);
+    }
+
+    /// As [`Janus::commit`], without a record.
+    fn finish(&mut self, txn: &Arc<Txn>, deps: Arc<Deps>) {
+        let (id, Some(shard)) = (txn.id, self.shard) else { return };
+        if self.info(id).status == Status::Unknown {
+            self.line_up(txn);
+        }
+        for access in accesses(txn, shard).filter(|access| access.write) {
+            self.lines.entry(access.key).or_default().cover(id, &deps);
         }
         let info = self.info(id);
         info.txn = Some(txn.clone());
@@ -254,7 +241,6 @@ impl<E: Procedures> Janus<E> {
         let inquirers = core::mem::take(&mut info.inquirers);
         self.open.remove(&id);
         self.learn(&deps);
-        self.station.record(Record::Committed { txn: txn.clone(), deps });
         for inquirer in inquirers {
             self.tell(inquirer, id);
         }
@@ -269,33 +255,50 @@ impl<E: Procedures> Janus<E> {
     /// Looks whether `root` and all that goes before it can run, and runs what can.
     pub(super) fn advance(&mut self, root: TxnId) {
         let Some(shard) = self.shard else { return };
-        if self.infos.get(&root).is_none_or(|info| info.status != Status::Committed) {
+        let Some(info) = self.infos.get(&root) else { return };
+        if info.over {
             return;
         }
-        let now = self.station.now;
+        if info.begun {
+            let circle = info.circle.clone().unwrap_or_else(|| [root].into());
+            self.run_component(root, &circle);
+            return;
+        }
+        if info.status != Status::Committed {
+            return;
+        }
+        let (now, deps) = (self.station.now, info.deps.clone());
         let touches =
             |id: TxnId| self.participants.get(&id).is_none_or(|shards| shards.contains(&shard));
         let known = |id: TxnId| {
             if touches(id) {
                 return match self.infos.get(&id) {
-                    Some(info) if info.status == Status::Executed => Known::Over,
+                    Some(info) if info.over => Known::Over,
+                    Some(info) if info.begun => Known::Behind(self.next_of(id, info)),
                     Some(info) if info.status == Status::Committed => {
                         Known::Before(info.deps.clone())
                     }
-                    _ => Known::Nothing,
+                    _ => Known::Behind(id),
                 };
             }
-            let Some(other) = self.elsewhere.get(&id) else { return Known::Nothing };
+            let Some(other) = self.elsewhere.get(&id) else { return Known::Behind(id) };
             if self.config.fake_inquire.is_some_and(|fake| now.since(other.since) >= fake) {
                 return Known::Over;
             }
             match &other.fate {
                 Some(Fate::Over) => Known::Over,
                 Some(Fate::Committed(deps)) => Known::Before(deps.clone()),
-                None => Known::Nothing,
+                None => Known::Behind(id),
             }
         };
-        match search(root, &known) {
+        // Most often one of those that it has before it itself is open: no need to look further.
+        let open = deps.keys().filter_map(|dep| match known(*dep) {
+            Known::Behind(other) => Some(other),
+            Known::Over | Known::Before(_) => None,
+        });
+        let open: BTreeSet<TxnId> = open.collect();
+        let found = if open.is_empty() { search(root, &known) } else { Found::Blocked(open) };
+        match found {
             Found::Blocked(blocked) => {
                 let away: Vec<TxnId> = blocked.iter().copied().filter(|id| !touches(*id)).collect();
                 if let Some(first) = blocked.first() {
@@ -307,6 +310,7 @@ impl<E: Procedures> Janus<E> {
             }
             Found::Order(components) => {
                 for component in components {
+                    self.begin(&component);
                     if !self.run_component(root, &component) {
                         return;
                     }
@@ -315,17 +319,40 @@ impl<E: Procedures> Janus<E> {
         }
     }
 
-    /// Runs the members that touch this shard, in order. False when one waits for a value.
-    fn run_component(&mut self, root: TxnId, component: &[TxnId]) -> bool {
+    /// All that goes before `component` has run: its order is settled.
+    fn begin(&mut self, component: &[TxnId]) {
         let circle: Option<Arc<[TxnId]>> = (component.len() > 1).then(|| component.into());
         for id in component {
-            let here = |info: &&mut Info| info.status == Status::Committed && info.txn.is_some();
-            let Some(info) = self.infos.get_mut(id).filter(here) else { continue };
-            info.circle = circle.clone();
-            info.begun = true;
-            if !self.run(*id) {
+            if let Some(info) = self.infos.get_mut(id).filter(|info| info.is_committed()) {
+                info.circle = circle.clone();
+                info.begun = true;
+            }
+        }
+    }
+
+    /// The first of the circle of `id` that has not run.
+    fn next_of(&self, id: TxnId, info: &Info) -> TxnId {
+        let waits = |id: &&TxnId| self.infos.get(id).is_some_and(|info| info.is_committed());
+        info.circle.iter().flat_map(|circle| circle.iter()).find(waits).copied().unwrap_or(id)
+    }
+
+    /// Runs the members that touch this shard, in order. False when one waits for a value.
+    fn run_component(&mut self, root: TxnId, component: &[TxnId]) -> bool {
+        for id in component {
+            if self.infos.get(id).is_some_and(Info::is_committed) && !self.run(*id) {
                 self.waiters.entry(*id).or_default().insert(root);
                 return false;
+            }
+        }
+        for id in component {
+            match self.infos.get_mut(id).filter(|info| info.status == Status::Executed) {
+                Some(info) => info.over = true,
+                // What goes before this one and touches this shard has run.
+                None => {
+                    if let Some(other) = self.elsewhere.get_mut(id) {
+                        other.fate = Some(Fate::Over);
+                    }
+                }
             }
         }
         true
@@ -410,7 +437,7 @@ impl<E: Procedures> Janus<E> {
             info.given.set(*var, value.clone());
         }
         if info.begun {
-            self.wake(id);
+            self.ready.push_back(id);
         }
     }
 
@@ -470,24 +497,29 @@ impl<E: Procedures> Janus<E> {
     }
 
     /// What ran alone is over: nobody that has not run is before it. What ran in a circle may have
-    /// run together with the inquirer's own.
+    /// run together with the inquirer's own. What is over here and goes before one that is not is
+    /// in no circle with it, so the inquirer need not look for it.
     fn tell(&mut self, to: Node, id: TxnId) {
         let Some(info) = self.infos.get(&id) else { return };
+        let of = |says: &dyn Fn(&TxnId) -> bool| {
+            let deps = info.deps.iter().filter(|(dep, _)| says(dep));
+            Fate::Committed(Arc::new(deps.map(|(dep, shards)| (*dep, shards.clone())).collect()))
+        };
+        let over = |dep: &TxnId| self.infos.get(dep).is_some_and(|info| info.over);
         let fate = match (&info.circle, info.status) {
             (None, Status::Executed) => Fate::Over,
-            (Some(circle), Status::Executed) => {
-                let inside = info.deps.iter().filter(|(dep, _)| circle.contains(dep));
-                let inside = inside.map(|(dep, shards)| (*dep, shards.clone()));
-                Fate::Committed(Arc::new(inside.collect()))
-            }
-            _ => Fate::Committed(info.deps.clone()),
+            (Some(circle), Status::Executed) => of(&|dep| circle.contains(dep)),
+            _ => of(&|dep| !over(dep)),
         };
         self.send(to, Message::Told { id, fate });
     }
 
     pub(super) fn told(&mut self, id: TxnId, fate: Fate) {
-        if let Fate::Committed(deps) = &fate {
-            self.learn(&deps.clone());
+        if let (Fate::Committed(deps), Some(shard)) = (&fate, self.shard) {
+            self.learn(deps);
+            for (dep, _) in deps.iter().filter(|(_, shards)| !shards.contains(&shard)) {
+                self.look_for(*dep);
+            }
         }
         if let Some(other) = self.elsewhere.get_mut(&id) {
             other.fate = Some(fate);
@@ -580,22 +612,12 @@ impl<E: Procedures> Janus<E> {
     pub(super) fn replay(&mut self, record: Record) {
         let now = self.station.now;
         match record {
-            Record::PreAccepted { txn, by, deps, beyond } => {
-                let Some(shard) = self.shard else { return };
+            Record::PreAccepted { txn, by, deps, covered } => {
+                self.line_up(&txn);
                 let id = txn.id;
-                for (_, piece) in txn.pieces_on(shard) {
-                    for access in &piece.accesses {
-                        let known = self.index.entry(access.key).or_default();
-                        if access.write {
-                            (known.writers, known.readers) = (vec![id], Vec::new());
-                        } else if !known.readers.contains(&id) && !known.writers.contains(&id) {
-                            known.readers.push(id);
-                        }
-                    }
-                }
                 let info = self.info(id);
                 info.status = info.status.max(Status::PreAccepted);
-                (info.txn, info.by, info.local, info.beyond) = (Some(txn), by, deps, beyond);
+                (info.txn, info.by, info.local, info.covered) = (Some(txn), by, deps, covered);
                 info.since = now;
                 self.open.insert(id);
             }
@@ -609,32 +631,8 @@ impl<E: Procedures> Janus<E> {
                 (info.accepted, info.deps) = (ballot, deps);
                 info.status = info.status.max(Status::Accepted);
             }
-            Record::Committed { txn, deps } => self.commit_again(&txn, deps),
+            Record::Committed { txn, deps } => self.finish(&txn, deps),
         }
-    }
-
-    /// As [`Janus::commit`], without a record.
-    fn commit_again(&mut self, txn: &Arc<Txn>, deps: Arc<Deps>) {
-        let (id, Some(shard)) = (txn.id, self.shard) else { return };
-        if self.info(id).status == Status::Unknown {
-            for (_, piece) in txn.pieces_on(shard) {
-                for access in &piece.accesses {
-                    let known = self.index.entry(access.key).or_default();
-                    let list = if access.write { &mut known.writers } else { &mut known.readers };
-                    if !list.contains(&id) {
-                        list.push(id);
-                    }
-                }
-            }
-        }
-        let info = self.info(id);
-        info.txn = Some(txn.clone());
-        info.status = info.status.max(Status::Committed);
-        info.deps = deps.clone();
-        self.open.remove(&id);
-        self.learn(&deps);
-        self.ready.push_back(id);
-        self.wake(id);
     }
 
     /// The log has been replayed: others know what came since.
