@@ -165,6 +165,38 @@ fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
     assert_eq!(before["count"], after["count"]);
 }
 
+/// A server whose folder is lost and that is back within its lease, one after the other until each
+/// has lost its folder once: nothing is missing in any answer.
+#[test]
+fn clause_2_9_servers_that_lost_their_folders_are_filled_before_they_answer() {
+    let mut town = Town::new("lost", 5, 1, 2);
+    let mut lines = String::new();
+    for n in 0..200 {
+        lines.push_str(&format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"));
+    }
+    let (_, bulk) = town.client.ask("POST", "/books/_bulk?refresh=true", &lines).expect("bulk");
+    assert_eq!(bulk["errors"], json!(false), "{bulk}");
+    for number in 0..5 {
+        let server = town.local.cluster.layout().server(number).0;
+        town.local.kill(server);
+        while town.local.pid(server).is_some() {
+            town.local.look();
+        }
+        town.local.wipe(server).expect("its folder");
+        // At once, and not after the rest that others have: its lease has not ended.
+        town.local.start(server).expect("a process");
+        let (since, mut asked) = (Instant::now(), 0);
+        // Longer than the lease: until then it is in step and answers nothing.
+        while since.elapsed() < Duration::from_secs(5) {
+            let (_, found) = town.ask("GET", "/books/_count", Value::Null);
+            assert_eq!(found["count"], json!(200), "server {number}: {found}");
+            asked += 1;
+        }
+        assert!(asked > 10, "only {asked} answers");
+        town.until_green();
+    }
+}
+
 #[test]
 fn clause_2_9_servers_that_are_told_to_end_hand_over_and_nothing_is_refused() {
     let mut town = Town::new("roll", 5, 2, 2);

@@ -83,8 +83,13 @@ impl Clusters {
             members[cluster].push(server);
         }
         members.iter_mut().for_each(|members| members.sort_unstable());
+        Some(Clusters::of(members, n))
+    }
+
+    /// Clusters of these servers, of `n` in all: the j-th has the ids of the j-th of equal slices.
+    pub fn of(members: Vec<Vec<u32>>, n: usize) -> Clusters {
         let ranks = alloc::vec![Rank::default(); n];
-        Some(Clusters { next: alloc::vec![0; p], members, ranks })
+        Clusters { next: alloc::vec![0; members.len()], members, ranks }
     }
 
     /// How many there are.

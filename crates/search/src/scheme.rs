@@ -207,6 +207,13 @@ impl Planner {
         Planner { scheme, p, n, inner, loads: Vec::new(), desk: Desk::default() }
     }
 
+    /// Clusters that are there already, of `n` servers numbered from 0.
+    pub fn on_clusters(pick: Pick, clusters: Clusters, n: u32) -> Planner {
+        let (scheme, p) = (Scheme::Clusters(pick), clusters.count() as u32);
+        let inner = Inner::Clusters(clusters);
+        Planner { scheme, p, n, inner, loads: Vec::new(), desk: Desk::default() }
+    }
+
     /// The scheme.
     pub fn scheme(&self) -> Scheme {
         self.scheme

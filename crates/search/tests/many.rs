@@ -36,7 +36,7 @@ impl Clients {
         let ring = Ring::equal(&[0, 1, 2, 3, 4]);
         let cost = Cost { fixed_ns: 1_000_000, scan_ns: 8_000_000 };
         let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 5]);
-        config.chunk = 1 << 59;
+        (config.chunk, config.piece) = (1 << 59, 1 << 57);
         config.copy_percent = 100;
         // The scene carries a few messages between two beats; leases have to outlast that.
         config.beat = Span::from_ms(400);

@@ -303,12 +303,13 @@ impl Binary {
                 out.byte(u8::from(newer.is_some()));
                 newer.iter().for_each(|newer| out.long(*newer));
             }
-            message::Message::Beat { serial, epoch, complete, stays } => {
+            message::Message::Beat { serial, epoch, complete, stays, life } => {
                 out.byte(4);
                 out.long(*serial);
                 out.long(*epoch);
                 out.byte(u8::from(*complete));
                 out.byte(u8::from(*stays));
+                out.long(*life);
             }
             message::Message::Grant { serial, map } => {
                 out.byte(5);
@@ -368,6 +369,7 @@ fn read_of(from: &mut In<'_>) -> Option<message::Message<Live>> {
             epoch: from.long()?,
             complete: from.truth()?,
             stays: from.truth()?,
+            life: from.long()?,
         },
         5 => {
             let serial = from.long()?;
@@ -427,6 +429,8 @@ fn read_record(from: &mut In<'_>) -> Option<Record<Live>> {
                 2 => message::Record::Map(Arc::new(from.map()?)),
                 3 => message::Record::Target(from.word()?),
                 4 => message::Record::Left,
+                5 => message::Record::Life(from.long()?),
+                6 => message::Record::Known(from.word()?, from.long()?),
                 _ => return None,
             };
             Record::Of(index, record)
@@ -541,6 +545,15 @@ impl Codec<Words<Live>> for Binary {
                         out.word(*p);
                     }
                     message::Record::Left => out.byte(4),
+                    message::Record::Life(life) => {
+                        out.byte(5);
+                        out.long(*life);
+                    }
+                    message::Record::Known(server, life) => {
+                        out.byte(6);
+                        out.word(*server);
+                        out.long(*life);
+                    }
                 }
             }
             Record::Catalogue(catalogue) => {
@@ -636,6 +649,8 @@ mod tests {
         };
         let change = |change| Message::Ask { serial: 4, wish: Wish::Change(change, 77) };
         let name = "bücher".to_owned();
+        let beat =
+            message::Message::Beat { serial: 1, epoch: 2, complete: true, stays: false, life: 3 };
         vec![
             of(message::Message::Sub { query: 1, part: 2, slice, question: body.clone() }),
             of(message::Message::Answer { query: 1, part: 2, outcome }),
@@ -646,7 +661,7 @@ mod tests {
             }),
             of(message::Message::Put { write: 3, doc: doc.clone() }),
             of(message::Message::Logged { write: 3, version: 4, newer: Some(5) }),
-            of(message::Message::Beat { serial: 1, epoch: 2, complete: true, stays: false }),
+            of(beat),
             of(message::Message::Grant { serial: 1, map: Some(Arc::new(map)) }),
             of(message::Message::Fetch { ask: 1, slice, written_only: true }),
             of(message::Message::Chunk { ask: 1, slice, docs: vec![doc; 2].into(), bytes: 5 }),

@@ -159,6 +159,14 @@ impl Local {
         }
     }
 
+    /// Removes what a node has stored. Its process must have ended.
+    ///
+    /// # Errors
+    /// When the folder cannot be removed.
+    pub fn wipe(&mut self, node: u32) -> io::Result<()> {
+        fs::remove_dir_all(self.folder.join(format!("node-{node}")))
+    }
+
     /// Has a node stand still, or go on.
     pub fn pause(&self, node: u32, still: bool) {
         use rustix::process::Signal;

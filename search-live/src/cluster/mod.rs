@@ -216,7 +216,7 @@ impl Cluster {
         config.copy_percent = self.copy_percent;
         let (after, percent) = (Span::from_ms(self.hedge_ms), self.hedge_percent);
         config.hedge = (self.hedge_ms > 0).then_some(Hedge { after, percent });
-        config.chunk = 1 << 57;
+        (config.chunk, config.piece) = (1 << 57, 1 << 57);
         config
     }
 

@@ -131,6 +131,9 @@ pub enum OutageKind {
     /// The machine is dropped and made anew at the end. Packets that come meanwhile are lost, and
     /// messages of its applications too, before and meanwhile.
     Crash,
+    /// A crash that takes what the host had stored as well. Hosts of networks store nothing: there
+    /// it is a crash.
+    Wipe,
     /// Nothing runs, as when a virtual machine is frozen: packets and messages wait, timers come
     /// late, the clock has jumped `[homa 2.14]`.
     Freeze,

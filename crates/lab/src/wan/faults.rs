@@ -16,8 +16,8 @@ use cavy_core::{Instant, Ratio};
 pub struct Faults {
     /// About messages; the first match decides.
     pub rules: Vec<Rule>,
-    /// About nodes. A crashed node comes back with what it had stored; one whose outage ends
-    /// [`Instant::NEVER`] does not come back.
+    /// About nodes. A crashed node comes back with what it had stored, a wiped one with nothing;
+    /// one whose outage ends [`Instant::NEVER`] does not come back.
     pub outages: Vec<Outage>,
     /// About wall clocks.
     pub steps: Vec<ClockStep>,

@@ -79,6 +79,12 @@ impl<R: Clone> Log<R> {
         (self.appended, self.stored) = (kept, kept);
         gone
     }
+
+    /// The disk is gone: the next one is empty.
+    pub fn wipe(&mut self) {
+        self.records.clear();
+        (self.appended, self.stored, self.torn) = (0, 0, false);
+    }
 }
 
 /// The processors of a node, for work.

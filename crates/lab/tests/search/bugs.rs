@@ -1,7 +1,7 @@
 //! Planted bugs: each is found by an oracle that is named here, on most seeds of a run that can
 //! show it, and the machines without it are not accused there.
 
-use crate::faults::{again, at, delay, outage, seeds};
+use crate::faults::{again, at, delay, outage, seeds, some_lose_their_logs};
 use crate::town::{Habit, LAYOUT, go, network};
 use cavy_core::{Purpose, Ratio, Span, Stream};
 use cavy_lab::net::{OutageKind, What};
@@ -33,7 +33,7 @@ fn staying() -> Habit {
     Habit { moves: Span::ZERO, ..Habit::usual() }
 }
 
-/// So, and copies do not wait for queries.
+/// p changes all the time, and copies do not wait for queries.
 fn copying() -> Habit {
     Habit { copies_wait: false, ..changing() }
 }
@@ -121,7 +121,7 @@ fn try_one(bug: &Bug, seed: u64, habit: Habit) -> Option<String> {
 }
 
 fn is_found(bug: &Bug) {
-    let seeds = seeds(3);
+    let seeds = seeds(5);
     let (many, mut found) = (seeds.end - seeds.start, 0);
     for seed in seeds {
         let again = again(&format!("bugs::{}", bug.name), seed);
@@ -158,7 +158,8 @@ macro_rules! planted {
 
 planted! {
     b1_a_slice_is_closed_at_both_ends: closed_slices, Habit::usual(), servers_fail, ["once"];
-    b3_p_falls_when_half_have_copied: p_of_most, slowly(), half_copy_slowly, ["arcs"];
+    b3_p_falls_when_half_have_copied: p_of_most, slowly(), half_copy_slowly,
+        ["arcs", "covered"];
     b4_servers_drop_before_front_ends_know: drop_early, changing(), one_hears_late,
         ["covered", "whole"];
     b5_writes_go_to_the_arcs_of_queries: new_arcs_later, copying(), nothing, ["whole", "fresh"];
@@ -173,5 +174,7 @@ planted! {
         ["whole", "fresh"];
     b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail, ["whole"];
     b13_a_border_moves_before_its_copy: move_early, moving(), some_copy_slowly, ["arcs"];
+    b14_an_empty_log_counts_as_the_one_before: lives_unchecked, Habit::doubled(), some_lose_their_logs,
+        ["whole"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late, ["once"];
 }

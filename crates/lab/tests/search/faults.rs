@@ -108,6 +108,44 @@ fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
     assert!(all > 0 && moved > 0);
 }
 
+/// Servers lose what they had stored, and are back before or after their lease has ended; some crash
+/// again while they are filled, or the directory does. Nobody does before the one before is filled:
+/// what is on two servers would be gone.
+pub fn some_lose_their_logs(setup: &mut Setup, draws: &mut Stream) {
+    for turn in 0..2 {
+        let server = LAYOUT.server(draws.below(u64::from(LAYOUT.servers)) as u32);
+        let (from, lasts) = (250 + 1_500 * turn, 5 + draws.below(140));
+        outage(setup, server, from, from + lasts, OutageKind::Wipe);
+        let again = from + lasts + 20 + draws.below(200);
+        match draws.below(3) {
+            0 => outage(setup, server, again, again + 10, OutageKind::Crash),
+            1 => outage(setup, Layout::DIRECTORY, again, again + 30, OutageKind::Crash),
+            _ => {}
+        }
+    }
+    setup.linger = Span::from_ms(5_000);
+}
+
+#[test]
+fn clause_2_9_who_comes_back_without_a_log_is_filled_before_it_answers() {
+    let (mut all, mut put_out, mut broken) = (0, 0, Vec::new());
+    for seed in seeds(12) {
+        let mut setup = network(seed);
+        setup.check = true;
+        some_lose_their_logs(&mut setup, &mut Stream::keyed(seed, 9, Purpose::Test));
+        let ended = go(Habit::doubled(), &setup, 0);
+        (all, put_out) = (all + ended.found, put_out + ended.put_out);
+        if let Some(why) = ended.broken {
+            let again = again("faults::clause_2_9_who_comes_back", seed);
+            println!("seed {seed}: {why}\n  {:?}\n  again: {again}", setup.faults);
+            broken.push(seed);
+        }
+    }
+    println!("{all} answers, {put_out} maps with somebody out of step");
+    assert!(broken.is_empty(), "{} seeds broke an oracle: {broken:?}", broken.len());
+    assert!(all > 0 && put_out > 0);
+}
+
 /// Beats that come while a map is stored count. With one change of p after the other, each of which
 /// takes several maps, nobody would keep a lease otherwise.
 #[test]

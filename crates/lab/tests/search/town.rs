@@ -18,7 +18,7 @@ use cavy_search::cluster::{
     Words,
 };
 use cavy_search::{Cost, Id, Ring, Slice};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub const LAYOUT: Layout = Layout { front_ends: 2, servers: 6 };
 /// Uneven ranges, so that arcs end in the middle of some.
@@ -42,13 +42,22 @@ pub struct Habit {
     pub calm: bool,
     /// Copies wait for queries.
     pub copies_wait: bool,
+    /// p is at most so large. Up to 3 every document is on two servers at least.
+    pub p_most: u32,
 }
 
 impl Habit {
     pub fn usual() -> Habit {
         let (change, lease) = (Span::from_ms(300), Span::from_ms(100));
         let moves = Span::from_ms(120);
-        Habit { bugs: Bugs::default(), change, moves, lease, calm: false, copies_wait: true }
+        let (bugs, p_most) = (Bugs::default(), LAYOUT.servers);
+        Habit { bugs, change, moves, lease, calm: false, copies_wait: true, p_most }
+    }
+
+    /// Nobody leaves, and every document is on two servers at least.
+    pub fn doubled() -> Habit {
+        let change = Span::from_ms(700);
+        Habit { change, moves: Span::ZERO, copies_wait: false, p_most: 3, ..Habit::usual() }
     }
 }
 
@@ -69,7 +78,7 @@ fn config(habit: Habit) -> Config {
     let ring = Ring::new(STARTS.into_iter().zip(0..).collect()).expect("a ring");
     let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
     let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 6]);
-    config.chunk = 1 << 59;
+    (config.chunk, config.piece) = (1 << 59, 1 << 58);
     config.copy_percent = 100;
     config.bugs = habit.bugs;
     config.copies_wait = habit.copies_wait;
@@ -165,7 +174,7 @@ impl Clients<Words> for Callers {
         let request = match client.checked_sub(SEARCHERS) {
             None => Request::Search(()),
             Some(WRITERS) => {
-                let p = 1 + self.draws.below(u64::from(LAYOUT.servers)) as u32;
+                let p = 1 + self.draws.below(u64::from(self.habit.p_most)) as u32;
                 Request::Spread { p }
             }
             Some(other) if other > WRITERS => {
@@ -265,6 +274,9 @@ struct Watch<'a> {
     calm: bool,
     /// What each server holds, as it says.
     held: Vec<Option<Slice>>,
+    /// Servers that have lost what they held and were not put out of step since: they do not
+    /// answer, whatever maps say.
+    lost: BTreeSet<u32>,
     /// The newest version of each document that each server has logged in this life.
     logged: BTreeMap<(Node, Id), u64>,
     broken: Option<String>,
@@ -300,7 +312,10 @@ impl Observer<Member> for Watch<'_> {
 
     fn is_back(&mut self, _: Instant, node: Node, machine: &Member) {
         if let (Some(server), Member::Server(own)) = (LAYOUT.number(node), machine) {
-            self.held[server as usize] = own.held();
+            let before = std::mem::replace(&mut self.held[server as usize], own.held());
+            if before.is_some() && own.held().is_none() {
+                self.lost.insert(server);
+            }
         }
     }
 
@@ -320,7 +335,11 @@ impl Observer<Member> for Watch<'_> {
                 return;
             }
         };
+        self.lost.retain(|server| map.is_up(*server));
         for server in (0..LAYOUT.servers).filter(|server| map.is_up(*server)) {
+            if self.lost.contains(&server) {
+                continue;
+            }
             let rings = Rings { beside: None, ..self.config.rings(map) };
             let Some(needed) = rings.wants(server, map.p) else { continue };
             let held = self.held[server as usize];
@@ -373,6 +392,7 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         config: &config,
         calm: habit.calm,
         held,
+        lost: BTreeSet::new(),
         logged,
         broken: None,
         put_out: 0,

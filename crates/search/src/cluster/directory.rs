@@ -2,6 +2,10 @@
 //!
 //! A map is stored before it is published, and nothing is granted between. A front end that was not
 //! heard of for a lease goes by no map, and a server by none that lets it answer.
+//!
+//! A server is known by the name of its log. One that comes with another log holds nothing that was
+//! counted on: it gets no lease until it is out of step, and is then filled like one that joins.
+//! The first log that a server comes with is of a new cluster.
 
 use super::content::Content;
 use super::map::{Config, Layout, Map, Moving, Rings, State};
@@ -27,6 +31,17 @@ struct Peer {
     complete: bool,
     /// It wants to be on the ring.
     stays: bool,
+    /// It has come with another log than the one that it is known by.
+    lost: bool,
+}
+
+/// The log that a server is known by.
+#[derive(Clone, Copy, Debug, Default)]
+struct Life {
+    /// Its name; zero when it never came.
+    name: u64,
+    /// The directory's own log says so from this entry on.
+    entry: Entry,
 }
 
 /// What a node says of itself.
@@ -36,6 +51,7 @@ struct Beat {
     epoch: u64,
     complete: bool,
     stays: bool,
+    life: u64,
 }
 
 /// The directory.
@@ -45,8 +61,12 @@ pub struct Directory {
     map: Arc<Map>,
     /// A map that is being stored.
     next: Option<(Entry, Arc<Map>)>,
-    /// The last beat of each node that came meanwhile.
+    /// The last beat of each node that waits for the disk, or for a new cluster's servers.
     held: BTreeMap<Node, Beat>,
+    lives: Vec<Life>,
+    stored: Entry,
+    /// When it was started.
+    since: Instant,
     target: u32,
     front_ends: Vec<Peer>,
     servers: Vec<Peer>,
@@ -55,11 +75,15 @@ pub struct Directory {
 
 impl Directory {
     pub(super) fn new(config: Config) -> Directory {
-        let peer = Peer { granted: Instant::ZERO, epoch: 0, complete: false, stays: true };
+        let granted = Instant::ZERO;
+        let peer = Peer { granted, epoch: 0, complete: false, stays: true, lost: false };
         Directory {
             map: config.first_map(),
             next: None,
             held: BTreeMap::new(),
+            lives: alloc::vec![Life::default(); config.layout.servers as usize],
+            stored: Entry(0),
+            since: Instant::ZERO,
             target: config.p,
             front_ends: alloc::vec![peer; config.layout.front_ends as usize],
             servers: alloc::vec![peer; config.layout.servers as usize],
@@ -76,22 +100,29 @@ impl Directory {
     pub(super) fn start<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         // Leases may have been given until this moment.
         let now = cx.now();
+        self.since = now;
         self.front_ends.iter_mut().chain(&mut self.servers).for_each(|peer| peer.granted = now);
         cx.arm(Timer::Tick, now + self.config.beat);
     }
 
     pub(super) fn replay<C: Content>(&mut self, entry: Entry, record: Record<C>) {
         self.log.replayed(entry);
+        self.stored = entry;
         match record {
             Record::Map(map) => self.map = map,
             Record::Target(p) => self.target = p,
-            Record::Doc(_) | Record::Held(_) | Record::Left => {}
+            Record::Known(server, name) => {
+                if let Some(life) = self.lives.get_mut(server as usize) {
+                    *life = Life { name, entry };
+                }
+            }
+            Record::Doc(_) | Record::Held(_) | Record::Left | Record::Life(_) => {}
         }
     }
 
     pub(super) fn stored<C: Content>(&mut self, upto: Entry, cx: &mut Context<'_, C>) {
-        if let Some((entry, map)) = self.next.take_if(|(entry, _)| *entry <= upto) {
-            let _ = entry;
+        self.stored = self.stored.max(upto);
+        if let Some((_, map)) = self.next.take_if(|(entry, _)| *entry <= upto) {
             self.map = map;
             cx.emit(Effect::Note(Note::Published(self.map.clone())));
             let layout = self.config.layout;
@@ -99,11 +130,24 @@ impl Directory {
                 self.tell(node, 0, true, cx);
             }
         }
-        while self.next.is_none()
-            && let Some((from, beat)) = self.held.pop_first()
-        {
-            self.beat(from, beat, cx);
+        self.take_held(cx);
+    }
+
+    /// Takes beats that waited.
+    fn take_held<C: Content>(&mut self, cx: &mut Context<'_, C>) {
+        for (from, beat) in core::mem::take(&mut self.held) {
+            self.take(from, beat, cx);
         }
+    }
+
+    fn take<C: Content>(&mut self, from: Node, beat: Beat, cx: &mut Context<'_, C>) {
+        if self.next.is_some() {
+            // A lease granted now would outlive the map that is about to replace this one. It is
+            // granted with that one: maps may follow each other for longer than leases last.
+            self.held.insert(from, beat);
+            return;
+        }
+        self.beat(from, beat, cx);
     }
 
     fn tell<C: Content>(&self, to: Node, serial: u64, with_map: bool, cx: &mut Context<'_, C>) {
@@ -136,21 +180,61 @@ impl Directory {
         message: &Message<C>,
         cx: &mut Context<'_, C>,
     ) {
-        let Message::Beat { serial, epoch, complete, stays } = *message else { return };
-        let beat = Beat { serial, epoch, complete, stays };
-        if self.next.is_some() {
-            // A lease granted now would outlive the map that is about to replace this one. It is
-            // granted with that one: maps may follow each other for longer than leases last.
-            self.held.insert(from, beat);
-            return;
+        let Message::Beat { serial, epoch, complete, stays, life } = *message else { return };
+        self.take(from, Beat { serial, epoch, complete, stays, life }, cx);
+    }
+
+    /// Whether a server comes with the log that it is known by; notes the name of a new one. Until
+    /// that is stored its beat waits.
+    fn knows<C: Content>(
+        &mut self,
+        from: Node,
+        server: u32,
+        beat: Beat,
+        cx: &mut Context<'_, C>,
+    ) -> bool {
+        let at = server as usize;
+        let name = self.lives[at].name;
+        if name != beat.life {
+            let away = matches!(self.map.states[at], State::Down | State::Out);
+            if name != 0 && !away && !self.config.bugs.lives_unchecked {
+                // Whoever had the other log may have a lease still. Without beats of it, it is put
+                // out of step; then this one may come.
+                self.servers[at].lost = true;
+                return false;
+            }
+            let entry = self.log.store(Record::<C>::Known(server, beat.life), cx);
+            self.lives[at] = Life { name: beat.life, entry };
         }
-        self.beat(from, beat, cx);
+        if self.lives[at].entry > self.stored {
+            self.held.insert(from, beat);
+            return false;
+        }
+        true
+    }
+
+    /// Whether servers that are counted on have come, or have had the time to. Before that a front
+    /// end would ask servers that may not answer yet.
+    fn has_servers(&self, now: Instant) -> bool {
+        let came = |server: usize| {
+            let Life { name, entry } = self.lives[server];
+            !self.map.is_up(server as u32) || name != 0 && entry <= self.stored
+        };
+        now >= self.since + self.config.server_lease || (0..self.lives.len()).all(came)
     }
 
     fn beat<C: Content>(&mut self, from: Node, beat: Beat, cx: &mut Context<'_, C>) {
-        let Beat { serial, epoch, complete, stays } = beat;
+        let Beat { serial, epoch, complete, stays, .. } = beat;
         let layout = self.config.layout;
         let number = layout.number(from);
+        match number {
+            Some(server) if !self.knows(from, server, beat, cx) => return,
+            None if !self.has_servers(cx.now()) => {
+                self.held.insert(from, beat);
+                return;
+            }
+            _ => {}
+        }
         let peer = match number {
             Some(server) => &mut self.servers[server as usize],
             None => match self.front_ends.get_mut(from.0.wrapping_sub(1) as usize) {
@@ -158,7 +242,7 @@ impl Directory {
                 None => return,
             },
         };
-        *peer = Peer { granted: cx.now(), epoch, complete, stays };
+        *peer = Peer { granted: cx.now(), epoch, complete, stays, lost: false };
         self.tell(from, serial, epoch < self.map.epoch, cx);
         let down = |server: &u32| self.map.states[*server as usize] == State::Down;
         if let Some(server) = number.filter(down) {
@@ -175,6 +259,7 @@ impl Directory {
 
     pub(super) fn tick<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
+        self.take_held(cx);
         if self.next.is_none() {
             self.advance(cx);
         }
@@ -193,7 +278,7 @@ impl Directory {
         // The last that has some ids is never put out of step: no write of these is acknowledged
         // without it, and when it is back it has them all.
         let gone = (0..self.servers.len()).find(|&server| {
-            let up = |other: u32| other as usize != server && map.is_up(other);
+            let up = |other: u32| other as usize != server && self.is_there(&map, other);
             !matches!(map.states[server], State::Down | State::Out)
                 && Self::silent(&self.servers[server], server_lease, now)
                 && all_held(&rings.now, map.p, up)
@@ -212,7 +297,7 @@ impl Directory {
         }
         let complete = |server: usize| {
             let peer = &self.servers[server];
-            peer.complete && peer.epoch == map.epoch
+            peer.complete && peer.epoch == map.epoch && !peer.lost
         };
         let behind = |server: &usize| matches!(map.states[*server], State::Behind(_));
         let caught_up = (0..self.servers.len()).find(|server| behind(server) && complete(*server));
@@ -222,7 +307,7 @@ impl Directory {
         if let Some(moving) = map.moving {
             return self.move_on(&map, &rings, moving, cx);
         }
-        let safe = |p: u32| all_held(&rings.now, p, |server| map.is_up(server));
+        let safe = |p: u32| all_held(&rings.now, p, |server| self.is_there(&map, server));
         if target > map.p {
             // Not while that would leave ids on servers alone that are away.
             if !safe(target) {
@@ -266,10 +351,15 @@ impl Directory {
         self.begin_move(&map, cx);
     }
 
+    /// Whether a server is in step, and has the log that it is known by as far as anybody knows.
+    fn is_there(&self, map: &Map, server: u32) -> bool {
+        map.is_up(server) && !self.servers[server as usize].lost
+    }
+
     /// Servers that are neither away nor out, and how many of them hold what they should.
     fn complete(&self, map: &Map) -> (u32, u32) {
         let there = |server: &usize| !matches!(map.states[*server], State::Down | State::Out);
-        let done = |peer: &Peer| peer.complete && peer.epoch == map.epoch;
+        let done = |peer: &Peer| peer.complete && peer.epoch == map.epoch && !peer.lost;
         let counted = (0..self.servers.len()).filter(there);
         counted.fold((0, 0), |(all, some), at| (all + 1, some + u32::from(done(&self.servers[at]))))
     }
@@ -335,7 +425,7 @@ impl Directory {
         let (all, done) = self.complete(map);
         let there = !moving.joins || map.is_up(moving.server);
         let ready = self.config.bugs.move_early || (all == done && there);
-        let safe = |next: &Ring| all_held(next, map.p, |server| map.is_up(server));
+        let safe = |next: &Ring| all_held(next, map.p, |server| self.is_there(map, server));
         if ready && rings.beside.as_ref().is_some_and(safe) {
             self.publish(cx, |map| {
                 map.moving = Some(Moving { switched: true, ..moving });

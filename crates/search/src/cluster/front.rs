@@ -142,7 +142,7 @@ impl<C: Content> FrontEnd<C> {
             self.asked.pop_front();
         }
         let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
-        let message = Message::Beat { serial, epoch, complete: true, stays: true };
+        let message = Message::Beat { serial, epoch, complete: true, stays: true, life: 0 };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
     }

@@ -167,6 +167,8 @@ pub struct Bugs {
     pub counted_twice: bool,
     /// A border of the ring moves before what it needs is copied.
     pub move_early: bool,
+    /// A server that lost its log is taken for the one that it was.
+    pub lives_unchecked: bool,
 }
 
 /// Parts that are sent again before they count as late `[roar 8.2]`.
@@ -205,12 +207,14 @@ pub struct Config {
     pub front_end_lease: Span,
     /// A sub-query that is so much later than predicted is sent to others, at least.
     pub margin: Span,
-    /// Ids that are copied at a time.
+    /// Ids that are asked for at a time.
     pub chunk: u64,
+    /// Of these so many are read or taken in at a stretch, at least 1; then queries go first.
+    pub piece: u64,
     /// Share of a processor that copies may have, in percent, 1 to 100; reading and merging
     /// together.
     pub copy_percent: u32,
-    /// Copies wait until no query does, for a second at most.
+    /// A copy waits while queries do, for a second at most.
     pub copies_wait: bool,
     /// Parts that are later than predicted are sent to others as well; none if not set.
     pub hedge: Option<Hedge>,
@@ -235,6 +239,7 @@ impl Config {
             front_end_lease: Span::from_ms(1_000),
             margin: Span::from_ms(20),
             chunk: 1 << 50,
+            piece: 1 << 50,
             copy_percent: 20,
             copies_wait: true,
             hedge: None,

@@ -92,6 +92,8 @@ pub enum Message<C: Content = Ids> {
         complete: bool,
         /// A server wants to be on the ring.
         stays: bool,
+        /// Names a server's log; zero of front ends.
+        life: u64,
     },
     /// The lease that was asked for by that beat.
     Grant {
@@ -189,10 +191,14 @@ pub enum Record<C: Content = Ids> {
     Held(Slice),
     /// A server's: it holds nothing from here on.
     Left,
+    /// A server's: the name of this log, before all else.
+    Life(u64),
     /// The directory's: a map that it may publish.
     Map(Arc<Map>),
     /// The directory's: the p that is wanted.
     Target(u32),
+    /// The directory's: a server, and the log that it is known by from here on.
+    Known(u32, u64),
 }
 
 /// Work of a server.
@@ -236,7 +242,8 @@ impl<C: Content> Wire for Message<C> {
             Message::Answer { outcome: Outcome::Done { found, .. }, .. } => 60 + found.bytes(),
             Message::Put { doc, .. } => 40 + doc.body.bytes(),
             Message::Answer { .. } | Message::Logged { .. } => 40,
-            Message::Beat { .. } | Message::Fetch { .. } => 30,
+            Message::Beat { .. } => 38,
+            Message::Fetch { .. } => 30,
             Message::Grant { map, .. } => {
                 20 + map.as_ref().map_or(0, |map| 13 * map.states.len() as u64)
             }
@@ -275,7 +282,8 @@ impl<C: Content> Wire for Record<C> {
             Record::Doc(doc) => DOC + doc.body.bytes(),
             Record::Held(_) => DOC,
             Record::Map(map) => 20 + 13 * map.states.len() as u64,
-            Record::Target(_) | Record::Left => 8,
+            Record::Target(_) | Record::Left | Record::Life(_) => 8,
+            Record::Known(..) => 12,
         }
     }
 }

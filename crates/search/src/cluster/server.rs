@@ -1,13 +1,14 @@
 //! A server: answers, logs, copies, drops.
 
+mod copies;
+
 use super::content::Content;
 use super::map::{Config, Layout, Map, Rings, State};
 use super::message::{Doc, Job, Message, Note, Outcome, Record, Request, Response};
 use super::{Context, Log, Timer};
-use crate::ring::{Arc as Length, Id, Slice, WHOLE};
+use crate::ring::{Id, Slice, WHOLE};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Entry, Via, Work};
 use cavy_core::{Instant, Span};
@@ -35,9 +36,23 @@ enum After<C: Content> {
 /// What a server works on.
 #[derive(Debug)]
 enum Task {
-    Scan { from: Node, query: u64, part: u32, slice: Slice },
-    Read { to: Node, ask: u64, slice: Slice, written_only: bool },
-    Merge { slice: Slice },
+    Scan {
+        from: Node,
+        query: u64,
+        part: u32,
+        slice: Slice,
+    },
+    /// The last id of what is read then.
+    Read {
+        wanted: Wanted,
+        upto: Id,
+    },
+    /// What is left after that, and since when it is here.
+    Merge {
+        slice: Slice,
+        left: Option<Slice>,
+        since: Instant,
+    },
 }
 
 /// A slice that somebody wants a copy of.
@@ -47,6 +62,19 @@ struct Wanted {
     ask: u64,
     slice: Slice,
     written_only: bool,
+    /// It is read as far as that.
+    upto: Id,
+    /// Since when it waits for queries.
+    since: Option<Instant>,
+}
+
+/// A slice that came and is to be taken in.
+#[derive(Debug)]
+struct Came {
+    slice: Slice,
+    /// What is left of the job.
+    left: Slice,
+    since: Instant,
 }
 
 /// A server.
@@ -63,9 +91,16 @@ pub struct Server<C: Content> {
     /// When recent beats were sent, by number.
     asked: VecDeque<(u64, Instant)>,
     docs: BTreeMap<Id, Doc<C::Body>>,
+    /// Names its log; zero until it is known whether there is one.
+    life: u64,
+    /// The name is stored from this entry on.
+    born: Option<Entry>,
     held: Slice,
     /// It holds nothing, whatever `held` says.
     empty: bool,
+    /// Its log does not say what it holds: what a new cluster begins with, if the directory counts
+    /// on it from the first, and nothing otherwise.
+    blank: bool,
     /// What was dropped is stored as dropped from this entry on.
     dropped: Option<Entry>,
     /// The last map of which nothing is left to be dropped, through a crash.
@@ -89,14 +124,11 @@ pub struct Server<C: Content> {
     ask: u64,
     attempts: u32,
     copy_after: Instant,
-    /// A slice that came and is to be taken in, as which job, and since when it waits.
-    came: Option<(Slice, Slice, Instant)>,
+    came: Option<Came>,
     /// What others want.
     wanted: VecDeque<Wanted>,
     reading: bool,
     read_after: Instant,
-    /// Since when what others want waits for queries.
-    read_waits: Option<Instant>,
 }
 
 impl<C: Content> Server<C> {
@@ -111,8 +143,11 @@ impl<C: Content> Server<C> {
             beats: 0,
             asked: VecDeque::new(),
             docs: BTreeMap::new(),
+            life: 0,
+            born: None,
             held,
             empty: false,
+            blank: true,
             dropped: None,
             follows: 0,
             caught_up: 0,
@@ -132,14 +167,13 @@ impl<C: Content> Server<C> {
             wanted: VecDeque::new(),
             reading: false,
             read_after: Instant::ZERO,
-            read_waits: None,
             config,
         }
     }
 
     /// The ids that it holds completely; `None` when it holds nothing.
     pub fn held(&self) -> Option<Slice> {
-        (!self.empty).then_some(self.held)
+        (!self.empty && !self.blank).then_some(self.held)
     }
 
     /// It is not on the ring, by its newest map, and has stored that it holds nothing.
@@ -154,7 +188,7 @@ impl<C: Content> Server<C> {
     }
 
     fn holds(&self, slice: Slice) -> bool {
-        !self.empty && self.held.covers(slice)
+        self.held().is_some_and(|held| held.covers(slice))
     }
 
     pub(super) fn call(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
@@ -175,7 +209,8 @@ impl<C: Content> Server<C> {
         // Numbers of another life are not met again: answers to them may still be on their way.
         self.ask = cx.rng().bits();
         self.beats = cx.rng().bits() >> 1;
-        self.beat(cx);
+        // What it has stored is told before that comes.
+        cx.arm(Timer::Tick, cx.now());
     }
 
     fn asking(&mut self) -> u64 {
@@ -184,6 +219,15 @@ impl<C: Content> Server<C> {
     }
 
     fn beat(&mut self, cx: &mut Context<'_, C>) {
+        cx.arm(Timer::Tick, cx.now() + self.config.beat);
+        if self.life == 0 {
+            self.life = cx.rng().bits() | 1;
+            self.born = Some(self.log.store(Record::Life(self.life), cx));
+        }
+        if self.born.is_some() {
+            // After a crash it would have another name, and count as one that lost its log.
+            return;
+        }
         self.beats += 1;
         let (serial, complete) = (self.beats, self.complete());
         self.asked.push_back((serial, cx.now()));
@@ -195,9 +239,9 @@ impl<C: Content> Server<C> {
             self.follows = self.map.as_ref().map_or(0, |map| map.epoch);
         }
         let epoch = self.follows;
-        let message = Message::Beat { serial, epoch, complete, stays: self.stays };
+        let (stays, life) = (self.stays, self.life);
+        let message = Message::Beat { serial, epoch, complete, stays, life };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
-        cx.arm(Timer::Tick, cx.now() + self.config.beat);
     }
 
     /// What its map wants it to hold.
@@ -243,7 +287,8 @@ impl<C: Content> Server<C> {
             Message::Fetch { ask, slice, written_only } => {
                 // One request of a server at a time: a later one replaces it.
                 self.wanted.retain(|wanted| wanted.by != from);
-                self.wanted.push_back(Wanted { by: from, ask, slice, written_only });
+                let (by, upto, since) = (from, slice.lo, None);
+                self.wanted.push_back(Wanted { by, ask, slice, written_only, upto, since });
                 self.read(cx);
             }
             Message::Chunk { ask, slice, docs, .. } => self.chunk(ask, slice, &docs, cx),
@@ -261,21 +306,41 @@ impl<C: Content> Server<C> {
     }
 
     fn granted(&mut self, serial: u64, map: Option<Arc<Map>>, cx: &mut Context<'_, C>) {
+        let asked = self.asked.iter().find(|(number, _)| *number == serial).map(|(_, at)| *at);
+        if self.blank && asked.is_none() {
+            // It may be meant for the log that was here before.
+            return;
+        }
         let newer = |map: &Arc<Map>| self.map.as_ref().is_none_or(|own| own.epoch < map.epoch);
         let changed = map.filter(newer);
         let is_new = changed.is_some();
         if let Some(map) = changed {
             self.rings = Some(self.config.rings(&map));
             self.map = Some(map);
+            self.begin(cx);
             self.follow(cx);
         }
-        let asked = self.asked.iter().find(|(number, _)| *number == serial);
-        if let Some(&(_, asked)) = asked {
+        if let Some(asked) = asked {
             self.lease_until = self.lease_until.max(asked + self.config.server_lease);
         }
         if is_new {
             // The directory waits for servers to say that they hold what this map wants.
             self.beat(cx);
+        }
+    }
+
+    /// Learns what it holds, if its log did not say: the directory knows it by this log.
+    fn begin(&mut self, cx: &mut Context<'_, C>) {
+        if !core::mem::take(&mut self.blank) {
+            return;
+        }
+        if self.map.as_ref().is_some_and(|map| map.is_up(self.me)) {
+            self.log.store(Record::Held(self.held), cx);
+        } else {
+            // It was counted on and was away, perhaps with another log. It is filled.
+            self.empty = true;
+            self.log.store(Record::Left, cx);
+            cx.emit(Effect::Note(Note::Left));
         }
     }
 
@@ -313,6 +378,10 @@ impl<C: Content> Server<C> {
     }
 
     fn put(&mut self, from: Node, write: u64, doc: Doc<C::Body>, cx: &mut Context<'_, C>) {
+        if self.blank {
+            // Nobody counts on this log yet: with the next one the write would be gone.
+            return;
+        }
         let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
         let version = doc.version;
         if old > version {
@@ -329,7 +398,9 @@ impl<C: Content> Server<C> {
     pub(super) fn replay(&mut self, entry: Entry, record: Record<C>) {
         self.log.replayed(entry);
         self.stored = entry;
+        self.blank &= matches!(record, Record::Life(_));
         match record {
+            Record::Life(life) => self.life = life,
             Record::Doc(doc) => {
                 self.docs.insert(doc.id, doc);
             }
@@ -345,13 +416,15 @@ impl<C: Content> Server<C> {
                 self.docs.clear();
                 self.empty = true;
             }
-            Record::Map(_) | Record::Target(_) => {}
+            Record::Map(_) | Record::Target(_) | Record::Known(..) => {}
         }
     }
 
     pub(super) fn stored(&mut self, upto: Entry, cx: &mut Context<'_, C>) {
         self.stored = self.stored.max(upto);
-        if self.dropped.take_if(|entry| *entry <= upto).is_some() {
+        let dropped = self.dropped.take_if(|entry| *entry <= upto).is_some();
+        let born = self.born.take_if(|entry| *entry <= upto).is_some();
+        if dropped || born {
             self.beat(cx);
         }
         self.let_go(cx);
@@ -417,9 +490,18 @@ impl<C: Content> Server<C> {
                 cx.emit(Effect::Send { to: from, via: Via::Channel, message });
                 self.idle(cx);
             }
-            Some(Task::Read { to, ask, slice, written_only }) => {
+            Some(Task::Read { wanted, upto }) => {
                 self.reading = false;
                 self.read_after = self.next(self.read_after, took, cx.now());
+                if upto != wanted.slice.hi {
+                    if self.wanted.iter().all(|other| other.by != wanted.by) {
+                        self.wanted.push_front(Wanted { upto, ..wanted });
+                    }
+                    return self.read(cx);
+                }
+                let Wanted { by: to, ask, written_only, .. } = wanted;
+                // More may have been written meanwhile.
+                let slice = self.fitting(wanted.slice);
                 // Out of step, a copy from here could lack what was acknowledged meanwhile.
                 if self.may_answer(cx.now()) && self.holds(slice) {
                     let docs: Arc<[Doc<C::Body>]> = self.written(slice).take(DOCS).collect();
@@ -430,9 +512,15 @@ impl<C: Content> Server<C> {
                 }
                 self.read(cx);
             }
-            Some(Task::Merge { slice }) => {
+            Some(Task::Merge { slice, left, since }) => {
                 self.copy_after = self.next(self.copy_after, took, cx.now());
-                self.merged(slice, cx);
+                match left.filter(|_| self.fetching.is_some_and(|(asked, _)| asked == slice)) {
+                    Some(left) => {
+                        self.came = Some(Came { slice, left, since });
+                        self.take_in(cx);
+                    }
+                    None => self.merged(slice, cx),
+                }
             }
             None => {}
         }
@@ -448,32 +536,6 @@ impl<C: Content> Server<C> {
         Span::from_ns(left.sum())
     }
 
-    /// When copies may go on after one that has taken `took`, so that both ends keep to their
-    /// share. `due` is when this one might have begun: what it waited for queries is made up for.
-    fn next(&self, due: Instant, took: Span, now: Instant) -> Instant {
-        let percent = u64::from(self.config.copy_percent.clamp(1, 100));
-        let begun = Instant::from_ns(now.as_ns().saturating_sub(took.as_ns()));
-        let least = match self.config.copies_wait {
-            true => Instant::from_ns(begun.as_ns().saturating_sub(YIELDS.as_ns())),
-            false => begun,
-        };
-        // Reading for others and merging for oneself share it.
-        due.max(least) + Span::from_ns(took.as_ns() * 200 / percent)
-    }
-
-    /// Whether what has waited since then goes on waiting for queries.
-    fn waits(&self, since: Instant, now: Instant) -> bool {
-        self.config.copies_wait && self.scans > 0 && now < since + YIELDS
-    }
-
-    /// No query waits: copies go on.
-    fn idle(&mut self, cx: &mut Context<'_, C>) {
-        if self.scans == 0 {
-            self.read(cx);
-            self.take_in(cx);
-        }
-    }
-
     /// Written documents of a slice, in the order of the ring.
     fn written(&self, slice: Slice) -> impl Iterator<Item = Doc<C::Body>> + '_ {
         let first = slice.lo.wrapping_add(1);
@@ -482,193 +544,6 @@ impl<C: Content> Server<C> {
         let other = wraps.then(|| self.docs.range(..first)).into_iter().flatten();
         let inside = move |doc: &&Doc<C::Body>| slice.contains(doc.id);
         one.chain(other).map(|(_, doc)| doc).filter(inside).cloned()
-    }
-
-    /// Reads for somebody else, one slice at a time.
-    fn read(&mut self, cx: &mut Context<'_, C>) {
-        if self.reading || self.wanted.is_empty() {
-            return;
-        }
-        if cx.now() < self.read_after {
-            return cx.arm(Timer::Read, self.read_after);
-        }
-        let since = *self.read_waits.get_or_insert(cx.now());
-        if self.waits(since, cx.now()) {
-            return cx.arm(Timer::Read, since + YIELDS);
-        }
-        self.read_waits = None;
-        let Some(Wanted { by, ask, slice, written_only }) = self.wanted.pop_front() else { return };
-        if !(self.may_answer(cx.now()) && self.holds(slice)) {
-            return;
-        }
-        // A chunk has so many documents at most: the slice ends with the last that fits.
-        let last = self.written(slice).nth(DOCS - 1).map(|doc| doc.id);
-        let slice = Slice::new(slice.lo, last.unwrap_or(slice.hi));
-        self.reading = true;
-        // Of written documents alone next to nothing is read.
-        let job = match written_only {
-            true => Slice::new(slice.lo, slice.lo.wrapping_add(1)),
-            false => slice,
-        };
-        self.work(Task::Read { to: by, ask, slice, written_only }, Job::Read(job), cx);
-    }
-
-    /// The next slice that it lacks, and whether written documents are all it lacks of it.
-    fn lacks(&self) -> Option<(Slice, bool)> {
-        let target = self.target()?;
-        let map = self.map.as_ref()?;
-        if !map.settled || map.states[self.me as usize] == State::Down {
-            return None;
-        }
-        let behind = self.behind_since().filter(|since| *since != self.caught_up);
-        if let Some(since) = behind.filter(|_| !self.empty) {
-            // All that it holds may be out of date, from the first id on.
-            let left = match self.catching {
-                Some((of, left)) if of == since => left,
-                _ => self.held,
-            };
-            return Some((left, true));
-        }
-        if self.holds(target) {
-            return None;
-        }
-        // From what it holds backwards, so that it holds one slice all the while.
-        let edge = self.edge()?;
-        if let Some((_, upto)) = self.pieces {
-            return Some((Slice::new(upto, edge), false));
-        }
-        let lo = edge.wrapping_sub(self.config.chunk);
-        let missing = Slice::new(target.lo, edge);
-        let chunk = u128::from(self.config.chunk) < missing.width();
-        Some((if chunk { Slice::new(lo, edge) } else { missing }, false))
-    }
-
-    /// The last id that is to be copied next.
-    fn edge(&self) -> Option<Id> {
-        if self.empty { Some(self.target()?.hi) } else { Some(self.held.lo) }
-    }
-
-    /// Asks for what it lacks.
-    fn copy(&mut self, cx: &mut Context<'_, C>) {
-        let Some((slice, written_only)) = self.lacks() else { return };
-        // What the disk is storing counts as lacking until it is stored.
-        let storing = self.after.iter().any(|(_, after)| matches!(after, After::Hold(..)));
-        let storing = storing || self.came.is_some();
-        if self.fetching.is_some() || storing {
-            return;
-        }
-        if cx.now() < self.copy_after {
-            return cx.arm(Timer::Copy, self.copy_after);
-        }
-        cx.arm(Timer::Copy, cx.now() + PATIENCE);
-        let Some(map) = self.map.clone() else { return };
-        let forwards = written_only || self.pieces.is_some();
-        let Some((slice, chosen)) = self.source(&map, slice, forwards) else { return };
-        self.attempts = self.attempts.wrapping_add(1);
-        self.fetching = Some((slice, cx.now()));
-        let to = self.config.layout.server(chosen);
-        let message = Message::Fetch { ask: self.asking(), slice, written_only };
-        cx.emit(Effect::Send { to, via: Via::Channel, message });
-    }
-
-    /// Which part of `slice` to ask of whom: a server in step that holds much of it, without a gap
-    /// from the end at which copying goes on.
-    fn source(&self, map: &Map, slice: Slice, forwards: bool) -> Option<(Slice, u32)> {
-        let (ring, arc) = (&self.rings.as_ref()?.now, Length::of(map.p));
-        let reach = |at: usize| {
-            let held = ring.holds(at, arc);
-            if held.width() == WHOLE {
-                return slice.width();
-            }
-            let into = match forwards {
-                true => slice.lo.wrapping_sub(held.lo),
-                false => held.hi.wrapping_sub(slice.hi),
-            };
-            held.width().saturating_sub(u128::from(into)).min(slice.width())
-        };
-        let others = (0..ring.count())
-            .filter(|&at| ring.server(at) != self.me && map.is_up(ring.server(at)));
-        let reaches: Vec<(u128, u32)> = others.map(|at| (reach(at), ring.server(at))).collect();
-        let most = reaches.iter().map(|(reach, _)| *reach).max().filter(|reach| *reach > 0)?;
-        // Servers in a row ask servers in a row, and after a failure the next one.
-        let able: Vec<u32> =
-            reaches.iter().filter(|(reach, _)| *reach == most).map(|(_, server)| *server).collect();
-        let chosen = able[(self.me.wrapping_add(self.attempts)) as usize % able.len()];
-        let part = match (most == slice.width(), forwards) {
-            (true, _) => slice,
-            (false, true) => Slice::new(slice.lo, slice.lo.wrapping_add(most as u64)),
-            (false, false) => Slice::new(slice.hi.wrapping_sub(most as u64), slice.hi),
-        };
-        Some((part, chosen))
-    }
-
-    fn chunk(&mut self, ask: u64, slice: Slice, docs: &[Doc<C::Body>], cx: &mut Context<'_, C>) {
-        // Only what was asked for since the newest map, and in this life: what was read before may
-        // lack a write.
-        // What came may be less than what was asked for, and never more.
-        let part = |asked: Slice| asked.lo == slice.lo && asked.covers(slice);
-        let asked = ask == self.ask && self.fetching.is_some_and(|(asked, _)| part(asked));
-        if !asked || self.lacks().is_none() {
-            return;
-        }
-        for doc in docs {
-            let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
-            if doc.version > old || self.config.bugs.copy_revives {
-                self.docs.insert(doc.id, doc.clone());
-                self.log.store(Record::Doc(doc.clone()), cx);
-            }
-        }
-        self.fetching = Some((slice, cx.now()));
-        let catching = self.behind_since().is_some_and(|since| since != self.caught_up);
-        let merged = match catching {
-            true => Slice::new(slice.lo, slice.lo.wrapping_add(1)),
-            false => slice,
-        };
-        self.came = Some((slice, merged, cx.now()));
-        self.take_in(cx);
-    }
-
-    /// Takes in what came, when queries let it.
-    fn take_in(&mut self, cx: &mut Context<'_, C>) {
-        let Some((slice, merged, since)) = self.came else { return };
-        if self.waits(since, cx.now()) {
-            return cx.arm(Timer::Copy, since + YIELDS);
-        }
-        self.came = None;
-        // It is not asked for again meanwhile.
-        self.fetching = self.fetching.map(|(slice, _)| (slice, cx.now()));
-        self.work(Task::Merge { slice }, Job::Merge(merged), cx);
-    }
-
-    fn merged(&mut self, slice: Slice, cx: &mut Context<'_, C>) {
-        if self.fetching.is_none_or(|(asked, _)| asked != slice) {
-            return self.copy(cx);
-        }
-        self.fetching = None;
-        if let Some(since) = self.behind_since().filter(|since| *since != self.caught_up) {
-            if slice.hi == self.held.hi {
-                (self.caught_up, self.catching) = (since, None);
-                self.beat(cx);
-            } else {
-                self.catching = Some((since, Slice::new(slice.hi, self.held.hi)));
-            }
-            return self.copy(cx);
-        }
-        let Some(edge) = self.edge().filter(|_| !self.holds(slice)) else {
-            return self.copy(cx);
-        };
-        // A source with many documents has sent a part: the rest of the slice comes first, since
-        // what is held is one slice.
-        let first = self.pieces.map_or(slice.lo, |(first, _)| first);
-        if slice.hi != edge {
-            self.pieces = Some((first, slice.hi));
-            return self.copy(cx);
-        }
-        self.pieces = None;
-        let held = Slice::new(first, if self.empty { slice.hi } else { self.held.hi });
-        let entry = self.log.store(Record::Held(held), cx);
-        let copied = Slice::new(first, slice.hi).width().min(u128::from(u64::MAX)) as u64;
-        self.after.push_back((entry, After::Hold(held, copied)));
     }
 
     pub(super) fn expire(&mut self, timer: Timer, cx: &mut Context<'_, C>) {

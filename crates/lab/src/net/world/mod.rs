@@ -456,12 +456,12 @@ where
                 host.frozen_until = host.frozen_until.max(super::clock::begin(outage.until));
             }
             (OutageKind::Freeze, false) => self.pull(outage.host),
-            (OutageKind::Crash, true) => {
+            (OutageKind::Crash | OutageKind::Wipe, true) => {
                 host.down = true;
                 host.timers.clear();
                 self.orphan(outage.host);
             }
-            (OutageKind::Crash, false) => {
+            (OutageKind::Crash | OutageKind::Wipe, false) => {
                 host.down = false;
                 host.machine = (self.make)(outage.host);
                 self.start(outage.host);

@@ -25,7 +25,11 @@ where
         let begins = number.is_multiple_of(2);
         match (outage.kind, begins) {
             (OutageKind::Crash, true) => self.crash(outage.host),
-            (OutageKind::Crash, false) => self.come_back(outage.host),
+            (OutageKind::Wipe, true) => {
+                self.crash(outage.host);
+                self.hosts[outage.host.0 as usize].log.wipe();
+            }
+            (OutageKind::Crash | OutageKind::Wipe, false) => self.come_back(outage.host),
             (OutageKind::Freeze, true) => {
                 let thread = &mut self.hosts[outage.host.0 as usize].thread;
                 thread.frozen_until = thread.frozen_until.max(outage.until.as_ns());

@@ -1,0 +1,183 @@
+//! What a server tells one that copies from it, and what it takes its log for.
+
+use cavy_core::family::Node;
+use cavy_core::family::message::{Effect, Entry, Input, Via, Work};
+use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Span, Stream};
+use cavy_search::cluster::{
+    Config, Doc, Job, Layout, Map, Member, Message, Record, State, Timer, Words,
+};
+use cavy_search::{Cost, Ring, Slice};
+use std::sync::Arc;
+
+const LAYOUT: Layout = Layout { front_ends: 1, servers: 3 };
+
+/// Server 0, and what it wants of the world.
+struct Talk {
+    config: Config,
+    machine: Member,
+    rng: Stream,
+    now: Instant,
+    effects: Vec<Effect<Words>>,
+    /// What it has stored.
+    log: Vec<Record>,
+}
+
+impl Talk {
+    /// With what an earlier life stored.
+    fn new(log: Vec<Record>) -> Talk {
+        let ring = Ring::equal(&[0, 1, 2]);
+        let cost = Cost { fixed_ns: 1_000, scan_ns: 1_000_000 };
+        let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 3]);
+        (config.chunk, config.piece) = (1 << 62, 1 << 60);
+        let machine = Member::new(&config, LAYOUT.server(0));
+        let rng = Stream::keyed(1, 0, Purpose::Test);
+        let (now, effects) = (Instant::from_ns(1), Vec::new());
+        let mut talk = Talk { config, machine, rng, now, effects, log: Vec::new() };
+        talk.step(|machine, cx| machine.start(cx));
+        for record in log {
+            talk.log.push(record.clone());
+            let entry = Entry(talk.log.len() as u64);
+            talk.hear(Input::Replay { entry, record });
+        }
+        if !talk.log.is_empty() {
+            talk.hear(Input::Recovered { torn: false });
+        }
+        talk.step(|machine, cx| machine.expire(Timer::Tick, cx));
+        talk
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Member, &mut Cx<'_, Effect<Words>, Timer>)) {
+        let mut outbox = Outbox::with_capacity(self.machine.effects_max());
+        step(&mut self.machine, &mut Cx::new(self.now, &mut self.rng, &mut outbox));
+        let mut stored = false;
+        for out in outbox.drain() {
+            let Out::Effect(effect) = out else { continue };
+            if let Effect::Store { record, .. } = &effect {
+                self.log.push(record.clone());
+                stored = true;
+            }
+            self.effects.push(effect);
+        }
+        self.machine.check();
+        if stored {
+            let upto = Entry(self.log.len() as u64);
+            self.hear(Input::Stored { upto });
+        }
+    }
+
+    fn hear(&mut self, input: Input<Words>) {
+        self.step(|machine, cx| machine.handle(input, cx));
+    }
+
+    fn told(&mut self, from: Node, message: Message) {
+        let (via, arrived) = (Via::Channel, self.now);
+        self.hear(Input::Rx { from, via, message, arrived });
+    }
+
+    /// The serial and the life of its last beat.
+    fn beat(&self) -> Option<(u64, u64)> {
+        self.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Send { message: Message::Beat { serial, life, .. }, .. } => {
+                Some((*serial, *life))
+            }
+            _ => None,
+        })
+    }
+
+    /// It gets the lease that it asked for, with a map in which it is in this state.
+    fn grant(&mut self, state: State) {
+        let (serial, _) = self.beat().expect("it asks for a lease");
+        let mut map = Map::clone(&self.config.first_map());
+        map.states[0] = state;
+        self.told(Layout::DIRECTORY, Message::Grant { serial, map: Some(Arc::new(map)) });
+    }
+
+    fn write(&mut self, id: u64) -> bool {
+        self.effects.clear();
+        let doc = Doc { id, version: 1, deleted: false, body: () };
+        self.told(LAYOUT.front_end(0), Message::Put { write: id, doc });
+        let logged = |effect: &Effect<Words>| {
+            matches!(effect, Effect::Send { message: Message::Logged { .. }, .. })
+        };
+        self.effects.iter().any(logged)
+    }
+
+    fn holds(&self) -> bool {
+        matches!(&self.machine, Member::Server(own) if own.held().is_some())
+    }
+
+    /// Works until there is no more work, and says of the first time that `before` does.
+    fn work(&mut self, before: impl FnOnce(&mut Talk)) {
+        let mut before = Some(before);
+        while let Some(work) = self.effects.iter().find_map(work_of) {
+            self.effects.clear();
+            before.take().into_iter().for_each(|before| before(self));
+            self.now += Span::from_us(10);
+            let took = Span::from_us(10);
+            self.hear(Input::WorkDone { work, took, finished: true });
+        }
+    }
+}
+
+fn work_of(effect: &Effect<Words>) -> Option<Work> {
+    match effect {
+        Effect::Work { work, job: Job::Read(_) } => Some(*work),
+        _ => None,
+    }
+}
+
+/// A document that is written while others are read for a copy does not push one of these out of
+/// the chunk.
+#[test]
+fn clause_2_8_a_chunk_has_all_documents_of_its_slice() {
+    let mut talk = Talk::new(Vec::new());
+    talk.grant(State::Up);
+    let ids: Vec<u64> = (0..64).map(|n| (n + 1) << 50).collect();
+    assert!(ids.iter().all(|id| talk.write(*id)));
+    talk.effects.clear();
+    let slice = Slice::new(0, 1 << 61);
+    let (ask, written_only) = (7, false);
+    talk.told(LAYOUT.server(1), Message::Fetch { ask, slice, written_only });
+    talk.work(|talk| {
+        let doc = Doc { id: 5 << 49, version: 1, deleted: false, body: () };
+        talk.told(LAYOUT.front_end(0), Message::Put { write: 9, doc });
+    });
+    let chunk = talk.effects.iter().find_map(|effect| match effect {
+        Effect::Send { message: Message::Chunk { slice, docs, .. }, .. } => Some((*slice, docs)),
+        _ => None,
+    });
+    let (slice, docs) = chunk.expect("a chunk");
+    assert_eq!(slice.lo, 0);
+    for id in ids.iter().filter(|id| slice.contains(**id)) {
+        let sent = docs.iter().any(|doc| doc.id == *id);
+        assert!(sent, "{id:#x} is in {slice:?} and not in the chunk");
+    }
+}
+
+/// A server has no name before it is stored, logs no write before the directory knows it by that
+/// name, and holds what a new cluster begins with if the directory counts on it, and else nothing.
+#[test]
+fn clause_2_9_an_empty_log_is_taken_for_what_it_is() {
+    for (state, holds) in [(State::Up, true), (State::Behind(1), false), (State::Down, false)] {
+        let mut talk = Talk::new(Vec::new());
+        assert!(matches!(talk.log[..], [Record::Life(_)]));
+        assert!(!talk.holds() && !talk.write(1), "it logs what nobody counts on");
+        // What was meant for the log before counts for nothing.
+        let map = Some(talk.config.first_map());
+        talk.told(Layout::DIRECTORY, Message::Grant { serial: 0, map });
+        assert!(!talk.holds());
+        talk.step(|machine, cx| machine.expire(Timer::Tick, cx));
+        talk.grant(state);
+        assert_eq!(talk.holds(), holds, "{state:?}");
+        assert!(talk.write(1));
+        // It comes back with its log, and is the same.
+        let (_, life) = {
+            talk.step(|machine, cx| machine.expire(Timer::Tick, cx));
+            talk.beat()
+        }
+        .expect("a beat");
+        let again = Talk::new(talk.log);
+        assert_eq!(again.beat().map(|(_, life)| life), Some(life));
+        assert_eq!(again.holds(), holds, "{state:?}");
+    }
+}
