@@ -28,6 +28,12 @@ pub fn columns(experiment: &Experiment<SearchPlan>) -> Vec<Column<SearchPlan>> {
             number(r.theory_mean_ms)
         }));
     }
+    if any(|r| r.explained.is_some()) {
+        columns.push(Column::new("fixed part (ms)", |r: &SearchResult| Cell::Number(r.cost_ms.0)));
+        columns
+            .push(Column::new("scanning all (ms)", |r: &SearchResult| Cell::Number(r.cost_ms.1)));
+        columns.push(Column::new("R^2 of the line", move |r: &SearchResult| number(r.explained)));
+    }
     if any(|r| r.met_ratio.value < 1.0) {
         columns.push(Column::new("not met (%)", |r: &SearchResult| {
             Cell::Number(100.0 * (1.0 - r.met_ratio.value))
@@ -207,6 +213,7 @@ pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tabl
                 number(phase.usable_s.as_ref()),
                 number(phase.reached_s.as_ref()),
                 Cell::Number(phase.copied.value),
+                Cell::Number(phase.blocked_s),
                 number(phase.before_mean_ms.as_ref()),
                 number(phase.during_mean_ms.as_ref()),
                 Cell::Number(phase.during_most_ms),
@@ -227,6 +234,7 @@ pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tabl
             "usable after (s)",
             "over after (s)",
             "copied (indexes)",
+            "no writes (s)",
             "mean before (ms)",
             "meanwhile (ms)",
             "longest (ms)",

@@ -10,6 +10,8 @@ pub struct Fit {
     pub fixed_ms: f64,
     /// Microseconds for a document.
     pub document_us: f64,
+    /// Share of the variance that the line explains, 0 to 1: R^2.
+    pub explained: f64,
 }
 
 /// Fits a line to the columns `examined` and `took_ms` of `file` by least squares.
@@ -45,5 +47,8 @@ pub fn line(files: &Files, file: &str) -> Result<Fit, PlanError> {
             .in_file(&table.name)
             .hint("neither part may be negative; are there measurements under load among them?"));
     }
-    Ok(Fit { fixed_ms, document_us: slope * 1e3 })
+    let off = mean(&|p| (p.1 - fixed_ms - slope * p.0).powi(2));
+    let all = mean(&|p| (p.1 - y).powi(2));
+    let explained = if all > 0.0 { 1.0 - off / all } else { 1.0 };
+    Ok(Fit { fixed_ms, document_us: slope * 1e3, explained })
 }

@@ -2,7 +2,7 @@
 //! with an oracle that looks at every answer.
 
 use super::plan::EventPlan;
-use super::run::{self, PhaseRun, Replication};
+use super::run::{Ended, PhaseRun, Replication, between};
 use super::scenario::{Event, Scenario, Way};
 use cavy_core::family::Node;
 use cavy_core::{Instant, Purpose, Span, Stream};
@@ -22,13 +22,6 @@ use std::collections::BTreeMap;
 const WITNESSES: u64 = 200;
 /// Of a witness's id to the next.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// A query that ended.
-#[derive(Clone, Copy)]
-struct Ended {
-    sent: u64,
-    took: u64,
-}
 
 /// Clients: queries that come whether others are done or not, one after the other writes, and
 /// whoever changes p.
@@ -155,7 +148,8 @@ struct Servers<'a> {
     busy_ns: Vec<u64>,
 }
 
-const COPYING: u64 = 10;
+/// What a document that is copied costs each end, in what one costs that is scanned.
+pub(super) const COPYING: u64 = 10;
 
 impl Hardware<Words> for Servers<'_> {
     fn work(&mut self, node: Node, job: &Job) -> Span {
@@ -208,9 +202,13 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.copies_wait = scenario.copies_wait;
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
-    // Two milliseconds of copying at a time on a server of speed 1, so that queries hardly wait.
-    let chunk = 2e6 / (scenario.cost_ms.1 * 1e6 * COPYING as f64) * WHOLE as f64;
-    config.chunk = chunk.clamp(1.0, WHOLE as f64 / 4.0) as u64;
+    // Two milliseconds of copying at a stretch on a server of speed 1, so that queries hardly wait;
+    // and many of them for one request, since both ends wait for queries that come between.
+    let ids_of = |ms: f64| {
+        let ids = ms / (scenario.cost_ms.1 * COPYING as f64) * WHOLE as f64;
+        ids.clamp(1.0, WHOLE as f64 / 4.0) as u64
+    };
+    (config.piece, config.chunk) = (ids_of(2.0), ids_of(32.0));
     let mut setup =
         Setup::of(1, vec![Link::of(Span::from_us(50))], vec![Site(0); layout.nodes() as usize]);
     setup.seed = seed;
@@ -224,10 +222,11 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
             Event::Spread { at, p } => {
                 changes.push((at, Layout::DIRECTORY, Request::Spread { p }));
             }
-            Event::Crash { at, servers, until } => {
+            Event::Crash { at, servers, until, loses_disk } => {
                 let alive = loss::drawn(n, servers, &mut faults);
                 for server in (0..n).filter(|&server| !alive[server as usize]) {
-                    let (host, kind) = (layout.server(server), OutageKind::Crash);
+                    let host = layout.server(server);
+                    let kind = if loses_disk { OutageKind::Wipe } else { OutageKind::Crash };
                     setup.faults.outages.push(Outage { host, from: at, until, kind });
                 }
             }
@@ -351,18 +350,8 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
             Event::Crash { .. } | Event::Leave { .. } | Event::Stall { .. } => None,
         };
         let until = reached.unwrap_or(next);
-        let between = |from: Instant, to: Instant| {
-            let inside =
-                clients.ended.iter().filter(|one| (from.as_ns()..to.as_ns()).contains(&one.sent));
-            inside.fold(run::Span::default(), |all, one| {
-                let ms = one.took as f64 / 1e6;
-                run::Span {
-                    sum_ms: all.sum_ms + ms,
-                    queries: all.queries + 1,
-                    most_ms: all.most_ms.max(ms),
-                }
-            })
-        };
+        let between =
+            |from: Instant, to: Instant| between(&clients.ended, from.as_ns(), to.as_ns());
         let copied = told.copied.iter().filter(|(when, _)| *when >= at && *when < next);
         phases.push(PhaseRun {
             what: event.words(),
@@ -370,6 +359,7 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
             usable_s: usable,
             reached_s: reached.map(|when| when.since(at).as_ns() as f64 / 1e9),
             copied: copied.map(|(_, share)| share).sum(),
+            blocked_s: 0.0,
             before: between(calm_since, at),
             during: between(at, until),
             after: between(until, next),
@@ -380,7 +370,7 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
 }
 
 impl Event {
-    fn at(&self) -> Instant {
+    pub(super) fn at(&self) -> Instant {
         match self {
             Event::Spread { at, .. }
             | Event::Crash { at, .. }
@@ -389,10 +379,11 @@ impl Event {
         }
     }
 
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         match self {
             Event::Spread { p, .. } => format!("to p = {p}"),
-            Event::Crash { servers, .. } => format!("{servers} servers crash"),
+            Event::Crash { servers, loses_disk: false, .. } => format!("{servers} servers crash"),
+            Event::Crash { servers, .. } => format!("{servers} servers crash and lose their disks"),
             Event::Leave { .. } => "a server leaves and comes back".to_string(),
             Event::Stall { .. } => "a server stands still now and then".to_string(),
         }

@@ -1,9 +1,11 @@
 //! Search spread over servers: how long queries take, by how far they are spread and by whom.
 
+mod copier;
 mod draw;
 mod fit;
 mod machines;
 mod plan;
+mod rebuild;
 mod result;
 mod run;
 mod scenario;

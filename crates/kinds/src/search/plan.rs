@@ -65,9 +65,10 @@ pub struct SearchPlan {
     /// What dead servers take from the index is drawn so often.
     #[serde(default)]
     pub loss_draws: u32,
-    /// What happens while it runs: p is changed; servers crash, stand still, leave. Such a plan is
-    /// run with machines that speak over a network, and every answer is checked. One scheme can do
-    /// that: `roar`, on one ring.
+    /// What happens while it runs: p is changed; servers crash, stand still, leave. With `roar`, on
+    /// one ring, such a plan is run with machines that speak over a network, and every answer is
+    /// checked. `ptn` and `shards` can change p alone, by whole factors; the same is copied at the
+    /// same cost, without a network, and nothing is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventPlan>,
     /// Share of a server's processor that copies may have, in percent, 1 to 100; with events.
@@ -164,6 +165,9 @@ pub enum EventPlan {
         /// When they are back. Default: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_s: Option<f64>,
+        /// What they had on disk is lost as well.
+        #[serde(default)]
+        loses_disk: bool,
     },
     /// A server, drawn by chance, leaves the ring, and comes back to it.
     Leave {
@@ -236,7 +240,8 @@ pub enum SchemePlan {
     Roar(RoarPlan),
     /// PTN: fixed parts, each on a cluster of servers. p must divide the number of servers.
     Ptn(PtnPlan),
-    /// Fixed shards as Elasticsearch has them, with its adaptive replica selection.
+    /// Fixed shards as Elasticsearch has them, with its adaptive replica selection. With events, p
+    /// is lowered by `_shrink` and raised by `_split`.
     Shards(PlainPlan),
     /// SW: a document on several servers in a row. p must divide the number of servers.
     Sw(PlainPlan),
@@ -320,6 +325,20 @@ pub struct PtnPlan {
     pub label: Option<String>,
     /// Who of a cluster answers.
     pub pick: PickPlan,
+    /// How p is lowered, with events.
+    pub change: ChangePlan,
+}
+
+/// How clusters get a lower p.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangePlan {
+    /// Clusters are merged: every server copies what the others of its new cluster have.
+    #[default]
+    Merge,
+    /// Clusters are dissolved: the others copy what they had, and then their servers load another
+    /// part. Until they have it they answer nothing.
+    Dissolve,
 }
 
 /// Who of a cluster answers.
@@ -395,12 +414,19 @@ impl SchemePlan {
                 add(own.splits > 0, format!(" + {} splits", own.splits));
                 label
             }
-            SchemePlan::Ptn(own) => match own.pick {
-                PickPlan::Earliest => "PTN".to_string(),
-                PickPlan::TwoChoices => "PTN, two choices".to_string(),
-                PickPlan::LeastOutstanding => "PTN, least outstanding".to_string(),
-                PickPlan::RoundRobin => "PTN, round robin".to_string(),
-            },
+            SchemePlan::Ptn(own) => {
+                let pick = match own.pick {
+                    PickPlan::Earliest => "",
+                    PickPlan::TwoChoices => ", two choices",
+                    PickPlan::LeastOutstanding => ", least outstanding",
+                    PickPlan::RoundRobin => ", round robin",
+                };
+                let change = match own.change {
+                    ChangePlan::Merge => "",
+                    ChangePlan::Dissolve => ", dissolved",
+                };
+                format!("PTN{pick}{change}")
+            }
             SchemePlan::Shards(_) => "fixed shards".to_string(),
             SchemePlan::Sw(_) => "SW".to_string(),
             SchemePlan::Opt(_) => "OPT".to_string(),

@@ -76,6 +76,9 @@ pub struct Phase {
     pub reached_s: Option<Estimate>,
     /// Documents that were copied, as a multiple of the index.
     pub copied: Estimate,
+    /// For how long nothing could be written, seconds.
+    #[serde(default)]
+    pub blocked_s: f64,
     /// Mean latency of queries sent since the phase before was over, milliseconds.
     pub before_mean_ms: Option<Estimate>,
     /// Of those sent while it went on.
@@ -118,6 +121,9 @@ pub struct Searched {
     pub loss: Option<Loss>,
     /// Fixed part and part for scanning everything that were used, milliseconds at speed 1.
     pub cost_ms: (f64, f64),
+    /// R^2 of the line through measured sub-queries, where costs are from a file.
+    #[serde(default)]
+    pub explained: Option<f64>,
     /// What became of each event.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,

@@ -6,8 +6,10 @@
 //! events where one front end knows all. Several front ends, and schemes that learn from answers,
 //! hear of them when they come.
 
+use super::copier::Copier;
 use super::machines;
 use super::plan::DealtPlan;
+use super::rebuild;
 use super::result::{Latency, Loss, Phase, Searched};
 use super::scenario::{Scenario, Way};
 use cavy_core::{Instant, Purpose, Stream};
@@ -63,6 +65,22 @@ impl Span {
     }
 }
 
+/// A query that ended: when it was sent, and what it took, nanoseconds.
+#[derive(Clone, Copy)]
+pub struct Ended {
+    pub(super) sent: u64,
+    pub(super) took: u64,
+}
+
+/// Of queries that were sent from `from` and before `to`.
+pub(super) fn between(ended: &[Ended], from: u64, to: u64) -> Span {
+    let inside = ended.iter().filter(|one| (from..to).contains(&one.sent));
+    inside.fold(Span::default(), |all, one| {
+        let ms = one.took as f64 / 1e6;
+        Span { sum_ms: all.sum_ms + ms, queries: all.queries + 1, most_ms: all.most_ms.max(ms) }
+    })
+}
+
 /// What became of an event in one replication.
 #[derive(Clone, Debug)]
 pub struct PhaseRun {
@@ -71,6 +89,8 @@ pub struct PhaseRun {
     pub(super) usable_s: Option<f64>,
     pub(super) reached_s: Option<f64>,
     pub(super) copied: f64,
+    /// Nothing could be written for so long.
+    pub(super) blocked_s: f64,
     pub(super) before: Span,
     pub(super) during: Span,
     pub(super) after: Span,
@@ -95,22 +115,24 @@ struct Answer {
 }
 
 /// A front end: what it believes, and how it plans.
-struct FrontEnd {
-    planner: Option<Planner>,
-    draws: Stream,
+pub(super) struct FrontEnd {
+    pub(super) planner: Option<Planner>,
+    pub(super) draws: Stream,
     /// When each server is free, as it believes.
     free_at: Vec<u64>,
 }
 
 /// The servers and all that is under way.
-struct Cluster<'a> {
+pub(super) struct Cluster<'a> {
     scenario: &'a Scenario,
     now: u64,
     free_at: Vec<u64>,
-    busy_ns: Vec<u64>,
+    pub(super) busy_ns: Vec<u64>,
+    /// What servers copy beside queries, by server; none of a cluster that stays as it is.
+    copiers: Vec<Copier>,
     /// Sub-queries at each server, the one that it works on included.
     waiting: Vec<u32>,
-    front_ends: Vec<FrontEnd>,
+    pub(super) front_ends: Vec<FrontEnd>,
     answers: BinaryHeap<Reverse<Answer>>,
     /// Somebody has to hear of answers.
     hears: bool,
@@ -119,7 +141,7 @@ struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    fn new(scenario: &'a Scenario, seed: u64) -> Self {
+    pub(super) fn new(scenario: &'a Scenario, seed: u64) -> Self {
         let n = scenario.speeds.len();
         let front_ends = (0..scenario.front_ends).map(|number| FrontEnd {
             planner: scenario.planner(seed),
@@ -135,6 +157,7 @@ impl<'a> Cluster<'a> {
             now: 0,
             free_at: vec![0; n],
             busy_ns: vec![0; n],
+            copiers: Vec::new(),
             waiting: vec![0; n],
             front_ends: front_ends.collect(),
             answers: BinaryHeap::new(),
@@ -145,7 +168,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Front ends hear what came until `now`.
-    fn hear(&mut self, now: u64) {
+    pub(super) fn hear(&mut self, now: u64) {
         self.now = now;
         if !self.hears {
             return;
@@ -178,7 +201,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// What front end `number` believes of each server.
-    fn loads(&self, number: usize, loads: &mut Vec<Load>) {
+    pub(super) fn loads(&self, number: usize, loads: &mut Vec<Load>) {
         let believed = &self.front_ends[number].free_at;
         let free_at = if believed.is_empty() { &self.free_at } else { believed };
         let costs = self.scenario.costs.iter().zip(free_at);
@@ -188,8 +211,37 @@ impl<'a> Cluster<'a> {
         );
     }
 
+    /// Servers copy in what time queries leave them until `now`.
+    pub(super) fn copy(&mut self, now: u64) {
+        let servers = self.free_at.iter_mut().zip(&mut self.busy_ns);
+        for (copier, (free_at, busy_ns)) in self.copiers.iter_mut().zip(servers) {
+            let before = *free_at;
+            *busy_ns += copier.copy(free_at, now);
+            debug_assert!(*free_at >= before);
+        }
+    }
+
+    /// Each server is to read `read` and to take in `merged` of the index.
+    pub(super) fn begin_copies(&mut self, read: &[f64], merged: &[f64], now: u64) {
+        let each = read.iter().zip(merged).zip(&self.scenario.costs);
+        let percent = self.scenario.copy_percent;
+        let waits = self.scenario.copies_wait;
+        self.copiers = each
+            .map(|((read, merged), cost)| {
+                let ns =
+                    |share: &f64| (share * machines::COPYING as f64 * cost.scan_ns as f64) as u64;
+                Copier::new([ns(read), ns(merged)], percent, waits, now)
+            })
+            .collect();
+    }
+
+    /// All that was to be copied is.
+    pub(super) fn has_copied(&self) -> bool {
+        self.copiers.iter().all(Copier::is_done)
+    }
+
     /// Sends a sub-query; returns when it is done.
-    fn send(&mut self, front_end: usize, server: u32, width: u128) -> u64 {
+    pub(super) fn send(&mut self, front_end: usize, server: u32, width: u128) -> u64 {
         let at = server as usize;
         let service = self.scenario.costs[at].of(width);
         let done = self.free_at[at].max(self.now) + service;
@@ -365,7 +417,11 @@ fn draw_losses(scenario: &Scenario, planner: Option<&Planner>, seed: u64) -> Los
 
 /// One replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
-    let run = if scenario.events.is_empty() { once } else { machines::once };
+    let run = match scenario.way {
+        _ if scenario.events.is_empty() => once,
+        Way::Scheme(Scheme::Clusters(_)) => rebuild::once,
+        _ => machines::once,
+    };
     let one = run(scenario, seed);
     if manner.twice {
         let again = run(scenario, seed);
@@ -491,6 +547,7 @@ fn phases(runs: &[Replication]) -> Vec<Phase> {
             usable_s: times(|phase| phase.usable_s),
             reached_s: times(|phase| phase.reached_s),
             copied: over(all.iter().map(|phase| phase.copied).collect()),
+            blocked_s: all.iter().map(|phase| phase.blocked_s).sum::<f64>() / all.len() as f64,
             before_mean_ms: means(|phase| phase.before),
             during_mean_ms: means(|phase| phase.during),
             during_most_ms: most(|phase| phase.during),
@@ -540,6 +597,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
             theory_mean_ms: theory_mean_ms(scenario),
             loss: losses(scenario, runs),
             cost_ms: scenario.cost_ms,
+            explained: scenario.explained,
             phases: phases(runs),
             wrong: runs.iter().map(|run| run.wrong).sum(),
             partial: runs.iter().map(|run| run.partial).sum(),

@@ -3,8 +3,10 @@
 use super::fit;
 use super::machines;
 use super::plan::{
-    DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan, SearchPlan, StartPlan,
+    ChangePlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan, SearchPlan,
+    StartPlan,
 };
+use super::rebuild::Change;
 use crate::csv;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_search::Cost;
@@ -31,8 +33,11 @@ pub struct Scenario {
     pub(super) documents: u64,
     pub(super) document_bytes: u32,
     pub(super) cost_ms: (f64, f64),
+    /// R^2 of the line through what was measured, if anything was.
+    pub(super) explained: Option<f64>,
     pub(super) dealt: DealtPlan,
     pub(super) events: Vec<Event>,
+    pub(super) change: Change,
     pub(super) copy_percent: u32,
     pub(super) copies_wait: bool,
     pub(super) margin: Span,
@@ -59,6 +64,8 @@ pub enum Event {
         servers: u32,
         /// When they are back.
         until: Instant,
+        /// What they had stored is lost.
+        loses_disk: bool,
     },
     /// A server leaves the ring.
     Leave {
@@ -151,10 +158,11 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
     if plan.documents == 0 || plan.documents > 1_000_000_000_000 {
         return Err(PlanError::field("documents", plan.documents, "from 1 to 10^12"));
     }
-    let (mut fixed_ms, mut document_us) = (plan.fixed_ms, plan.document_us);
+    let (mut fixed_ms, mut document_us, mut explained) = (plan.fixed_ms, plan.document_us, None);
     if let Some(file) = &plan.measured {
         let fit = fit::line(files, file)?;
         (fixed_ms, document_us) = (fit.fixed_ms, fit.document_us);
+        explained = Some(fit.explained);
     }
     number("fixed_ms", fixed_ms, 0.0, 1e6)?;
     number("document_us", document_us, 0.0, 1e9)?;
@@ -246,6 +254,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
     Ok(Scenario {
         dealt: plan.dealt,
         events,
+        change: change(plan),
         copy_percent: percent("copy_percent", plan.copy_percent)?,
         copies_wait: plan.copies_wait,
         margin: ms("margin_ms", plan.margin_ms)?,
@@ -266,6 +275,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         documents: plan.documents,
         document_bytes: plan.document_bytes,
         cost_ms: (fixed_ms, scan_ms),
+        explained,
         speeds,
     })
 }
@@ -311,10 +321,11 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
     }
     let able = match way {
         Way::Scheme(Scheme::Roar(roar)) => roar.rings == 1,
+        Way::Scheme(Scheme::Clusters(_)) => factors(plan)?,
         _ => false,
     };
     if !able {
-        let message = "`events` need the scheme `roar`, on one ring";
+        let message = "`events` need the scheme `roar` on one ring; `ptn` and `shards` change p";
         return Err(PlanError::text(message).hint("put the other schemes into a plan of their own"));
     }
     if plan.dead_servers > 0 || plan.report_ms.is_some() {
@@ -346,13 +357,13 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
             }
             Ok(Event::Spread { at: at(at_s)?, p })
         }
-        EventPlan::Crash { at_s, servers, until_s } => {
+        EventPlan::Crash { at_s, servers, until_s, loses_disk } => {
             if servers == 0 || servers > plan.servers {
                 let must = format!("from 1 to `servers`, {}", plan.servers);
                 return Err(PlanError::field("events.servers", servers, &must));
             }
             let until = until_s.map_or(Ok(Instant::NEVER), |back| until(at_s, back))?;
-            Ok(Event::Crash { at: at(at_s)?, servers, until })
+            Ok(Event::Crash { at: at(at_s)?, servers, until, loses_disk })
         }
         EventPlan::Leave { at_s, until_s } => {
             if plan.servers < 2 {
@@ -370,6 +381,31 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
         }
     };
     machines::sorted(&plan.events).iter().map(one).collect()
+}
+
+/// Whether events are about p alone, and each p is a whole factor away from the one before: fixed
+/// parts are merged and split whole.
+fn factors(plan: &SearchPlan) -> Result<bool, PlanError> {
+    let mut p = plan.p;
+    for event in machines::sorted(&plan.events) {
+        let EventPlan::Spread { p: next, .. } = event else { return Ok(false) };
+        let whole = next > 0 && (p.is_multiple_of(next) || next.is_multiple_of(p));
+        if !whole || !plan.servers.is_multiple_of(next) {
+            let must = format!("a multiple or a whole part of {p}, and a part of `servers`");
+            return Err(PlanError::field("events.p", next, &must)
+                .hint("`ptn` and `shards` merge and split whole parts; `roar` can have any p"));
+        }
+        p = next;
+    }
+    Ok(true)
+}
+
+fn change(plan: &SearchPlan) -> Change {
+    match plan.schemes.first() {
+        Some(SchemePlan::Shards(_)) => Change::Shards,
+        Some(SchemePlan::Ptn(own)) if own.change == ChangePlan::Dissolve => Change::Dissolve,
+        _ => Change::Merge,
+    }
 }
 
 fn way(plan: &SearchPlan, speeds: &[f64]) -> Result<Way, PlanError> {

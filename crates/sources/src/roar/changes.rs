@@ -1,6 +1,7 @@
 //! What happens while it runs: E4, E5 and E6 of [roar 5] and hedging [roar 8.2], by machines.
 
-use super::measure::{panels, tables, value};
+use super::measure::{at, panels, tables, value};
+use super::plans::{DISSOLVED, PLAIN, PTN, SHARDS};
 use cavy_kinds::search::{Phase, SearchExperiment, SearchPlan, SearchResult};
 use cavy_study::claim::Measured;
 use cavy_study::experiment::BASE;
@@ -28,6 +29,36 @@ pub static CHANGE: Study<SearchPlan> = Study {
         let all: Vec<String> =
             of_variant(e, BASE).map_or(Vec::new(), |result| result.phases.iter().map(of).collect());
         format!("Copied: {}.", all.join("; "))
+    },
+    panels: |_| Vec::new(),
+    tables,
+};
+
+/// Changing p by other schemes.
+pub static RIVALS_CHANGE: Study<SearchPlan> = Study {
+    about: About {
+        id: "rivals_change",
+        title: "Changing p, beside rivals",
+        plan: include_str!("plans/rivals_change.toml"),
+        files: &[],
+        shows: "p is halved three times and doubled three times under load: by ROAR, by clusters \
+                that merge, by clusters of which half dissolve, and by fixed shards as \
+                Elasticsearch shrinks and splits them. All may copy with a fifth of a processor.",
+        claimed: "Merging clusters moves as much as ROAR, dissolving half of them 1.5 times as \
+                  much; then their capacity is missing meanwhile, and shards take no writes.",
+    },
+    measure: measure_rivals,
+    found: |e| {
+        let of = |label: &str| {
+            let first = at(e, BASE, label, &[])?.phases.first()?;
+            let seconds = first.reached_s.as_ref().map_or(f64::NAN, |one| one.value);
+            Some(format!(
+                "{label} {:.2} indexes in {seconds:.1} s, {:.1} s without writes",
+                first.copied.value, first.blocked_s
+            ))
+        };
+        let all: Vec<String> = [PLAIN, PTN, DISSOLVED, SHARDS].into_iter().filter_map(of).collect();
+        format!("From 48 to 24: {}.", all.join("; "))
     },
     panels: |_| Vec::new(),
     tables,
@@ -187,5 +218,31 @@ fn measure_change(e: &SearchExperiment) -> Vec<Measured> {
     let note = format!("{} writes were acknowledged.", result.written);
     all.push(value("change.wrong".to_string(), Some(wrong), samples, note));
     all.push(value("change.partial".to_string(), Some(partial), samples, String::new()));
+    all
+}
+
+fn measure_rivals(e: &SearchExperiment) -> Vec<Measured> {
+    let steps = ["24", "12", "6", "up_12", "up_24", "up_48"];
+    let mut all = Vec::new();
+    let labels = [("roar", PLAIN), ("merge", PTN), ("dissolve", DISSOLVED), ("shards", SHARDS)];
+    for (who, label) in labels {
+        let Some(result) = at(e, BASE, label, &[]) else { continue };
+        for (name, phase) in steps.iter().zip(&result.phases) {
+            let count = phase.during_queries;
+            let mut one = |what: &str, found: Option<f64>| {
+                let name = format!("rivals_change.{who}_{what}_{name}");
+                all.push(value(name, found, count, String::new()));
+            };
+            one("copied", Some(phase.copied.value));
+            let of = |found: &Option<Estimate>| found.as_ref().map(|one| one.value);
+            if who == "shards" {
+                one("blocked", Some(phase.blocked_s));
+            }
+            if !name.starts_with("up") {
+                one("time", of(&phase.reached_s));
+                one("mean", of(&phase.during_ratio));
+            }
+        }
+    }
     all
 }

@@ -40,6 +40,7 @@ pub fn source() -> Source {
             &rivals::FRONTENDS,
             &spread::UPDATES,
             &changes::CHANGE,
+            &changes::RIVALS_CHANGE,
             &changes::CRASHES,
             &changes::MEMBERSHIP,
             &changes::TAIL,
