@@ -70,7 +70,7 @@ pub fn network(seed: u64) -> Setup {
     setup.disk = Disk { sync: Span::from_ms(1), spread: Span::from_ms(4) };
     setup.duration = Span::from_ms(2_500);
     setup.drain = Span::from_ms(10_000);
-    setup.linger = Span::from_ms(2_500);
+    setup.linger = Span::from_ms(4_000);
     setup
 }
 

@@ -260,7 +260,7 @@ impl Directory {
     pub(super) fn tick<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
         self.take_held(cx);
-        if self.next.is_none() {
+        if self.next.is_none() && self.has_servers(cx.now()) {
             self.advance(cx);
         }
     }
