@@ -40,6 +40,18 @@ impl Latency {
         };
         quantile.as_ref()?.supported()
     }
+
+    /// Lets percentiles of a section be given where those of the `whole` are: the value of a
+    /// section is never shown, only how far sections lie apart.
+    pub(super) fn support(&mut self, whole: &Latency) {
+        let own = [&mut self.p50_ms, &mut self.p95_ms, &mut self.p99_ms, &mut self.p999_ms];
+        let all = [&whole.p50_ms, &whole.p95_ms, &whole.p99_ms, &whole.p999_ms];
+        for (own, whole) in own.into_iter().zip(all) {
+            if let (Some(own), Some(whole)) = (own, whole) {
+                own.beyond = whole.beyond;
+            }
+        }
+    }
 }
 
 /// What dead servers take from the index, by drawing who is dead.

@@ -110,6 +110,9 @@ impl Subject for SearchPlan {
     fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> {
         run::summarize(scenario, runs)
     }
+    fn support(section: &mut Searched, whole: &Searched) {
+        section.latency.support(&whole.latency);
+    }
     fn precision(outcome: &Outcome<Searched>) -> Vec<(String, Option<Interval>)> {
         let of = |metric: &str| {
             outcome.latency.get(metric).map(|e| Interval {
