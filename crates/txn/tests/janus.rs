@@ -337,6 +337,29 @@ fn clause_3_1_a_front_that_comes_back_is_somebody_else() {
     assert_eq!(table.chosen[&txn.id], [chosen].into());
 }
 
+/// A replica comes back and asks its peers what it has missed. It has never heard of one whose end
+/// was lost on the way here and has not come to the peers either.
+#[test]
+fn clause_3_1_a_replica_that_comes_back_hears_what_its_peers_hear_later() {
+    let mut table = Table::new();
+    let txn = write(1);
+    let [r0, r1, r2] = [Node(0), Node(1), Node(2)];
+    table.ask(FRONTS[0], &txn);
+    table.round(FRONTS[0], &[r0, r1]);
+    table.pass(PATIENCE);
+    table.round(FRONTS[0], &[r0, r1]);
+    table.restart(r2);
+    table.flush(&[r0, r1, r2]);
+    for _ in 0..5 {
+        table.flush(&[r0, r1, FRONTS[0]]);
+        table.flush(&[r0, r1, r2]);
+        table.pass(Span::from_ms(200));
+    }
+    for replica in [r0, r1, r2] {
+        assert_eq!(table.ran(replica), [1], "{replica:?}");
+    }
+}
+
 /// A replica that hears what goes before three transactions, which is a circle: 1 before 2 before
 /// 3 by name. The second needs a value from elsewhere.
 fn circle(table: &mut Table, replica: Node) -> [Arc<Txn>; 3] {

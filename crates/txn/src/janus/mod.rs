@@ -104,6 +104,8 @@ pub struct Janus<E> {
     waiters: BTreeMap<TxnId, BTreeSet<TxnId>>,
     ready: VecDeque<TxnId>,
     look_at: Instant,
+    /// Peers are asked then for what did not get here.
+    catch_up_at: Option<Instant>,
 }
 
 impl<E: Procedures> Janus<E> {
@@ -130,6 +132,7 @@ impl<E: Procedures> Janus<E> {
             waiters: BTreeMap::new(),
             ready: VecDeque::new(),
             look_at: Instant::ZERO,
+            catch_up_at: None,
         }
     }
 
@@ -209,12 +212,17 @@ impl<E: Procedures> Rival for Janus<E> {
         self.submit(call, request.0);
     }
 
+    fn broke(&mut self, _: Node) {
+        self.may_have_missed();
+    }
+
     fn remember(&mut self, record: Record) {
         self.replay(record);
     }
 
     fn back(&mut self) {
-        self.is_back();
+        self.ask_peers();
+        self.may_have_missed();
     }
 
     fn due(&mut self, timer: Timer) {

@@ -546,6 +546,10 @@ impl<E: Procedures> Janus<E> {
             self.send_all(&to, &Message::Inquire { id });
         }
         self.ask_for_missing(shard);
+        if self.catch_up_at.is_some_and(|at| at <= now) {
+            self.catch_up_at = None;
+            self.ask_peers();
+        }
         // Those that have begun and wait for values.
         let begun = self.waiters.keys().filter_map(|id| {
             let info = self.infos.get(id)?;
@@ -635,8 +639,8 @@ impl<E: Procedures> Janus<E> {
         }
     }
 
-    /// The log has been replayed: others know what came since.
-    pub(super) fn is_back(&mut self) {
+    /// Peers know what this replica has missed.
+    pub(super) fn ask_peers(&mut self) {
         let Some(shard) = self.shard else { return };
         let peers: Vec<Node> = self.config.layout.replicas_of(shard).collect();
         for peer in peers {
@@ -644,5 +648,12 @@ impl<E: Procedures> Janus<E> {
                 self.send(peer, Message::CatchUp);
             }
         }
+    }
+
+    /// What was under way to here when a channel broke is lost, and whoever sent it may think that
+    /// it came. Peers may not have it yet either, so they are asked a little later.
+    pub(super) fn may_have_missed(&mut self) {
+        let at = self.station.now + self.config.retry_after;
+        self.catch_up_at.get_or_insert(at);
     }
 }
