@@ -61,6 +61,16 @@ mod two_phase {
         let test = "rivals::two_phase::a_fault_leaves";
         faults::try_seeds(&config(), test, faults::seeds(20));
     }
+
+    /// A coordinator asks for a part once more, while another node of its shard says how it ended:
+    /// the part must not be prepared and written a second time.
+    #[test]
+    fn a_part_that_is_asked_for_after_its_end_is_not_written_again() {
+        for seed in [265, 376, 926] {
+            let test = "rivals::two_phase::a_fault_leaves";
+            faults::try_seeds(&config(), test, seed..seed + 1);
+        }
+    }
 }
 
 mod janus_graphs {

@@ -114,6 +114,9 @@ pub struct Locking<E> {
     done_order: BTreeSet<(u64, TxnId)>,
     /// Commits that this node has applied before they stand in its log.
     ahead: BTreeSet<Attempt>,
+    /// Parts that were committed here. Their coordinator may have asked for them once more, and
+    /// another node of its shard may have said sooner how they ended.
+    finished: BTreeSet<Attempt>,
 
     wanted: BTreeMap<TxnId, Wanted>,
     coords: BTreeMap<TxnId, Coord>,
@@ -149,6 +152,7 @@ impl<E: Procedures> Locking<E> {
             done: BTreeMap::new(),
             done_order: BTreeSet::new(),
             ahead: BTreeSet::new(),
+            finished: BTreeSet::new(),
             wanted: BTreeMap::new(),
             coords: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -269,6 +273,9 @@ impl<E: Procedures> Locking<E> {
             }
             Command::Finish { attempt, commit } => {
                 let Some(part) = self.prepared.remove(&attempt) else { return };
+                if commit {
+                    self.finished.insert(attempt);
+                }
                 if commit && !self.ahead.remove(&attempt) {
                     self.write(attempt.id, part.writes.clone());
                 }

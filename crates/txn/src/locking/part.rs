@@ -56,7 +56,9 @@ impl<E: Procedures> Locking<E> {
             }
             return;
         }
-        self.begin_part(from, attempt, txn, rank);
+        if !self.finished.contains(&attempt) && !self.ahead.contains(&attempt) {
+            self.begin_part(from, attempt, txn, rank);
+        }
     }
 
     /// Asks for all locks of a part, and wounds whoever is younger and holds one.
