@@ -202,13 +202,11 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.copies_wait = scenario.copies_wait;
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
-    // Two milliseconds of copying at a stretch on a server of speed 1, so that queries hardly wait;
-    // and many of them for one request, since both ends wait for queries that come between.
-    let ids_of = |ms: f64| {
-        let ids = ms / (scenario.cost_ms.1 * COPYING as f64) * WHOLE as f64;
-        ids.clamp(1.0, WHOLE as f64 / 4.0) as u64
-    };
-    (config.piece, config.chunk) = (ids_of(2.0), ids_of(32.0));
+    // Two milliseconds of copying at a time on a server of speed 1, so that queries hardly wait. More
+    // for one request would be one message, behind which those of queries wait in a card.
+    let chunk = 2e6 / (scenario.cost_ms.1 * 1e6 * COPYING as f64) * WHOLE as f64;
+    config.chunk = chunk.clamp(1.0, WHOLE as f64 / 4.0) as u64;
+    config.piece = config.chunk;
     let mut setup =
         Setup::of(1, vec![Link::of(Span::from_us(50))], vec![Site(0); layout.nodes() as usize]);
     setup.seed = seed;
