@@ -8,6 +8,8 @@ mod closed_forms;
 mod freezing;
 #[path = "services/seeds.rs"]
 mod seeds;
+#[path = "services/shared.rs"]
+mod shared;
 #[path = "services/stage.rs"]
 mod stage;
 #[path = "services/steps.rs"]

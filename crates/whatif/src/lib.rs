@@ -25,6 +25,7 @@ pub mod poker;
 pub mod published;
 mod standing;
 pub mod uncoordinated;
+pub mod worth;
 
 pub use daemon::Daemon;
 pub use governor::{Busy, Change, Config, ConfigError, Governor, Limits, Reading, Target, Windows};

@@ -13,6 +13,12 @@ pub struct Faults {
     pub stop_per_thread: Span,
     /// From the wish to go on until the group goes on; `None` for at once.
     pub go: Option<Law>,
+    /// CPU time that each thread of a group takes when the group goes on: those that have nothing
+    /// to do wake up as well. On the cores of the group, beside its requests; clients take none.
+    pub go_cpu_per_thread: Span,
+    /// Controllers hear that a group stands, or goes on, when it is told to and not when it does:
+    /// control groups of Linux mark all threads at once, and the threads notice later.
+    pub told_early: bool,
     /// How late a controller's timers are; `None` for never.
     pub late: Option<Law>,
     /// Share of timers that are later by [`Faults::stall`], because the controller did not get the
@@ -42,6 +48,18 @@ impl Faults {
             go: Some(Law::Exponential { mean_ns: 16_000.0 }),
             late: Some(Law::Exponential { mean_ns: 1_000.0 }),
             ..Faults::default()
+        }
+    }
+
+    /// The same on cores that are shared and busy, where stopping and continuing costs the services
+    /// something: each thread takes 8 us of CPU time to wake up for nothing, a group goes on after
+    /// 60 us on average, and the controller is told of neither.
+    pub fn costly() -> Faults {
+        Faults {
+            go: Some(Law::Exponential { mean_ns: 60_000.0 }),
+            go_cpu_per_thread: Span::from_us(8),
+            told_early: true,
+            ..Faults::measured()
         }
     }
 }

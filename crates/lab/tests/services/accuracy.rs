@@ -2,7 +2,8 @@
 //! first place of a ranking is right ([slowpoke 4.3, 5.9]).
 //!
 //! Few cases run here. For the numbers of the notebook:
-//! `CAVY_CASES=400 cargo test -p cavy-lab --test services accuracy -- --nocapture`.
+//! `CAVY_CASES=400 cargo test -p cavy-lab --test services accuracy -- --nocapture`; in pieces with
+//! `CAVY_SEEDS=1-300` instead.
 
 use super::stage::{closed, exponential, line};
 use cavy_core::family::probe::Group;
@@ -16,7 +17,15 @@ use cavy_lab::theory::closed::{Station, exact};
 use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target, Windows};
 use core::ops::ControlFlow;
 
-fn cases(few: usize) -> usize {
+/// Seeds of a piece of the study, `CAVY_SEEDS=1-300`: exactly these run, and each says what it came
+/// to.
+pub fn piece() -> Option<(u64, u64)> {
+    let text = std::env::var("CAVY_SEEDS").ok()?;
+    let (from, to) = text.split_once('-')?;
+    Some((from.parse().ok()?, to.parse().ok()?))
+}
+
+pub fn cases(few: usize) -> usize {
     let asked = std::env::var_os("CAVY_CASES").and_then(|text| text.to_str()?.parse().ok());
     asked.unwrap_or(few)
 }
@@ -48,7 +57,7 @@ impl<F> Observer<F> for Counter {
     }
 }
 
-const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
+pub const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
 
 /// Requests a second of a network left alone.
 fn measured_per_s(network: &Network, seed: u64, population: u32) -> f64 {
@@ -59,7 +68,7 @@ fn measured_per_s(network: &Network, seed: u64, population: u32) -> f64 {
     MEASURED as f64 * 1e9 / counter.to.since(counter.from).as_ns().max(1) as f64
 }
 
-struct Readings(Vec<Reading>, usize);
+pub struct Readings(pub Vec<Reading>, pub usize);
 
 impl Observer<Reading> for Readings {
     fn concluded(&mut self, _: usize, _: Instant, reading: &Reading) -> ControlFlow<()> {
@@ -249,14 +258,15 @@ fn summary(name: &str, errors: &mut [f64]) -> (f64, f64, f64) {
 fn random_graphs_are_predicted_to_a_percent() {
     let wanted = cases(8);
     let mut errors = [[const { Vec::new() }; 4], [const { Vec::new() }; 4]];
-    let (mut seed, mut doubted) = (0, 0);
+    let piece = piece();
+    let (mut seed, mut doubted) = (piece.map_or(0, |(from, _)| from - 1), 0);
     let few = |errors: &[[Vec<f64>; 4]; 2]| {
         let all: usize = errors[0].iter().map(Vec::len).sum();
         // The issue asks for 100 cases in each of the two upper strata of a full study.
         let upper = errors[0][2].len().min(errors[0][3].len());
         all < wanted || (wanted >= 400 && upper < 100)
     };
-    while few(&errors) {
+    while piece.map_or_else(|| few(&errors), |(_, to)| seed < to) {
         seed += 1;
         let mut draws = Stream::keyed(seed, 31, Purpose::Test);
         let case = Case::draw(&mut draws, 20);
@@ -271,6 +281,11 @@ fn random_graphs_are_predicted_to_a_percent() {
         let truth = measured_per_s(&case.faster(target, share), seed, case.population);
         let (clock, doubts) = case.predicted(seed, target, share, true, now);
         let (central, more) = case.predicted(seed, target, share, false, now);
+        if piece.is_some() {
+            let [gain, clock, central] =
+                [(truth, now), (clock, truth), (central, truth)].map(|(a, b)| (a / b - 1.0) * 1e2);
+            println!("case {seed} {gain:.3} {clock:.3} {central:.3} {}", doubts | more);
+        }
         if doubts | more != 0 {
             // What it doubts itself is no prediction.
             doubted += 1;

@@ -332,6 +332,7 @@ fn faults(draws: &mut Stream) -> Faults {
         lost_ratio: if draws.below(3) == 0 { 0.05 } else { 0.0 },
         doubled_ratio: if draws.below(3) == 0 { 0.1 } else { 0.0 },
         tick: Span::ZERO,
+        ..Faults::default()
     }
 }
 

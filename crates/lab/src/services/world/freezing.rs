@@ -25,12 +25,13 @@ where
             if let Some(hold) = holds.iter_mut().find(|hold| hold.controller == controller) {
                 hold.epoch = epoch;
                 hold.leaves = Instant::NEVER;
-                if hold.landed {
+                let (landed, lands) = (hold.landed, hold.lands);
+                if landed || self.setup.faults.told_early {
                     let input = Input::Frozen { group: Group(group), epoch, at: now };
                     self.mail.push_back((controller, input));
-                } else {
-                    let at = hold.lands;
-                    self.plan(at, Plan::Land(group, controller, epoch));
+                }
+                if !landed {
+                    self.plan(lands, Plan::Land(group, controller, epoch));
                 }
                 continue;
             }
@@ -38,6 +39,10 @@ where
             let lands = now + latency;
             let hold = Hold { controller, epoch, lands, leaves: Instant::NEVER, landed: false };
             self.replicas[group as usize].holds.push(hold);
+            if self.setup.faults.told_early {
+                let input = Input::Frozen { group: Group(group), epoch, at: now };
+                self.mail.push_back((controller, input));
+            }
             if latency.is_zero() {
                 self.freeze_lands(group, controller, epoch);
             } else {
@@ -66,7 +71,10 @@ where
             return;
         }
         hold.landed = true;
-        self.mail.push_back((controller, Input::Frozen { group: Group(group), epoch, at: now }));
+        if !self.setup.faults.told_early {
+            let input = Input::Frozen { group: Group(group), epoch, at: now };
+            self.mail.push_back((controller, input));
+        }
         if self.replicas[group as usize].frozen {
             return;
         }
@@ -91,6 +99,7 @@ where
             let now = self.now;
             let faults = &mut self.faults;
             let go = self.go_time.as_ref().map_or(Span::ZERO, |law| law.at(|| faults.bits()));
+            let early = self.setup.faults.told_early;
             let Some(hold) = self.hold(group, controller, epoch) else { continue };
             if hold.leaves != Instant::NEVER {
                 continue;
@@ -99,14 +108,20 @@ where
             if !hold.landed && leaves <= hold.lands {
                 // The wish to go on overtakes the wish to stop: the group never stands.
                 self.replicas[group as usize].holds.retain(|hold| hold.controller != controller);
-                let group = Group(group);
-                self.mail.push_back((controller, Input::Frozen { group, epoch, at: leaves }));
-                self.mail.push_back((controller, Input::Thawed { group, epoch, at: leaves }));
+                let (group, at) = (Group(group), if early { now } else { leaves });
+                if !early {
+                    self.mail.push_back((controller, Input::Frozen { group, epoch, at }));
+                }
+                self.mail.push_back((controller, Input::Thawed { group, epoch, at }));
                 continue;
             }
             hold.leaves = leaves.max(hold.lands);
-            let at = hold.leaves;
-            if at == now && hold.landed {
+            let (at, landed) = (hold.leaves, hold.landed);
+            if early {
+                let input = Input::Thawed { group: Group(group), epoch, at: now };
+                self.mail.push_back((controller, input));
+            }
+            if at == now && landed {
                 self.freeze_leaves(group, controller, epoch);
             } else {
                 self.plan(at, Plan::Leave(group, controller, epoch));
@@ -125,7 +140,10 @@ where
         }
         let one = &mut self.replicas[group as usize];
         one.holds.retain(|hold| hold.controller != controller);
-        self.mail.push_back((controller, Input::Thawed { group: Group(group), epoch, at: now }));
+        if !self.setup.faults.told_early {
+            let input = Input::Thawed { group: Group(group), epoch, at: now };
+            self.mail.push_back((controller, input));
+        }
         if !one.frozen || one.holds.iter().any(|hold| hold.landed) {
             return;
         }
@@ -137,6 +155,7 @@ where
         if !one.throttled {
             self.goes_on(group);
         }
+        self.threads_wake(group);
         // Waits in virtual time are the group's own clock, whatever its quota.
         let mut postponed = core::mem::take(&mut self.replicas[group as usize].postponed);
         let stood = self.replicas[group as usize].stood;
@@ -149,6 +168,22 @@ where
         }
         self.replicas[group as usize].postponed = postponed;
         self.resume_newcomers(group);
+    }
+
+    /// All threads of a group that goes on wake up, and most only to go to sleep again.
+    fn threads_wake(&mut self, group: u32) {
+        let each = self.setup.faults.go_cpu_per_thread;
+        let one = &self.replicas[group as usize];
+        let Some(service) = self.setup.network.services.get(one.service as usize) else { return };
+        let threads = service.threads.unwrap_or(one.threads_used);
+        if each.is_zero() || threads == 0 {
+            return;
+        }
+        let at_once = threads.min(self.processors[one.processor as usize].cores);
+        let whole = each * u64::from(threads);
+        for _ in 0..at_once {
+            self.wake(group, Span::from_ns(whole.as_ns() / u64::from(at_once)));
+        }
     }
 
     /// A group that stands no more: its threads have cores, and what came for it is taken up.
@@ -172,7 +207,12 @@ where
             if hold.leaves <= now {
                 continue;
             }
+            let untold = hold.leaves == Instant::NEVER;
             hold.leaves = now;
+            if untold && self.setup.faults.told_early {
+                let input = Input::Thawed { group: Group(group), epoch, at: now };
+                self.mail.push_back((controller, input));
+            }
             self.replicas[group as usize].leases_ended += 1;
             self.freeze_leaves(group, controller, epoch);
         }

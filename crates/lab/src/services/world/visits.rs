@@ -204,6 +204,15 @@ where
         }
     }
 
+    /// `replica` computes for `work` that belongs to no request.
+    pub(super) fn wake(&mut self, replica: u32, work: Span) {
+        let Some(visit) = self.name() else { return };
+        let it = &mut self.visits[visit as usize];
+        // All programs end with an end, which is all that is left of this one.
+        (it.replica, it.pc) = (replica, self.program.ops.len() as u32 - 2);
+        self.compute(visit, work);
+    }
+
     /// A request is there: it gets a thread, waits for one, or is refused.
     fn accept(&mut self, visit: u32) {
         let replica = self.visits[visit as usize].replica;
