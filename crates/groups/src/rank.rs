@@ -5,30 +5,33 @@
 //! drift cancels; its interval comes from the rounds. Delivered mode needs neither a core of the
 //! target's own nor the number of its servers ([slowpoke 0]).
 //!
-//! **Controls.** To stop and continue costs time of its own: every thread of a group wakes up to
-//! stand, and again to go on. So the slowed windows are followed by controls with as many pauses
-//! of that length, in which the target stands as well. Nothing is faster in them, so their
-//! throughput in virtual time would be that of the baseline if pauses cost nothing. The gain is
-//! that of the slowed windows over the controls.
+//! **What pauses cost.** To stop and continue costs time of its own: every thread of a group wakes
+//! up to stand, and again to go on. Two kinds of windows follow the slowed ones and say how much
+//! ([`cavy_whatif::worth`]). In *controls* there are as many pauses of that length in which the
+//! target stands as well: what these cost is the most that pauses can cost, since nobody computes
+//! meanwhile. *Shorter pauses*, and more of them, show what one costs while the target computes.
 
 use crate::clients::Clients;
 use crate::guard::Guard;
 use crate::machine::{Moment, Weather};
-use crate::rounds::{Cost, Round, latency_ms, mean_rate, row};
+use crate::rounds::{Cost, Gain, Round, latency_ms, mean_rate, row};
 use crate::stage::Stage;
 use crate::usage::Meter;
 use crate::world::{Member, Places, Run, World, WorldError};
 use cavy_core::Span;
 use cavy_core::family::probe::Group;
 use cavy_lab::statistics::Interval;
-use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target, Windows};
+use cavy_whatif::worth::{Bounds, Trial};
+use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Windows of one target in one round: baseline, slowed, slowed, baseline.
-const PATTERN: [bool; 4] = [false, true, true, false];
-/// Controls of one target in one round.
-const CONTROLS: [bool; 2] = [true, true];
+/// Windows of one target in one round.
+pub const WINDOWS: u32 = 8;
+/// The same without those that show what pauses cost.
+pub const WINDOWS_PLAIN: u32 = 4;
+/// The shortest pause that freezers hold to a tenth or so ([slowpoke 7.2]).
+const PAUSE_LEAST: Span = Span::from_us(100);
 /// Rounds before it may be enough.
 const ROUNDS_MIN: u32 = 3;
 
@@ -66,7 +69,7 @@ pub struct Options {
     pub rounds: u32,
     /// Fewer rounds, at least 3, when all intervals are no wider to either side, in percent.
     pub until_percent: Option<f64>,
-    /// With controls, in which the target stands as well.
+    /// With windows that show what pauses cost.
     pub control: bool,
     /// Length of a window.
     pub window: Span,
@@ -83,6 +86,9 @@ pub struct Row {
     pub service: String,
     /// Gain of throughput, percent, with its 95 % interval.
     pub gain_percent: Option<Estimate>,
+    /// The same if pauses cost nothing, and if they cost what they do when the target stands as
+    /// well: it lies between these.
+    pub gain_between_percent: Option<[f64; 2]>,
     /// Throughput of the changed system, requests a second.
     pub predicted_per_s: Option<Estimate>,
     /// What the utilisation law says of the gain, percent.
@@ -96,7 +102,7 @@ pub struct Row {
     /// Share of its CPU time that the target got while others stood, percent: what it was faster
     /// by in delivered mode.
     pub delivered_percent: f64,
-    /// What so many pauses cost in throughput when nothing is faster, percent, by the controls.
+    /// What so many pauses cost in throughput when the target stands as well, percent.
     pub pause_cost_percent: Option<Estimate>,
     /// Median latency as predicted, milliseconds.
     pub predicted_p50_ms: Option<f64>,
@@ -124,6 +130,12 @@ pub struct Estimate {
 impl From<Interval> for Estimate {
     fn from(interval: Interval) -> Self {
         Estimate { value: interval.estimate, low: interval.low, high: interval.high }
+    }
+}
+
+impl From<Bounds> for Estimate {
+    fn from(bounds: Bounds) -> Self {
+        Estimate { value: bounds.value, low: bounds.low, high: bounds.high }
     }
 }
 
@@ -342,21 +354,18 @@ impl Bench {
         let all: Vec<&Round> = rounds.iter().flatten().collect();
         let cores = crate::usage::cores().map_or(1, |cores| cores.len());
         let cost = Cost::of(&all, self.names.len(), cores);
+        let open = self.clients.are_open();
         let mut rows: Vec<Row> = only
             .iter()
             .zip(&rounds)
-            .map(|(&target, rounds)| row(&self.names[target], target, rounds, &cost, options))
+            .map(|(&target, rounds)| row(&self.names[target], target, rounds, &cost, options, open))
             .collect();
         let gain = |row: &Row| row.gain_percent.map_or(f64::NEG_INFINITY, |gain| gain.value);
         rows.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
-        let open = self.clients.are_open();
         if open {
             let then = |row: &Row| row.predicted_p99_ms.or(row.predicted_p50_ms);
             let then = |row: &Row| then(row).unwrap_or(f64::INFINITY);
             rows.sort_by(|one, other| then(one).total_cmp(&then(other)));
-            for row in &mut rows {
-                (row.gain_percent, row.predicted_per_s, row.law_percent) = (None, None, 0.0);
-            }
         }
         let baselines: Vec<f64> = all.iter().filter_map(|round| mean_rate(round, false)).collect();
         Ok(Ranking {
@@ -441,7 +450,7 @@ impl Bench {
         let baselines: Vec<f64> = all.iter().filter_map(|round| mean_rate(round, false)).collect();
         let (name, options) = (&self.names[series.service], &series.options);
         Prediction {
-            row: row(name, series.service, &series.rounds, &cost, options),
+            row: row(name, series.service, &series.rounds, &cost, options, self.clients.are_open()),
             faster_percent: options.faster * 100.0,
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
             cpu_us_per_request: cost.us.clone(),
@@ -530,51 +539,33 @@ impl Bench {
             ..Limits::default()
         };
         let target = Group(target as u32);
-        let rest: Vec<Group> =
-            (0..=self.group_of_clients()).map(Group).filter(|group| *group != target).collect();
-        let windows = |pattern: &[bool]| Windows {
+        let trial = Trial {
+            target: Target { groups: vec![target], change },
+            rest: (0..=self.group_of_clients()).map(Group).filter(|one| *one != target).collect(),
+            clock: Group(self.group_of_clients() + 1),
+            limits,
             settle: options.settle,
             length: options.window,
-            pattern: pattern.to_vec(),
-        };
-        let config = Config {
-            targets: vec![Target { groups: vec![target], change }],
-            rest,
-            limits: Limits { lease: limits.lease.max(limits.pause_max * 2), ..limits },
-            windows: windows(&PATTERN),
-            hosts: 0,
+            pause_least: PAUSE_LEAST,
         };
         drop(self.clients.take_samples());
         let (moment, epoch) = (Moment::now(), crate::now());
-        let mut run = self.drive(config, (target, visits), guard, stop)?;
+        let mut run = self.drive(trial.slowed(), (target, visits), guard, stop)?;
         let run_end = Moment::now();
         let (own_cpu, measured) = (run_end.own_since(&moment), self.clients.take_samples());
-        let (pauses, paused, elapsed) = pauses_of(&run.findings);
-        let (mut controls, mut late, mut stopped) = (Vec::new(), run.overdue, run.stopped);
-        if options.control && pauses > 0 && !stopped {
-            let length = Span::from_ns(paused.as_ns() / u64::from(pauses)).max(Span::from_us(50));
-            let share = paused.as_ns() as f64 / elapsed.as_ns().max(1) as f64;
-            // A clock that is always busy is the target; all that runs stands for its sake.
-            let clock = Group(self.group_of_clients() + 1);
-            let change = Change::Clock { share, parallel: 1, busy: Busy::Cpu };
-            let config = Config {
-                targets: vec![Target { groups: vec![clock], change }],
-                rest: (0..=self.group_of_clients()).map(Group).collect(),
-                limits: Limits {
-                    pause_min: length,
-                    pause_max: limits.pause_max.max(length),
-                    lease: limits.lease.max(limits.pause_max.max(length) * 2),
-                    ..limits
-                },
-                windows: windows(&CONTROLS),
-                hosts: 0,
+        let (mut late, mut stopped) = (run.overdue, run.stopped);
+        let mut extra = |config: Option<Config>, visits: (Group, f64)| {
+            let Some(config) = config.filter(|_| options.control && !stopped) else {
+                return Ok(Vec::new());
             };
-            let control = self.drive(config, (clock, 0.0), guard, stop)?;
+            let run = self.drive(config, visits, guard, stop)?;
             drop(self.clients.take_samples());
-            late = late.max(control.overdue);
-            stopped |= control.stopped;
-            controls = control.findings;
-        }
+            late = late.max(run.overdue);
+            stopped |= run.stopped;
+            Ok::<_, WorldError>(run.findings)
+        };
+        let controls = extra(trial.control(&run.findings), (trial.clock, 0.0))?;
+        let shorter = extra(trial.shorter(&run.findings), (target, visits))?;
         let ledger = std::mem::take(&mut run.ledger);
         let services = ledger.last().map_or(Span::ZERO, |last| {
             last.cpu.iter().take(self.names.len()).fold(Span::ZERO, |sum, cpu| sum + *cpu)
@@ -582,6 +573,7 @@ impl Bench {
         let round = Round {
             readings: run.findings,
             controls,
+            shorter,
             ledger,
             samples: measured,
             epoch,
@@ -606,19 +598,10 @@ impl Bench {
     }
 }
 
-/// Pauses of slowed windows, how long they were and how long the windows were.
-pub(crate) fn pauses_of(readings: &[Reading]) -> (u32, Span, Span) {
-    let slowed = readings.iter().filter(|reading| reading.slowed);
-    slowed.fold((0, Span::ZERO, Span::ZERO), |(pauses, paused, elapsed), one| {
-        (pauses + one.pauses, paused + one.paused, elapsed + one.elapsed())
-    })
-}
-
 /// Are the rounds enough for the interval that was asked for?
 fn enough(rounds: &[Round], options: &Options) -> bool {
     let Some(most) = options.until_percent else { return false };
-    let gains: Vec<f64> = rounds.iter().filter_map(Round::gain_ln).collect();
-    gains.len() >= ROUNDS_MIN as usize
-        && Interval::of_mean(&gains)
-            .is_some_and(|interval| (interval.high.exp() - interval.low.exp()) * 50.0 <= most)
+    rounds.len() >= ROUNDS_MIN as usize
+        && Gain::of(rounds)
+            .is_some_and(|gain| (gain.settled.high.exp() - gain.settled.low.exp()) * 50.0 <= most)
 }

@@ -51,6 +51,7 @@ fn judged(gain: f64, base_per_s: f64) -> Judged {
         row: cavy_groups::rank::Row {
             service: "x".to_string(),
             gain_percent: Some(Estimate { value: gain, low: gain, high: gain }),
+            gain_between_percent: None,
             predicted_per_s: None,
             law_percent: 0.0,
             cpu_us_per_request: 1.0,

@@ -11,7 +11,7 @@ use cavy_core::Span;
 use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::{self, Guard};
-use cavy_groups::rank::{Bench, Options, Ranking, Rule};
+use cavy_groups::rank::{self, Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::{self, Mounts};
 use cavy_groups::select::Selector;
 use cavy_groups::stage::{self, Stage, StageError};
@@ -96,14 +96,14 @@ pub struct Whatif {
     /// Stop as soon as all intervals are no wider to either side; `--rounds` is the most then.
     #[arg(long, value_name = "PERCENT", value_parser = until)]
     until: Option<f64>,
-    /// Leave out the controls, which take out what the pauses themselves cost.
+    /// Leave out the windows that show what the pauses themselves cost: answers are too low then.
     #[arg(long)]
     no_control: bool,
     /// Rounds over all services; intervals need at least two.
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = clap::value_parser!(u32).range(2..=1000))]
     rounds: u32,
-    /// Length of a window; a round has four for each service.
+    /// Length of a window; a round has eight for each service, four with --no-control.
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = quantity::positive_span)]
     window: Span,
     /// Time before a window of another manner.
@@ -220,7 +220,7 @@ fn pause(text: &str) -> Result<Span, String> {
 /// Runs the command.
 pub fn whatif(args: &Whatif) -> Result<ExitCode, Fault> {
     match &args.command {
-        None => rank(args),
+        None => rank_all(args),
         Some(What::Check { services }) => check(services),
         Some(What::Thaw) => thaw(),
         Some(What::Selftest { repeats, json }) => self_test(*repeats, *json),
@@ -263,7 +263,7 @@ fn some(services: &[(String, Selector)]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
+fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     some(&args.services)?;
     let url = args.load.as_deref().ok_or_else(|| {
         Fault::new("nobody would ask the services")
@@ -283,8 +283,10 @@ fn rank(args: &Whatif) -> Result<ExitCode, Fault> {
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
     cavy_live::load::clock::go_first();
-    let windows = if args.no_control { 4.0 } else { 6.0 };
-    let round_s = (args.window.as_us() * windows + args.settle.as_us() * (windows - 1.0)) / 1e6;
+    // Time to settle comes before each window of another manner than the last.
+    let (windows, settles) =
+        if args.no_control { (rank::WINDOWS_PLAIN, 3.0) } else { (rank::WINDOWS, 5.0) };
+    let round_s = (args.window.as_us() * f64::from(windows) + args.settle.as_us() * settles) / 1e6;
     let ranking = bench.rank(&only, &options, &mut guard, &stop, |done, all, name| {
         let left_s = f64::from(all - done) * round_s;
         terminal::talk(&format!("{done} of {all}: {name}, about {left_s:.0} s left"));
@@ -548,6 +550,11 @@ fn table(columns: &[&str], rows: Vec<Vec<Cell>>) -> String {
     cavy_report::terminal::table(&table, terminal::width(), false)
 }
 
+/// The two bounds of a gain.
+fn between(bounds: Option<[f64; 2]>) -> String {
+    bounds.map_or("-".to_string(), |[least, most]| format!("{least:+.1} to {most:+.1}"))
+}
+
 fn shown(ranking: &Ranking) -> String {
     let ms = |value: Option<f64>| value.map_or("-".to_string(), |ms| format!("{ms:.1}"));
     let rows = ranking.rows.iter().map(|row| {
@@ -564,9 +571,7 @@ fn shown(ranking: &Ranking) -> String {
             Cell::Text(ms(row.predicted_p50_ms)),
             Cell::Text(ms(row.predicted_p99_ms)),
             Cell::Text(format!("{:.0}", row.paused_ratio * 100.0)),
-            Cell::Text(
-                row.pause_cost_percent.map_or("-".to_string(), |cost| format!("{:.1}", cost.value)),
-            ),
+            Cell::Text(between(row.gain_between_percent)),
         ]
     });
     let columns = [
@@ -577,10 +582,11 @@ fn shown(ranking: &Ranking) -> String {
         "p50 ms then",
         "p99 ms then",
         "stopped %",
-        "pauses cost %",
+        "between %",
     ];
     let mut out = format!(
-        "What making each service {:.0} % faster would buy, in {}:\n{}\n",
+        "What making each service {:.0} % faster would buy, in {}:\n{}between: the gain if pauses \
+         cost nothing, and if they cost what they do when all stand.\n\n",
         ranking.faster_percent,
         if ranking.arriving_open { "latency" } else { "throughput" },
         table(&columns, rows.collect())

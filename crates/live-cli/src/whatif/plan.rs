@@ -83,6 +83,7 @@ mod tests {
         let row = |service: &str, cpu_us_per_request: f64| Row {
             service: service.to_string(),
             gain_percent: None,
+            gain_between_percent: None,
             predicted_per_s: None,
             law_percent: 0.0,
             cpu_us_per_request,

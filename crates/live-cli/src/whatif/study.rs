@@ -127,7 +127,7 @@ fn shown(outcome: &Outcome) -> String {
             percent(one.law_error_percent),
             percent(one.no_change_error_percent),
             range(one.base_percent),
-            percent(one.prediction.row.pause_cost_percent.map(|cost| cost.value)),
+            super::between(one.prediction.row.gain_between_percent),
             one.digest.clone(),
         ]
     });
@@ -144,7 +144,7 @@ fn shown(outcome: &Outcome) -> String {
         "law %",
         "no change %",
         "base %",
-        "pauses cost %",
+        "between %",
         "digest",
     ];
     out.push_str(&table(&columns, rows));
@@ -152,7 +152,8 @@ fn shown(outcome: &Outcome) -> String {
         "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would \
          be if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what \
          each predicted.\nbase: the unchanged application beside the change over that beside the \
-         pauses, zero if the study\nagrees with itself.\n\n",
+         pauses, zero if the study\nagrees with itself. between: predicted if pauses cost nothing, \
+         and if they cost what they do\nwhen all stand.\n\n",
     );
     for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
         if let Some(Errors { points, mean, worst, no_change, law, skill }) = errors {
