@@ -101,7 +101,8 @@ fn one(value: &Value, spans: &mut Spans) -> Result<(), TraceError> {
         return Err(TraceError::new("its format is not known", KNOWN));
     };
     for span in found {
-        match span {
+        // One whose end is no time is broken as well.
+        match span.filter(|span| span.start_ns.checked_add(span.length_ns).is_some()) {
             Some(span) => spans.spans.push(span),
             None => spans.broken += 1,
         }
@@ -297,6 +298,9 @@ mod tests {
             let error = read(wrong).expect_err(wrong);
             assert!(error.message.contains(why), "{wrong}: {}", error.message);
         }
+        let late = JAEGER.replacen("\"startTime\": 20", "\"startTime\": 18446744073709551", 1);
+        let spans = read(&late).expect("one is left");
+        assert_eq!((spans.spans.len(), spans.broken), (1, 1));
         let backwards = OTLP.replacen("\"110000\"", "\"9000\"", 1);
         let spans = read(&backwards).expect("one is left");
         assert_eq!((spans.spans.len(), spans.broken), (1, 1));

@@ -3,7 +3,7 @@
 
 use crate::TraceError;
 use crate::read::{Role, Span, Spans};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Own times below this spread are written as constants.
 const CONSTANT: f64 = 0.05;
@@ -182,159 +182,178 @@ fn one(
         .iter()
         .map(|span| span.parent.as_deref().and_then(|parent| index.get(parent)).copied())
         .collect();
-    let whole = spans.iter().enumerate().all(|(place, span)| {
-        (span.parent.is_none() || parents[place].is_some()) && index[span.id.as_str()] == place
-    });
-    if !whole || !spans.iter().any(|span| span.parent.is_none()) {
-        // A cycle has no first span either; it is worth a word of its own.
-        if (0..spans.len()).any(|place| endless(place, &parents)) {
-            return Err(TraceError::new(
-                format!("trace {trace}: a span is its own ancestor"),
-                "leave this trace out: who wrote it mixed up numbers",
-            ));
-        }
-        return Ok(None);
-    }
-    if (0..spans.len()).any(|place| endless(place, &parents)) {
+    let Some(depths) = depths(&parents) else {
         return Err(TraceError::new(
             format!("trace {trace}: a span is its own ancestor"),
             "leave this trace out: who wrote it mixed up numbers",
         ));
+    };
+    let whole = spans.iter().enumerate().all(|(place, span)| {
+        (span.parent.is_none() || parents[place].is_some()) && index[span.id.as_str()] == place
+    });
+    if !whole {
+        return Ok(None);
     }
-    let (visits, visit_of) = visits(&spans, &parents);
-    for (number, visit) in visits.iter().enumerate() {
-        add(number, visit, &visits, &visit_of, &spans, &parents, shape);
+    let tree = Tree::of(&spans, parents, &depths);
+    for number in 0..tree.visits.len() {
+        tree.add(number, shape);
     }
     let start = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
-    let roots = visits.iter().filter(|visit| visit.parent.is_none());
+    let roots = tree.visits.iter().filter(|visit| visit.parent.is_none());
     let end = roots.map(|visit| visit.end).max().unwrap_or(start);
     Ok(Some((start, end)))
 }
 
-fn endless(from: usize, parents: &[Option<usize>]) -> bool {
-    let mut at = parents[from];
-    for _ in 0..parents.len() {
-        match at {
-            None => return false,
-            Some(place) => at = parents[place],
+/// How many ancestors each has; `None` when one is its own.
+fn depths(parents: &[Option<usize>]) -> Option<Vec<usize>> {
+    let mut depths: Vec<Option<usize>> = vec![None; parents.len()];
+    let mut path = Vec::new();
+    for place in 0..parents.len() {
+        let mut at = Some(place);
+        while let Some(one) = at.filter(|one| depths[*one].is_none()) {
+            path.push(one);
+            if path.len() > parents.len() {
+                return None;
+            }
+            at = parents[one];
+        }
+        let mut depth = at.and_then(|known| depths[known]).map_or(0, |depth| depth + 1);
+        while let Some(one) = path.pop() {
+            depths[one] = Some(depth);
+            depth += 1;
         }
     }
-    at.is_some()
+    depths.into_iter().collect()
 }
 
-/// Spans of one service below each other are one visit; a server span always begins one.
-fn visits(spans: &[&Span], parents: &[Option<usize>]) -> (Vec<Visit>, Vec<usize>) {
-    let mut order: Vec<usize> = (0..spans.len()).collect();
-    let depth = |mut place: usize| {
-        let mut depth = 0;
-        while let Some(parent) = parents[place] {
-            (place, depth) = (parent, depth + 1);
+/// One trace: its spans, and the visits that they make up.
+struct Tree<'a> {
+    spans: &'a [&'a Span],
+    parents: Vec<Option<usize>>,
+    visits: Vec<Visit>,
+    /// Spans of each visit.
+    spans_of: Vec<Vec<usize>>,
+    /// Visits that each visit called.
+    children_of: Vec<Vec<usize>>,
+    /// Spans below which there are others.
+    is_parent: Vec<bool>,
+}
+
+impl<'a> Tree<'a> {
+    /// Spans of one service below each other are one visit; a server span always begins one.
+    fn of(spans: &'a [&'a Span], parents: Vec<Option<usize>>, depths: &[usize]) -> Tree<'a> {
+        let mut order: Vec<usize> = (0..spans.len()).collect();
+        order.sort_by_key(|place| (depths[*place], *place));
+        let mut tree = Tree {
+            spans,
+            visits: Vec::new(),
+            spans_of: Vec::new(),
+            children_of: Vec::new(),
+            is_parent: vec![false; spans.len()],
+            parents,
+        };
+        tree.parents.iter().flatten().for_each(|&parent| tree.is_parent[parent] = true);
+        let mut visit_of = vec![usize::MAX; spans.len()];
+        for place in order {
+            let span = spans[place];
+            let parent = tree.parents[place].map(|parent| visit_of[parent]);
+            let begins = matches!(span.role, Role::Server | Role::Consumer);
+            if let Some(visit) = parent
+                && tree.visits[visit].key.service == span.service
+                && !begins
+            {
+                visit_of[place] = visit;
+                // Work that goes on after the answer belongs to it as well, but for messages.
+                tree.spans_of[visit].push(place);
+                continue;
+            }
+            visit_of[place] = tree.visits.len();
+            tree.begin(place, parent);
         }
-        depth
-    };
-    order.sort_by_key(|place| (depth(*place), *place));
-    let mut all: Vec<Visit> = Vec::new();
-    let mut visit_of = vec![usize::MAX; spans.len()];
-    for place in order {
-        let span = spans[place];
-        let parent = parents[place].map(|parent| visit_of[parent]);
-        let begins = matches!(span.role, Role::Server | Role::Consumer);
-        if let Some(visit) = parent
-            && all[visit].key.service == span.service
-            && !begins
-        {
-            visit_of[place] = visit;
-            // Work that goes on after the answer belongs to it as well, but for messages.
-            continue;
-        }
+        tree
+    }
+
+    fn begin(&mut self, place: usize, parent: Option<usize>) {
+        let span = self.spans[place];
         let mut ancestor = parent;
         let mut depth = 0;
         while let Some(visit) = ancestor {
-            depth += u32::from(
-                all[visit].key.service == span.service && all[visit].key.operation == span.name,
-            );
-            ancestor = all[visit].parent;
+            let key = &self.visits[visit].key;
+            depth += u32::from(key.service == span.service && key.operation == span.name);
+            ancestor = self.visits[visit].parent;
         }
         let end = span.start_ns + span.length_ns;
         let told = parent.is_some_and(|visit| {
-            span.role == Role::Consumer || end > all[visit].end || span.start_ns >= all[visit].end
+            let after = self.visits[visit].end;
+            span.role == Role::Consumer || end > after || span.start_ns >= after
         });
-        visit_of[place] = all.len();
+        if let Some(visit) = parent {
+            self.children_of[visit].push(self.visits.len());
+        }
         let key = Key { service: span.service.clone(), operation: span.name.clone(), depth };
-        all.push(Visit { key, root: place, parent, start: span.start_ns, end, told });
+        self.visits.push(Visit { key, root: place, parent, start: span.start_ns, end, told });
+        self.spans_of.push(vec![place]);
+        self.children_of.push(Vec::new());
     }
-    (all, visit_of)
-}
 
-fn add(
-    number: usize,
-    visit: &Visit,
-    visits: &[Visit],
-    visit_of: &[usize],
-    spans: &[&Span],
-    parents: &[Option<usize>],
-    shape: &mut Shape,
-) {
-    let endpoint = shape.endpoints.entry(visit.key.clone()).or_default();
-    endpoint.visits += 1;
-    endpoint.entries += u64::from(visit.parent.is_none());
-    // When it waited: as the caller saw it where it wrote that down, else as the callee did.
-    let mut waited: Vec<(u64, u64)> = Vec::new();
-    let mut called: Vec<(u64, u64)> = Vec::new();
-    let mut callees: BTreeMap<&Key, Calls> = BTreeMap::new();
-    let mut children: Vec<&Visit> =
-        visits.iter().filter(|one| one.parent == Some(number)).collect();
-    children.sort_by_key(|child| (child.start, child.root));
-    for (place, child) in children.iter().enumerate() {
-        let caller = parents[child.root].map(|place| spans[place]);
-        let seen = caller.filter(|span| matches!(span.role, Role::Client | Role::Producer));
-        let calls = callees.entry(&child.key).or_default();
-        calls.count += 1;
-        calls.told += u64::from(child.told);
-        calls.places += place as f64;
-        if child.told {
-            continue;
+    fn add(&self, number: usize, shape: &mut Shape) {
+        let visit = &self.visits[number];
+        let endpoint = shape.endpoints.entry(visit.key.clone()).or_default();
+        endpoint.visits += 1;
+        endpoint.entries += u64::from(visit.parent.is_none());
+        // When it waited: as the caller saw it where it wrote that down, else as the callee did.
+        let mut waited: Vec<(u64, u64)> = Vec::new();
+        let mut called: Vec<(u64, u64)> = Vec::new();
+        let mut callees: BTreeMap<&Key, Calls> = BTreeMap::new();
+        let mut children: Vec<&Visit> =
+            self.children_of[number].iter().map(|child| &self.visits[*child]).collect();
+        children.sort_by_key(|child| (child.start, child.root));
+        for (place, child) in children.iter().enumerate() {
+            let caller = self.parents[child.root].map(|place| self.spans[place]);
+            let seen = caller.filter(|span| matches!(span.role, Role::Client | Role::Producer));
+            let calls = callees.entry(&child.key).or_default();
+            calls.count += 1;
+            calls.told += u64::from(child.told);
+            calls.places += place as f64;
+            if child.told {
+                continue;
+            }
+            let (start, end) =
+                seen.map_or((child.start, child.end), |s| (s.start_ns, s.start_ns + s.length_ns));
+            waited.push((start, end));
+            called.push((start, end));
+            if seen.is_some() && end - start > child.end - child.start {
+                let out_and_back = (end - start) - (child.end - child.start);
+                shape.hop_us.add(out_and_back as f64 / 2e3);
+            }
         }
-        let (start, end) =
-            seen.map_or((child.start, child.end), |s| (s.start_ns, s.start_ns + s.length_ns));
-        waited.push((start, end));
-        called.push((start, end));
-        if seen.is_some() && end - start > child.end - child.start {
-            let out_and_back = (end - start) - (child.end - child.start);
-            shape.hop_us.add(out_and_back as f64 / 2e3);
+        // Calls to those who write no spans.
+        let silent = self.spans_of[number].iter().copied().filter(|&place| {
+            place != visit.root && self.spans[place].role == Role::Client && !self.is_parent[place]
+        });
+        let mut quiet: BTreeMap<&str, f64> = BTreeMap::new();
+        for place in silent {
+            let span = self.spans[place];
+            waited.push((span.start_ns, span.start_ns + span.length_ns));
+            let name = span.peer.as_deref().unwrap_or(&span.name);
+            *quiet.entry(name).or_default() += span.length_ns as f64 / 1e3;
         }
-    }
-    // Calls to those who write no spans.
-    let silent: BTreeSet<usize> = (0..spans.len())
-        .filter(|place| {
-            visit_of[*place] == number
-                && *place != visit.root
-                && spans[*place].role == Role::Client
-                && !parents.contains(&Some(*place))
-        })
-        .collect();
-    let mut quiet: BTreeMap<&str, f64> = BTreeMap::new();
-    for place in silent {
-        let span = spans[place];
-        waited.push((span.start_ns, span.start_ns + span.length_ns));
-        let name = span.peer.as_deref().unwrap_or(&span.name);
-        *quiet.entry(name).or_default() += span.length_ns as f64 / 1e3;
-    }
-    let waiting = covered(waited, visit.start, visit.end);
-    endpoint.own_us.add((visit.end - visit.start - waiting) as f64 / 1e3);
-    for (name, us) in quiet {
-        endpoint.waits.entry(name.to_string()).or_default().add(us);
-    }
-    for pair in called.windows(2) {
-        endpoint.pairs[0] += 1;
-        endpoint.pairs[1] += u64::from(pair[1].0 < pair[0].1);
-    }
-    for (key, one) in callees {
-        let all = endpoint.calls.entry(key.clone()).or_default();
-        all.count += one.count;
-        all.told += one.told;
-        all.places += one.places;
-        all.visits += 1;
+        let waiting = covered(waited, visit.start, visit.end);
+        endpoint.own_us.add((visit.end - visit.start - waiting) as f64 / 1e3);
+        for (name, us) in quiet {
+            endpoint.waits.entry(name.to_string()).or_default().add(us);
+        }
+        for pair in called.windows(2) {
+            endpoint.pairs[0] += 1;
+            endpoint.pairs[1] += u64::from(pair[1].0 < pair[0].1);
+        }
+        for (key, one) in callees {
+            let all = endpoint.calls.entry(key.clone()).or_default();
+            all.count += one.count;
+            all.told += one.told;
+            all.places += one.places;
+            all.visits += 1;
+        }
     }
 }
 
