@@ -115,9 +115,9 @@ impl<E: Procedures> Janus<E> {
         }
     }
 
-    /// Fast, slow, or not yet. Fast: all replicas of each shard name the same, or know to be covered
-    /// what others name. Then any majority gives dependencies that order everything just so, and
-    /// whoever takes over needs to know nothing more.
+    /// Fast, slow, or not yet. Fast: all replicas of each shard name the same, or know that what
+    /// others name is covered. Then any majority gives dependencies that order everything just so,
+    /// and whoever takes over needs to know nothing more.
     fn weigh(&mut self, id: TxnId) {
         let (layout, now) = (self.config.layout, self.station.now);
         let Some(coord) = self.coords.get_mut(&id) else { return };
@@ -128,7 +128,8 @@ impl<E: Procedures> Janus<E> {
             all &= views.len() as u32 == layout.replicas;
             majority &= views.len() as u32 >= layout.majority();
             let named = union(views.iter().map(|view| &view.deps));
-            let knows = |view: &View, dep| view.deps.contains_key(dep) || view.covered.contains(dep);
+            let knows =
+                |view: &View, dep| view.deps.contains_key(dep) || view.covered.contains(dep);
             differ |= views.iter().any(|view| !named.keys().all(|dep| knows(view, dep)));
         }
         let waited = || now.since(coord.majority_at.unwrap_or(now)) >= self.config.fast_wait;

@@ -21,12 +21,7 @@ pub(super) struct Line {
 
 impl Line {
     /// What goes before one that comes now: to be named, and covered.
-    pub fn before(
-        &self,
-        write: bool,
-        named: &mut BTreeSet<TxnId>,
-        covered: &mut BTreeSet<TxnId>,
-    ) {
+    pub fn before(&self, write: bool, named: &mut BTreeSet<TxnId>, covered: &mut BTreeSet<TxnId>) {
         named.extend(&self.writers);
         if write {
             named.extend(&self.readers);

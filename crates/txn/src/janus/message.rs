@@ -145,9 +145,8 @@ impl Wire for Message {
     fn wire_bytes(&self) -> u64 {
         const HEAD: u64 = 40;
         let view = |view: &Option<View>| {
-            view.as_ref().map_or(0, |view| {
-                20 + deps_bytes(&view.deps) + 12 * view.covered.len() as u64
-            })
+            view.as_ref()
+                .map_or(0, |view| 20 + deps_bytes(&view.deps) + 12 * view.covered.len() as u64)
         };
         HEAD + match self {
             Message::PreAccept { txn, .. } | Message::Recover { txn, .. } => txn.wire_bytes(),
