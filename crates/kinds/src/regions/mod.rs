@@ -9,4 +9,4 @@ mod scenario;
 mod subject;
 
 pub use plan::*;
-pub use result::{Latency, Regional, RegionsExperiment, RegionsResult};
+pub use result::{Latency, Regional, RegionsExperiment, RegionsResult, Side, Sides};

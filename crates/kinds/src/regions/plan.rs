@@ -149,6 +149,18 @@ pub enum FaultPlan {
     },
 }
 
+impl FaultPlan {
+    /// The region that it names.
+    pub fn region(&self) -> u16 {
+        match *self {
+            FaultPlan::CrashReplica { region, .. }
+            | FaultPlan::CrashSteward { region, .. }
+            | FaultPlan::CutOff { region, .. }
+            | FaultPlan::ClockStep { region, .. } => region,
+        }
+    }
+}
+
 /// A protocol, with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "protocol", rename_all = "snake_case")]

@@ -49,6 +49,40 @@ impl Latency {
     }
 }
 
+/// What clients of some regions got.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Side {
+    /// Transactions of one region.
+    pub irt: Latency,
+    /// Transactions across regions.
+    pub crt: Latency,
+    /// The longest less the median of transactions of one region, for each replication.
+    pub irt_stalls_ms: Vec<f64>,
+    /// The same of transactions across regions.
+    pub crt_stalls_ms: Vec<f64>,
+}
+
+/// What clients got where something failed, and where nothing did. Not among them are clients whose
+/// first choice of a replica failed: they wait until they ask another one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sides {
+    /// Of the regions that a fault names.
+    pub struck: Side,
+    /// Of all others.
+    pub elsewhere: Side,
+}
+
+impl Sides {
+    /// Lets percentiles of a section be given where those of the `whole` are.
+    pub fn support(&mut self, whole: &Sides) {
+        let sides = [(&mut self.struck, &whole.struck), (&mut self.elsewhere, &whole.elsewhere)];
+        for (section, whole) in sides {
+            section.irt.support(&whole.irt);
+            section.crt.support(&whole.crt);
+        }
+    }
+}
+
 /// What clients of all regions got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regional {
@@ -69,4 +103,7 @@ pub struct Regional {
     pub retries: u64,
     /// Messages between nodes for a transaction, reports of clocks included.
     pub messages_each: f64,
+    /// Where the plan has faults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sides: Option<Sides>,
 }

@@ -1,7 +1,7 @@
 //! Runs one replication, and puts replications together.
 
 use super::contestant::Contestant;
-use super::result::{Latency, Regional};
+use super::result::{Latency, Regional, Side, Sides};
 use super::scenario::Scenario;
 use crate::events::Events;
 use cavy_core::family::Node;
@@ -25,13 +25,31 @@ use std::sync::Arc;
 /// What one replication came to.
 pub struct Replication {
     pub(super) report: Report,
-    irt: Histogram,
-    crt: Histogram,
+    times: Times,
+    /// Where a fault names the region, and elsewhere.
+    sides: Option<[Times; 2]>,
     aborted: u64,
     given_up: u64,
     unanswered: u64,
     asked: u64,
     answered_per_s: f64,
+}
+
+/// Latencies within a region and across regions.
+struct Times {
+    irt: Histogram,
+    crt: Histogram,
+}
+
+impl Times {
+    fn new() -> Self {
+        Times { irt: Histogram::new(), crt: Histogram::new() }
+    }
+
+    fn record(&mut self, within: bool, latency: Span) {
+        let histogram = if within { &mut self.irt } else { &mut self.crt };
+        histogram.record(latency.as_ns());
+    }
 }
 
 /// Closed clients, each of one shard.
@@ -40,8 +58,8 @@ struct Callers<'a> {
     draws: Stream,
     numbers: Vec<u64>,
     window: (Instant, Instant),
-    irt: Histogram,
-    crt: Histogram,
+    times: Times,
+    sides: Option<[Times; 2]>,
     aborted: u64,
     given_up: u64,
     unanswered: u64,
@@ -56,13 +74,28 @@ impl<'a> Callers<'a> {
             draws: Stream::keyed(seed, 0, Purpose::Arrivals),
             numbers: vec![0; scenario.clients as usize],
             window: (begin, Instant::ZERO + scenario.setup.duration),
-            irt: Histogram::new(),
-            crt: Histogram::new(),
+            times: Times::new(),
+            sides: (!scenario.struck.is_empty()).then(|| [Times::new(), Times::new()]),
             aborted: 0,
             given_up: 0,
             unanswered: 0,
             answered: 0,
         }
+    }
+}
+
+impl Callers<'_> {
+    /// Whom a client asks.
+    fn replica(&self, client: u32, attempt: u32) -> Node {
+        let layout = &self.scenario.layout;
+        let home = self.scenario.generator.home(client);
+        self.scenario.contestant.target(home, client / layout.shards(), attempt)
+    }
+
+    /// A client whose first choice fails waits until it asks another one.
+    fn waits_in_vain(&self, client: u32) -> bool {
+        let first = self.replica(client, 0);
+        self.scenario.setup.faults.outages.iter().any(|outage| outage.host == first)
     }
 }
 
@@ -85,9 +118,7 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
     }
 
     fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
-        let layout = &self.scenario.layout;
-        let home = self.scenario.generator.home(client);
-        self.scenario.contestant.target(home, client / layout.shards(), attempt)
+        self.replica(client, attempt)
     }
 
     fn site(&self, client: u32) -> Option<Site> {
@@ -115,10 +146,16 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
                     return;
                 }
                 let layout = &self.scenario.layout;
-                let home = self.scenario.generator.home(ask.client);
-                let within = layout.is_within(&ask.request.0, layout.region_of(home));
-                let histogram = if within { &mut self.irt } else { &mut self.crt };
-                histogram.record(now.since(ask.since).as_ns());
+                let region = layout.region_of(self.scenario.generator.home(ask.client));
+                let within = layout.is_within(&ask.request.0, region);
+                let latency = now.since(ask.since);
+                self.times.record(within, latency);
+                let vain = self.waits_in_vain(ask.client);
+                if let Some([struck, elsewhere]) = self.sides.as_mut().filter(|_| !vain) {
+                    let hit = self.scenario.struck.contains(&region);
+                    let side = if hit { struck } else { elsewhere };
+                    side.record(within, latency);
+                }
             }
         }
     }
@@ -189,20 +226,20 @@ where
         asked: report.counts.asked,
         report,
         answered_per_s: callers.answered as f64 / seconds,
-        irt: callers.irt,
-        crt: callers.crt,
+        times: callers.times,
+        sides: callers.sides,
         aborted: callers.aborted,
         given_up: callers.given_up,
         unanswered: callers.unanswered,
     }
 }
 
-fn latency(runs: &[Replication], of: impl Fn(&Replication) -> &Histogram) -> Latency {
+fn latency(runs: &[&Histogram]) -> Latency {
     let mut all = Histogram::new();
-    runs.iter().for_each(|run| all.merge(of(run)));
+    runs.iter().for_each(|run| all.merge(run));
     let at = |p: f64| {
         let pooled = all.quantile(p)? as f64 / 1e6;
-        let each = runs.iter().filter_map(|run| of(run).quantile(p));
+        let each = runs.iter().filter_map(|run| run.quantile(p));
         let each: Vec<f64> = each.map(|ns| ns as f64 / 1e6).collect();
         Some(Quantile::new(pooled, each, all.count(), p))
     };
@@ -213,6 +250,21 @@ fn latency(runs: &[Replication], of: impl Fn(&Replication) -> &Histogram) -> Lat
         p95_ms: at(0.95),
         p99_ms: at(0.99),
         max_ms: all.max().map(|ns| ns as f64 / 1e6),
+    }
+}
+
+fn side(runs: &[&Times]) -> Side {
+    let (irt, crt): (Vec<&Histogram>, Vec<&Histogram>) =
+        runs.iter().map(|times| (&times.irt, &times.crt)).unzip();
+    let stalls = |of: &[&Histogram]| {
+        let stall = |one: &&Histogram| Some((one.max()? - one.quantile(0.5)?) as f64 / 1e6);
+        of.iter().filter_map(stall).collect()
+    };
+    Side {
+        irt_stalls_ms: stalls(&irt),
+        crt_stalls_ms: stalls(&crt),
+        irt: latency(&irt),
+        crt: latency(&crt),
     }
 }
 
@@ -232,6 +284,11 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
     } else {
         String::new()
     };
+    let both: Option<Vec<&[Times; 2]>> = runs.iter().map(|run| run.sides.as_ref()).collect();
+    let sides = both.filter(|both| !both.is_empty()).map(|both| {
+        let of = |which: usize| side(&both.iter().map(|sides| &sides[which]).collect::<Vec<_>>());
+        Sides { struck: of(0), elsewhere: of(1) }
+    });
     Summed {
         standing: if unanswered == 0 { Standing::Stable } else { Standing::Unstable },
         note,
@@ -240,13 +297,14 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
         work: asked,
         data: Regional {
             throughput_per_s: throughput,
-            irt: latency(runs, |run| &run.irt),
-            crt: latency(runs, |run| &run.crt),
+            irt: latency(&runs.iter().map(|run| &run.times.irt).collect::<Vec<_>>()),
+            crt: latency(&runs.iter().map(|run| &run.times.crt).collect::<Vec<_>>()),
             aborted: sum(&|run| run.aborted),
             given_up,
             unanswered,
             retries: sum(&|run| run.report.counts.retries),
             messages_each: messages as f64 / asked.max(1) as f64,
+            sides,
         },
     }
 }

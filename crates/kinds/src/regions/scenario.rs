@@ -8,6 +8,7 @@ use cavy_lab::wan::{ClockStep, Jitter, Link, Setup, Site};
 use cavy_study::plan::PlanError;
 use cavy_txn::tpcc::{Generator, Mix};
 use cavy_txn::{Layout, Region, Shard};
+use std::collections::BTreeSet;
 
 /// What one replication needs, apart from its seed.
 pub struct Scenario {
@@ -20,6 +21,8 @@ pub struct Scenario {
     pub(super) patience: Span,
     pub(super) message: Span,
     pub(super) warmup: Span,
+    /// Regions that a fault names.
+    pub(super) struck: BTreeSet<Region>,
 }
 
 pub(super) fn span(key: &str, ms: f64) -> Result<Span, PlanError> {
@@ -84,6 +87,7 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
         patience: span("patience_ms", plan.patience_ms)?,
         message: span("message_us", plan.message_us / 1e3)?,
         warmup,
+        struck: plan.faults.iter().map(|fault| Region(fault.region())).collect(),
     })
 }
 

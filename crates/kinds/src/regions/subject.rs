@@ -128,6 +128,9 @@ impl Subject for RegionsPlan {
     fn support(section: &mut Regional, whole: &Regional) {
         section.irt.support(&whole.irt);
         section.crt.support(&whole.crt);
+        if let (Some(section), Some(whole)) = (&mut section.sides, &whole.sides) {
+            section.support(whole);
+        }
     }
     fn precision(outcome: &Outcome<Regional>) -> Vec<(String, Option<Interval>)> {
         let of = |name: &str, latency: &Latency| {

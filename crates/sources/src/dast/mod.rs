@@ -4,15 +4,18 @@
 //! and a model of message delays. The rivals are machines of the same family at their full
 //! strength, and not what the artifact made of them.
 
-use cavy_kinds::regions::{RegionsExperiment, RegionsPlan, RegionsResult};
+use cavy_kinds::regions::{RegionsExperiment, RegionsPlan, RegionsResult, Side};
 use cavy_report::model::{Panel, Table};
-use cavy_study::claim::Measured;
+use cavy_study::claim::{Basis, Measured};
 use cavy_study::draw;
+use cavy_study::experiment::BASE;
 use cavy_study::outcome::Estimate;
 use cavy_study::source::{About, Source, Study};
 
 const PARITY: &str = "DAST, parity";
 const SAFE: &str = "DAST";
+const PAPER: &str = "DAST, paper mode";
+const ARTIFACT: &str = "DAST, artifact mode";
 const TWO_PHASE: &str = "2PL/2PC";
 const JANUS: &str = "Janus";
 const TAPIR: &str = "TAPIR";
@@ -35,7 +38,7 @@ pub fn source() -> Source {
         live_claims: "",
         live: "cavy live txn",
         live_study: "",
-        figures: vec![&CLIENTS, &CRT_RATIO, &CONFLICT, &JITTER, &REGIONS],
+        figures: vec![&CLIENTS, &CRT_RATIO, &CONFLICT, &JITTER, &REGIONS, &FAILURES],
     }
 }
 
@@ -183,29 +186,50 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
         title: "More and more transactions across regions",
         plan: include_str!("plans/crt_ratio.toml"),
         files: &[],
-        shows: "Payment alone, with 10 to 90 % of it across regions.",
+        shows: "Payment alone, with 10 to 90 % of it across regions. Beside it: DAST as the source \
+                describes it, where clocks wait with what waits for a value, and what its \
+                artifact does.",
         claimed: "Throughput falls, and latency within regions stays low.",
     },
     measure: |experiment| {
         let key = "workload.crt_ratio";
         let (few, many) = (at(experiment, PARITY, key, 0.1), at(experiment, PARITY, key, 0.9));
         let throughput = |r| Some((r, throughput_of(r)));
-        let all = || experiment.results.iter();
+        let all = || of_label(experiment, PARITY);
         let tails: Option<Vec<_>> = all().map(|r| Some((r, r.irt.get(99)?))).collect();
         let worst = tails
             .and_then(|tails| tails.into_iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value)));
-        let medians: Vec<f64> = all().filter_map(|r| Some(r.crt.get(50)?.value)).collect();
+        let median = |r: &RegionsResult| Some(r.crt.get(50)?.value);
+        let medians: Vec<f64> = all().filter_map(median).collect();
         let (low, high) = medians
             .iter()
             .fold((f64::INFINITY, 0.0f64), |(low, high), v| (low.min(*v), high.max(*v)));
         let samples = all().map(|r| r.crt.samples).min().unwrap_or(0);
         let note = format!("Medians from {low:.1} to {high:.1} ms.");
-        let flat = (medians.len() == experiment.results.len() && !medians.is_empty())
+        let flat = (medians.len() == all().count() && !medians.is_empty())
             .then(|| 100.0 * (high - low) / (high + low));
+        // The greatest between the ends, over the greater of the ends.
+        let artifact: Option<Vec<f64>> = of_label(experiment, ARTIFACT).map(median).collect();
+        let artifact = artifact.unwrap_or_default();
+        let hump = match artifact.as_slice() {
+            [first, inner @ .., last] if !inner.is_empty() => {
+                Some(inner.iter().copied().fold(0.0, f64::max) / first.max(*last))
+            }
+            _ => None,
+        };
+        let each: Vec<String> = artifact.iter().map(|ms| format!("{ms:.1}")).collect();
+        let crt = |label| at(experiment, label, key, 0.1).and_then(|r| Some((r, r.crt.get(50)?)));
         vec![
             ratio("crt_ratio.throughput", few.and_then(throughput), many.and_then(throughput)),
             plain("crt_ratio.irt_p99", worst),
             value("crt_ratio.crt_flat", flat, samples, note),
+            value(
+                "crt_ratio.rise_then_fall",
+                hump,
+                samples,
+                format!("Medians by share: {} ms.", each.join(", ")),
+            ),
+            ratio("crt_ratio.convoy", crt(PAPER), crt(PARITY)),
         ]
     },
     found: |experiment| {
@@ -213,7 +237,7 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
             let share = r.settings.get("workload.crt_ratio").and_then(|v| v.as_f64());
             format!("{:.0} % {:.0}/s", share.unwrap_or(0.0) * 100.0, r.throughput_per_s.value)
         };
-        let all: Vec<String> = experiment.results.iter().map(of).collect();
+        let all: Vec<String> = of_label(experiment, PARITY).map(of).collect();
         format!("Throughput by the share across regions: {}.", all.join(", "))
     },
     panels,
@@ -293,7 +317,10 @@ static REGIONS: Study<RegionsPlan> = Study {
         let throughput = both.and_then(|(a, b)| Some(percent(each(a)?, each(b)?)));
         let p99 = |r: &RegionsResult| Some(r.crt.get(99)?.value);
         let crt = both.and_then(|(a, b)| Some(percent(p99(a)?, p99(b)?)));
-        let irt = both.and_then(|(a, b)| Some(b.irt.get(99)?.value - a.irt.get(99)?.value));
+        let irt = |percent: u32| {
+            let of = |r: &RegionsResult| Some(r.irt.get(percent)?.value);
+            both.and_then(|(a, b)| Some(of(b)? - of(a)?))
+        };
         // Clients wait for answers, so throughput is clients over the mean latency. What is left of
         // its change when only the share of transactions across regions is taken to have changed?
         let share = |r: &RegionsResult| {
@@ -317,7 +344,8 @@ static REGIONS: Study<RegionsPlan> = Study {
             value("regions.share", left, most.map_or(0, |r| r.work), note.clone()),
             value("regions.throughput", throughput, most.map_or(0, |r| r.work), note.clone()),
             value("regions.crt_p99", crt, most.map_or(0, |r| r.crt.samples), note.clone()),
-            value("regions.irt_p99", irt, most.map_or(0, |r| r.irt.samples), note),
+            value("regions.irt_p95", irt(95), most.map_or(0, |r| r.irt.samples), note.clone()),
+            value("regions.irt_p99", irt(99), most.map_or(0, |r| r.irt.samples), note),
         ]
     },
     found: |experiment| {
@@ -331,6 +359,93 @@ static REGIONS: Study<RegionsPlan> = Study {
     panels,
     tables,
 };
+
+static FAILURES: Study<RegionsPlan> = Study {
+    about: About {
+        id: "failures",
+        title: "What failures cost",
+        plan: include_str!("plans/failures.toml"),
+        files: &[],
+        shows: "A replica, a steward, or all links of a region fail, each in runs of their own. \
+                Latencies are those of the region where it happens and of the others.",
+        claimed: "The source says nothing of failures; the bounds are the specification's.",
+    },
+    measure: |experiment| {
+        let of = |variant: &str| experiment.results.iter().find(|r| r.variant == variant);
+        let sides = |variant: &str| of(variant)?.sides.as_ref();
+        // The bound is one of the longest, so the worst run counts.
+        let longest = |name: &str, stalls: Option<&Vec<f64>>, variant: &str| {
+            let stalls = stalls.map_or(&[][..], Vec::as_slice);
+            let worst = stalls.iter().copied().reduce(f64::max);
+            let each: Vec<String> = stalls.iter().map(|ms| format!("{ms:.0}")).collect();
+            let note = format!("Longest less median, of each run: {} ms.", each.join(", "));
+            let found = value(name, worst, of(variant).map_or(0, |r| r.work), note);
+            Measured { low: worst, high: worst, basis: Basis::Bracket, ..found }
+        };
+        let calm = of(BASE).and_then(|r| Some(r.irt.get(99)?.value));
+        let faults = ["replica", "steward", "cut_off"];
+        let change = |variant: &str| {
+            let now = sides(variant)?.elsewhere.irt.get(99)?.value;
+            Some((variant.to_string(), 100.0 * (now / calm? - 1.0)))
+        };
+        let changes: Option<Vec<(String, f64)>> = faults.iter().map(|name| change(name)).collect();
+        let changes = changes.unwrap_or_default();
+        let most = changes.iter().map(|(_, change)| *change);
+        let most = most.reduce(|a, b| if b.abs() > a.abs() { b } else { a });
+        let each = changes.iter().map(|(name, change)| format!("{name} {change:.1} %"));
+        let each: Vec<String> = each.collect();
+        let samples = experiment.results.iter().map(|r| r.work).min().unwrap_or(0);
+        let struck = |variant: &str| sides(variant).map(|sides| &sides.struck);
+        let elsewhere = |variant: &str| sides(variant).map(|sides| &sides.elsewhere);
+        vec![
+            longest("failures.replica_irt", struck("replica").map(|s| &s.irt_stalls_ms), "replica"),
+            longest("failures.steward_irt", struck("steward").map(|s| &s.irt_stalls_ms), "steward"),
+            longest("failures.steward_crt", struck("steward").map(|s| &s.crt_stalls_ms), "steward"),
+            longest(
+                "failures.coordinator_crt",
+                elsewhere("replica").map(|s| &s.crt_stalls_ms),
+                "replica",
+            ),
+            value("failures.elsewhere", most, samples, format!("{}.", each.join(", "))),
+        ]
+    },
+    found: |experiment| {
+        let of = |r: &RegionsResult| {
+            let sides = r.sides.as_ref()?;
+            let worst = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+            let says = |words: &str, side: &Side| {
+                format!(
+                    "{words} {:.0} ms within a region and {:.0} ms across",
+                    worst(&side.irt_stalls_ms),
+                    worst(&side.crt_stalls_ms)
+                )
+            };
+            let what = match r.variant.as_str() {
+                "replica" => "A replica fails",
+                "steward" => "A steward fails",
+                _ => "A region is cut off",
+            };
+            let (here, there) = (says("there", &sides.struck), says("elsewhere", &sides.elsewhere));
+            Some(format!("{what}: the longest takes longer than the median by, {here}; {there}."))
+        };
+        let all: Vec<String> = experiment.results.iter().filter_map(of).collect();
+        format!(
+            "{} Transactions across regions that do not touch a region which is cut off may \
+                 wait for it too, when they come after one that does.",
+            all.join(" ")
+        )
+    },
+    panels,
+    tables,
+};
+
+/// Results of one contestant, in the order of the sweep.
+fn of_label<'a>(
+    experiment: &'a RegionsExperiment,
+    label: &'a str,
+) -> impl Iterator<Item = &'a RegionsResult> {
+    experiment.results.iter().filter(move |result| result.label == label)
+}
 
 /// The result of `label` where the swept `key` is `value`.
 fn at<'a>(
