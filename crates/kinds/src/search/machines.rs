@@ -202,8 +202,8 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.copies_wait = scenario.copies_wait;
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
-    // Two milliseconds of copying at a time on a server of speed 1, so that queries hardly wait. More
-    // for one request would be one message, behind which those of queries wait in a card.
+    // Two milliseconds of copying at a time on a server of speed 1, so that queries hardly wait.
+    // More for one request would be one message, behind which those of queries wait in a card.
     let chunk = 2e6 / (scenario.cost_ms.1 * 1e6 * COPYING as f64) * WHOLE as f64;
     config.chunk = chunk.clamp(1.0, WHOLE as f64 / 4.0) as u64;
     config.piece = config.chunk;

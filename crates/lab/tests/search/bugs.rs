@@ -174,7 +174,7 @@ planted! {
         ["whole", "fresh"];
     b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail, ["whole"];
     b13_a_border_moves_before_its_copy: move_early, moving(), some_copy_slowly, ["arcs"];
-    b14_an_empty_log_counts_as_the_one_before: lives_unchecked, Habit::doubled(), some_lose_their_logs,
-        ["whole"];
+    b14_an_empty_log_counts_as_the_one_before: lives_unchecked, Habit::doubled(),
+        some_lose_their_logs, ["whole"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late, ["once"];
 }

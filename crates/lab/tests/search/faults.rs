@@ -108,9 +108,9 @@ fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
     assert!(all > 0 && moved > 0);
 }
 
-/// Servers lose what they had stored, and are back before or after their lease has ended; some crash
-/// again while they are filled, or the directory does. Nobody does before the one before is filled:
-/// what is on two servers would be gone.
+/// Servers lose what they had stored, and are back before or after their lease has ended; some
+/// crash again while they are filled, or the directory does. Nobody does before the one before is
+/// filled: what is on two servers would be gone.
 pub fn some_lose_their_logs(setup: &mut Setup, draws: &mut Stream) {
     for turn in 0..2 {
         let server = LAYOUT.server(draws.below(u64::from(LAYOUT.servers)) as u32);
