@@ -20,8 +20,8 @@ use core::ops::ControlFlow;
 /// Seeds of a piece of the study, `CAVY_SEEDS=1-300`: exactly these run, and each says what it came
 /// to.
 pub fn piece() -> Option<(u64, u64)> {
-    let text = std::env::var("CAVY_SEEDS").ok()?;
-    let (from, to) = text.split_once('-')?;
+    let text = std::env::var_os("CAVY_SEEDS")?;
+    let (from, to) = text.to_str()?.split_once('-')?;
     Some((from.parse().ok()?, to.parse().ok()?))
 }
 

@@ -22,11 +22,19 @@ fn exponential(us: f64) -> Law {
     Law::Exponential { mean_ns: us * 1e3 }
 }
 
+/// A service.
+struct Part {
+    /// CPU time of a visit, in microseconds.
+    us: f64,
+    threads: Option<u32>,
+    /// Whom it calls, and how often.
+    calls: Vec<(usize, usize)>,
+}
+
 /// Services on one host.
 struct Case {
     cores: u16,
-    /// CPU time of a visit in microseconds, its threads, and whom it calls how often.
-    services: Vec<(f64, Option<u32>, Vec<(usize, usize)>)>,
+    services: Vec<Part>,
     clients: u32,
     target: usize,
     share: f64,
@@ -41,9 +49,9 @@ impl Case {
         Case {
             cores: 2,
             services: vec![
-                (400.0, None, vec![(1, 1)]),
-                (php_us, Some(12), vec![(2, 30)]),
-                (database_us / 30.0, Some(27), Vec::new()),
+                Part { us: 400.0, threads: None, calls: vec![(1, 1)] },
+                Part { us: php_us, threads: Some(12), calls: vec![(2, 30)] },
+                Part { us: database_us / 30.0, threads: Some(27), calls: Vec::new() },
             ],
             clients: 24,
             target,
@@ -56,11 +64,11 @@ impl Case {
     /// Two to five services behind each other or beside each other, each called up to 30 times.
     fn draw(draws: &mut Stream) -> Case {
         let count = 2 + draws.below(4) as usize;
-        let mut services: Vec<_> = (0..count)
+        let mut services: Vec<Part> = (0..count)
             .map(|_| {
                 let us = 100.0 * 10_f64.powf(draws.unit() * 1.5);
                 let threads = Some(8 + draws.below(33) as u32);
-                (us, threads, Vec::new())
+                Part { us, threads, calls: Vec::new() }
             })
             .collect();
         let mut visits = vec![1.0_f64; count];
@@ -68,7 +76,7 @@ impl Case {
             let parent = draws.below(child as u64) as usize;
             let repeat = 1 + draws.below((60.0 / visits[parent]).clamp(1.0, 30.0) as u64) as usize;
             visits[child] = visits[parent] * repeat as f64;
-            services[parent].2.push((child, repeat));
+            services[parent].calls.push((child, repeat));
         }
         let target = draws.below(count as u64) as usize;
         Case {
@@ -89,7 +97,7 @@ impl Case {
     /// The network with `left` of the target's time, and a service that is always busy behind it.
     fn network(&self, left: f64) -> Network {
         let mut services = Vec::new();
-        for (index, (us, threads, calls)) in self.services.iter().enumerate() {
+        for (index, Part { us, threads, calls }) in self.services.iter().enumerate() {
             let us = if index == self.target { us * left } else { *us };
             let asked: usize = calls.iter().map(|(_, repeat)| repeat).sum();
             let part = || Step::Cpu(exponential(us / (asked + 1) as f64));
@@ -169,7 +177,7 @@ impl Case {
         let mut visits = vec![0.0; self.services.len()];
         visits[0] = 1.0;
         let mut sum = 0.0;
-        for (index, (us, _, calls)) in self.services.iter().enumerate() {
+        for (index, Part { us, calls, .. }) in self.services.iter().enumerate() {
             calls
                 .iter()
                 .for_each(|&(child, repeat)| visits[child] += visits[index] * repeat as f64);
