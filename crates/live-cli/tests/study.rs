@@ -394,7 +394,7 @@ fn mistakes_about_recordings() {
         ("empty", String::new()),
         ("text", "hello\n".to_string()),
         ("future", header.replace(":1,\"workers\"", ":2,\"workers\"")),
-        ("crowd", header.replace("\"workers\":2", "\"workers\":2000")),
+        ("crowd", header.replace("\"workers\":2", "\"workers\":5000")),
         ("letter", format!("{header}\n[1,\"q\",0,1]\n")),
         ("back", format!("{header}\n[5,\"a\",0,1]\n[4,\"a\",1,1]\n")),
         ("idle", format!("{header}\n[5,\"f\",0,0,1]\n")),

@@ -45,7 +45,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Slots, 1 to 256.
+    /// Slots, 1 to 4096.
     pub fn slots(mut self, slots: u16) -> Self {
         self.setup.workers = slots;
         self
@@ -231,7 +231,7 @@ impl Slots {
         Acquire { core, waiter, kind, arrived, refused }
     }
 
-    /// Changes the number of slots, 1 to 256. Permits of slots that are gone stay good.
+    /// Changes the number of slots, 1 to 4096. Permits of slots that are gone stay good.
     ///
     /// # Errors
     /// A number out of range.

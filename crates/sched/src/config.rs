@@ -191,10 +191,10 @@ pub fn build_foreseeing(
     Ok(match policy.clone() {
         Policy::CentralFcfs => server(workers, kinds, Central::new(queue_limit)),
         Policy::DistributedFcfs { steering } => {
-            server(workers, kinds, Distributed::new(queue_limit, steering, false))
+            server(workers, kinds, Distributed::new(workers, queue_limit, steering, false))
         }
         Policy::Stealing { steering } => {
-            server(workers, kinds, Distributed::new(queue_limit, steering, true))
+            server(workers, kinds, Distributed::new(workers, queue_limit, steering, true))
         }
         Policy::FixedPriority => server(workers, kinds, priority(Order::Fixed)),
         Policy::ShortestFirst => {

@@ -3,7 +3,7 @@
 
 use crate::machine::{Admission, Discipline, Start};
 use crate::queue::{Job, Queue};
-use crate::workers::{Pool, WORKERS_MAX, WorkerSet};
+use crate::workers::{Pool, WorkerSet};
 use alloc::vec::Vec;
 use cavy_core::family::cpu::Worker;
 use cavy_core::{Instant, Stream};
@@ -31,7 +31,9 @@ pub enum Steering {
 /// Queues per worker.
 #[derive(Clone, Debug)]
 pub struct Distributed {
+    /// Of all workers that there ever were.
     queues: Vec<Queue>,
+    queue_limit: u32,
     steering: Steering,
     stealing: bool,
     /// Next worker of round robin.
@@ -42,11 +44,12 @@ pub struct Distributed {
 }
 
 impl Distributed {
-    /// At most `queue_limit` requests wait at each worker. With `stealing`, an idle worker takes
-    /// half of the first non-empty queue that it finds from a random start.
-    pub fn new(queue_limit: u32, steering: Steering, stealing: bool) -> Self {
+    /// At most `queue_limit` requests wait at each of `workers` workers. With `stealing`, an idle
+    /// worker takes half of the first non-empty queue that it finds from a random start.
+    pub fn new(workers: u16, queue_limit: u32, steering: Steering, stealing: bool) -> Self {
         Distributed {
-            queues: (0..WORKERS_MAX).map(|_| Queue::new(queue_limit)).collect(),
+            queues: (0..workers).map(|_| Queue::new(queue_limit)).collect(),
+            queue_limit,
             steering,
             stealing,
             turn: 0,
@@ -113,9 +116,8 @@ impl Distributed {
 
     /// Moves half of a victim's queue, rounded up, to `thief` and returns the oldest of it.
     fn steal(&mut self, thief: Worker, workers: u16, rng: &mut Stream) -> Option<Job> {
-        let start = rng.below(u64::from(workers)) as u16;
-        let from_start = WorkerSet::range(start, WORKERS_MAX);
-        let victim = self.loaded.first_common(&from_start).or_else(|| self.loaded.first())?;
+        let start = Worker(rng.below(u64::from(workers)) as u16);
+        let victim = self.loaded.first_from(start).or_else(|| self.loaded.first())?;
         let take = self.queues[victim.0 as usize].len().div_ceil(2);
         let first = self.pop(victim)?;
         for _ in 1..take {
@@ -166,7 +168,9 @@ impl Discipline for Distributed {
     /// Requests at workers that are gone join the others in turn, whatever their limit: they were
     /// admitted.
     fn resized(&mut self, pool: &Pool, _: Instant) -> Option<u32> {
-        for gone in pool.count()..WORKERS_MAX {
+        let (known, queue_limit) = (self.queues.len() as u16, self.queue_limit);
+        self.queues.extend((known..pool.count()).map(|_| Queue::new(queue_limit)));
+        for gone in pool.count()..known {
             while let Some(job) = self.queues[gone as usize].pop() {
                 let heir = Worker(job.req.0 as u16 % pool.count());
                 self.queues[heir.0 as usize].push_admitted(job);

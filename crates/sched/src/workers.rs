@@ -5,33 +5,65 @@ use alloc::vec::Vec;
 use cavy_core::Instant;
 use cavy_core::family::cpu::Worker;
 
-const WORDS: usize = 4;
+const WORDS: usize = 64;
 
 /// The most workers a policy schedules; slots of processor sharing are not workers in this sense.
 pub const WORKERS_MAX: u16 = (WORDS * 64) as u16;
 
 /// A set of workers. Iteration and [`WorkerSet::first`] go by ascending number, which is the order
 /// of every worker list in the specification ([persephone 2.8]).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WorkerSet([u64; WORDS]);
+///
+/// A bit for each worker, and a bit for each word that has any: what is asked of a set costs as
+/// much with four thousand workers as with a dozen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WorkerSet {
+    /// Bit i is set when word i is not zero.
+    filled: u64,
+    words: [u64; WORDS],
+}
+
+/// The places of the bits of a word, ascending.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = u16;
+
+    #[inline]
+    fn next(&mut self) -> Option<u16> {
+        let place = self.0.trailing_zeros() as u16;
+        (self.0 != 0).then(|| {
+            self.0 &= self.0 - 1;
+            place
+        })
+    }
+}
+
+/// The word in which `worker` is.
+#[inline]
+fn word_of(worker: Worker) -> usize {
+    (worker.0 >> 6) as usize & (WORDS - 1)
+}
+
+/// The lowest worker of a word that is not zero.
+#[inline]
+fn lowest(index: usize, word: u64) -> Worker {
+    Worker((index * 64) as u16 + word.trailing_zeros() as u16)
+}
 
 impl WorkerSet {
     /// Nobody.
-    pub const EMPTY: WorkerSet = WorkerSet([0; WORDS]);
+    pub const EMPTY: WorkerSet = WorkerSet { filled: 0, words: [0; WORDS] };
 
     /// Workers `from..to`.
     pub fn range(from: u16, to: u16) -> Self {
-        let below = |limit: u16| {
-            let mut set = Self::EMPTY;
-            for (index, word) in set.0.iter_mut().enumerate() {
-                let bits = (limit as usize).saturating_sub(index * 64).min(64);
-                *word = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
-            }
-            set
+        let below = |index: usize, limit: u16| {
+            let bits = (limit as usize).saturating_sub(index * 64).min(64);
+            if bits == 64 { u64::MAX } else { (1 << bits) - 1 }
         };
-        let (mut set, low) = (below(to), below(from));
-        for (word, low) in set.0.iter_mut().zip(&low.0) {
-            *word &= !low;
+        let mut set = Self::EMPTY;
+        for (index, word) in set.words.iter_mut().enumerate() {
+            *word = below(index, to) & !below(index, from);
+            set.filled |= u64::from(*word != 0) << index;
         }
         set
     }
@@ -39,43 +71,60 @@ impl WorkerSet {
     /// Adds one.
     #[inline]
     pub fn insert(&mut self, worker: Worker) {
-        self.0[(worker.0 >> 6) as usize & (WORDS - 1)] |= 1 << (worker.0 & 63);
+        let index = word_of(worker);
+        self.words[index] |= 1 << (worker.0 & 63);
+        self.filled |= 1 << index;
     }
 
     /// Takes one out.
     #[inline]
     pub fn remove(&mut self, worker: Worker) {
-        self.0[(worker.0 >> 6) as usize & (WORDS - 1)] &= !(1 << (worker.0 & 63));
+        let index = word_of(worker);
+        self.words[index] &= !(1 << (worker.0 & 63));
+        self.filled &= !(u64::from(self.words[index] == 0) << index);
     }
 
     /// Is it in?
     #[inline]
     pub fn contains(&self, worker: Worker) -> bool {
-        self.0[(worker.0 >> 6) as usize & (WORDS - 1)] >> (worker.0 & 63) & 1 == 1
+        self.words[word_of(worker)] >> (worker.0 & 63) & 1 == 1
     }
 
     /// The lowest worker in both sets.
     #[inline]
     pub fn first_common(&self, other: &WorkerSet) -> Option<Worker> {
-        for (index, (a, b)) in self.0.iter().zip(&other.0).enumerate() {
-            let both = a & b;
-            if both != 0 {
-                return Some(Worker((index * 64) as u16 + both.trailing_zeros() as u16));
-            }
-        }
-        None
+        Bits(self.filled & other.filled).find_map(|index| {
+            let index = index as usize;
+            let both = self.words[index] & other.words[index];
+            (both != 0).then(|| lowest(index, both))
+        })
     }
 
     /// The lowest worker.
     #[inline]
     pub fn first(&self) -> Option<Worker> {
-        self.first_common(self)
+        let index = Bits(self.filled).next()? as usize;
+        Some(lowest(index, self.words[index]))
+    }
+
+    /// The lowest worker from `worker` on.
+    #[inline]
+    pub fn first_from(&self, worker: Worker) -> Option<Worker> {
+        let index = word_of(worker);
+        let here = self.words[index] & u64::MAX << (worker.0 & 63);
+        if here != 0 {
+            return Some(lowest(index, here));
+        }
+        // Twice, because a shift by 64 is none.
+        let index = Bits(self.filled & u64::MAX << index << 1).next()? as usize;
+        Some(lowest(index, self.words[index]))
     }
 
     /// Those in either set.
     pub fn union(&self, other: &WorkerSet) -> WorkerSet {
         let mut set = *self;
-        for (a, b) in set.0.iter_mut().zip(&other.0) {
+        set.filled |= other.filled;
+        for (a, b) in set.words.iter_mut().zip(&other.words) {
             *a |= b;
         }
         set
@@ -84,18 +133,21 @@ impl WorkerSet {
     /// How many.
     #[inline]
     pub fn len(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
+        Bits(self.filled).map(|index| self.words[index as usize].count_ones()).sum()
     }
 
     /// Nobody in it?
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|&word| word == 0)
+        self.filled == 0
     }
 
     /// All, by ascending number.
     pub fn iter(&self) -> impl Iterator<Item = Worker> + '_ {
-        (0..WORKERS_MAX).map(Worker).filter(|&worker| self.contains(worker))
+        Bits(self.filled).flat_map(|index| {
+            let worker = move |bit| Worker(index * 64 + bit);
+            Bits(self.words[index as usize]).map(worker)
+        })
     }
 }
 
@@ -113,6 +165,7 @@ pub struct Running {
 pub struct Pool {
     count: u16,
     free: WorkerSet,
+    /// Of all workers that there ever were.
     running: Vec<Option<Running>>,
 }
 
@@ -120,11 +173,7 @@ impl Pool {
     /// `count` free workers, between 1 and [`WORKERS_MAX`].
     pub fn new(count: u16) -> Self {
         assert!((1..=WORKERS_MAX).contains(&count), "{count} workers");
-        Pool {
-            count,
-            free: WorkerSet::range(0, count),
-            running: alloc::vec![None; WORKERS_MAX as usize],
-        }
+        Pool { count, free: WorkerSet::range(0, count), running: alloc::vec![None; count as usize] }
     }
 
     /// Workers that may start requests, numbered from 0.
@@ -167,7 +216,10 @@ impl Pool {
     /// Changes the number of workers; those above finish what they run and are then gone.
     pub(crate) fn resize(&mut self, count: u16) {
         let count = count.clamp(1, WORKERS_MAX);
-        for worker in (0..WORKERS_MAX).map(Worker) {
+        if self.running.len() < count as usize {
+            self.running.resize(count as usize, None);
+        }
+        for worker in (0..self.running.len() as u16).map(Worker) {
             if worker.0 < count && self.running[worker.0 as usize].is_none() {
                 self.free.insert(worker);
             } else {
@@ -179,9 +231,62 @@ impl Pool {
 
     /// Asserts that a worker is free exactly when it exists and runs nothing.
     pub(crate) fn check(&self) {
-        for worker in (0..WORKERS_MAX).map(Worker) {
+        assert!(self.free.iter().all(|worker| worker.0 < self.count));
+        for worker in (0..self.running.len() as u16).map(Worker) {
             let idle = worker.0 < self.count && self.running[worker.0 as usize].is_none();
             assert_eq!(self.free.contains(worker), idle, "{worker:?} of {}", self.count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use cavy_core::{Purpose, Stream};
+
+    /// Sets of workers do what sets of numbers do, in every word.
+    #[test]
+    fn a_set_is_a_set_of_numbers() {
+        let mut draws = Stream::keyed(1, 0, Purpose::Test);
+        let mut pairs = [(WorkerSet::EMPTY, BTreeSet::new()), (WorkerSet::EMPTY, BTreeSet::new())];
+        for step in 0..20_000 {
+            // Crowded at first, then in all words.
+            let most = if step < 4_000 { 70 } else { u64::from(WORKERS_MAX) };
+            let number = draws.below(most) as u16;
+            let (set, known) = &mut pairs[draws.below(2) as usize];
+            if draws.below(5) < 2 {
+                set.insert(Worker(number));
+                known.insert(number);
+            } else {
+                set.remove(Worker(number));
+                known.remove(&number);
+            }
+            assert_eq!(set.contains(Worker(number)), known.contains(&number));
+            let from = draws.below(most) as u16;
+            let next = known.range(from..).next().copied();
+            assert_eq!(set.first_from(Worker(from)).map(|worker| worker.0), next);
+            let [(a, of_a), (b, of_b)] = &pairs;
+            let common = of_a.intersection(of_b).next().copied();
+            assert_eq!(a.first_common(b).map(|worker| worker.0), common);
+            assert_eq!(a.first().map(|worker| worker.0), of_a.first().copied());
+            assert_eq!((a.len() as usize, a.is_empty()), (of_a.len(), of_a.is_empty()));
+            if step % 100 == 0 {
+                assert!(a.iter().map(|worker| worker.0).eq(of_a.iter().copied()));
+                assert!(a.union(b).iter().map(|w| w.0).eq(of_a.union(of_b).copied()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_has_its_ends() {
+        for (from, to) in [(0, 0), (0, 64), (3, 3), (5, 200), (63, 65), (100, WORKERS_MAX)] {
+            let set = WorkerSet::range(from, to);
+            assert!(set.iter().map(|worker| worker.0).eq(from..to), "{from}..{to}");
+            assert_eq!((set.len(), set.is_empty()), (u32::from(to - from), from == to));
+        }
+        assert_eq!(WorkerSet::range(9, 4), WorkerSet::EMPTY);
+        let last = Worker(WORKERS_MAX - 1);
+        assert_eq!(WorkerSet::range(0, WORKERS_MAX).first_from(last), Some(last));
     }
 }

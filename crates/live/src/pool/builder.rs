@@ -10,6 +10,7 @@ use crate::record::keep_flushed;
 use crate::setup::{BuildError, Setup};
 use cavy_core::Span;
 use cavy_sched::Policy;
+use cavy_sched::workers::WORKERS_MAX;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = cores.min(256) as u16;
+        let workers = cores.min(usize::from(WORKERS_MAX)) as u16;
         Builder {
             setup: Setup { workers, ..Setup::default() },
             on_full: OnFull::Reject,
@@ -67,7 +68,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Worker threads, 1 to 256.
+    /// Worker threads, 1 to 4096.
     pub fn workers(mut self, workers: u16) -> Self {
         self.setup.workers = workers;
         self

@@ -272,7 +272,7 @@ impl Pool {
         Classified { pool: self.clone(), classifier }
     }
 
-    /// Changes the number of workers, 1 to 256. New ones start at once; those too many finish what
+    /// Changes the number of workers, 1 to 4096. New ones start at once; those too many finish what
     /// they run.
     ///
     /// # Errors

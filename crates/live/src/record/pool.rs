@@ -17,6 +17,7 @@ use super::lines::{End, Entry, Fields, Lines, Sink};
 use super::{ReplayError, Summary};
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Timer, Worker};
 use cavy_core::{Cx, Digest, Instant, Machine, Out, Outbox, Purpose, Span, Stream};
+use cavy_sched::workers::WORKERS_MAX;
 use cavy_sched::{Policy, TypeHint};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -297,7 +298,9 @@ fn legal(input: Input, running: &mut [Option<Req>]) -> Result<(), String> {
             }
         }
         Input::Yielded { .. } => Err("a pool's workers do not yield".to_string()),
-        Input::Resize { workers } if (1..=256).contains(&workers) => Ok(()),
-        Input::Resize { workers } => Err(format!("{workers} workers; it must be 1 to 256")),
+        Input::Resize { workers } if (1..=WORKERS_MAX).contains(&workers) => Ok(()),
+        Input::Resize { workers } => {
+            Err(format!("{workers} workers; it must be 1 to {WORKERS_MAX}"))
+        }
     }
 }
