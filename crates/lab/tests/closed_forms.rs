@@ -16,10 +16,14 @@
 
 #[path = "closed_forms/disciplines.rs"]
 mod disciplines;
+#[path = "closed_forms/machines.rs"]
+mod machines;
 
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Timer};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Span};
-use cavy_lab::cpu::{Cores, Costs, Done, Observer, Recorder, Replication, Setup, run};
+use cavy_lab::cpu::{
+    Closed, Cores, Costs, Done, Observer, Recorder, Replication, Requests, Setup, run,
+};
 use cavy_lab::pending::Heap4;
 use cavy_lab::statistics::{Histogram, Interval, quantile};
 use cavy_lab::theory;
@@ -76,6 +80,8 @@ struct Model {
     requests: u64,
     /// Waits longer than this are counted.
     threshold: Span,
+    /// How many clients, who wait for their answers, and their mean time of thinking in ns.
+    clients: Option<(u32, f64)>,
 }
 
 impl Model {
@@ -90,18 +96,28 @@ impl Model {
             queue_limit: u32::MAX,
             requests,
             threshold: Span::ZERO,
-        }
-    }
-
-    fn servers(&self) -> u16 {
-        match self.cores {
-            Cores::Own => self.workers,
-            Cores::Shared(cores) => cores,
+            clients: None,
         }
     }
 
     fn rate_per_s(&self) -> f64 {
-        self.load * self.mix.peak_rate_per_s(u32::from(self.servers()))
+        match &self.cores {
+            Cores::Own => self.load * self.mix.peak_rate_per_s(u32::from(self.workers)),
+            Cores::Shared(cores) => self.load * self.mix.peak_rate_per_s(u32::from(*cores)),
+            Cores::Unequal(speeds) => self.load * speeds.sum() * self.mix.peak_rate_per_s(1),
+        }
+    }
+
+    /// Who asks.
+    fn requests(&self, seed: u64) -> Requests {
+        match self.clients {
+            None => Source::new(&self.workload(), seed).into(),
+            Some((population, think_ns)) => {
+                let think = Some(Service::Exponential { mean_ns: think_ns });
+                let mix = self.mix.clone();
+                Closed { population, think, mix, round_trip: Span::ZERO }.start(seed).into()
+            }
+        }
     }
 
     /// Requests per nanosecond.
@@ -128,8 +144,9 @@ impl Model {
     }
 
     fn replicate(&self, seed: u64) -> Sample {
-        // A machine takes at most 256 workers; slots of processor sharing come from the policy.
-        let of_policy = if self.cores == Cores::Own { self.workers } else { 1 };
+        // A machine takes at most 4096 workers; slots of processor sharing come from the policy.
+        let shared = matches!(self.cores, Cores::Shared(_));
+        let of_policy = if shared { 1 } else { self.workers };
         let foresight = Source::new(&self.workload(), seed).map(|request| request.service);
         let (hints, limit) = (self.hints(), self.queue_limit);
         let foresight = Some(Box::new(foresight) as Foresight);
@@ -147,7 +164,7 @@ impl Model {
         };
         let mut recorder = Recorder::new(self.requests, kinds);
         let mut told = Told { sojourns: vec![0; kinds] };
-        let source = Source::new(&self.workload(), seed);
+        let source = self.requests(seed);
         let mut pending = Heap4::new();
         let mut both = (&mut recorder, &mut told);
         let outcome = run(&setup, &mut witness, source, &mut pending, &mut both);
@@ -169,7 +186,7 @@ impl Model {
         let busy = outcome.busy_ns;
         assert!(busy <= work, "workers were busy {busy} ns with {work} ns of work");
         let left_at_most = match self.cores {
-            Cores::Own => {
+            Cores::Own | Cores::Unequal(_) => {
                 outcome.ended.since(outcome.last_arrival).as_ns() * u64::from(self.workers)
             }
             Cores::Shared(_) => (work as f64 * SHARED_SLACK) as u64,

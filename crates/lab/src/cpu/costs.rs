@@ -1,5 +1,6 @@
 //! What scheduling costs ([persephone 3], [persephone 5.2]).
 
+use super::speeds::Speeds;
 use cavy_core::Span;
 
 /// Costs that a world charges, all zero in the ideal one.
@@ -25,4 +26,7 @@ pub enum Cores {
     /// Workers are slots, and this many cores are shared equally among the busy ones, none of which
     /// gets more than one core: processor sharing.
     Shared(u16),
+    /// Each worker is a core, and they are of these speeds: all that a worker does takes it longer
+    /// the slower it is.
+    Unequal(Speeds),
 }

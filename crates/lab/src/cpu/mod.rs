@@ -6,15 +6,19 @@
 //! run.
 
 mod alarms;
+mod clients;
 mod costs;
 mod observer;
 mod recorder;
 mod sharing;
+mod speeds;
 mod timeline;
 
+pub use clients::{Clients, Closed, Requests};
 pub use costs::{Cores, Costs};
 pub use observer::{Done, Observer, Unobserved};
 pub use recorder::{Backlog, Recorder, Replication, TypeRecord};
+pub use speeds::{GROUPS_MAX, Speed, Speeds};
 pub use timeline::{Bin, Timeline};
 
 use crate::pending::{Class, Pending, Ties};
@@ -22,8 +26,9 @@ use crate::trail::Trail;
 use alarms::Alarms;
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Scheduler, Timer, Worker};
 use cavy_core::{Cx, Instant, Out, Outbox, Purpose, Span, Stream};
-use cavy_workload::source::{Request, Source};
+use cavy_workload::source::Request;
 use sharing::SharedCores;
+use speeds::Unequal;
 
 /// What a run is made of, besides the machine and the requests.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +115,7 @@ const IDLE: Slot = Slot {
 pub fn run<M, P, O>(
     setup: &Setup,
     machine: &mut M,
-    requests: Source,
+    requests: impl Into<Requests>,
     pending: &mut P,
     observer: &mut O,
 ) -> Outcome
@@ -120,7 +125,7 @@ where
     O: Observer<M>,
 {
     pending.clear();
-    let mut world = World::new(setup, machine, requests, pending, observer);
+    let mut world = World::new(setup, machine, requests.into(), pending, observer);
     world.go();
     world.outcome()
 }
@@ -128,12 +133,13 @@ where
 struct World<'a, M: Scheduler + ?Sized, P, O> {
     setup: &'a Setup,
     machine: &'a mut M,
-    requests: Source,
+    requests: Requests,
     pending: &'a mut P,
     observer: &'a mut O,
     ties: Ties,
     alarms: Alarms,
     shared: Option<SharedCores>,
+    unequal: Option<Unequal>,
     slots: Vec<Slot>,
     /// Workers whose next event changed in this step.
     moved: Vec<Worker>,
@@ -144,6 +150,7 @@ struct World<'a, M: Scheduler + ?Sized, P, O> {
     now: Instant,
     /// The request that arrives next, with the time at which the dispatcher has handled it.
     next: Option<(Instant, Request)>,
+    /// When the dispatcher had handled the last request that arrived.
     dispatcher_free: Instant,
     arrived: u64,
     finished: u64,
@@ -176,7 +183,7 @@ where
     fn new(
         setup: &'a Setup,
         machine: &'a mut M,
-        requests: Source,
+        requests: Requests,
         pending: &'a mut P,
         observer: &'a mut O,
     ) -> Self {
@@ -186,15 +193,17 @@ where
             None => Ties::in_order(),
             Some(seed) => Ties::shuffled(seed),
         };
-        let shared = match setup.cores {
-            Cores::Own => None,
-            Cores::Shared(cores) => Some(SharedCores::new(cores)),
+        let (shared, unequal) = match &setup.cores {
+            Cores::Own => (None, None),
+            Cores::Shared(cores) => (Some(SharedCores::new(*cores)), None),
+            Cores::Unequal(speeds) => (None, Some(Unequal::new(speeds, setup.workers))),
         };
         World {
             ties,
             // One for each worker: the end of what it does or of its slice, whichever is first.
             alarms: Alarms::new(workers.max(1)),
             shared,
+            unequal,
             slots: vec![IDLE; workers as usize],
             moved: Vec::with_capacity(workers as usize),
             jobs: Vec::new(),
@@ -236,7 +245,7 @@ where
         }
     }
 
-    /// Draws the next request, if one is to come.
+    /// Finds the next request, if one is to come.
     #[inline]
     fn fetch(&mut self) {
         self.next = None;
@@ -245,7 +254,6 @@ where
         {
             // The dispatcher handles one request after another, so its queue is a running maximum.
             let handled = request.at.max(self.dispatcher_free) + self.setup.costs.dispatch;
-            self.dispatcher_free = handled;
             self.next = Some((handled, request));
         }
     }
@@ -254,6 +262,7 @@ where
     fn arrive(&mut self, at: Instant) {
         let Some((_, request)) = self.next else { return };
         self.now = at;
+        self.dispatcher_free = at;
         let job = Job {
             request,
             number: self.arrived,
@@ -270,6 +279,7 @@ where
                 self.jobs.len() as u32 - 1
             }
         };
+        self.requests.came(Req(index));
         self.last_arrival = at;
         let in_system = self.arrived - self.finished - self.dropped;
         self.observer.arrived(self.arrived, request.kind, in_system);
@@ -327,14 +337,30 @@ where
     /// Busy time counts while requests arrive; what comes after is the run winding down.
     #[inline]
     fn busy_until(&self) -> Instant {
-        if self.next.is_some() { Instant::NEVER } else { self.last_arrival }
+        if self.still_arrive() { Instant::NEVER } else { self.last_arrival }
+    }
+
+    /// Will another request arrive?
+    #[inline]
+    fn still_arrive(&self) -> bool {
+        self.next.is_some() || self.requests.waits() && self.arrived < self.setup.requests
+    }
+
+    /// `req` ended or was refused.
+    #[inline]
+    fn over(&mut self, req: Req) {
+        if self.requests.over(req, self.now) {
+            // The client that was answered may be the next to send.
+            self.fetch();
+        }
+        self.free_jobs.push(req.0);
     }
 
     fn shared_ends(&mut self) {
         while let Some(slot) = self.shared.as_mut().and_then(|shared| shared.take_done(self.now)) {
             let state = &mut self.slots[slot as usize];
             if let Doing::Running(req) = core::mem::replace(&mut state.doing, Doing::Nothing) {
-                if self.next.is_some() {
+                if self.still_arrive() {
                     self.busy_ns += self.jobs[req.0 as usize].left.as_ns();
                 }
                 self.finish(Worker(slot), req);
@@ -359,16 +385,22 @@ where
         self.finished += 1;
         self.fold(Mark::Finished, job.number, worker.0);
         let sojourn = self.now.since(job.request.at);
+        let mut service = job.request.service;
+        if let Some(unequal) = &mut self.unequal {
+            let ran = self.now.since(self.slots[worker.0 as usize].since);
+            let longer_ns = unequal.over(req, ran, job.left);
+            service = Span::from_ns(service.as_ns().saturating_add_signed(longer_ns));
+        }
         self.observer.finished(&Done {
             number: job.number,
             kind: job.request.kind,
             latency: sojourn + self.setup.costs.round_trip,
-            waited: sojourn.saturating_sub(job.request.service),
+            waited: sojourn.saturating_sub(service),
             at: self.now,
         });
         // The name is free again only after the machine has heard of the end.
-        self.handle(Input::Finished { worker, req, service: Some(job.request.service) });
-        self.free_jobs.push(req.0);
+        self.handle(Input::Finished { worker, req, service: Some(service) });
+        self.over(req);
     }
 
     #[inline]
@@ -437,7 +469,7 @@ where
                 self.dropped += 1;
                 self.fold(Mark::Dropped, job.number, 0);
                 self.observer.dropped(job.number, job.request.kind, self.now);
-                self.free_jobs.push(req.0);
+                self.over(req);
             }
             Effect::Reserved { version } => {
                 self.fold(Mark::Reserved, u64::from(version), 0);
@@ -462,12 +494,16 @@ where
         assert!(slot.doing == Doing::Nothing, "{worker:?} is busy and should run {req:?}");
         slot.doing = Doing::Running(req);
         slot.since = self.now;
+        let mut busy = left;
+        if let Some(unequal) = &self.unequal {
+            (busy, lead) = (unequal.takes(worker, left), unequal.takes(worker, lead));
+        }
         slot.lead = lead;
         if let Some(shared) = &mut self.shared {
             shared.start(worker.0, left, self.now);
             self.set_shared_alarm();
         } else {
-            slot.end = self.now + left;
+            slot.end = self.now + busy;
             self.moved.push(worker);
         }
         self.fold(Mark::Started, number, worker.0);
@@ -478,13 +514,17 @@ where
         let slot = &mut self.slots[worker.0 as usize];
         let Doing::Running(req) = slot.doing else { return };
         let ran = self.now.since(slot.since);
+        let (mut done, mut lost) = (ran, self.setup.costs.preemption);
+        if let Some(unequal) = &mut self.unequal {
+            (done, lost) = (unequal.stopped(worker, req, ran), unequal.takes(worker, lost));
+        }
         self.busy_ns += self.now.min(busy_until).since(slot.since).as_ns();
         slot.doing = Doing::Yielding(req);
         slot.since = self.now;
-        slot.end = self.now + self.setup.costs.preemption;
+        slot.end = self.now + lost;
         self.moved.push(worker);
         let job = &mut self.jobs[req.0 as usize];
-        job.left = job.left.saturating_sub(ran);
+        job.left = job.left.saturating_sub(done);
     }
 
     #[inline]

@@ -184,7 +184,7 @@ impl Recorder {
             })
             .collect();
         let cores = match setup.cores {
-            super::Cores::Own => setup.workers,
+            super::Cores::Own | super::Cores::Unequal(_) => setup.workers,
             super::Cores::Shared(cores) => cores,
         };
         let offered_ns = outcome.last_arrival.as_ns() as f64 * f64::from(cores);

@@ -134,6 +134,24 @@ pub fn shorter_of_two_mean_sojourn(utilization: f64, most: usize) -> f64 {
     present / arrivals
 }
 
+/// Mean sojourn at two servers of different rates in front of which all wait in one queue, by the
+/// balance of their states; exponential service. A request that finds both free goes to the first.
+pub fn unequal_pair_mean_sojourn(arrivals: f64, first: f64, second: f64) -> f64 {
+    let both = first + second;
+    let utilization = arrivals / both;
+    if utilization >= 1.0 {
+        return f64::INFINITY;
+    }
+    // Probabilities over that of both being busy with nobody waiting, which is 1.
+    let second_alone = first / (arrivals + second);
+    let first_alone = both / arrivals - second_alone;
+    let empty = (first * first_alone + second * second_alone) / arrivals;
+    let crowded = 1.0 / (1.0 - utilization);
+    let all = empty + first_alone + second_alone + crowded;
+    let present = first_alone + second_alone + crowded * (2.0 + utilization * crowded);
+    present / all / arrivals
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,5 +209,17 @@ mod tests {
             assert!(found > one_queue && found < mm1_mean_sojourn(load, 1.0), "{load}: {found}");
         }
         close(shorter_of_two_mean_sojourn(0.8, 60), shorter_of_two_mean_sojourn(0.8, 80), 1e-9);
+    }
+
+    #[test]
+    fn a_pair_of_equal_servers_is_a_server_of_two() {
+        for arrivals in [0.2, 1.0, 1.9] {
+            let known = crate::theory::mmn_mean_wait(2, arrivals, 1.0) + 1.0;
+            let found = unequal_pair_mean_sojourn(arrivals, 1.0, 1.0);
+            close(found, known, 1e-12);
+        }
+        assert_eq!(unequal_pair_mean_sojourn(1.3, 1.0, 0.3), f64::INFINITY);
+        // With next to nobody there each request is the first server's.
+        close(unequal_pair_mean_sojourn(1e-6, 0.5, 3.0), 2.0, 1e-5);
     }
 }
