@@ -1,5 +1,6 @@
 //! Measured data: CSV files whose first line names the columns.
 
+use crate::moment::{Unit, time_ns};
 use cavy_study::plan::{Files, PlanError};
 use std::io::{BufRead, BufReader, Read};
 
@@ -76,6 +77,26 @@ impl Table {
         cell.parse().map_err(|_| {
             let column = &self.columns[index];
             let text = format!("line {line}, column `{column}`: `{cell}` is no number");
+            let fault = PlanError::text(text).in_file(&self.name);
+            match cell.contains(',') {
+                true => fault.hint("write decimals with a point: 1.5 and not 1,5"),
+                false => fault,
+            }
+        })
+    }
+
+    /// Reads a time of at least `least_ns` from a cell, in nanoseconds: a number in `unit`, or a
+    /// moment.
+    pub fn time_ns(
+        &self,
+        row: &csv::StringRecord,
+        index: usize,
+        unit: Unit,
+        least_ns: u64,
+    ) -> Result<u64, PlanError> {
+        let cell = row.get(index).unwrap_or("");
+        time_ns(cell, unit, least_ns).map_err(|what| {
+            let text = format!("{}: {what}", self.place(row, index));
             let fault = PlanError::text(text).in_file(&self.name);
             match cell.contains(',') {
                 true => fault.hint("write decimals with a point: 1.5 and not 1,5"),

@@ -1,4 +1,8 @@
-//! Moments as logs write them: `2026-11-23T19:54:46.123Z` and `23/Nov/2026:19:54:46 +0100`.
+//! Times as files write them: numbers in a unit, and moments such as `2026-11-23T19:54:46.123Z` and
+//! `23/Nov/2026:19:54:46 +0100`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -96,6 +100,74 @@ fn since_1970_ns(
     seconds.checked_mul(1_000_000_000)?.checked_add(fraction_ns)
 }
 
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Nanoseconds.
+    Ns,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+    /// Seconds.
+    S,
+}
+
+impl Unit {
+    /// Nanoseconds in one of it.
+    pub fn ns(self) -> f64 {
+        match self {
+            Unit::Ns => 1.0,
+            Unit::Us => 1e3,
+            Unit::Ms => 1e6,
+            Unit::S => 1e9,
+        }
+    }
+}
+
+/// A number in `unit`, or a moment such as 2026-11-23T19:54:46.5Z, in ns; at least `least_ns`. What
+/// is wrong, if it is none.
+pub fn time_ns(cell: &str, unit: Unit, least_ns: u64) -> Result<u64, String> {
+    // A moment is nothing that takes long: only arrivals may be one.
+    if least_ns == 0
+        && let Some(ns) = iso_ns(cell)
+    {
+        return Ok(ns);
+    }
+    let value = cell.parse::<f64>().map_err(|_| format!("`{cell}` is no number"))?;
+    let is_time = (0.0..9e18).contains(&(value * unit.ns()));
+    let ns = match exact_ns(cell, unit) {
+        Some(ns) => ns,
+        // Exponents: nobody writes the time since 1970 so.
+        None if is_time => (value * unit.ns()).round() as u64,
+        None => 0,
+    };
+    if !is_time || ns < least_ns {
+        let must = if least_ns > 0 { "a time above 0" } else { "a time, not negative" };
+        return Err(format!("{cell} must be {must}"));
+    }
+    Ok(ns)
+}
+
+/// A decimal in `unit` as whole nanoseconds, rounded, without the 53 bits of a float between: a
+/// time since 1970 in nanoseconds has 61. `None` for what has a sign, an exponent, or is too long.
+fn exact_ns(cell: &str, unit: Unit) -> Option<u64> {
+    let (whole, fraction) = cell.split_once('.').unwrap_or((cell, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || whole.len() > 19 || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let places = (unit.ns() as u64).ilog10() as usize;
+    let mut ns: u128 = whole.parse().ok()?;
+    for place in 0..places {
+        let digit = fraction.as_bytes().get(place).map_or(0, |byte| byte - b'0');
+        ns = ns * 10 + u128::from(digit);
+    }
+    let round_up = fraction.as_bytes().get(places).is_some_and(|byte| *byte >= b'5');
+    u64::try_from(ns + u128::from(round_up)).ok().filter(|ns| *ns < 9_000_000_000_000_000_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,5 +198,22 @@ mod tests {
             assert_eq!(iso_ns(text), None, "{text}");
         }
         assert_eq!(log_ns("23/Nov/2025:07:20:20"), None);
+    }
+
+    #[test]
+    fn times_since_1970_keep_their_nanoseconds() {
+        for (cell, unit, ns) in [
+            ("1763878820000000225", Unit::Ns, 1_763_878_820_000_000_225),
+            ("1763878820000000.2255", Unit::Us, 1_763_878_820_000_000_226),
+            ("1763878820.000000225", Unit::S, 1_763_878_820_000_000_225),
+            ("0.5", Unit::Ns, 1),
+            ("12", Unit::Ms, 12_000_000),
+            ("3.", Unit::Us, 3_000),
+        ] {
+            assert_eq!(exact_ns(cell, unit), Some(ns), "{cell}");
+        }
+        for cell in ["", ".5", "-1", "1e3", "99999999999999999999", "9000000000000000001"] {
+            assert_eq!(exact_ns(cell, Unit::Ns), None, "{cell}");
+        }
     }
 }

@@ -4,8 +4,8 @@
 //! is read is put in the order of arrival, and requests of one second are spread evenly over it.
 
 use super::plan::{Stamp, TraceFormat, TracePlan};
-use super::trace::{time_ns, wrong};
-use crate::moment::log_ns;
+use super::trace::wrong;
+use crate::moment::{log_ns, time_ns};
 use cavy_study::plan::{Files, PlanError};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};

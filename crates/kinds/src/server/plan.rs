@@ -1,5 +1,6 @@
 //! Plans for a server as they are written.
 
+pub use crate::moment::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -158,32 +159,6 @@ pub enum ServicePlan {
         /// Unit of the column.
         unit: Unit,
     },
-}
-
-/// A unit of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Unit {
-    /// Nanoseconds.
-    Ns,
-    /// Microseconds.
-    Us,
-    /// Milliseconds.
-    Ms,
-    /// Seconds.
-    S,
-}
-
-impl Unit {
-    /// Nanoseconds in one of it.
-    pub fn ns(self) -> f64 {
-        match self {
-            Unit::Ns => 1.0,
-            Unit::Us => 1e3,
-            Unit::Ms => 1e6,
-            Unit::S => 1e9,
-        }
-    }
 }
 
 /// How requests arrive.

@@ -2,8 +2,7 @@
 
 use super::log::{self, Logged};
 use super::plan::{TraceFormat, TracePlan, Unit};
-use crate::csv::{Table, open};
-use crate::moment::iso_ns;
+use crate::csv::open;
 use cavy_core::{Instant, Span};
 use cavy_study::plan::{Files, PlanError};
 use cavy_workload::service::Service;
@@ -38,66 +37,6 @@ pub(super) fn wrong(name: &str, what: &str) -> PlanError {
     PlanError::text(what).in_file(name)
 }
 
-/// Reads a time of at least `least_ns` from a cell.
-fn time(
-    table: &Table,
-    row: &csv::StringRecord,
-    index: usize,
-    unit: Unit,
-    least_ns: u64,
-) -> Result<u64, PlanError> {
-    let cell = row.get(index).unwrap_or("");
-    time_ns(cell, unit, least_ns).map_err(|what| {
-        let fault = wrong(&table.name, &format!("{}: {what}", table.place(row, index)));
-        match cell.contains(',') {
-            true => fault.hint("write decimals with a point: 1.5 and not 1,5"),
-            false => fault,
-        }
-    })
-}
-
-/// A number in `unit`, or a moment such as 2026-11-23T19:54:46.5Z, in ns; at least `least_ns`. What
-/// is wrong, if it is none.
-pub(super) fn time_ns(cell: &str, unit: Unit, least_ns: u64) -> Result<u64, String> {
-    // A moment is nothing that takes long: only arrivals may be one.
-    if least_ns == 0
-        && let Some(ns) = iso_ns(cell)
-    {
-        return Ok(ns);
-    }
-    let value = cell.parse::<f64>().map_err(|_| format!("`{cell}` is no number"))?;
-    let is_time = (0.0..9e18).contains(&(value * unit.ns()));
-    let ns = match exact_ns(cell, unit) {
-        Some(ns) => ns,
-        // Exponents: nobody writes the time since 1970 so.
-        None if is_time => (value * unit.ns()).round() as u64,
-        None => 0,
-    };
-    if !is_time || ns < least_ns {
-        let must = if least_ns > 0 { "a time above 0" } else { "a time, not negative" };
-        return Err(format!("{cell} must be {must}"));
-    }
-    Ok(ns)
-}
-
-/// A decimal in `unit` as whole nanoseconds, rounded, without the 53 bits of a float between: a
-/// time since 1970 in nanoseconds has 61. `None` for what has a sign, an exponent, or is too long.
-fn exact_ns(cell: &str, unit: Unit) -> Option<u64> {
-    let (whole, fraction) = cell.split_once('.').unwrap_or((cell, ""));
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || whole.len() > 19 || !digits(whole) || !digits(fraction) {
-        return None;
-    }
-    let places = (unit.ns() as u64).ilog10() as usize;
-    let mut ns: u128 = whole.parse().ok()?;
-    for place in 0..places {
-        let digit = fraction.as_bytes().get(place).map_or(0, |byte| byte - b'0');
-        ns = ns * 10 + u128::from(digit);
-    }
-    let round_up = fraction.as_bytes().get(places).is_some_and(|byte| *byte >= b'5');
-    u64::try_from(ns + u128::from(round_up)).ok().filter(|ns| *ns < 9_000_000_000_000_000_000)
-}
-
 /// The times in `column` of the CSV file `file`, in ns.
 pub fn column(files: &Files, file: &str, column: &str, unit: Unit) -> Result<Vec<u64>, PlanError> {
     let mut table = open(files, file)?;
@@ -105,7 +44,7 @@ pub fn column(files: &Files, file: &str, column: &str, unit: Unit) -> Result<Vec
     let mut times = Vec::new();
     let mut row = csv::StringRecord::new();
     while table.next(&mut row)? {
-        times.push(time(&table, &row, index, unit, 1)?);
+        times.push(table.time_ns(&row, index, unit, 1)?);
     }
     if times.is_empty() {
         return Err(PlanError::text("the trace has a head but no rows").in_file(&table.name));
@@ -156,7 +95,7 @@ fn table(plan: &TracePlan, files: &Files) -> Result<Vec<Logged>, PlanError> {
     let mut all: Vec<Logged> = Vec::new();
     let mut row = csv::StringRecord::new();
     while table.next(&mut row)? {
-        let at_ns = self::time(&table, &row, time, plan.unit, 0)?;
+        let at_ns = table.time_ns(&row, time, plan.unit, 0)?;
         if all.last().is_some_and(|last| at_ns < last.at_ns) {
             let line = row.position().map_or(0, csv::Position::line);
             let message = format!("line {line}: the arrival time is before that of the line above");
@@ -164,31 +103,9 @@ fn table(plan: &TracePlan, files: &Files) -> Result<Vec<Logged>, PlanError> {
                 wrong(&table.name, &message).hint(format!("sort the file by `{}`", plan.time))
             );
         }
-        let service_ns = self::time(&table, &row, service, plan.unit, 1)?;
+        let service_ns = table.time_ns(&row, service, plan.unit, 1)?;
         let name = row.get(kind).unwrap_or("").to_string();
         all.push(Logged { at_ns, name, service_ns });
     }
     Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_since_1970_keep_their_nanoseconds() {
-        for (cell, unit, ns) in [
-            ("1763878820000000225", Unit::Ns, 1_763_878_820_000_000_225),
-            ("1763878820000000.2255", Unit::Us, 1_763_878_820_000_000_226),
-            ("1763878820.000000225", Unit::S, 1_763_878_820_000_000_225),
-            ("0.5", Unit::Ns, 1),
-            ("12", Unit::Ms, 12_000_000),
-            ("3.", Unit::Us, 3_000),
-        ] {
-            assert_eq!(exact_ns(cell, unit), Some(ns), "{cell}");
-        }
-        for cell in ["", ".5", "-1", "1e3", "99999999999999999999", "9000000000000000001"] {
-            assert_eq!(exact_ns(cell, Unit::Ns), None, "{cell}");
-        }
-    }
 }
