@@ -481,3 +481,68 @@ fn plans_say_orders_of_service_by_their_names() {
     assert!(free < mean("LCFS-PR").value && free < 0.5 * first_come.value, "{free}");
     assert!(dear > free * 1.02, "{dear} against {free}");
 }
+
+#[test]
+fn clients_that_wait_have_the_throughput_of_the_repairman() {
+    let made = run(&format!(
+        "kind = \"server\"\ntitle = \"t\"\nworkers = 2\n{EXPONENTIAL}\nclients = {{ population = \
+         20, think = {{ dist = \"exponential\", mean_us = 10 }} }}\nobjectives = [\"p99 <= \
+         9us\"]\npolicies = [{{ policy = \"c_fcfs\" }}, {{ policy = \"srpt\" }}, {{ policy = \
+         \"jsq\" }}]\n[run]\nrequests = 50_000\nreplications = 5"
+    ));
+    let of = |label: &str| made.results.iter().find(|one| one.label == label).expect("a point");
+    let central = of("c-FCFS");
+    assert_eq!((central.standing, central.at), (Standing::Stable, Some(20.0)));
+    let known = theory::closed::repairman(20, 2, 10.0, 1.0) * 1e6;
+    let rate = central.rate_per_s.expect("a rate");
+    assert!((rate / known - 1.0).abs() < 0.01, "{rate} for {known}");
+    // Whoever answers sooner is asked more. SRPT is told the work of each request as it comes.
+    let (srpt, jsq) = (of("SRPT"), of("JSQ"));
+    let mean = |one: &ServerResult| one.overall.mean_us.as_ref().expect("samples").value;
+    assert!(mean(srpt) < 0.9 * mean(central) && mean(central) < mean(jsq));
+    assert!(srpt.rate_per_s > central.rate_per_s && central.rate_per_s > jsq.rate_per_s);
+    let sojourn = 20.0 / (known / 1e6) - 10.0;
+    assert!((mean(central) / sojourn - 1.0).abs() < 0.02, "{} for {sojourn}", mean(central));
+    // More clients wait longer, so there is a greatest number that will do.
+    let searched = made.capacities.iter().find(|one| one.label == "c-FCFS").expect("a search");
+    assert!(searched.at.is_some_and(|at| (10.0..40.0).contains(&at)), "{:?}", searched.at);
+    let figures = draw::figures(&made, "test");
+    let said = format!("{:?}", figures[0]);
+    assert!(said.contains("closed loop") && said.contains("requests/s"), "{said}");
+}
+
+#[test]
+fn clients_that_hardly_ask_are_too_few_to_judge() {
+    let made = run(&format!(
+        "kind = \"server\"\ntitle = \"t\"\nworkers = 2\n{EXPONENTIAL}\nclients = {{ population = \
+         400 }}\npolicies = [{{ policy = \"c_fcfs\" }}]\n[run]\nrequests = \
+         4_000\nreplications = 2"
+    ));
+    let point = only(&made);
+    assert_eq!(point.standing, Standing::TooShort);
+    assert!(point.note.contains("each client sends 10 requests"), "{}", point.note);
+}
+
+#[test]
+fn load_on_unequal_workers_is_over_the_sum_of_their_speeds() {
+    let made = run(&format!(
+        "kind = \"server\"\ntitle = \"t\"\nworkers = [{{ count = 1 }}, {{ count = 1, speed_ratio = \
+         0.25 }}]\nload = 0.7\n{EXPONENTIAL}\npolicies = [{{ policy = \"c_fcfs\" \
+         }}]\n[run]\nrequests = 200_000\nreplications = 5"
+    ));
+    let point = only(&made);
+    assert_eq!(point.rate_per_s, Some(0.7 * 1.25e6));
+    let mean = point.overall.mean_us.as_ref().expect("samples");
+    let known = theory::disciplines::unequal_pair_mean_sojourn(0.7 * 1.25, 1.0, 0.25);
+    assert!((mean.value / known - 1.0).abs() < 0.03, "{mean:?} for {known}");
+    // Waiting is what is left beside the time that the request ran, wherever it did.
+    let wait = point.overall.mean_wait_us.as_ref().expect("samples").value;
+    assert!(wait > 0.2 * mean.value && wait < mean.value - 1.0, "{wait} of {}", mean.value);
+    // The same more than can be done is known by arithmetic, whatever DARC reserves.
+    let made = run(&format!(
+        "kind = \"server\"\ntitle = \"t\"\nworkers = [{{ count = 1 }}, {{ count = 1, speed_ratio = \
+         0.25 }}]\nload = 1.02\n{EXPONENTIAL}\npolicies = [{{ policy = \"darc\", hinted = true \
+         }}]\n[run]\nrequests = 5_000\nreplications = 2"
+    ));
+    assert!(only(&made).note.contains("offered 1.02 of"), "{}", only(&made).note);
+}

@@ -192,6 +192,11 @@ pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
             narrow(result, &result.overall, &Percentile::MAIN)
         }));
     }
+    if experiment.plan.clients.is_some() {
+        all.push(Column::new("requests/s", |result: &ServerResult| {
+            result.rate_per_s.map_or(Cell::Text(String::new()), Cell::Number)
+        }));
+    }
     all.push(Column::new("utilization", |result: &ServerResult| Cell::Number(result.utilization)));
     all.push(Column::new("dropped", |result: &ServerResult| Cell::Number(result.dropped as f64)));
     all.push(Column::new("reservation", |result: &ServerResult| {

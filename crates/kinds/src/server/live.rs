@@ -9,6 +9,12 @@ pub(super) fn check(plan: &ServerPlan) -> Result<(), PlanError> {
         Err(PlanError::text(format!("`{field}` is for the lab; a live run has {what}"))
             .hint(format!("leave out `{field}`, or take `world = \"lab\"`")))
     };
+    if plan.workers.has_speeds() {
+        return lab("workers.speed_ratio", "workers that are as fast as the machine's cores");
+    }
+    if plan.clients.is_some() {
+        return lab("clients", "Poisson arrivals at a load");
+    }
     if plan.trace.is_some() {
         return lab("trace", "types with constant service times");
     }

@@ -2,24 +2,33 @@
 
 pub use crate::moment::Unit;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Requests of several types on the workers of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerPlan {
-    /// Workers: cores, threads or slots that run one request each. 1 to 256.
-    pub workers: u16,
+    /// Workers: cores, threads or slots that run one request each, 1 to 4096 in all. A number, or
+    /// where they are not equally fast up to 16 groups of them, the lowest numbers first, such as
+    /// `[{ count = 8 }, { count = 8, speed_ratio = 0.6 }]`.
+    pub workers: WorkersPlan,
     /// Offered load as a ratio of what the workers can do: arrival rate times mean service time
-    /// over the number of workers. Above 1 the plan runs and says `unstable`. Objectives find the
-    /// highest load that meets them. Default: 0.8.
+    /// over the number of workers, or over the sum of their speeds. Above 1 the plan runs and says
+    /// `unstable`. Objectives find the highest load that meets them. Default: 0.8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
     /// Requests that arrive in a second, instead of `load`. Objectives find the fewest workers that
     /// meet them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
+    /// Clients that wait for their answers, instead of `load`, `rate_per_s` and `arrivals`: a
+    /// closed loop. Objectives find the most clients that meet them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientsPlan>,
     /// Network round trip in microseconds, added to every latency, 0 to 3.6e9.
     #[serde(default)]
     pub round_trip_us: f64,
@@ -54,6 +63,94 @@ pub const LOAD: f64 = 0.8;
 
 fn default_queue_limit() -> u32 {
     4096
+}
+
+/// The workers of a server.
+// Groups come first, so that the reference describes their keys.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum WorkersPlan {
+    /// Groups, the lowest numbers first.
+    Groups(Vec<WorkerGroupPlan>),
+    /// So many, all equally fast.
+    Count(u16),
+}
+
+/// Workers that are equally fast.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerGroupPlan {
+    /// How many there are, at least 1.
+    pub count: u16,
+    /// How many times as fast as in the service times of `types` they are, 0.001 to 1000: at 0.5
+    /// all that a worker does takes it twice as long.
+    #[serde(default = "full_speed")]
+    pub speed_ratio: f64,
+}
+
+fn full_speed() -> f64 {
+    1.0
+}
+
+impl WorkersPlan {
+    /// How many there are.
+    pub fn count(&self) -> u16 {
+        match self {
+            WorkersPlan::Count(count) => *count,
+            WorkersPlan::Groups(groups) => {
+                groups.iter().fold(0, |sum, group| sum.saturating_add(group.count))
+            }
+        }
+    }
+
+    /// Are some faster than others, or all faster or slower than service times say?
+    pub fn has_speeds(&self) -> bool {
+        match self {
+            WorkersPlan::Count(_) => false,
+            WorkersPlan::Groups(groups) => groups.iter().any(|group| group.speed_ratio != 1.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkersPlan {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WorkersVisitor)
+    }
+}
+
+/// Reads either form; a derived reader would not say what is wrong within a group.
+struct WorkersVisitor;
+
+impl<'de> Visitor<'de> for WorkersVisitor {
+    type Value = WorkersPlan;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of workers, or groups such as [{ count = 8, speed_ratio = 0.6 }]")
+    }
+    fn visit_i64<E: de::Error>(self, count: i64) -> Result<WorkersPlan, E> {
+        let wrong = || E::invalid_value(Unexpected::Signed(count), &self);
+        u16::try_from(count).map(WorkersPlan::Count).map_err(|_| wrong())
+    }
+    fn visit_u64<E: de::Error>(self, count: u64) -> Result<WorkersPlan, E> {
+        let wrong = || E::invalid_value(Unexpected::Unsigned(count), &self);
+        u16::try_from(count).map(WorkersPlan::Count).map_err(|_| wrong())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, groups: A) -> Result<WorkersPlan, A::Error> {
+        Deserialize::deserialize(SeqAccessDeserializer::new(groups)).map(WorkersPlan::Groups)
+    }
+}
+
+/// Clients that wait for their answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientsPlan {
+    /// Clients, 1 to 1 000 000, that send a request, wait for the answer, think, and send the next.
+    /// Of those that find `queue_limit` requests waiting, the request is dropped, and they go on
+    /// as if they were answered.
+    pub population: u32,
+    /// How long a client thinks between an answer and its next request. Default: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<ServicePlan>,
 }
 
 /// One type of request.

@@ -4,7 +4,7 @@ use super::result::{BinSummary, Change, Served, TimelineResult, TypeSummary};
 use super::scenario::Scenario;
 use super::standing;
 use cavy_core::Instant;
-use cavy_lab::cpu::{Recorder, Replication, Setup, Timeline, TypeRecord};
+use cavy_lab::cpu::{Cores, Recorder, Replication, Requests, Setup, Timeline, TypeRecord};
 use cavy_lab::pending::{Heap4, Wheel};
 use cavy_lab::statistics::histogram::{Histogram, scaled_quantile};
 use cavy_lab::statistics::quantile::BEYOND_MIN_IN_BIN;
@@ -27,12 +27,13 @@ pub struct Run {
 
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Manner) -> Run {
+    let (requests, foresight) = scenario.requests(seed);
     let built = cavy_sched::build_foreseeing(
         &scenario.policy,
         scenario.workers,
         &scenario.hints,
         scenario.queue_limit,
-        scenario.foresight(seed),
+        foresight,
     );
     let mut machine = built.expect("the plan was checked, and a checked policy builds");
     let setup = Setup {
@@ -49,7 +50,6 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Mann
     if machine.learning().is_some() {
         recorder = recorder.awaiting_reservation();
     }
-    let source = scenario.source(seed);
     let machine = &mut *machine;
     let (outcome, timeline) =
         match scenario.timeline.filter(|_| replication == 0 || manner.sectioned) {
@@ -57,14 +57,16 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Mann
                 let read = |machine: &(dyn AnyPolicy + 'static)| change(machine, kinds);
                 let mut timeline = Timeline::new(width, kinds, read);
                 let mut both = (&mut recorder, &mut timeline);
-                let outcome = run_in(manner, &setup, machine, source, &mut both);
+                let outcome = run_in(manner, &setup, machine, requests, &mut both);
                 let result = timeline_result(&timeline, width.as_ns() as f64 / 1e6);
                 (outcome, Some(result))
             }
-            None => (run_in(manner, &setup, machine, source, &mut recorder), None),
+            None => (run_in(manner, &setup, machine, requests, &mut recorder), None),
         };
     let reservation = machine.reservation().map(ToString::to_string);
-    let table = machine.reservation().filter(|_| scenario.labelled);
+    // What is offered counts workers as fast as service times say.
+    let alike = scenario.labelled && !matches!(scenario.cores, Cores::Unequal(_));
+    let table = machine.reservation().filter(|_| alike);
     Run {
         overload: table.zip(scenario.offered.as_ref()).and_then(|(t, o)| t.overload(o)),
         learning: machine.learning(),
@@ -78,13 +80,13 @@ fn run_in<O: cavy_lab::cpu::Observer<dyn AnyPolicy>>(
     manner: &Manner,
     setup: &Setup,
     machine: &mut (dyn AnyPolicy + 'static),
-    source: cavy_workload::source::Source,
+    requests: Requests,
     observer: &mut O,
 ) -> cavy_lab::cpu::Outcome {
     if manner.queue == Some(Queue::Wheel) {
-        cavy_lab::cpu::run(setup, machine, source, &mut Wheel::new(), observer)
+        cavy_lab::cpu::run(setup, machine, requests, &mut Wheel::new(), observer)
     } else {
-        cavy_lab::cpu::run(setup, machine, source, &mut Heap4::new(), observer)
+        cavy_lab::cpu::run(setup, machine, requests, &mut Heap4::new(), observer)
     }
 }
 
@@ -173,7 +175,11 @@ pub fn summarize(scenario: &Scenario, runs: &[Run]) -> Summed<Served> {
         standing,
         note,
         unformed: standing::unformed(scenario, runs),
-        rate_per_s: Some(scenario.rate_per_s),
+        rate_per_s: Some(match scenario.population {
+            None => scenario.rate_per_s,
+            // What closed clients send is what was answered.
+            Some(_) => arrived as f64 * 1e9 / whole_ns.max(1) as f64,
+        }),
         work: arrived,
         data,
     }

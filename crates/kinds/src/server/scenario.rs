@@ -1,19 +1,21 @@
 //! From a plan to what a world runs: types, workload, policy, costs. Checks everything on the way.
 
 use super::plan::{
-    ArrivalsPlan, Darc, DarcStatic, EstimatorPlan, GroupOrderPlan, LOAD, Policy as PolicyPlan,
-    QueuesPlan, ServerPlan, ServicePlan, SizingPlan, Stamp, SteeringPlan, TraceFormat,
+    ArrivalsPlan, ClientsPlan, Darc, DarcStatic, EstimatorPlan, GroupOrderPlan, LOAD,
+    Policy as PolicyPlan, QueuesPlan, ServerPlan, ServicePlan, SizingPlan, Stamp, SteeringPlan,
+    TraceFormat, TypePlan, WorkerGroupPlan, WorkersPlan,
 };
 use super::trace;
 use cavy_core::Span;
 use cavy_core::family::cpu::Kind;
-use cavy_lab::cpu::{Cores, Costs};
+use cavy_lab::cpu::{Closed, Cores, Costs, GROUPS_MAX, Requests, Speed, Speeds};
 use cavy_sched::darc::profile::Estimator;
 use cavy_sched::darc::rehearsal::Terms;
 use cavy_sched::darc::sizing::{Objective as SizingObjective, Sizing};
 use cavy_sched::darc::{self, GroupOrder};
 use cavy_sched::distributed::Steering;
 use cavy_sched::ranked::Foresight;
+use cavy_sched::workers::WORKERS_MAX;
 use cavy_sched::{Policy, TypeHint};
 use cavy_study::plan::{Files, PlanError, nearest};
 use cavy_workload::arrivals::Arrivals;
@@ -21,7 +23,7 @@ use cavy_workload::mix::{Mix, Type};
 use cavy_workload::service::Service;
 use cavy_workload::source::{Phase, Request, Source, Workload};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 /// Everything one run needs, apart from its seed.
 #[derive(Clone, Debug)]
@@ -32,8 +34,12 @@ pub struct Scenario {
     pub nominal_ns: Vec<f64>,
     /// Mean and share of each type, for policies that start from hints.
     pub hints: Vec<TypeHint>,
-    /// Offered rate in requests per second.
+    /// Offered rate in requests per second; of closed clients the most that they can send.
     pub rate_per_s: f64,
+    /// Closed clients, if requests are theirs.
+    pub population: Option<u32>,
+    /// Workers as fast as service times say that do as much as all cores together.
+    pub capacity: f64,
     /// Workers that each type keeps busy, tax and costs of a request included. `None` where the
     /// workload changes.
     pub offered: Option<Vec<f64>>,
@@ -64,17 +70,10 @@ pub struct Scenario {
 enum Feed {
     Drawn(Box<Workload>),
     Recorded(Arc<[Request]>),
+    Closed(Box<Closed>),
 }
 
 impl Scenario {
-    /// Cores that compute.
-    pub fn cores(&self) -> u16 {
-        match self.cores {
-            Cores::Own => self.workers,
-            Cores::Shared(cores) => cores,
-        }
-    }
-
     /// Time after which a queue in front of all workers has forgotten how long it was, in ns: that
     /// of diffusion, by load and by the variability of gaps and of service times. `None` where the
     /// workload changes or is recorded, and where more arrives than can be done.
@@ -82,35 +81,41 @@ impl Scenario {
         let Feed::Drawn(workload) = &self.arrivals else { return None };
         let [phase] = workload.phases() else { return None };
         let offered: f64 = self.offered.as_ref()?.iter().sum();
-        let cores = f64::from(self.cores());
-        let idle = 1.0 - offered / cores;
+        let idle = 1.0 - offered / self.capacity;
         let mean_ns = offered * 1e9 / self.rate_per_s;
         let varies = phase.arrivals.dispersion(phase.rate_per_s) + phase.mix.squared_cv();
-        (idle > 0.0).then(|| 2.0 * varies * mean_ns / (cores * idle * idle))
+        (idle > 0.0).then(|| 2.0 * varies * mean_ns / (self.capacity * idle * idle))
     }
 
-    /// What a policy that foresees is told: the work of each request of one run, with what it costs
-    /// a worker.
-    pub fn foresight(&self, seed: u64) -> Option<Foresight> {
+    /// The requests of one run, and what a policy that foresees is told of them: the work of each,
+    /// with what it costs a worker.
+    pub fn requests(&self, seed: u64) -> (Requests, Option<Foresight>) {
         let per_request = self.costs.per_request;
-        let work = self.source(seed).map(move |request| request.service + per_request);
-        matches!(self.policy, Policy::ShortestRemaining).then(|| Box::new(work) as Foresight)
-    }
-
-    /// The requests of one run.
-    pub fn source(&self, seed: u64) -> Source {
+        let foresees = matches!(self.policy, Policy::ShortestRemaining);
+        let open = |source: Source| {
+            let work = source.clone().map(move |request| request.service + per_request);
+            (source.into(), foresees.then(|| Box::new(work) as Foresight))
+        };
         match &self.arrivals {
-            Feed::Drawn(workload) => Source::new(workload, seed),
-            Feed::Recorded(requests) => Source::recorded(requests.clone()),
+            Feed::Drawn(workload) => open(Source::new(workload, seed)),
+            Feed::Recorded(requests) => open(Source::recorded(requests.clone())),
+            Feed::Closed(clients) if foresees => {
+                // In which order clients send is known only when they do.
+                let (told, heard) = mpsc::channel();
+                let work = std::iter::from_fn(move || heard.try_recv().ok());
+                let work = work.map(move |service: Span| service + per_request);
+                (clients.start(seed).telling(told).into(), Some(Box::new(work)))
+            }
+            Feed::Closed(clients) => (clients.start(seed).into(), None),
         }
     }
 }
 
 /// Checks the numbers of a plan that no scenario reads.
 pub fn check(plan: &ServerPlan) -> Result<(), PlanError> {
-    if plan.workers == 0 || plan.workers > cavy_sched::workers::WORKERS_MAX {
-        return Err(PlanError::field("workers", plan.workers, "1 to 256")
-            .hint("a worker is a core, thread or slot that runs one request at a time"));
+    check_workers(&plan.workers)?;
+    if let Some(clients) = &plan.clients {
+        check_clients(plan, clients)?;
     }
     match (plan.load, plan.rate_per_s) {
         (Some(_), Some(_)) => {
@@ -135,6 +140,56 @@ pub fn check(plan: &ServerPlan) -> Result<(), PlanError> {
         return Err(PlanError::field("run.requests", plan.run.requests, "at least 100"));
     }
     check_trace(plan)
+}
+
+fn check_workers(workers: &WorkersPlan) -> Result<(), PlanError> {
+    if let WorkersPlan::Groups(groups) = workers {
+        if groups.is_empty() || groups.len() > GROUPS_MAX {
+            let must = format!("1 to {GROUPS_MAX} groups");
+            return Err(PlanError::field("workers", format!("{} groups", groups.len()), &must)
+                .hint(
+                    "a group is `{ count = 8, speed_ratio = 0.6 }`; a number will do for equals",
+                ));
+        }
+        for (index, group) in groups.iter().enumerate() {
+            if group.count == 0 {
+                return Err(PlanError::field(format!("workers.{index}.count"), 0, "at least 1"));
+            }
+            if Speed::new(group.speed_ratio).is_none() {
+                let field = format!("workers.{index}.speed_ratio");
+                return Err(PlanError::field(field, group.speed_ratio, "0.001 to 1000")
+                    .hint("0.5 makes all that these workers do take twice as long"));
+            }
+        }
+    }
+    if !(1..=WORKERS_MAX).contains(&workers.count()) {
+        return Err(PlanError::field("workers", workers.count(), &format!("1 to {WORKERS_MAX}"))
+            .hint("a worker is a core, thread or slot that runs one request at a time"));
+    }
+    Ok(())
+}
+
+/// Clients who wait decide themselves when requests come: keys that would say it again are refused.
+fn check_clients(plan: &ServerPlan, clients: &ClientsPlan) -> Result<(), PlanError> {
+    if !(1..=POPULATION_MAX).contains(&clients.population) {
+        let field = "clients.population";
+        return Err(PlanError::field(field, clients.population, "1 to 1000000"));
+    }
+    let given = [
+        ("load", plan.load.is_some()),
+        ("rate_per_s", plan.rate_per_s.is_some()),
+        ("arrivals", plan.arrivals != ArrivalsPlan::Poisson),
+        ("trace", plan.trace.is_some()),
+        ("phases", !plan.phases.is_empty()),
+        ("mislabel_ratio", plan.mislabel_ratio != 0.0),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((key, _)) => Err(PlanError::text(format!(
+            "`{key}` is set beside `clients`, who send when they were answered"
+        ))
+        .hint(format!("leave out `{key}` for a closed loop, or `clients` for an open one"))),
+    }
 }
 
 /// A recorded trace says itself what arrives, and when: keys that would say it again are refused.
@@ -255,26 +310,35 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         })
         .collect::<Vec<_>>();
     let mean_ns: f64 = untaxed.iter().zip(&shares).map(|(mean, share)| mean * share).sum();
-    let capacity_per_s = f64::from(plan.workers) * 1e9 / mean_ns;
+    let (workers, capacity) = (plan.workers.count(), capacity(&plan.workers));
+    let capacity_per_s = capacity * 1e9 / mean_ns;
     let load = match plan.rate_per_s {
         Some(rate) => rate / capacity_per_s,
         None => plan.load.unwrap_or(LOAD),
     };
-    let rate_per_s = plan.rate_per_s.unwrap_or(load * capacity_per_s);
+    let mut rate_per_s = plan.rate_per_s.unwrap_or(load * capacity_per_s);
     let is_recorded = recorded.is_some();
     let busy_ns: Vec<f64> = services
         .iter()
         .zip(&shares)
         .map(|(service, share)| share * (service.mean_ns() + shared.per_request_us * 1e3))
         .collect();
-    let (arrivals, requests) = match recorded {
-        Some(requests) => {
-            let requests = scale_trace(&requests, load, plan.workers, mean_ns);
+    let (arrivals, requests) = match (recorded, &plan.clients) {
+        (Some(requests), _) => {
+            let requests = scale_trace(&requests, load, capacity, mean_ns);
             let count = requests.len() as u64;
             (Feed::Recorded(requests), count.min(plan.run.requests))
         }
-        None => {
-            let workload = workload(plan, &names, &services, load, mean_ns)?;
+        (None, Some(clients)) => {
+            let closed = closed(plan, clients, &services, files)?;
+            let think_ns = closed.think.as_ref().map_or(0.0, Service::mean_ns);
+            let alone_ns = think_ns + mean_ns + plan.round_trip_us * 1e3;
+            let sent_per_s = f64::from(clients.population) * 1e9 / alone_ns;
+            rate_per_s = sent_per_s.min(capacity_per_s);
+            (Feed::Closed(Box::new(closed)), plan.run.requests)
+        }
+        (None, None) => {
+            let workload = workload(plan, &names, &services, (load, capacity), mean_ns)?;
             let requests = plan.run.requests.min(expected_requests(&workload));
             (Feed::Drawn(Box::new(workload)), requests)
         }
@@ -282,11 +346,17 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
     let timeline =
         plan.run.timeline_ms.map(|ms| time_above_zero("run.timeline_ms", ms * 1e3)).transpose()?;
     let policy = policy(policy_plan, &names, &hints)?;
-    cavy_sched::build(&policy, plan.workers, &hints, 1)
+    cavy_sched::build(&policy, workers, &hints, 1)
         .map_err(|error| PlanError::text(format!("policy `{label}`: {error}")))?;
     let (slots, cores) = match policy {
-        Policy::ProcessorSharing { slots } => (slots, Cores::Shared(plan.workers)),
-        _ => (plan.workers, Cores::Own),
+        Policy::ProcessorSharing { .. } if plan.workers.has_speeds() => {
+            let message =
+                format!("policy `{label}` shares all cores alike, but `workers` has speeds");
+            return Err(PlanError::text(message)
+                .hint("leave out `speed_ratio`, or take a policy that runs one request a worker"));
+        }
+        Policy::ProcessorSharing { slots } => (slots, Cores::Shared(workers)),
+        _ => (workers, speeds(&plan.workers).map_or(Cores::Own, Cores::Unequal)),
     };
     let preemption = |us: f64| time(&of(&label, "preemption_us"), us);
     let costs = Costs {
@@ -311,14 +381,14 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         nominal_ns: untaxed,
         hints,
         rate_per_s,
-        offered: plan
-            .phases
-            .is_empty()
+        population: plan.clients.as_ref().map(|clients| clients.population),
+        capacity,
+        offered: (plan.phases.is_empty() && plan.clients.is_none())
             .then(|| busy_ns.iter().map(|ns| ns * rate_per_s / 1e9).collect()),
         labelled: plan.mislabel_ratio == 0.0,
         recorded: is_recorded,
         policy,
-        workers: plan.workers,
+        workers,
         slots,
         cores,
         costs,
@@ -333,13 +403,57 @@ fn of(label: &str, field: &str) -> String {
     format!("policies.{label}.{field}")
 }
 
+/// The most closed clients: a hundred bytes each, in every replication.
+const POPULATION_MAX: u32 = 1_000_000;
+
+/// The speeds of workers that have any.
+fn speeds(workers: &WorkersPlan) -> Option<Speeds> {
+    let WorkersPlan::Groups(groups) = workers else { return None };
+    let of = |group: &WorkerGroupPlan| Some((group.count, Speed::new(group.speed_ratio)?));
+    let groups: Option<Vec<_>> = groups.iter().map(of).collect();
+    groups.filter(|_| workers.has_speeds()).and_then(|groups| Speeds::new(&groups))
+}
+
+/// Workers as fast as service times say that do as much as these.
+fn capacity(workers: &WorkersPlan) -> f64 {
+    speeds(workers).map_or(f64::from(workers.count()), |speeds| speeds.sum())
+}
+
+/// Clients that wait for their answers.
+fn closed(
+    plan: &ServerPlan,
+    clients: &ClientsPlan,
+    services: &[Service],
+    files: &Files,
+) -> Result<Closed, PlanError> {
+    let think = clients.think.as_ref().map(|law| service(law, "clients.think", 1.0, files));
+    Ok(Closed {
+        population: clients.population,
+        think: think.transpose()?,
+        mix: mix(types(plan, services))?,
+        round_trip: time("round_trip_us", plan.round_trip_us)?,
+    })
+}
+
+fn types(plan: &ServerPlan, services: &[Service]) -> Vec<Type> {
+    let of = |(service, kind): (&Service, &TypePlan)| Type {
+        share: kind.share,
+        service: service.clone(),
+    };
+    services.iter().zip(&plan.types).map(of).collect()
+}
+
+fn mix(types: Vec<Type>) -> Result<Mix, PlanError> {
+    Mix::new(types).map_err(|error| PlanError::text(format!("`types`: {error}")))
+}
+
 /// Stretches the arrival times of a trace so that its load is `load`.
-fn scale_trace(requests: &[Request], load: f64, workers: u16, mean_ns: f64) -> Arc<[Request]> {
+fn scale_trace(requests: &[Request], load: f64, capacity: f64, mean_ns: f64) -> Arc<[Request]> {
     let (Some(first), Some(last)) = (requests.first(), requests.last()) else {
         return Arc::from([]);
     };
     let recorded_ns = last.at.since(first.at).as_ns() as f64;
-    let wanted_ns = requests.len() as f64 * mean_ns / (load * f64::from(workers));
+    let wanted_ns = requests.len() as f64 * mean_ns / (load * capacity);
     let factor = if recorded_ns > 0.0 { wanted_ns / recorded_ns } else { 1.0 };
     requests
         .iter()
@@ -475,22 +589,14 @@ fn workload(
     plan: &ServerPlan,
     names: &[String],
     services: &[Service],
-    load: f64,
+    (load, capacity): (f64, f64),
     mean_ns: f64,
 ) -> Result<Workload, PlanError> {
     let arrivals = arrivals(&plan.arrivals)?;
-    let rate = |load: f64, mean_ns: f64| load * f64::from(plan.workers) * 1e9 / mean_ns;
-    let mix = |types: Vec<Type>| {
-        Mix::new(types).map_err(|error| PlanError::text(format!("`types`: {error}")))
-    };
+    let rate = |load: f64, mean_ns: f64| load * capacity * 1e9 / mean_ns;
     let phases = if plan.phases.is_empty() {
-        let types = services
-            .iter()
-            .zip(&plan.types)
-            .map(|(service, kind)| Type { share: kind.share, service: service.clone() })
-            .collect();
         let rate_per_s = plan.rate_per_s.unwrap_or(rate(load, mean_ns));
-        vec![Phase { mix: mix(types)?, arrivals, rate_per_s, duration: None }]
+        vec![Phase { mix: mix(types(plan, services))?, arrivals, rate_per_s, duration: None }]
     } else {
         let mut phases = Vec::new();
         for (index, phase) in plan.phases.iter().enumerate() {

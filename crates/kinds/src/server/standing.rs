@@ -31,17 +31,33 @@ pub fn judge(scenario: &Scenario, runs: &[Run], drop_ratio: f64) -> (Standing, S
     if let Some(note) = known_overload(scenario, runs) {
         return (Standing::Unstable, note);
     }
-    // A workload that changes makes latency grow and fall as it likes.
+    if let Some(note) = few_rounds(scenario) {
+        return (Standing::TooShort, note);
+    }
+    // A workload that changes makes latency grow and fall as it likes, and clients that wait for
+    // their answers let no queue grow without end.
     if scenario.offered.is_none() {
         return (Standing::Stable, String::new());
     }
     growth(scenario, runs)
 }
 
+/// Requests that each of closed clients should send: a run that has fewer shows how they begin.
+const ROUNDS_MIN: u64 = 20;
+
+fn few_rounds(scenario: &Scenario) -> Option<String> {
+    let population = u64::from(scenario.population?);
+    let (requests, least) = (scenario.requests, ROUNDS_MIN * population);
+    (requests < least).then(|| {
+        let (each, least) = (requests / population, count(least));
+        format!("each client sends {each} requests; {least} in all (run.requests) are enough")
+    })
+}
+
 /// More is offered than can be done, whatever the run shows.
 fn known_overload(scenario: &Scenario, runs: &[Run]) -> Option<String> {
     let offered: f64 = scenario.offered.as_ref()?.iter().sum();
-    let load = offered / f64::from(scenario.cores());
+    let load = offered / scenario.capacity;
     // What is offered has rounding errors.
     if load >= 1.0 - 1e-9 {
         return Some(format!("the workers are offered {} of what they can do", ratio(load)));

@@ -2,7 +2,7 @@
 
 use super::draw;
 use super::live;
-use super::plan::{LOAD, Policy, ServerPlan, ServicePlan, TypePlan};
+use super::plan::{LOAD, Policy, ServerPlan, ServicePlan, TypePlan, WorkersPlan};
 use super::result::{Served, TypeSummary};
 use super::run::{self, Run};
 use super::scenario::{self, Scenario};
@@ -90,23 +90,43 @@ impl Subject for ServerPlan {
             ServicePlan::Trace { file, .. } => Some(file.as_str()),
             _ => None,
         });
-        self.trace.iter().map(|trace| trace.file.as_str()).chain(of_types).collect()
+        let of_clients = match self.clients.as_ref().and_then(|clients| clients.think.as_ref()) {
+            Some(ServicePlan::Trace { file, .. }) => Some(file.as_str()),
+            _ => None,
+        };
+        let traces = self.trace.iter().map(|trace| trace.file.as_str());
+        traces.chain(of_types).chain(of_clients).collect()
     }
     fn axis(&self) -> Option<Axis> {
         let searchable = self.trace.is_none() && self.phases.is_empty();
+        let is_number = matches!(self.workers, WorkersPlan::Count(_));
+        if let Some(clients) = &self.clients {
+            return Some(Axis {
+                key: "clients.population",
+                words: "clients",
+                label: "clients",
+                at: f64::from(clients.population),
+                least: 1.0,
+                greatest: 100_000.0,
+                step: 1.0,
+                whole: true,
+                sense: Sense::Greatest,
+                searchable: true,
+            });
+        }
         // Of a rate that is given one asks how many workers it takes.
         if self.rate_per_s.is_some() {
             return Some(Axis {
                 key: "workers",
                 words: "workers",
                 label: "workers",
-                at: f64::from(self.workers),
+                at: f64::from(self.workers.count()),
                 least: 1.0,
                 greatest: f64::from(cavy_sched::workers::WORKERS_MAX),
                 step: 1.0,
                 whole: true,
                 sense: Sense::Least,
-                searchable,
+                searchable: searchable && is_number,
             });
         }
         Some(Axis {
@@ -225,7 +245,11 @@ impl Subject for ServerPlan {
 
     fn facts() -> Vec<(&'static str, &'static str)> {
         vec![
-            ("model", "open: requests arrive on schedule, whether or not earlier ones are done"),
+            (
+                "model",
+                "open: requests arrive on schedule, whether or not earlier ones are done; closed \
+                 where a plan has `clients`, who each wait for an answer before they send again",
+            ),
             ("latency", "from the intended arrival to the reply, waiting included"),
             ("slowdown", "latency over the mean service time of the request's type"),
             (
@@ -281,6 +305,13 @@ impl Subject for ServerPlan {
     }
     fn remarks(experiment: &Experiment<ServerPlan>) -> Vec<String> {
         let mut sentences = Vec::new();
+        if experiment.plan.clients.is_some() {
+            sentences.push(
+                "The clients wait for their answers (closed loop): a slow server is asked less. \
+                 This latency is not that of an open loop, whose tail is longer at the same rate."
+                    .to_string(),
+            );
+        }
         let stable = || experiment.results.iter().filter(|result| result.stable());
         if stable().any(|result| result.slowdown().is_none()) {
             sentences.push(
@@ -322,7 +353,7 @@ fn request_ns(plan: &ServerPlan) -> f64 {
         Policy::DFcfs(_) | Policy::Stealing(_) => 160.0,
         // Each arrival looks at all workers.
         Policy::Srpt(_) | Policy::PreemptivePriority(_) | Policy::Lcfs(_) | Policy::Jsq(_) => {
-            200.0 + 2.0 * f64::from(plan.workers)
+            200.0 + 2.0 * f64::from(plan.workers.count())
         }
         _ => 130.0,
     }

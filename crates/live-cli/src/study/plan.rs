@@ -116,7 +116,7 @@ impl OnServer {
             let types: Vec<(f64, Span)> =
                 plan.types.iter().zip(&times).map(|(kind, us)| (kind.share, span(*us))).collect();
             let mut only = Stretch { length: Span::ZERO, load, types };
-            let rate_per_s = only.phase(plan.workers, None)?.rate_per_s;
+            let rate_per_s = only.phase(plan.workers.count(), None)?.rate_per_s;
             // As long as its requests take, to the nearest second.
             let seconds = (plan.run.requests as f64 / rate_per_s).round().max(1.0);
             only.length = Span::from_ms(1_000 * seconds as u64);
@@ -124,7 +124,7 @@ impl OnServer {
         }
         Ok(OnServer {
             title: frame.title.clone(),
-            workers: plan.workers,
+            workers: plan.workers.count(),
             types: plan.types.iter().map(|kind| kind.name.clone()).collect(),
             phases,
             own: false,
