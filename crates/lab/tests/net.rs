@@ -116,7 +116,7 @@ fn listed_messages_come_in_turn() {
         Span::from_ms(10),
         Bins::deciles(&Sizes::constant(100).unwrap()),
     );
-    let one = Submission { at: 0, to: Node(2), length_bytes: 100, asks: true };
+    let one = Submission { at: 0, to: Node(2), length_bytes: 100, asks: true, class: 0 };
     let list = (0..10).map(|_| (Node(0), one));
     let traffic = Listed::in_turn(3, list);
     let report = run(&setup, |_| Blast::default(), traffic, &mut Heap4::new(), &mut Unobserved);

@@ -36,7 +36,7 @@ pub fn own_best<M: Transport>(
     for &(_, to) in &nearest {
         for &length_bytes in sizes.iter().chain(sizes) {
             longest += 16 * ideal.time(from, to, length_bytes) + 1_000_000 * PS_PER_NS;
-            list.push((from, Submission { at: 0, to, length_bytes, asks }));
+            list.push((from, Submission { at: 0, to, length_bytes, asks, class: 0 }));
         }
     }
     let alone = Setup {

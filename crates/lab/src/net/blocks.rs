@@ -94,7 +94,7 @@ impl Traffic for BlocksTraffic {
         self.open += 1;
         let begun_at = if self.opening { now } else { self.begun_at };
         let (to, at) = (Node(self.order[place]), begun_at + self.delays[place]);
-        Some(Submission { at, to, length_bytes: question_bytes, asks: true })
+        Some(Submission { at, to, length_bytes: question_bytes, asks: true, class: 0 })
     }
     fn answer_bytes(&mut self, question_bytes: u32) -> u32 {
         if self.opening { question_bytes } else { self.what.fragment_bytes }

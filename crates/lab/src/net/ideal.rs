@@ -1,7 +1,8 @@
 //! The time a message takes on a network that has nothing else to do.
 
-use super::clock::{Ps, ps};
+use super::clock::{Ps, Rate, ps};
 use super::network::Network;
+use super::topology::Place;
 use cavy_core::family::Node;
 
 /// Least times of messages: the common denominator of slowdown `[homa 4.3]`.
@@ -25,14 +26,16 @@ pub struct Ideal {
 #[derive(Clone, Copy, Debug)]
 struct End {
     switch: usize,
-    rate: super::clock::Rate,
+    /// To the switch, and from it.
+    up: Rate,
+    down: Rate,
     propagation: Ps,
 }
 
 /// The links between two switches.
 #[derive(Clone, Debug, Default)]
 struct Middle {
-    rates: Vec<super::clock::Rate>,
+    rates: Vec<Rate>,
     propagation: Ps,
 }
 
@@ -41,16 +44,18 @@ impl Ideal {
     pub fn new(network: &Network) -> Ideal {
         let topology = &network.topology;
         let switches = topology.switches() as usize;
-        let ends: Vec<End> = (0..topology.hosts())
+        let mut ends: Vec<End> = (0..topology.hosts())
             .map(|host| {
                 let port = &topology.ports()[host as usize];
-                End {
-                    switch: topology.switch_of(Node(host)) as usize,
-                    rate: port.rate,
-                    propagation: port.propagation,
-                }
+                let switch = topology.switch_of(Node(host)) as usize;
+                End { switch, up: port.rate, down: port.rate, propagation: port.propagation }
             })
             .collect();
+        for port in topology.ports() {
+            if let Place::Host(host) = port.to {
+                ends[host as usize].down = port.rate;
+            }
+        }
         let mut middles = vec![Middle::default(); switches * switches];
         let mut known = vec![false; switches * switches];
         let mut first_at = vec![None; switches];
@@ -100,15 +105,20 @@ impl Ideal {
         u64::from(full) * u64::from(self.framing.wire_bytes(self.payload_bytes)) + u64::from(rest)
     }
 
+    /// The rates of the links by which a message leaves `from` and comes to `to`.
+    pub(super) fn rates(&self, from: Node, to: Node) -> [Rate; 2] {
+        [self.hosts[from.0 as usize].up, self.hosts[to.0 as usize].down]
+    }
+
     /// From the submission of a message of `length_bytes` to its delivery.
     pub fn time(&self, from: Node, to: Node, length_bytes: u32) -> Ps {
         let (from, to) = (self.hosts[from.0 as usize], self.hosts[to.0 as usize]);
         let middle = &self.middles[from.switch * self.switches + to.switch];
         let wire = self.wire_bytes(length_bytes);
         let first = wire.min(u64::from(self.framing.wire_bytes(self.payload_bytes))) as u32;
-        let mut forwarded = from.rate.time(first) + to.rate.time(first);
+        let mut forwarded = from.up.time(first) + to.down.time(first);
         let mut slowest =
-            if from.rate.bits_per_s() < to.rate.bits_per_s() { from.rate } else { to.rate };
+            if from.up.bits_per_s() < to.down.bits_per_s() { from.up } else { to.down };
         for &rate in &middle.rates {
             forwarded += rate.time(first);
             if rate.bits_per_s() < slowest.bits_per_s() {

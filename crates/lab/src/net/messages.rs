@@ -25,6 +25,8 @@ pub(super) struct Record {
     /// Bytes from the start that were handed to the network at least once.
     pub sent_bytes: u32,
     pub asks: bool,
+    /// Of traffic.
+    pub class: u16,
     /// The question was delivered; the answer is under way.
     pub answering: bool,
     /// Its sender crashed, so nobody waits for it any more.

@@ -29,6 +29,8 @@ pub struct Done {
     pub delays: Delays,
     /// Submitted after the warm-up, so part of the record.
     pub counted: bool,
+    /// The class that its submission had.
+    pub class: u16,
 }
 
 /// Why a packet is no more.

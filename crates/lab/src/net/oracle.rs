@@ -28,6 +28,7 @@ struct Job {
     from: u32,
     to: u32,
     length_bytes: u32,
+    class: u16,
     number: u64,
     submitted_at: Ps,
     /// Time on the wire that it still needs, while it waits.
@@ -177,11 +178,12 @@ impl<'a, T: Traffic, P: Pending, O: Observer<(), ()>> Oracle<'a, T, P, O> {
 
     fn arrive(&mut self, host: Node) {
         let Some(submission) = self.next[host.0 as usize].take() else { return };
-        let Submission { at, to, length_bytes, .. } = submission;
+        let Submission { at, to, length_bytes, class, .. } = submission;
         let job = Job {
             from: host.0,
             to: to.0,
             length_bytes,
+            class,
             number: self.numbers[host.0 as usize],
             submitted_at: at,
             left: self.wire_time(host, to, length_bytes),
@@ -242,6 +244,7 @@ impl<'a, T: Traffic, P: Pending, O: Observer<(), ()>> Oracle<'a, T, P, O> {
             at: self.now + rest,
             delays: Delays::default(),
             counted: job.submitted_at >= ps(self.setup.warmup),
+            class: job.class,
         };
         self.recorder.record(&done);
         self.observer.finished(&done);
@@ -252,10 +255,9 @@ impl<'a, T: Traffic, P: Pending, O: Observer<(), ()>> Oracle<'a, T, P, O> {
     }
 
     fn wire_time(&self, from: Node, to: Node, length_bytes: u32) -> Ps {
-        let ports = self.setup.network.topology.ports();
         let wire = self.ideal.wire_bytes(length_bytes);
-        let own = |host: Node| ports[host.0 as usize].rate.time_long(wire);
-        own(from).max(own(to))
+        let [up, down] = self.ideal.rates(from, to);
+        up.time_long(wire).max(down.time_long(wire))
     }
 
     /// Goes through all jobs, least time left first, and sends those whose ends are both free.

@@ -17,15 +17,17 @@ pub enum Place {
     Switch(u32),
 }
 
-/// A cable: both directions have the same rate and delay.
+/// A cable: both directions have the same delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
     /// One end.
     pub a: Place,
     /// The other end.
     pub b: Place,
-    /// Bits in each direction.
+    /// Bits from `a` to `b`.
     pub rate: Rate,
+    /// Bits from `b` to `a`.
+    pub back: Rate,
     /// Time that a bit takes from end to end.
     pub propagation: Span,
 }
@@ -81,10 +83,18 @@ pub struct Topology {
 impl Topology {
     /// `hosts` hosts around one switch; at least 2.
     pub fn star(hosts: u32, rate: Rate, propagation: Span) -> Result<Topology, TopologyError> {
+        let (b, back) = (Place::Switch(0), rate);
         let links: Vec<_> = (0..hosts)
-            .map(|host| Link { a: Place::Host(host), b: Place::Switch(0), rate, propagation })
+            .map(|host| Link { a: Place::Host(host), b, rate, back, propagation })
             .collect();
         Topology::new(hosts, 1, &links)
+    }
+
+    /// The same network, in which all links from a switch to a host have `rate`.
+    pub fn with_downlinks(mut self, rate: Rate) -> Topology {
+        let down = self.ports.iter_mut().filter(|port| port.class == PortClass::Downlink);
+        down.for_each(|port| port.rate = rate);
+        self
     }
 
     /// `racks` switches with `hosts_per_rack` hosts each, all linked to each of `spines` switches.
@@ -107,13 +117,15 @@ impl Topology {
                 a: Place::Host(host),
                 b: Place::Switch(host / hosts_per_rack),
                 rate: host_rate,
+                back: host_rate,
                 propagation,
             });
         }
         for rack in 0..racks {
             for spine in 0..spines {
                 let (a, b) = (Place::Switch(rack), Place::Switch(racks + spine));
-                links.push(Link { a, b, rate: spine_rate, propagation });
+                let (rate, back) = (spine_rate, spine_rate);
+                links.push(Link { a, b, rate, back, propagation });
             }
         }
         Topology::new(count as u32, racks + spines, &links)
@@ -152,10 +164,11 @@ impl Topology {
         let mut at_host: Vec<Option<Egress>> = vec![None; self.hosts as usize];
         let mut at_switch = Vec::with_capacity(2 * links.len());
         for (index, link) in links.iter().enumerate() {
-            for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+            let ways = [(link.a, link.b, link.rate), (link.b, link.a, link.back)];
+            for (from, to, rate) in ways {
                 let propagation = ps(link.propagation);
                 let class = PortClass::Spine;
-                let port = Egress { from, to, rate: link.rate, propagation, class };
+                let port = Egress { from, to, rate, propagation, class };
                 match (from, to) {
                     (Place::Host(_), Place::Host(_)) => {
                         return Err(TopologyError::HostToHost { link: index });
@@ -421,7 +434,7 @@ mod tests {
     fn any_graph_will_do() {
         // A ring of four switches, one host each: two equal ways to the far side.
         let rate = Rate::gbps(10);
-        let link = |a, b| Link { a, b, rate, propagation: Span::ZERO };
+        let link = |a, b| Link { a, b, rate, back: rate, propagation: Span::ZERO };
         let mut links: Vec<_> = (0..4).map(|i| link(Place::Host(i), Place::Switch(i))).collect();
         links.extend((0..4).map(|i| link(Place::Switch(i), Place::Switch((i + 1) % 4))));
         let ring = Topology::new(4, 4, &links).unwrap();
@@ -432,7 +445,7 @@ mod tests {
     #[test]
     fn what_is_no_network_is_refused() {
         let rate = Rate::gbps(10);
-        let link = |a, b| Link { a, b, rate, propagation: Span::ZERO };
+        let link = |a, b| Link { a, b, rate, back: rate, propagation: Span::ZERO };
         let (h, s) = (Place::Host, Place::Switch);
         let refused = |hosts, switches, links: &[Link]| Topology::new(hosts, switches, links).err();
         assert_eq!(

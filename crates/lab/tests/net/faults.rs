@@ -127,7 +127,7 @@ fn a_crash_orphans_the_messages_of_its_host() {
     let outage = Outage { host: Node(1), from, until, kind: OutageKind::Crash };
     let setup = star(Faults { rules: vec![], outages: vec![outage] });
     let one = |from, at, length_bytes| {
-        (Node(from), Submission { at, to: Node(0), length_bytes, asks: false })
+        (Node(from), Submission { at, to: Node(0), length_bytes, asks: false, class: 0 })
     };
     // A long message that is half sent, one submitted while down, one after.
     let list =
@@ -147,7 +147,10 @@ fn homa_2_14_a_frozen_host_does_everything_later_and_once() {
     let setup = Setup { duration: Span::from_us(30), linger: Span::from_us(5), ..setup };
     let make = |_| Script { ring_every_ns: Some(4_000), ..Script::new(choose) };
     let mut list = arrive_apart(&[100, 200, 300, 400], 3_000_000);
-    list.push((Node(0), Submission { at: 6_000_000, to: Node(5), length_bytes: 50, asks: false }));
+    list.push((
+        Node(0),
+        Submission { at: 6_000_000, to: Node(5), length_bytes: 50, asks: false, class: 0 },
+    ));
     let mut log = Log::default();
     let traffic = Listed::at_times(16, list);
     let (report, machines) = run_to_machines(&setup, make, traffic, &mut Wheel::new(), &mut log);

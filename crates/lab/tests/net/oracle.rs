@@ -26,7 +26,10 @@ fn slowdowns(list: Vec<(Node, Submission)>) -> Vec<f64> {
 }
 
 fn one(from: u32, to: u32, at_ns: u64, length_bytes: u32) -> (Node, Submission) {
-    (Node(from), Submission { at: at_ns * PS_PER_NS, to: Node(to), length_bytes, asks: false })
+    (
+        Node(from),
+        Submission { at: at_ns * PS_PER_NS, to: Node(to), length_bytes, asks: false, class: 0 },
+    )
 }
 
 #[test]

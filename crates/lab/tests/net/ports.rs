@@ -124,7 +124,7 @@ fn homa_3_4_the_earliest_packet_of_the_best_flow_goes() {
     let network = star(Order::SmallestRank, Buffer::Unlimited);
     let setup = Setup::new(network, 1, Span::from_ms(10), Bins::up_to(vec![]));
     let one = |from, at, length_bytes| {
-        (Node(from), Submission { at, to: Node(0), length_bytes, asks: false })
+        (Node(from), Submission { at, to: Node(0), length_bytes, asks: false, class: 0 })
     };
     let list = [one(1, 0, 14_600), one(2, 0, 2_900), one(3, 2_000, 1_450)];
     let mut offsets = Offsets::default();
@@ -210,7 +210,7 @@ fn a_shared_buffer_leaves_alpha_times_what_is_free() {
             let length_bytes = 1000;
             list.push((
                 Node(from + at * 2),
-                Submission { at: again, to: Node(to), length_bytes, asks: false },
+                Submission { at: again, to: Node(to), length_bytes, asks: false, class: 0 },
             ));
         }
     }
@@ -277,7 +277,7 @@ fn homa_7_6_wakes_are_drawn_from_what_was_measured_and_delay_timers_too() {
 fn homa_7_6_what_a_thread_takes_to_send_delays_its_packets_and_keeps_their_order() {
     let at_once = star(Order::Fifo, Buffer::Unlimited);
     let late = Network { sends: [0, 9].map(Span::from_us).to_vec(), ..at_once.clone() };
-    let from_one = |at| Submission { at, to: Node(0), length_bytes: 100, asks: false };
+    let from_one = |at| Submission { at, to: Node(0), length_bytes: 100, asks: false, class: 0 };
     let list: Vec<_> = (1..=200).map(|i| (Node(1), from_one(i * 1_000_000))).collect();
     let (_, log, _) = play(at_once, flat, list.clone());
     let (_, delayed, _) = play(late, flat, list);

@@ -131,7 +131,7 @@ pub fn arrive_apart(lengths: &[u32], gap: Ps) -> Vec<(Node, Submission)> {
         .zip(lengths)
         .map(|(i, &length_bytes)| {
             let at = 2_000_000 + u64::from(i) * gap - wire(length_bytes);
-            (Node(1 + i), Submission { at, to: Node(0), length_bytes, asks: false })
+            (Node(1 + i), Submission { at, to: Node(0), length_bytes, asks: false, class: 0 })
         })
         .collect()
 }

@@ -61,6 +61,7 @@ fn fan_in(order: Order, duration: Span) -> (Setup, u32) {
             a: Place::Host(host),
             b: Place::Switch(0),
             rate,
+            back: rate,
             propagation: Span::ZERO,
         });
     }
@@ -80,6 +81,7 @@ fn traffic(senders: u32, load: f64, length: u32) -> OpenLoop {
         rate_per_s: load / service_s / f64::from(senders),
         gaps: Gaps::Poisson,
         asks: false,
+        class: 0,
     }
 }
 

@@ -18,7 +18,7 @@ fn setup() -> Setup {
 }
 
 fn one(from: u32, to: u32, at: Ps, length_bytes: u32) -> (Node, Submission) {
-    (Node(from), Submission { at, to: Node(to), length_bytes, asks: false })
+    (Node(from), Submission { at, to: Node(to), length_bytes, asks: false, class: 0 })
 }
 
 /// Steps of a run and what `withheld` said of them.
@@ -57,6 +57,7 @@ fn homa_5_5_what_counts_is_the_answer_of_the_receiver_at_the_time() {
         a: Place::Host(host),
         b: Place::Switch(0),
         rate: Rate::gbps(gb),
+        back: Rate::gbps(gb),
         propagation: Span::ZERO,
     };
     let topology = Topology::new(3, 1, &[link(0, 1), link(1, 10), link(2, 10)]).unwrap();

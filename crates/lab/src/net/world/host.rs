@@ -91,7 +91,7 @@ where
 
     #[inline]
     fn hand_over(&mut self, node: Node, submission: Submission) {
-        let Submission { at, to, length_bytes, asks } = submission;
+        let Submission { at, to, length_bytes, asks, class } = submission;
         let host = &mut self.hosts[node.0 as usize];
         let record = Record {
             name: 0,
@@ -104,6 +104,7 @@ where
             left_bytes: length_bytes,
             sent_bytes: 0,
             asks,
+            class,
             answering: false,
             orphaned: false,
             counted: at >= ps(self.setup.warmup),
@@ -285,6 +286,7 @@ where
             at: now,
             delays: self.delays,
             counted: record.counted,
+            class: record.class,
         };
         self.recorder.record(&done);
         self.observer.finished(&done);
