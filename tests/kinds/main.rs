@@ -5,6 +5,7 @@
 //! minutes of a processor for eight programs.
 
 mod coords;
+mod mistakes;
 mod network;
 mod packet_digests;
 mod regions;

@@ -12,7 +12,11 @@ use cavy_study::store::Store;
 use std::sync::atomic::AtomicBool;
 
 fn run(text: &str) -> NetExperiment {
-    let text = Text { text, name: "test", files: &Files::NONE, overrides: &[], quick: false };
+    run_with(text, &Files::NONE)
+}
+
+fn run_with(text: &str, files: &Files) -> NetExperiment {
+    let text = Text { text, name: "test", files, overrides: &[], quick: false };
     let loaded = load(&text).expect("a plan");
     let (store, stop) = (Store::in_memory(), AtomicBool::new(false));
     let manner = Manner::default();
@@ -250,4 +254,155 @@ fn homa_3_3_blind_senders_put_nothing_but_messages_on_links() {
     };
     assert!((0.55..0.62).contains(&busy("FIFO")), "{}", busy("FIFO"));
     assert!((0.70..0.78).contains(&busy("confirmed")), "{}", busy("confirmed"));
+}
+
+/// A file that a plan names.
+fn file(name: &'static str, text: String) -> Files {
+    Files::Carried(Box::leak(Box::new([(name, &*Box::leak(text.into_boxed_str()))])))
+}
+
+/// Messages of 1000 bytes without acknowledgements, at load 0.6 of the busiest link.
+fn skewed(traffic: &str, files: &Files) -> NetExperiment {
+    let plan = star(&format!(
+        "[messages]\nsizes = {{ dist = \"constant\", bytes = 1_000 \
+         }}\n[traffic]\n{traffic}\n[[transports]]\ntransport = \
+         \"fifo\"\n[[transports]]\ntransport = \
+         \"homa\"\n[sweep]\nload = [0.6]\n[run]\nmessages = 60_000\nreplications = 2\nown_best = \
+         false"
+    ));
+    run_with(&plan, files)
+}
+
+#[test]
+fn load_is_that_of_the_busiest_link() {
+    let matrix =
+        file("m.csv", "from,to,weight\nh1,h0,3\nh2,h0,3\nh3,h0,2\nh4,h5,4\nh5,h4,1\n".to_string());
+    // What a downlink carries on average, if the busiest one carries 1. By Zipf's law of power 1,
+    // 49/20 in all, the first host has 1 of the others' 49/20 less their own parts.
+    let first: f64 = (2..=6).map(|n| 1.0 / (2.45 - 1.0 / f64::from(n))).sum();
+    for (traffic, files, mean) in [
+        ("pattern = \"many_to_few\"", &Files::NONE, 1.0 / 6.0),
+        ("pattern = \"many_to_few\"\nreceivers = 2", &Files::NONE, 2.0 / 6.0),
+        // Of five hosts that receive and one that sends, the sender's link is the busiest.
+        ("pattern = \"many_to_few\"\nreceivers = 5", &Files::NONE, 1.0 / 6.0),
+        ("pattern = \"skewed\"\nzipf_exponent = 1", &Files::NONE, 1.0 / first),
+        ("pattern = \"skewed\"\nmatrix = \"m.csv\"", &matrix, 13.0 / 8.0 / 6.0),
+    ] {
+        let made = skewed(traffic, files);
+        for result in &made.results {
+            assert_eq!(result.standing, Standing::Stable, "{traffic}: {}", result.note);
+            let used = result.port("downlink").expect("downlinks").utilization;
+            // Homa's load has grants in it, of which messages that fit a packet need none.
+            let ratio = used / (0.6 * mean);
+            assert!((0.93..1.03).contains(&ratio), "{traffic}, {}: {ratio}", result.label);
+        }
+    }
+}
+
+#[test]
+fn a_slower_direction_is_the_one_that_load_is_about() {
+    let run_at = |rates: &str| {
+        run(&star(&format!(
+            "{rates}\n[messages]\nsizes = {{ dist = \"constant\", bytes = 1_000 \
+             }}\n[[transports]]\ntransport = \"homa\"\n[sweep]\nload = [0.5]\n[run]\nmessages = \
+             40_000\nreplications = 2\nown_best = false"
+        )))
+    };
+    let used = |made: &NetExperiment, class| made.results[0].port(class).expect("it").utilization;
+    let same = run_at("host_gbps = 10");
+    let slow_up = run_at("host_gbps = 10\nhost_down_gbps = 40");
+    let slow_down = run_at("host_gbps = 40\nhost_down_gbps = 10");
+    let near =
+        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.05, "{found}");
+    near(used(&slow_up, "nic"), used(&same, "nic"));
+    near(used(&slow_up, "downlink"), used(&same, "downlink") / 4.0);
+    near(used(&slow_down, "nic"), used(&same, "nic") / 4.0);
+    near(used(&slow_down, "downlink"), used(&same, "downlink"));
+    // Receivers are no bottleneck where their links are fast, and the senders' queues hold nobody.
+    assert!(slow_up.results[0].queue_max_bytes() < slow_down.results[0].queue_max_bytes() / 2);
+}
+
+#[test]
+fn a_recording_is_played_message_by_message() {
+    // Two hosts by name, a message every ten microseconds, in an order that is not that of time.
+    let row = |n: u32| {
+        let (from, to) = if n.is_multiple_of(3) { ("db", "web") } else { ("web", "db") };
+        format!("{n}0,{from},{to},{}\n", 100 + n)
+    };
+    let rows: String = (0..400).rev().map(row).collect();
+    let files = file("t.csv", format!("t,src,dst,size\n{rows}"));
+    let plan = |more: &str| {
+        star(&format!(
+            "[traffic]\npattern = \"trace\"\nfile = \"t.csv\"\nunit = \"us\"\ntime = \"t\"\nfrom = \
+             \"src\"\nto = \"dst\"\nbytes = \"size\"\n{more}\n[[transports]]\ntransport = \
+             \"homa\"\n[[transports]]\ntransport = \"dctcp\"\n[run]\nreplications = 2\nown_best = \
+             false"
+        ))
+    };
+    let made = run_with(&plan(""), &files);
+    for result in &made.results {
+        assert_eq!((result.overall.samples, result.unfinished), (800, 0), "{}", result.label);
+        // 400 messages of 299.5 bytes in 3990 us at six hosts.
+        let known = 8.0 * 400.0 * 299.5 / 3_990e-6 / 6.0 / 1e9;
+        assert!((result.goodput_gbps / known - 1.0).abs() < 0.02, "{}", result.goodput_gbps);
+    }
+    // Played ten times as fast they come in a tenth of the time.
+    let fast = run_with(&plan("rate_ratio = 10"), &files);
+    let ratio = fast.results[0].goodput_gbps / made.results[0].goodput_gbps;
+    assert!((9.0..10.1).contains(&ratio), "{ratio}");
+    assert_eq!(fast.results[0].overall.samples, 800);
+    let said = format!("{:?}", cavy_study::draw::figures(&made, "test")[0]);
+    assert!(said.contains("recorded messages"), "{said}");
+}
+
+/// Two classes at load 0.6, or the one that is named.
+fn classes(list: &str) -> NetExperiment {
+    run(&star(&format!(
+        "{list}\n[[transports]]\ntransport = \"fifo\"\n[[transports]]\ntransport = \
+         \"homa\"\n[sweep]\nload = \
+         [0.6]\n[run]\nmessages = 40_000\nreplications = 2\nown_best = false"
+    )))
+}
+
+#[test]
+fn classes_have_their_own_sizes_shares_and_percentiles() {
+    let made = classes(
+        "[[classes]]\nname = \"search\"\nload_share = 0.2\nmessages = { sizes = { dist = \
+         \"constant\", bytes = 500 } }\n[[classes]]\nname = \"backup\"\nload_share = \
+         0.8\nmessages = { sizes = { dist \
+         = \"constant\", bytes = 50_000 } }\ntraffic = { pattern = \"permutation\" }",
+    );
+    let p99 = |result: &NetResult, class: usize| {
+        let quantile = result.classes[class].summary.p99_slowdown.as_ref().expect("messages");
+        quantile.estimate.value
+    };
+    for result in &made.results {
+        let [search, backup] = &result.classes[..] else { panic!("two classes") };
+        assert_eq!((search.name.as_str(), backup.name.as_str()), ("search", "backup"));
+        let (few, many) = (backup.summary.samples as f64, search.summary.samples as f64);
+        assert_eq!(few + many, result.overall.samples as f64);
+        // Wire bytes of a message: with its headers 500 are 578 or so, 50 000 are 35 packets.
+        let ratio = many * 578.0 / (few * 52_700.0);
+        assert!((ratio / 0.25 - 1.0).abs() < 0.06, "{ratio}");
+        assert_eq!(result.standing, Standing::Stable, "{}", result.note);
+    }
+    let of = |label| made.at("base", label, 0.6).expect("a point");
+    let (fifo, homa) = (p99(of("FIFO"), 0), p99(of("Homa"), 0));
+    assert!(fifo > 5.0 * homa && homa < 4.0, "{fifo} and {homa}");
+    let said = format!("{:?}", cavy_study::draw::figures(&made, "test")[0]);
+    assert!(said.contains("What each class experienced"), "{said}");
+}
+
+#[test]
+fn one_class_is_the_plan_without_classes() {
+    // Not a published distribution, for which Homa has published cut-offs.
+    let sizes = "sizes = { dist = \"lognormal\", mean_bytes = 900, sigma = 1 }";
+    let class = format!("[[classes]]\nname = \"all\"\nload_share = 1\nmessages = {{ {sizes} }}");
+    let (one, plain) = (classes(&class), classes(&format!("[messages]\n{sizes}")));
+    for (one, plain) in one.results.iter().zip(&plain.results) {
+        assert_eq!(one.digest, plain.digest, "{}", one.label);
+        assert_eq!(one.overall, plain.overall);
+        assert_eq!(one.classes[0].summary.p99_us, plain.overall.p99_us);
+        assert!(plain.classes.is_empty());
+    }
 }

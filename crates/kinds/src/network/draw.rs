@@ -75,6 +75,15 @@ pub fn curves(experiment: &NetExperiment) -> Vec<Curve<NetworkPlan>> {
             }));
         }
     }
+    for (index, class) in experiment.plan.classes.iter().enumerate() {
+        let y = axis(&format!("p99 slowdown of {}", class.name), "x", Scale::Log);
+        let metric = Metric::of("p99_slowdown", &format!("\"{}\"", class.name));
+        let of = move |r: &NetResult| {
+            drawn(r.classes.get(index).and_then(|class| class.summary.p99_slowdown.as_ref()))
+        };
+        let id = format!("class-{index}");
+        all.push(Curve { id, y, of: Box::new(of), metric: Some(metric) });
+    }
     // The oracle has no queues.
     let queue = |r: &NetResult| match r.queue_max_bytes() {
         0 => Drawn::default(),
@@ -109,8 +118,52 @@ pub fn tables(experiment: &NetExperiment, variant: &str) -> Vec<Table> {
         TrafficPlan::Incast(_) | TrafficPlan::Blocks(_) => {}
         _ => all.extend(sizes_table(experiment, variant)),
     }
+    all.extend(classes_table(experiment, variant));
     all.push(needs_table(experiment, variant));
     all
+}
+
+/// What messages of each class experienced at every point.
+fn classes_table(experiment: &NetExperiment, variant: &str) -> Option<Table> {
+    let first = experiment.of_variant(variant).next().filter(|r| !r.classes.is_empty())?;
+    let keys: Vec<&String> = first.settings.keys().collect();
+    let mut columns = vec!["transport".to_string()];
+    columns.extend(keys.iter().map(|key| draw::words(key)));
+    let heads = ["class", "messages", "p50 (x)", "p99 (x)", "p99.9 (x)", "p50 (us)", "p99 (us)"];
+    columns.extend(heads.map(str::to_string));
+    let mut rows = Vec::new();
+    for result in experiment.of_variant(variant) {
+        for class in &result.classes {
+            let mut row = vec![Cell::Text(result.label.clone())];
+            let setting = |key: &&String| match result.settings.get(*key) {
+                Some(serde_json::Value::Number(n)) => {
+                    n.as_f64().map_or(Cell::Number(0.0), Cell::Number)
+                }
+                Some(serde_json::Value::String(text)) => Cell::Text(text.clone()),
+                Some(other) => Cell::Text(other.to_string()),
+                None => Cell::Text(String::new()),
+            };
+            row.extend(keys.iter().map(setting));
+            row.push(Cell::Text(class.name.clone()));
+            row.push(Cell::Number(class.summary.samples as f64));
+            let summary = &class.summary;
+            let values = [
+                &summary.p50_slowdown,
+                &summary.p99_slowdown,
+                &summary.p999_slowdown,
+                &summary.p50_us,
+                &summary.p99_us,
+            ];
+            row.extend(values.map(|value| cell(result, value.as_ref())));
+            rows.push(row);
+        }
+    }
+    Some(Table {
+        id: format!("{variant}-classes"),
+        title: format!("What each class experienced{}", suffix(variant)),
+        columns,
+        rows,
+    })
 }
 
 /// Columns of the table of points.

@@ -6,8 +6,8 @@ use super::plan::{
 use cavy_core::family::Node;
 use cavy_core::{Ratio, Span};
 use cavy_lab::net::{
-    Buffer, Counting, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, Rate,
-    Routing, Topology,
+    Buffer, Counting, Egress, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place,
+    PortClass, Rate, Routing, Topology,
 };
 use cavy_study::plan::PlanError;
 
@@ -21,7 +21,7 @@ const VALUES_MAX: usize = 10_000;
 pub struct Fabric {
     /// As the world has it, with the queues of Homa.
     pub network: Network,
-    /// Rate of the slowest host's link.
+    /// Rate of the slowest link of a host, in either direction.
     pub host_bits_per_s: u64,
     /// A full packet one way and a short one back, between the hosts farthest apart.
     pub round_trip: Span,
@@ -35,6 +35,8 @@ pub struct Fabric {
 pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
     refuse_foreign(plan)?;
     let host_rate = rate("network.host_gbps", plan.host_gbps)?;
+    let down_rate =
+        plan.host_down_gbps.map(|gbps| rate("network.host_down_gbps", gbps)).transpose()?;
     let propagation = delay("network.propagation_us", plan.propagation_us)?;
     let topology = match plan.topology {
         TopologyName::Star => {
@@ -68,10 +70,13 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
             Topology::new(hosts, switches, &links)
         }
     };
-    let topology = topology.map_err(|error| {
+    let mut topology = topology.map_err(|error| {
         PlanError::text(format!("`network`: {error}"))
             .hint("links are numbered from 0 in the order of the plan; so are hosts and switches")
     })?;
+    if let Some(rate) = down_rate {
+        topology = topology.with_downlinks(rate);
+    }
     let routing = match plan.routing {
         Some(RoutingPlan::FlowHash) => Routing::FlowHash,
         _ => Routing::Spray,
@@ -121,7 +126,8 @@ fn measured_delays(field: &'static str, us: &[f64]) -> Result<Vec<Span>, PlanErr
 fn measured(network: Network) -> Fabric {
     let topology = &network.topology;
     let hosts = topology.hosts();
-    let rates = topology.ports()[..hosts as usize].iter().map(|port| port.rate.bits_per_s());
+    let of_hosts = |port: &&Egress| matches!(port.class, PortClass::Nic | PortClass::Downlink);
+    let rates = topology.ports().iter().filter(of_hosts).map(|port| port.rate.bits_per_s());
     let host_bits_per_s = rates.min().unwrap_or(1);
     let ideal = Ideal::new(&network);
     let full = network.framing.room_bytes();
@@ -172,6 +178,12 @@ fn refuse_foreign(plan: &FabricPlan) -> Result<(), PlanError> {
         ("hosts_per_rack", plan.hosts_per_rack.is_some(), of(&[LeafSpine]), "leaf_spine"),
         ("spines", plan.spines.is_some(), of(&[LeafSpine]), "leaf_spine"),
         ("spine_gbps", plan.spine_gbps.is_some(), of(&[LeafSpine]), "leaf_spine"),
+        (
+            "host_down_gbps",
+            plan.host_down_gbps.is_some(),
+            of(&[Star, LeafSpine]),
+            "star and leaf_spine; `links` have `back_gbps`",
+        ),
         ("links", !plan.links.is_empty(), of(&[Links]), "links"),
     ];
     match keys.iter().find(|(_, set, fits, _)| *set && !*fits) {
@@ -238,10 +250,12 @@ fn link(index: usize, plan: &LinkPlan, host: Rate, along: Span) -> Result<Link, 
         Some(us) => delay(&field("propagation_us"), us)?,
         None => along,
     };
+    let there = plan.gbps.map_or(Ok(host), |gbps| rate(&field("gbps"), gbps))?;
     Ok(Link {
         a: place("from", &plan.from)?,
         b: place("to", &plan.to)?,
-        rate: plan.gbps.map_or(Ok(host), |gbps| rate(&field("gbps"), gbps))?,
+        rate: there,
+        back: plan.back_gbps.map_or(Ok(there), |gbps| rate(&field("back_gbps"), gbps))?,
         propagation,
     })
 }
@@ -272,5 +286,28 @@ mod tests {
                     { from = \"s1\", to = \"h1\", propagation_us = 2 }]";
         let made = fabric(&plan(text)).expect("a fabric");
         assert_eq!((made.network.topology.switches(), made.hops_mean), (2, 3.0));
+        assert_eq!(made.host_bits_per_s, 10_000_000_000);
+    }
+
+    #[test]
+    fn links_may_be_slower_in_one_direction() {
+        let star = "topology = \"star\"\nhosts = 3\nhost_gbps = 1\nhost_down_gbps = 20";
+        let made = fabric(&plan(star)).expect("a fabric");
+        // A full packet of 1538 bytes in a microsecond on the fast link, in twelve on the slow one.
+        let ideal = |made: &Fabric, from, to| {
+            Ideal::new(&made.network).time(Node(from), Node(to), made.network.framing.room_bytes())
+        };
+        let wire_ns = |made: &Fabric, from, to| {
+            let fixed = &made.network.hosts;
+            let software = fixed.send + fixed.think + fixed.receive + made.network.switch_latency;
+            ideal(made, from, to) / 1000 - software.as_ns()
+        };
+        assert_eq!(wire_ns(&made, 0, 1), 12_304 + 615);
+        assert_eq!(made.host_bits_per_s, 1_000_000_000);
+        let links = "topology = \"links\"\nhosts = 2\nswitches = 1\nlinks = [\n\
+                     { from = \"h0\", to = \"s0\", gbps = 1, back_gbps = 20 },\n\
+                     { from = \"s0\", to = \"h1\", gbps = 20 }]";
+        let made = fabric(&plan(links)).expect("a fabric");
+        assert_eq!((wire_ns(&made, 0, 1), wire_ns(&made, 1, 0)), (12_304 + 615, 615 + 615));
     }
 }

@@ -134,6 +134,11 @@ fn trace(files: &Files, file: &str, column: &str) -> Result<Sizes, PlanError> {
             .in_file(files.shown(file))
             .hint("the first line names the columns; each further line is a message"));
     }
+    of_list(sizes)
+}
+
+/// The distribution of measured sizes, which are not none.
+pub fn of_list(mut sizes: Vec<u32>) -> Result<Sizes, PlanError> {
     sizes.sort_unstable();
     let count = sizes.len() as f64;
     let mut rows: Vec<(u32, f64)> = Vec::new();

@@ -14,11 +14,13 @@
 //! (what is run, checked), [`transport`] (what each transport is), [`run`] and [`result`] (what it
 //! came to), [`draw`]; `subject` ties them together.
 
+pub mod classes;
 pub mod contestant;
 pub mod draw;
 pub mod fabric;
 pub mod messages;
 pub mod plan;
+pub mod recorded;
 pub mod result;
 pub mod run;
 pub mod scenario;

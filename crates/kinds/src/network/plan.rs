@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct NetworkPlan {
     /// Nominal load: what messages, headers and grants put on a host's link, as a ratio of its rate
-    /// [homa 4.2]. Above 0, at most 2. Incast and echo have no load.
+    /// [homa 4.2]; where some hosts receive more than others, on the busiest link. Above 0, at most
+    /// 2. Traces and closed loops (incast, echo, blocks) have no load.
     #[serde(default = "default_load")]
     pub load: f64,
     /// Hosts, switches and links.
     pub network: FabricPlan,
     /// How long messages are: exactly one of its `workload`, `cdf`, `trace` and `sizes`. Not for
-    /// incast and echo, which say it themselves.
+    /// traces, incast, echo and blocks, which say it themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<MessagesPlan>,
     /// Who sends to whom, and when.
@@ -26,6 +27,10 @@ pub struct NetworkPlan {
     /// last. Transports are configured for `messages`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<NetPhasePlan>,
+    /// Several classes of traffic at once, instead of `messages` and `traffic`, each with its own
+    /// percentiles. Transports are set up for all of their messages together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassPlan>,
     /// The transports to compare.
     pub transports: Vec<TransportPlan>,
     /// How long a replication is, and what is measured in it.
@@ -49,6 +54,21 @@ pub struct NetPhasePlan {
     /// Nominal load meanwhile. Default: the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
+}
+
+/// One class of traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClassPlan {
+    /// Its name, different from the others'.
+    pub name: String,
+    /// Its share of the load, above 0; the shares add up to 1 within 1e-6.
+    pub load_share: f64,
+    /// How long its messages are.
+    pub messages: MessagesPlan,
+    /// Who sends to whom, and when: any pattern that has a load. All classes ask, or none.
+    #[serde(default)]
+    pub traffic: TrafficPlan,
 }
 
 /// What the layers below add to a packet.
@@ -100,6 +120,11 @@ pub struct FabricPlan {
     /// Rate of a host's link in Gb/s, 0.001 to 8000.
     #[serde(default = "default_host_gbps")]
     pub host_gbps: f64,
+    /// Rate of that link from the switch to the host, where it is another one than that to the
+    /// switch. `star`, `leaf_spine`. Load is that of the slower direction, and transports are set
+    /// up for it. Default: `host_gbps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_down_gbps: Option<f64>,
     /// Rate of a link between rack and spine in Gb/s. `leaf_spine`. Default: four times
     /// `host_gbps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,6 +231,9 @@ pub struct LinkPlan {
     /// Rate in Gb/s. Default: `host_gbps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gbps: Option<f64>,
+    /// Rate from `to` to `from` in Gb/s. Default: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub back_gbps: Option<f64>,
     /// Time that a bit takes, microseconds. Default: that of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_us: Option<f64>,

@@ -1,5 +1,6 @@
 //! What a point on a network came to.
 
+use super::classes::ClassResult;
 use super::tail::TailSources;
 use super::timeline::TimeBin;
 use cavy_study::outcome::{Outcome, Quantile, Summary};
@@ -93,6 +94,9 @@ pub struct Carried {
     pub unfinished: u64,
     /// Given up by a transport.
     pub failed: u64,
+    /// By class of traffic, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassResult>,
     /// Over all messages together.
     pub overall: NetSummary,
     /// Over the smallest half of the messages.
@@ -194,8 +198,8 @@ impl BlockResult {
 pub type NetResult = Outcome<Carried>;
 
 impl Carried {
-    /// What has every part and no message, with a bin up to each of these sizes.
-    pub(super) fn blank(sizes: &[u32]) -> Carried {
+    /// What has every part and no message, with a bin up to each of these sizes and these classes.
+    pub(super) fn blank(sizes: &[u32], classes: &[&str]) -> Carried {
         let slice = |bytes| SizeSlice { share: 1.0, bytes, summary: NetSummary::default() };
         let all = || slice(u32::MAX);
         let port = |class: &str| PortResult {
@@ -210,6 +214,13 @@ impl Carried {
         Carried {
             unfinished: 0,
             failed: 0,
+            classes: classes
+                .iter()
+                .map(|name| ClassResult {
+                    name: (*name).to_string(),
+                    summary: NetSummary::default(),
+                })
+                .collect(),
             overall: NetSummary::default(),
             short: NetSummary::default(),
             bins: sizes.iter().map(|&bytes| slice(bytes)).collect(),
@@ -243,6 +254,9 @@ impl Carried {
         };
         each(&mut self.overall, &whole.overall);
         each(&mut self.short, &whole.short);
+        for (mine, theirs) in self.classes.iter_mut().zip(&whole.classes) {
+            each(&mut mine.summary, &theirs.summary);
+        }
         let slices = [
             (&mut self.bins, &whole.bins),
             (&mut self.smallest, &whole.smallest),

@@ -1,5 +1,6 @@
 //! Running one point: replications side by side, and what they say together.
 
+use super::classes::{self, ByClass};
 use super::result::{BlockResult, Carried, Edge, NetSummary, PacketResult, PortResult, SizeSlice};
 use super::scenario::{self, Scenario};
 use super::sections::{Receivers, Section};
@@ -36,6 +37,7 @@ pub struct Replication {
     blocks: BlockTimes,
     tcp: Option<cavy_tcp::Counts>,
     pub(super) sections: Vec<Section>,
+    pub(super) by_class: ByClass,
     /// Hosts that were to learn cut-offs and saw messages, but too few to look at.
     pub(super) never_learned: Option<u32>,
 }
@@ -117,7 +119,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let mut watch = Watch::new(&setup, short);
     let mut timeline = Timeline::new(&setup, scenario.timeline, manner.sectioned);
     let mut levels = Levels::new(&setup, scenario.timeline);
-    let mut receivers = Receivers::new(&setup, manner.sectioned);
+    let by_class = ByClass::new(scenario.classes.len());
+    let mut receivers = Receivers::new(&setup, manner.sectioned, by_class);
     let mut waste = Vec::new();
     let mut tcp = None;
     let mut never_learned = None;
@@ -159,6 +162,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
             }
         ),
     };
+    let (sections, by_class) = receivers.finish();
     Ok(Replication {
         report,
         waste,
@@ -169,7 +173,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         levels,
         blocks,
         tcp,
-        sections: receivers.finish(),
+        sections,
+        by_class,
         never_learned,
     })
 }
@@ -199,7 +204,8 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
     let reports: Vec<&Report> = runs.iter().map(|run| &run.report).collect();
     let sum = |of: fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
     let (standing, note) = standing::judge(scenario, &reports);
-    let is_open = matches!(scenario.demand, scenario::Demand::Open(_));
+    use scenario::Demand::{Classes, Open};
+    let is_open = matches!(scenario.demand, Open(_) | Classes(_));
     let seconds = scenario.setup.duration.as_ns() as f64 / 1e9;
     let achieved = sum(|r| r.messages.finished) as f64 / runs.len().max(1) as f64 / seconds;
     let offered = scenario.rate_per_s * f64::from(scenario.senders);
@@ -226,6 +232,7 @@ fn carried(scenario: &Scenario, runs: &[Replication], reports: &[&Report]) -> Ca
     Carried {
         unfinished: sum(|r| r.messages.unfinished_counted),
         failed: sum(|r| r.messages.failed + r.messages.abandoned),
+        classes: classes::results(&scenario.classes, runs),
         overall: slices.summary(0..bins),
         short: slices.summary(0..slices.bins_to(0.5)),
         bins: shown.iter().map(|bins| slices.slice(bins.clone())).collect(),
@@ -440,7 +447,7 @@ impl Slices<'_> {
         let slowdown = Pooled::new(merged(|bin| &bin.slowdown), SLOWDOWN_UNIT);
         let own = Pooled::new(merged(|bin| &bin.slowdown_own), SLOWDOWN_UNIT);
         NetSummary {
-            summary: Summary::new(latency.all.count(), latency.mean(), None, |p, quantity| {
+            summary: Summary::new(latency.count(), latency.mean(), None, |p, quantity| {
                 match quantity {
                     Quantity::Us => latency.quantile(p.ratio()),
                     Quantity::Slowdown => slowdown.quantile(p.ratio()),
@@ -453,20 +460,25 @@ impl Slices<'_> {
 }
 
 /// A quantity over replications, and all together.
-struct Pooled {
+pub(super) struct Pooled {
     each: Vec<Histogram>,
     all: Histogram,
     unit: f64,
 }
 
 impl Pooled {
-    fn new(each: Vec<Histogram>, unit: f64) -> Self {
+    pub(super) fn new(each: Vec<Histogram>, unit: f64) -> Self {
         let mut all = Histogram::new();
         each.iter().for_each(|one| all.merge(one));
         Pooled { each, all, unit }
     }
 
-    fn quantile(&self, p: f64) -> Option<Quantile> {
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.all.count()
+    }
+
+    pub(super) fn quantile(&self, p: f64) -> Option<Quantile> {
         let pooled = self.all.quantile(p)? as f64 * self.unit;
         // A replication without such messages has nothing to say.
         let own = |one: &Histogram| one.quantile(p).map(|value| value as f64 * self.unit);
@@ -474,7 +486,7 @@ impl Pooled {
         Some(Quantile::new(pooled, each, self.all.count(), p))
     }
 
-    fn mean(&self) -> Option<Estimate> {
+    pub(super) fn mean(&self) -> Option<Estimate> {
         let of = |one: &Histogram| one.mean().map(|value| value * self.unit);
         let each = self.each.iter().filter_map(of).collect();
         Some(Estimate::new(of(&self.all)?, each))

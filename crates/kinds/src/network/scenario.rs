@@ -1,22 +1,25 @@
 //! From a plan to what the packet world runs: network, transport, traffic, spans. Checks
 //! everything.
 
+use super::classes;
 use super::contestant::TransportPlan;
 use super::fabric::{self, Fabric};
 use super::messages;
-use super::plan::{NetPhasePlan, NetworkPlan};
-use super::traffic::{ArrivalsName, Arriving, Converging, Striped, TrafficPlan};
+use super::plan::{NetPhasePlan, NetRunPlan, NetworkPlan};
+use super::recorded::{self, Recorded};
+use super::traffic::{ArrivalsName, Arriving, Converging, Skewing, Striped, TrafficPlan};
 use super::transport::{self, Surroundings, Transport};
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_lab::net::traffic::{
-    Gaps, Incast, IncastTraffic, Listed, OpenLoop, OpenTraffic, Receivers,
+    Gaps, Incast, IncastTraffic, Listed, OpenLoop, OpenTraffic, Receivers, Weights,
 };
 use cavy_lab::net::{
-    Bins, Blocks, BlocksTraffic, Ideal, PS_PER_NS, Phases, Ps, Setup, Submission, Traffic,
+    Bins, Blocks, BlocksTraffic, Ideal, Mixed, PS_PER_NS, Phases, Ps, Setup, Submission, Traffic,
 };
 use cavy_study::plan::{Files, PlanError};
 use cavy_workload::sizes::{Framing, Sizes, rate_per_s};
+use std::sync::Arc;
 
 /// Distinct sizes for which a transport's own best time is measured.
 const OWN_SIZES_MAX: usize = 200;
@@ -46,6 +49,8 @@ pub struct Scenario {
     pub timeline: Option<Span>,
     /// Find out what short messages near the 99th percentile wait for.
     pub tail_sources: bool,
+    /// Names of the classes of traffic, if there are any.
+    pub classes: Vec<String>,
 }
 
 /// What is sent.
@@ -55,6 +60,10 @@ pub enum Demand {
     Open(Box<OpenLoop>),
     /// Such messages, which change from phase to phase.
     Phased(Vec<(OpenLoop, Span)>),
+    /// Classes of such messages, side by side.
+    Classes(Vec<OpenLoop>),
+    /// Messages that were recorded.
+    Recorded(Recorded),
     /// Questions under way at a time.
     Incast(Incast),
     /// Blocks of pieces.
@@ -76,6 +85,8 @@ impl Demand {
         match self {
             Demand::Open(open) => open.asks,
             Demand::Phased(phases) => phases.iter().any(|(open, _)| open.asks),
+            Demand::Classes(classes) => classes.iter().any(|open| open.asks),
+            Demand::Recorded(_) => false,
             Demand::Incast(_) | Demand::Blocks(_) | Demand::Echo { .. } => true,
         }
     }
@@ -91,13 +102,20 @@ impl Demand {
             Demand::Phased(phases) => Phases::start(phases, hosts, seed)
                 .map(Flow::Phased)
                 .map_err(|error| PlanError::text(format!("`phases`: {error}"))),
+            Demand::Classes(classes) => Mixed::start(classes, hosts, seed)
+                .map(Flow::Mixed)
+                .map_err(|error| PlanError::text(format!("`classes`: {error}"))),
+            Demand::Recorded(recorded) => {
+                let list = recorded.messages.iter().copied();
+                Ok(Flow::Listed(Listed::at_times(hosts, list)))
+            }
             Demand::Incast(incast) => Ok(Flow::Incast(incast.start())),
             Demand::Blocks(blocks) => Ok(Flow::Blocks(blocks.start(seed))),
             Demand::Echo { sizes, repeats, hosts } => {
                 // To the farthest host, which is the last.
                 let to = Node(hosts - 1);
                 let ask = |&length_bytes: &u32| {
-                    (Node(0), Submission { at: 0, to, length_bytes, asks: true })
+                    (Node(0), Submission { at: 0, to, length_bytes, asks: true, class: 0 })
                 };
                 let rounds = (0..*repeats).flat_map(|_| sizes.iter().map(ask));
                 Ok(Flow::Listed(Listed::in_turn(*hosts, rounds)))
@@ -113,6 +131,8 @@ pub enum Flow {
     Open(Box<OpenTraffic>),
     /// Open loops one after the other.
     Phased(Phases),
+    /// Open loops side by side.
+    Mixed(Mixed),
     /// An incast.
     Incast(IncastTraffic),
     /// Blocks.
@@ -127,6 +147,7 @@ impl Traffic for Flow {
         match self {
             Flow::Open(open) => open.next(host, now),
             Flow::Phased(phases) => phases.next(host, now),
+            Flow::Mixed(mixed) => mixed.next(host, now),
             Flow::Incast(incast) => incast.next(host, now),
             Flow::Blocks(blocks) => blocks.next(host, now),
             Flow::Listed(listed) => listed.next(host, now),
@@ -136,6 +157,7 @@ impl Traffic for Flow {
         match self {
             Flow::Open(open) => open.answer_bytes(question_bytes),
             Flow::Phased(phases) => phases.answer_bytes(question_bytes),
+            Flow::Mixed(mixed) => mixed.answer_bytes(question_bytes),
             Flow::Incast(incast) => incast.answer_bytes(question_bytes),
             Flow::Blocks(blocks) => blocks.answer_bytes(question_bytes),
             Flow::Listed(listed) => listed.answer_bytes(question_bytes),
@@ -145,6 +167,7 @@ impl Traffic for Flow {
         match self {
             Flow::Open(open) => open.ended(host),
             Flow::Phased(phases) => phases.ended(host),
+            Flow::Mixed(mixed) => mixed.ended(host),
             Flow::Incast(incast) => incast.ended(host),
             Flow::Blocks(blocks) => blocks.ended(host),
             Flow::Listed(listed) => listed.ended(host),
@@ -166,10 +189,9 @@ struct Spans {
 /// The time that counts when the plan does not say.
 pub const DURATION_MS: f64 = 10.0;
 
-/// The spans that `plan` asks for, when all hosts together submit `rate_per_s` messages; zero for
+/// The spans that `run` asks for, when all hosts together submit `rate_per_s` messages; zero for
 /// closed loops.
-fn spans(plan: &NetworkPlan, rate_per_s: f64) -> Result<Spans, PlanError> {
-    let run = &plan.run;
+fn spans(run: &NetRunPlan, rate_per_s: f64) -> Result<Spans, PlanError> {
     let span = |field: &str, ms: f64| {
         let span = if (0.0..=3.6e6).contains(&ms) { Span::try_from_us(ms * 1e3) } else { None };
         span.ok_or_else(|| PlanError::field(field, ms, "a time in milliseconds from 0 to 3.6e6"))
@@ -211,6 +233,25 @@ fn echo_spans(fabric: &Fabric, sizes: &[u32], repeats: u32) -> Result<Spans, Pla
     Ok(Spans { warmup: Span::ZERO, counted, drain: Span::ZERO })
 }
 
+/// A recording lasts as long as it does, if the plan does not cut it off.
+fn recorded_spans(plan: &NetworkPlan, recorded: &Recorded) -> Result<Spans, PlanError> {
+    let run = &plan.run;
+    if run.messages.is_some() {
+        return Err(PlanError::text("`run.messages` is set, but the trace has its own messages")
+            .hint("`run.duration_ms` takes its beginning only"));
+    }
+    let whole_ms = (recorded.last / PS_PER_NS + 1) as f64 / 1e6;
+    let warmup_ms = run.warmup_ms.unwrap_or(0.0);
+    if warmup_ms >= whole_ms {
+        let must = format!("shorter than the trace, {whole_ms} ms");
+        return Err(PlanError::field("run.warmup_ms", warmup_ms, &must));
+    }
+    let counted_ms = run.duration_ms.unwrap_or(whole_ms - warmup_ms);
+    let run =
+        NetRunPlan { duration_ms: Some(counted_ms), warmup_ms: Some(warmup_ms), ..run.clone() };
+    spans(&run, 0.0)
+}
+
 /// Blocks say themselves how many they are; an hour is the most they may take.
 fn block_spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
     if plan.run.duration_ms.or(plan.run.warmup_ms).is_some() || plan.run.messages.is_some() {
@@ -224,8 +265,23 @@ fn block_spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
 pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError> {
     let fabric = fabric::fabric(&plan.network)?;
     let hosts = fabric.network.topology.hosts();
-    let sizes = sizes(plan, files)?;
-    let (mut demand, mut rate, senders) = demand(plan, &fabric, &sizes)?;
+    let recorded = match &plan.traffic {
+        TrafficPlan::Trace(own) => Some(recorded::messages(own, files, hosts)?),
+        _ => None,
+    };
+    let classes = classes::classes(plan, &fabric, files)?;
+    let sizes = match &classes {
+        Some(classes) => classes.sizes.clone(),
+        None => sizes(plan, files, recorded.as_ref())?,
+    };
+    let (mut demand, mut rate, senders) = match (recorded, classes) {
+        (Some(recorded), _) => (Demand::Recorded(recorded), 0.0, hosts),
+        (None, Some(classes)) => {
+            let rate = classes.rate_per_s / f64::from(hosts);
+            (Demand::Classes(classes.each), rate, hosts)
+        }
+        (None, None) => demand(plan, &fabric, &sizes, files)?,
+    };
     if !plan.phases.is_empty() {
         demand = phased(plan, &fabric, files)?;
         // There is no one rate, and nothing that a run must keep up with from half to half.
@@ -235,16 +291,24 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
         Demand::Echo { sizes, repeats, .. } => echo_spans(&fabric, sizes, *repeats)?,
         Demand::Phased(phases) => phased_spans(plan, phases)?,
         Demand::Blocks(_) => block_spans(plan)?,
-        _ => spans(plan, rate * f64::from(senders))?,
+        Demand::Recorded(recorded) => recorded_spans(plan, recorded)?,
+        _ => spans(&plan.run, rate * f64::from(senders))?,
     };
     let Spans { warmup, counted, drain } = spans;
-    let stratified = plan.traffic.arriving().is_some_and(|arriving| arriving.stratified);
-    if let Demand::Open(open) = &mut demand
-        && stratified
-    {
+    let is_stratified = |traffic: &TrafficPlan| traffic.arriving().is_some_and(|a| a.stratified);
+    let stratify = |open: &mut OpenLoop| {
         // A few blocks a run, so that its sizes are nearly those they should be.
-        let expected = rate * (warmup + counted).as_ns() as f64 / 1e9;
+        let expected = open.rate_per_s * (warmup + counted).as_ns() as f64 / 1e9;
         open.block = Some((expected / 4.0).clamp(1.0, 10_000.0) as u32);
+    };
+    match &mut demand {
+        Demand::Open(open) if is_stratified(&plan.traffic) => stratify(open),
+        Demand::Classes(classes) => {
+            let with_plans = classes.iter_mut().zip(&plan.classes);
+            let chosen = with_plans.filter(|(_, class)| is_stratified(&class.traffic));
+            chosen.for_each(|(open, _)| stratify(open));
+        }
+        _ => {}
     }
     let of_transport = &plan.transports[0];
     let messages = plan.messages.as_ref();
@@ -254,7 +318,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
         workload: messages
             .filter(|m| m.max_bytes.is_none() && m.min_bytes.is_none())
             .and_then(|m| m.workload),
-        asks: plan.traffic.asks(),
+        asks: demand.asks(),
         lossy: plan.network.loss_ratio > 0.0,
         buffer_given: of_transport.buffer().is_some() || plan.network.buffer.is_some(),
         length: warmup + counted + drain,
@@ -277,7 +341,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
             "transport `{}` is for one-way messages, not for questions",
             of_transport.label()
         ))
-        .hint("use it with the patterns all_to_all and permutation"));
+        .hint("use it with the patterns all_to_all, permutation, many_to_few and skewed"));
     }
     let network = transport::network(of_transport, &around, &plan.network)?;
     let packets = plan.run.packets_max_millions * 1e6;
@@ -302,6 +366,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
     Ok(Scenario {
         timeline: timeline(plan)?,
         tail_sources: plan.run.tail_sources,
+        classes: plan.classes.iter().map(|class| class.name.clone()).collect(),
         own_sizes: if plan.run.own_best && !matches!(demand, Demand::Blocks(_)) {
             own_sizes(&sizes)
         } else {
@@ -343,10 +408,14 @@ fn phased(plan: &NetworkPlan, fabric: &Fabric, files: &Files) -> Result<Demand, 
         }
         let messages = phase.messages.clone().or(plan.messages.clone());
         let of_phase = NetworkPlan { messages, load, phases: Vec::new(), ..plan.clone() };
-        let sizes = sizes(&of_phase, files)?;
-        let (Demand::Open(mut open), rate, _) = demand(&of_phase, fabric, &sizes)? else {
-            return Err(PlanError::text("`phases` are set, but incast and echo have none")
-                .hint("use the patterns all_to_all, permutation and rpc"));
+        let no_phases = || {
+            PlanError::text("`phases` are set, but traces, incast, echo and blocks have none")
+                .hint("use the patterns all_to_all, permutation, many_to_few, skewed and rpc")
+        };
+        plan.traffic.arriving().ok_or_else(no_phases)?;
+        let sizes = sizes(&of_phase, files, None)?;
+        let (Demand::Open(mut open), rate, _) = demand(&of_phase, fabric, &sizes, files)? else {
+            return Err(no_phases());
         };
         if plan.traffic.arriving().is_some_and(|arriving| arriving.stratified) {
             let expected = rate * length.as_ns() as f64 / 1e9;
@@ -401,7 +470,11 @@ fn own_sizes(sizes: &Sizes) -> Vec<u32> {
 }
 
 /// Sizes of messages, or of the questions of patterns that say them themselves.
-fn sizes(plan: &NetworkPlan, files: &Files) -> Result<Sizes, PlanError> {
+pub(super) fn sizes(
+    plan: &NetworkPlan,
+    files: &Files,
+    recorded: Option<&Recorded>,
+) -> Result<Sizes, PlanError> {
     let traffic = &plan.traffic;
     let of_pattern = |list: &[u32]| {
         let mut list = list.to_vec();
@@ -413,8 +486,12 @@ fn sizes(plan: &NetworkPlan, files: &Files) -> Result<Sizes, PlanError> {
             .map_err(|_| zero_length("traffic.sizes_bytes", format!("{list:?}")))
     };
     if plan.messages.is_some() && traffic.arriving().is_none() {
-        return Err(PlanError::text("`messages` is set, but this pattern has its own sizes")
-            .hint("incast has `question_bytes` and `answer_bytes`, echo has `sizes_bytes`"));
+        return Err(PlanError::text("`messages` is set, but this pattern has its own sizes").hint(
+            "incast has `question_bytes` and `answer_bytes`, echo `sizes_bytes`, a trace `bytes`",
+        ));
+    }
+    if let Some(recorded) = recorded {
+        return Ok(recorded.sizes.clone());
     }
     match traffic {
         TrafficPlan::Incast(own) => of_pattern(&[own.question_bytes])
@@ -440,15 +517,31 @@ fn zero_length(field: &str, value: impl std::fmt::Display) -> PlanError {
 }
 
 /// Who sends what, at which rate, and how many do.
-fn demand(
+pub(super) fn demand(
     plan: &NetworkPlan,
     fabric: &Fabric,
     sizes: &Sizes,
+    files: &Files,
 ) -> Result<(Demand, f64, u32), PlanError> {
     let hosts = fabric.network.topology.hosts();
     let (senders, receivers) = match &plan.traffic {
         TrafficPlan::AllToAll(_) => (0..hosts, Receivers::Others),
         TrafficPlan::Permutation(_) => (0..hosts, Receivers::Permutation),
+        TrafficPlan::ManyToFew(own) => {
+            if own.receivers == 0 || own.receivers >= hosts {
+                let must = format!("1 to {}, one less than there are hosts", hosts - 1);
+                return Err(PlanError::field("traffic.receivers", own.receivers, &must)
+                    .hint("the first hosts receive, and all others send"));
+            }
+            (own.receivers..hosts, Receivers::Among(0..own.receivers))
+        }
+        TrafficPlan::Skewed(own) => {
+            let weights = weights(own, files, hosts)?;
+            (0..hosts, Receivers::Weighted(Arc::new(weights)))
+        }
+        TrafficPlan::Trace(_) => {
+            return Err(PlanError::text("`traffic` is a trace, which has no load"));
+        }
         TrafficPlan::Rpc(own) => {
             let clients = own.clients.unwrap_or((hosts / 2).max(1));
             let servers = own.servers.unwrap_or(hosts.saturating_sub(clients));
@@ -473,10 +566,11 @@ fn demand(
             return Ok((Demand::Echo { sizes: list, repeats: own.repeats, hosts }, 0.0, 1));
         }
     };
-    // Of questions the busier side's links are those that carry the load.
+    // The busier side's links are those that carry the load.
     let share = match &receivers {
         Receivers::Among(servers) => (servers.len() as f64 / senders.len() as f64).min(1.0),
-        _ => 1.0,
+        Receivers::Weighted(weights) => 1.0 / weights.busiest(),
+        Receivers::Others | Receivers::Permutation => 1.0,
     };
     let link = fabric.host_bits_per_s as f64;
     let rate = share * rate_per_s(sizes, &Framing::default(), plan.load, link);
@@ -494,8 +588,23 @@ fn demand(
         rate_per_s: rate,
         gaps,
         asks: plan.traffic.asks(),
+        class: 0,
     };
     Ok((Demand::Open(Box::new(open)), rate, count))
+}
+
+/// Whom hosts send to, where some receive more than others.
+fn weights(plan: &Skewing, files: &Files, hosts: u32) -> Result<Weights, PlanError> {
+    match (plan.zipf_exponent, &plan.matrix) {
+        (Some(exponent), None) => Weights::zipf(hosts, exponent).ok_or_else(|| {
+            PlanError::field("traffic.zipf_exponent", exponent, "0 to 10").hint(
+                "0 treats all hosts alike; at 1 the second receives half as much as the first",
+            )
+        }),
+        (None, Some(file)) => recorded::matrix(file, files, hosts),
+        _ => Err(PlanError::text("give one of `traffic.zipf_exponent` and `traffic.matrix`")
+            .hint("`zipf_exponent = 1` is a skew that is often met")),
+    }
 }
 
 fn incast(plan: &Converging, hosts: u32) -> Result<(Demand, f64, u32), PlanError> {

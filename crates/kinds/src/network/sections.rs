@@ -6,6 +6,7 @@
 //! receiver is told apart by host: queues by the port to a host, levels and what is sent again by
 //! the host that sends, and the levels that receivers ask for by receiver.
 
+use super::classes::ByClass;
 use super::result::{Carried, NetSummary, PortResult};
 use super::run::{Replication, Slices};
 use super::scenario::Scenario;
@@ -100,11 +101,12 @@ pub struct Receivers<'a> {
     ideal: Ideal,
     window: (Ps, Ps),
     groups: Vec<Group>,
+    by_class: ByClass,
 }
 
 impl<'a> Receivers<'a> {
-    /// For a run of `setup`; watches nothing unless `wanted`.
-    pub fn new(setup: &'a Setup, wanted: bool) -> Self {
+    /// For a run of `setup`; watches no groups unless `wanted`.
+    pub fn new(setup: &'a Setup, wanted: bool, by_class: ByClass) -> Self {
         let mut ideal = Ideal::new(&setup.network);
         if setup.ideal_without_latency_in_rack {
             ideal = ideal.without_latency_in_rack();
@@ -121,12 +123,17 @@ impl<'a> Receivers<'a> {
                 groups[group_of(Node(host as u32))].hosts += 1;
             }
         }
-        Receivers { setup, ideal, window: (ps(setup.warmup), ps(setup.duration)), groups }
+        let window = (ps(setup.warmup), ps(setup.duration));
+        Receivers { setup, ideal, window, groups, by_class }
     }
 
     /// What was seen, as sections: of neighboring groups as many together as leave at most
-    /// [`SECTIONS`]. None where messages come to one group only.
-    pub fn finish(self) -> Vec<Section> {
+    /// [`SECTIONS`]. None where messages come to one group only. And what was seen of classes.
+    pub fn finish(self) -> (Vec<Section>, ByClass) {
+        (self.sections(), self.by_class)
+    }
+
+    fn sections(&self) -> Vec<Section> {
         let places = |with: &dyn Fn(&Group) -> bool| -> Vec<usize> {
             (0..self.groups.len()).filter(|&place| with(&self.groups[place])).collect()
         };
@@ -187,13 +194,17 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
     }
 
     fn finished(&mut self, done: &Done) {
-        if self.groups.is_empty() || !done.counted {
+        if self.groups.is_empty() && self.by_class.is_empty() || !done.counted {
             return;
         }
         let Done { from, to, length_bytes, answer_bytes, .. } = *done;
         let mut least = self.ideal.time(from, to, length_bytes);
         if answer_bytes > 0 {
             least += self.ideal.time(to, from, answer_bytes);
+        }
+        self.by_class.record(done, least);
+        if self.groups.is_empty() {
+            return;
         }
         let time = (done.at - done.submitted_at) as f64;
         let group = &mut self.groups[group_of(waits(done))];

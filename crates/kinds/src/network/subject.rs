@@ -53,18 +53,23 @@ const BLOCK_P99: &str = "block_p99_ms";
 
 /// Whose percentile is bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Whose {
+enum Whose<'a> {
     /// All messages'.
     All,
     /// This share of them, the smallest.
     Smallest(f64),
     /// This share of them, the largest.
     Largest(f64),
+    /// Those of a class.
+    Class(&'a str),
 }
 
-/// Reads `smallest 50%` or `largest 1%`.
-fn whose_of(text: Option<&str>) -> Option<Whose> {
+/// Reads `smallest 50%`, `largest 1%`, or the name of a class in quotes.
+fn whose_of(text: Option<&str>) -> Option<Whose<'_>> {
     let Some(text) = text else { return Some(Whose::All) };
+    if let Some(name) = text.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        return Some(Whose::Class(name));
+    }
     let (which, share) = text.trim().split_once(' ')?;
     let per_cent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
     let smallest = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0];
@@ -77,9 +82,12 @@ fn whose_of(text: Option<&str>) -> Option<Whose> {
     }
 }
 
-fn summary_of(result: &Carried, whose: Whose) -> Option<&NetSummary> {
+fn summary_of<'a>(result: &'a Carried, whose: Whose<'_>) -> Option<&'a NetSummary> {
     match whose {
         Whose::All => Some(&result.overall),
+        Whose::Class(name) => {
+            Some(&result.classes.iter().find(|class| class.name == name)?.summary)
+        }
         Whose::Smallest(share) => Some(&result.smallest_to(share)?.summary),
         Whose::Largest(share) => {
             let near = |slice: &&SizeSlice| (slice.share - share).abs();
@@ -102,7 +110,8 @@ impl Subject for NetworkPlan {
         objectives: &[
             "write it as `p99_slowdown <= 4 for smallest 50%`, `p99 <= 200us`, `goodput_gbps >= 9` \
              or `stable`",
-            "percentiles are p50, p90, p95, p99, p999, p9999; quantities are us, slowdown",
+            "percentiles are p50, p90, p95, p99, p999, p9999; quantities are us, slowdown; a class \
+             is named in quotes, `for \"search\"`",
             "blocks have `goodput_ratio >= 0.9`, of the client's link, and `block_p99_ms <= 20`",
         ],
         templates: &TEMPLATES,
@@ -130,8 +139,16 @@ impl Subject for NetworkPlan {
     }
     fn files(&self) -> Vec<&str> {
         let of_phases = self.phases.iter().filter_map(|phase| phase.messages.as_ref());
-        let messages = self.messages.iter().chain(of_phases);
-        messages.flat_map(|m| [m.cdf.as_deref(), m.trace.as_deref()]).flatten().collect()
+        let of_classes = self.classes.iter().map(|class| &class.messages);
+        let messages = self.messages.iter().chain(of_phases).chain(of_classes);
+        let of_sizes = messages.flat_map(|m| [m.cdf.as_deref(), m.trace.as_deref()]).flatten();
+        let traffics = self.classes.iter().map(|class| &class.traffic).chain([&self.traffic]);
+        let of_traffic = traffics.filter_map(|traffic| match traffic {
+            TrafficPlan::Trace(own) => Some(own.file.as_str()),
+            TrafficPlan::Skewed(own) => own.matrix.as_deref(),
+            _ => None,
+        });
+        of_sizes.chain(of_traffic).collect()
     }
     fn axis(&self) -> Option<Axis> {
         if let TrafficPlan::Incast(own) = &self.traffic {
@@ -159,6 +176,20 @@ impl Subject for NetworkPlan {
                 greatest: f64::from(hosts - 1),
                 step: 1.0,
                 whole: true,
+                sense: Sense::Greatest,
+                searchable: true,
+            });
+        }
+        if let TrafficPlan::Trace(own) = &self.traffic {
+            return Some(Axis {
+                key: "traffic.rate_ratio",
+                words: "recorded rate times",
+                label: "rate over the recorded one",
+                at: own.rate_ratio,
+                least: 0.1,
+                greatest: 20.0,
+                step: 0.1,
+                whole: false,
                 sense: Sense::Greatest,
                 searchable: true,
             });
@@ -196,6 +227,11 @@ impl Subject for NetworkPlan {
         }
         objective::percentile(metric)?;
         match whose_of(whose) {
+            Some(Whose::Class(name)) if !self.classes.iter().any(|class| class.name == name) => {
+                let known: Vec<&str> = self.classes.iter().map(|c| c.name.as_str()).collect();
+                let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
+                Err(format!("names the unknown class `{name}`; classes are: {known}"))
+            }
             Some(_) => Ok(()),
             None => Err(format!("is for `{}`", whose.unwrap_or(""))),
         }
@@ -251,7 +287,8 @@ impl Subject for NetworkPlan {
             TrafficPlan::Echo(own) => own.sizes_bytes.clone(),
             _ => vec![u32::MAX],
         };
-        Some(Carried::blank(&sizes))
+        let classes: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+        Some(Carried::blank(&sizes, &classes))
     }
     fn precision(outcome: &Outcome<Carried>) -> Vec<(String, Option<Interval>)> {
         let of = |(name, summary): (&str, &NetSummary), p: Percentile| {
@@ -286,7 +323,11 @@ impl Subject for NetworkPlan {
 
     fn facts() -> Vec<(&'static str, &'static str)> {
         vec![
-            ("load", "wire bytes of messages, headers and grants over the rate of a host's link"),
+            (
+                "load",
+                "wire bytes of messages, headers and grants over the rate of a host's link, the \
+                 busiest where some hosts receive more",
+            ),
             ("latency", "from submission to delivery; of a question, to the answer's"),
             ("slowdown", "latency over the least that this network allows for the size"),
             ("short", "the smallest half of the messages"),
@@ -332,21 +373,31 @@ impl Subject for NetworkPlan {
             let per_cent = (slice.share * 1e2).round().max(1.0);
             experience(format!("largest {per_cent} %"), &slice.summary)
         }));
+        let class = |class: &'_ super::classes::ClassResult| class.name.clone();
+        all.extend(outcome.classes.iter().map(|one| experience(class(one), &one.summary)));
         all
     }
     fn remarks(experiment: &Experiment<NetworkPlan>) -> Vec<String> {
         let few = |r: &&Outcome<Carried>| {
             r.short.p99_slowdown.as_ref().is_some_and(|q| q.supported().is_none())
         };
+        let mut sentences = Vec::new();
+        if let TrafficPlan::Trace(_) = experiment.plan.traffic {
+            sentences.push(
+                "All replications send the recorded messages: intervals show what the network and \
+                 the transports leave to chance, not how another recording would differ."
+                    .to_string(),
+            );
+        }
         let is_open = experiment.plan.traffic.arriving().is_some();
         if is_open && experiment.results.iter().any(|r| few(&r)) {
-            return vec![
+            sentences.push(
                 "Some points have fewer than 100 messages beyond the 99th percentile; raise \
                  run.messages, run.duration_ms or run.replications."
                     .to_string(),
-            ];
+            );
         }
-        Vec::new()
+        sentences
     }
 }
 
@@ -374,7 +425,9 @@ fn effort(plan: &NetworkPlan, files: &Files, replications: u32) -> Effort {
     let mean: f64 = scenario.sizes.steps().map(|(size, p)| packets(f64::from(size)) * p).sum();
     let ways = if scenario.demand.asks() { 2.0 } else { 1.0 };
     let (messages, sent) = match &scenario.demand {
-        scenario::Demand::Open(_) => (messages, messages * mean * ways),
+        scenario::Demand::Open(_) | scenario::Demand::Classes(_) => {
+            (messages, messages * mean * ways)
+        }
         scenario::Demand::Phased(phases) => phases
             .iter()
             .map(|(open, length)| {
@@ -385,6 +438,10 @@ fn effort(plan: &NetworkPlan, files: &Files, replications: u32) -> Effort {
                 (count, count * mean * ways)
             })
             .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1)),
+        scenario::Demand::Recorded(recorded) => {
+            let count = recorded.messages.len() as f64;
+            (count, count * mean)
+        }
         scenario::Demand::Incast(incast) => {
             let answers = scenario.host_bits_per_s as f64 * seconds / 8.0;
             let count = answers / f64::from(incast.answer_bytes);

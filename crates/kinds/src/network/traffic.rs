@@ -1,5 +1,6 @@
 //! Who sends to whom in a network plan, and when.
 
+use crate::moment::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,118 @@ impl Asking {
         let Asking { arrivals, variation, stratified, .. } = *self;
         Arriving { arrivals, variation, stratified }
     }
+}
+
+/// Messages from all other hosts to a few.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Gathering {
+    /// How gaps between messages are spread.
+    pub arrivals: ArrivalsName,
+    /// Standard deviation of near-periodic gaps over their mean, 0 to 0.57.
+    pub variation: f64,
+    /// Draw sizes so that short runs have the load they should have [homa 4.4].
+    pub stratified: bool,
+    /// Hosts that receive, the first ones; 1 to one less than there are hosts.
+    pub receivers: u32,
+}
+
+impl Default for Gathering {
+    fn default() -> Self {
+        let Arriving { arrivals, variation, stratified } = Arriving::default();
+        Gathering { arrivals, variation, stratified, receivers: 1 }
+    }
+}
+
+impl Gathering {
+    /// How messages come.
+    pub fn arriving(&self) -> Arriving {
+        let Gathering { arrivals, variation, stratified, .. } = *self;
+        Arriving { arrivals, variation, stratified }
+    }
+}
+
+/// Messages of which some hosts receive more than others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Skewing {
+    /// How gaps between messages are spread.
+    pub arrivals: ArrivalsName,
+    /// Standard deviation of near-periodic gaps over their mean, 0 to 0.57.
+    pub variation: f64,
+    /// Draw sizes so that short runs have the load they should have [homa 4.4].
+    pub stratified: bool,
+    /// Host n, counted from 1, receives in proportion to 1 / n to this power, 0 to 10 (Zipf's law);
+    /// all send alike. Give this or `matrix`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zipf_exponent: Option<f64>,
+    /// A CSV file, relative to the plan, with the columns `from`, `to` and `weight`: how many
+    /// messages each host sends to each other one, in any unit. Pairs that are absent send none.
+    /// Hosts are `h0`, `h1` and so on. Give this or `zipf_exponent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<String>,
+}
+
+impl Default for Skewing {
+    fn default() -> Self {
+        let Arriving { arrivals, variation, stratified } = Arriving::default();
+        Skewing { arrivals, variation, stratified, zipf_exponent: None, matrix: None }
+    }
+}
+
+impl Skewing {
+    /// How messages come.
+    pub fn arriving(&self) -> Arriving {
+        let Skewing { arrivals, variation, stratified, .. } = *self;
+        Arriving { arrivals, variation, stratified }
+    }
+}
+
+/// Messages as they were recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// A CSV file with a line for each message, relative to the plan.
+    pub file: String,
+    /// Column of the times: numbers in `unit`, or moments such as 2026-11-23T19:54:46.5Z. They need
+    /// not ascend.
+    #[serde(default = "default_time")]
+    pub time: String,
+    /// Unit of times that are numbers.
+    pub unit: Unit,
+    /// Column of the senders: `h0`, `h1` and so on, or any names, which become the first host, the
+    /// second and so on as they appear.
+    #[serde(default = "default_from")]
+    pub from: String,
+    /// Column of the receivers.
+    #[serde(default = "default_to")]
+    pub to: String,
+    /// Column of the lengths in bytes.
+    #[serde(default = "default_bytes")]
+    pub bytes: String,
+    /// How many times as fast as recorded messages come, 0.001 to 1000.
+    #[serde(default = "default_rate_ratio")]
+    pub rate_ratio: f64,
+}
+
+fn default_time() -> String {
+    "time".to_string()
+}
+
+fn default_from() -> String {
+    "from".to_string()
+}
+
+fn default_to() -> String {
+    "to".to_string()
+}
+
+fn default_bytes() -> String {
+    "bytes".to_string()
+}
+
+fn default_rate_ratio() -> f64 {
+    1.0
 }
 
 /// One client that asks many at a time.
@@ -141,6 +254,13 @@ pub enum TrafficPlan {
     AllToAll(Arriving),
     /// Every host always to the same other one, one-way.
     Permutation(Arriving),
+    /// All other hosts to the first `receivers` hosts, one-way.
+    ManyToFew(Gathering),
+    /// Every host to every other, some to more than to others, one-way: by `zipf_exponent` or
+    /// `matrix`.
+    Skewed(Skewing),
+    /// Messages as they were recorded, one-way: time, sender, receiver and length of each.
+    Trace(Recording),
     /// The first `clients` hosts ask the next `servers` hosts, which answer as much.
     Rpc(Asking),
     /// One client keeps `concurrent` questions under way to all other hosts.
@@ -160,17 +280,32 @@ impl Default for TrafficPlan {
 }
 
 impl TrafficPlan {
-    /// How messages come that wait for nobody; `None` for closed loops.
+    /// How messages come that wait for nobody; `None` for closed loops and recordings.
     pub fn arriving(&self) -> Option<Arriving> {
         match self {
             TrafficPlan::AllToAll(own) | TrafficPlan::Permutation(own) => Some(own.clone()),
+            TrafficPlan::ManyToFew(own) => Some(own.arriving()),
+            TrafficPlan::Skewed(own) => Some(own.arriving()),
             TrafficPlan::Rpc(own) => Some(own.arriving()),
-            TrafficPlan::Incast(_) | TrafficPlan::Echo(_) | TrafficPlan::Blocks(_) => None,
+            TrafficPlan::Trace(_)
+            | TrafficPlan::Incast(_)
+            | TrafficPlan::Echo(_)
+            | TrafficPlan::Blocks(_) => None,
         }
     }
 
     /// Are messages questions?
     pub fn asks(&self) -> bool {
-        !matches!(self, TrafficPlan::AllToAll(_) | TrafficPlan::Permutation(_))
+        match self {
+            TrafficPlan::AllToAll(_)
+            | TrafficPlan::Permutation(_)
+            | TrafficPlan::ManyToFew(_)
+            | TrafficPlan::Skewed(_)
+            | TrafficPlan::Trace(_) => false,
+            TrafficPlan::Rpc(_)
+            | TrafficPlan::Incast(_)
+            | TrafficPlan::Echo(_)
+            | TrafficPlan::Blocks(_) => true,
+        }
     }
 }

@@ -1,0 +1,180 @@
+//! What plans that do not fit say: each mistake names its field, its value and a cure. All words
+//! are in `mistakes.txt`; a test that fails prints what it should have.
+
+use cavy_kinds::network::NetworkPlan;
+use cavy_kinds::server::ServerPlan;
+use cavy_study::plan::read::load;
+use cavy_study::plan::{Files, Text};
+use cavy_study::subject::Subject;
+use std::fmt::Write as _;
+
+/// The mistakes of plans of one kind, as they are said.
+fn said<S: Subject>(files: &Files, plans: &[(String, String)]) -> String {
+    let mut out = String::new();
+    for (what, text) in plans {
+        let text = Text { text, name: "plan.toml", files, overrides: &[], quick: false };
+        let _ = writeln!(out, "{what}");
+        match load::<S>(&text) {
+            Ok(_) => out.push_str("  NO MISTAKE\n"),
+            Err(fault) => {
+                let _ = writeln!(out, "  error: {fault}");
+                fault.hints.iter().for_each(|hint| {
+                    let _ = writeln!(out, "  hint: {hint}");
+                });
+            }
+        }
+    }
+    out
+}
+
+/// Holds `said` to the part of `mistakes.txt` under this head.
+fn holds(head: &str, said: &str) {
+    let all = include_str!("mistakes.txt");
+    let part = all.split("# ").find_map(|part| part.strip_prefix(head)?.strip_prefix('\n'));
+    assert_eq!(part.map(str::trim_end), Some(said.trim_end()), "{head} says:\n{said}");
+    assert!(!said.contains("NO MISTAKE"), "{said}");
+}
+
+/// Lines of a plan, with one mistake each.
+fn with(before: &str, lines: &[&str], after: &str) -> Vec<(String, String)> {
+    let one =
+        |line: &&str| (line.trim_end().replace('\n', "; "), format!("{before}\n{line}\n{after}"));
+    lines.iter().map(one).collect()
+}
+
+#[test]
+fn workers_and_clients() {
+    let rest = "types = [{ name = \"a\", share = 1, service = { dist = \"constant\", us = 1 } }]\n\
+                policies = [{ policy = \"c_fcfs\" }, { policy = \"processor_sharing\" }]";
+    let many = format!("workers = [{}]", vec!["{ count = 1 }"; 17].join(", "));
+    let lines = [
+        "workers = 4097",
+        "workers = -4",
+        "workers = 4.5",
+        "workers = \"four\"",
+        "workers = []",
+        &many,
+        "workers = [{ count = 0 }]",
+        "workers = [{ count = 4 }, { count = 4093 }]",
+        "workers = [{ count = 4, speed_ratio = 0 }]",
+        "workers = [{ count = 4, speed = 0.5 }]",
+        "workers = [{ count = 4, speed_ratio = 0.5 }]",
+        "workers = 4\nclients = { population = 0 }",
+        "workers = 4\nclients = { think = { dist = \"constant\", us = 1 } }",
+        "workers = 4\nclients = { population = 9, think = { dist = \"constant\", us = -1 } }",
+        "workers = 4\nclients = { population = 9 }\nload = 0.5",
+        "workers = 4\nclients = { population = 9 }\nrate_per_s = 5",
+        "workers = 4\nclients = { population = 9 }\nmislabel_ratio = 0.1",
+    ];
+    let head = "kind = \"server\"\ntitle = \"t\"";
+    holds("workers and clients", &said::<ServerPlan>(&Files::NONE, &with(head, &lines, rest)));
+}
+
+const NETWORK: &str = "kind = \"network\"\ntitle = \"t\"\ntransports = [{ transport = \"fifo\" }]";
+const STAR: &str = "[network]\ntopology = \"star\"\nhosts = 4";
+const W1: &str = "[messages]\nworkload = \"W1\"";
+
+#[test]
+fn traffic_by_weights() {
+    let files = Files::Carried(&[
+        ("far.csv", "from,to,weight\nh0,h4,1\n"),
+        ("own.csv", "from,to,weight\nh0,h0,1\n"),
+        ("nothing.csv", "from,to,weight\nh0,h1,0\n"),
+        ("less.csv", "from,to,weight\nh0,h1,-1\n"),
+        ("columns.csv", "src,dst,weight\nh0,h1,1\n"),
+    ]);
+    let lines = [
+        "pattern = \"many_to_few\"\nreceivers = 0",
+        "pattern = \"many_to_few\"\nreceivers = 4",
+        "pattern = \"skewed\"",
+        "pattern = \"skewed\"\nzipf_exponent = 1\nmatrix = \"far.csv\"",
+        "pattern = \"skewed\"\nzipf_exponent = -1",
+        "pattern = \"skewed\"\nmatrix = \"missing.csv\"",
+        "pattern = \"skewed\"\nmatrix = \"far.csv\"",
+        "pattern = \"skewed\"\nmatrix = \"own.csv\"",
+        "pattern = \"skewed\"\nmatrix = \"nothing.csv\"",
+        "pattern = \"skewed\"\nmatrix = \"less.csv\"",
+        "pattern = \"skewed\"\nmatrix = \"columns.csv\"",
+    ];
+    let before = format!("{NETWORK}\n{STAR}\n{W1}\n[traffic]");
+    holds("traffic by weights", &said::<NetworkPlan>(&files, &with(&before, &lines, "")));
+}
+
+#[test]
+fn recorded_messages() {
+    let rows: String = (0..100).map(|n| format!("{n},h0,h1,100\n")).collect();
+    let files: Vec<(&'static str, &'static str)> = [
+        ("few.csv", "1,h0,h1,100\n", false),
+        ("self.csv", "1,a,a,100\n", true),
+        ("zero.csv", "1,a,b,0\n", true),
+        ("early.csv", "-1,a,b,10\n", true),
+        ("nobody.csv", "1,,b,10\n", true),
+        ("crowd.csv", "1,h0,h9,10\n", true),
+        ("good.csv", "", true),
+    ]
+    .map(|(name, first, more)| {
+        let rows = if more { rows.as_str() } else { "" };
+        (name, &*Box::leak(format!("time,from,to,bytes\n{first}{rows}").into_boxed_str()))
+    })
+    .to_vec();
+    let files = Files::Carried(files.leak());
+    let lines = [
+        "file = \"few.csv\"",
+        "file = \"self.csv\"",
+        "file = \"zero.csv\"",
+        "file = \"early.csv\"",
+        "file = \"nobody.csv\"",
+        "file = \"crowd.csv\"",
+        "file = \"good.csv\"\nrate_ratio = 0",
+        "file = \"good.csv\"\nform = \"x\"",
+        "file = \"good.csv\"\nbytes = \"size\"",
+        "file = \"good.csv\"\n[run]\nmessages = 200",
+        "file = \"good.csv\"\n[run]\nwarmup_ms = 1",
+        "file = \"good.csv\"\n[messages]\nworkload = \"W1\"",
+        "file = \"good.csv\"\n[[phases]]\nduration_ms = 1",
+    ];
+    let before = format!("{NETWORK}\n{STAR}\n[traffic]\npattern = \"trace\"\nunit = \"us\"");
+    holds("recorded messages", &said::<NetworkPlan>(&files, &with(&before, &lines, "")));
+}
+
+#[test]
+fn links_of_two_rates() {
+    let lines = [
+        "topology = \"star\"\nhosts = 4\nhost_down_gbps = 0",
+        "topology = \"links\"\nhosts = 2\nswitches = 1\nhost_down_gbps = 5",
+        "topology = \"links\"\nhosts = 2\nswitches = 1\nlinks = [{ from = \"h0\", to = \"s0\", \
+         back_gbps = 0 }]",
+    ];
+    let before = format!("{NETWORK}\n{W1}\n[network]");
+    holds("links of two rates", &said::<NetworkPlan>(&Files::NONE, &with(&before, &lines, "")));
+}
+
+#[test]
+fn classes_of_traffic() {
+    let one = |name: &str, rest: &str| format!("[[classes]]\nname = \"{name}\"\n{rest}\n");
+    let half = "load_share = 0.5\nmessages = { workload = \"W1\" }";
+    let pattern = |text: &str| format!("{half}\ntraffic = {{ {text} }}");
+    let (search, backup) = (one("search", half), one("backup", half));
+    let lines = [
+        search.clone(),
+        format!("{search}{search}"),
+        format!("{}{backup}", one("search", &half.replace("0.5", "0"))),
+        format!("{}{backup}", one("search", &half.replace("load_share", "share"))),
+        format!("{W1}\n{search}{backup}"),
+        format!("{}{backup}", one("search", &half.replace("W1", "W9"))),
+        format!(
+            "{}{backup}",
+            one("search", &half.replace("workload = \"W1\"", "cdf = \"no.csv\""))
+        ),
+        format!("{}{backup}", one("search", &pattern("pattern = \"echo\", sizes_bytes = [1]"))),
+        format!("{}{backup}", one("search", &pattern("pattern = \"rpc\""))),
+        format!("{}{backup}", one("search", &pattern("pattern = \"many_to_few\", receivers = 9"))),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let before = format!("{NETWORK}\n{STAR}");
+    let mut said = said::<NetworkPlan>(&Files::NONE, &with(&before, &lines, ""));
+    let objective = "objectives = ['p99_slowdown <= 4 for \"find\"']";
+    let plan = format!("{objective}\n{NETWORK}\n{STAR}\n{search}{backup}");
+    said += &self::said::<NetworkPlan>(&Files::NONE, &[(objective.to_string(), plan)]);
+    holds("classes of traffic", &said);
+}
