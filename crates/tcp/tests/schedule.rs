@@ -1,217 +1,90 @@
 //! Many servers, one client and a small port: what the client's schedule is for ([incast 5.9]).
 //!
-//! The smallest star: every server has its own way to the port, which keeps a few packets and sends
-//! one at a time; what the client sends is never lost.
+//! The smallest star: every server has its own way to a switch whose ports keep a few packets. What
+//! the client sends is never lost, since each server's port gets it at the rate of one card.
 
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Extent, Header, Input, Message, Seen};
-use cavy_core::{Cx, Instant, Machine, Out, Outbox, Packet, Purpose, Room, Span, Stream, Transmit};
+use cavy_core::family::packet::{Effect, Input, Message};
+use cavy_core::laws::packet::{Application, Deeds, Links, Network, Queue};
+use cavy_core::{Instant, Span};
 use cavy_tcp::messages::Messages;
-use cavy_tcp::{Config, Congestion, Counts, RtoConfig, Schedule, Segment, Timer, Why};
-use std::collections::{BTreeMap, VecDeque};
+use cavy_tcp::{Config, Congestion, Counts, RtoConfig, Schedule, Segment, Why};
 
-/// Of a packet on the wire, at 1 Gb/s: 8 ns an octet.
-const NS_PER_OCTET: u64 = 8;
-const WAY_NS: u64 = 50_000;
 const ROOM_BYTES: u32 = 32_768;
 
-#[derive(Clone, Copy)]
-enum Event {
-    Port(u32, Segment, Extent),
-    Free(u32),
-    Packet(u32, u32, Segment, Extent),
-    Timer(u32, Timer),
-    CardIsFree(u32),
+/// Servers that answer, and a client that waits for all of them.
+struct Fragments {
+    length_bytes: u32,
+    open: u32,
+}
+
+impl Application<Messages> for Fragments {
+    fn effect(
+        &mut self,
+        node: Node,
+        _: Instant,
+        effect: Effect<Why>,
+        deeds: &mut Deeds<Input<Segment>>,
+    ) {
+        match effect {
+            Effect::Delivered { from, message, .. } if message.is_answer() => {
+                assert_eq!(node, Node(0), "{from:?}");
+                self.open -= 1;
+            }
+            Effect::Delivered { from, message, .. } => {
+                let (to, length_bytes) = (from, self.length_bytes);
+                let input = Input::Answer { to, question: message, length_bytes };
+                deeds.tell(Span::ZERO, node, input);
+            }
+            Effect::Failed { why, .. } => panic!("failed: {why:?}"),
+            _ => {}
+        }
+    }
 }
 
 struct Star {
-    hosts: Vec<Messages>,
-    rngs: Vec<Stream>,
-    timers: Vec<BTreeMap<Timer, u64>>,
-    card_until: Vec<u64>,
-    queue: VecDeque<(u32, Segment, Extent)>,
-    queued: u32,
-    sending: bool,
-    events: BTreeMap<(u64, u64), Event>,
-    numbered: u64,
-    now: Instant,
-    fragment: u32,
-    open: u32,
-    dropped: u64,
-    most: u32,
+    network: Network<Messages, Fragments>,
+    servers: u32,
 }
 
 impl Star {
     fn new(servers: u32, fragment: u32, client: Config, server: Config) -> Star {
         let make = |host| Messages::new(if host == 0 { client } else { server }).expect("legal");
-        let count = servers + 1;
-        let mut star = Star {
-            hosts: (0..count).map(make).collect(),
-            rngs: (0..count).map(|host| Stream::keyed(1, host, Purpose::Machine)).collect(),
-            timers: vec![BTreeMap::new(); count as usize],
-            card_until: vec![0; count as usize],
-            queue: VecDeque::new(),
-            queued: 0,
-            sending: false,
-            events: BTreeMap::new(),
-            numbered: 0,
-            now: Instant::ZERO,
-            fragment,
-            open: 0,
-            dropped: 0,
-            most: 0,
-        };
-        for host in 0..count {
-            star.step(host, |machine, cx| machine.start(cx));
-        }
-        star
-    }
-
-    fn push(&mut self, at: u64, event: Event) {
-        self.numbered += 1;
-        self.events.insert((at, self.numbered), event);
-    }
-
-    fn step(&mut self, host: u32, f: impl FnOnce(&mut Messages, &mut Cx<'_, Effect<Why>, Timer>)) {
-        let at = host as usize;
-        let mut out = Outbox::with_capacity(self.hosts[at].effects_max());
-        f(&mut self.hosts[at], &mut Cx::new(self.now, &mut self.rngs[at], &mut out));
-        self.hosts[at].check();
-        for one in out.drain().collect::<Vec<_>>() {
-            match one {
-                Out::Arm(timer, due) => {
-                    let due = due.max(self.now).as_ns();
-                    self.timers[at].insert(timer, due);
-                    self.push(due, Event::Timer(host, timer));
-                }
-                Out::Disarm(timer) => {
-                    self.timers[at].remove(&timer);
-                }
-                Out::Effect(Effect::Delivered { from, message, .. }) if message.is_answer() => {
-                    assert_eq!(host, 0, "{from:?}");
-                    self.open -= 1;
-                }
-                Out::Effect(Effect::Delivered { from, message, .. }) => {
-                    let length_bytes = self.fragment;
-                    let input = Input::Answer { to: from, question: message, length_bytes };
-                    self.input(host, input);
-                }
-                Out::Effect(Effect::Failed { why, .. }) => panic!("failed: {why:?}"),
-                Out::Effect(_) => {}
-            }
-        }
-        self.pull(host);
-    }
-
-    fn input(&mut self, host: u32, input: Input<Segment>) {
-        self.step(host, |machine, cx| machine.handle(input, cx));
-    }
-
-    /// A card sends one packet at a time.
-    fn pull(&mut self, host: u32) {
-        let at = host as usize;
-        if self.card_until[at] > self.now.as_ns() {
-            return;
-        }
-        let mut out = Outbox::with_capacity(self.hosts[at].effects_max());
-        let mut cx = Cx::new(self.now, &mut self.rngs[at], &mut out);
-        let packet = self.hosts[at].pull(Room { packets: 1, bytes: 1480 }, &mut cx);
-        for one in out.drain().collect::<Vec<_>>() {
-            match one {
-                Out::Arm(timer, due) => {
-                    let due = due.max(self.now).as_ns();
-                    self.timers[at].insert(timer, due);
-                    self.push(due, Event::Timer(host, timer));
-                }
-                Out::Disarm(timer) => {
-                    self.timers[at].remove(&timer);
-                }
-                Out::Effect(_) => {}
-            }
-        }
-        let Some(Packet { to, header, payload, .. }) = packet else { return };
-        let until = self.now.as_ns() + NS_PER_OCTET * u64::from(wire(&header, &payload));
-        self.card_until[at] = until;
-        self.push(until, Event::CardIsFree(host));
-        if host == 0 {
-            self.push(until + WAY_NS, Event::Packet(to.0, 0, header, payload));
-        } else {
-            self.push(until + WAY_NS / 2, Event::Port(host, header, payload));
-        }
-    }
-
-    fn serve(&mut self) {
-        let Some((from, header, payload)) = self.queue.pop_front() else {
-            self.sending = false;
-            return;
-        };
-        self.sending = true;
-        let bytes = wire(&header, &payload);
-        let until = self.now.as_ns() + NS_PER_OCTET * u64::from(bytes);
-        self.push(until, Event::Free(bytes));
-        self.push(until + WAY_NS / 2, Event::Packet(0, from, header, payload));
+        let fragments = Fragments { length_bytes: fragment, open: 0 };
+        let mut network = Network::new((0..=servers).map(make).collect(), fragments, 1);
+        network.links = Links { bits_per_s: 1_000_000_000, delay: Span::from_us(25) };
+        network.queue = Queue::Octets { limit: ROOM_BYTES.into() };
+        network.room_bytes = 1_480;
+        Star { network, servers }
     }
 
     /// One block; how long it took.
     fn block(&mut self, number: u64) -> Span {
-        let begun = self.now;
-        for server in 1..self.hosts.len() as u32 {
-            self.open += 1;
+        let begun = self.network.now;
+        for server in 1..=self.servers {
             let message = Message((number * 10_000 + u64::from(server)) * 2);
             let (to, length_bytes) = (Node(server), 4);
             let input = Input::Submit { to, message, length_bytes, asks: true };
-            self.input(0, input);
+            self.network.tell(begun, 0, input);
         }
-        let mut steps = 0;
-        while self.open > 0 {
-            let ((at, _), event) = self.events.pop_first().expect("nobody is stuck");
-            steps += 1;
-            assert!(steps < 3_000_000 && at < 400_000_000_000, "it goes on and on");
-            self.now = self.now.max(Instant::from_ns(at));
-            match event {
-                Event::Port(from, header, payload) => {
-                    let bytes = wire(&header, &payload);
-                    if self.queued + bytes > ROOM_BYTES {
-                        self.dropped += 1;
-                        continue;
-                    }
-                    self.queued += bytes;
-                    self.most = self.most.max(self.queued);
-                    self.queue.push_back((from, header, payload));
-                    if !self.sending {
-                        self.serve();
-                    }
-                }
-                Event::Free(bytes) => {
-                    self.queued -= bytes;
-                    self.serve();
-                }
-                Event::Packet(to, from, header, payload) => {
-                    let (from, seen) = (Node(from), Seen::default());
-                    let input = Input::Rx { from, header, payload, seen };
-                    self.input(to, input);
-                }
-                Event::Timer(host, timer) => {
-                    if self.timers[host as usize].get(&timer) == Some(&at) {
-                        self.timers[host as usize].remove(&timer);
-                        self.step(host, |machine, cx| machine.expire(timer, cx));
-                    }
-                }
-                Event::CardIsFree(host) => self.pull(host),
-            }
+        self.network.application.open = self.servers;
+        let end = begun + Span::from_ms(400_000);
+        while self.network.application.open > 0 {
+            assert!(self.network.step(), "nobody is stuck");
+            assert!(self.network.now < end, "it goes on and on");
         }
-        self.now.since(begun)
+        self.network.now.since(begun)
     }
 
-    fn servers(&self) -> Counts {
+    fn dropped(&self) -> u64 {
+        self.network.dropped
+    }
+
+    fn timeouts(&self) -> u64 {
         let mut all = Counts::default();
-        self.hosts[1..].iter().for_each(|host| all.add(host.counts()));
-        all
+        self.network.machines().skip(1).for_each(|host| all.add(host.counts()));
+        all.timeouts()
     }
-}
-
-fn wire(header: &Segment, payload: &Extent) -> u32 {
-    20 + header.wire_bytes() + payload.length_bytes
 }
 
 fn stock() -> Config {
@@ -231,11 +104,11 @@ fn ten_blocks(servers: u32, client: Config) -> (f64, u64, u64) {
     // The first opens connections and the second learns how long answers are.
     star.block(1);
     star.block(2);
-    let (dropped, timeouts) = (star.dropped, star.servers().timeouts());
+    let (dropped, timeouts) = (star.dropped(), star.timeouts());
     let ns: u64 = (0..10).map(|n| star.block(3 + n).as_ns()).sum();
     let octets = 10 * u64::from(fragment) * u64::from(servers);
     let goodput = 8e3 * octets as f64 / ns as f64;
-    (goodput, star.dropped - dropped, star.servers().timeouts() - timeouts)
+    (goodput, star.dropped() - dropped, star.timeouts() - timeouts)
 }
 
 #[test]

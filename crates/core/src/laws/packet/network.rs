@@ -240,7 +240,7 @@ where
                 self.forward(to);
             }
             Event::DownlinkFree(node) => {
-                self.ports[node.0 as usize].busy = false;
+                self.ports[node.0 as usize].left();
                 self.forward(node);
             }
             Event::AtHost(Sent { from, packet, seen, .. }) => {

@@ -18,6 +18,12 @@ pub enum Queue {
         /// Packets that wait when marking begins.
         mark: usize,
     },
+    /// First in, first out. A packet that does not fit into `limit` octets is dropped; it counts
+    /// with its IP header and without what Ethernet adds, until it has left.
+    Octets {
+        /// Octets that wait or leave at most.
+        limit: u64,
+    },
     /// By rank, as pFabric has it: the largest is dropped, the smallest leaves first.
     Rank {
         /// Packets that wait at most.
@@ -47,6 +53,8 @@ pub struct Sent<H> {
 const BELOW_BYTES: u32 = 38 + 28;
 /// The shortest frame, with preamble and gap.
 const FRAME_MIN_BYTES: u32 = 84;
+/// The header of IP without options.
+const IP_BYTES: u32 = 20;
 
 impl<H: Header> Sent<H> {
     /// Octets that it takes on a link.
@@ -54,6 +62,12 @@ impl<H: Header> Sent<H> {
         let payload = if self.seen.trimmed { 0 } else { self.packet.payload.length_bytes };
         let bytes = BELOW_BYTES + self.packet.header.wire_bytes() + payload;
         u64::from(bytes.max(FRAME_MIN_BYTES))
+    }
+
+    /// Octets that it takes in a queue that counts them.
+    fn queued_bytes(&self) -> u64 {
+        let header = IP_BYTES + self.packet.header.wire_bytes();
+        u64::from(header + self.packet.payload.length_bytes)
     }
 
     /// Does it carry payload?
@@ -66,6 +80,9 @@ impl<H: Header> Sent<H> {
 pub(super) struct Port<H> {
     queues: [VecDeque<Sent<H>>; 8],
     headers_in_turn: u32,
+    /// Octets that wait or leave, and those of the packet that leaves.
+    octets: u64,
+    leaving: u64,
     /// Is a packet on its way out?
     pub(super) busy: bool,
     /// Most packets that were here at once.
@@ -86,7 +103,7 @@ pub(super) enum Entered {
 impl<H: Header> Port<H> {
     pub(super) fn new() -> Self {
         let queues = core::array::from_fn(|_| VecDeque::new());
-        Port { queues, headers_in_turn: 0, busy: false, longest: 0 }
+        Port { queues, headers_in_turn: 0, octets: 0, leaving: 0, busy: false, longest: 0 }
     }
 
     /// A packet reaches the port.
@@ -99,6 +116,13 @@ impl<H: Header> Port<H> {
             Queue::Levels { mark, .. } => {
                 sent.seen.marked |= length >= mark;
                 self.queues[7 - usize::from(sent.packet.priority)].push_back(sent);
+            }
+            Queue::Octets { limit } if self.octets + sent.queued_bytes() > limit => {
+                return Entered::Dropped;
+            }
+            Queue::Octets { .. } => {
+                self.octets += sent.queued_bytes();
+                self.queues[0].push_back(sent);
             }
             Queue::Rank { limit } => {
                 let all = &mut self.queues[0];
@@ -126,11 +150,22 @@ impl<H: Header> Port<H> {
         Entered::Whole
     }
 
+    /// The packet that left is gone.
+    pub(super) fn left(&mut self) {
+        self.busy = false;
+        self.octets -= core::mem::take(&mut self.leaving);
+    }
+
     /// The packet that leaves next.
     pub(super) fn leave(&mut self, queue: Queue) -> Option<Sent<H>> {
         match queue {
             Queue::Ideal | Queue::Levels { .. } => {
                 self.queues.iter_mut().find_map(VecDeque::pop_front)
+            }
+            Queue::Octets { .. } => {
+                let next = self.queues[0].pop_front()?;
+                self.leaving = next.queued_bytes();
+                Some(next)
             }
             Queue::Rank { .. } => {
                 let all = &mut self.queues[0];

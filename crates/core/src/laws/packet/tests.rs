@@ -176,9 +176,10 @@ fn conversation(bug: Bug, seed: u64, queue: Queue) -> Network<Blunt, Ledger<()>>
     network
 }
 
-const QUEUES: [Queue; 4] = [
+const QUEUES: [Queue; 5] = [
     Queue::Ideal,
     Queue::Levels { limit: 6, mark: 3 },
+    Queue::Octets { limit: 9_000 },
     Queue::Rank { limit: 5 },
     Queue::Trim { limit: 200 },
 ];
