@@ -26,13 +26,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node", &["clock", "core"]),
     ("stack", &["clock", "core", "tcp"]),
     ("resp", &["clock", "core", "node", "txn"]),
-    ("txn-cli", &["clock", "core", "node", "resp", "txn"]),
+    ("txn-cli", &["clock", "core", "lab", "node", "resp", "txn"]),
     ("traces", &[]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),
     ("foreign", &["core", "groups", "lab", "live"]),
     ("study", &["core", "lab", "report"]),
-    ("trials", &["clock", "core", "live", "report", "study", "testbed"]),
+    (
+        "trials",
+        &["clock", "core", "lab", "live", "report", "sched", "study", "testbed", "workload"],
+    ),
     (
         "kinds",
         &[
@@ -41,7 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),
-    ("cli", &["check", "kinds", "report", "sources", "study", "traces"]),
+    ("cli", &["check", "kinds", "lab", "report", "sources", "study", "traces"]),
     (
         "live-cli",
         &[

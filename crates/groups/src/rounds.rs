@@ -5,7 +5,7 @@ use crate::machine::Weather;
 use crate::rank::{Estimate, Options, Row, Rule};
 use crate::world::Snapshot;
 use cavy_core::{Instant, Span};
-use cavy_lab::statistics::Interval;
+use cavy_lab::statistics::{Interval, quantile};
 use cavy_whatif::Reading;
 use cavy_whatif::governor::Doubts;
 use cavy_whatif::worth::{self, Bounds};
@@ -102,13 +102,11 @@ pub(crate) fn latency_ms(rounds: &[&Round], slowed: bool, p: f64) -> Option<f64>
             latencies.extend(found);
         }
     }
-    let count = latencies.len() as u64;
-    if !cavy_lab::statistics::quantile::supported(count, p) {
+    if !quantile::supported(latencies.len() as u64, p) {
         return None;
     }
     latencies.sort_unstable();
-    let rank = cavy_lab::statistics::quantile::rank(count, p);
-    Some(latencies[rank as usize - 1] as f64 / 1e6)
+    Some(quantile::of_sorted(&latencies, p)? as f64 / 1e6)
 }
 
 /// What requests cost in baselines.

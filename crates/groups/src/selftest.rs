@@ -8,6 +8,7 @@ use crate::now;
 use crate::usage::Meter;
 use cavy_clock::{SPIN_SPAN_FIRST, Wait};
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use serde::Serialize;
 use std::io::{self, BufRead as _, Write as _};
 
@@ -103,10 +104,7 @@ pub fn table(
             let mut gaps: Vec<f64> = of.iter().map(|(_, from, span)| seen(*from, *span)).collect();
             holds.sort_by(f64::total_cmp);
             gaps.sort_by(f64::total_cmp);
-            let at = |values: &[f64], p: f64| {
-                let rank = cavy_lab::statistics::quantile::rank(values.len().max(1) as u64, p);
-                values.get(rank as usize - 1).copied().unwrap_or(0.0)
-            };
+            let at = |values: &[f64], p| quantile::of_sorted(values, p).unwrap_or(0.0);
             Row {
                 asked_us,
                 hold_p50_us: at(&holds, 0.5),

@@ -1,6 +1,7 @@
 //! What the machine, the network and the generator were like during a run.
 
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::load::machine::scheduling_here;
 use cavy_testbed::queues::PortCounters;
 use cavy_testbed::{Error, Testbed};
@@ -162,10 +163,7 @@ impl Lateness {
     pub fn of(mut late_ns: Vec<u64>, packet: Span) -> Lateness {
         late_ns.sort_unstable();
         let count = late_ns.len();
-        let at = |ratio: f64| {
-            let place = ((count as f64 * ratio) as usize).min(count.saturating_sub(1));
-            late_ns.get(place).map_or(0.0, |&ns| ns as f64 / 1e3)
-        };
+        let at = |p| quantile::of_sorted(&late_ns, p).map_or(0.0, |ns| ns as f64 / 1e3);
         let late = count - late_ns.partition_point(|&ns| ns <= packet.as_ns());
         let (p50_us, p999_us) = (at(0.5), at(0.999));
         Lateness { p50_us, p999_us, late_ratio: late as f64 / count.max(1) as f64 }
@@ -189,7 +187,7 @@ mod tests {
     #[test]
     fn lateness_counts_what_is_later_than_a_packet() {
         let late = Lateness::of((0..1_000).map(|i| i * 1_000).collect(), Span::from_us(899));
-        assert_eq!((late.p50_us, late.late_ratio), (500.0, 0.1));
+        assert_eq!((late.p50_us, late.late_ratio), (499.0, 0.1));
         assert_eq!(Lateness::of(Vec::new(), Span::from_us(1)).late_ratio, 0.0);
     }
 }

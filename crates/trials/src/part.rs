@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, Quiet};
 use crate::weather::Weather;
+use cavy_lab::statistics::quantile;
 use cavy_report::model::Figure;
 
 /// Figures, values and circumstances.
@@ -32,10 +33,7 @@ impl Part {
     /// Medians over the runs.
     pub fn quiet(&self) -> Quiet {
         let median = |of: fn(&Weather) -> Option<f64>| {
-            let mut all: Vec<f64> =
-                self.heard.iter().filter_map(|heard| of(&heard.weather)).collect();
-            all.sort_by(f64::total_cmp);
-            all.get(all.len() / 2).copied()
+            quantile::median(self.heard.iter().filter_map(|heard| of(&heard.weather)))
         };
         let doubted = self.heard.iter().filter(|heard| heard.doubted).count();
         Quiet {
@@ -71,7 +69,7 @@ mod tests {
         let runs = [heard(Some(3.0), true), heard(None, false), heard(Some(1.0), false)];
         let part = Part { heard: runs.to_vec(), ..Part::default() };
         let quiet = part.quiet();
-        assert_eq!((quiet.noise_us, quiet.stalled_ratio), (Some(3.0), None));
+        assert_eq!((quiet.noise_us, quiet.stalled_ratio), (Some(2.0), None));
         assert!((quiet.doubted_ratio - 1.0 / 3.0).abs() < 1e-9);
         assert_eq!(Part::default().quiet().doubted_ratio, 0.0);
     }

@@ -5,6 +5,7 @@
 //! fields.
 
 use super::{Answers, evidence, question};
+use cavy_lab::statistics::quantile;
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -290,11 +291,12 @@ impl Found {
         for key in self.flows.keys().copied().collect::<Vec<_>>() {
             self.end(key);
         }
+        self.silences_us.sort_by(f64::total_cmp);
         if let Some(asked) = question("stalls")
             && self.silences_us.len() as u64 >= REPEATS_MIN
+            && let Some(median_us) = quantile::of_sorted(&self.silences_us, 0.5)
         {
-            self.silences_us.sort_by(f64::total_cmp);
-            let median_ms = self.silences_us[self.silences_us.len() / 2] / 1e3;
+            let median_ms = median_us / 1e3;
             let says = format!(
                 "{shown}: {} segments were sent again after a silence, the median of which is \
                  {median_ms:.0} ms",
@@ -315,9 +317,10 @@ impl Found {
         }
         if let Some(asked) = question("sizes") {
             let wide = self.sizes.values_mut().filter(|sizes| sizes.len() >= MESSAGES_MIN);
-            let spread = wide.map(|sizes| {
+            let spread = wide.filter_map(|sizes| {
                 sizes.sort_by(f64::total_cmp);
-                (sizes[sizes.len() / 2].max(1.0), sizes[sizes.len() * 99 / 100])
+                let at = |p| quantile::of_sorted(sizes, p);
+                Some((at(0.5)?.max(1.0), at(0.99)?))
             });
             let most = spread.max_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)));
             if let Some((median, long)) = most {

@@ -1,6 +1,7 @@
 //! What measurements say: latencies that stall by equal times, work that differs between types.
 
 use super::{Answers, question};
+use cavy_lab::statistics::quantile;
 
 /// Stalls that timers make, in microseconds, with whose timer it is.
 const STALLS_US: [(f64, &str); 3] = [
@@ -72,7 +73,7 @@ pub fn latencies(columns: &Columns, file: &str, answers: &mut Answers) {
 fn stalled(values: &[f64], stall_us: f64) -> Option<usize> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let median = sorted[sorted.len() / 2];
+    let median = quantile::of_sorted(&sorted, 0.5)?;
     if median > stall_us / 4.0 {
         return None;
     }
@@ -106,7 +107,8 @@ pub fn busy_times(columns: &Columns, file: &str, answers: &mut Answers) {
     // One column: types are not told apart, but the spread shows that there must be some.
     let mut sorted = columns[0].1.clone();
     sorted.sort_by(f64::total_cmp);
-    let (median, p99) = (sorted[sorted.len() / 2], sorted[sorted.len() * 99 / 100]);
+    let at = |p| quantile::of_sorted(&sorted, p).unwrap_or(0.0);
+    let (median, p99) = (at(0.5), at(0.99));
     let times = p99 / median.max(1e-9);
     let says = format!("{file}: the 99th percentile of busy time is {times:.1} times the median");
     answers.note(asked, times >= MIXED, says);

@@ -5,6 +5,7 @@ use super::{Answers, evidence, question};
 use crate::faults::Fault;
 use cavy_kinds::server::plan::{Stamp, TraceFormat, TracePlan, Unit};
 use cavy_kinds::server::{Logged, logged};
+use cavy_lab::statistics::quantile;
 use cavy_report::number::count;
 use cavy_study::plan::Files;
 use std::collections::BTreeMap;
@@ -113,7 +114,7 @@ fn mixed(types: &BTreeMap<String, Vec<f64>>, shown: &str, answers: &mut Answers)
     let median = |took: &Vec<f64>| {
         let mut sorted = took.clone();
         sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
+        quantile::of_sorted(&sorted, 0.5).unwrap_or(0.0)
     };
     let medians: Vec<(&String, f64)> = types
         .iter()

@@ -5,6 +5,7 @@ use super::plan::DataPlan;
 use super::world::{Machine, Matrix, Recorded, Truth, World};
 use crate::csv::{self, Table};
 use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
+use cavy_lab::statistics::quantile;
 use cavy_study::plan::{Files, PlanError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -259,7 +260,9 @@ fn medians(recorded: &[Recorded], count: usize) -> Matrix {
     let mut matrix = Matrix::empty(count as u32);
     for ((a, b), mut all) in by_pair {
         all.sort_unstable_by(f64::total_cmp);
-        matrix.set(a, b, all[(all.len() - 1) / 2]);
+        if let Some(median) = quantile::of_sorted(&all, 0.5) {
+            matrix.set(a, b, median);
+        }
     }
     matrix
 }

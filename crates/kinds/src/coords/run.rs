@@ -58,10 +58,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
 
 /// The `p`-quantile of all samples together and of each replication, all in order of size.
 fn at(pooled: &[f32], each: &[Vec<f32>], p: f64) -> Option<Quantile> {
-    let of = |sorted: &[f32]| {
-        let rank = quantile::rank(sorted.len() as u64, p) as usize;
-        sorted.get(rank - 1).map(|value| f64::from(*value))
-    };
+    let of = |sorted: &[f32]| quantile::of_sorted(sorted, p).map(f64::from);
     let replications = each.iter().filter_map(|one| of(one)).collect();
     Some(Quantile::new(of(pooled)?, replications, pooled.len() as u64, p))
 }
@@ -92,9 +89,8 @@ fn accuracy(runs: &[Replayed], of: impl Fn(&Replayed) -> &Errors) -> (Accuracy, 
         p90_ratio: at(&ratio, &each_ratio, 0.9),
         p99_ratio: at(&ratio, &each_ratio, 0.99),
     };
-    let ranks = (1..100).map(|percent| quantile::rank(samples, f64::from(percent) / 100.0));
-    let cdf = ranks.filter_map(|rank| ms.get(rank as usize - 1)).map(|ms| f64::from(*ms));
-    (accuracy, cdf.collect())
+    let cdf = (1..100).filter_map(|percent| quantile::of_sorted(&ms, f64::from(percent) / 100.0));
+    (accuracy, cdf.map(f64::from).collect())
 }
 
 fn pick(runs: &[Replayed], index: usize, candidates: u32) -> Pick {

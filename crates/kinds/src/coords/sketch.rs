@@ -4,6 +4,7 @@ use super::world::World;
 use cavy_coords::Point;
 use cavy_coords::predictors::Predictor;
 use cavy_core::{Instant, Purpose, Stream};
+use cavy_lab::statistics::quantile;
 use serde::{Deserialize, Serialize};
 
 /// Machines that are drawn, of worlds with more.
@@ -64,9 +65,8 @@ pub fn errors(world: &World, predictor: &dyn Predictor, now: Instant) -> Vec<Opt
         } else {
             (0..PEERS).for_each(|_| add(rng.below(u64::from(count)) as u32));
         }
-        let middle = wrong.len().checked_sub(1)? / 2;
-        let middle = *wrong.select_nth_unstable_by(middle, f64::total_cmp).1;
-        Some((middle * 100.0).round() / 100.0)
+        wrong.sort_unstable_by(f64::total_cmp);
+        Some((quantile::of_sorted(&wrong, 0.5)? * 100.0).round() / 100.0)
     };
     (0..count.min(NODES_MAX)).map(&mut of).collect()
 }

@@ -1,4 +1,6 @@
-//! Intervals of quantiles, and which quantiles may be printed at all.
+//! Quantiles, their intervals, and which of them may be printed at all.
+//!
+//! There is one rule, [`rank`], for values in order and for histograms alike.
 
 use super::interval::{Interval, half_width};
 
@@ -31,6 +33,34 @@ pub fn rank(n: u64, p: f64) -> u64 {
     // 0.07 x 100 is a little over 7; the slack keeps its rank at 7.
     let exact = p * n as f64;
     (libm::ceil(exact - 1e-9 * exact) as u64).clamp(1, n.max(1))
+}
+
+/// The `p`-quantile of values in ascending order, whether their number supports it or not (see
+/// [`supported`]): the one at its [`rank`]. `None` when there are none.
+pub fn of_sorted<T: Copy>(sorted: &[T], p: f64) -> Option<T> {
+    sorted.get(rank(sorted.len() as u64, p) as usize - 1).copied()
+}
+
+/// The `p`-quantile of what a histogram of the library has counted, as [`of_sorted`] has it, to the
+/// digits of the histogram. `None` when there is nothing.
+pub fn of_histogram(values: &hdrhistogram::Histogram<u64>, p: f64) -> Option<u64> {
+    at_rank(values, rank(values.len(), p))
+}
+
+/// The value of `rank`, from 1, in a histogram of the library; `None` when it has not as many.
+pub fn at_rank(values: &hdrhistogram::Histogram<u64>, rank: u64) -> Option<u64> {
+    // Half a rank less, so that rounding in the library does not reach the next one.
+    let share = (rank as f64 - 0.5) / values.len() as f64;
+    (1..=values.len()).contains(&rank).then(|| values.value_at_quantile(share))
+}
+
+/// The median of a few repetitions: the middle one, or the mean of the two in the middle. `None`
+/// when there are none. Of many samples of a distribution it is `of_sorted(.., 0.5)`.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut all: Vec<f64> = values.into_iter().collect();
+    all.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (all.get(all.len().checked_sub(1)? / 2)?, all.get(all.len() / 2)?);
+    Some(if all.len() % 2 == 1 { *low } else { (low + high) / 2.0 })
 }
 
 /// The sectioning interval of a quantile: `pooled` is the quantile of all replications'
@@ -84,6 +114,28 @@ mod tests {
             assert_eq!(rank(n, p), expected, "{n} {p}");
         }
         assert_eq!(rank(7, 1.0), 7);
+    }
+
+    #[test]
+    fn values_in_order_and_histograms_have_the_same_quantiles() {
+        let sorted: Vec<u64> = (1..=200).collect();
+        let mut counted = hdrhistogram::Histogram::<u64>::new(3).expect("three digits");
+        sorted.iter().for_each(|&value| counted.record(value).expect("it grows"));
+        for p in [0.0, 0.005, 0.07, 0.5, 0.9, 0.95, 0.99, 0.999, 1.0] {
+            let expected = rank(200, p);
+            assert_eq!(of_sorted(&sorted, p), Some(expected), "{p}");
+            assert_eq!(of_histogram(&counted, p), Some(expected), "{p}");
+        }
+        assert_eq!(of_sorted::<u64>(&[], 0.5), None);
+        counted.reset();
+        assert_eq!(of_histogram(&counted, 0.5), None);
+    }
+
+    #[test]
+    fn medians_of_repetitions() {
+        assert_eq!(median([]), None);
+        assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median([4.0, 1.0, 3.0, 2.0]), Some(2.5));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use cavy_lab::pending::Heap4;
 use cavy_lab::services::{
     Alone, Call, Done, Law, Network, Observer, Place, Service, Setup, Step, run,
 };
-use cavy_lab::statistics::Interval;
+use cavy_lab::statistics::{Interval, quantile};
 use cavy_lab::theory::closed::{Station, exact};
 use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target, Windows};
 use core::ops::ControlFlow;
@@ -246,10 +246,8 @@ fn stratum(gain_percent: f64) -> usize {
 fn summary(name: &str, errors: &mut [f64]) -> (f64, f64, f64) {
     errors.sort_by(f64::total_cmp);
     let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
-    let at = |share: f64| {
-        errors.get(((errors.len() as f64 * share) as usize).min(errors.len() - 1)).copied()
-    };
-    let (p99, worst) = (at(0.99).unwrap_or(0.0), at(1.0).unwrap_or(0.0));
+    let at = |p| quantile::of_sorted(errors, p).unwrap_or(0.0);
+    let (p99, worst) = (at(0.99), at(1.0));
     println!("{name}: {} cases, mean {mean:.2} %, p99 {p99:.2}, worst {worst:.2}", errors.len());
     (mean, p99, worst)
 }

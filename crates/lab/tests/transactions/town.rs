@@ -7,6 +7,7 @@ use cavy_core::family::Node;
 use cavy_core::family::message::{Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::pending::Heap4;
+use cavy_lab::statistics::quantile;
 use cavy_lab::wan::{Ask, Clients, Ending, Observer, Parts, Setup, Site, Unmetered, run};
 use cavy_txn::client::{Note, Outcome, Request, Response};
 use cavy_txn::dast::{Config, Dast};
@@ -653,8 +654,7 @@ impl<C: Contestant> Town<C> {
     }
 }
 
-/// The percentile of sorted values, nearest rank.
+/// The percentile of sorted values.
 pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    let rank = (sorted.len() as f64 * percent / 100.0).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
+    quantile::of_sorted(sorted, percent / 100.0).expect("somebody was answered")
 }

@@ -11,6 +11,7 @@ use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use bytes::Bytes;
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::homa::{CallError, Client, Handler, Peer, Server};
 use cavy_live::load::clock;
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -107,7 +108,7 @@ fn measure(args: &Echo, client: &Client, to: Peer, bytes: u32) -> Result<Line, C
         call.wait()?;
     }
     let took_s = clock::now().since(start).as_us() / 1e6;
-    let us = |quantile| times.value_at_quantile(quantile) as f64 / 1e3;
+    let us = |p| quantile::of_histogram(&times, p).map_or(0.0, |ns| ns as f64 / 1e3);
     Ok(Line {
         question_bytes: bytes,
         p50_us: us(0.5),

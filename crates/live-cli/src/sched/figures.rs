@@ -1,6 +1,7 @@
 //! What the server did, for programs (`/stats`), scrapers (`/metrics`) and `INFO`.
 
 use super::service::{Service, Work};
+use cavy_lab::statistics::quantile;
 use cavy_live::metrics::{Reservation, Stats, TypeStats, prometheus};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -82,7 +83,7 @@ fn times(times: &Histogram<u64>) -> Value {
     if times.is_empty() {
         return Value::Null;
     }
-    let at = |ratio| times.value_at_quantile(ratio) as f64 / 1e3;
+    let at = |p| quantile::of_histogram(times, p).map_or(0.0, |ns| ns as f64 / 1e3);
     json!({ "p50": at(0.5), "p99": at(0.99), "max": times.max() as f64 / 1e3 })
 }
 

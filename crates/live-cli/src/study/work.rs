@@ -4,6 +4,7 @@ use super::peers::Database;
 use crate::faults::{FAILED, Fault};
 use crate::sched::store::{self, Store};
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::load::{Outcome, Wait, clock};
 use std::cell::Cell;
 use std::hint::black_box;
@@ -115,7 +116,7 @@ pub fn open(folder: &Path) -> Result<(Work, Measured), Fault> {
             spans.push(clock::now().since(start));
         }
         spans.sort();
-        Ok(spans[times / 2].as_us())
+        Ok(quantile::of_sorted(&spans, 0.5).map_or(0.0, Span::as_us))
     };
     let single = work(1, 1);
     // The first ones meet cold caches.

@@ -4,6 +4,7 @@ use super::http::{self, Buffer};
 use super::typed::{Fetch, place};
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
+use cavy_lab::statistics::quantile;
 use cavy_stack::{Stack, Stream};
 use serde_json::json;
 use std::fs::File;
@@ -167,7 +168,8 @@ fn tell(
     let mbps = whole as f64 * 8.0 * seconds.len() as f64 / total.max(1e-9) / 1e6;
     let mut sorted = seconds;
     sorted.sort_by(f64::total_cmp);
-    let (median, worst) = (sorted[sorted.len() / 2] * 1e3, sorted[sorted.len() - 1] * 1e3);
+    let ms = |p| quantile::of_sorted(&sorted, p).map_or(0.0, |seconds| seconds * 1e3);
+    let (median, worst) = (ms(0.5), ms(1.0));
     let metrics = stack.map(Stack::metrics);
     if args.way.json {
         let said = json!({

@@ -4,6 +4,7 @@
 use crate::load::clock::{self, Wait};
 use crate::load::ledger;
 use cavy_core::{Instant, Span};
+use cavy_lab::statistics::quantile;
 use serde::Serialize;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -243,7 +244,7 @@ fn quantiles(spans: impl Iterator<Item = Span>) -> (f64, f64) {
     for span in spans {
         ledger::record(&mut times, span);
     }
-    let at = |ratio| times.value_at_quantile(ratio) as f64 / 1e3;
+    let at = |p| quantile::of_histogram(&times, p).map_or(0.0, |ns| ns as f64 / 1e3);
     (at(0.5), at(0.99))
 }
 

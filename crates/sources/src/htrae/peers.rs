@@ -4,6 +4,7 @@
 use super::errors::{error_panels, points};
 use super::measure::{GEO, at, shown, value};
 use cavy_kinds::coords::{CoordsExperiment, CoordsPlan, CoordsResult};
+use cavy_lab::statistics::quantile;
 use cavy_study::claim::Measured;
 use cavy_study::experiment::BASE;
 use cavy_study::outcome::Estimate;
@@ -84,7 +85,7 @@ fn lift(id: &str, run: Option<&CoordsResult>, cause: &str) -> Measured {
     );
     Measured {
         id,
-        value: each.get(each.len() / 2).copied().or(Some(0.0)),
+        value: quantile::median(each.iter().copied()).or(Some(0.0)),
         low: each.first().copied(),
         high: each.last().copied(),
         samples: run.work,

@@ -4,6 +4,7 @@
 use super::cells::{self, blocks, compared, goodput, measured, over_servers};
 use cavy_kinds::network::result::BlockResult;
 use cavy_kinds::network::{NetExperiment, NetworkPlan};
+use cavy_lab::statistics::quantile;
 use cavy_report::model::Panel;
 use cavy_study::claim::Measured;
 use cavy_study::experiment::BASE;
@@ -222,7 +223,7 @@ const WIRE_MS: f64 = 33.6;
 fn one_timeout_ms(e: &NetExperiment) -> Option<(f64, usize)> {
     let all = &blocks(e, "200 ms", 0)?.latency_ms;
     let one: Vec<f64> = all.iter().copied().filter(|ms| (200.0..400.0).contains(ms)).collect();
-    Some((*one.get(one.len() / 2)?, one.len()))
+    Some((quantile::of_sorted(&one, 0.5)?, one.len()))
 }
 
 fn median(e: &NetExperiment, label: &str) -> Option<f64> {

@@ -6,6 +6,7 @@ use cavy_kinds::server::draw;
 use cavy_kinds::server::plan::Policy;
 use cavy_kinds::server::result::{BinSummary, Change, ServerResult, TimelineResult};
 use cavy_kinds::server::{ServerExperiment, ServerPlan};
+use cavy_lab::statistics::quantile;
 use cavy_report::model::{Cell, Table};
 use cavy_study::claim::Measured;
 use cavy_study::draw::Spread;
@@ -143,10 +144,7 @@ fn bins(timeline: &TimelineResult, from_ms: f64, to_ms: f64) -> impl Iterator<It
 /// has settled.
 fn steady_tail(timeline: &TimelineResult, phase: (f64, f64), kind: usize) -> Option<f64> {
     let middle = (phase.0 + phase.1) / 2.0;
-    let mut tails: Vec<f64> =
-        bins(timeline, middle, phase.1).filter_map(|b| b.tail_us[kind]).collect();
-    tails.sort_by(f64::total_cmp);
-    tails.get(tails.len() / 2).copied()
+    quantile::median(bins(timeline, middle, phase.1).filter_map(|bin| bin.tail_us[kind]))
 }
 
 /// Which type is short in each phase; in the last there is only A.

@@ -5,6 +5,7 @@ use super::plans::{
     ADJUST, DOUBLE, FREE, FRONT_ENDS, LOAD, OPT, P, PLAIN, PTN, RINGS as TWO_RINGS, SPLIT, SW,
 };
 use cavy_kinds::search::{SearchExperiment, SearchPlan, SearchResult};
+use cavy_lab::statistics::quantile;
 use cavy_study::claim::{Basis, Measured};
 use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
@@ -400,7 +401,8 @@ fn rank(name: String, values: &[f64], share: f64) -> Measured {
     let n = values.len() as f64;
     let spread = 2.576 * (n * share * (1.0 - share)).sqrt();
     let at = |rank: f64| values.get((rank.floor().max(0.0) as usize).min(values.len().max(1) - 1));
-    let mut one = value(name, at(n * share).copied(), values.len() as u64, String::new());
+    let quantile = quantile::of_sorted(values, share);
+    let mut one = value(name, quantile, values.len() as u64, String::new());
     if one.value.is_some() {
         (one.low, one.high) = (at(n * share - spread).copied(), at(n * share + spread).copied());
         one.basis = Basis::Interval;

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::status;
 use cavy_core::{Instant, Span};
+use cavy_lab::statistics::quantile;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -103,7 +104,7 @@ impl Watch {
         self.over.store(true, Relaxed);
         let mut late = self.sleeper.join().unwrap_or_default();
         late.sort_unstable();
-        let ms = |share: f64| super::percentile(&late, share).map_or(0.0, |ns| ns as f64 / 1e6);
+        let ms = |p| quantile::of_sorted(&late, p).map_or(0.0, |ns| ns as f64 / 1e6);
         let shares = self.ticks.zip(after).map(|(before, after)| {
             let all = after.all.saturating_sub(before.all).max(1) as f64;
             let idle = after.idle.saturating_sub(before.idle) as f64;

@@ -11,6 +11,7 @@ use crate::{Fault, say, talk};
 use cavy_clock::Wait;
 use cavy_core::family::Node;
 use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::statistics::quantile::{self, BEYOND_MIN};
 use cavy_txn::Shard;
 use clap::Args;
 use client::{Client, Reply};
@@ -28,8 +29,6 @@ use work::{Mix, Place, Reach, Work};
 
 /// A client waits for a reply no longer than this; a node gives up after 10 s.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Samples beyond a percentile, without which it is marked.
-const BEYOND_MIN: u64 = 100;
 /// Keys that are read at once in the end.
 const CHUNK: u64 = 500;
 /// What was measured must not be published.
@@ -86,12 +85,6 @@ pub struct MeasureArgs {
     /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-/// The value at `share` of sorted ones: nearest rank.
-fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
 /// One client.
@@ -461,7 +454,7 @@ fn report(
     for reach in Reach::ALL {
         let Some(took) = tally.took.get_mut(&reach) else { continue };
         took.sort_unstable();
-        let at = |share| ms(percentile(took, share));
+        let at = |p| ms(quantile::of_sorted(took, p));
         let count = took.len() as u64;
         kinds.push(Kind {
             reach: reach.name(),
@@ -472,7 +465,7 @@ fn report(
             p95_ms: at(0.95),
             p99_ms: at(0.99),
             most_ms: ms(took.last().copied()),
-            beyond_p99: count - (count as f64 * 0.99).ceil() as u64,
+            beyond_p99: quantile::beyond(count, 0.99),
         });
     }
     let (delay, timing, controls) = (config.delay, config.timing, config.controls);
@@ -591,20 +584,5 @@ impl Report {
             writeln!(text, "in doubt: {doubt}")?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_nearest_ranks() {
-        let all: Vec<u64> = (1..=200).collect();
-        assert_eq!(percentile(&all, 0.99), Some(198));
-        assert_eq!(percentile(&all, 0.5), Some(100));
-        assert_eq!(percentile(&all, 1.0), Some(200));
-        assert_eq!(percentile(&[7], 0.01), Some(7));
-        assert_eq!(percentile(&[], 0.5), None);
     }
 }

@@ -1,6 +1,7 @@
 //! How late the threads of hosts were: what software adds under load `[homa 7.6]`.
 
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::homa;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -25,15 +26,15 @@ impl Times {
             counted.subtract(before).ok().map(|()| counted)
         };
         let (idle, run) = (between(idle)?, between(run)?);
-        let at = |place: u32| run.value_at_quantile((f64::from(place) + 0.5) / f64::from(VALUES));
-        let values_ns = if run.is_empty() { Vec::new() } else { (0..VALUES).map(at).collect() };
-        Some(Times { idle_p50_ns: idle.value_at_quantile(0.5), values_ns })
+        let at = |place: u32| (f64::from(place) + 0.5) / f64::from(VALUES);
+        let values_ns = (0..VALUES).filter_map(|one| quantile::of_histogram(&run, at(one)));
+        let idle_p50_ns = quantile::of_histogram(&idle, 0.5).unwrap_or(0);
+        Some(Times { idle_p50_ns, values_ns: values_ns.collect() })
     }
 
     /// A quantile of the run, in microseconds.
     pub fn us(&self, ratio: f64) -> Option<f64> {
-        let place = (ratio * self.values_ns.len() as f64) as usize;
-        self.values_ns.get(place).map(|&ns| ns as f64 / 1e3)
+        quantile::of_sorted(&self.values_ns, ratio).map(|ns| ns as f64 / 1e3)
     }
 
     /// The values of the run, less so much.
@@ -78,7 +79,7 @@ mod tests {
         let near = |value: f64, of: f64| (value / of - 1.0).abs() < 2e-3;
         assert!(near(times.idle_p50_ns as f64, 10_000.0), "{}", times.idle_p50_ns);
         assert_eq!(times.values_ns.len(), VALUES as usize);
-        assert!(near(times.us(0.5).unwrap(), 501.0) && near(times.us(0.99).unwrap(), 991.0));
+        assert!(near(times.us(0.5).unwrap(), 500.0) && near(times.us(0.99).unwrap(), 990.0));
         let beyond = times.beyond(500_000);
         assert_eq!(beyond[0], Span::ZERO);
         assert!(near(beyond[999].as_us(), 500.0), "{:?}", beyond[999]);

@@ -38,7 +38,7 @@ use cavy_trials::turns::in_turns;
 use cavy_trials::{Heard, Part};
 use cavy_workload::sizes::Published;
 use kept::{Kept, Label};
-use show::Result as PeerResult;
+use show::PeerResult;
 use slowdown::Tally;
 use trial::{Manner, Round};
 

@@ -16,7 +16,7 @@ use cavy_trials::Finding;
 const CLAIM_SAMPLES: u64 = BEYOND_MIN * 100;
 
 /// All runs of one peer on one demand, and each alone.
-pub struct Result {
+pub struct PeerResult {
     /// Who.
     pub peer: HomaPeer,
     /// All repetitions.
@@ -32,7 +32,7 @@ fn number(value: Option<f64>) -> Cell {
 }
 
 /// A percentile with its spread over repetitions.
-fn cell(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Cell {
+fn cell(result: &PeerResult, of: impl Fn(&Tally) -> Option<f64>) -> Cell {
     let Some(value) = of(&result.all) else { return number(None) };
     match spread(result, of) {
         Some((low, high)) => Cell::Interval { value, low, high },
@@ -40,20 +40,20 @@ fn cell(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Cell {
     }
 }
 
-fn spread(result: &Result, of: impl Fn(&Tally) -> Option<f64>) -> Option<(f64, f64)> {
+fn spread(result: &PeerResult, of: impl Fn(&Tally) -> Option<f64>) -> Option<(f64, f64)> {
     let each: Option<Vec<f64>> = result.single.iter().map(of).collect();
     let each = each.filter(|each| each.len() > 1)?;
     Some((each.iter().copied().reduce(f64::min)?, each.iter().copied().reduce(f64::max)?))
 }
 
 /// How many of a peer's messages lie beyond the P99 of the shorter half, where they are fewest.
-pub fn beyond_short(demand: &Demand, results: &[Result]) -> u64 {
-    let of = |result: &Result| beyond(result.all.short(demand, 0.99).1, 0.99);
+pub fn beyond_short(demand: &Demand, results: &[PeerResult]) -> u64 {
+    let of = |result: &PeerResult| beyond(result.all.short(demand, 0.99).1, 0.99);
     results.iter().map(of).min().unwrap_or(0)
 }
 
 /// Slowdown of the shorter half, over both denominators.
-pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
+pub fn short_half(demand: &Demand, results: &[PeerResult]) -> Table {
     let columns = [
         "peer",
         "messages",
@@ -66,7 +66,7 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
         "all p99",
     ];
     let short = demand.short_bytes();
-    let row = |result: &Result| {
+    let row = |result: &PeerResult| {
         let tally = &result.all;
         let own = |ratio| {
             cell(result, |tally| tally.quantile(|bytes| bytes <= short, |time| time.own, ratio).0)
@@ -100,7 +100,7 @@ pub fn short_half(demand: &Demand, results: &[Result]) -> Table {
 }
 
 /// P50 and P99 slowdown by size.
-pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
+pub fn deciles(demand: &Demand, results: &[PeerResult]) -> Table {
     let mut columns = vec!["peer".to_string()];
     columns.extend(demand.bins.ends().iter().map(|bytes| format!("to {bytes}")));
     let text = |value: Option<f64>| match value {
@@ -113,7 +113,7 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
         let few = value.is_some() && beyond(samples, 0.99) < BEYOND_MIN;
         format!("{}{}", text(value), if few { "*" } else { "" })
     };
-    let row = |result: &Result| {
+    let row = |result: &PeerResult| {
         let mut row = vec![Cell::Text(result.peer.label().to_string())];
         row.extend((0..demand.bins.ends().len()).map(|bin| {
             let at = |ratio| result.all.bin(demand, bin, ratio);
@@ -134,8 +134,8 @@ pub fn deciles(demand: &Demand, results: &[Result]) -> Table {
 }
 
 /// P99 slowdown by size, as a plot.
-pub fn panel(demand: &Demand, results: &[Result]) -> Panel {
-    let series = |result: &Result| {
+pub fn panel(demand: &Demand, results: &[PeerResult]) -> Panel {
+    let series = |result: &PeerResult| {
         let point = |(bin, &bytes): (usize, &u32)| {
             let spread = spread(result, |tally| tally.bin(demand, bin, 0.99).0);
             let (y, samples) = result.all.bin(demand, bin, 0.99);
@@ -233,12 +233,12 @@ fn times(times: Option<&Times>) -> Cell {
 pub fn advantage(
     id: &str,
     demand: &Demand,
-    results: &[Result],
+    results: &[PeerResult],
     ours: HomaPeer,
     rivals: &dyn Fn(HomaPeer) -> bool,
 ) -> Option<Finding> {
     let ours = results.iter().find(|result| result.peer == ours)?;
-    let all: Vec<&Result> = results.iter().filter(|result| rivals(result.peer)).collect();
+    let all: Vec<&PeerResult> = results.iter().filter(|result| rivals(result.peer)).collect();
     if all.is_empty() {
         return None;
     }

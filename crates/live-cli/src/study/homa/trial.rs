@@ -7,6 +7,7 @@ use super::peers::{self, Rig};
 use crate::args::HomaPeer;
 use crate::faults::{Fault, INTERRUPTED};
 use cavy_core::{Instant, Span};
+use cavy_lab::statistics::quantile;
 use cavy_live::homa;
 use cavy_live::load::machine::{Machine, scheduling_here};
 use cavy_live::load::{Wait, clock};
@@ -95,11 +96,11 @@ impl Round {
     fn short_p99_us(&self) -> f64 {
         let mut lengths: Vec<u32> = self.samples.iter().map(|sample| sample.bytes).collect();
         lengths.sort_unstable();
-        let Some(&median) = lengths.get(lengths.len() / 2) else { return 0.0 };
+        let Some(median) = quantile::of_sorted(&lengths, 0.5) else { return 0.0 };
         let short = self.samples.iter().filter(|sample| sample.bytes <= median);
         let mut times: Vec<Span> = short.map(|sample| sample.latency).collect();
         times.sort_unstable();
-        times.get(times.len() * 99 / 100).map_or(0.0, |time| time.as_us())
+        quantile::of_sorted(&times, 0.99).map_or(0.0, Span::as_us)
     }
 }
 
@@ -255,7 +256,7 @@ fn idle(rig: &dyn Rig, demand: &Demand) -> Idle {
             least.insert(length, time);
         }
     }
-    let median = short.get(short.len() / 2).copied().unwrap_or(Span::ZERO);
+    let median = quantile::of_sorted(&short, 0.5).unwrap_or(Span::ZERO);
     Idle { least, median, lag }
 }
 

@@ -5,6 +5,7 @@ use super::way::{Cell, Receiver, Sender};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use cavy_clock as clock;
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::load::machine::Machine;
 use cavy_stack::{Options, Stack, Stream};
 use cavy_testbed::{Plan, Shaped, Testbed, tools};
@@ -50,8 +51,7 @@ impl Run {
     pub fn block_ms(&self, ratio: f64) -> f64 {
         let mut all = self.blocks_ms.clone();
         all.sort_by(f64::total_cmp);
-        let last = all.len().saturating_sub(1);
-        all.get(((all.len() as f64 * ratio) as usize).min(last)).copied().unwrap_or(0.0)
+        quantile::of_sorted(&all, ratio).unwrap_or(0.0)
     }
 
     /// Why it should not be believed. What is taken by others than this process and the kernel

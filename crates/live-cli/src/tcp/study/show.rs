@@ -3,6 +3,7 @@
 use super::Measured;
 use super::programme::Part;
 use super::way::{WAYS, Way};
+use cavy_lab::statistics::quantile;
 use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
 use cavy_trials::Finding;
 
@@ -15,13 +16,10 @@ struct Over {
 }
 
 fn over(values: impl Iterator<Item = f64>) -> Option<Over> {
-    let mut all: Vec<f64> = values.collect();
-    all.sort_by(f64::total_cmp);
-    let (low, high) = (*all.first()?, *all.last()?);
-    let middle = all.len() / 2;
-    let median =
-        if all.len() % 2 == 1 { all[middle] } else { (all[middle - 1] + all[middle]) / 2.0 };
-    Some(Over { median, low, high })
+    let all: Vec<f64> = values.collect();
+    let low = all.iter().copied().reduce(f64::min)?;
+    let high = all.iter().copied().reduce(f64::max)?;
+    Some(Over { median: quantile::median(all)?, low, high })
 }
 
 /// Runs of one cell.
