@@ -343,7 +343,11 @@ fn in_unit(metric: &str, number: f64, unit: &str) -> Result<(String, f64), Strin
     match unit {
         "x" if bare => Ok((format!("{metric}_slowdown"), number)),
         "x" if metric.ends_with("_slowdown") => Ok((metric.to_string(), number)),
-        "%" if metric.ends_with("_ratio") => Ok((metric.to_string(), number / 100.0)),
+        "%" if metric.ends_with("_ratio") => {
+            // Read and not divided, so that 99.9 % is 0.999 and not 0.9990000000000001.
+            let ratio = format!("{number}e-2").parse().unwrap_or(number / 100.0);
+            Ok((metric.to_string(), ratio))
+        }
         _ => Err(format!("has the unknown unit `{unit}`; known are ns, us, ms, s, x and %")),
     }
 }
@@ -380,6 +384,7 @@ mod tests {
             ("irt_p99_ms <= 500us", "irt_p99_ms", 0.5),
             ("below_75ms_of_10 >= 0.8", "below_75ms_of_10", 0.8),
             ("goodput_ratio >= 90%", "goodput_ratio", 0.9),
+            ("goodput_ratio >= 99.9%", "goodput_ratio", 0.999),
             ("p99_us <= 1e3", "p99_us", 1e3),
         ] {
             let Ok(Objective::Bound { metric, limit, .. }) = Objective::parse(text) else {
