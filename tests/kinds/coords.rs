@@ -14,9 +14,8 @@ use cavy_kinds::coords::{
     CoordsPlan, DataPlan, FitName, FitPlan, HtraePlan, PicksPlan, PlayersPlan, PositionsPlan,
     PredictorPlan,
 };
-use cavy_study::kind::{Kind as _, Of};
 use cavy_study::plan::Files;
-use cavy_study::plan::read::Text;
+use cavy_study::plan::read::{Text, load};
 use std::cell::RefCell;
 
 const PLAN: &str = r#"
@@ -353,7 +352,7 @@ fn every_predictor_plays() {
 fn read(plan: &str, overrides: &[&str], files: &Files) -> Result<(), String> {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
     let text = Text { text: plan, name: "plan", files, overrides: &overrides, quick: false };
-    let plan = Of::<CoordsPlan>::new().read(&text);
+    let plan = load::<CoordsPlan>(&text);
     plan.map(drop).map_err(|error| {
         format!("{error}\n{}", error.hints.iter().map(|h| format!("  {h}\n")).collect::<String>())
     })

@@ -1,9 +1,8 @@
 //! Plans for services: what they say is what is run, and what is wrong with them is said.
 
 use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult};
-use cavy_study::kind::{Kind as _, Of};
 use cavy_study::plan::Files;
-use cavy_study::plan::read::Text;
+use cavy_study::plan::read::{Loaded, Text, load};
 
 const PLAN: &str = r#"
 kind = "services"
@@ -44,7 +43,7 @@ requests = 3000
 replications = 1
 "#;
 
-fn read(plan: &str, overrides: &[&str]) -> Result<Box<dyn cavy_study::kind::Prepared>, String> {
+fn read(plan: &str, overrides: &[&str]) -> Result<Loaded<ServicesPlan>, String> {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
     let text = Text {
         text: plan,
@@ -53,7 +52,7 @@ fn read(plan: &str, overrides: &[&str]) -> Result<Box<dyn cavy_study::kind::Prep
         overrides: &overrides,
         quick: false,
     };
-    Of::<ServicesPlan>::new().read(&text).map_err(|error| error.to_string())
+    load(&text).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -109,7 +108,7 @@ fn hints(key: &str) -> String {
         overrides: &overrides,
         quick: false,
     };
-    match Of::<ServicesPlan>::new().read(&text) {
+    match load::<ServicesPlan>(&text) {
         Ok(_) => String::new(),
         Err(error) => format!("{error} {}", error.hints.join(" ")),
     }
@@ -129,8 +128,7 @@ fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
         overrides: &overrides,
         quick: false,
     };
-    let loaded: cavy_study::plan::read::Loaded<ServicesPlan> =
-        cavy_study::plan::read::load(&text).expect("a good plan");
+    let loaded: cavy_study::plan::read::Loaded<ServicesPlan> = load(&text).expect("a good plan");
     let files = Files::Carried(&[]);
     let manner = cavy_study::point::Manner::default();
     let run = |point| cavy_study::point::run(point, &files, &manner).expect("it runs");

@@ -7,7 +7,7 @@ use crate::draw;
 use crate::experiment::Experiment;
 use crate::outcome::Outcome;
 use crate::plan::frame::{Frame, KEYS, RUN_KEYS, World};
-use crate::plan::read::{self, Loaded, Text};
+use crate::plan::read::{self, Loaded, Parsed, Text};
 use crate::plan::{PlanError, read::schema_of};
 use crate::point::RunError;
 use crate::rank;
@@ -28,7 +28,7 @@ pub trait Kind: Send + Sync {
     /// The JSON schema of its plans, from the structs that read them.
     fn schema(&self) -> Value;
     /// Reads, overrides, expands and checks a plan.
-    fn read(&self, plan: &Text<'_>) -> Result<Box<dyn Prepared>, PlanError>;
+    fn read(&self, plan: &Text<'_>, parsed: Parsed<'_>) -> Result<Box<dyn Prepared>, PlanError>;
     /// What a reader must know to judge its numbers.
     fn facts(&self) -> Vec<(&'static str, &'static str)>;
 }
@@ -94,8 +94,8 @@ impl<S: Subject> Kind for Of<S> {
     fn schema(&self) -> Value {
         merged::<S>()
     }
-    fn read(&self, plan: &Text<'_>) -> Result<Box<dyn Prepared>, PlanError> {
-        let loaded: Loaded<S> = read::load(plan)?;
+    fn read(&self, plan: &Text<'_>, parsed: Parsed<'_>) -> Result<Box<dyn Prepared>, PlanError> {
+        let loaded: Loaded<S> = read::load_parsed(plan, parsed)?;
         Ok(Box::new(loaded))
     }
     fn facts(&self) -> Vec<(&'static str, &'static str)> {

@@ -1,7 +1,7 @@
 //! What there is: kinds of plans, and sources with their figures. Commands know no more than this.
 
 use crate::kind::{Kind, Prepared};
-use crate::plan::read::{self, Text};
+use crate::plan::read::{self, Parsed, Text};
 use crate::plan::{Files, PlanError, nearest};
 use crate::source::{Figure, Source};
 use crate::subject::Template;
@@ -51,16 +51,14 @@ impl Registry {
     /// Reads a plan of whatever kind it says that it is.
     pub fn read(&self, plan: &Text<'_>) -> Result<Box<dyn Prepared>, PlanError> {
         let named = |error: PlanError| error.in_file(plan.name);
-        let name = match read::kind_of(plan.text, plan.name)? {
-            Ok(name) => name,
-            Err(table) => return Err(named(self.no_kind(&table))),
-        };
-        match self.kind(&name) {
-            Some(kind) => kind.read(plan),
+        let parsed = Parsed::of(plan)?;
+        let Some(name) = parsed.kind(plan)? else { return Err(named(self.no_kind(&parsed))) };
+        match self.kind(name) {
+            Some(kind) => kind.read(plan, parsed),
             None => {
                 let mut wrong = PlanError::text(format!("there is no kind of plan `{name}`"));
                 let names = self.kinds.iter().map(|kind| kind.about().name);
-                if let Some(near) = nearest(&name, names) {
+                if let Some(near) = nearest(name, names) {
                     wrong = wrong.hint(format!("did you mean `{near}`?"));
                 }
                 Err(named(wrong.hint(self.kinds_in_words())))
@@ -82,13 +80,13 @@ impl Registry {
     }
 
     /// A plan that does not say its kind. The list of its contestants tells which it could be.
-    fn no_kind(&self, table: &toml::Table) -> PlanError {
+    fn no_kind(&self, parsed: &Parsed<'_>) -> PlanError {
         let wrong = PlanError::text("the plan does not say its `kind`");
         let likely = self
             .kinds
             .iter()
             .map(|kind| kind.about())
-            .find(|about| table.contains_key(about.contestant.many));
+            .find(|about| parsed.has(about.contestant.many));
         match likely {
             Some(about) => wrong.hint(format!(
                 "it has `{}`: write `kind = \"{}\"` at its top",

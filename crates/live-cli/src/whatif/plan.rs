@@ -75,9 +75,8 @@ mod tests {
     use cavy_groups::machine::Weather;
     use cavy_groups::rank::Row;
     use cavy_kinds::services::ServicesPlan;
-    use cavy_study::kind::{Kind as _, Of};
     use cavy_study::plan::Files;
-    use cavy_study::plan::read::Text;
+    use cavy_study::plan::read::{Text, load};
 
     fn ranking() -> Ranking {
         let row = |service: &str, cpu_us_per_request: f64| Row {
@@ -119,8 +118,8 @@ mod tests {
     fn the_lab_reads_what_is_written() {
         let names = ["web".to_string(), "db".to_string()];
         for rate_per_s in [None, Some(120.5)] {
-            let load = Load { clients: 64, rate_per_s };
-            let plan = of(&ranking(), &names, &load, 2).expect("all are measured");
+            let demand = Load { clients: 64, rate_per_s };
+            let plan = of(&ranking(), &names, &demand, 2).expect("all are measured");
             assert!(plan.contains("service = \"db\"\nfaster_ratio = 0.25"), "{plan}");
             let text = Text {
                 text: &plan,
@@ -129,7 +128,7 @@ mod tests {
                 overrides: &[],
                 quick: false,
             };
-            let read = Of::<ServicesPlan>::new().read(&text);
+            let read = load::<ServicesPlan>(&text);
             assert!(read.is_ok(), "{plan}\n{:?}", read.err().map(|error| error.to_string()));
         }
         let mut without = ranking();

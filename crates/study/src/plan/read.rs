@@ -58,16 +58,31 @@ pub fn text_of(file: &Path) -> Result<String, PlanError> {
     Ok(text)
 }
 
-/// The value of `kind` in a plan, and where it stands; the whole table when there is none.
-pub fn kind_of(text: &str, name: &str) -> Result<Result<String, Table>, PlanError> {
-    let known = Known::default();
-    let table: Table = toml::from_str(text).map_err(|e| from_toml(e, known).in_file(name))?;
-    match table.get("kind") {
-        Some(Value::String(kind)) => Ok(Ok(kind.clone())),
-        Some(other) => Err(PlanError::text(format!("`kind` is {other}; it must be text"))
-            .in_file(name)
-            .hint("write it as `kind = \"server\"`")),
-        None => Ok(Err(table)),
+/// The keys of a plan with their places in its text, before anybody knows which kind it is of.
+pub struct Parsed<'a>(Spanned<DeTable<'a>>);
+
+impl<'a> Parsed<'a> {
+    /// Parses a text, the one time that this is done.
+    pub fn of(plan: &Text<'a>) -> Result<Parsed<'a>, PlanError> {
+        let parsed = DeTable::parse(plan.text);
+        parsed.map(Parsed).map_err(|e| from_toml(e, Known::default()).in_file(plan.name))
+    }
+
+    /// The value of `kind`, if there is one.
+    pub fn kind(&self, plan: &Text<'_>) -> Result<Option<&str>, PlanError> {
+        let Some(value) = self.0.get_ref().get("kind") else { return Ok(None) };
+        let DeValue::String(kind) = value.get_ref() else {
+            let said = &plan.text[value.span()];
+            return Err(PlanError::text(format!("`kind` is {said}; it must be text"))
+                .in_file(plan.name)
+                .hint("write it as `kind = \"server\"`"));
+        };
+        Ok(Some(kind))
+    }
+
+    /// Is `key` at its top?
+    pub fn has(&self, key: &str) -> bool {
+        self.0.get_ref().contains_key(key)
     }
 }
 
@@ -88,15 +103,23 @@ pub struct Loaded<S: Subject> {
 
 /// Reads a plan of kind `S`, applies what replaces its values, and checks it.
 pub fn load<S: Subject>(plan: &Text<'_>) -> Result<Loaded<S>, PlanError> {
+    load_parsed(plan, Parsed::of(plan)?)
+}
+
+/// The same of a text that is parsed already.
+pub(crate) fn load_parsed<S: Subject>(
+    plan: &Text<'_>,
+    Parsed(parsed): Parsed<'_>,
+) -> Result<Loaded<S>, PlanError> {
     let named = |error: PlanError| error.in_file(plan.name);
+    let mut table = Table::deserialize(toml::de::Deserializer::from(parsed.clone()))
+        .map_err(|e| named(from_toml(e, Known::default())))?;
     // Checked against the text first, so that a mistake in the file is shown in the file.
-    let frame = read_spanned::<S>(plan.text).map_err(named)?;
+    let frame = read_spanned::<S>(plan.text, parsed).map_err(named)?;
     let keys = frame.sweep.keys().chain(frame.quick.keys());
     for key in keys.chain(frame.variants.values().flat_map(Table::keys)) {
         check_depth(key).map_err(named)?;
     }
-    let mut table: Table =
-        toml::from_str(plan.text).map_err(|e| named(from_toml(e, Known::default())))?;
     if plan.quick {
         for (key, value) in &frame.quick {
             set(&mut table, key, value.clone(), names::<S>()).map_err(named)?;
@@ -166,8 +189,7 @@ fn of_table<T: DeserializeOwned>(table: Table, known: Known<'_>) -> Result<T, Pl
 }
 
 /// Reads the text alone, whose mistakes have a place in it.
-fn read_spanned<S: Subject>(text: &str) -> Result<Frame, PlanError> {
-    let parsed = DeTable::parse(text).map_err(|error| from_toml(error, Known::default()))?;
+fn read_spanned<S: Subject>(text: &str, parsed: Spanned<DeTable<'_>>) -> Result<Frame, PlanError> {
     let span = parsed.span();
     let mut body = parsed.into_inner();
     let mut frame = DeTable::new();
