@@ -379,6 +379,20 @@ impl<S: Subject> Experiment<S> {
         self.results.iter().filter(|r| r.variant == variant && r.label == label).find(near)
     }
 
+    /// The result of a contestant in one variant at these values of swept keys.
+    pub fn with(
+        &self,
+        variant: &str,
+        label: &str,
+        settings: &[(&str, f64)],
+    ) -> Option<&Outcome<S::Data>> {
+        let set = |result: &Outcome<S::Data>, (key, value): &(&str, f64)| {
+            result.setting(key).is_some_and(|found| (found - value).abs() < 1e-9)
+        };
+        let mut here = self.results.iter().filter(|r| r.variant == variant && r.label == label);
+        here.find(|result| settings.iter().all(|one| set(result, one)))
+    }
+
     /// The capacity of a contestant in one variant for the objective numbered `objective`.
     pub fn capacity(&self, variant: &str, label: &str, objective: usize) -> Option<&Capacity> {
         self.capacities.iter().find(|capacity| {

@@ -1,7 +1,7 @@
 //! What a point came to: the part that is the same whatever was simulated.
 
 use crate::objective::{Percentile, Quantity};
-use cavy_lab::statistics::quantile;
+use cavy_lab::statistics::{Interval, quantile};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -77,6 +77,11 @@ impl<D> Outcome<D> {
         self.at.unwrap_or(0.0)
     }
 
+    /// The value of a swept key, where it is a number.
+    pub fn setting(&self, key: &str) -> Option<f64> {
+        self.settings.get(key)?.as_f64()
+    }
+
     /// This outcome as one of its sections has it; whether it keeps up is said by all together.
     pub fn section(&self, index: usize) -> Option<Outcome<D>>
     where
@@ -127,15 +132,13 @@ impl Estimate {
         if pooled >= 0.0 && replications.iter().all(|&value| value >= 0.0) {
             low = low.max(0.0);
         }
-        let mut sorted = replications.clone();
-        sorted.sort_by(f64::total_cmp);
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() {
-            0 => pooled,
-            n if n % 2 == 1 => sorted[middle],
-            _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
-        };
+        let median = quantile::median(replications.iter().copied()).unwrap_or(pooled);
         Estimate { value: pooled, low, high, median, replications }
+    }
+
+    /// Its value with its interval.
+    pub fn interval(&self) -> Interval {
+        Interval { estimate: self.value, low: self.low, high: self.high }
     }
 
     /// Smallest replication.

@@ -272,8 +272,7 @@ impl Subject for BucketPlan {
         }
     }
     fn precision(outcome: &Outcome<Passed>) -> Vec<(String, Option<Interval>)> {
-        let Estimate { value, low, high, .. } = outcome.dropped_ratio;
-        vec![("dropped".to_string(), Some(Interval { estimate: value, low, high }))]
+        vec![("dropped".to_string(), Some(outcome.dropped_ratio.interval()))]
     }
     fn effort(&self, _: &Files, replications: u32) -> Effort {
         let work = self.run.requests as f64 * f64::from(replications);

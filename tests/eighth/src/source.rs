@@ -53,8 +53,7 @@ fn measure(e: &Experiment<BucketPlan>) -> Vec<Measured> {
             ..Measured::default()
         }
     };
-    let half =
-        |r: &&Outcome<Passed>| r.settings.get("rate_per_s").and_then(|v| v.as_f64()) == Some(50.0);
+    let half = |r: &&Outcome<Passed>| r.setting("rate_per_s") == Some(50.0);
     vec![
         of("half", e.of(BASE, "policer").find(half)),
         of("measured", e.of("measured", "policer").next()),

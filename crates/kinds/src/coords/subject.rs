@@ -231,8 +231,7 @@ impl Subject for CoordsPlan {
     }
     fn precision(outcome: &Outcome<Predicted>) -> Vec<(String, Option<Interval>)> {
         let of = |name: &str, percent: u32| {
-            let interval = |e: &Estimate| Interval { estimate: e.value, low: e.low, high: e.high };
-            (name.to_string(), outcome.after.ms(percent).map(interval))
+            (name.to_string(), outcome.after.ms(percent).map(Estimate::interval))
         };
         vec![of("error p50", 50), of("error p90", 90)]
     }

@@ -15,7 +15,7 @@ use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
 use cavy_study::objective::{self, Percentile, Quantity};
-use cavy_study::outcome::Outcome;
+use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
@@ -294,11 +294,7 @@ impl Subject for NetworkPlan {
         let of = |(name, summary): (&str, &NetSummary), p: Percentile| {
             // A percentile without support cannot converge, and must not keep the others waiting.
             let known = summary.get(p, Quantity::Slowdown);
-            let interval = known.map_or(Interval::around(1.0, 0.0), |e| Interval {
-                estimate: e.value,
-                low: e.low,
-                high: e.high,
-            });
+            let interval = known.map_or(Interval::around(1.0, 0.0), Estimate::interval);
             (format!("{} slowdown of {name} messages", p.title()), Some(interval))
         };
         let all = [("all", &outcome.overall), ("short", &outcome.short)];

@@ -9,7 +9,7 @@ use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::Outcome;
+use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
@@ -134,9 +134,7 @@ impl Subject for RegionsPlan {
     }
     fn precision(outcome: &Outcome<Regional>) -> Vec<(String, Option<Interval>)> {
         let of = |name: &str, latency: &Latency| {
-            let interval =
-                latency.get(99).map(|e| Interval { estimate: e.value, low: e.low, high: e.high });
-            (name.to_string(), interval)
+            (name.to_string(), latency.get(99).map(Estimate::interval))
         };
         vec![of("IRT p99", &outcome.irt), of("CRT p99", &outcome.crt)]
     }

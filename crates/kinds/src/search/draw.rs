@@ -68,7 +68,7 @@ pub fn curves() -> Vec<Curve<SearchPlan>> {
 
 /// The p of a point.
 fn p_of(result: &SearchResult) -> Option<f64> {
-    result.settings.get("p").and_then(serde_json::Value::as_f64)
+    result.setting("p")
 }
 
 /// Groups of points that differ in p alone: scheme, axis and the other swept keys.

@@ -11,7 +11,7 @@ use cavy_report::model::Table;
 use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::Outcome;
+use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
@@ -114,13 +114,7 @@ impl Subject for SearchPlan {
         section.latency.support(&whole.latency);
     }
     fn precision(outcome: &Outcome<Searched>) -> Vec<(String, Option<Interval>)> {
-        let of = |metric: &str| {
-            outcome.latency.get(metric).map(|e| Interval {
-                estimate: e.value,
-                low: e.low,
-                high: e.high,
-            })
-        };
+        let of = |metric: &str| outcome.latency.get(metric).map(Estimate::interval);
         vec![("mean".to_string(), of("mean_ms")), ("p99".to_string(), of("p99_ms"))]
     }
     fn effort(&self, files: &Files, replications: u32) -> Effort {

@@ -199,9 +199,11 @@ pub fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
     }
     all.push(Column::new("utilization", |result: &ServerResult| Cell::Number(result.utilization)));
     all.push(Column::new("dropped", |result: &ServerResult| Cell::Number(result.dropped as f64)));
-    all.push(Column::new("reservation", |result: &ServerResult| {
-        Cell::Text(result.reservation.clone().unwrap_or_default())
-    }));
+    if experiment.results.iter().any(|result| result.reservation.is_some()) {
+        all.push(Column::new("reservation", |result: &ServerResult| {
+            Cell::Text(result.reservation.clone().unwrap_or_default())
+        }));
+    }
     all
 }
 
@@ -216,14 +218,6 @@ pub fn types_table(experiment: &Experiment<ServerPlan>, variant: &str) -> Option
     let with_narrow = any_narrow(experiment.of_variant(variant));
     columns.extend(with_narrow.then(|| NARROW.to_string()));
     columns.push("dropped".to_string());
-    let setting = |value: Option<&serde_json::Value>| match value {
-        Some(serde_json::Value::Number(number)) => {
-            number.as_f64().map_or(Cell::Text(number.to_string()), Cell::Number)
-        }
-        Some(serde_json::Value::String(text)) => Cell::Text(text.clone()),
-        Some(other) => Cell::Text(other.to_string()),
-        None => Cell::Text(String::new()),
-    };
     let mut rows = Vec::new();
     for result in experiment.of_variant(variant) {
         let types = result.types.iter().map(|t| (t.name.as_str(), &t.summary, t.dropped));
@@ -232,7 +226,7 @@ pub fn types_table(experiment: &Experiment<ServerPlan>, variant: &str) -> Option
         for (name, summary, dropped) in all.skip(usize::from(result.types.len() == 1)) {
             let cell = |estimate| draw::cell(result, estimate);
             let mut row = vec![Cell::Text(result.label.clone())];
-            row.extend(keys.iter().map(|key| setting(result.settings.get(*key))));
+            row.extend(keys.iter().map(|key| draw::setting(result.settings.get(*key))));
             row.push(Cell::Text(name.to_string()));
             row.push(Cell::Number(summary.samples as f64));
             row.push(cell(summary.mean_us.as_ref()));

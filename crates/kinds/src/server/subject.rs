@@ -13,7 +13,7 @@ use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve, Spread};
 use cavy_study::experiment::Experiment;
 use cavy_study::objective::{self, Percentile, Quantity};
-use cavy_study::outcome::{Outcome, Summary};
+use cavy_study::outcome::{Estimate, Outcome, Summary};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
@@ -207,9 +207,8 @@ impl Subject for ServerPlan {
             std::iter::once(("all", &outcome.overall)).chain(types).collect();
         let of = |(name, summary): &(&str, &Summary), p: Percentile| {
             // A percentile without support cannot converge, and must not keep the others waiting.
-            let interval = summary.get(p, Quantity::Us).map_or(Interval::around(1.0, 0.0), |e| {
-                Interval { estimate: e.value, low: e.low, high: e.high }
-            });
+            let known = summary.get(p, Quantity::Us);
+            let interval = known.map_or(Interval::around(1.0, 0.0), Estimate::interval);
             (format!("{} of {name}", p.title()), Some(interval))
         };
         all.iter().flat_map(|one| Percentile::MAIN.into_iter().map(move |p| of(one, p))).collect()

@@ -106,12 +106,8 @@ impl Subject for ServicesPlan {
         })
     }
     fn precision(outcome: &Outcome<Predicted>) -> Vec<(String, Option<Interval>)> {
-        let interval = outcome.predicted_per_s.as_ref().map(|one| Interval {
-            estimate: one.value,
-            low: one.low,
-            high: one.high,
-        });
-        vec![("predicted throughput".to_string(), interval)]
+        let predicted = outcome.predicted_per_s.as_ref();
+        vec![("predicted throughput".to_string(), predicted.map(Estimate::interval))]
     }
     fn effort(&self, _: &Files, replications: u32) -> Effort {
         let systems = if matches!(

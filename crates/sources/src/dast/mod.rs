@@ -169,7 +169,7 @@ static CONFLICT: Study<RegionsPlan> = Study {
     },
     found: |experiment| {
         let of = |r: &RegionsResult| {
-            let skew = r.settings.get("workload.skew").and_then(|v| v.as_f64());
+            let skew = r.setting("workload.skew");
             let skew = skew.unwrap_or(0.0);
             format!("{} at {skew:.1} {:.0}/s", r.label, r.throughput_per_s.value)
         };
@@ -234,7 +234,7 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
     },
     found: |experiment| {
         let of = |r: &RegionsResult| {
-            let share = r.settings.get("workload.crt_ratio").and_then(|v| v.as_f64());
+            let share = r.setting("workload.crt_ratio");
             format!("{:.0} % {:.0}/s", share.unwrap_or(0.0) * 100.0, r.throughput_per_s.value)
         };
         let all: Vec<String> = of_label(experiment, PARITY).map(of).collect();
@@ -278,7 +278,7 @@ static JITTER: Study<RegionsPlan> = Study {
     },
     found: |experiment| {
         let of = |r: &RegionsResult| {
-            let jitter = r.settings.get("jitter_ms").and_then(|v| v.as_f64()).unwrap_or(0.0);
+            let jitter = r.setting("jitter_ms").unwrap_or(0.0);
             let show = |e: Option<&Estimate>| match e {
                 Some(e) => format!("{:.0} ms", e.value),
                 None => "unknown (too few samples)".to_string(),
@@ -304,7 +304,7 @@ static REGIONS: Study<RegionsPlan> = Study {
         claimed: "Throughput is proportional to regions and latency roughly stable, up to 100.",
     },
     measure: |experiment| {
-        let count = |r: &RegionsResult| r.settings.get("regions").and_then(|v| v.as_f64());
+        let count = |r: &RegionsResult| r.setting("regions");
         let three = at(experiment, PARITY, "regions", 3.0);
         let most = experiment
             .results
@@ -350,7 +350,7 @@ static REGIONS: Study<RegionsPlan> = Study {
     },
     found: |experiment| {
         let of = |r: &RegionsResult| {
-            let regions = r.settings.get("regions").and_then(|v| v.as_f64()).unwrap_or(0.0);
+            let regions = r.setting("regions").unwrap_or(0.0);
             format!("{regions:.0}: {:.0}/s", r.throughput_per_s.value)
         };
         let all: Vec<String> = experiment.results.iter().map(of).collect();
@@ -455,7 +455,7 @@ fn at<'a>(
     value: f64,
 ) -> Option<&'a RegionsResult> {
     experiment.results.iter().find(|result| {
-        let set = result.settings.get(key).and_then(|set| set.as_f64());
+        let set = result.setting(key);
         result.label == label && set.is_some_and(|set| (set - value).abs() < 1e-9)
     })
 }

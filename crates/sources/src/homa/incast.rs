@@ -41,7 +41,7 @@ const MARKED_BYTES: f64 = 300.0;
 const GRANTED_BYTES: f64 = 4.0 * 7.0 * 1442.0;
 
 fn open(result: &NetResult) -> f64 {
-    result.settings.get(KEY).and_then(serde_json::Value::as_f64).unwrap_or(0.0)
+    result.setting(KEY).unwrap_or(0.0)
 }
 
 /// The last number of questions of the grid, from `least` on, up to which something `holds` without

@@ -139,7 +139,7 @@ fn measure_buffers(e: &NetExperiment) -> Vec<Measured> {
 
 fn found_buffers(e: &NetExperiment) -> String {
     let one = |result: &NetResult| {
-        let bytes = result.settings.get(BUFFER_KEY)?.as_f64()?;
+        let bytes = result.setting(BUFFER_KEY)?;
         let dropped = result.packets.dropped as f64 * 100.0 / result.packets.sent.max(1) as f64;
         let tail = words(known(Some(&result.short), p99));
         let label = &result.label;

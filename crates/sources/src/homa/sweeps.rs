@@ -151,7 +151,7 @@ fn weights_panel(e: &NetExperiment, variant: &str) -> Panel {
 /// P99 of all messages by weight, in one variant.
 fn weighted(e: &NetExperiment, variant: &str) -> Vec<(f64, f64, u64)> {
     let one = |result: &NetResult| {
-        let weight = result.settings.get(WEIGHT)?.as_f64()?;
+        let weight = result.setting(WEIGHT)?;
         Some((weight, known(Some(&result.overall), p99)?, result.work))
     };
     e.of(variant, "Homa").filter_map(one).collect()

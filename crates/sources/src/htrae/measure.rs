@@ -32,13 +32,7 @@ pub fn at<'a>(
     label: &str,
     settings: &[(&str, f64)],
 ) -> Option<&'a CoordsResult> {
-    experiment.results.iter().find(|result| {
-        let set = |(key, value): &(&str, f64)| {
-            let found = result.settings.get(*key).and_then(serde_json::Value::as_f64);
-            found.is_some_and(|found| (found - value).abs() < 1e-9)
-        };
-        result.variant == variant && result.label == label && settings.iter().all(set)
-    })
+    experiment.with(variant, label, settings)
 }
 
 /// A value, with the range over seeds.

@@ -8,7 +8,7 @@ use cavy_study::subject::Subject as _;
 
 /// A swept value of a point.
 pub fn setting(result: &SearchResult, key: &str) -> f64 {
-    result.settings.get(key).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
+    result.setting(key).unwrap_or(f64::NAN)
 }
 
 /// The point of a variant and a label at some swept values.
@@ -18,11 +18,7 @@ pub fn at<'a>(
     label: &str,
     settings: &[(&str, f64)],
 ) -> Option<&'a SearchResult> {
-    let fits = |result: &&SearchResult| {
-        let same = |(key, value): &(&str, f64)| (setting(result, key) - value).abs() < 1e-9;
-        result.variant == variant && result.label == label && settings.iter().all(same)
-    };
-    e.results.iter().find(fits)
+    e.with(variant, label, settings)
 }
 
 /// The median of replications' means, where the point keeps up.

@@ -1,6 +1,7 @@
 //! Shapes that claims of this source share.
 
 use cavy_kinds::services::{ServicesExperiment, ServicesResult};
+use cavy_lab::statistics::quantile;
 use cavy_study::claim::Measured;
 
 /// The swept key.
@@ -24,7 +25,7 @@ pub fn points<'a>(
     label: &'a str,
 ) -> impl Iterator<Item = (f64, &'a ServicesResult)> {
     e.of(variant, label).filter_map(|result| {
-        let ratio = result.settings.get(RATIO)?.as_f64()?;
+        let ratio = result.setting(RATIO)?;
         Some((ratio * 100.0, result))
     })
 }
@@ -49,10 +50,9 @@ pub fn largest(values: &[f64]) -> f64 {
     values.iter().map(|value| value.abs()).fold(0.0, f64::max)
 }
 
-/// The value below which `share` of them lie, without signs.
-pub fn quantile(values: &[f64], share: f64) -> f64 {
+/// The `share`-quantile of the values without their signs.
+pub fn of_sizes(values: &[f64], share: f64) -> f64 {
     let mut sorted: Vec<f64> = values.iter().map(|value| value.abs()).collect();
     sorted.sort_by(f64::total_cmp);
-    let place = (share * sorted.len() as f64) as usize;
-    sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    quantile::of_sorted(&sorted, share).unwrap_or(f64::NAN)
 }

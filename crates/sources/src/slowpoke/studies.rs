@@ -110,7 +110,7 @@ fn errors(e: &ServicesExperiment, chosen: impl Fn(&ServicesResult) -> bool) -> V
 }
 
 fn setting(result: &ServicesResult, key: &str) -> f64 {
-    result.settings.get(key).and_then(|value| value.as_f64()).unwrap_or(f64::NAN)
+    result.setting(key).unwrap_or(f64::NAN)
 }
 
 fn clients(result: &ServicesResult) -> f64 {

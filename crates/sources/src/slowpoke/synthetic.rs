@@ -1,7 +1,7 @@
 //! The 108 synthetic applications: figure 9 of the source [slowpoke 5.2].
 
 use super::logs;
-use super::measure::{errors, id, mean_absolute, points, quantile, rms, value};
+use super::measure::{errors, id, mean_absolute, of_sizes, points, rms, value};
 use cavy_kinds::services::{ServicesExperiment, ServicesPlan, ServicesResult};
 use cavy_report::model::{Cell, Panel, Point, Scale, Series, Table};
 use cavy_study::claim::Measured;
@@ -87,8 +87,8 @@ fn measure(e: &ServicesExperiment) -> Vec<Measured> {
     let count = applications.len() as f64;
     let mut values = vec![
         value(name("applications"), count, work, String::new()),
-        value(name("median"), quantile(&every, 0.5), work, note.clone()),
-        value(name("p95"), quantile(&every, 0.95), work, note.clone()),
+        value(name("median"), of_sizes(&every, 0.5), work, note.clone()),
+        value(name("p95"), of_sizes(&every, 0.95), work, note.clone()),
         value(name("mae"), mean_absolute(&every), work, note.clone()),
         value(name("rmse"), rms(&every), work, note),
     ];
@@ -106,8 +106,8 @@ fn measure(e: &ServicesExperiment) -> Vec<Measured> {
     };
     let deviations: Vec<f64> = all.iter().filter_map(deviation).collect();
     let note = format!("{} points, mean {:.2} %.", deviations.len(), mean_absolute(&deviations));
-    values.push(value(name("truth"), quantile(&deviations, 0.5), work, note.clone()));
-    values.push(value(name("truth_p95"), quantile(&deviations, 0.95), work, note));
+    values.push(value(name("truth"), of_sizes(&deviations, 0.5), work, note.clone()));
+    values.push(value(name("truth_p95"), of_sizes(&deviations, 0.95), work, note));
     let between = |low: f64, high: f64| {
         let inside = move |at: &&At<'_>| (low..high).contains(&at.result.gain_percent.value);
         let ours: Vec<f64> = all.iter().filter(inside).filter_map(error).collect();

@@ -6,7 +6,7 @@ pub mod table;
 
 pub use figure::figures;
 pub use panel::{Curve, Drawn, Spread, axis, horizontal, panel};
-pub use table::{Column, capacities, cell, points, rankings};
+pub use table::{Column, capacities, cell, points, rankings, setting};
 
 use crate::experiment::BASE;
 use crate::outcome::Outcome;

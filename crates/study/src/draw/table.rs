@@ -36,7 +36,7 @@ pub fn cell<D>(result: &Outcome<D>, estimate: Option<&Estimate>) -> Cell {
 }
 
 /// A swept value.
-fn setting(value: Option<&serde_json::Value>) -> Cell {
+pub fn setting(value: Option<&serde_json::Value>) -> Cell {
     match value {
         Some(serde_json::Value::Number(n)) => Cell::Number(n.as_f64().unwrap_or(f64::NAN)),
         Some(serde_json::Value::String(text)) => Cell::Text(text.clone()),
