@@ -96,7 +96,7 @@ seeds: build ## judge the claims of SYSTEMS under SEEDS seeds, and keep the tabl
 BASE ?= HEAD
 check: fmt-check lint ## formats, lints, tidy, and tests of the rooms that changed (BASE=main: since then)
 	@rooms=$$( (git diff --name-only $(BASE); git ls-files --others --exclude-standard) | sed -n \
-	  -e 's,^crates/kinds/.*,-p cavy-kinds -p cavy-kinds-tests,p;t' \
+	  -e 's,^crates/kinds/.*,-p cavy-kinds-tests,p;t' \
 	  -e 's,^crates/\([^/]*\)/.*,-p cavy-\1,p;t' -e 's,^tests/kinds/.*,-p cavy-kinds-tests,p;t' \
 	  -e 's,^tests/eighth/.*,-p cavy-eighth,p' | sort -u); \
 	[ -n "$$rooms" ] || echo "no room differs from $(BASE)"; \

@@ -15,7 +15,7 @@
 pub mod coords;
 pub mod csv;
 mod events;
-mod moment;
+pub mod moment;
 pub mod network;
 pub mod regions;
 pub mod search;

@@ -32,6 +32,22 @@ pub fn count(value: u64) -> String {
     group(&value.to_string())
 }
 
+/// Two digits of a length, rounded up: for what would be enough.
+///
+/// ```
+/// assert_eq!(cavy_report::number::upwards(101.0), 110);
+/// ```
+pub fn upwards(value: f64) -> u64 {
+    let unit = 10f64.powi((value.max(1.0).log10().floor() as i32 - 1).max(0));
+    ((value / unit).ceil() * unit) as u64
+}
+
+/// A share that is told from 1, such as that of a limit: four decimals.
+pub fn beside_one(value: f64) -> String {
+    let text = format!("{value:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
 fn digits(value: f64, significant: usize) -> String {
     if value.is_nan() {
         return "n/a".into();
@@ -160,6 +176,16 @@ mod tests {
         assert_eq!(coordinate(10.25), "10.25");
         assert_eq!(coordinate(1250.0), "1\u{a0}250");
         assert_eq!(coordinate(1.0 / 3.0), "0.333333");
+    }
+
+    #[test]
+    fn upwards__has_two_digits() {
+        assert_eq!([1.0, 99.0, 101.0, 123_456.0].map(upwards), [1, 99, 110, 130_000]);
+    }
+
+    #[test]
+    fn beside_one__tells_from_one() {
+        assert_eq!([1.0, 1.02, 1.0004].map(beside_one), ["1", "1.02", "1.0004"]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub mod arrivals;
 mod bits;
 mod gamma;
 pub mod mix;
-mod normal;
+pub mod normal;
 pub mod service;
 pub mod sizes;
 pub mod source;

@@ -6,7 +6,7 @@
 /// Wichura's algorithm AS 241, PPND16 (Applied Statistics 37, 1988, 477-484): about 16 digits.
 ///
 /// `p` lies strictly between 0 and 1; the end points give infinities or NaN.
-pub(crate) fn quantile(p: f64) -> f64 {
+pub fn quantile(p: f64) -> f64 {
     let q = p - 0.5;
     if q.abs() <= 0.425 {
         let r = 0.180625 - q * q;

@@ -90,25 +90,3 @@ pub fn placed(space: &Space, users: &[&Node], placed: &Placed) -> Map {
         ],
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::data;
-    use super::super::space::{Goal, fit};
-    use super::*;
-
-    #[test]
-    fn sites_stand_among_those_who_go_to_them() {
-        let world = data::named("aws-2025").expect("carried");
-        let fitted_space = fit(&world, 1).space;
-        let map = fitted(&world, &fitted_space);
-        assert_eq!(map.layers[0].marks.len(), 32);
-        assert_eq!(map.layers[1].marks.len(), map.layers[2].ways.len());
-        let all: Vec<&Node> = fitted_space.nodes.iter().collect();
-        let sites = fitted_space.place(&all, &all, 3, Goal::Mean);
-        let map = placed(&fitted_space, &all, &sites);
-        assert_eq!(map.layers.iter().map(|l| l.marks.len()).collect::<Vec<_>>(), [32, 0, 3]);
-        // A site needs no line to itself.
-        assert_eq!(map.layers[1].ways.len(), 29);
-    }
-}

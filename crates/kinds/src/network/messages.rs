@@ -3,6 +3,7 @@
 use super::plan::{MessagesPlan, SizesPlan, WorkloadName};
 use crate::csv::open;
 use cavy_study::plan::{Files, PlanError};
+use cavy_workload::normal;
 use cavy_workload::sizes::{BYTES_MAX, Published, Sizes, SizesError};
 
 /// Sizes into which a law is cut, all of the same probability.
@@ -152,7 +153,8 @@ pub fn of_list(mut sizes: Vec<u32>) -> Result<Sizes, PlanError> {
     Sizes::new(&rows).map_err(|error| PlanError::text(error.to_string()))
 }
 
-fn law(plan: SizesPlan) -> Result<Sizes, PlanError> {
+/// The sizes of a law, as the middles of equal parts.
+pub fn law(plan: SizesPlan) -> Result<Sizes, PlanError> {
     let positive = |field: &str, value: f64| {
         if value.is_finite() && value >= 1.0 && value <= f64::from(BYTES_MAX) {
             Ok(value)
@@ -181,7 +183,7 @@ fn law(plan: SizesPlan) -> Result<Sizes, PlanError> {
             if !(0.0..=8.0).contains(&sigma) {
                 return Err(PlanError::field("messages.sizes.sigma", sigma, "from 0 to 8"));
             }
-            cut(|u| mean * libm::exp(sigma * normal_quantile(u) - sigma * sigma / 2.0))
+            cut(|u| mean * libm::exp(sigma * normal::quantile(u) - sigma * sigma / 2.0))
         }
         SizesPlan::Pareto { mean_bytes, shape } => {
             let mean = positive("mean_bytes", mean_bytes)?;
@@ -211,42 +213,4 @@ fn cut(quantile: impl Fn(f64) -> f64) -> Result<Sizes, PlanError> {
         }
     }
     Sizes::new(&rows).map_err(|error| PlanError::text(error.to_string()))
-}
-
-/// The quantile of the standard normal distribution at `u` in (0, 1), by bisection of its integral:
-/// exact enough for sizes in whole bytes.
-fn normal_quantile(u: f64) -> f64 {
-    let (mut low, mut high) = (-10.0, 10.0);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if 0.5 * libm::erfc(-middle / core::f64::consts::SQRT_2) < u {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    (low + high) / 2.0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn laws_keep_their_means() {
-        let mean = |plan| law(plan).map(|sizes| sizes.mean_bytes()).unwrap_or(0.0);
-        assert_eq!(mean(SizesPlan::Constant { bytes: 100 }), 100.0);
-        let uniform = mean(SizesPlan::Uniform { low_bytes: 1000, high_bytes: 3000 });
-        assert!((uniform - 2000.0).abs() < 1.0, "{uniform}");
-        // What lies beyond the last of 200 parts is missing from the mean of a law with a tail.
-        let lognormal = mean(SizesPlan::Lognormal { mean_bytes: 10_000.0, sigma: 1.0 });
-        assert!((9_700.0..10_000.0).contains(&lognormal), "{lognormal}");
-    }
-
-    #[test]
-    fn normal_quantiles_are_those_of_tables() {
-        for (u, z) in [(0.5, 0.0), (0.975, 1.959_964), (0.001, -3.090_232)] {
-            assert!((normal_quantile(u) - z).abs() < 1e-5, "{u}");
-        }
-    }
 }

@@ -14,7 +14,7 @@ use super::tail::TailSources;
 use super::timeline;
 use cavy_core::family::Node;
 use cavy_lab::net::{ClassRecord, Done, Ideal, InFlight, Observer, Ps, Setup, ps};
-use cavy_lab::statistics::quantile::rank;
+use cavy_lab::statistics::Ratios;
 use cavy_study::outcome::{Estimate, Quantile};
 use std::ops::Range;
 
@@ -22,10 +22,6 @@ use std::ops::Range;
 pub(super) const GROUPS: usize = 24;
 /// Sections of a run at most: more would have too few messages each.
 const SECTIONS: usize = 12;
-/// Slowdowns that differ by less count as the same.
-const WIDTH: f64 = 0.005;
-/// The place of slowdown 1: a transport may beat its own best time by a little.
-const ONE: f64 = 200.0;
 
 /// The group of a host.
 #[inline]
@@ -39,52 +35,12 @@ pub(super) fn waits(done: &Done) -> Node {
     if done.answer_bytes == 0 { done.to } else { done.from }
 }
 
-/// How often each slowdown was seen.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
-    by_place: Vec<u32>,
-    total: u64,
-}
-
-impl Counts {
-    pub(super) fn record(&mut self, slowdown: f64) {
-        let place = (libm::log(slowdown) / WIDTH + ONE).clamp(0.0, 1e4) as usize;
-        if self.by_place.len() <= place {
-            self.by_place.resize(place + 1, 0);
-        }
-        self.by_place[place] += 1;
-        self.total += 1;
-    }
-
-    pub(super) fn add(&mut self, other: &Counts) {
-        if self.by_place.len() < other.by_place.len() {
-            self.by_place.resize(other.by_place.len(), 0);
-        }
-        self.by_place.iter_mut().zip(&other.by_place).for_each(|(mine, theirs)| *mine += theirs);
-        self.total += other.total;
-    }
-
-    pub(super) fn total(&self) -> u64 {
-        self.total
-    }
-
-    pub(super) fn quantile(&self, p: f64) -> Option<f64> {
-        let wanted = rank(self.total, p);
-        let mut seen = 0;
-        let place = self.by_place.iter().position(|&count| {
-            seen += u64::from(count);
-            count > 0 && seen >= wanted
-        })?;
-        Some(libm::exp((place as f64 + 0.5 - ONE) * WIDTH))
-    }
-}
-
 /// What a group of receivers saw.
 #[derive(Clone, Debug, Default)]
 struct Group {
     /// By bin of sizes: over the least time that there is, and over the transport's own best.
-    slowdown: Vec<Counts>,
-    own: Vec<Counts>,
+    slowdown: Vec<Ratios>,
+    own: Vec<Ratios>,
     messages: u64,
     /// Payload that came to its hosts in the time that counts.
     payload_bytes: u64,
@@ -113,8 +69,8 @@ impl<'a> Receivers<'a> {
         }
         let bins = setup.bins.ends().len();
         let group = Group {
-            slowdown: vec![Counts::default(); bins],
-            own: vec![Counts::default(); bins],
+            slowdown: vec![Ratios::default(); bins],
+            own: vec![Ratios::default(); bins],
             ..Group::default()
         };
         let mut groups = if wanted { vec![group; GROUPS] } else { Vec::new() };
@@ -222,8 +178,8 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
 /// One section of a run.
 #[derive(Clone, Debug)]
 pub struct Section {
-    slowdown: Vec<Counts>,
-    own: Vec<Counts>,
+    slowdown: Vec<Ratios>,
+    own: Vec<Ratios>,
     /// The groups whose hosts wait for its messages.
     waiting: Vec<usize>,
     /// For each host, where hosts can be divided as messages are, and the groups of these hosts.
@@ -238,8 +194,8 @@ pub struct Section {
 impl Section {
     fn of(groups: &[Group], places: &[usize]) -> Section {
         let groups: Vec<&Group> = places.iter().map(|&place| &groups[place]).collect();
-        let sum = |of: fn(&Group) -> &[Counts]| {
-            let mut all = vec![Counts::default(); groups.first().map_or(0, |one| of(one).len())];
+        let sum = |of: fn(&Group) -> &[Ratios]| {
+            let mut all = vec![Ratios::default(); groups.first().map_or(0, |one| of(one).len())];
             for group in &groups {
                 all.iter_mut().zip(of(group)).for_each(|(sum, one)| sum.add(one));
             }
@@ -314,13 +270,13 @@ impl Section {
 
     /// Puts what messages of these bins saw here in the place of what all of them saw.
     fn put(&self, summary: &mut NetSummary, bins: Range<usize>) {
-        let merged = |counts: &[Counts]| {
-            let mut all = Counts::default();
+        let merged = |counts: &[Ratios]| {
+            let mut all = Ratios::default();
             counts[bins.clone()].iter().for_each(|one| all.add(one));
             all
         };
         let (slowdown, own) = (merged(&self.slowdown), merged(&self.own));
-        let put = |quantile: &mut Option<Quantile>, counts: &Counts, p: f64| {
+        let put = |quantile: &mut Option<Quantile>, counts: &Ratios, p: f64| {
             let Some(known) = quantile else { return };
             let found = counts.quantile(p).map(|value| (value * 1e4).round() / 1e4);
             *quantile = found.map(|value| Quantile {
@@ -397,24 +353,4 @@ fn of_section(
         all.offered_gbps *= payload / mean;
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_of_counts_are_within_their_width() {
-        let mut counts = Counts::default();
-        (1..=1_000).for_each(|k| counts.record(f64::from(k) / 100.0 + 1.0));
-        for p in [0.1, 0.5, 0.99] {
-            let found = counts.quantile(p).expect("a thousand");
-            let exact = 10.0 * p + 1.0;
-            assert!((found / exact - 1.0).abs() < WIDTH, "{p}: {found} for {exact}");
-        }
-        assert_eq!(Counts::default().quantile(0.5), None);
-        let mut twice = counts.clone();
-        twice.add(&counts);
-        assert_eq!(twice.quantile(0.99), counts.quantile(0.99));
-    }
 }

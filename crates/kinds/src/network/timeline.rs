@@ -3,11 +3,12 @@
 
 use super::NetExperiment;
 use super::result::NetResult;
-use super::sections::{Counts, GROUPS, group_of, waits};
+use super::sections::{GROUPS, group_of, waits};
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_homa::Homa;
 use cavy_lab::net::{Done, Ideal, Observer, PS_PER_NS, Ps, SLOWDOWN_UNIT, Setup, ps};
+use cavy_lab::statistics::Ratios;
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::statistics::quantile::{BEYOND_MIN_IN_BIN, beyond};
 use cavy_report::model::{Panel, Point, Scale, Series};
@@ -42,7 +43,7 @@ pub struct Timeline {
     ideal: Ideal,
     slowdown: Vec<Histogram>,
     /// The same for each group of hosts that wait, where sections are wanted.
-    groups: Vec<Vec<Counts>>,
+    groups: Vec<Vec<Ratios>>,
 }
 
 /// Watches the cut-offs of Homa's receivers.
@@ -86,7 +87,7 @@ impl<M: ?Sized, H> Observer<M, H> for Timeline {
         self.slowdown[place].record((slowdown / SLOWDOWN_UNIT) as u64);
         if let Some(group) = self.groups.get_mut(group_of(waits(done))) {
             if group.len() <= place {
-                group.resize_with(place + 1, Counts::default);
+                group.resize_with(place + 1, Ratios::default);
             }
             group[place].record(slowdown);
         }
@@ -177,7 +178,7 @@ pub fn of_groups(
     groups: &[usize],
 ) -> Vec<TimeBin> {
     let bin = |(place, of_all): (usize, &TimeBin)| {
-        let mut all = Counts::default();
+        let mut all = Ratios::default();
         let counts = groups.iter().filter_map(|&group| timeline.groups.get(group)?.get(place));
         counts.for_each(|one| all.add(one));
         let known = |p: f64, whole: Option<f64>| whole.and_then(|_| all.quantile(p));

@@ -10,7 +10,7 @@ use super::run::Run;
 use super::scenario::Scenario;
 use cavy_lab::cpu::Replication;
 use cavy_lab::statistics::growth::{Rule, Trend, trend};
-use cavy_report::number::{count, significant};
+use cavy_report::number::{beside_one, count, significant, upwards};
 use cavy_study::outcome::Standing;
 
 /// Share of requests that may be dropped ([persephone 5.3]).
@@ -60,11 +60,14 @@ fn known_overload(scenario: &Scenario, runs: &[Run]) -> Option<String> {
     let load = offered / scenario.capacity;
     // What is offered has rounding errors.
     if load >= 1.0 - 1e-9 {
-        return Some(format!("the workers are offered {} of what they can do", ratio(load)));
+        return Some(format!("the workers are offered {} of what they can do", beside_one(load)));
     }
     let dispatched = scenario.rate_per_s * scenario.costs.dispatch.as_ns() as f64 / 1e9;
     if dispatched >= 1.0 - 1e-9 {
-        return Some(format!("the dispatcher is offered {} of what it can do", ratio(dispatched)));
+        return Some(format!(
+            "the dispatcher is offered {} of what it can do",
+            beside_one(dispatched)
+        ));
     }
     // The reservation at the end is the one that a stationary workload leads to; where replications
     // differ, the test of growth decides.
@@ -82,12 +85,6 @@ fn known_overload(scenario: &Scenario, runs: &[Run]) -> Option<String> {
         significant(first.offered),
         first.workers
     ))
-}
-
-/// A load, precise enough to be told from 1.
-fn ratio(load: f64) -> String {
-    let text = format!("{load:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 /// Does latency grow?
@@ -134,7 +131,7 @@ fn growth(scenario: &Scenario, runs: &[Run]) -> (Standing, String) {
     match unclear.max_by(|a, b| a.2.total_cmp(&b.2)) {
         None => (Standing::Stable, String::new()),
         Some((what, ratio, times)) => {
-            let requests = count(rounded(scenario.requests as f64 * times));
+            let requests = count(upwards(scenario.requests as f64 * times));
             let note = format!(
                 "{what} is x{ratio:.2} in the last third, by chance or for ever; about {requests} \
                  requests (run.requests) would tell"
@@ -142,12 +139,6 @@ fn growth(scenario: &Scenario, runs: &[Run]) -> (Standing, String) {
             (Standing::TooShort, note)
         }
     }
-}
-
-/// Up to two digits, upwards.
-fn rounded(value: f64) -> u64 {
-    let unit = 10f64.powi((value.max(1.0).log10().floor() as i32 - 1).max(0));
-    ((value / unit).ceil() * unit) as u64
 }
 
 /// Why this is not what its name says, if it is not: a policy that learns first never had enough,
@@ -163,7 +154,7 @@ pub fn unformed(scenario: &Scenario, runs: &[Run]) -> Option<String> {
             count(learning.needed),
             learning.meanwhile,
             count(requests),
-            count(rounded(2.0 * learning.needed as f64 + 1.0)),
+            count(upwards(2.0 * learning.needed as f64 + 1.0)),
         ),
         (None, ratio) => {
             let share = ratio.unwrap_or(1.0);
@@ -171,23 +162,8 @@ pub fn unformed(scenario: &Scenario, runs: &[Run]) -> Option<String> {
                 "it had learned enough only after {:.0} % of the run; {} requests (run.requests) \
                  are enough",
                 share * 100.0,
-                count(rounded(requests as f64 * share * 2.0)),
+                count(upwards(requests as f64 * share * 2.0)),
             )
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_are_rounded_upwards_to_two_digits() {
-        assert_eq!([1.0, 99.0, 101.0, 123_456.0].map(rounded), [1, 99, 110, 130_000]);
-    }
-
-    #[test]
-    fn a_load_is_told_from_one() {
-        assert_eq!([1.0, 1.02, 1.0004].map(ratio), ["1", "1.02", "1.0004"]);
-    }
 }

@@ -220,38 +220,3 @@ pub(super) fn decode(bytes: &[u8], credits: &'static [&'static str]) -> Option<W
     }
     Some(World { machines, truth: Truth::Matrix(matrix), credits })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let row = |name: &str, place| Row { name: name.into(), system: 7, place, said: None };
-        let rows =
-            vec![row("a", Some(steps(-89.5, 180.0))), row("", None), row("c", Some((0, -1)))];
-        let mut rtt_us = vec![vec![None; 3]; 3];
-        rtt_us[0][1] = Some(0);
-        rtt_us[0][2] = Some(5_000_000);
-        rtt_us[2][0] = Some(4_999_999);
-        rtt_us[2][1] = Some(128);
-        let raw = Raw { rows, rtt_us };
-        let bytes = encode(&raw);
-        assert_eq!(decode_raw(&bytes), Some(raw));
-        for cut in 0..bytes.len() {
-            assert_eq!(decode_raw(&bytes[..cut]), None, "{cut}");
-        }
-    }
-
-    #[test]
-    fn coarse_files_have_one_number_for_both_directions() {
-        let row = |name: &str| Row { name: name.into(), system: 0, place: None, said: None };
-        let mut rtt_us = vec![vec![None; 3]; 3];
-        (rtt_us[0][1], rtt_us[1][0]) = (Some(1_040), Some(1_100));
-        rtt_us[2][0] = Some(20);
-        let raw = Raw { rows: ["a", "b", "c"].map(row).to_vec(), rtt_us };
-        let read = decode_raw(&encode_coarse(&raw, 100)).expect("a file");
-        assert_eq!((read.rtt_us[0][1], read.rtt_us[1][0]), (Some(1_100), Some(1_100)));
-        assert_eq!((read.rtt_us[0][2], read.rtt_us[1][2]), (Some(100), None));
-    }
-}
