@@ -8,13 +8,15 @@
 //! next repetition, so that a busy minute hits all. Each run comes with its [`weather`], the
 //! [`health`] of processors and network, and its doubts. [`kept::Shelf`] keeps finished runs, and
 //! tries one in doubt again. [`finding::judge`] holds values against claims only where the machine
-//! allows it: a claim that it was too noisy for is called that, whatever the value.
+//! allows it: a claim that it was too noisy for is called that, whatever the value. [`bridge`] lays
+//! the lab beside a run of a pool.
 //!
 //! **Not here.** No system: who is compared, what is sent and what is measured is the study's.
 //!
 //! **Reading order.** [`turns`], [`weather`], [`health`], [`kept`], [`progress`], [`part`] (what a
-//! study comes to), [`finding`].
+//! study comes to), [`finding`], [`bridge`].
 
+pub mod bridge;
 pub mod finding;
 pub mod health;
 pub mod kept;

@@ -1,20 +1,19 @@
 //! `cavy-live replay`: a recorded run, decided again by a fresh machine.
 //!
-//! The run of a pool is predicted by the lab as well ([`bridge`]); of an endpoint of Homa it is
-//! told what it did and what waited ([`story`], [`endpoint`]).
+//! The run of a pool is predicted by the lab as well ([`cavy_trials::bridge`]); of an endpoint of
+//! Homa it is told what it did and what waited ([`story`], [`endpoint`]).
 
-pub mod bridge;
 mod endpoint;
 mod story;
 
 use crate::args::Replay;
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
-use bridge::{Bridge, Compared, RATIOS};
 use cavy_live::record::{Recorded, ReplayError};
 use cavy_report::folder::Folder;
 use cavy_report::model::{Cell, Document, Figure, Table};
 use cavy_report::number::count;
+use cavy_trials::bridge::{self, Bridge, Compared, RATIOS};
 use std::process::ExitCode;
 
 /// Runs the command.

@@ -1,12 +1,11 @@
 //! What a recorded endpoint did, told by its replay.
 
-use super::bridge::{record, times};
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message};
 use cavy_core::{Instant, Out, Packet, Span};
 use cavy_homa::packet::{Header, Kind};
 use cavy_homa::{Counters, Homa, Timer, Why};
-use cavy_live::load::ledger::Times;
+use cavy_live::load::ledger::{Times, record, times};
 use cavy_live::record::homa::{Step, Taken};
 use std::collections::BTreeMap;
 

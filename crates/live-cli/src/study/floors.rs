@@ -1,9 +1,9 @@
 //! What handing over costs on this machine at least, measured in the same run as everything else.
 
-use crate::replay::bridge::{record, times};
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::load::clock;
-use cavy_live::load::ledger::Times;
+use cavy_live::load::ledger::{Times, record, times};
 use cavy_report::model::{Cell, Table};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -36,7 +36,10 @@ impl Floors {
             ("waking a sleeping thread (futex), one way", &self.wake, 1.0),
             ("through shared memory, both ends polling, one way", &self.ring, 2.0),
         ] {
-            let at = |ratio| Cell::Number(times.value_at_quantile(ratio) as f64 / 1e3 / ways);
+            let at = |p| match quantile::of_histogram(times, p) {
+                Some(ns) => Cell::Number(ns as f64 / 1e3 / ways),
+                None => Cell::Missing("n/a".to_string()),
+            };
             rows.push(vec![Cell::Text(name.to_string()), at(0.5), at(0.9), at(0.99)]);
         }
         let columns = ["floor", "p50 (us)", "p90 (us)", "p99 (us)"].map(str::to_string).to_vec();

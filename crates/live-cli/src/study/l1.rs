@@ -9,9 +9,10 @@ use super::work::Work;
 use super::{Settings, tables, trial, windows};
 use crate::args::{PeerName, StudyName};
 use crate::faults::{FAILED, Fault};
-use crate::replay::{self, bridge};
+use crate::replay;
 use cavy_core::Span;
 use cavy_report::model::{Cell, Figure, Table};
+use cavy_trials::bridge;
 use cavy_trials::{Finding, Part};
 use cavy_workload::Phase;
 

@@ -6,9 +6,10 @@ use super::work::Work;
 use super::{Bench, Settings, tables};
 use crate::args::{PeerName, StudyName};
 use crate::faults::Fault;
-use crate::replay::bridge::{record, times};
 use cavy_core::{Instant, Span};
+use cavy_lab::statistics::quantile;
 use cavy_live::Kind;
+use cavy_live::load::ledger::{record, times};
 use cavy_live::load::{Outcome, Schedule};
 use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
 use cavy_report::number::count;
@@ -346,14 +347,12 @@ fn findings(logs: &[Log]) -> Vec<Finding> {
         return all;
     }
     let over = |id: &str, values: Vec<Option<f64>>| {
-        let mut known: Vec<f64> = values.iter().copied().flatten().collect();
-        known.sort_by(f64::total_cmp);
-        // The median over repetitions; with an even number of them the greater one.
-        let value = (known.len() == values.len()).then(|| known[known.len() / 2]);
+        let known = || values.iter().copied().flatten();
+        let value = quantile::median(known()).filter(|_| known().count() == values.len());
         Finding {
             value,
-            low: value.and(known.first().copied()),
-            high: value.and(known.last().copied()),
+            low: value.and(known().reduce(f64::min)),
+            high: value.and(known().reduce(f64::max)),
             samples: values.len() as u64,
             note: match value {
                 None => "A phase was shorter than four windows, or nothing was reserved.".into(),

@@ -3,15 +3,15 @@
 use super::peers::{self, After, Bench, Go};
 use crate::args::PeerName;
 use crate::faults::{FAILED, Fault, INTERRUPTED};
-use crate::replay::bridge::{self, times};
 use crate::terminal;
 use cavy_core::{Instant, Span};
 use cavy_live::TypeHint;
-use cavy_live::load::ledger::{Keep, Times};
+use cavy_live::load::ledger::{Keep, Times, times};
 use cavy_live::load::report::quantile_ns;
 use cavy_live::load::{Model, Options, Outcome, Report, Schedule, Verdict, Wait, run};
 use cavy_live::record::pool::{Header, VERSION};
 use cavy_report::folder::Folder;
+use cavy_trials::bridge;
 use cavy_trials::turns::in_turns;
 use cavy_trials::weather::Weather;
 use cavy_trials::{Finding, Heard};

@@ -47,7 +47,7 @@ pub struct Line {
 pub type Times = Histogram<u64>;
 
 /// No times yet; grows with the values it is given.
-pub(crate) fn times() -> Times {
+pub fn times() -> Times {
     // Not reached: three digits is in the range that the constructor accepts.
     let mut times =
         Times::new(DIGITS).unwrap_or_else(|_| unreachable!("three digits are accepted"));
@@ -59,7 +59,7 @@ pub(crate) fn times() -> Times {
 const LONGEST_NS: u64 = 86_400_000_000_000;
 
 /// Records at least 1 ns, the least a histogram holds.
-pub(crate) fn record(times: &mut Times, span: Span) {
+pub fn record(times: &mut Times, span: Span) {
     // It grows to hold what it is given, so this cannot fail.
     let _ = times.record(span.as_ns().clamp(1, LONGEST_NS));
 }
@@ -94,6 +94,12 @@ impl Account {
     /// Requests that ended with `outcome`.
     pub fn count(&self, outcome: Outcome) -> u64 {
         self.outcomes[outcome as usize]
+    }
+
+    /// Requests to which nothing came, so that nobody knows how long they would have taken.
+    pub fn unanswered(&self) -> u64 {
+        let nothing = [Outcome::TimedOut, Outcome::ConnectionError, Outcome::Lost];
+        nothing.into_iter().map(|outcome| self.count(outcome)).sum()
     }
 
     fn add(&mut self, other: &Account) {

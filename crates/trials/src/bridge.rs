@@ -1,37 +1,21 @@
 //! The bridge between a live run and the lab: the same decisions, and what the lab would have
-//! predicted `[persephone 7.7]`.
+//! predicted `[persephone 7.7]`. It takes any policy that recordings of pools name.
 
 use cavy_core::family::cpu::{Effect, Input};
 use cavy_core::{Instant, Out, Span};
 use cavy_lab::cpu::{self, Cores, Costs, Done, Observer, Setup};
 use cavy_lab::pending::Heap4;
-use cavy_live::load::ledger::Times;
+use cavy_live::load::ledger::{Times, record, times};
 use cavy_live::load::report::quantile_ns;
 use cavy_live::record::ReplayError;
 use cavy_live::record::pool::{Header, Reader, Replayed, replay_watched};
 use cavy_workload::source::{Request, Source};
-use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Percentiles that are compared.
 pub const RATIOS: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
-
-/// No times yet.
-pub fn times() -> Times {
-    let times: Result<Times, _> = Histogram::new(3);
-    // Not reached: three digits is in the range that the constructor accepts.
-    let mut times = times.unwrap_or_else(|_| unreachable!("three digits are accepted"));
-    times.auto(true);
-    times
-}
-
-/// Adds a time of at least 1 ns.
-pub fn record(times: &mut Times, span: Span) {
-    // It grows to hold what it is given, so this cannot fail.
-    let _ = times.record(span.as_ns().clamp(1, 86_400_000_000_000));
-}
 
 /// A recording, decided again.
 pub struct Bridge {
