@@ -11,6 +11,7 @@ mod network;
 mod packet_digests;
 mod regions;
 mod runner;
+mod search;
 mod sections;
 mod server;
 mod services;

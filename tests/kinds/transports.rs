@@ -1,12 +1,13 @@
 //! Networks, laws of message sizes, and what transports are on them.
 
 use cavy_core::Span;
+use cavy_core::family::Node;
 use cavy_kinds::network::TransportPlan;
-use cavy_kinds::network::fabric::fabric;
+use cavy_kinds::network::fabric::{Fabric, fabric};
 use cavy_kinds::network::messages::law;
 use cavy_kinds::network::plan::{FabricPlan, SizesPlan, WorkloadName};
 use cavy_kinds::network::transport::{Surroundings, Transport, network, transport};
-use cavy_lab::net::Buffer;
+use cavy_lab::net::{Buffer, Ideal};
 use cavy_workload::sizes::Published;
 
 #[test]
@@ -43,6 +44,28 @@ fn any_graph_can_be_written() {
                 { from = \"s1\", to = \"h1\", propagation_us = 2 }]";
     let made = fabric(&plan(text)).expect("a fabric");
     assert_eq!((made.network.topology.switches(), made.hops_mean), (2, 3.0));
+}
+
+#[test]
+fn links_may_be_slower_in_one_direction() {
+    let star = "topology = \"star\"\nhosts = 3\nhost_gbps = 1\nhost_down_gbps = 20";
+    let made = fabric(&plan(star)).expect("a fabric");
+    // A full packet of 1538 bytes in a microsecond on the fast link, in twelve on the slow one.
+    let ideal = |made: &Fabric, from, to| {
+        Ideal::new(&made.network).time(Node(from), Node(to), made.network.framing.room_bytes())
+    };
+    let wire_ns = |made: &Fabric, from, to| {
+        let fixed = &made.network.hosts;
+        let software = fixed.send + fixed.think + fixed.receive + made.network.switch_latency;
+        ideal(made, from, to) / 1000 - software.as_ns()
+    };
+    assert_eq!(wire_ns(&made, 0, 1), 12_304 + 615);
+    assert_eq!(made.host_bits_per_s, 1_000_000_000);
+    let links = "topology = \"links\"\nhosts = 2\nswitches = 1\nlinks = [\n\
+                 { from = \"h0\", to = \"s0\", gbps = 1, back_gbps = 20 },\n\
+                 { from = \"s0\", to = \"h1\", gbps = 20 }]";
+    let made = fabric(&plan(links)).expect("a fabric");
+    assert_eq!((wire_ns(&made, 0, 1), wire_ns(&made, 1, 0)), (12_304 + 615, 615 + 615));
 }
 
 fn with<T>(network: &str, of: impl FnOnce(&Surroundings<'_>) -> T) -> T {

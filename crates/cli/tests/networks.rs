@@ -275,7 +275,8 @@ transport = "ndp"
 fn the_table_of_points_tells_of_blocks_where_blocks_were_asked_for() {
     let cavy = Cavy::new();
     assert!(cavy.call(&["plan", "new", "answers.toml", "--template", "answers"]).status.success());
-    let args = "run answers.toml --set traffic.blocks=3 --set sweep.servers=[4] --set objectives=[]";
+    let args =
+        "run answers.toml --set traffic.blocks=3 --set sweep.servers=[4] --set objectives=[]";
     let ran = cavy.call(&args.split(' ').collect::<Vec<_>>());
     let text = String::from_utf8_lossy(&ran.stdout);
     let points = text.split("All points").nth(1).expect("a table of points");

@@ -2,8 +2,8 @@
 
 /// Nanoseconds that are copied at a stretch.
 const PIECE: u64 = 2_000_000;
-/// Of one request: so much is copied at once when it has waited for long enough.
-const CHUNK: u64 = 32_000_000;
+/// Of one request: so many nanoseconds are copied at once when it has waited for long enough.
+pub const CHUNK: u64 = 32_000_000;
 /// Copies wait so long for queries at most, and may make up for so much of what they waited.
 const YIELDS: u64 = 1_000_000_000;
 
@@ -61,34 +61,5 @@ impl Copier {
             *free_at = begin + piece;
             worked += piece;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_keep_to_their_share_and_make_up_for_what_they_waited() {
-        // A tenth of a processor for each track, on a server without queries.
-        let mut copier = Copier::new([0, 1_000_000_000], 20, true, 0);
-        let mut free_at = 0;
-        let half = copier.copy(&mut free_at, 5_000_000_000);
-        assert_eq!(half, 500_000_000);
-        // Busy for half a second: what was not copied then is copied at once.
-        free_at = 5_500_000_000;
-        let more = copier.copy(&mut free_at, 5_700_000_000);
-        assert_eq!((more, free_at), (70_000_000, 5_682_000_000));
-        assert!(!copier.is_done());
-        copier.copy(&mut free_at, 20_000_000_000);
-        assert!(copier.is_done());
-    }
-
-    #[test]
-    fn copies_do_not_wait_for_ever() {
-        let mut copier = Copier::new([0, 1_000_000_000], 20, true, 0);
-        let mut free_at = 60_000_000_000;
-        assert_eq!(copier.copy(&mut free_at, 900_000_000), 0);
-        assert_eq!(copier.copy(&mut free_at, 1_100_000_000), CHUNK);
     }
 }

@@ -1,6 +1,7 @@
 //! Search spread over servers: how long queries take, by how far they are spread and by whom.
 
-mod copier;
+pub mod changes;
+pub mod copier;
 mod draw;
 mod fit;
 mod machines;

@@ -6,6 +6,7 @@
 //! be: an end does not wait for the other one, nobody asks whether there is room on a disk, and the
 //! shards of Elasticsearch answer by the old index until the new one is whole everywhere.
 
+use super::changes::{Stage, next, stages};
 use super::plan::DealtPlan;
 use super::run::{Cluster, Ended, PhaseRun, Replication, between};
 use super::scenario::{Event, Scenario, Way};
@@ -15,119 +16,6 @@ use cavy_lab::trail::Trail;
 use cavy_search::clusters::{Clusters, Pick};
 use cavy_search::scheme::{Planner, Scheme};
 use cavy_search::{Load, Part, Slice};
-
-/// How a scheme with fixed parts changes p.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Change {
-    /// Clusters are merged, and split.
-    #[default]
-    Merge,
-    /// To lower p, clusters are dissolved: their servers load another part.
-    Dissolve,
-    /// `_shrink` and `_split`.
-    Shards,
-}
-
-/// Until all of this is copied, `members` answer.
-struct Stage {
-    members: Vec<Vec<u32>>,
-    /// What each server reads for others, and what it takes in: shares of the index.
-    read: Vec<f64>,
-    merged: Vec<f64>,
-    /// Nothing can be written.
-    blocked: bool,
-    /// What is taken in was on this server before.
-    local: bool,
-}
-
-/// The clusters that `old` ones become with `p` parts. p changes by a whole factor.
-fn next(old: &[Vec<u32>], p: usize) -> Vec<Vec<u32>> {
-    if p <= old.len() {
-        return old.chunks(old.len() / p).map(|group| group.concat()).collect();
-    }
-    let into = p / old.len();
-    old.iter().flat_map(|one| one.chunks(one.len() / into).map(<[u32]>::to_vec)).collect()
-}
-
-/// What has to be done before the clusters `old` have become those of `next`.
-fn stages(change: Change, servers: usize, old: &[Vec<u32>], new: &[Vec<u32>]) -> Vec<Stage> {
-    let (p, q) = (old.len() as f64, new.len() as f64);
-    let stage = |members: &[Vec<u32>], blocked: bool| Stage {
-        members: members.to_vec(),
-        read: vec![0.0; servers],
-        merged: vec![0.0; servers],
-        blocked,
-        local: false,
-    };
-    // The first server of each cluster gives what the others of it take in.
-    let replicas = || {
-        let mut last = stage(old, false);
-        for (first, others) in new.iter().filter_map(|one| one.split_first()) {
-            last.read[*first as usize] += others.len() as f64 / q;
-            others.iter().for_each(|other| last.merged[*other as usize] += 1.0 / q);
-        }
-        last
-    };
-    let falls = new.len() < old.len();
-    match change {
-        // Both halves of a cluster drop, and nothing else.
-        Change::Merge | Change::Dissolve if !falls => Vec::new(),
-        Change::Merge => {
-            let mut only = stage(old, false);
-            let more = 1.0 / q - 1.0 / p;
-            (only.read, only.merged) = (vec![more; servers], vec![more; servers]);
-            vec![only]
-        }
-        Change::Dissolve => {
-            let group = old.len() / new.len();
-            let kept: Vec<Vec<u32>> = old.iter().step_by(group).cloned().collect();
-            let (mut first, mut second) = (stage(old, false), stage(&kept, false));
-            let is_kept = |server: &u32| kept.iter().any(|one| one.contains(server));
-            let (stay, go): (Vec<u32>, Vec<u32>) = (0..servers as u32).partition(is_kept);
-            let (more, all) = (1.0 / q - 1.0 / p, 1.0 / q);
-            let ratio = stay.len() as f64 / go.len() as f64;
-            for server in stay.iter().map(|server| *server as usize) {
-                first.merged[server] = more;
-                second.read[server] = all / ratio;
-            }
-            for server in go.iter().map(|server| *server as usize) {
-                first.read[server] = more * ratio;
-                second.merged[server] = all;
-            }
-            vec![first, second]
-        }
-        Change::Shards if falls => {
-            // A copy of every shard to one node, while nothing may be written; it makes the new
-            // shards by links, and gives all but one away.
-            let (mut first, mut second) = (stage(old, true), stage(old, false));
-            let node = old[0][0] as usize;
-            for other in old.iter().skip(1) {
-                first.read[other[0] as usize] += 1.0 / p;
-                first.merged[node] += 1.0 / p;
-            }
-            for other in new.iter().skip(1) {
-                second.read[node] += 1.0 / q;
-                second.merged[other[0] as usize] += 1.0 / q;
-            }
-            vec![first, second, replicas()]
-        }
-        Change::Shards => {
-            // Each shard is written anew where it is, without what belongs to others, while nothing
-            // may be written; then the new ones are spread.
-            let (mut first, mut second) = (stage(old, true), stage(old, false));
-            first.local = true;
-            let into = new.len() / old.len();
-            for (one, parts) in old.iter().zip(new.chunks(into)) {
-                first.merged[one[0] as usize] += 1.0 / p;
-                for other in parts.iter().skip(1) {
-                    second.read[one[0] as usize] += 1.0 / q;
-                    second.merged[other[0] as usize] += 1.0 / q;
-                }
-            }
-            vec![first, second, replicas()]
-        }
-    }
-}
 
 /// What became of a change.
 #[derive(Clone, Copy)]
@@ -284,47 +172,4 @@ fn phases(scenario: &Scenario, ended: &[Ended], told: &[Told]) -> Vec<PhaseRun> 
         calm_since = until;
     }
     phases
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn clusters(p: u32) -> Vec<Vec<u32>> {
-        (0..p).map(|j| (0..48).filter(|server| server % p == j).collect()).collect()
-    }
-
-    /// Every change of a whole factor: what is read is what is taken in, everybody is in one new
-    /// cluster, and totals are those of the specification.
-    #[test]
-    fn clause_3_1_what_is_copied_is_read_somewhere() {
-        for change in [Change::Merge, Change::Dissolve, Change::Shards] {
-            for (p, q) in [(48, 24), (24, 6), (12, 6), (6, 12), (6, 48)] {
-                let (old, new) = (clusters(p), next(&clusters(p), q as usize));
-                let mut all: Vec<u32> = new.concat();
-                all.sort_unstable();
-                assert_eq!((new.len(), all), (q as usize, (0..48).collect::<Vec<u32>>()));
-                let mut copied = 0.0;
-                for stage in stages(change, 48, &old, &new) {
-                    let sum = |all: &[f64]| all.iter().sum::<f64>();
-                    let (read, merged) = (sum(&stage.read), sum(&stage.merged));
-                    let known = if stage.local { 0.0 } else { merged };
-                    assert!((read - known).abs() < 1e-9, "{change:?}, {p} to {q}: {read} {merged}");
-                    copied += known;
-                }
-                let (old_p, new_p) = (f64::from(p), f64::from(q));
-                let moved = 48.0 * (1.0 / new_p - 1.0 / old_p);
-                match change {
-                    _ if q > p && change != Change::Shards => assert_eq!(copied, 0.0),
-                    Change::Merge => assert!((copied - moved).abs() < 1e-9),
-                    // Half of the clusters dissolve: half as much again [roar 2.8].
-                    Change::Dissolve if p == 2 * q => {
-                        assert!((copied - 1.5 * moved).abs() < 1e-9, "{copied} of {moved}");
-                    }
-                    Change::Dissolve => assert!(copied > moved),
-                    Change::Shards => assert!(copied > moved),
-                }
-            }
-        }
-    }
 }

@@ -1,12 +1,12 @@
 //! What one replication needs: servers, costs, rates, the scheme.
 
+use super::changes::Change;
 use super::fit;
 use super::machines;
 use super::plan::{
     ChangePlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan, SearchPlan,
     StartPlan,
 };
-use super::rebuild::Change;
 use crate::csv;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_search::Cost;

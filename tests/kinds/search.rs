@@ -1,0 +1,66 @@
+//! What search copies when p changes, and when.
+
+use cavy_kinds::search::changes::{Change, next, stages};
+use cavy_kinds::search::copier::{CHUNK, Copier};
+
+fn clusters(p: u32) -> Vec<Vec<u32>> {
+    (0..p).map(|j| (0..48).filter(|server| server % p == j).collect()).collect()
+}
+
+/// Every change of a whole factor: what is read is what is taken in, everybody is in one new
+/// cluster, and totals are those of the specification.
+#[test]
+fn clause_3_1_what_is_copied_is_read_somewhere() {
+    for change in [Change::Merge, Change::Dissolve, Change::Shards] {
+        for (p, q) in [(48, 24), (24, 6), (12, 6), (6, 12), (6, 48)] {
+            let (old, new) = (clusters(p), next(&clusters(p), q as usize));
+            let mut all: Vec<u32> = new.concat();
+            all.sort_unstable();
+            assert_eq!((new.len(), all), (q as usize, (0..48).collect::<Vec<u32>>()));
+            let mut copied = 0.0;
+            for stage in stages(change, 48, &old, &new) {
+                let sum = |all: &[f64]| all.iter().sum::<f64>();
+                let (read, merged) = (sum(&stage.read), sum(&stage.merged));
+                let known = if stage.local { 0.0 } else { merged };
+                assert!((read - known).abs() < 1e-9, "{change:?}, {p} to {q}: {read} {merged}");
+                copied += known;
+            }
+            let (old_p, new_p) = (f64::from(p), f64::from(q));
+            let moved = 48.0 * (1.0 / new_p - 1.0 / old_p);
+            match change {
+                _ if q > p && change != Change::Shards => assert_eq!(copied, 0.0),
+                Change::Merge => assert!((copied - moved).abs() < 1e-9),
+                // Half of the clusters dissolve: half as much again [roar 2.8].
+                Change::Dissolve if p == 2 * q => {
+                    assert!((copied - 1.5 * moved).abs() < 1e-9, "{copied} of {moved}");
+                }
+                Change::Dissolve => assert!(copied > moved),
+                Change::Shards => assert!(copied > moved),
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_keep_to_their_share_and_make_up_for_what_they_waited() {
+    // A tenth of a processor for each track, on a server without queries.
+    let mut copier = Copier::new([0, 1_000_000_000], 20, true, 0);
+    let mut free_at = 0;
+    let half = copier.copy(&mut free_at, 5_000_000_000);
+    assert_eq!(half, 500_000_000);
+    // Busy for half a second: what was not copied then is copied at once.
+    free_at = 5_500_000_000;
+    let more = copier.copy(&mut free_at, 5_700_000_000);
+    assert_eq!((more, free_at), (70_000_000, 5_682_000_000));
+    assert!(!copier.is_done());
+    copier.copy(&mut free_at, 20_000_000_000);
+    assert!(copier.is_done());
+}
+
+#[test]
+fn copies_do_not_wait_for_ever() {
+    let mut copier = Copier::new([0, 1_000_000_000], 20, true, 0);
+    let mut free_at = 60_000_000_000;
+    assert_eq!(copier.copy(&mut free_at, 900_000_000), 0);
+    assert_eq!(copier.copy(&mut free_at, 1_100_000_000), CHUNK);
+}
