@@ -4,7 +4,7 @@
 /// never early, so a low percentile is steadier than a mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Filter {
-    /// Measurements kept, 1 to [`Window::ROOM`]; 1 is no filter.
+    /// Measurements kept, 1 to the room of the window; 1 is no filter.
     pub window: u8,
     /// Which of them counts: the one at `floor(percentile * count)` in order of size.
     pub percentile: f64,
@@ -19,21 +19,24 @@ impl Filter {
     pub const MEDIAN_OF_THREE: Filter = Filter { window: 3, percentile: 0.5 };
 }
 
-/// The last measurements of one peer, milliseconds.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Window {
-    values: [f64; Window::ROOM],
+/// The last measurements of one peer, milliseconds; it has room for so many.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Window<const ROOM: usize> {
+    values: [f64; ROOM],
     count: u8,
     next: u8,
 }
 
-impl Window {
-    /// Measurements that a window has room for.
-    pub const ROOM: usize = 16;
+impl<const ROOM: usize> Default for Window<ROOM> {
+    fn default() -> Self {
+        Window { values: [0.0; ROOM], count: 0, next: 0 }
+    }
+}
 
+impl<const ROOM: usize> Window<ROOM> {
     /// Takes `rtt_ms` in and says what the window holds now, by `filter`.
     pub fn push(&mut self, rtt_ms: f64, filter: Filter) -> f64 {
-        let size = filter.window.clamp(1, Window::ROOM as u8);
+        let size = filter.window.clamp(1, ROOM as u8);
         self.values[usize::from(self.next)] = rtt_ms;
         self.next = (self.next + 1) % size;
         self.count = (self.count + 1).min(size);

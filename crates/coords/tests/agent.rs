@@ -270,12 +270,12 @@ fn seeds(few: u64) -> u64 {
 /// hold, and what an agent has learnt is bounded by what was asked.
 #[test]
 fn the_laws_hold_with_faults() {
-    hold(agents, Offer::rough(3, 400), 0..seeds(60));
+    hold(agents, Offer::rough(3, 400), 0..seeds(1_000));
 }
 
 #[test]
 fn a_probe_moves_each_end_at_most_once() {
-    for seed in 0..seeds(60) {
+    for seed in 0..seeds(1_000) {
         let mut town = Town::new(agents(), Offer::rough(3, 400), seed);
         town.run();
         let updates: u64 = (0..3).map(|n| u64::from(town.machine(Node(n)).updates())).sum();

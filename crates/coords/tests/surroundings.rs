@@ -57,17 +57,17 @@ fn a_line_is_found_again_and_one_absurd_sample_does_not_bend_it() {
 
 #[test]
 fn clause_2_8_windows_give_their_percentile() {
-    let mut window = Window::default();
+    let mut window = Window::<16>::default();
     let given: Vec<f64> = [9.0, 4.0, 7.0, 8.0, 1.0, 30.0]
         .iter()
         .map(|&v| window.push(v, Filter::LOW_OF_FOUR))
         .collect();
     assert_eq!(given, [9.0, 4.0, 4.0, 7.0, 4.0, 7.0]);
-    let mut window = Window::default();
+    let mut window = Window::<16>::default();
     let given: Vec<f64> =
         [9.0, 4.0, 7.0, 80.0].iter().map(|&v| window.push(v, Filter::MEDIAN_OF_THREE)).collect();
     assert_eq!(given, [9.0, 9.0, 7.0, 7.0]);
-    let mut window = Window::default();
+    let mut window = Window::<16>::default();
     assert_eq!([5.0, 2.0].map(|v| window.push(v, Filter::NONE)), [5.0, 2.0]);
 }
 

@@ -54,7 +54,7 @@ impl<const D: usize> Coordinate<D> {
 struct Neighbour<const D: usize> {
     who: u32,
     said: Coordinate<D>,
-    window: Window,
+    window: Window<16>,
     rtt_ms: f64,
     heard: Instant,
 }

@@ -8,7 +8,6 @@
 use super::Space;
 use super::euclid::{Vector, add, difference, length, random_direction};
 use crate::filter::{Filter, Window};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use cavy_core::{Instant, Stream};
 
@@ -90,7 +89,8 @@ pub struct Client {
     coordinate: Coordinate,
     shortfalls: [f64; ADJUSTMENTS],
     next: usize,
-    windows: BTreeMap<u32, Window>,
+    /// By peer, in order: with millions of machines a map of its own for each takes gigabytes.
+    windows: Vec<(u32, Window<3>)>,
 }
 
 impl Default for Client {
@@ -102,7 +102,7 @@ impl Default for Client {
 impl Client {
     /// A client that begins with `coordinate`.
     pub fn at(coordinate: Coordinate) -> Self {
-        Client { coordinate, shortfalls: [0.0; ADJUSTMENTS], next: 0, windows: BTreeMap::new() }
+        Client { coordinate, shortfalls: [0.0; ADJUSTMENTS], next: 0, windows: Vec::new() }
     }
 
     /// Its coordinate.
@@ -115,7 +115,12 @@ impl Client {
         if !(0.0..=RTT_MAX_S).contains(&rtt_s) || !other.is_valid() {
             return;
         }
-        let rtt_s = self.windows.entry(peer).or_default().push(rtt_s, Filter::MEDIAN_OF_THREE);
+        let found = self.windows.binary_search_by_key(&peer, |(known, _)| *known);
+        let at = found.unwrap_or_else(|at| {
+            self.windows.insert(at, (peer, Window::default()));
+            at
+        });
+        let rtt_s = self.windows[at].1.push(rtt_s, Filter::MEDIAN_OF_THREE);
 
         let estimate = self.coordinate.distance(other);
         let believed = rtt_s.max(ZERO);
