@@ -21,7 +21,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("check", &[]),
     ("seal", &["core"]),
-    ("agents", &["clock", "coords", "core", "seal"]),
+    ("places", &["coords"]),
+    ("agents", &["clock", "coords", "core", "places", "seal"]),
     ("live", &["clock", "core", "homa", "lab", "sched", "seal", "workload"]),
     ("node", &["clock", "core"]),
     ("stack", &["clock", "core", "tcp"]),
@@ -39,8 +40,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "kinds",
         &[
-            "coords", "core", "homa", "lab", "report", "sched", "search", "study", "tcp", "txn",
-            "whatif", "workload",
+            "coords", "core", "homa", "lab", "places", "report", "sched", "search", "study", "tcp",
+            "txn", "whatif", "workload",
         ],
     ),
     ("sources", &["core", "homa", "kinds", "lab", "report", "study", "workload"]),
@@ -49,8 +50,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         "live-cli",
         &[
             "agents", "clock", "coords", "core", "foreign", "groups", "homa", "kinds", "lab",
-            "live", "report", "resp", "sched", "sources", "stack", "study", "tcp", "testbed",
-            "trials", "txn-cli", "workload",
+            "live", "places", "report", "resp", "sched", "sources", "stack", "study", "tcp",
+            "testbed", "trials", "txn-cli", "workload",
         ],
     ),
 ];

@@ -14,10 +14,10 @@
 use cavy_agents::directory::log::Log;
 use cavy_agents::directory::{Change, Directory, NodeChange, ProbesChange};
 use cavy_agents::http::{Options, Server, now_s};
-use cavy_agents::places::Places;
 use cavy_agents::service::{Limits, Service};
 use cavy_coords::Config;
 use cavy_core::{Purpose, Stream};
+use cavy_places::Places;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;

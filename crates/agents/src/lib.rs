@@ -15,9 +15,9 @@
 //! of the key who lie.
 //!
 //! **Reading order.** [`wire`] and [`token`]; [`world`], the agent without socket and clock;
-//! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread. [`places`], where addresses
-//! are; [`directory`], all nodes of a service; [`service`], what it is asked, and [`http`], by
-//! whom; [`report`], what agents tell it; [`echo`], for clients without an agent.
+//! [`kept`], its file; `carrier`, its socket; [`Agent`], its thread. [`directory`], all nodes of
+//! a service; [`service`], what it is asked, and [`http`], by whom; [`report`], what agents tell
+//! it; [`echo`], for clients without an agent. Where addresses are is [`cavy_places`]'s.
 
 mod carrier;
 pub mod directory;
@@ -29,7 +29,6 @@ pub mod http;
 pub mod kept;
 mod names;
 pub mod options;
-pub mod places;
 pub mod report;
 pub mod service;
 pub mod token;

@@ -77,6 +77,11 @@ pub enum Nat {
 }
 
 impl Reach {
+    /// How a machine is reached, as far as a database says.
+    pub fn of(found: &cavy_places::Found) -> Reach {
+        Reach { anycast: found.anycast, ..Reach::default() }
+    }
+
     fn bits(self) -> u16 {
         let nat = match self.nat {
             Nat::Unknown => 0,
@@ -87,7 +92,7 @@ impl Reach {
         nat | u16::from(self.relay) << 3 | u16::from(self.anycast) << 4
     }
 
-    fn of(bits: u16) -> Reach {
+    fn of_bits(bits: u16) -> Reach {
         let nat = match bits & 7 {
             1 => Nat::Open,
             2 => Nat::Cone,
@@ -220,7 +225,7 @@ fn told(bytes: &[u8]) -> Told {
             system: u32::from_be_bytes(at(bytes, 16)),
         },
         updates: u16::from_be_bytes(at(bytes, 12)),
-        reach: Reach::of(u16::from_be_bytes(at(bytes, 14))),
+        reach: Reach::of_bits(u16::from_be_bytes(at(bytes, 14))),
     }
 }
 

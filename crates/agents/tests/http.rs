@@ -4,12 +4,12 @@
 use cavy_agents::directory::log::Log;
 use cavy_agents::echo::Echo;
 use cavy_agents::http::{Options, Server};
-use cavy_agents::places::Places;
 use cavy_agents::report::{self, Reporter};
 use cavy_agents::service::{Limits, Service};
 use cavy_agents::{Agent, Options as AgentOptions, Reach};
 use cavy_coords::Config;
 use cavy_core::Span;
+use cavy_places::Places;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};

@@ -2,11 +2,11 @@
 
 use cavy_agents::directory::log::Log;
 use cavy_agents::directory::{Change, Directory, NodeChange, Outcome, ProbesChange, Source};
-use cavy_agents::places::Places;
 use cavy_agents::service::{Answer, Ask, Limits, Service};
 use cavy_agents::wire::{Nat, Reach};
 use cavy_coords::Config;
 use cavy_core::{Purpose, Stream};
+use cavy_places::Places;
 use serde_json::{Value, json};
 use std::path::Path;
 

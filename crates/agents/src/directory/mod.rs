@@ -15,7 +15,6 @@ pub mod ratios;
 
 pub use asker::Asker;
 
-use crate::places::Rung;
 use crate::wire::Reach;
 use asker::Row;
 use cavy_coords::map::FLOOR_MS_PER_KM;
@@ -23,6 +22,7 @@ use cavy_coords::sphere::EARTH_RADIUS_KM;
 use cavy_coords::start::{Known, Placed};
 use cavy_coords::{Config, Coordinate, Point, model};
 use cavy_core::{Purpose, Stream};
+use cavy_places::Rung;
 use ids::Ids;
 use index::{Index, Seat, cell, region};
 use ratios::{Ratios, UNTRAINED};

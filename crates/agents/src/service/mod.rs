@@ -5,7 +5,7 @@ mod native;
 
 use crate::directory::log::Log;
 use crate::directory::{Change, Directory, Outcome, ProbesChange};
-use crate::places::Places;
+use cavy_places::Places;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -2,8 +2,8 @@
 
 use super::{Answer, Ask, Refusal, Service, unescaped, values};
 use crate::directory::{Change, CoordChange, Entry, NodeChange, ProbesChange, Said};
-use crate::places::{Found, Rung};
 use crate::wire::Reach;
+use cavy_places::{Found, Rung};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -223,7 +223,7 @@ impl Service {
             system: found.system,
             class,
             props: said.props,
-            reach: said.reach.unwrap_or_else(|| found.reach()),
+            reach: said.reach.unwrap_or_else(|| Reach::of(&found)),
         };
         let id = change.id.clone();
         let (outcome, after) = self.change(&Change::Node(change))?;

@@ -6,12 +6,12 @@ use crate::faults::{FAILED, Fault};
 use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_agents::echo::Echo;
-use cavy_agents::places::{Found, Places};
 use cavy_agents::report::{self, Reporter};
 use cavy_agents::world::Measured;
-use cavy_agents::{Agent, Key, OpenError, Options};
+use cavy_agents::{Agent, Key, OpenError, Options, Reach};
 use cavy_coords::start::Known;
 use cavy_coords::{Point, map};
+use cavy_places::{Found, Places};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -102,7 +102,7 @@ fn options(args: &AgentArgs, found: &Found) -> Result<Options, Fault> {
         None => found.known,
     };
     options.model.line = map::SERVERS;
-    (options.system, options.reach) = (found.system, found.reach());
+    (options.system, options.reach) = (found.system, Reach::of(found));
     (options.space, options.symmetric) = (args.space, !args.one_sided);
     options.every = Some(args.every);
     options.kept.clone_from(&args.state);
@@ -136,7 +136,7 @@ fn reporter(
     };
     let token = args.token_file.as_deref().map(|path| secret("--token-file", path)).transpose()?;
     let place = options.known.address.map(|point| point.degrees());
-    let (ip, class, reach) = (args.address, args.class.clone(), found.reach());
+    let (ip, class, reach) = (args.address, args.class.clone(), Reach::of(found));
     let told = report::Options { service, token, id, ip, place, class, reach };
     // The monotonic clock tells this life from earlier ones of the same boot, the day's from
     // others.

@@ -1,6 +1,9 @@
 //! Where addresses are, by databases that the user has, and the ladder for when none says
 //! ([htrae 2.9]).
 //!
+//! [`Cities`] is one database that was read, for who asks once; [`Places`] watches files of cities
+//! and of systems, for who runs for long.
+//!
 //! A database of cities in MaxMind's format gives position, country and anycast; one of systems, in
 //! the same format or as lines `PREFIX NUMBER`, the autonomous system by its longest prefix. Files
 //! that change are taken up while the program runs; one that is broken is said once and leaves the
@@ -14,7 +17,6 @@ pub mod countries;
 pub mod systems;
 pub mod write;
 
-use crate::wire::Reach;
 use cavy_coords::Point;
 use cavy_coords::start::Known;
 use maxminddb::{Reader, geoip2};
@@ -57,11 +59,6 @@ impl Found {
         system: 0,
         anycast: false,
     };
-
-    /// How such a machine is reached, as far as a database says.
-    pub fn reach(&self) -> Reach {
-        Reach { anycast: self.anycast, ..Reach::default() }
-    }
 }
 
 /// Which file it is, as far as the system says without reading it.
@@ -112,17 +109,46 @@ impl<T> Watched<T> {
     }
 }
 
-fn cities(bytes: Vec<u8>) -> Result<Reader<Vec<u8>>, String> {
-    let reader = Reader::from_source(bytes).map_err(|error| error.to_string())?;
-    // A file that ends early, or has wrong pointers, is found here and not at some address.
-    reader.verify().map_err(|error| error.to_string())?;
-    Ok(reader)
+/// A database of cities, or of countries, in MaxMind's format.
+#[derive(Debug)]
+pub struct Cities(Reader<Vec<u8>>);
+
+impl Cities {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// What is wrong with it: one that ends early, or has wrong pointers, is found here and not at
+    /// some address.
+    pub fn read(bytes: Vec<u8>) -> Result<Cities, String> {
+        let reader = Reader::from_source(bytes).map_err(|error| error.to_string())?;
+        reader.verify().map_err(|error| error.to_string())?;
+        Ok(Cities(reader))
+    }
+
+    /// What it says of `ip`.
+    pub fn find(&self, ip: IpAddr) -> Found {
+        let record = self.0.lookup(ip).ok().and_then(|found| found.decode().ok()?);
+        let Some(record): Option<geoip2::City<'_>> = record else { return Found::NOTHING };
+        let place = record.location.latitude.zip(record.location.longitude);
+        // A database may say anything, NaN too.
+        let address =
+            place.and_then(|(latitude, longitude)| Point::from_degrees(latitude, longitude));
+        let code = record.country.iso_code.or(record.registered_country.iso_code);
+        let country = code.and_then(countries::middle);
+        let rung = match (address, country) {
+            (Some(_), _) => Rung::Address,
+            (None, Some(_)) => Rung::Country,
+            (None, None) => Rung::Nowhere,
+        };
+        let anycast = record.traits.is_anycast.unwrap_or(false);
+        Found { known: Known { address, country }, rung, system: 0, anycast }
+    }
 }
 
 /// Databases of places.
 #[derive(Debug, Default)]
 pub struct Places {
-    cities: Option<Watched<Reader<Vec<u8>>>>,
+    cities: Option<Watched<Cities>>,
     systems: Option<Watched<Systems>>,
 }
 
@@ -139,7 +165,7 @@ impl Places {
 
     /// Reads files that are new or changed. What there is to say of them: each thing once.
     pub fn refresh(&mut self) -> Vec<String> {
-        let cities = self.cities.as_mut().and_then(|file| file.look(cities));
+        let cities = self.cities.as_mut().and_then(|file| file.look(Cities::read));
         let systems = self.systems.as_mut().and_then(|file| file.look(Systems::read));
         cities.into_iter().chain(systems).collect()
     }
@@ -149,23 +175,7 @@ impl Places {
         let system = self.systems.as_ref().and_then(|file| file.content.as_ref());
         let system = system.map_or(0, |systems| systems.effective(ip));
         let cities = self.cities.as_ref().and_then(|file| file.content.as_ref());
-        let record = cities.and_then(|reader| {
-            let found = reader.lookup(ip).ok()?;
-            found.decode::<geoip2::City<'_>>().ok()?
-        });
-        let Some(record) = record else { return Found { system, ..Found::NOTHING } };
-        let place = record.location.latitude.zip(record.location.longitude);
-        // A database may say anything, NaN too.
-        let address =
-            place.and_then(|(latitude, longitude)| Point::from_degrees(latitude, longitude));
-        let code = record.country.iso_code.or(record.registered_country.iso_code);
-        let country = code.and_then(countries::middle);
-        let rung = match (address, country) {
-            (Some(_), _) => Rung::Address,
-            (None, Some(_)) => Rung::Country,
-            (None, None) => Rung::Nowhere,
-        };
-        let anycast = record.traits.is_anycast.unwrap_or(false);
-        Found { known: Known { address, country }, rung, system, anycast }
+        let found = cities.map_or(Found::NOTHING, |cities| cities.find(ip));
+        Found { system, ..found }
     }
 }

@@ -1,7 +1,7 @@
 //! Where addresses are: databases that change, break and know little.
 
-use cavy_agents::places::write::{Row, database};
-use cavy_agents::places::{Places, Rung};
+use cavy_places::write::{Row, database};
+use cavy_places::{Places, Rung};
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
