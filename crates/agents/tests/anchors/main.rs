@@ -1,7 +1,5 @@
-//! Twenty anchors of RIPE Atlas, one a country, with their measured distances: agents on real
-//! sockets, and the lab.
+//! Twenty anchors of RIPE Atlas, one a country, with their measured distances, in the lab.
 
-mod line;
 mod orders;
 
 use cavy_coords::Point;
@@ -28,15 +26,12 @@ fn anchors() -> Vec<Anchor> {
     .collect()
 }
 
-/// Percentiles 50 and 90 of the absolute errors of all pairs, milliseconds; of one anchor's pairs
-/// if it is named.
-fn errors(anchors: &[Anchor], of: Option<usize>, said: impl Fn(usize, usize) -> f64) -> (f64, f64) {
+/// Percentiles 50 and 90 of the absolute errors of all pairs, milliseconds.
+fn errors(anchors: &[Anchor], said: impl Fn(usize, usize) -> f64) -> (f64, f64) {
     let mut all = Vec::new();
     for (a, anchor) in anchors.iter().enumerate() {
         for (b, rtt_ms) in anchor.rtt_ms.iter().enumerate().take(a) {
-            if of.is_none_or(|of| of == a || of == b) {
-                all.push((said(a, b) - rtt_ms).abs());
-            }
+            all.push((said(a, b) - rtt_ms).abs());
         }
     }
     all.sort_by(f64::total_cmp);

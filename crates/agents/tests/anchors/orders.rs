@@ -1,6 +1,6 @@
-//! What the lab says of the anchors that `line.rs` runs live: the same distances, many orders of
-//! probes. It tells whether a live run is one of those, and why one-sided updates gain less there
-//! than on all 213 anchors.
+//! What the lab says of anchors that ran live: the same distances, many orders of probes. It tells
+//! whether that run was one of those, and why one-sided updates gain less there than on all 213
+//! anchors. `cavy live coords study` runs agents live, beside the lab's replay of their own order.
 //!
 //! `cargo test -p cavy-agents --test anchors orders -- --nocapture` prints the table of
 //! docs/performance.md.
@@ -20,7 +20,7 @@ const PROBES: u32 = 13;
 
 /// Errors of what is predicted in the end.
 fn errors(anchors: &[Anchor], predictor: &dyn Predictor) -> (f64, f64) {
-    super::errors(anchors, None, |a, b| {
+    super::errors(anchors, |a, b| {
         let said = predictor.predict_ms(a as u32, b as u32, Instant::NEVER);
         said.expect("everybody has a coordinate")
     })

@@ -1,10 +1,11 @@
-//! `cavy-live coords`: an agent that keeps this machine's coordinate, and the service that says who
-//! is near.
+//! `cavy-live coords`: an agent that keeps this machine's coordinate, the service that says who is
+//! near, and the study of agents on real distances.
 //!
-//! What they do is the room `agents`; here is what can be typed, and what is said.
+//! What agent and service do is the room `agents`; here is what can be typed, and what is said.
 
 mod agent;
 mod serve;
+mod study;
 mod typed;
 
 pub use typed::Coords;
@@ -19,6 +20,7 @@ pub fn coords(args: &Coords) -> Result<ExitCode, Fault> {
     match &args.verb {
         typed::Verb::Agent(args) => agent::agent(args),
         typed::Verb::Serve(args) => serve::serve(args),
+        typed::Verb::Study(args) => study::study(args),
     }
 }
 

@@ -21,6 +21,8 @@ pub enum Verb {
     Agent(Box<AgentArgs>),
     /// Answer who is near whom over HTTP, until Ctrl-C.
     Serve(Box<ServeArgs>),
+    /// Agents of ours and of serf on measured distances; claims live.coords.*.
+    Study(Box<StudyArgs>),
 }
 
 /// `cavy-live coords agent`.
@@ -133,6 +135,56 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = quantity::positive_span)]
     pub patience: Span,
     /// Say where it listens as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `cavy-live coords study`.
+#[derive(Arguments, Debug)]
+#[command(after_help = "Examples:
+  cavy-live coords study --quick                  a minute: 20 anchors, 13 probes a node
+  cavy-live coords study --serf /tmp/serf         beside real serf agents, eight minutes
+  cavy-live coords study --anchors 40 --seed 7    other anchors
+
+Needs root: each anchor is a network namespace, and a tunnel holds its packets for half of a
+measured round trip. Agents learn one-sided, at both ends, and with a wrong row in the database of
+places; serf's own agents run where --serf names a folder with its programs
+(crates/live-cli/tests/serf/README.md), and are SKIPPED elsewhere. Beside each run stands the
+machine's jitter; a claim that the machine was too busy for is called too noisy. Writes report.html,
+with maps, and the other files of a report into the folder given by --out. Exit code 1 when a claim
+is not reproduced.")]
+pub struct StudyArgs {
+    /// One repetition, and 13 probes a node.
+    #[arg(long)]
+    pub quick: bool,
+    /// Anchors, each of another country.
+    #[arg(long, value_name = "N", default_value = "20",
+        value_parser = clap::value_parser!(u16).range(8..=60))]
+    pub anchors: u16,
+    /// Which anchors.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+    /// Time between two probes of an agent.
+    #[arg(long, value_name = "SPAN", default_value = "300ms",
+        value_parser = quantity::positive_span)]
+    pub every: Span,
+    /// Runs of each; 3, or 1 with --quick.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub repetitions: Option<u16>,
+    /// Folder with the programs `serf` and `coordinates`.
+    #[arg(long, value_name = "FOLDER")]
+    pub serf: Option<PathBuf>,
+    /// Length of the jitter probes before and after each run; 0s leaves them out, and then nothing
+    /// can be published.
+    #[arg(long, value_name = "SPAN", default_value = "100ms", value_parser = quantity::span)]
+    pub probe: Span,
+    /// Folder for the report.
+    #[arg(long, short, value_name = "DIR", default_value = "cavy-out/live-coords")]
+    pub out: PathBuf,
+    /// Take what an earlier study left in that folder, and measure the rest.
+    #[arg(long)]
+    pub resume: bool,
+    /// Print the report as one JSON object instead of tables.
     #[arg(long)]
     pub json: bool,
 }

@@ -26,9 +26,9 @@ pub fn source() -> Source {
                   landmarks, on 213 anchors of RIPE Atlas with a real database's answers. IP \
                   Geolocation by DB-IP (db-ip.com).",
         claims: include_str!("claims.toml"),
-        live_claims: "",
+        live_claims: include_str!("live.toml"),
         live: "cavy live coords",
-        live_study: "",
+        live_study: "cavy live coords study",
         figures: vec![
             &errors::ERROR,
             &parts::PARTS,
