@@ -77,7 +77,7 @@ pub fn curves(experiment: &NetExperiment) -> Vec<Curve<NetworkPlan>> {
     }
     for (index, class) in experiment.plan.classes.iter().enumerate() {
         let y = axis(&format!("p99 slowdown of {}", class.name), "x", Scale::Log);
-        let metric = Metric::of("p99_slowdown", &format!("\"{}\"", class.name));
+        let metric = Metric::of("p99_slowdown", format!("\"{}\"", class.name));
         let of = move |r: &NetResult| {
             drawn(r.classes.get(index).and_then(|class| class.summary.p99_slowdown.as_ref()))
         };

@@ -101,7 +101,7 @@ impl Weights {
         let mut rows = vec![vec![0.0; count]; count];
         for &(from, to, weight) in entries {
             let is_there = from.0 < hosts && to.0 < hosts && from != to;
-            if !is_there || !(weight.is_finite() && weight >= 0.0) {
+            if !(is_there && weight.is_finite() && weight >= 0.0) {
                 return None;
             }
             rows[from.0 as usize][to.0 as usize] += weight;
