@@ -290,8 +290,8 @@ fn wordpress_is_predicted_where_gains_over_controls_are_too_high() {
         let found = case.rounds(1, rounds, 300);
         let ([was, is], now) = (found.errors(), found.settled());
         println!(
-            "{name}: true {:+.1} %, pauses free {:+.1}, over controls {:+.1}, now {:+.1} ({:+.1} to \
-             {:+.1}); errors {was:.1} and {is:.1} %, holds {:?}",
+            "{name}: true {:+.1} %, pauses free {:+.1}, over controls {:+.1}, now {:+.1} ({:+.1} \
+             to {:+.1}); errors {was:.1} and {is:.1} %, holds {:?}",
             percent(found.truth_ln),
             percent(bounds(&found.least).expect("rounds").value),
             percent(bounds(&found.most).expect("rounds").value),
