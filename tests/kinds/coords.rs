@@ -6,6 +6,7 @@ use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_kinds::coords::contestant::{self, Given};
 use cavy_kinds::coords::data::{self, pack};
+use cavy_kinds::coords::load;
 use cavy_kinds::coords::players::Players;
 use cavy_kinds::coords::replay::{self, Asked, Replayed};
 use cavy_kinds::coords::world::{Machine, Matrix, Truth, World};
@@ -14,6 +15,7 @@ use cavy_kinds::coords::{
     CoordsPlan, DataPlan, FitName, FitPlan, HtraePlan, PicksPlan, PlayersPlan, PositionsPlan,
     PredictorPlan,
 };
+use cavy_places::write::{Row, database};
 use cavy_study::plan::Files;
 use cavy_study::plan::read::{Text, load};
 use std::cell::RefCell;
@@ -88,12 +90,11 @@ fn run(world: &World, plan: &CoordsPlan, seed: u64, take: usize) -> Replayed {
         worst: plan.worst_ratio.map(|ratio| (ratio, detours.as_slice())),
         map: plan.map,
     };
-    let mut probes = replay::probes(world, &asked, seed);
-    probes.truncate(take);
+    let probes = replay::probes(world, &asked, seed).take(take);
     let own = &plan.predictors[0];
     let line = contestant::fit(own).and_then(|fit| contestant::line(world, plan, fit));
     let mut predictor = contestant::build(world, own, &given, line, seed);
-    replay::replay(world, predictor.as_mut(), &probes, &asked, seed)
+    replay::replay(world, predictor.as_mut(), probes, &asked, seed)
 }
 
 #[test]
@@ -243,14 +244,13 @@ fn said_before(own: &PredictorPlan, early: bool, last_ms: f64) -> Vec<Option<f64
         worst: None,
         map: false,
     };
-    let mut probes = replay::probes(&world, &asked, 1);
-    probes.truncate(PROBES);
+    let mut probes: Vec<Probe> = replay::probes(&world, &asked, 1).take(PROBES).collect();
     probes[PROBES - 1].rtt_ms = last_ms;
     let line = contestant::fit(own).and_then(|fit| contestant::line(&world, &plan, fit));
     let predictor = contestant::build(&world, own, &given, line, 1);
     let (own, said) = (RefCell::new(predictor), RefCell::default());
     let mut watched = Watched { own, early, probes: probes.clone(), said };
-    replay::replay(&world, &mut watched, &probes, &asked, 1);
+    replay::replay(&world, &mut watched, probes, &asked, 1);
     let mut said = watched.said.into_inner();
     said.truncate(PROBES);
     said
@@ -331,6 +331,10 @@ fn players_are_as_the_plan_says() {
     assert_eq!(visits.len(), 13 * 4_000);
     assert!(visits.windows(2).all(|pair| pair[0].at <= pair[1].at));
     assert!(visits.iter().all(|visit| visit.from != visit.to));
+    for parts in [0, 1, 4, 7, 30, 99] {
+        let rng = Stream::keyed(1, 0, cavy_core::Purpose::Test);
+        assert!(players.visits_in_parts(13, parts, rng).eq(visits.iter().copied()), "{parts}");
+    }
 }
 
 #[test]
@@ -386,6 +390,9 @@ fn mistakes_are_named_with_field_value_and_cure() {
 const NODES: &str = "name,lat,lon\nlondon,51.5,-0.1\nparis,48.9,2.35\nrome,41.9,12.5\n\
                      oslo,59.9,10.7\nmadrid,40.4,-3.7\nathens,38.0,23.7\n";
 
+/// Around the north pole, if one reads latitude for longitude.
+const EXCHANGED: &str = "name,lat,lon\na,-75,85\nb,-45,85\nc,-15,85\nd,15,85\ne,45,85\nf,75,85\n";
+
 /// A plan about files of one's own.
 fn files(kind: &str, data: &'static str, nodes: &'static str) -> Result<(), String> {
     let carried: &'static [(&'static str, &'static str)] =
@@ -409,6 +416,8 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
         &*Box::leak(text.into_boxed_str())
     };
     files("matrix", square("40"), NODES).expect("a square");
+    let semicolons = square("40").replace(',', ";");
+    files("matrix", Box::leak(semicolons.into_boxed_str()), NODES).expect("as spreadsheets write");
     files("pairs", "from,to,rtt_ms\nlondon,paris,9\nparis,rome,22\n", NODES).expect("pairs");
     let swapped = "name,lat,lon\nsydney,151.2,-33.9\nparis,48.9,2.35\n";
     for (kind, data, nodes, found) in [
@@ -421,6 +430,7 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
         ("matrix", "1,2\n3,4\n", NODES, "there must be 6 rows of 6 columns"),
         ("matrix", ",1,1,1,1,1\n", NODES, "1 rows; there are 6 nodes"),
         ("matrix", square("40"), swapped, "look swapped"),
+        ("matrix", square("15"), EXCHANGED, "exchange the columns `lat` and `lon`"),
         ("matrix", square("40"), "name,lat\na,1\n", "need each other"),
         ("matrix", square("40"), "name\na\na\n", "a second node is called `a`"),
         ("matrix", square("40"), "place\na\n", "no column `name`"),
@@ -435,6 +445,60 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
         ),
     ] {
         let error = files(kind, data, nodes).expect_err(found);
+        assert!(error.contains(found), "{found}: {error}");
+    }
+}
+
+#[test]
+fn addresses_are_where_a_database_says_and_what_it_lacks_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let row = |prefix: &str, place, country: Option<&str>| Row {
+        prefix: prefix.to_string(),
+        place,
+        country: country.map(str::to_string),
+        system: None,
+    };
+    let rows = [
+        row("198.51.100.1/32", Some((50.0, 8.0)), Some("DE")),
+        row("198.51.100.2/32", Some((35.0, 139.0)), None),
+        row("203.0.113.0/24", None, Some("BR")),
+    ];
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(folder.path().join(name), bytes).expect("written");
+    };
+    write("places.mmdb", &database(&rows).expect("a database"));
+    write("broken.mmdb", b"no database");
+    let nodes = "name,ip,lat,lon\na,198.51.100.1,,\nb,198.51.100.2,1,2\nc,203.0.113.9,,\n\
+                 d,192.0.2.1,,\ne,,,\n";
+    write("nodes.csv", nodes.as_bytes());
+    write("pairs.csv", b"from,to,rtt_ms\na,b,200\nc,d,90\n");
+    write("unknown.csv", b"name,ip\na,192.0.2.1\nb,192.0.2.2\n");
+    write("words.csv", b"name,ip\na,nowhere\nb,192.0.2.2\n");
+    write("bare.csv", b"name\na\nb\n");
+    let read = |nodes: &str, mmdb: &str| {
+        let (file, nodes) = ("pairs.csv".to_string(), nodes.to_string());
+        let plan = DataPlan::Pairs { file, nodes, mmdb: Some(mmdb.to_string()) };
+        load::world(&plan, &Files::Folder(folder.path().to_path_buf()))
+    };
+    let world = read("nodes.csv", "places.mmdb").expect("it is read").expect("a world");
+    let at = |one: usize| {
+        let said = world.machines[one].said?;
+        let (latitude, longitude) = said.degrees();
+        Some((latitude.round(), longitude.round()))
+    };
+    // What the file says comes first, then the database's position, then the country's middle.
+    let expected = [Some((50.0, 8.0)), Some((1.0, 2.0)), Some((-10.0, -55.0)), None, None];
+    assert_eq!([0, 1, 2, 3, 4].map(at), expected);
+    assert!(world.note.contains("of 1 of 3 addresses the country alone"), "{}", world.note);
+    assert!(world.note.contains("of 1 of 3 addresses no place is known"), "{}", world.note);
+    for (nodes, mmdb, found) in [
+        ("nodes.csv", "missing.mmdb", "cannot read the database of places"),
+        ("nodes.csv", "broken.mmdb", "it is no database of places"),
+        ("unknown.csv", "places.mmdb", "it knows none of the 2 addresses"),
+        ("words.csv", "places.mmdb", "`nowhere` is no IP address"),
+        ("bare.csv", "places.mmdb", "no column `ip`"),
+    ] {
+        let error = read(nodes, mmdb).expect_err(found).to_string();
         assert!(error.contains(found), "{found}: {error}");
     }
 }
@@ -522,7 +586,8 @@ fn the_worst_pairs_are_told_apart_by_facts_of_the_world() {
         system: 0,
     };
     let machines = (0..5).map(machine).collect();
-    let world = World { machines, truth: Truth::Matrix(matrix), credits: &[] };
+    let truth = Truth::Matrix(matrix);
+    let world = World { machines, truth, credits: &[], note: String::new() };
     let detours = worst::detours(&world);
     assert_eq!(detours.iter().filter(|found| **found).count(), 1);
     assert!(detours[2], "0 to 3, by rows of the upper triangle");

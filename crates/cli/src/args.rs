@@ -475,8 +475,8 @@ pub enum Coords {
   cavy coords fit --nodes nodes.csv --pairs pairs.csv      from measured pairs, in their order
   cavy coords fit --nodes nodes.csv --matrix rtt_ms.csv    from a square of round trips
 
-A file of nodes has the column name, and where they are known lat and lon. A file of pairs has from,
-to, rtt_ms, and if known time_s. A square has a row and a column for each node, in their order.")]
+A file of nodes has the column name, and where they are known lat and lon, or with --mmdb ip. A
+file of pairs has from, to, rtt_ms, and if known time_s. A square has a row and a column for each node, in their order.")]
 pub struct CoordsFit {
     /// The nodes, a CSV file.
     #[arg(long, value_name = "FILE")]
@@ -487,6 +487,9 @@ pub struct CoordsFit {
     /// A square of round trips in milliseconds, a CSV file without heads.
     #[arg(long, value_name = "FILE")]
     pub matrix: Option<PathBuf>,
+    /// A database of cities in MaxMind's format: where nodes with an ip, but no lat and lon, are.
+    #[arg(long, value_name = "FILE")]
+    pub mmdb: Option<PathBuf>,
     /// Where coordinates are written.
     #[arg(long, value_name = "FILE", default_value = "space.json")]
     pub out: PathBuf,

@@ -30,10 +30,10 @@ fn shown(path: &Path) -> String {
 }
 
 fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
-    let nodes = shown(&args.nodes);
+    let (nodes, mmdb) = (shown(&args.nodes), args.mmdb.as_deref().map(shown));
     let data = match (&args.pairs, &args.matrix) {
-        (Some(pairs), _) => DataPlan::Pairs { file: shown(pairs), nodes },
-        (None, Some(matrix)) => DataPlan::Matrix { file: shown(matrix), nodes },
+        (Some(pairs), _) => DataPlan::Pairs { file: shown(pairs), nodes, mmdb },
+        (None, Some(matrix)) => DataPlan::Matrix { file: shown(matrix), nodes, mmdb },
         (None, None) => {
             return Err(Fault::new("there is nothing to fit to")
                 .hint("give measured pairs by `--pairs`, or a square of them by `--matrix`"));
@@ -62,6 +62,7 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
             "before": fitted.before,
             "hidden": fitted.hidden,
             "nowhere": fitted.nowhere,
+            "note": world.note,
         }))?;
         return Ok(Outcome::Success);
     }
@@ -73,6 +74,9 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
     };
     let mut out = String::new();
     let _ = writeln!(out, "{known} nodes have coordinates, in {}", args.out.display());
+    if !world.note.is_empty() {
+        let _ = writeln!(out, "  {}", world.note);
+    }
     let (slope, base) = (fitted.space.ms_per_km, fitted.space.base_ms);
     let _ = writeln!(out, "  line: {slope:.4} ms per km, and {base:.1} ms");
     let _ = writeln!(out, "  error before each measurement: {}", words(&fitted.before));

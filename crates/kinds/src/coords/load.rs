@@ -6,8 +6,11 @@ use super::world::{Machine, Matrix, Recorded, Truth, World};
 use crate::csv::{self, Table};
 use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
 use cavy_lab::statistics::quantile;
+use cavy_places::{Cities, Found, Rung};
 use cavy_study::plan::{Files, PlanError};
 use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 /// Machines of a matrix, at most: its cells take eight bytes each.
@@ -31,17 +34,17 @@ pub fn world(plan: &DataPlan, files: &Files) -> Result<Option<Arc<World>>, PlanE
         DataPlan::PlanetLab {} => carried(&PLANETLAB, "planetlab-490"),
         DataPlan::Seattle {} => carried(&SEATTLE, "seattle-99"),
         DataPlan::Players(own) => super::players::check(own).map(|()| None),
-        DataPlan::Matrix { file, nodes } => {
-            let machines = machines(files, nodes)?;
-            let matrix = matrix(files, file, machines.len())?;
-            let world = World { machines, truth: Truth::Matrix(matrix), credits: &[] };
+        DataPlan::Matrix { file, nodes, mmdb } => {
+            let (machines, note) = machines(files, nodes, mmdb.as_deref())?;
+            let truth = Truth::Matrix(matrix(files, file, machines.len())?);
+            let world = World { machines, truth, credits: &[], note };
             plausible(&world, &files.shown(file)).map(|()| Some(Arc::new(world)))
         }
-        DataPlan::Pairs { file, nodes } => {
-            let machines = machines(files, nodes)?;
+        DataPlan::Pairs { file, nodes, mmdb } => {
+            let (machines, note) = machines(files, nodes, mmdb.as_deref())?;
             let recorded = recorded(files, file, &machines)?;
             let truth = Truth::Recorded(medians(&recorded, machines.len()), recorded);
-            let world = World { machines, truth, credits: &[] };
+            let world = World { machines, truth, credits: &[], note };
             plausible(&world, &files.shown(file)).map(|()| Some(Arc::new(world)))
         }
     }
@@ -59,9 +62,74 @@ fn optional(
     }
 }
 
-/// The machines of a file.
-pub fn machines(files: &Files, file: &str) -> Result<Vec<Machine>, PlanError> {
+/// Places of addresses, as a database has them.
+struct Addresses {
+    cities: Cities,
+    column: usize,
+    /// Addresses that were looked up, and of them those of which the country alone is known, or
+    /// nothing.
+    asked: usize,
+    country: usize,
+    nowhere: usize,
+}
+
+impl Addresses {
+    fn open(files: &Files, mmdb: &str, table: &Table) -> Result<Addresses, PlanError> {
+        let read = files.read(mmdb);
+        let bytes = read.map_err(|error| files.unreadable(mmdb, "database of places", &error))?;
+        let cities = Cities::read(bytes.into_owned()).map_err(|why| {
+            PlanError::text(format!("it is no database of places: {why}"))
+                .in_file(files.shown(mmdb))
+                .hint("`mmdb` names one of cities in MaxMind's format, such as DB-IP City Lite")
+        })?;
+        let column = table.column("ip")?;
+        Ok(Addresses { cities, column, asked: 0, country: 0, nowhere: 0 })
+    }
+
+    /// Where the address in a row is; `None` where there is no address, or nobody knows.
+    fn find(&mut self, cell: &str) -> Result<Option<Point>, String> {
+        if cell.is_empty() {
+            return Ok(None);
+        }
+        let ip: IpAddr = cell.parse().map_err(|_| format!("`{cell}` is no IP address"))?;
+        let Found { known, rung, .. } = self.cities.find(ip);
+        self.asked += 1;
+        self.country += usize::from(rung == Rung::Country);
+        self.nowhere += usize::from(rung == Rung::Nowhere);
+        Ok(known.address.or(known.country))
+    }
+
+    /// What there is to say, when all were looked up.
+    fn said(&self, shown: &str) -> Result<String, PlanError> {
+        let Addresses { asked, country, nowhere, .. } = self;
+        if *asked > 0 && nowhere == asked {
+            let message = format!("it knows none of the {asked} addresses");
+            return Err(PlanError::text(message)
+                .in_file(shown)
+                .hint("is it one of cities? And private addresses have no place"));
+        }
+        let mut parts = Vec::new();
+        if *country > 0 {
+            parts.push(format!(
+                "of {country} of {asked} addresses the country alone is known: they begin in its \
+                 middle"
+            ));
+        }
+        if *nowhere > 0 {
+            parts.push(format!("of {nowhere} of {asked} addresses no place is known"));
+        }
+        Ok(parts.join("; "))
+    }
+}
+
+/// The machines of a file, and what is to be said of their places.
+fn machines(
+    files: &Files,
+    file: &str,
+    mmdb: Option<&str>,
+) -> Result<(Vec<Machine>, String), PlanError> {
     let mut table = csv::open(files, file)?;
+    let mut addresses = mmdb.map(|mmdb| Addresses::open(files, mmdb, &table)).transpose()?;
     let name = table.column("name")?;
     let place = |latitude: &str, longitude: &str| -> Result<_, PlanError> {
         let (lat, lon) = (table.column(latitude).ok(), table.column(longitude).ok());
@@ -115,7 +183,16 @@ pub fn machines(files: &Files, file: &str) -> Result<Vec<Machine>, PlanError> {
             }
             None => 0,
         };
-        let said = of(said)?;
+        let said = match (of(said)?, &mut addresses) {
+            (None, Some(addresses)) => {
+                let cell = row.get(addresses.column).unwrap_or("");
+                let found = addresses.find(cell);
+                found.map_err(|message| {
+                    wrong(addresses.column, message).hint("leave it empty if unknown")
+                })?
+            }
+            (said, _) => said,
+        };
         machines.push(Machine { name: called, place: of(true_place)?.or(said), said, system });
     }
     if !(2..=MACHINES_MAX).contains(&machines.len()) {
@@ -124,7 +201,11 @@ pub fn machines(files: &Files, file: &str) -> Result<Vec<Machine>, PlanError> {
             .in_file(files.shown(file))
             .hint("of more, take a sample: predictors learn from pairs, not from all of them"));
     }
-    Ok(machines)
+    let note = match (addresses, mmdb) {
+        (Some(addresses), Some(mmdb)) => addresses.said(&files.shown(mmdb))?,
+        _ => String::new(),
+    };
+    Ok((machines, note))
 }
 
 /// A round trip in a cell, refused where it is none.
@@ -142,10 +223,13 @@ fn rtt(table: &str, place: &str, ms: f64) -> Result<f64, PlanError> {
 }
 
 fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> {
-    let opened = files.open(file).map_err(|error| files.unreadable(file, "round trips", &error))?;
+    let unreadable = |error: std::io::Error| files.unreadable(file, "round trips", &error);
+    let mut opened = BufReader::new(files.open(file).map_err(unreadable)?);
+    let delimiter = csv::delimiter(opened.fill_buf().map_err(unreadable)?);
     let shown = files.shown(file);
     let mut rows = ::csv::ReaderBuilder::new()
         .has_headers(false)
+        .delimiter(delimiter)
         .flexible(true)
         .trim(::csv::Trim::All)
         .from_reader(opened);
@@ -267,20 +351,46 @@ fn medians(recorded: &[Recorded], count: usize) -> Matrix {
     matrix
 }
 
-/// Light sets a floor under round trips: where most pairs lie below it, units or positions are
-/// wrong.
-fn plausible(world: &World, file: &str) -> Result<(), PlanError> {
+/// Pairs whose round trip is shorter than light in fibre allows, and all that have two places.
+fn below_light(world: &World, place: impl Fn(Point) -> Option<Point>) -> (u64, u64) {
     let (mut below, mut all) = (0u64, 0u64);
+    let of = |machine: &Machine| machine.said.and_then(&place);
+    let places: Vec<Option<Point>> = world.machines.iter().map(of).collect();
     for a in 0..world.count() {
         for b in a + 1..world.count() {
-            let ends = (world.machines[a as usize].said, world.machines[b as usize].said);
-            let (Some(here), Some(there)) = ends else { continue };
+            let (Some(here), Some(there)) = (places[a as usize], places[b as usize]) else {
+                continue;
+            };
             let Some(rtt_ms) = world.rtt_ms(a, b) else { continue };
             all += 1;
             below += u64::from(rtt_ms < FLOOR_MS_PER_KM * here.distance_km(there));
         }
     }
-    if all < 10 || below * 2 <= all {
+    (below, all)
+}
+
+/// Light sets a floor under round trips: where most pairs lie below it, or many that do not with
+/// latitude and longitude exchanged, units or positions are wrong.
+fn plausible(world: &World, file: &str) -> Result<(), PlanError> {
+    let (below, all) = below_light(world, Some);
+    if all < 10 || below * 20 <= all {
+        return Ok(());
+    }
+    let exchanged = |place: Point| {
+        let (latitude, longitude) = place.degrees();
+        Point::from_degrees(longitude, latitude)
+    };
+    let (still, all_exchanged) = below_light(world, exchanged);
+    if all_exchanged == all && still * 4 < below {
+        let message = format!(
+            "{below} of {all} round trips are shorter than light in fibre allows; with latitude \
+             and longitude exchanged {still} are"
+        );
+        return Err(PlanError::text(message)
+            .in_file(file)
+            .hint("exchange the columns `lat` and `lon` of the nodes"));
+    }
+    if below * 2 <= all {
         return Ok(());
     }
     let message = format!("{below} of {all} round trips are shorter than light in fibre allows");

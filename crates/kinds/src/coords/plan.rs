@@ -86,8 +86,13 @@ pub enum DataPlan {
     Matrix {
         /// CSV file of round trips, without a line of heads.
         file: String,
-        /// CSV file of nodes: `name`, and where known `lat`, `lon`, `true_lat`, `true_lon`, `asn`.
+        /// CSV file of nodes: `name`, and where known `lat`, `lon`, `true_lat`, `true_lon`, `asn`,
+        /// `ip`.
         nodes: String,
+        /// Database of cities in MaxMind's format. It says where nodes without `lat` and `lon` are,
+        /// by their `ip`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mmdb: Option<String>,
     },
     /// Measured pairs, in the order in which they were measured.
     #[serde(rename = "pairs")]
@@ -96,6 +101,9 @@ pub enum DataPlan {
         file: String,
         /// CSV file of nodes, as for a matrix.
         nodes: String,
+        /// Database of cities, as for a matrix.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mmdb: Option<String>,
     },
     /// Players of a game, made up.
     #[serde(rename = "players")]

@@ -12,6 +12,8 @@ use cavy_core::{Digest, Instant, Purpose, Stream};
 use cavy_study::plan::PlanError;
 use core::f64::consts::{PI, TAU};
 
+const DAY_NS: u64 = 86_400_000_000_000;
+
 /// What is drawn of a pair; two of them never share draws.
 #[derive(Clone, Copy)]
 enum Draw {
@@ -178,7 +180,8 @@ impl Players {
                 system,
             });
         }
-        World { machines, truth: Truth::Players(Box::new(players)), credits: &[] }
+        let truth = Truth::Players(Box::new(players));
+        World { machines, truth, credits: &[], note: String::new() }
     }
 
     /// The round trip between two players, milliseconds, the same from either end.
@@ -228,7 +231,44 @@ impl Players {
 
     /// All probes of sessions that come to `probes_each` for a player on average, by time.
     pub fn visits(&self, probes_each: u32, rng: &mut Stream) -> Vec<Visit> {
-        const DAY_NS: u64 = 86_400_000_000_000;
+        let mut visits = Vec::with_capacity(self.places.len() * probes_each as usize);
+        self.sessions(probes_each, rng, |visit| visits.push(visit));
+        visits.sort_by_key(|visit| visit.at);
+        visits
+    }
+
+    /// The same in `parts` of some days each: sessions are drawn anew for each part, and only what
+    /// lies in it is kept and put in order. So tens of millions of probes need little memory.
+    pub fn visits_in_parts(
+        &self,
+        probes_each: u32,
+        parts: u64,
+        rng: Stream,
+    ) -> impl Iterator<Item = Visit> {
+        let days = u64::from(self.plan.days);
+        let days_each = days.div_ceil(parts.clamp(1, days.max(1)));
+        let parts = days.div_ceil(days_each.max(1)).max(1);
+        let part = move |part: u64| {
+            let from = Instant::from_ns(part * days_each * DAY_NS);
+            // The last session may end after midnight of the last day.
+            let to = match part + 1 == parts {
+                true => Instant::NEVER,
+                false => Instant::from_ns((part + 1) * days_each * DAY_NS),
+            };
+            let mut visits = Vec::new();
+            self.sessions(probes_each, &mut rng.clone(), |visit| {
+                if visit.at >= from && visit.at < to {
+                    visits.push(visit);
+                }
+            });
+            visits.sort_by_key(|visit| visit.at);
+            visits
+        };
+        (0..parts).flat_map(part)
+    }
+
+    /// Draws sessions, in no order of time.
+    fn sessions(&self, probes_each: u32, rng: &mut Stream, mut each: impl FnMut(Visit)) {
         let plan = &self.plan;
         let count = self.places.len();
         let mut by_day: Vec<Vec<u32>> = vec![Vec::new(); plan.days as usize];
@@ -238,18 +278,18 @@ impl Players {
             }
         }
         let wanted = count * probes_each as usize;
-        let mut visits = Vec::with_capacity(wanted);
+        let mut made = 0;
         let between = |(least, most): (u32, u32), rng: &mut Stream| {
             (u64::from(least) + rng.below(u64::from(most - least) + 1)) as usize
         };
         let mut others = Vec::new();
-        while visits.len() < wanted {
+        while made < wanted {
             let from = rng.below(count as u64) as u32;
             let (first, days) = self.there[from as usize];
             let day = first + rng.below(days.into()) as u32;
             let here = &by_day[day as usize];
             let candidates = between(plan.candidates, rng).min(here.len() - 1);
-            let probed = between(plan.probed, rng).min(candidates).min(wanted - visits.len());
+            let probed = between(plan.probed, rng).min(candidates).min(wanted - made);
             others.clear();
             while others.len() < probed {
                 let to = here[rng.below(here.len() as u64) as usize];
@@ -264,13 +304,12 @@ impl Players {
                 to: *to,
                 at: Instant::from_ns(begin + index as u64 * 1_000_000_000),
             };
-            visits.extend(others.iter().enumerate().map(visit));
+            made += others.len();
+            others.iter().enumerate().map(visit).for_each(&mut each);
             if probed == 0 && by_day.iter().all(|here| here.len() < 2) {
                 break;
             }
         }
-        visits.sort_by_key(|visit| visit.at);
-        visits
     }
 }
 

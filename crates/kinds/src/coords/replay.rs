@@ -17,6 +17,11 @@ use cavy_lab::trail::Trail;
 const PAIRS_MAX: u64 = 50_000;
 /// Machines that pick, of worlds with more.
 const PICKERS_MAX: u32 = 10_000;
+/// Predictions before a probe whose errors are kept: of more probes every second, third and so on,
+/// so that memory does not grow with their number.
+pub const BEFORE_MAX: u64 = 4_000_000;
+/// Probes of players that are drawn and put in order at a time, about.
+const PART_PROBES: u64 = 4_000_000;
 
 /// Errors of one sort, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -106,31 +111,37 @@ pub struct Asked<'a> {
 }
 
 /// The probes of one replication, in order of time. They do not depend on who predicts.
-pub fn probes(world: &World, asked: &Asked<'_>, seed: u64) -> Vec<Probe> {
+pub fn probes<'w>(
+    world: &'w World,
+    asked: &Asked<'_>,
+    seed: u64,
+) -> Box<dyn Iterator<Item = Probe> + 'w> {
     let mut rng = Stream::keyed(seed, 0, Purpose::Destinations);
     match &world.truth {
-        Truth::Matrix(_) => rounds(world, asked, &mut rng),
+        Truth::Matrix(_) => Box::new(rounds(world, asked, &mut rng).into_iter()),
         Truth::Recorded(_, recorded) => {
             let wanted = u64::from(asked.probes_per_node) * u64::from(world.count());
             let begin = recorded.first().map_or(0.0, |first| first.time_s);
-            let probe = |one: &super::world::Recorded| Probe {
+            let probe = move |one: &super::world::Recorded| Probe {
                 from: one.from,
                 to: one.to,
                 rtt_ms: one.rtt_ms,
                 at: Instant::from_ns(((one.time_s - begin) * 1e9) as u64),
             };
             let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
-            recorded.iter().take(wanted).map(probe).collect()
+            Box::new(recorded.iter().take(wanted).map(probe))
         }
         Truth::Players(players) => {
-            let visits = players.visits(asked.probes_per_node, &mut rng);
             let mut noise = Stream::keyed(seed, 0, Purpose::Delays);
-            let mut probe = |visit: &Visit| {
+            let probe = move |visit: Visit| {
                 let rtt_ms = world.rtt_ms(visit.from, visit.to)?;
                 let rtt_ms = players.noisy_ms(rtt_ms, &mut noise);
                 Some(Probe { from: visit.from, to: visit.to, rtt_ms, at: visit.at })
             };
-            visits.iter().filter_map(&mut probe).collect()
+            let all = u64::from(world.count()) * u64::from(asked.probes_per_node);
+            let parts = all.div_ceil(PART_PROBES);
+            let visits = players.visits_in_parts(asked.probes_per_node, parts, rng);
+            Box::new(visits.filter_map(probe))
         }
     }
 }
@@ -189,7 +200,7 @@ fn shuffle_front(values: &mut [u32], front: usize, rng: &mut Stream) {
 pub fn replay(
     world: &World,
     predictor: &mut dyn Predictor,
-    probes: &[Probe],
+    probes: impl IntoIterator<Item = Probe>,
     asked: &Asked<'_>,
     seed: u64,
 ) -> Replayed {
@@ -199,7 +210,7 @@ pub fn replay(
         covered: Errors::default(),
         same_system: Errors::default(),
         picks: Vec::new(),
-        probes: probes.len() as u64,
+        probes: 0,
         end: Instant::ZERO,
         trail: Trail::new(),
         worst: None,
@@ -207,13 +218,19 @@ pub fn replay(
     };
     let before = asked.map.then(|| sketch::errors(world, predictor, Instant::ZERO));
     let mut rng = Stream::keyed(seed, 0, Purpose::Machine);
+    let about = u64::from(world.count()) * u64::from(asked.probes_per_node);
+    let every = about.div_ceil(BEFORE_MAX).max(1);
+    let mut last = Instant::ZERO;
     for probe in probes {
         let estimate = predictor.predict_ms(probe.from, probe.to, probe.at);
-        replayed.before.push(estimate, probe.rtt_ms);
+        if replayed.probes.is_multiple_of(every) {
+            replayed.before.push(estimate, probe.rtt_ms);
+        }
         replayed.trail.fold(probe.at, estimate.map_or(0, f64::to_bits));
-        predictor.learn(probe, &mut rng);
+        predictor.learn(&probe, &mut rng);
+        replayed.probes += 1;
+        last = probe.at;
     }
-    let last = probes.last().map_or(Instant::ZERO, |probe| probe.at);
     replayed.end = last + Span::from_ms(1);
     pairs(world, predictor, asked, seed, &mut replayed);
     picks(world, predictor, asked, seed, &mut replayed);

@@ -53,7 +53,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
     };
     let probes = replay::probes(world, &asked, seed);
     let mut predictor = contestant::build(world, &plan.predictors[0], &given, line, seed);
-    replay::replay(world, predictor.as_mut(), &probes, &asked, seed)
+    replay::replay(world, predictor.as_mut(), probes, &asked, seed)
 }
 
 /// The `p`-quantile of all samples together and of each replication, all in order of size.
@@ -157,15 +157,16 @@ pub fn summarize(scenario: &Scenario, runs: &[Replayed]) -> Summed<Predicted> {
     }
 }
 
-/// What is to be said where a file has fewer measurements than the plan asks for.
+/// What is to be said where a file has fewer measurements than the plan asks for, or a database
+/// knows too little.
 fn short(scenario: &Scenario, runs: &[Replayed]) -> String {
     let Some(world) = &scenario.world else { return String::new() };
     let (Truth::Recorded(..), Some(run)) = (&world.truth, runs.first()) else {
-        return String::new();
+        return world.note.clone();
     };
     let wanted = u64::from(scenario.plan.probes_per_node) * u64::from(world.count());
-    match run.probes < wanted {
-        true => format!("the file has {} of {wanted} measurements", run.probes),
-        false => String::new(),
-    }
+    let few = (run.probes < wanted)
+        .then(|| format!("the file has {} of {wanted} measurements", run.probes));
+    let notes = few.into_iter().chain((!world.note.is_empty()).then(|| world.note.clone()));
+    notes.collect::<Vec<_>>().join("; ")
 }

@@ -6,7 +6,7 @@ use super::replay::Replayed;
 use super::result::{Pick, Predicted};
 use super::run::{self, Scenario};
 use super::worst::{CAUSES, Cause, Worst};
-use super::{data, scenario};
+use super::{data, replay, scenario};
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
 use cavy_report::model::{Map, Panel, Table};
@@ -108,8 +108,8 @@ impl Subject for CoordsPlan {
     }
     fn files(&self) -> Vec<&str> {
         match &self.data {
-            DataPlan::Matrix { file, nodes } | DataPlan::Pairs { file, nodes } => {
-                vec![file, nodes]
+            DataPlan::Matrix { file, nodes, mmdb } | DataPlan::Pairs { file, nodes, mmdb } => {
+                [file, nodes].into_iter().chain(mmdb).map(String::as_str).collect()
             }
             _ => Vec::new(),
         }
@@ -251,17 +251,31 @@ impl Subject for CoordsPlan {
         let most = self.picks.candidates.iter().copied().max().unwrap_or(0);
         let choices = nodes.min(10_000.0) * f64::from(self.picks.each);
         let pairs = (nodes * nodes / 2.0).min(50_000.0);
+        let peers = f64::from(self.probes_per_node);
         let each_s = match &self.predictors[0] {
             // All neighbours pull at every probe.
-            PredictorPlan::Pyxida(_) => 10e-9 * f64::from(self.probes_per_node).min(512.0) + 1e-6,
+            PredictorPlan::Pyxida(_) => 10e-9 * peers.min(512.0) + 1e-6,
             _ => 1e-6,
         };
+        // What a machine keeps of its peers, and is itself.
+        let machine_bytes = match &self.predictors[0] {
+            PredictorPlan::Serf(_) => 600.0 + 40.0 * peers,
+            PredictorPlan::Pyxida(_) => 400.0 + 200.0 * peers.min(512.0),
+            PredictorPlan::Survey(_) => 700.0 + 48.0 * (2.0 * peers).min(64.0),
+            _ => 400.0 + 24.0 * peers.min(64.0),
+        };
         let core_s = probes * each_s + (choices * f64::from(most) + pairs) * 0.2e-6;
-        let samples = probes + choices * self.picks.candidates.len() as f64 + pairs;
+        let kept = probes.min(replay::BEFORE_MAX as f64);
+        let samples = kept + choices * self.picks.candidates.len() as f64 + pairs;
         Effort {
             work: probes * f64::from(replications),
             core_s: core_s * f64::from(replications),
-            memory_bytes: 8.0 * samples * f64::from(replications) + 8.0 * nodes * nodes.min(8e3),
+            memory_bytes: 8.0 * samples * f64::from(replications)
+                + nodes * machine_bytes
+                + match &self.data {
+                    DataPlan::Players(_) => 0.0,
+                    _ => 8.0 * nodes * nodes.min(8e3),
+                },
         }
     }
     fn too_much(&self, memory: bool) -> TooMuch {

@@ -80,6 +80,8 @@ pub struct World {
     pub truth: Truth,
     /// Whom to credit, where results are shown.
     pub credits: &'static [&'static str],
+    /// What is to be said of them beside results; empty for nothing.
+    pub note: String,
 }
 
 impl World {

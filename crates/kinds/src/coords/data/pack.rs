@@ -218,5 +218,5 @@ pub(super) fn decode(bytes: &[u8], credits: &'static [&'static str]) -> Option<W
             matrix.set(a, b, us / 1e3);
         }
     }
-    Some(World { machines, truth: Truth::Matrix(matrix), credits })
+    Some(World { machines, truth: Truth::Matrix(matrix), credits, note: String::new() })
 }
