@@ -70,6 +70,9 @@ pub struct Config {
     pub initial_window: u16,
     /// Negotiate selective acknowledgements; without them recovery is NewReno's (RFC 6582).
     pub sack: bool,
+    /// Without them, anything new that is acknowledged ends a recovery (Reno, RFC 2581), and what
+    /// else was lost waits for its timer.
+    pub reno: bool,
     /// Duplicate acknowledgements, or segments above, that say that one is lost; at least 1.
     pub dupthresh: u8,
     /// Send a new segment on each of the first two duplicates (RFC 3042).
@@ -83,6 +86,9 @@ pub struct Config {
     /// Let it grow by acknowledgements of a sender that something else held back, such as the end
     /// of what it has to send: a habit of simulators, not of [incast 2.8].
     pub grows_unused: bool,
+    /// A loss halves the window, where RFC 5681 halves what is under way: a habit of the reference
+    /// simulator [incast 5.1]. The end of an answer leaves little under way. NewReno only.
+    pub halves_window: bool,
     /// Marks of switches: whether they are asked for, and what they mean.
     pub ecn: Ecn,
     /// Spread what recovery sends over its round trip (RFC 6937).
@@ -170,12 +176,14 @@ impl Config {
             mss_bytes: 1460,
             initial_window: 3,
             sack: true,
+            reno: false,
             dupthresh: 3,
             limited_transmit: false,
             idle_restart: true,
             nagle: false,
             congestion: Congestion::NewReno,
             grows_unused: false,
+            halves_window: false,
             ecn: Ecn::Off,
             prr: false,
             rack: None,

@@ -305,6 +305,12 @@ impl Connection {
                     self.enter_recovery(step);
                 }
             }
+            Phase::Recovery(until) if advanced && step.config.reno => {
+                self.cwnd = self.ssthresh;
+                self.phase = Phase::Open;
+                self.reno_sacked = 0;
+                self.recovered = until;
+            }
             Phase::Recovery(_) if advanced => {
                 self.mark_first_lost();
                 self.forced = true;
@@ -313,10 +319,16 @@ impl Connection {
         }
     }
 
+    /// What a loss halves.
+    fn held_by_loss(&self, config: &Config) -> u64 {
+        if config.halves_window { self.cwnd } else { self.next - self.una }
+    }
+
     fn enter_recovery(&mut self, step: &mut Step<'_, '_>) {
         let flight = self.next - self.una;
         self.save(false, self.queue.front().map_or(step.now, |head| head.at), step);
-        self.ssthresh = self.growth.after_loss(self.cwnd, flight, self.mss);
+        let held = self.held_by_loss(step.config);
+        self.ssthresh = self.growth.after_loss(self.cwnd, held, self.mss);
         self.cwnd = self.ssthresh;
         self.reduction = Reduction { flight, ..Reduction::default() };
         self.phase = Phase::Recovery(self.next);
@@ -448,8 +460,8 @@ impl Connection {
             self.suspicion = Suspicion::None;
         }
         if self.timed_out_at != self.una {
-            let flight = self.next - self.una;
-            self.ssthresh = self.growth.after_loss(self.cwnd, flight, self.mss);
+            let held = self.held_by_loss(step.config);
+            self.ssthresh = self.growth.after_loss(self.cwnd, held, self.mss);
             self.timed_out_at = self.una;
         }
         self.growth.restart();

@@ -122,6 +122,10 @@ pub fn wants(script: &Script, slower: u64) -> Result<Wants, String> {
             "peer_isn" => wanted.peer_isn = number(Some(value))?,
             "wrap" => return Err("the kernel chooses its first number".to_string()),
             "buffer" => return Err("a buffer of the kernel is not counted in octets".to_string()),
+            "reno" => return Err("the kernel repairs the next loss, too (RFC 6582)".to_string()),
+            "halves_window" => {
+                return Err("the kernel goes by what is under way (RFC 5681)".to_string());
+            }
             "dupthresh" => return Err("the kernel counts no duplicates any more".to_string()),
             "strict" => return Err("the kernel is not strict about timestamps".to_string()),
             "retries" | "give_up" => {

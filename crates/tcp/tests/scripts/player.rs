@@ -167,6 +167,8 @@ impl Player {
             "buffer" => config.receive_buffer_bytes = number(Some(value))?,
             "dupthresh" => config.dupthresh = number(Some(value))?,
             "sack" => config.sack = yes,
+            "reno" => config.reno = yes,
+            "halves_window" => config.halves_window = yes,
             "limited" => config.limited_transmit = yes,
             "idle_restart" => config.idle_restart = yes,
             "nagle" => config.nagle = yes,
