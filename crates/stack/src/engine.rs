@@ -238,7 +238,8 @@ impl Engine {
         let at = &mut self.hosts[host as usize];
         let door = at.doors.get(&port).map(|&door| &mut self.doors[door]);
         match door {
-            Some(door) if !door.closed && door.queue.len() < usize::from(door.backlog) => {
+            // Those that were half open when it became full are let in as well.
+            Some(door) if !door.closed && door.queue.len() < 2 * usize::from(door.backlog) => {
                 let remote = at.machine.facts(name).map_or(0, |facts| facts.remote_port);
                 let peer = SocketAddrV4::new(Ipv4Addr::from_bits(peer.0), remote);
                 let local = SocketAddrV4::new(at.address, port);
@@ -360,6 +361,10 @@ impl Engine {
                     return;
                 };
                 if opens {
+                    if self.is_full(host, segment.destination) {
+                        self.tally.unheard += 1;
+                        return;
+                    }
                     self.reseed(host);
                 }
                 // A packet has at most 65,535 octets.
@@ -386,6 +391,13 @@ impl Engine {
             }
             Said::Other => self.tally.other += 1,
         }
+    }
+
+    /// Do as many wait to be accepted at a port as may? Then who knocks is not heard, and knocks
+    /// again in a second: a reset would end what only comes too early.
+    fn is_full(&self, host: u32, port: u16) -> bool {
+        let door = self.hosts[host as usize].doors.get(&port).map(|&place| &self.doors[place]);
+        door.is_some_and(|door| door.queue.len() >= usize::from(door.backlog))
     }
 
     fn owns(&self, address: Ipv4Addr) -> bool {

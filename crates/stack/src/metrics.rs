@@ -35,6 +35,9 @@ pub struct Metrics {
     pub accepted: u64,
     /// Connections that were reset because nobody accepted those before.
     pub overflowed: u64,
+    /// SYNs that were not heard because as many connections as may waited to be accepted: who sends
+    /// them asks again.
+    pub unheard: u64,
     /// Connections that ended, by why.
     pub ended: BTreeMap<&'static str, u64>,
     /// Packets taken from the device.
@@ -84,6 +87,7 @@ pub(crate) struct Tally {
     pub opened: u64,
     pub accepted: u64,
     pub overflowed: u64,
+    pub unheard: u64,
     pub packets_in: u64,
     pub packets_out: u64,
     pub refused: u64,
@@ -111,6 +115,7 @@ impl Tally {
             opened: 0,
             accepted: 0,
             overflowed: 0,
+            unheard: 0,
             packets_in: 0,
             packets_out: 0,
             refused: 0,
@@ -157,6 +162,7 @@ impl Tally {
             opened: self.opened,
             accepted: self.accepted,
             overflowed: self.overflowed,
+            unheard: self.unheard,
             ended: WHYS.map(|(_, name)| name).iter().zip(&self.ended).filter_map(some).collect(),
             packets_in: self.packets_in,
             packets_out: self.packets_out,

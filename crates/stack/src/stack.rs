@@ -101,8 +101,8 @@ impl Stack {
     }
 
     /// Opens a port: of one address, or of all with `0.0.0.0`. At most `backlog` connections of an
-    /// address are half open; one more takes the place of the oldest of them. As many wait to be
-    /// accepted; others are reset.
+    /// address are half open; one more takes the place of the oldest of them. While as many wait to
+    /// be accepted, nobody else is heard; who asks repeats it in a second.
     ///
     /// # Errors
     /// When the address is not of the prefix, or the port is taken.

@@ -4,6 +4,7 @@
 //! Time is real, and the kernel's clock is coarse: a script of less than 600 ms runs ten times as
 //! slowly, so that a tick of 4 ms is little beside it.
 
+use crate::icmp::{sum_of, unreachable};
 use crate::wants::{Wants, outlook, wants};
 use crate::words::{Script, flags, greeting, number, range, span};
 use cavy_clock::{self as clock, Wait};
@@ -460,20 +461,7 @@ impl Player {
         let lost = Segment::new(source, destination, own.wrapping_add(seq), Flags::ACK);
         let mut headers = [0; HEADERS_MAX_BYTES];
         Writer { from: KERNEL, to: self.peer }.headers(&mut headers, &lost, [&[], &[]]);
-        let mut body = vec![3, 4, 0, 0, 0, 0];
-        body.extend(mtu.to_be_bytes());
-        body.extend(&headers[..28]);
-        let sum = sum_of(&body);
-        body[2..4].copy_from_slice(&sum);
-        // The header of another packet of that length, with the protocol and the sum of this one.
-        let padding = vec![0; body.len() - 20];
-        let mut packet = self.packet(ROUTER, &lost, &padding);
-        packet[9] = 1;
-        packet[10..12].copy_from_slice(&[0, 0]);
-        let sum = sum_of(&packet[..20]);
-        packet[10..12].copy_from_slice(&sum);
-        packet.truncate(20);
-        packet.extend(body);
+        let packet = unreachable(ROUTER, KERNEL, 4, mtu, &headers);
         self.put(&packet)
     }
 
@@ -706,14 +694,4 @@ fn open_device() -> Result<SyncDevice, String> {
             Err(_) => drop(Wait::Sleep.until(clock::now() + SETTLE)),
         }
     }
-}
-
-/// The sum of the Internet (RFC 1071) over octets in which its own field is zero.
-fn sum_of(bytes: &[u8]) -> [u8; 2] {
-    let pair = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0));
-    let mut sum: u32 = bytes.chunks(2).map(pair).sum();
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
 }

@@ -8,6 +8,7 @@
 //! whose name contains it.
 
 mod habits;
+mod icmp;
 mod kernel;
 mod wants;
 #[path = "../../../tcp/tests/scripts/words.rs"]
