@@ -39,8 +39,8 @@ pub const HABITS: &[(&str, &str)] = &[
     ),
     (
         "close: we close first",
-        "its TIME-WAIT may last longer by an eighth, as its wheel has it (RFC 9293 3.4.2 names four \
-         minutes)",
+        "its TIME-WAIT may last longer by an eighth, as its wheel has it (RFC 9293 3.4.2 names \
+         four minutes)",
     ),
     (
         "close: our end waits for what is written",
