@@ -2,10 +2,9 @@
 
 use super::expect::{Judged, time};
 use crate::args::Load;
-use cavy_lab::statistics::quantile::supported;
 use cavy_live::load::ledger::Times;
 use cavy_live::load::report::{Percentiles, TypeReport, quantile_ns};
-use cavy_live::load::{Model, Outcome, Report, Verdict};
+use cavy_live::load::{Model, Report, Verdict};
 use cavy_report::model::{Axis, Cell, Document, Figure, Panel, Point, Scale, Series, Table};
 
 /// The document of `report`.
@@ -172,8 +171,7 @@ fn by_share(report: &Report) -> Panel {
     // Ten points a decade, as far as a percentile may be given.
     let many: Vec<f64> = (3..=70).map(|step| 10f64.powf(f64::from(step) / 10.0)).collect();
     let series = report.types.iter().zip(&report.accounts).map(|(kind, account)| {
-        let outcomes = [Outcome::TimedOut, Outcome::ConnectionError, Outcome::Lost];
-        let unanswered: u64 = outcomes.into_iter().map(|outcome| account.count(outcome)).sum();
+        let unanswered = account.unanswered();
         let all = account.response.len() + unanswered;
         let at = |&of: &f64| {
             let y = quantile_ns(&account.response, unanswered, 1.0 - 1.0 / of)? / 1e3;
@@ -196,8 +194,8 @@ fn over_time(report: &Report, ratio: f64) -> Panel {
     let of = |kind: usize| {
         let all = report.intervals.iter().filter(|((_, of), _)| usize::from(*of) == kind);
         let at = |((second, _), times): (&(u32, u16), &Times)| {
-            let y = supported(times.len(), ratio).then(|| times.value_at_quantile(ratio) as f64);
-            point(f64::from(*second), y.map(|ns| ns / 1e3), times.len())
+            let y_us = quantile_ns(times, 0, ratio).map(|ns| ns / 1e3);
+            point(f64::from(*second), y_us, times.len())
         };
         all.map(at).collect::<Vec<Point>>()
     };
@@ -225,75 +223,49 @@ fn table(id: &str, title: &str, columns: &[&str], rows: Vec<Vec<Cell>>) -> Table
     Table { id: id.to_string(), title: title.to_string(), columns, rows }
 }
 
+/// Heads of a table with a row for each type.
+fn heads<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    std::iter::once("type").chain(names).collect()
+}
+
 fn outcomes(report: &Report) -> Table {
     let row = |kind: &TypeReport| {
-        let counts = [
-            kind.sent,
-            kind.answered,
-            kind.overloaded,
-            kind.server_errors,
-            kind.connection_errors,
-            kind.timed_out,
-        ];
-        let counts = counts.into_iter().map(|count| Cell::Text(count.to_string()));
+        let counts = kind.counts().map(|(_, count)| Cell::Text(count.to_string()));
         std::iter::once(Cell::Text(kind.name.clone())).chain(counts).collect()
     };
-    table(
-        "outcomes",
-        "How requests ended",
-        &[
-            "type",
-            "sent",
-            "answered",
-            "overloaded",
-            "server errors",
-            "connection errors",
-            "timed out",
-        ],
-        report.types.iter().map(row).collect(),
-    )
+    let names = report.types.first().map(|kind| kind.counts().map(|(name, _)| name));
+    let rows = report.types.iter().map(row).collect();
+    table("outcomes", "How requests ended", &heads(names.into_iter().flatten()), rows)
 }
 
 fn latencies(report: &Report) -> Table {
     let mut rows = Vec::new();
     let mut row = |label: String, times: &Option<Percentiles>, withheld: &[&str]| {
         let Some(of) = times else { return };
-        let cells = [
-            ("mean", of.mean),
-            ("p50", of.p50),
-            ("p90", of.p90),
-            ("p99", of.p99),
-            ("p99.9", of.p999),
-            ("max", of.max),
-        ];
         let cell = |(name, value): (&str, Option<f64>)| match value {
             Some(value) => Cell::Number(value),
             None if withheld.contains(&name) => Cell::Missing("late".to_string()),
             None => Cell::Missing("n/a".to_string()),
         };
         let name = std::iter::once(Cell::Text(label));
-        rows.push(name.chain(cells.into_iter().map(cell)).collect());
+        rows.push(name.chain(of.figures().map(cell)).collect());
     };
     for kind in &report.types {
         row(format!("{} since due", kind.name), &kind.response_us, &kind.withheld);
         row(format!("{} since sent", kind.name), &kind.since_sent_us, &[]);
     }
-    let columns =
-        ["type", "mean (us)", "p50 (us)", "p90 (us)", "p99 (us)", "p99.9 (us)", "max (us)"];
-    table("latencies", "Latency", &columns, rows)
+    let names = Percentiles::NAMES.map(|name| format!("{name} (us)"));
+    table("latencies", "Latency", &heads(names.iter().map(String::as_str)), rows)
 }
 
 fn complaints(report: &Report) -> Option<Table> {
-    let rows: Vec<Vec<Cell>> = report
-        .types
-        .iter()
-        .flat_map(|kind| {
-            kind.complaints.iter().map(|one| {
-                let cells = [kind.name.clone(), one.count.to_string(), one.text.clone()];
-                cells.into_iter().map(Cell::Text).collect()
-            })
-        })
-        .collect();
+    let of = |kind: &TypeReport| -> Vec<Vec<Cell>> {
+        let row = |(text, count): (&str, u64)| {
+            [kind.name.clone(), count.to_string(), text.to_string()].map(Cell::Text).to_vec()
+        };
+        kind.reasons().map(row).collect()
+    };
+    let rows: Vec<Vec<Cell>> = report.types.iter().flat_map(of).collect();
     let heads = ["type", "requests", "why they were not answered"];
     (!rows.is_empty()).then(|| table("complaints", "What went wrong", &heads, rows))
 }

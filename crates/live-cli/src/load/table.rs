@@ -121,25 +121,12 @@ fn lines(table: &Table) -> String {
 }
 
 fn counts(types: &[TypeReport]) -> String {
-    let mut table = table(&[
-        "type",
-        "sent",
-        "answered",
-        "overloaded",
-        "server errors",
-        "connection errors",
-        "timed out",
-    ]);
+    let names = types.first().map(|kind| kind.counts().map(|(name, _)| name));
+    let heads: Vec<&str> = std::iter::once("type").chain(names.into_iter().flatten()).collect();
+    let mut table = table(&heads);
     for kind in types {
-        table.add_row([
-            kind.name.clone(),
-            kind.sent.to_string(),
-            kind.answered.to_string(),
-            kind.overloaded.to_string(),
-            kind.server_errors.to_string(),
-            kind.connection_errors.to_string(),
-            kind.timed_out.to_string(),
-        ]);
+        let counts = kind.counts().map(|(_, count)| count.to_string());
+        table.add_row(std::iter::once(kind.name.clone()).chain(counts));
     }
     lines(&table)
 }
@@ -148,27 +135,22 @@ fn counts(types: &[TypeReport]) -> String {
 fn complaints(types: &[TypeReport]) -> String {
     let mut out = String::new();
     for kind in types {
-        for one in &kind.complaints {
-            let _ = writeln!(out, "{}: {} x {}", kind.name, one.count, one.text);
-        }
-        if kind.other_complaints > 0 {
-            let _ = writeln!(out, "{}: {} x something else", kind.name, kind.other_complaints);
+        for (text, count) in kind.reasons() {
+            let _ = writeln!(out, "{}: {count} x {text}", kind.name);
         }
     }
     out
 }
 
 fn latencies(report: &Report) -> String {
-    const COLUMNS: [&str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
-    let mut table = table(&[&["us"][..], &COLUMNS].concat());
+    let mut table = table(&[&["us"][..], &Percentiles::NAMES].concat());
     let (mut few, mut late) = (false, false);
     // Beside a refusal, what is missing was refused.
     let refused = matches!(report.verdict, Verdict::Refused(_));
     let mut row = |label: String, times: Option<Percentiles>, withheld: &[&str]| {
         let Some(times) = times else { return };
-        let cells = [times.mean, times.p50, times.p90, times.p99, times.p999, times.max];
         let mut row = vec![label];
-        row.extend(cells.into_iter().zip(COLUMNS).map(|(cell, name)| match cell {
+        row.extend(times.figures().map(|(name, cell)| match cell {
             None if refused || withheld.contains(&name) => {
                 late = true;
                 "late".to_string()

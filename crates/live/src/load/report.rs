@@ -143,6 +143,25 @@ impl TypeReport {
     pub fn mostly_failed(&self) -> bool {
         self.answered * 2 < self.sent
     }
+
+    /// How its requests ended, by name, in the order of a table.
+    pub fn counts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("sent", self.sent),
+            ("answered", self.answered),
+            ("overloaded", self.overloaded),
+            ("server errors", self.server_errors),
+            ("connection errors", self.connection_errors),
+            ("timed out", self.timed_out),
+        ]
+    }
+
+    /// Why requests were not answered, with how many; what was not told apart comes last.
+    pub fn reasons(&self) -> impl Iterator<Item = (&str, u64)> {
+        let others =
+            (self.other_complaints > 0).then_some(("something else", self.other_complaints));
+        self.complaints.iter().map(|one| (one.text.as_str(), one.count)).chain(others)
+    }
 }
 
 /// What may be given of a run's latencies.
@@ -195,16 +214,19 @@ impl Percentiles {
         }
     }
 
-    /// The figures by name, in the order of a table.
-    fn figures(&mut self) -> [(&'static str, &mut Option<f64>); 6] {
-        [
-            ("mean", &mut self.mean),
-            ("p50", &mut self.p50),
-            ("p90", &mut self.p90),
-            ("p99", &mut self.p99),
-            ("p99.9", &mut self.p999),
-            ("max", &mut self.max),
-        ]
+    /// Names of the figures, in the order of a table.
+    pub const NAMES: [&'static str; 6] = ["mean", "p50", "p90", "p99", "p99.9", "max"];
+
+    /// The figures, in the order of their names.
+    pub fn figures(&self) -> [(&'static str, Option<f64>); 6] {
+        let mut copy = *self;
+        copy.figures_mut().map(|(name, figure)| (name, *figure))
+    }
+
+    fn figures_mut(&mut self) -> [(&'static str, &mut Option<f64>); 6] {
+        let Percentiles { count: _, mean, p50, p90, p99, p999, max } = self;
+        let mut names = Self::NAMES.into_iter();
+        [mean, p50, p90, p99, p999, max].map(|figure| (names.next().unwrap_or_default(), figure))
     }
 
     /// The median alone.
@@ -214,11 +236,11 @@ impl Percentiles {
 
     /// Takes away the figures of which lateness makes too much, and names them; `undisturbed` are
     /// the same without lateness.
-    fn without_lateness(&mut self, mut undisturbed: Percentiles) -> Vec<&'static str> {
+    fn without_lateness(&mut self, undisturbed: Percentiles) -> Vec<&'static str> {
         let mut withheld = Vec::new();
-        for ((name, figure), (_, without)) in self.figures().into_iter().zip(undisturbed.figures())
-        {
-            let (Some(all), Some(without)) = (*figure, *without) else { continue };
+        let figures = self.figures_mut().into_iter().zip(undisturbed.figures());
+        for ((name, figure), (_, without)) in figures {
+            let (Some(all), Some(without)) = (*figure, without) else { continue };
             if all - without > LATENESS_IN_FIGURE_MAX * all {
                 *figure = None;
                 withheld.push(name);
@@ -232,30 +254,19 @@ impl Percentiles {
 /// enough samples lie beyond it ([`quantile::supported`]) and it falls among answered ones.
 pub fn quantile_ns(times: &Times, unanswered: u64, ratio: f64) -> Option<f64> {
     let all = times.len() + unanswered;
-    let rank = quantile::rank(all, ratio);
-    let known = quantile::supported(all, ratio) && rank <= times.len();
-    known.then(|| at_rank(times, rank))
-}
-
-/// The value of rank `rank`, from 1, of at least so many.
-fn at_rank(times: &Times, rank: u64) -> f64 {
-    // Half a rank less, so that rounding does not reach the next one.
-    times.value_at_quantile((rank as f64 - 0.5) / times.len() as f64) as f64
+    let value = quantile::at_rank(times, quantile::rank(all, ratio))?;
+    quantile::supported(all, ratio).then_some(value as f64)
 }
 
 /// The lateness that a share of `share` of the requests exceeds, in microseconds. This is a gate
 /// and no result, so the rank alone decides, however few they are.
 fn late_us(lateness: &Times, share: f64) -> f64 {
-    match lateness.len() {
-        0 => 0.0,
-        count => at_rank(lateness, quantile::rank(count, 1.0 - share)) / 1e3,
-    }
+    quantile::of_histogram(lateness, 1.0 - share).map_or(0.0, |ns| ns as f64 / 1e3)
 }
 
 fn type_report(name: &str, sent: u64, account: &Account, trust: Trust) -> TypeReport {
     let count = |outcome| account.count(outcome);
-    let unanswered =
-        count(Outcome::TimedOut) + count(Outcome::ConnectionError) + count(Outcome::Lost);
+    let unanswered = account.unanswered();
     let percentiles = |times| match trust {
         Trust::All | Trust::Each => Some(Percentiles::of(times, unanswered)),
         Trust::Median => Some(Percentiles::of(times, unanswered).median()),
@@ -295,10 +306,9 @@ fn shortest(schedule: &Schedule, options: &Options, accounts: &[Account]) -> Opt
     if let Some(span) = told {
         return of(span.as_us(), "the shortest in the schedule");
     }
-    let medians = accounts.iter().filter(|account| !account.since_sent.is_empty());
-    let medians = medians.map(|account| account.since_sent.value_at_quantile(0.5) as f64 / 1e3);
-    let least = medians.reduce(f64::min)?;
-    of(least, "the shortest median from sending to answer")
+    let medians = accounts.iter().filter_map(|of| quantile::of_histogram(&of.since_sent, 0.5));
+    let least = medians.min()?;
+    of(least as f64 / 1e3, "the shortest median from sending to answer")
 }
 
 /// Why percentiles should not be believed, and what may be given all the same.
