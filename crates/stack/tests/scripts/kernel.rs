@@ -6,10 +6,9 @@
 
 use crate::icmp::{sum_of, unreachable};
 use crate::wants::{Wants, outlook, wants};
-use crate::words::{Script, flags, greeting, number, range, span};
+use crate::words::{Places, Script, flags, greeting, number, range, span};
 use cavy_clock::{self as clock, Wait};
 use cavy_core::{Instant, Span};
-use cavy_tcp::segment::Stamps;
 use cavy_tcp::wire::{HEADERS_MAX_BYTES, Said, Writer, read};
 use cavy_tcp::{Flags, Segment};
 use cavy_testbed::tools;
@@ -394,47 +393,19 @@ impl Player {
     // ---- segments
 
     fn inject(&mut self, rest: &[&str]) -> Result<(), Stop> {
-        let own = self.own_isn.unwrap_or(0);
-        let peer = self.wants.peer_isn;
         let (source, destination) = if self.passive { (PEER_PORT, 80) } else { (80, self.port) };
-        let flags = flags(rest.first().copied().unwrap_or(""))?.0;
-        let (seq, length) = range(rest.get(1).copied().unwrap_or(""))?;
-        let mut segment = Segment::new(source, destination, peer.wrapping_add(seq), flags);
-        segment.window = 65_535;
-        let mut marked = false;
-        let mut words = rest[2..].iter().copied();
-        while let Some(word) = words.next() {
-            match word {
-                "ce" => marked = true,
-                "ack" => segment.ack = own.wrapping_add(number(words.next())?),
-                "win" => segment.window = number(words.next())?,
-                "mss" => segment.mss = Some(number(words.next())?),
-                "ws" => segment.scale = Some(number(words.next())?),
-                "sackok" => segment.sack_permitted = true,
-                "port" => segment.source = number(words.next())?,
-                "ts" => {
-                    let value: u32 = number(words.next())?;
-                    let stamp = |left: Option<&Left>| left.and_then(|one| one.segment.stamps);
-                    let echo = match words.next().ok_or("an echo is missing")? {
-                        "last" => stamp(self.left.back()).map_or(0, |stamps| stamps.value),
-                        "first" => stamp(self.left.front()).map_or(0, |stamps| stamps.value),
-                        word => number(Some(word))?,
-                    };
-                    segment.stamps = Some(Stamps { value, echo });
-                }
-                "sack" => {
-                    for block in words.next().unwrap_or("").split(',') {
-                        let (left, right) = block.split_once('-').ok_or("a block is A-B")?;
-                        let wide = |word| number(Some(word)).map(|n: u32| own.wrapping_add(n));
-                        segment.sacks.push(wide(left)?, wide(right)?);
-                    }
-                }
-                other => return Err(Stop::Impossible(format!("no part of a segment: `{other}`"))),
-            }
+        let told = Places {
+            own_isn: self.own_isn.unwrap_or(0),
+            peer_isn: self.wants.peer_isn,
+            source,
+            destination,
+            first: self.left.front().and_then(|one| one.segment.stamps),
+            last: self.left.back().and_then(|one| one.segment.stamps),
         }
-        let payload = vec![b'p'; length as usize];
-        let mut packet = self.packet(self.peer, &segment, &payload);
-        if marked {
+        .segment(rest)?;
+        let payload = vec![b'p'; told.length as usize];
+        let mut packet = self.packet(self.peer, &told.segment, &payload);
+        if told.marked {
             packet[1] = 3;
             packet[10..12].copy_from_slice(&[0, 0]);
             let sum = sum_of(&packet[..20]);

@@ -8,7 +8,6 @@ use cavy_core::family::packet::{Extent, Message, Seen};
 use cavy_core::family::stream::{Connection, Effect, Input, Unreachable};
 use cavy_core::laws::packet::Stage;
 use cavy_core::{Instant, Purpose, Span, Stream};
-use cavy_tcp::segment::Stamps;
 use cavy_tcp::{
     BackoffReset, Config, Congestion, DelayedAck, Ecn, Flags, Floor, Keepalive, Planted, Rack,
     RtoConfig, Segment, Stack, Undo, Why,
@@ -16,7 +15,7 @@ use cavy_tcp::{
 use std::collections::VecDeque;
 use std::path::Path;
 pub use words::Script;
-use words::{flags, greeting, number, range, span};
+use words::{Places, flags, greeting, number, range, span};
 
 const PEER: Node = Node(1);
 const PEER_PORT: u16 = 50_000;
@@ -310,49 +309,21 @@ impl Player {
     }
 
     fn inject(&mut self, rest: &[&str]) -> Result<(), String> {
-        let own = self.own_isn.unwrap_or(0);
-        let peer = self.peer_isn;
-        let (source, destination) = self.ports();
-        let flags = flags(rest.first().copied().unwrap_or(""))?.0;
-        let (seq, length) = range(rest.get(1).copied().unwrap_or(""))?;
-        let mut segment = Segment::new(destination, source, peer.wrapping_add(seq), flags);
-        segment.window = 65_535;
-        let mut seen = Seen::default();
-        let mut words = rest[2..].iter().copied();
-        while let Some(word) = words.next() {
-            match word {
-                "ce" => seen.marked = true,
-                "ack" => segment.ack = own.wrapping_add(number(words.next())?),
-                "win" => segment.window = number(words.next())?,
-                "mss" => segment.mss = Some(number(words.next())?),
-                "ws" => segment.scale = Some(number(words.next())?),
-                "sackok" => segment.sack_permitted = true,
-                "port" => segment.source = number(words.next())?,
-                "ts" => {
-                    let value: u32 = number(words.next())?;
-                    let echo = words.next().ok_or("an echo is missing")?;
-                    // `last` is the latest of ours; `first` the earliest that still waits here.
-                    let stamp = |left: Option<&Left>| left.and_then(|one| one.segment.stamps);
-                    let echo = match echo {
-                        "last" => stamp(self.left.back()).map_or(0, |stamps| stamps.value),
-                        "first" => stamp(self.left.front()).map_or(0, |stamps| stamps.value),
-                        number_word => number(Some(number_word))?,
-                    };
-                    segment.stamps = Some(Stamps { value, echo });
-                }
-                "sack" => {
-                    for block in words.next().unwrap_or("").split(',') {
-                        let (left, right) = block.split_once('-').ok_or("a block is A-B")?;
-                        let wide = |word| number(Some(word)).map(|n: u32| own.wrapping_add(n));
-                        segment.sacks.push(wide(left)?, wide(right)?);
-                    }
-                }
-                other => return Err(format!("`{other}` is no part of a segment")),
-            }
+        let (destination, source) = self.ports();
+        let told = Places {
+            own_isn: self.own_isn.unwrap_or(0),
+            peer_isn: self.peer_isn,
+            source,
+            destination,
+            first: self.left.front().and_then(|one| one.segment.stamps),
+            last: self.left.back().and_then(|one| one.segment.stamps),
         }
-        let payload = Extent { message: Message(0), offset_bytes: seq, length_bytes: length };
-        let header = segment;
-        let input = Input::Rx { from: PEER, header, payload, seen };
+        .segment(rest)?;
+        let offset_bytes = told.segment.seq.wrapping_sub(self.peer_isn);
+        let length_bytes = told.length;
+        let payload = Extent { message: Message(0), offset_bytes, length_bytes };
+        let seen = Seen { marked: told.marked, ..Seen::default() };
+        let input = Input::Rx { from: PEER, header: told.segment, payload, seen };
         self.stage()?.input(input);
         self.settle()
     }

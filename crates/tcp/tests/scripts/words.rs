@@ -1,7 +1,8 @@
 //! Scripts and the words that they are written in, whoever plays them.
 
 use cavy_core::Span;
-use cavy_tcp::Flags;
+use cavy_tcp::segment::Stamps;
+use cavy_tcp::{Flags, Segment};
 use std::fs;
 use std::path::Path;
 
@@ -91,6 +92,70 @@ pub fn range(word: &str) -> Result<(u32, u32), String> {
             let (from, to): (u32, u32) = (number(Some(from))?, number(Some(to))?);
             Ok((from, to.wrapping_sub(from)))
         }
+    }
+}
+
+/// What words of segments of the peer are relative to.
+#[derive(Clone, Copy)]
+pub struct Places {
+    /// First numbers of both sides.
+    pub own_isn: u32,
+    pub peer_isn: u32,
+    /// The peer's port, and that of this side.
+    pub source: u16,
+    pub destination: u16,
+    /// The earliest segment of ours that still waits for a line, and the latest.
+    pub first: Option<Stamps>,
+    pub last: Option<Stamps>,
+}
+
+/// A segment of the peer, the length of its octets, and whether it is marked.
+pub struct Told {
+    pub segment: Segment,
+    pub length: u32,
+    pub marked: bool,
+}
+
+impl Places {
+    /// Reads what stands behind `<`.
+    pub fn segment(&self, rest: &[&str]) -> Result<Told, String> {
+        let own = self.own_isn;
+        let flags = flags(rest.first().copied().unwrap_or(""))?.0;
+        let (seq, length) = range(rest.get(1).copied().unwrap_or(""))?;
+        let place = self.peer_isn.wrapping_add(seq);
+        let mut segment = Segment::new(self.source, self.destination, place, flags);
+        segment.window = 65_535;
+        let mut marked = false;
+        let mut words = rest[2..].iter().copied();
+        while let Some(word) = words.next() {
+            match word {
+                "ce" => marked = true,
+                "ack" => segment.ack = own.wrapping_add(number(words.next())?),
+                "win" => segment.window = number(words.next())?,
+                "mss" => segment.mss = Some(number(words.next())?),
+                "ws" => segment.scale = Some(number(words.next())?),
+                "sackok" => segment.sack_permitted = true,
+                "port" => segment.source = number(words.next())?,
+                "ts" => {
+                    let value: u32 = number(words.next())?;
+                    let echo = match words.next().ok_or("an echo is missing")? {
+                        "last" => self.last.map_or(0, |stamps| stamps.value),
+                        "first" => self.first.map_or(0, |stamps| stamps.value),
+                        word => number(Some(word))?,
+                    };
+                    segment.stamps = Some(Stamps { value, echo });
+                }
+                "sack" => {
+                    for block in words.next().unwrap_or("").split(',') {
+                        let (left, right) = block.split_once('-').ok_or("a block is A-B")?;
+                        let wide = |word| number(Some(word)).map(|n: u32| own.wrapping_add(n));
+                        segment.sacks.push(wide(left)?, wide(right)?);
+                    }
+                }
+                other => return Err(format!("`{other}` is no part of a segment")),
+            }
+        }
+        Ok(Told { segment, length, marked })
     }
 }
 
