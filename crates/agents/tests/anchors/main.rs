@@ -3,10 +3,8 @@
 mod orders;
 
 use cavy_coords::Point;
-use std::net::Ipv4Addr;
 
 struct Anchor {
-    address: Ipv4Addr,
     said: Point,
     rtt_ms: Vec<f64>,
 }
@@ -18,7 +16,6 @@ fn anchors() -> Vec<Anchor> {
         let words: Vec<&str> = row.split(',').collect();
         let number = |at: usize| words[at].parse::<f64>().expect("a number");
         Anchor {
-            address: words[1].parse().expect("an address"),
             said: Point::from_degrees(number(2), number(3)).expect("on Earth"),
             rtt_ms: (4..words.len()).map(number).collect(),
         }
