@@ -57,10 +57,10 @@ fn what_there_is_can_be_listed_and_explained() {
         assert!(String::from_utf8_lossy(&text).contains("measured by cavy reproduce"), "{first}");
         if let Some(live) = system["live_claims"][0].as_str() {
             let text = cavy.call(&["explain", live]).stdout;
-            let command = if live.starts_with("live.tcp.") {
-                "measured by cavy live tcp study\n"
-            } else {
-                "measured by cavy live study "
+            let command = match live.split('.').nth(1) {
+                Some("tcp") => "measured by cavy live tcp study\n",
+                Some("coords") => "measured by cavy live coords study\n",
+                _ => "measured by cavy live study ",
             };
             assert!(String::from_utf8_lossy(&text).contains(command), "{live}");
         }

@@ -275,9 +275,11 @@ transport = "ndp"
 fn the_table_of_points_tells_of_blocks_where_blocks_were_asked_for() {
     let cavy = Cavy::new();
     assert!(cavy.call(&["plan", "new", "answers.toml", "--template", "answers"]).status.success());
-    let args =
-        "run answers.toml --set traffic.blocks=3 --set sweep.servers=[4] --set objectives=[]";
-    let ran = cavy.call(&args.split(' ').collect::<Vec<_>>());
+    let mut args = vec!["run", "answers.toml"];
+    for set in ["traffic.blocks=3", "sweep.traffic.servers=[4]", "objectives=[]"] {
+        args.extend(["--set", set]);
+    }
+    let ran = cavy.call(&args);
     let text = String::from_utf8_lossy(&ran.stdout);
     let points = text.split("All points").nth(1).expect("a table of points");
     for head in ["block p50 (ms)", "block p99 (ms)", "goodput (Mb/s)", "goodput (% of link)"] {
@@ -289,14 +291,14 @@ fn the_table_of_points_tells_of_blocks_where_blocks_were_asked_for() {
 fn what_gives_way_is_short_and_its_reason_stands_below() {
     let cavy = Cavy::new();
     // So few messages cannot tell whether a backlog grows.
-    let plan = with(&[("messages = 2_000", "messages = 300")]);
-    cavy.write("plan.toml", &plan);
-    let ran = cavy.json(&["run", "plan.toml", "--json", "--set", "sweep.load=[0.3,0.95]"]);
+    cavy.write("plan.toml", &with(&[("messages = 2_000", "messages = 3_000")]));
+    let sweep = "sweep.load=[0.3,0.85]";
+    let ran = cavy.json(&["run", "plan.toml", "--json", "--set", sweep]);
     let short = |one: &&serde_json::Value| one["limit"] == "too short to judge";
     let capacity = ran["capacity"].as_array().expect("a list").iter().find(short).expect("one");
     let why = capacity["why"].as_str().expect("a reason");
     assert!(why.contains("would tell"), "{why}");
-    let ran = cavy.call(&["run", "plan.toml", "--resume", "--set", "sweep.load=[0.3,0.95]"]);
+    let ran = cavy.call(&["run", "plan.toml", "--resume", "--set", sweep]);
     let said = String::from_utf8_lossy(&ran.stdout).replace('\n', " ");
     assert!(said.contains(&format!("is too short to judge: {why}.")), "{said}");
 }

@@ -358,7 +358,7 @@ fn build__says_what_is_wrong() {
     let preemptive = Policy::SlicedSingle { slice: cavy_core::Span::from_us(5) };
     assert!(build(Pool::builder().policy(preemptive)).contains("cannot be preempted"));
     assert!(build(Pool::builder().workers(0)).contains("workers is 0"));
-    assert!(build(Pool::builder().workers(257)).contains("workers is 257"));
+    assert!(build(Pool::builder().workers(4_097)).contains("workers is 4097"));
     assert!(build(Pool::builder().types(["a", "a"])).contains("\"a\""));
     assert!(build(Pool::builder().types::<&str>([])).contains("0 types"));
     assert!(build(Pool::builder().type_count(64)).contains("64 types"));
