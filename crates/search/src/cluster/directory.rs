@@ -13,7 +13,7 @@ use super::message::{Message, Note, Record, Request, Response};
 use super::{Context, Log, Timer};
 use crate::loss::unheld;
 use crate::ring::{Arc as Length, Ring};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
@@ -65,6 +65,8 @@ pub struct Directory {
     held: BTreeMap<Node, Beat>,
     lives: Vec<Life>,
     stored: Entry,
+    /// Calls that are answered when an entry is stored: what was accepted survives a crash.
+    unanswered: VecDeque<(Entry, Call)>,
     /// When it was started.
     since: Instant,
     target: u32,
@@ -83,6 +85,7 @@ impl Directory {
             held: BTreeMap::new(),
             lives: alloc::vec![Life::default(); config.layout.servers as usize],
             stored: Entry(0),
+            unanswered: VecDeque::new(),
             since: Instant::ZERO,
             target: config.p,
             front_ends: alloc::vec![peer; config.layout.front_ends as usize],
@@ -122,6 +125,12 @@ impl Directory {
 
     pub(super) fn stored<C: Content>(&mut self, upto: Entry, cx: &mut Context<'_, C>) {
         self.stored = self.stored.max(upto);
+        while let Some(&(entry, call)) = self.unanswered.front()
+            && entry <= upto
+        {
+            self.unanswered.pop_front();
+            cx.emit(Effect::Reply { call, response: Response::Spread { accepted: true } });
+        }
         if let Some((_, map)) = self.next.take_if(|(entry, _)| *entry <= upto) {
             self.map = map;
             cx.emit(Effect::Note(Note::Published(self.map.clone())));
@@ -168,10 +177,11 @@ impl Directory {
         let fits = wanted.filter(|p| (1..=self.config.layout.servers).contains(p));
         if let Some(p) = fits {
             self.target = p;
-            self.log.store(Record::<C>::Target(p), cx);
+            let entry = self.log.store(Record::<C>::Target(p), cx);
+            self.unanswered.push_back((entry, call));
+        } else {
+            cx.emit(Effect::Reply { call, response: Response::Spread { accepted: false } });
         }
-        let response = Response::Spread { accepted: fits.is_some() };
-        cx.emit(Effect::Reply { call, response });
     }
 
     pub(super) fn heard<C: Content>(
