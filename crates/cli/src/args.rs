@@ -476,7 +476,8 @@ pub enum Coords {
   cavy coords fit --nodes nodes.csv --matrix rtt_ms.csv    from a square of round trips
 
 A file of nodes has the column name, and where they are known lat and lon, or with --mmdb ip. A
-file of pairs has from, to, rtt_ms, and if known time_s. A square has a row and a column for each node, in their order.")]
+file of pairs has from, to, rtt_ms, and if known time_s. A square has a row and a column for each
+node, in their order.")]
 pub struct CoordsFit {
     /// The nodes, a CSV file.
     #[arg(long, value_name = "FILE")]

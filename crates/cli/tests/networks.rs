@@ -291,7 +291,7 @@ fn the_table_of_points_tells_of_blocks_where_blocks_were_asked_for() {
 fn what_gives_way_is_short_and_its_reason_stands_below() {
     let cavy = Cavy::new();
     // So few messages cannot tell whether a backlog grows.
-    cavy.write("plan.toml", &with(&[("messages = 2_000", "messages = 3_000")]));
+    cavy.write("plan.toml", with(&[("messages = 2_000", "messages = 3_000")]));
     let sweep = "sweep.load=[0.3,0.85]";
     let ran = cavy.json(&["run", "plan.toml", "--json", "--set", sweep]);
     let short = |one: &&serde_json::Value| one["limit"] == "too short to judge";

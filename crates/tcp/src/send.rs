@@ -781,32 +781,4 @@ impl Connection {
         let offset = start.saturating_sub(self.first + 1);
         Leaving { segment, offset, length: length as u32 }
     }
-
-    /// What always holds [incast 2.14].
-    pub(crate) fn check(&self, config: &Config) {
-        assert!(self.una <= self.next && self.next <= self.written + 1, "{self:?}");
-        let out: u64 = self.queue.iter().filter(|s| s.fate == Fate::Out).map(Sent::length).sum();
-        assert_eq!(self.out, out, "the pipe is what is out");
-        let lost = self.queue.iter().filter(|sent| sent.fate == Fate::Lost).count();
-        assert_eq!(self.lost as usize, lost, "losses are counted");
-        let sacked = self.queue.iter().filter(|sent| sent.fate == Fate::Sacked).count();
-        assert_eq!(self.sacked as usize, sacked, "what is there is counted");
-        let mut at = self.una;
-        for sent in &self.queue {
-            assert!(sent.start == at && sent.end > at, "the queue has no holes: {self:?}");
-            at = sent.end;
-        }
-        assert_eq!(at, self.next, "all that is unacknowledged is in the queue");
-        assert!(u64::from(config.mss_bytes) >= self.mss);
-        // Proportional reduction allows nothing when all that was under way is lost and an
-        // acknowledgement tells nothing new: then the timer below repairs.
-        let reduced = config.prr && self.sack && matches!(self.phase, Phase::Recovery(_));
-        assert!(self.cwnd > 0 || reduced, "the window is shut: {self:?}");
-        if self.over.is_none() && !self.queue.is_empty() {
-            assert!(self.rto_at.is_some(), "never silently stuck: {self:?}");
-        }
-        if self.read_first > 0 {
-            self.receiver.check();
-        }
-    }
 }

@@ -53,6 +53,12 @@ impl Anchors {
         self.chosen.iter().map(|one| self.world.machines[*one as usize].name.as_str())
     }
 
+    /// The longest round trip of all pairs, milliseconds.
+    pub fn longest_ms(&self) -> f64 {
+        let pairs = (0..self.count()).flat_map(|a| (0..a).map(move |b| (a, b)));
+        pairs.map(|(a, b)| self.rtt_ms(a, b)).fold(0.0, f64::max)
+    }
+
     /// The measured round trip, milliseconds.
     pub fn rtt_ms(&self, a: usize, b: usize) -> f64 {
         self.world.rtt_ms(self.chosen[a], self.chosen[b]).unwrap_or(0.0)

@@ -284,6 +284,11 @@ impl<'a> Bed<'a> {
             // Not those without a time: two clocks are read, and a busy machine may come between.
             run.refused += counted.unproven + counted.repeated;
         }
+        // What is still on the line would reach the sockets of the next run, whose agents would
+        // refuse it: they have the same addresses.
+        drop(agents);
+        let longest_ms = anchors.longest_ms().ceil() as u64;
+        sleep_until(clock::now() + Span::from_ms(longest_ms + 100), stop)?;
         run.places = by_mark.into_iter().map(|of| of.into_iter().flatten().collect()).collect();
         run.errors = run.places.iter().map(|of| of_places(anchors, None, of)).collect();
         Ok(run)
