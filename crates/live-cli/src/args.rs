@@ -199,6 +199,7 @@ fn sleep_service(text: &str) -> Result<(String, Span), String> {
   cavy-live load tcp://10.77.2.1:7070 --rate 1000 --duration 15s --type piece='block 65536'
   cavy-live load http://127.0.0.1:8080 --rate 500 --duration 1min --type get=/get/key1 \\
       --expect 'p99 <= 5ms' --expect 'answered_ratio >= 99.9%' --html load.html
+  cavy-live load https://localhost:8443 --cacert ca.pem --rate 200 --duration 1min --type get=/
   cavy-live load http://127.0.0.1:8080 --rate 250 --duration 2min --seed 7 \\
       --type short='/timed/short' --type long='/timed/long' --save-schedule l1.schedule
   cavy-live load http://127.0.0.1:8081 --schedule l1.schedule \\
@@ -211,7 +212,8 @@ than a tenth of the shortest service time (p99), no tails are given and the exit
 when fewer than half of a type were answered. `--closed N` sends like N clients that wait for their
 answers; such results are labelled, because they hide queueing.")]
 pub struct Load {
-    /// The server: http://HOST:PORT, redis://HOST:PORT, homa://HOST:PORT or tcp://HOST:PORT.
+    /// The server: http://HOST:PORT, https://HOST:PORT, redis://HOST:PORT, rediss://HOST:PORT,
+    /// homa://HOST:PORT or tcp://HOST:PORT.
     #[arg(value_name = "URL")]
     pub url: String,
     /// A type of request: its name, its share (1 when absent; shares need not add up to 1), and
@@ -255,9 +257,16 @@ pub struct Load {
     /// Leave requests before this time out of all figures.
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = quantity::span)]
     pub warmup: Span,
-    /// A header of each request, http:// only. May be given often.
+    /// A header of each request, http:// and https:// only. May be given often.
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
+    /// Trust the authorities in this file (certificates in PEM) instead of those of this system;
+    /// https:// and rediss:// only.
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub cacert: Option<PathBuf>,
+    /// Do not check who the server is; https:// and rediss:// only.
+    #[arg(long, short = 'k')]
+    pub insecure: bool,
     /// What must hold, or the exit code is 1: `p99 <= 5ms`, `p999_us <= 800 for get`,
     /// `answered_ratio >= 99.9%`, `sent_per_s >= 990`. Without `for` it must hold for every type.
     /// May be given often.

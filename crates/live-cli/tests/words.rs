@@ -152,7 +152,7 @@ fn mistakes_about_load() {
             &["load", url, "--rate", "10", "--type", "a=get /x"],
             &["load", "redis://127.0.0.1:1", "--rate", "10", "--type", "a="],
             &["load", "127.0.0.1:1", "--rate", "10", "--type", "a=/"],
-            &["load", "https://127.0.0.1:1", "--rate", "10", "--type", "a=/"],
+            &["load", "http://127.0.0.1:1", "--rate", "10", "--type", "a=/", "--insecure"],
             &["load", "ftp://127.0.0.1:1", "--rate", "10", "--type", "a=/"],
             &["load", "http://127.0.0.1:1/path", "--rate", "10", "--type", "a=/"],
             &["load", url, "--rate", "10", "--type", "a=/", "--duration", "10"],

@@ -3,28 +3,27 @@
 mod expect;
 mod outputs;
 mod page;
+mod server;
 mod table;
 
 pub use expect::{Expectation, expectation};
 
 use crate::args::{self, Load};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
-use crate::homa::{Way, target};
 use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_live::load::ledger::Keep;
 use cavy_live::load::report::TypeReport;
 use cavy_live::load::schedule::ENTRIES_MAX;
-use cavy_live::load::wire::{Client, ClientOptions, Http, Protocol, Raw, Resp};
 use cavy_live::load::{
-    Model, Options, Progress, Report, Schedule, Target, Verdict, Wait, Watch, clock, run,
+    Model, Options, Progress, Report, Schedule, Verdict, Wait, Watch, clock, run,
 };
 use cavy_report::number::count;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use expect::Judged;
 use outputs::Outputs;
+use server::{Server, connect};
 use std::io::IsTerminal as _;
-use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -36,7 +35,7 @@ const REFUSED: u8 = 3;
 
 /// Runs the command.
 pub fn load(args: &Load) -> Result<ExitCode, Fault> {
-    let server = Server::read(&args.url)?;
+    let server = Server::read(args)?;
     let (schedule, texts) = prepare(args)?;
     let sends = server.sends(&texts, &args.headers)?;
     // What can be said beforehand is said before anything is sent.
@@ -236,131 +235,4 @@ fn draw(args: &Load) -> Result<Schedule, Fault> {
     let origin = format!("{name} {rate_per_s} per s for {} with seed {}", args.duration, args.seed);
     Schedule::draw(&workload, args.seed, args.duration, names, false, &origin)
         .map_err(|error| wrong(error.to_string()))
-}
-
-/// What a URL may begin with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Scheme {
-    Http,
-    Resp,
-    Homa,
-    Tcp,
-}
-
-/// What is sent for each type, in the server's language.
-enum Sends {
-    Requests(Arc<dyn Protocol>),
-    Questions(Vec<bytes::Bytes>),
-}
-
-/// A server as its URL names it.
-struct Server {
-    scheme: Scheme,
-    host: String,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn read(url: &str) -> Result<Server, Fault> {
-        let wrong = |what: &str| {
-            Fault::new(format!("URL `{url}`: {what}")).hint(
-                "write http://127.0.0.1:8080, redis://127.0.0.1:6379, homa://127.0.0.1:7000 or \
-                 tcp://127.0.0.1:7070",
-            )
-        };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
-        let (scheme, port) = match scheme {
-            "http" => (Scheme::Http, Some(80)),
-            "redis" | "resp" => (Scheme::Resp, Some(6379)),
-            "homa" => (Scheme::Homa, Some(7000)),
-            "tcp" => (Scheme::Tcp, None),
-            "https" | "rediss" => return Err(wrong("encrypted connections are not supported")),
-            _ => return Err(wrong("its scheme is not http, redis, homa or tcp")),
-        };
-        let host = rest.trim_end_matches('/');
-        if host.is_empty() || host.contains(['/', '@', '?', ' ']) {
-            return Err(wrong("it must be a host and a port; paths are given with --type"));
-        }
-        let has_port = host.rsplit_once(':').is_some_and(|(before, port)| {
-            port.parse::<u16>().is_ok() && (!before.contains(':') || before.ends_with(']'))
-        });
-        let full = match port {
-            _ if has_port => host.to_string(),
-            Some(port) => format!("{host}:{port}"),
-            None => return Err(wrong("it must say a port")),
-        };
-        let address = full.to_socket_addrs().ok().and_then(|mut all| all.next());
-        let address = address.ok_or_else(|| wrong("this host and port cannot be resolved"))?;
-        Ok(Server { scheme, host: host.to_string(), address })
-    }
-
-    fn sends(&self, texts: &[String], headers: &[String]) -> Result<Sends, Fault> {
-        if self.scheme != Scheme::Http && !headers.is_empty() {
-            return Err(Fault::new("--header is for http:// only")
-                .hint("RESP and Homa have no headers; leave it out"));
-        }
-        let protocol: Result<Arc<dyn Protocol>, String> = match self.scheme {
-            Scheme::Homa => return target::questions(texts).map(Sends::Questions),
-            Scheme::Http => {
-                Http::with_headers(&self.host, headers, texts).map(|http| Arc::new(http) as _)
-            }
-            Scheme::Resp => Resp::new(texts).map(|resp| Arc::new(resp) as _),
-            Scheme::Tcp => Raw::new(texts).map(|raw| Arc::new(raw) as _),
-        };
-        let option = |error: &str| if error.starts_with("header") { "--header" } else { "--type" };
-        protocol
-            .map(Sends::Requests)
-            .map_err(|error| Fault::new(format!("{}: {error}", option(&error))))
-    }
-}
-
-fn connect(args: &Load, server: &Server, sends: &Sends) -> Result<Vec<Box<dyn Target>>, Fault> {
-    if !matches!(server.scheme, Scheme::Resp | Scheme::Tcp) && args.pipeline > 1 {
-        let fault = Fault::new(format!("--pipeline {} is for RESP and tcp:// only", args.pipeline));
-        return Err(match server.scheme {
-            Scheme::Http => fault.hint("raise --connections instead"),
-            _ => fault.hint("calls of Homa do not wait for each other"),
-        });
-    }
-    if args.closed.is_some() && args.senders > 1 {
-        return Err(Fault::new(format!("--closed has one sender, not --senders {}", args.senders)));
-    }
-    let protocol = match sends {
-        Sends::Requests(protocol) => protocol,
-        Sends::Questions(questions) => {
-            let (at, timeout) = (server.address, args.timeout);
-            return target::targets(at, &args.way, questions, timeout, args.senders);
-        }
-    };
-    if args.way != Way::default() {
-        return Err(Fault::new(format!("{}: the options of Homa are for homa:// only", args.url))
-            .hint(
-                "leave out --port, --raw, --link-mbps, --mtu, --levels, --unscheduled-bytes, \
-                 --key-file, --polling",
-            ));
-    }
-    if args.senders > args.connections {
-        return Err(Fault::new(format!(
-            "--senders {} need a connection each, and there are --connections {}",
-            args.senders, args.connections
-        )));
-    }
-    let (senders, connections) = (usize::from(args.senders), usize::from(args.connections));
-    let client = |place: usize| {
-        let share = connections / senders + usize::from(place < connections % senders);
-        let options = ClientOptions {
-            address: server.address,
-            connections: share,
-            depth: usize::from(args.pipeline),
-            timeout: args.timeout,
-        };
-        Client::connect(Arc::clone(protocol), options)
-            .map(|client| Box::new(client) as Box<dyn Target>)
-            .map_err(|error| {
-                Fault::new(error.to_string())
-                    .hint("is the server running, and does it allow so many connections?")
-                    .code(FAILED)
-            })
-    };
-    (0..senders).map(client).collect()
 }

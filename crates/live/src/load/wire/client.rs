@@ -3,7 +3,8 @@
 use crate::load::clock::{self, Wait};
 use crate::load::target::{Outcome, Target, Ticket};
 use crate::load::wire::Protocol;
-use crate::load::wire::lane::Lane;
+use crate::load::wire::lane::{Lane, Route};
+use crate::load::wire::link::Opener;
 use cavy_core::{Instant, Span};
 use mio::{Events, Poll, Registry, Token, Waker};
 use std::collections::VecDeque;
@@ -54,6 +55,7 @@ pub struct Client {
 
 struct Shared {
     options: ClientOptions,
+    opener: Opener,
     protocol: Arc<dyn Protocol>,
     registry: Registry,
     waker: Waker,
@@ -81,6 +83,25 @@ impl Client {
         protocol: Arc<dyn Protocol>,
         options: ClientOptions,
     ) -> Result<Client, ConnectError> {
+        Client::connect_by(Opener::Plain, protocol, options)
+    }
+
+    /// The same by TLS. Each connection has greeted the server before the run; one that breaks
+    /// greets again, and its next request waits for that.
+    #[cfg(feature = "tls")]
+    pub fn connect_tls(
+        tls: super::Tls,
+        protocol: Arc<dyn Protocol>,
+        options: ClientOptions,
+    ) -> Result<Client, ConnectError> {
+        Client::connect_by(Opener::Encrypted(tls), protocol, options)
+    }
+
+    fn connect_by(
+        opener: Opener,
+        protocol: Arc<dyn Protocol>,
+        options: ClientOptions,
+    ) -> Result<Client, ConnectError> {
         let failed = |number: usize| {
             move |reason| ConnectError {
                 address: options.address,
@@ -96,14 +117,9 @@ impl Client {
         for place in 0..options.connections {
             let failed = failed(place + 1);
             let patience = Duration::from_nanos(options.timeout.as_ns().max(1));
-            let stream = std::net::TcpStream::connect_timeout(&options.address, patience);
-            let stream = stream.and_then(|stream| {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                Ok(mio::net::TcpStream::from_std(stream))
-            });
             let mut lane = Lane::default();
-            let adopted = stream.and_then(|stream| lane.adopt(stream, &registry, Token(place)));
+            let opened = opener.open(options.address, patience);
+            let adopted = opened.and_then(|link| lane.adopt(link, &registry, Token(place)));
             adopted.map_err(failed)?;
             lanes.push(Mutex::new(lane));
         }
@@ -112,6 +128,7 @@ impl Client {
         let room = Room { free: rounds.rev().collect(), backlog: VecDeque::new() };
         let shared = Arc::new(Shared {
             options,
+            opener,
             protocol,
             registry,
             waker,
@@ -164,9 +181,16 @@ impl Target for Client {
 
 impl Shared {
     fn send(&self, place: usize, ticket: Ticket) {
-        let to = (self.options.address, &self.registry, Token(place));
-        let ended = lock(&self.lanes[place]).send(ticket, self.protocol.as_ref(), to);
+        let ended = self.put(place, ticket);
         self.ended(place, ended);
+    }
+
+    /// Puts a request on a lane; gives back the number of requests that ended by it.
+    fn put(&self, place: usize, ticket: Ticket) -> usize {
+        let address = self.options.address;
+        let (opener, registry, token) = (&self.opener, &self.registry, Token(place));
+        let route = Route { address, opener, registry, token };
+        lock(&self.lanes[place]).send(ticket, self.protocol.as_ref(), route)
     }
 
     /// Gives the room of `count` ended requests of a lane to requests that wait, or frees it.
@@ -182,8 +206,7 @@ impl Shared {
             };
             drop(room);
             ticket.sent_at(clock::now());
-            let to = (self.options.address, &self.registry, Token(place));
-            left += lock(&self.lanes[place]).send(ticket, self.protocol.as_ref(), to);
+            left += self.put(place, ticket);
         }
     }
 

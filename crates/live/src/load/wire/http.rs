@@ -113,6 +113,10 @@ impl Protocol for Http {
     fn complaint(&self, bytes: &[u8]) -> String {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
+        // How TLS begins its complaint about a request that is not encrypted.
+        if bytes.starts_with(&[0x15, 3]) {
+            return "the server speaks TLS on this port: write https://".to_string();
+        }
         let Ok(httparse::Status::Complete(start)) = response.parse(bytes) else {
             return format!("no HTTP: `{}`", beginning(bytes));
         };

@@ -2,9 +2,9 @@
 
 use crate::load::clock;
 use crate::load::target::{Outcome, Ticket};
+use crate::load::wire::link::{Link, Opener};
 use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply};
 use cavy_core::{Instant, Span};
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -19,10 +19,19 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Why a request has no answer when the connection is gone.
 const HANGS_UP: &str = "the server closed the connection without an answer";
 
-/// One connection. Without a stream it connects when it is next used.
+/// Where a lane leads, and who hears of it.
+#[derive(Clone, Copy)]
+pub(super) struct Route<'a> {
+    pub address: SocketAddr,
+    pub opener: &'a Opener,
+    pub registry: &'a Registry,
+    pub token: Token,
+}
+
+/// One connection. Without a link it connects when it is next used.
 #[derive(Default)]
 pub(super) struct Lane {
-    stream: Option<TcpStream>,
+    link: Option<Link>,
     /// What could not be written yet.
     out: VecDeque<u8>,
     input: Vec<u8>,
@@ -38,32 +47,25 @@ impl Lane {
     /// Takes a connection that stands.
     pub fn adopt(
         &mut self,
-        mut stream: TcpStream,
+        mut link: Link,
         registry: &Registry,
         token: Token,
     ) -> std::io::Result<()> {
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
-        self.stream = Some(stream);
+        registry.register(link.socket(), token, Interest::READABLE | Interest::WRITABLE)?;
+        self.link = Some(link);
         Ok(())
     }
 
     /// Sends the request of `ticket`; gives back the number of requests that ended because the
     /// connection broke.
-    pub fn send(
-        &mut self,
-        ticket: Ticket,
-        protocol: &dyn Protocol,
-        (address, registry, token): (SocketAddr, &Registry, Token),
-    ) -> usize {
+    pub fn send(&mut self, ticket: Ticket, protocol: &dyn Protocol, route: Route<'_>) -> usize {
         let request = protocol.request(ticket.kind());
         // Before writing: the answer may be there before writing returns.
         let sent = clock::now();
         self.flight.push_back(Flight { ticket, sent });
-        if self.stream.is_none() {
-            let connected = TcpStream::connect(address).and_then(|stream| {
-                let _ = stream.set_nodelay(true);
-                self.adopt(stream, registry, token)
-            });
+        if self.link.is_none() {
+            let begun = route.opener.begin(route.address);
+            let connected = begun.and_then(|link| self.adopt(link, route.registry, route.token));
             if let Err(error) = connected {
                 return self.broken("cannot connect", &error);
             }
@@ -75,8 +77,8 @@ impl Lane {
             self.out.extend(request);
             return 0;
         }
-        let Some(stream) = &mut self.stream else { return 0 };
-        match stream.write(request) {
+        let Some(link) = &mut self.link else { return 0 };
+        match link.write(request) {
             Ok(written) => self.out.extend(&request[written..]),
             Err(error) if waits(error.kind()) => self.out.extend(request),
             Err(error) => return self.broken("cannot send", &error),
@@ -87,8 +89,8 @@ impl Lane {
     /// Writes what is left to write.
     pub fn flush(&mut self) -> usize {
         while !self.out.is_empty() {
-            let Some(stream) = &mut self.stream else { return 0 };
-            match stream.write(self.out.make_contiguous()) {
+            let Some(link) = &mut self.link else { return 0 };
+            match link.write(self.out.make_contiguous()) {
                 Ok(0) => return self.fail(Outcome::ConnectionError, HANGS_UP),
                 Ok(written) => drop(self.out.drain(..written)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -96,17 +98,20 @@ impl Lane {
                 Err(error) => return self.broken("cannot send", &error),
             }
         }
-        0
+        match self.link.as_mut().map_or(Ok(()), Link::flush) {
+            Ok(()) => 0,
+            Err(error) => self.broken("cannot send", &error),
+        }
     }
 
     /// Reads what is there and finishes what it answers; gives back how many requests ended.
     pub fn receive(&mut self, protocol: &dyn Protocol) -> usize {
         let mut ended = 0;
         loop {
-            let Some(stream) = &mut self.stream else { return ended };
+            let Some(link) = &mut self.link else { return ended };
             let before = self.input.len();
             self.input.resize(before + READ_BYTES, 0);
-            let read = stream.read(&mut self.input[before..]);
+            let read = link.read(&mut self.input[before..]);
             let time = clock::now();
             self.input.truncate(before + read.as_ref().map_or(0, |read| *read));
             match read {
@@ -179,7 +184,7 @@ impl Lane {
 
     /// Closes the connection and ends all that is under way on it, for the reason `why`.
     pub fn fail(&mut self, outcome: Outcome, why: &str) -> usize {
-        self.stream = None;
+        self.link = None;
         self.out.clear();
         self.input = Vec::new();
         let ended = self.flight.len();

@@ -1,4 +1,5 @@
-//! Driving servers over TCP: HTTP/1.1, RESP, and services without a protocol of their own.
+//! Driving servers over TCP: HTTP/1.1, RESP, and services without a protocol of their own; with
+//! the feature `tls` also encrypted.
 //!
 //! The sender writes a request straight to a connection with room and goes on; one receiver thread
 //! for each client waits for answers on all its connections. A request that comes when no
@@ -7,13 +8,18 @@
 mod client;
 mod http;
 mod lane;
+mod link;
 mod raw;
 mod resp;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use client::{Client, ClientOptions, ConnectError};
 pub use http::Http;
 pub use raw::Raw;
 pub use resp::Resp;
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError, TlsFault, Trust};
 
 use crate::load::target::Outcome;
 
