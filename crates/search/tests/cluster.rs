@@ -39,7 +39,7 @@ impl Clients {
         let ring = Ring::new(starts.into_iter().zip(0..).collect()).expect("a ring");
         let cost = Cost { fixed_ns: 1_000_000, scan_ns: 8_000_000 };
         let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 5]);
-        (config.chunk, config.piece) = (1 << 59, 1 << 57);
+        (config.chunk, config.piece, config.window) = (1 << 59, 1 << 57, 1 << 61);
         config.copy_percent = 100;
         config.bugs = bugs;
         Clients {

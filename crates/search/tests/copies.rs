@@ -28,7 +28,7 @@ impl Talk {
         let ring = Ring::equal(&[0, 1, 2]);
         let cost = Cost { fixed_ns: 1_000, scan_ns: 1_000_000 };
         let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 3]);
-        (config.chunk, config.piece) = (1 << 62, 1 << 60);
+        (config.chunk, config.piece, config.window) = (1 << 62, 1 << 60, 1 << 62);
         let machine = Member::new(&config, LAYOUT.server(0));
         let rng = Stream::keyed(1, 0, Purpose::Test);
         let (now, effects) = (Instant::from_ns(1), Vec::new());
@@ -117,6 +117,32 @@ impl Talk {
             self.hear(Input::WorkDone { work, took, finished: true });
         }
     }
+
+    /// Goes on for a while, and keeps what it says.
+    fn go_on(&mut self) {
+        let mut done = Vec::new();
+        for _ in 0..50 {
+            self.now += Span::from_ms(1);
+            self.step(|machine, cx| machine.expire(Timer::Send, cx));
+            self.step(|machine, cx| machine.expire(Timer::Read, cx));
+            let works: Vec<Work> = self.effects.iter().filter_map(work_of).collect();
+            for work in works.into_iter().filter(|work| !done.contains(work)).collect::<Vec<_>>() {
+                done.push(work);
+                self.hear(Input::WorkDone { work, took: Span::from_us(10), finished: true });
+            }
+        }
+    }
+
+    /// What it has sent of its documents.
+    fn chunks(&self) -> Vec<(Slice, Arc<[Doc]>)> {
+        let chunk = |effect: &Effect<Words>| match effect {
+            Effect::Send { message: Message::Chunk { slice, docs, .. }, .. } => {
+                Some((*slice, docs.clone()))
+            }
+            _ => None,
+        };
+        self.effects.iter().filter_map(chunk).collect()
+    }
 }
 
 fn work_of(effect: &Effect<Words>) -> Option<Work> {
@@ -132,26 +158,31 @@ fn work_of(effect: &Effect<Words>) -> Option<Work> {
 fn clause_2_8_a_chunk_has_all_documents_of_its_slice() {
     let mut talk = Talk::new(Vec::new());
     talk.grant(State::Up);
-    let ids: Vec<u64> = (0..64).map(|n| (n + 1) << 50).collect();
+    let first = 1 << 60;
+    let ids: Vec<u64> = (0..64).map(|n| first + ((n + 1) << 50)).collect();
+    let late = first + (5 << 49);
     assert!(ids.iter().all(|id| talk.write(*id)));
     talk.effects.clear();
     let slice = Slice::new(0, 1 << 61);
     let (ask, written_only) = (7, false);
     talk.told(LAYOUT.server(1), Message::Fetch { ask, slice, written_only });
     talk.work(|talk| {
-        let doc = Doc { id: 5 << 49, version: 1, deleted: false, body: () };
+        let doc = Doc { id: late, version: 1, deleted: false, body: () };
         talk.told(LAYOUT.front_end(0), Message::Put { write: 9, doc });
     });
-    let chunk = talk.effects.iter().find_map(|effect| match effect {
-        Effect::Send { message: Message::Chunk { slice, docs, .. }, .. } => Some((*slice, docs)),
-        _ => None,
-    });
-    let (slice, docs) = chunk.expect("a chunk");
-    assert_eq!(slice.lo, 0);
-    for id in ids.iter().filter(|id| slice.contains(**id)) {
-        let sent = docs.iter().any(|doc| doc.id == *id);
-        assert!(sent, "{id:#x} is in {slice:?} and not in the chunk");
+    assert_eq!(talk.chunks().len(), 1, "one piece was read so far");
+    talk.go_on();
+    let chunks = talk.chunks();
+    let mut edge = slice.hi;
+    for (part, docs) in &chunks {
+        assert_eq!(part.hi, edge, "pieces go backwards without a gap");
+        edge = part.lo;
+        for id in ids.iter().chain([&late]).filter(|id| part.contains(**id)) {
+            let sent = docs.iter().any(|doc| doc.id == *id);
+            assert!(sent, "{id:#x} is in {part:?} and not in the chunk");
+        }
     }
+    assert_eq!(edge, slice.lo, "{chunks:?}");
 }
 
 /// A server has no name before it is stored, logs no write before the directory knows it by that

@@ -20,6 +20,8 @@ use std::collections::BTreeMap;
 
 /// Documents that are written, and looked for in every answer.
 const WITNESSES: u64 = 200;
+/// What each node sends and takes in.
+const CARD: Rate = Rate::gbps(1);
 /// Of a witness's id to the next.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -202,15 +204,21 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.copies_wait = scenario.copies_wait;
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
-    // Two milliseconds of copying at a time on a server of speed 1, so that queries hardly wait.
-    // More for one request would be one message, behind which those of queries wait in a card.
-    let chunk = 2e6 / (scenario.cost_ms.1 * 1e6 * COPYING as f64) * WHOLE as f64;
-    config.chunk = chunk.clamp(1.0, WHOLE as f64 / 4.0) as u64;
-    config.piece = config.chunk;
+    // Half a millisecond of copying at a time on a server of speed 1, so that queries hardly wait
+    // for a processor or a card. One end may be ahead of the other one by what a second allows.
+    let (piece_ms, second_ms) = (0.5, 10.0 * f64::from(scenario.copy_percent) / 2.0);
+    let ids = |copying_ms: f64| {
+        let ids = copying_ms / (scenario.cost_ms.1 * COPYING as f64) * WHOLE as f64;
+        ids.clamp(1.0, WHOLE as f64 / 16.0) as u64
+    };
+    config.piece = ids(piece_ms);
+    config.chunk = ids(second_ms / 4.0);
+    config.window = 4 * config.chunk;
+    config.card_bytes_per_s = Some(CARD.bits_per_s() / 8);
     let mut setup =
         Setup::of(1, vec![Link::of(Span::from_us(50))], vec![Site(0); layout.nodes() as usize]);
     setup.seed = seed;
-    setup.card = Some(Rate::gbps(1));
+    setup.card = Some(CARD);
     setup.duration = scenario.duration;
     setup.drain = Span::from_ms(20_000);
     let mut faults = Stream::keyed(seed, 0, Purpose::Faults);

@@ -71,7 +71,8 @@ pub struct SearchPlan {
     /// same cost, without a network, and nothing is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventPlan>,
-    /// Share of a server's processor that copies may have, in percent, 1 to 100; with events.
+    /// Share of a server's processor and card that copies may have, in percent, 1 to 100; with
+    /// events.
     #[serde(default = "copy_percent")]
     pub copy_percent: u32,
     /// Copies wait while queries do, for a second at most; with events.

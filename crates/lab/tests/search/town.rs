@@ -78,7 +78,9 @@ fn config(habit: Habit) -> Config {
     let ring = Ring::new(STARTS.into_iter().zip(0..).collect()).expect("a ring");
     let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
     let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 6]);
-    (config.chunk, config.piece) = (1 << 59, 1 << 58);
+    (config.chunk, config.piece, config.window) = (1 << 59, 1 << 58, 1 << 60);
+    // A piece takes a card three milliseconds.
+    (config.documents, config.card_bytes_per_s) = (50_000, Some(125_000_000));
     config.copy_percent = 100;
     config.bugs = habit.bugs;
     config.copies_wait = habit.copies_wait;

@@ -606,7 +606,7 @@ impl<C: Content> FrontEnd<C> {
             Timer::Query(serial) if self.writes.contains_key(&serial) => self.put(serial, cx),
             Timer::Query(serial) => self.late(serial, cx),
             Timer::More => self.go_on(cx),
-            Timer::Copy | Timer::Read => {}
+            Timer::Copy | Timer::Read | Timer::Send => {}
         }
     }
 

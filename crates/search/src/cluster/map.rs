@@ -180,6 +180,9 @@ pub struct Hedge {
     pub percent: u32,
 }
 
+/// Requests of one server for copies at most, however small they are.
+const REQUESTS: u64 = 16;
+
 /// What all nodes are given.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -209,11 +212,16 @@ pub struct Config {
     pub margin: Span,
     /// Ids that are asked for at a time.
     pub chunk: u64,
-    /// Of these so many are read or taken in at a stretch, at least 1; then queries go first.
+    /// Of these so many are read, sent and taken in at a stretch, at least 1; then queries go first.
     pub piece: u64,
+    /// Ids that a server has asked for and not taken in at most. So far one end of a copy may be
+    /// ahead of the other one, when either waits for queries.
+    pub window: u64,
     /// Share of a processor that copies may have, in percent, 1 to 100; reading and merging
-    /// together.
+    /// together. They have the same share of a card.
     pub copy_percent: u32,
+    /// What a server's card sends, in bytes a second; without it copies leave when they are read.
+    pub card_bytes_per_s: Option<u64>,
     /// A copy waits while queries do, for a second at most.
     pub copies_wait: bool,
     /// Parts that are later than predicted are sent to others as well; none if not set.
@@ -240,7 +248,9 @@ impl Config {
             margin: Span::from_ms(20),
             chunk: 1 << 50,
             piece: 1 << 50,
+            window: 1 << 50,
             copy_percent: 20,
+            card_bytes_per_s: None,
             copies_wait: true,
             hedge: None,
             bugs: Bugs::default(),
@@ -275,6 +285,11 @@ impl Config {
     /// The ids that `server` holds with arcs for `p` parts when all servers are on the ring.
     pub fn holds(&self, server: u32, p: u32) -> Slice {
         self.ring.holds(self.position(server), Length::of(p))
+    }
+
+    /// Requests of one server that are under way at most.
+    pub(super) fn requests(&self) -> usize {
+        (self.window / self.chunk.max(1)).clamp(1, REQUESTS) as usize
     }
 
     /// Bytes of the bulk of a slice.

@@ -56,6 +56,8 @@ pub enum Timer {
     Copy,
     /// A slice to be read for somebody else.
     Read,
+    /// What was read for somebody else to be sent.
+    Send,
     /// More of the same step.
     More,
 }

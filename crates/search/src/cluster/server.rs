@@ -14,7 +14,7 @@ use cavy_core::family::message::{Call, Effect, Entry, Via, Work};
 use cavy_core::{Instant, Span};
 
 /// Effects of one step at most: a chunk's documents, and what waited for the disk.
-pub(super) const EFFECTS: usize = 2 * DOCS + BATCH + 16;
+pub(super) const EFFECTS: usize = 2 * DOCS + 3 * BATCH + 32;
 /// Documents of a chunk at most.
 const DOCS: usize = 64;
 /// Answers that one step lets go when the disk has stored.
@@ -43,38 +43,40 @@ enum Task {
         slice: Slice,
     },
     /// The last id of what is read then.
-    Read {
-        wanted: Wanted,
-        upto: Id,
-    },
-    /// What is left after that, and since when it is here.
+    Read(Ready),
+    /// The request that it came for, and what came.
     Merge {
+        ask: u64,
         slice: Slice,
-        left: Option<Slice>,
-        since: Instant,
     },
 }
 
-/// A slice that somebody wants a copy of.
+/// What somebody wants a copy of, and has not been read yet.
 #[derive(Debug)]
 struct Wanted {
-    by: Node,
+    ask: u64,
+    rest: Slice,
+    written_only: bool,
+}
+
+/// What was read for somebody.
+#[derive(Debug)]
+struct Ready {
+    to: Node,
     ask: u64,
     slice: Slice,
     written_only: bool,
-    /// It is read as far as that.
-    upto: Id,
-    /// Since when it waits for queries.
-    since: Option<Instant>,
 }
 
-/// A slice that came and is to be taken in.
+/// What was asked for. It comes in pieces, from its last id backwards.
 #[derive(Debug)]
-struct Came {
+struct Fetch {
+    ask: u64,
     slice: Slice,
-    /// What is left of the job.
-    left: Slice,
-    since: Instant,
+    /// What has not come yet.
+    rest: Option<Slice>,
+    /// What came and is not taken in yet.
+    came: VecDeque<Slice>,
 }
 
 /// A server.
@@ -116,19 +118,22 @@ pub struct Server<C: Content> {
     works: u64,
     /// Queries that it works on, or that wait.
     scans: u32,
-    /// The slice that was asked for, and when.
-    fetching: Option<(Slice, Instant)>,
-    /// A slice that came in pieces: where it begins, and how far they go.
-    pieces: Option<(Id, Id)>,
+    /// What it asked for, in the order in which it takes it in.
+    fetches: VecDeque<Fetch>,
     /// Names the last request for a copy.
     ask: u64,
     attempts: u32,
+    /// When the first request last went on.
+    heard: Instant,
+    merging: bool,
     copy_after: Instant,
-    came: Option<Came>,
-    /// What others want.
-    wanted: VecDeque<Wanted>,
+    /// What others want, by who; they take turns.
+    wanted: VecDeque<(Node, VecDeque<Wanted>)>,
     reading: bool,
     read_after: Instant,
+    /// What was read for others and waits for the card.
+    ready: VecDeque<Ready>,
+    send_after: Instant,
 }
 
 impl<C: Content> Server<C> {
@@ -158,15 +163,17 @@ impl<C: Content> Server<C> {
             tasks: BTreeMap::new(),
             works: 0,
             scans: 0,
-            fetching: None,
-            pieces: None,
+            fetches: VecDeque::new(),
             ask: 0,
             attempts: 0,
+            heard: Instant::ZERO,
+            merging: false,
             copy_after: Instant::ZERO,
-            came: None,
             wanted: VecDeque::new(),
             reading: false,
             read_after: Instant::ZERO,
+            ready: VecDeque::new(),
+            send_after: Instant::ZERO,
             config,
         }
     }
@@ -285,11 +292,7 @@ impl<C: Content> Server<C> {
             }
             Message::Put { write, doc } => self.put(from, write, doc, cx),
             Message::Fetch { ask, slice, written_only } => {
-                // One request of a server at a time: a later one replaces it.
-                self.wanted.retain(|wanted| wanted.by != from);
-                let (by, upto, since) = (from, slice.lo, None);
-                self.wanted.push_back(Wanted { by, ask, slice, written_only, upto, since });
-                self.read(cx);
+                self.want(from, Wanted { ask, rest: slice, written_only }, cx);
             }
             Message::Chunk { ask, slice, docs, .. } => self.chunk(ask, slice, &docs, cx),
             Message::Grant { .. }
@@ -368,12 +371,11 @@ impl<C: Content> Server<C> {
             self.after.retain(|(_, after)| !matches!(after, After::Hold(..)));
             cx.emit(Effect::Note(Note::Holds { slice: target, copied: 0 }));
         }
+        self.forget(target, cx);
         if self.behind_since().is_none() {
             self.catching = None;
         }
-        self.fetching = None;
-        self.came = None;
-        self.pieces = None;
+        self.fetches.clear();
         self.copy(cx);
     }
 
@@ -441,19 +443,10 @@ impl<C: Content> Server<C> {
                     cx.emit(Effect::Send { to, via: Via::Channel, message });
                 }
                 Some((_, After::Hold(slice, copied))) => {
-                    if self.target().is_some_and(|target| target.covers(slice)) {
-                        (self.held, self.empty) = (slice, false);
-                        cx.emit(Effect::Note(Note::Holds { slice, copied }));
-                        if self.complete() {
-                            self.beat(cx);
-                        }
-                    } else {
-                        // A later map wants less, and writes have not gone there since.
-                        let record = match self.empty {
-                            true => Record::Left,
-                            false => Record::Held(self.held),
-                        };
-                        self.log.store(record, cx);
+                    (self.held, self.empty) = (slice, false);
+                    cx.emit(Effect::Note(Note::Holds { slice, copied }));
+                    if self.complete() {
+                        self.beat(cx);
                     }
                     self.copy(cx);
                 }
@@ -490,37 +483,17 @@ impl<C: Content> Server<C> {
                 cx.emit(Effect::Send { to: from, via: Via::Channel, message });
                 self.idle(cx);
             }
-            Some(Task::Read { wanted, upto }) => {
+            Some(Task::Read(ready)) => {
                 self.reading = false;
                 self.read_after = self.next(self.read_after, took, cx.now());
-                if upto != wanted.slice.hi {
-                    if self.wanted.iter().all(|other| other.by != wanted.by) {
-                        self.wanted.push_front(Wanted { upto, ..wanted });
-                    }
-                    return self.read(cx);
-                }
-                let Wanted { by: to, ask, written_only, .. } = wanted;
-                // More may have been written meanwhile.
-                let slice = self.fitting(wanted.slice);
-                // Out of step, a copy from here could lack what was acknowledged meanwhile.
-                if self.may_answer(cx.now()) && self.holds(slice) {
-                    let docs: Arc<[Doc<C::Body>]> = self.written(slice).take(DOCS).collect();
-                    // The bulk stays where it is if written documents alone are asked for.
-                    let bytes = if written_only { 0 } else { self.config.bytes(slice) };
-                    let message = Message::Chunk { ask, slice, docs, bytes };
-                    cx.emit(Effect::Send { to, via: Via::Channel, message });
-                }
+                self.ready.push_back(ready);
+                self.send(cx);
                 self.read(cx);
             }
-            Some(Task::Merge { slice, left, since }) => {
+            Some(Task::Merge { ask, slice }) => {
+                self.merging = false;
                 self.copy_after = self.next(self.copy_after, took, cx.now());
-                match left.filter(|_| self.fetching.is_some_and(|(asked, _)| asked == slice)) {
-                    Some(left) => {
-                        self.came = Some(Came { slice, left, since });
-                        self.take_in(cx);
-                    }
-                    None => self.merged(slice, cx),
-                }
+                self.merged(ask, slice, cx);
             }
             None => {}
         }
@@ -531,13 +504,13 @@ impl<C: Content> Server<C> {
         let cost = self.config.costs[self.me as usize];
         let left = self.tasks.values().map(|task| match task {
             Task::Scan { slice, .. } => cost.of(slice.width()),
-            Task::Read { .. } | Task::Merge { .. } => 0,
+            Task::Read(_) | Task::Merge { .. } => 0,
         });
         Span::from_ns(left.sum())
     }
 
     /// Written documents of a slice, in the order of the ring.
-    fn written(&self, slice: Slice) -> impl Iterator<Item = Doc<C::Body>> + '_ {
+    fn written(&self, slice: Slice) -> impl DoubleEndedIterator<Item = Doc<C::Body>> + '_ {
         let first = slice.lo.wrapping_add(1);
         let wraps = first > slice.hi || slice.width() == WHOLE;
         let one = self.docs.range(first..=if wraps { Id::MAX } else { slice.hi });
@@ -551,19 +524,16 @@ impl<C: Content> Server<C> {
             Timer::Tick => self.beat(cx),
             Timer::More => self.let_go(cx),
             Timer::Read => self.read(cx),
-            Timer::Copy if self.came.is_some() => self.take_in(cx),
-            Timer::Copy => {
-                if self.fetching.is_some_and(|(_, since)| cx.now() >= since + PATIENCE) {
-                    self.fetching = None;
-                }
-                self.copy(cx);
-            }
+            Timer::Send => self.send(cx),
+            Timer::Copy => self.copy(cx),
             Timer::Query(_) => {}
         }
     }
 
     pub(super) fn check(&self) {
-        let reads = self.tasks.values().filter(|task| matches!(task, Task::Read { .. })).count();
+        let reads = self.tasks.values().filter(|task| matches!(task, Task::Read(_))).count();
         assert_eq!(reads, usize::from(self.reading), "one slice is read at a time");
+        let merges = self.tasks.values().filter(|task| matches!(task, Task::Merge { .. })).count();
+        assert_eq!(merges, usize::from(self.merging), "one slice is taken in at a time");
     }
 }

@@ -1,31 +1,47 @@
-//! What a server copies from others and what others copy from it, at their share of a processor.
+//! What a server copies from others and what others copy from it, at their share of a processor and
+//! of a card.
+//!
+//! A copy passes three places: it is read, sent, and taken in. Each has a pace of its own, and what
+//! has come so far waits before the next one, so that nobody waits for a pause of both ends. Pieces
+//! go from the last id of what is missing backwards: with each that is taken in a server holds one
+//! slice that is longer than before.
 
 use super::super::map::{Map, State};
 use super::super::message::{Doc, Job, Message, Record};
 use super::super::{Context, Timer};
-use super::{After, Came, Content, DOCS, PATIENCE, Server, Task, YIELDS};
-use crate::ring::{Arc as Length, Id, Slice, WHOLE};
+use super::{After, Content, DOCS, Fetch, PATIENCE, Ready, Server, Task, Wanted, YIELDS};
+use crate::ring::{Arc as Length, Slice, WHOLE};
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cavy_core::family::message::{Effect, Via};
+use cavy_core::family::Node;
+use cavy_core::family::message::{Effect, Message as _, Via};
 use cavy_core::{Instant, Span};
+
+fn before(now: Instant, span: Span) -> Instant {
+    Instant::from_ns(now.as_ns().saturating_sub(span.as_ns()))
+}
+
+/// When work that was due at `due` counts as due, if there was none until `now`: half of what might
+/// be made up for is forgotten.
+fn rested(due: Instant, now: Instant) -> Instant {
+    due.max(before(now, Span::from_ns(YIELDS.as_ns() / 2)))
+}
 
 impl<C: Content> Server<C> {
     /// When copies may go on after one that has taken `took`, so that both ends keep to their
     /// share. `due` is when this one might have begun: what it waited for queries is made up for.
     pub(super) fn next(&self, due: Instant, took: Span, now: Instant) -> Instant {
         let percent = u64::from(self.config.copy_percent.clamp(1, 100));
-        let begun = Instant::from_ns(now.as_ns().saturating_sub(took.as_ns()));
-        let least = match self.config.copies_wait {
-            true => Instant::from_ns(begun.as_ns().saturating_sub(YIELDS.as_ns())),
-            false => begun,
-        };
+        let begun = before(now, took);
+        let least = if self.config.copies_wait { before(begun, YIELDS) } else { begun };
         // Reading for others and merging for oneself share it.
         due.max(least) + Span::from_ns(took.as_ns() * 200 / percent)
     }
 
-    /// Whether what has waited since then goes on waiting for queries.
-    fn waits(&self, since: Instant, now: Instant) -> bool {
-        self.config.copies_wait && self.scans > 0 && now < since + YIELDS
+    /// Whether what is due since then goes on waiting for queries.
+    fn waits(&self, due: Instant, now: Instant) -> bool {
+        self.config.copies_wait && self.scans > 0 && now < due + YIELDS
     }
 
     /// No query waits: copies go on.
@@ -36,126 +52,221 @@ impl<C: Content> Server<C> {
         }
     }
 
-    /// As much of a slice as a chunk can have: it ends with the last document that fits.
-    pub(super) fn fitting(&self, slice: Slice) -> Slice {
-        let last = self.written(slice).nth(DOCS - 1).map(|doc| doc.id);
-        Slice::new(slice.lo, last.unwrap_or(slice.hi))
+    /// As much of a slice as a message can have: it begins with the first document that fits.
+    fn fitting(&self, slice: Slice) -> Slice {
+        let first = self.written(slice).rev().nth(DOCS - 1).map(|doc| doc.id);
+        Slice::new(first.map_or(slice.lo, |first| first.wrapping_sub(1)), slice.hi)
     }
 
-    /// What is copied of `left` at a stretch: a piece, or all of it when it has waited
-    /// since `since` for as long as it may.
-    fn stretch(&self, left: Slice, since: Instant, now: Instant) -> Slice {
-        let piece = self.config.piece;
-        let yields = self.config.copies_wait && now < since + YIELDS;
-        match yields && u128::from(piece) < left.width() {
-            true => Slice::new(left.lo, left.lo.wrapping_add(piece)),
-            false => left,
+    /// Somebody wants a copy.
+    pub(super) fn want(&mut self, by: Node, wanted: Wanted, cx: &mut Context<'_, C>) {
+        if self.wanted.is_empty() && !self.reading {
+            self.read_after = rested(self.read_after, cx.now());
         }
+        let at = self.wanted.iter().position(|(node, _)| *node == by);
+        let at = at.unwrap_or_else(|| {
+            self.wanted.push_back((by, VecDeque::new()));
+            self.wanted.len() - 1
+        });
+        let own = &mut self.wanted[at].1;
+        if own.len() >= self.config.requests() {
+            // It has no more under way: the first one is from before a newer map.
+            own.pop_front();
+        }
+        own.push_back(wanted);
+        self.read(cx);
     }
 
-    /// Reads for somebody else, one slice at a time.
+    /// Reads for others, a piece at a time.
     pub(super) fn read(&mut self, cx: &mut Context<'_, C>) {
         let (now, due) = (cx.now(), self.read_after);
-        let Some(first) = self.wanted.front_mut().filter(|_| !self.reading) else { return };
-        if first.upto == first.slice.lo && now < due {
-            return cx.arm(Timer::Read, due);
-        }
-        let since = *first.since.get_or_insert(now);
-        if self.waits(since, now) {
-            return cx.arm(Timer::Read, since + YIELDS);
-        }
-        let Some(mut wanted) = self.wanted.pop_front() else { return };
-        if !(self.may_answer(now) && self.holds(wanted.slice)) {
-            return;
-        }
-        if wanted.upto == wanted.slice.lo {
-            wanted.slice = self.fitting(wanted.slice);
-        }
-        self.reading = true;
-        // Of written documents alone next to nothing is read.
-        let (lo, hi) = (wanted.upto, wanted.slice.hi);
-        let (job, upto) = match wanted.written_only {
-            true => (Slice::new(lo, lo.wrapping_add(1)), hi),
-            false => {
-                let job = self.stretch(Slice::new(lo, hi), since, now);
-                (job, job.hi)
+        let waiting: u128 = self.ready.iter().map(|ready| ready.slice.width()).sum();
+        while !self.reading && waiting < u128::from(self.config.window.max(1)) {
+            if self.wanted.is_empty() {
+                return;
             }
-        };
-        self.work(Task::Read { wanted, upto }, Job::Read(job), cx);
+            if now < due {
+                return cx.arm(Timer::Read, due);
+            }
+            if self.waits(due, now) {
+                return cx.arm(Timer::Read, due + YIELDS);
+            }
+            let Some((to, mut own)) = self.wanted.pop_front() else { return };
+            if let Some(Wanted { ask, rest, written_only }) = own.pop_front()
+                && self.may_answer(now)
+                && self.holds(rest)
+            {
+                let piece = self.config.piece.max(1);
+                let slice = match !written_only && u128::from(piece) < rest.width() {
+                    true => Slice::new(rest.hi.wrapping_sub(piece), rest.hi),
+                    false => rest,
+                };
+                let slice = self.fitting(slice);
+                if slice.lo != rest.lo {
+                    let rest = Slice::new(rest.lo, slice.lo);
+                    own.push_front(Wanted { ask, rest, written_only });
+                }
+                self.reading = true;
+                // Of written documents alone next to nothing is read.
+                let job = if written_only { last(slice) } else { slice };
+                let ready = Ready { to, ask, slice, written_only };
+                self.work(Task::Read(ready), Job::Read(job), cx);
+            }
+            if !own.is_empty() {
+                self.wanted.push_back((to, own));
+            }
+        }
     }
 
-    /// The next slice that it lacks, and whether written documents are all it lacks of it.
+    /// Sends what was read, as the card lets it.
+    pub(super) fn send(&mut self, cx: &mut Context<'_, C>) {
+        let now = cx.now();
+        if now < self.send_after && !self.ready.is_empty() {
+            return cx.arm(Timer::Send, self.send_after);
+        }
+        let Some(Ready { to, ask, slice: all, written_only }) = self.ready.pop_front() else {
+            return;
+        };
+        // Out of step, a copy from here could lack what was acknowledged meanwhile.
+        if self.may_answer(now) && self.holds(all) {
+            // More may have been written since.
+            let slice = self.fitting(all);
+            if slice.lo != all.lo {
+                let slice = Slice::new(all.lo, slice.lo);
+                self.ready.push_front(Ready { to, ask, slice, written_only });
+            }
+            let docs: Arc<[Doc<C::Body>]> = self.written(slice).collect();
+            // The bulk stays where it is if written documents alone are asked for.
+            let bytes = if written_only { 0 } else { self.config.bytes(slice) };
+            let message = Message::Chunk { ask, slice, docs, bytes };
+            if let Some(card) = self.config.card_bytes_per_s {
+                let share = u128::from(card) * u128::from(self.config.copy_percent.clamp(1, 100));
+                let ns = u128::from(message.wire_bytes()) * 100_000_000_000 / share.max(1);
+                let ns = u64::try_from(ns).unwrap_or(u64::MAX).min(YIELDS.as_ns());
+                self.send_after = self.send_after.max(now) + Span::from_ns(ns);
+            }
+            cx.emit(Effect::Send { to, via: Via::Channel, message });
+        }
+        if !self.ready.is_empty() {
+            cx.arm(Timer::Send, self.send_after.max(now));
+        }
+        self.read(cx);
+    }
+
+    /// The last slice that it holds when the disk has stored what was taken in.
+    fn reach(&self) -> Option<Slice> {
+        let holds = |(_, after): &(_, After<C>)| match after {
+            After::Hold(slice, _) => Some(*slice),
+            After::Send(..) => None,
+        };
+        self.after.iter().rev().find_map(holds).or_else(|| self.held())
+    }
+
+    /// What was taken in and a newer map does not want is not held when the disk has stored it:
+    /// writes have not gone there since.
+    pub(super) fn forget(&mut self, target: Option<Slice>, cx: &mut Context<'_, C>) {
+        let kept = |(_, after): &(_, After<C>)| match after {
+            After::Hold(slice, _) => target.is_some_and(|target| target.covers(*slice)),
+            After::Send(..) => true,
+        };
+        if self.after.iter().all(kept) {
+            return;
+        }
+        self.after.retain(kept);
+        let record = self.reach().map_or(Record::Left, Record::Held);
+        self.dropped = Some(self.log.store(record, cx));
+    }
+
+    /// It is behind, and what it holds may be out of date.
+    fn catches_up(&self) -> Option<u64> {
+        self.behind_since().filter(|since| *since != self.caught_up && !self.empty)
+    }
+
+    /// The next slice that it lacks and has not asked for, and whether written documents are all it
+    /// lacks of it.
     fn lacks(&self) -> Option<(Slice, bool)> {
         let target = self.target()?;
         let map = self.map.as_ref()?;
         if !map.settled || map.states[self.me as usize] == State::Down {
             return None;
         }
-        let behind = self.behind_since().filter(|since| *since != self.caught_up);
-        if let Some(since) = behind.filter(|_| !self.empty) {
-            // All that it holds may be out of date, from the first id on.
-            let left = match self.catching {
-                Some((of, left)) if of == since => left,
-                _ => self.held,
-            };
-            return Some((left, true));
+        if let Some(since) = self.catches_up() {
+            // All of it comes for one request, and none of it is being stored.
+            let storing = self.after.iter().any(|(_, after)| matches!(after, After::Hold(..)));
+            return (self.fetches.is_empty() && !storing).then(|| (self.left(since), true));
         }
-        if self.holds(target) {
+        let reach = self.reach();
+        let edge = match (self.fetches.back(), reach) {
+            (Some(last), _) if last.slice.lo == target.lo => return None,
+            (Some(last), _) => last.slice.lo,
+            (None, Some(reach)) if reach.covers(target) => return None,
+            (None, Some(reach)) => reach.lo,
+            (None, None) => target.hi,
+        };
+        let chunk = u128::from(self.config.chunk);
+        let open = |fetch: &Fetch| {
+            let came = fetch.came.iter().map(|slice| slice.width()).sum::<u128>();
+            fetch.rest.map_or(0, Slice::width) + came
+        };
+        let under_way = self.fetches.iter().map(open).sum::<u128>();
+        let full = self.fetches.len() >= self.config.requests()
+            || under_way + chunk > u128::from(self.config.window);
+        if full && !self.fetches.is_empty() {
             return None;
         }
-        // From what it holds backwards, so that it holds one slice all the while.
-        let edge = self.edge()?;
-        if let Some((_, upto)) = self.pieces {
-            return Some((Slice::new(upto, edge), false));
-        }
-        let lo = edge.wrapping_sub(self.config.chunk);
         let missing = Slice::new(target.lo, edge);
-        let chunk = u128::from(self.config.chunk) < missing.width();
-        Some((if chunk { Slice::new(lo, edge) } else { missing }, false))
+        let whole = missing.width() <= chunk;
+        let lo = if whole { missing.lo } else { edge.wrapping_sub(self.config.chunk) };
+        Some((Slice::new(lo, edge), false))
     }
 
-    /// The last id that is to be copied next.
-    fn edge(&self) -> Option<Id> {
-        if self.empty { Some(self.target()?.hi) } else { Some(self.held.lo) }
+    /// What it has not caught up with, being behind since then.
+    fn left(&self, since: u64) -> Slice {
+        match self.catching {
+            Some((of, left)) if of == since => left,
+            _ => self.held,
+        }
     }
 
-    /// Asks for what it lacks.
+    /// Asks for what it lacks, and takes in what came.
     pub(super) fn copy(&mut self, cx: &mut Context<'_, C>) {
-        let Some((slice, written_only)) = self.lacks() else { return };
-        // What the disk is storing counts as lacking until it is stored.
-        let storing = self.after.iter().any(|(_, after)| matches!(after, After::Hold(..)));
-        let storing = storing || self.came.is_some();
-        if self.fetching.is_some() || storing {
-            return;
+        let now = cx.now();
+        let waits = self.fetches.front().is_some_and(|fetch| fetch.came.is_empty());
+        if waits && !self.merging && now >= self.heard + PATIENCE {
+            // Of others, then.
+            self.fetches.clear();
         }
-        if cx.now() < self.copy_after {
-            return cx.arm(Timer::Copy, self.copy_after);
+        while let (Some((slice, written_only)), Some(map)) = (self.lacks(), self.map.clone()) {
+            let Some((slice, chosen)) = self.source(&map, slice) else { break };
+            self.attempts = self.attempts.wrapping_add(1);
+            if self.fetches.is_empty() {
+                self.heard = now;
+            }
+            let ask = self.asking();
+            let came = VecDeque::new();
+            self.fetches.push_back(Fetch { ask, slice, rest: Some(slice), came });
+            let to = self.config.layout.server(chosen);
+            let message = Message::Fetch { ask, slice, written_only };
+            cx.emit(Effect::Send { to, via: Via::Channel, message });
         }
-        cx.arm(Timer::Copy, cx.now() + PATIENCE);
-        let Some(map) = self.map.clone() else { return };
-        let forwards = written_only || self.pieces.is_some();
-        let Some((slice, chosen)) = self.source(&map, slice, forwards) else { return };
-        self.attempts = self.attempts.wrapping_add(1);
-        self.fetching = Some((slice, cx.now()));
-        let to = self.config.layout.server(chosen);
-        let message = Message::Fetch { ask: self.asking(), slice, written_only };
-        cx.emit(Effect::Send { to, via: Via::Channel, message });
+        if self.fetches.is_empty() && self.lacks().is_some() {
+            // Nobody has it now.
+            cx.arm(Timer::Copy, now + PATIENCE);
+        }
+        self.take_in(cx);
     }
 
     /// Which part of `slice` to ask of whom: a server in step that holds much of it, without a gap
-    /// from the end at which copying goes on.
-    fn source(&self, map: &Map, slice: Slice, forwards: bool) -> Option<(Slice, u32)> {
+    /// from its end.
+    fn source(&self, map: &Map, slice: Slice) -> Option<(Slice, u32)> {
         let (ring, arc) = (&self.rings.as_ref()?.now, Length::of(map.p));
         let reach = |at: usize| {
             let held = ring.holds(at, arc);
             if held.width() == WHOLE {
                 return slice.width();
             }
-            let into = match forwards {
-                true => slice.lo.wrapping_sub(held.lo),
-                false => held.hi.wrapping_sub(slice.hi),
-            };
-            held.width().saturating_sub(u128::from(into)).min(slice.width())
+            let beyond = held.hi.wrapping_sub(slice.hi);
+            held.width().saturating_sub(u128::from(beyond)).min(slice.width())
         };
         let others = (0..ring.count())
             .filter(|&at| ring.server(at) != self.me && map.is_up(ring.server(at)));
@@ -165,10 +276,9 @@ impl<C: Content> Server<C> {
         let able: Vec<u32> =
             reaches.iter().filter(|(reach, _)| *reach == most).map(|(_, server)| *server).collect();
         let chosen = able[(self.me.wrapping_add(self.attempts)) as usize % able.len()];
-        let part = match (most == slice.width(), forwards) {
-            (true, _) => slice,
-            (false, true) => Slice::new(slice.lo, slice.lo.wrapping_add(most as u64)),
-            (false, false) => Slice::new(slice.hi.wrapping_sub(most as u64), slice.hi),
+        let part = match most == slice.width() {
+            true => slice,
+            false => Slice::new(slice.hi.wrapping_sub(most as u64), slice.hi),
         };
         Some((part, chosen))
     }
@@ -182,12 +292,9 @@ impl<C: Content> Server<C> {
     ) {
         // Only what was asked for since the newest map, and in this life: what was read before may
         // lack a write.
-        // What came may be less than what was asked for, and never more.
-        let part = |asked: Slice| asked.lo == slice.lo && asked.covers(slice);
-        let asked = ask == self.ask && self.fetching.is_some_and(|(asked, _)| part(asked));
-        if !asked || self.lacks().is_none() {
-            return;
-        }
+        let Some(at) = self.fetches.iter().position(|fetch| fetch.ask == ask) else { return };
+        let next = |rest: &Slice| rest.hi == slice.hi && rest.covers(slice);
+        let Some(rest) = self.fetches[at].rest.filter(next) else { return };
         for doc in docs {
             let old = self.docs.get(&doc.id).map_or(0, |old| old.version);
             if doc.version > old || self.config.bugs.copy_revives {
@@ -195,59 +302,67 @@ impl<C: Content> Server<C> {
                 self.log.store(Record::Doc(doc.clone()), cx);
             }
         }
-        self.fetching = Some((slice, cx.now()));
-        let catching = self.behind_since().is_some_and(|since| since != self.caught_up);
-        let merged = match catching {
-            true => Slice::new(slice.lo, slice.lo.wrapping_add(1)),
-            false => slice,
-        };
-        self.came = Some(Came { slice, left: merged, since: cx.now() });
-        self.take_in(cx);
+        if at == 0 {
+            self.heard = cx.now();
+            if self.fetches[0].came.is_empty() && !self.merging {
+                self.copy_after = rested(self.copy_after, cx.now());
+            }
+        }
+        let fetch = &mut self.fetches[at];
+        fetch.rest = (slice.lo != rest.lo).then(|| Slice::new(rest.lo, slice.lo));
+        fetch.came.push_back(slice);
+        self.copy(cx);
     }
 
-    /// Takes in what came, when queries let it.
+    /// Takes in what came first, when queries let it.
     pub(super) fn take_in(&mut self, cx: &mut Context<'_, C>) {
-        let now = cx.now();
-        let Some(since) = self.came.as_ref().map(|came| came.since) else { return };
-        if self.waits(since, now) {
-            return cx.arm(Timer::Copy, since + YIELDS);
+        let (now, due) = (cx.now(), self.copy_after);
+        let Some(first) = self.fetches.front().filter(|_| !self.merging) else { return };
+        let Some(&slice) = first.came.front() else {
+            return cx.arm(Timer::Copy, self.heard + PATIENCE);
+        };
+        if now < due {
+            return cx.arm(Timer::Copy, due);
         }
-        let Some(Came { slice, left, .. }) = self.came.take() else { return };
-        // It is not asked for again meanwhile.
-        self.fetching = self.fetching.map(|(slice, _)| (slice, now));
-        let job = self.stretch(left, since, now);
-        let left = (job.hi != left.hi).then(|| Slice::new(job.hi, left.hi));
-        self.work(Task::Merge { slice, left, since }, Job::Merge(job), cx);
+        if self.waits(due, now) {
+            return cx.arm(Timer::Copy, due + YIELDS);
+        }
+        let ask = first.ask;
+        let job = if self.catches_up().is_some() { last(slice) } else { slice };
+        self.merging = true;
+        self.work(Task::Merge { ask, slice }, Job::Merge(job), cx);
     }
 
-    pub(super) fn merged(&mut self, slice: Slice, cx: &mut Context<'_, C>) {
-        if self.fetching.is_none_or(|(asked, _)| asked != slice) {
+    pub(super) fn merged(&mut self, ask: u64, slice: Slice, cx: &mut Context<'_, C>) {
+        let Some(first) = self.fetches.front_mut().filter(|first| first.ask == ask) else {
+            // It was asked for by an older map.
             return self.copy(cx);
+        };
+        self.heard = cx.now();
+        first.came.pop_front();
+        if first.came.is_empty() && first.rest.is_none() {
+            self.fetches.pop_front();
         }
-        self.fetching = None;
-        if let Some(since) = self.behind_since().filter(|since| *since != self.caught_up) {
-            if slice.hi == self.held.hi {
+        if let Some(since) = self.catches_up() {
+            let left = self.left(since);
+            if slice.lo == left.lo {
                 (self.caught_up, self.catching) = (since, None);
                 self.beat(cx);
             } else {
-                self.catching = Some((since, Slice::new(slice.hi, self.held.hi)));
+                self.catching = Some((since, Slice::new(left.lo, slice.lo)));
             }
-            return self.copy(cx);
+        } else {
+            let hi = self.reach().map_or(slice.hi, |reach| reach.hi);
+            let held = Slice::new(slice.lo, hi);
+            let entry = self.log.store(Record::Held(held), cx);
+            let copied = slice.width().min(u128::from(u64::MAX)) as u64;
+            self.after.push_back((entry, After::Hold(held, copied)));
         }
-        let Some(edge) = self.edge().filter(|_| !self.holds(slice)) else {
-            return self.copy(cx);
-        };
-        // A source with many documents has sent a part: the rest of the slice comes first, since
-        // what is held is one slice.
-        let first = self.pieces.map_or(slice.lo, |(first, _)| first);
-        if slice.hi != edge {
-            self.pieces = Some((first, slice.hi));
-            return self.copy(cx);
-        }
-        self.pieces = None;
-        let held = Slice::new(first, if self.empty { slice.hi } else { self.held.hi });
-        let entry = self.log.store(Record::Held(held), cx);
-        let copied = Slice::new(first, slice.hi).width().min(u128::from(u64::MAX)) as u64;
-        self.after.push_back((entry, After::Hold(held, copied)));
+        self.copy(cx);
     }
+}
+
+/// The last id of a slice.
+fn last(slice: Slice) -> Slice {
+    Slice::new(slice.hi.wrapping_sub(1), slice.hi)
 }
