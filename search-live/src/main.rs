@@ -103,6 +103,9 @@ struct StudyArgs {
     /// Writes a second.
     #[arg(long, default_value_t = 20.0)]
     writes: f64,
+    /// Writes of one request; above 1 they are sent as `_bulk`.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    bulk: u32,
     /// Seconds at each p.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
@@ -348,6 +351,7 @@ fn study(args: &StudyArgs) -> Result<(), Fault> {
         keys: args.documents,
         queries_per_s: args.queries,
         writes_per_s: args.writes,
+        bulk: args.bulk,
         seed: args.seed,
     };
     let tell = |row: &serde_json::Value| {

@@ -70,8 +70,10 @@ pub struct Cluster {
     pub front_end_lease_ms: u64,
     /// A part of a query that is so much later than predicted goes to others, in milliseconds.
     pub margin_ms: u64,
-    /// Share of a processor that copies may have, in percent.
+    /// Share of a processor and of a card that copies may have, in percent.
     pub copy_percent: u32,
+    /// What a server's card sends, in Mb/s.
+    pub card_mbit_per_s: u64,
     /// A server that is told to end (SIGTERM) hands over what it holds, for so long at most, in
     /// milliseconds; 0: it ends at once.
     pub leave_ms: u64,
@@ -101,6 +103,7 @@ impl Default for Cluster {
             front_end_lease_ms: 6_000,
             margin_ms: 300,
             copy_percent: 20,
+            card_mbit_per_s: 1_000,
             leave_ms: 30_000,
             hedge_ms: 0,
             hedge_percent: 5,
@@ -142,6 +145,10 @@ impl Cluster {
         }
         if !(1..=100).contains(&self.copy_percent) {
             return wrong(format!("copy_percent is {}, and must be 1 to 100", self.copy_percent));
+        }
+        if !(1..=10_000_000).contains(&self.card_mbit_per_s) {
+            let rate = self.card_mbit_per_s;
+            return wrong(format!("card_mbit_per_s is {rate}, and must be 1 to 10000000"));
         }
         if !(1..=100).contains(&self.hedge_percent) {
             return wrong(format!("hedge_percent is {}, and must be 1 to 100", self.hedge_percent));
@@ -216,7 +223,8 @@ impl Cluster {
         config.copy_percent = self.copy_percent;
         let (after, percent) = (Span::from_ms(self.hedge_ms), self.hedge_percent);
         config.hedge = (self.hedge_ms > 0).then_some(Hedge { after, percent });
-        (config.chunk, config.piece) = (1 << 57, 1 << 57);
+        (config.chunk, config.piece, config.window) = (1 << 57, 1 << 57, 1 << 59);
+        config.card_bytes_per_s = Some(self.card_mbit_per_s * 1_000_000 / 8);
         config
     }
 

@@ -31,6 +31,8 @@ pub struct Load {
     pub queries_per_s: f64,
     /// Writes a second.
     pub writes_per_s: f64,
+    /// Writes of one request: above 1 they are sent as `_bulk`.
+    pub bulk: u32,
     /// Of keys and kinds of writes.
     pub seed: u64,
 }
@@ -101,36 +103,81 @@ fn wait(shared: &Shared, due: u64) -> bool {
     }
 }
 
-/// Writes one key again and again, one write at a time for each key.
-fn write(shared: &Shared, client: &mut Client, draws: &mut Stream, key: u64, value: u64, due: u64) {
-    let deleted = draws.below(10) == 0;
-    let new = (!deleted).then_some(value);
-    let place = lock(&shared.checker).sent(key, new, shared.now());
-    let path = format!("/{INDEX}/_doc/{key}?refresh=wait_for");
-    let answer = match new {
-        Some(value) => {
-            let group = key / GROUP;
-            let body = json!({
-                "key": key, "value": value, "group": group, "text": text(key, value),
-            });
-            client.ask("PUT", &path, &body.to_string())
+/// A write that was sent.
+struct Sent {
+    key: u64,
+    /// Among the key's writes.
+    place: usize,
+    /// `None` deletes.
+    value: Option<u64>,
+}
+
+impl Sent {
+    fn new(shared: &Shared, draws: &mut Stream, key: u64, value: u64) -> Sent {
+        let value = (draws.below(10) != 0).then_some(value);
+        let place = lock(&shared.checker).sent(key, value, shared.now());
+        Sent { key, place, value }
+    }
+
+    /// What became of it. Deleting what is not there is right, too.
+    fn ended(&self, shared: &Shared, status: u16, answer: &Value, due: u64) {
+        let now = shared.now();
+        match status {
+            200 | 201 | 404 => {
+                lock(&shared.checker).acknowledged(self.key, self.place, now);
+                lock(&shared.part).writes.saturating_record(now.saturating_sub(due).max(1));
+            }
+            _ => {
+                // It may have been carried out all the same, where a time ran out.
+                if status < 500 {
+                    lock(&shared.checker).refused(self.key, self.place);
+                }
+                shared.refuse(status, answer);
+            }
         }
+    }
+}
+
+fn document(key: u64, value: u64) -> Value {
+    json!({"key": key, "value": value, "group": key / GROUP, "text": text(key, value)})
+}
+
+/// Writes one key, in a request of its own.
+fn write(shared: &Shared, client: &mut Client, write: &Sent, due: u64) {
+    let path = format!("/{INDEX}/_doc/{}?refresh=wait_for", write.key);
+    let answer = match write.value {
+        Some(value) => client.ask("PUT", &path, &document(write.key, value).to_string()),
         None => client.ask("DELETE", &path, ""),
     };
-    let now = shared.now();
     match answer {
-        // Deleting what is not there is right, too.
-        Ok((200 | 201 | 404, _)) => {
-            lock(&shared.checker).acknowledged(key, place, now);
-            lock(&shared.part).writes.saturating_record(now.saturating_sub(due).max(1));
+        Ok((status, answer)) => write.ended(shared, status, &answer, due),
+        Err(_) => drop(shared.unanswered.fetch_add(1, Relaxed)),
+    }
+}
+
+/// Writes several keys by one request. An answer has a result for each.
+fn write_bulk(shared: &Shared, client: &mut Client, writes: &[Sent], due: u64) {
+    let mut lines = String::new();
+    for Sent { key, value, .. } in writes {
+        let action = if value.is_some() { "index" } else { "delete" };
+        lines.push_str(&format!("{{\"{action}\":{{\"_id\":\"{key}\"}}}}\n"));
+        if let Some(value) = value {
+            lines.push_str(&format!("{}\n", document(*key, *value)));
         }
-        Ok((status, answer)) => {
-            // It may have been carried out all the same, where a time ran out.
-            if status < 500 {
-                lock(&shared.checker).refused(key, place);
+    }
+    match client.ask("POST", &format!("/{INDEX}/_bulk?refresh=wait_for"), &lines) {
+        Ok((200, answer)) => {
+            for (at, write) in writes.iter().enumerate() {
+                let action = if write.value.is_some() { "index" } else { "delete" };
+                let item = &answer["items"][at][action];
+                match item["status"].as_u64() {
+                    Some(status) => write.ended(shared, status as u16, item, due),
+                    None => drop(shared.unanswered.fetch_add(1, Relaxed)),
+                }
             }
-            shared.refuse(status, &answer);
         }
+        // Some of them may have been carried out.
+        Ok((status, answer)) => shared.refuse(status, &answer),
         Err(_) => drop(shared.unanswered.fetch_add(1, Relaxed)),
     }
 }
@@ -221,10 +268,8 @@ impl Running {
             let mut places = Vec::new();
             for &key in some {
                 places.push((key, lock(&shared.checker).sent(key, Some(0), shared.now())));
-                let group = key / GROUP;
                 lines.push_str(&format!("{{\"index\":{{\"_id\":\"{key}\"}}}}\n"));
-                let body = json!({"key": key, "value": 0, "group": group, "text": text(key, 0)});
-                lines.push_str(&format!("{body}\n"));
+                lines.push_str(&format!("{}\n", document(key, 0)));
             }
             let path = format!("/{INDEX}/_bulk?refresh=wait_for");
             match client.ask("POST", &path, &lines) {
@@ -243,7 +288,11 @@ impl Running {
             let front = fronts[number as usize % fronts.len()];
             for writes in [false, true] {
                 let shared = shared.clone();
-                let rate = if writes { load.writes_per_s } else { load.queries_per_s };
+                let bulk = u64::from(load.bulk.max(1));
+                let rate = match writes {
+                    true => load.writes_per_s / bulk as f64,
+                    false => load.queries_per_s,
+                };
                 if rate <= 0.0 {
                     continue;
                 }
@@ -258,9 +307,17 @@ impl Running {
                         if writes {
                             value += 1;
                             // Each client has keys of its own, so that a key has one writer.
-                            let key = draws.below(load.keys.div_ceil(CLIENTS)) * CLIENTS + number;
-                            if key < load.keys {
-                                write(&shared, &mut client, &mut draws, key, value, due as u64);
+                            let own = load.keys.div_ceil(CLIENTS);
+                            let first = draws.below(own);
+                            let keys = (first..own.min(first + bulk)).map(|n| n * CLIENTS + number);
+                            let keys = keys.filter(|key| *key < load.keys);
+                            let sent: Vec<Sent> = keys
+                                .map(|key| Sent::new(&shared, &mut draws, key, value))
+                                .collect();
+                            match &sent[..] {
+                                [] => {}
+                                [one] => write(&shared, &mut client, one, due as u64),
+                                _ => write_bulk(&shared, &mut client, &sent, due as u64),
                             }
                         } else {
                             query(&shared, &mut client, &mut draws, &load, due as u64);
