@@ -84,6 +84,11 @@ fn mistakes_are_named_with_field_value_and_cure() {
         ("services.front.steps=[{ cpu = 600 }]", "no request ever visits"),
         ("run.requests=3", "100 to 1e9"),
         ("stops.lost_ratio=2.0", "stops.lost_ratio"),
+        ("stops.doubled_ratio=-0.1", "stops.doubled_ratio"),
+        ("stops.stall_ratio=1.1", "stops.stall_ratio"),
+        ("stops.stall_us=-1", "stops.stall_us"),
+        ("stops.go_cpu_per_thread_us=-8", "stops.go_cpu_per_thread_us"),
+        ("stops.usage_tick_us=-1", "stops.usage_tick_us"),
         ("services.middle.host=\"h\"", "give one of them"),
         ("methods=[{ method = \"governor\", batch = 0 }]", "batch"),
         (
@@ -303,4 +308,73 @@ fn layers_know_of_pools_that_bind() {
         }
     }
     assert!(layered_is_better >= 2, "pools that bind are what it is for");
+}
+
+/// Three services on two cores, the last of which is asked often.
+const SHARED: &str = r#"
+kind = "services"
+title = "shared"
+hosts = [{ name = "h", cores = 2 }]
+hop = 20
+
+[[services]]
+name = "web"
+host = "h"
+threads = 12
+steps = [{ cpu = 400 }, { call = "php" }]
+
+[[services]]
+name = "php"
+host = "h"
+threads = 12
+steps = [{ cpu = 8000 }, { call = "db", repeat = 10 }]
+
+[[services]]
+name = "db"
+host = "h"
+threads = 27
+steps = [{ cpu = { dist = "exponential", mean_us = 600 } }]
+
+[clients]
+population = 24
+call = "web"
+[whatif]
+service = "db"
+faster_ratio = 0.5
+[run]
+requests = 2000
+replications = 1
+[[methods]]
+method = "governor"
+mode = "delivered"
+pause_us = 500
+"#;
+
+#[test]
+fn what_a_pause_costs_is_said_by_the_plan_and_missing_in_the_prediction() {
+    let error = |overrides: &[&str]| {
+        let all = results_of(SHARED, overrides);
+        all[0].error_percent.as_ref().expect("a prediction").value
+    };
+    let free = error(&[]);
+    assert!(free.abs() < 2.0, "{free} %");
+    // The threads of all that stood wake up: the cores do that meanwhile, and nothing else.
+    let costly = error(&[
+        "stops.go={ dist = \"exponential\", mean_us = 60 }",
+        "stops.go_cpu_per_thread_us=8",
+        "stops.told_early=true",
+    ]);
+    assert!((-25.0..-3.0).contains(&costly), "{costly} %");
+    let less = error(&["stops.go_cpu_per_thread_us=4"]);
+    assert!(costly < less && less < free, "{costly}, {less}, {free} %");
+    // The other keys reach the world as well: each changes the run.
+    let digest = |overrides: &[&str]| results_of(SHARED, overrides)[0].digest.clone();
+    let plain = digest(&[]);
+    for change in
+        [&["stops.usage_tick_us=4000"][..], &["stops.stall_ratio=0.1", "stops.stall_us=5000"]]
+    {
+        assert_ne!(digest(change), plain, "{change:?}");
+    }
+    let flooded = "methods=[{ method = \"slowpoke\", batch = 8 }]";
+    assert_ne!(digest(&[flooded, "stops.doubled_ratio=0.5"]), digest(&[flooded]));
 }

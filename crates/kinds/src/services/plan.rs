@@ -408,14 +408,42 @@ pub struct StopsPlan {
     /// From the wish to go on until it goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub go: Option<TimePlan>,
+    /// CPU time that each thread takes when its service goes on, microseconds: those that have
+    /// nothing to do wake up as well. This is most of what a pause costs on shared cores; Linux
+    /// takes about 8.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub go_cpu_per_thread_us: f64,
+    /// Does the controller believe at once that a service stands or goes on, as with control groups
+    /// of Linux, whose threads notice later?
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub told_early: bool,
     /// How late a controller's timers are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<TimePlan>,
+    /// Share of these timers that are later by `stall_us`, because the controller did not get the
+    /// processor, 0 to 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stall_ratio: f64,
+    /// How much later, microseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stall_us: f64,
+    /// CPU time is known only to the last multiple of this, microseconds: kernels that count by
+    /// ticks. 0 for exactly.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub usage_tick_us: f64,
     /// Time of a message between controllers. Default: exponential with a mean of 300 us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<TimePlan>,
     /// Share of messages between controllers that are lost, 0 to 1.
     pub lost_ratio: f64,
+    /// Share of these messages that arrive twice, 0 to 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub doubled_ratio: f64,
+}
+
+/// Left out of a plan that is written, so that plans of before keep their digests.
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// How much one deployment of the services differs from the next: all CPU times of a deployment are

@@ -73,18 +73,25 @@ fn faults(plan: &ServicesPlan) -> Result<Faults, PlanError> {
         None => Ok(None),
         Some(time) => graph::law(&format!("stops.{key}"), time),
     };
+    let span = |key: &str, us: f64| graph::span(&format!("stops.{key}"), us);
+    let ratio = |key: &str, value: f64| graph::ratio(&format!("stops.{key}"), value);
     let flood = Law::Exponential { mean_ns: 300_000.0 };
     Ok(Faults {
         stop: time("stop", &stops.stop)?,
-        stop_per_thread: graph::span("stops.stop_per_thread_us", stops.stop_per_thread_us)?,
+        stop_per_thread: span("stop_per_thread_us", stops.stop_per_thread_us)?,
         go: time("go", &stops.go)?,
+        go_cpu_per_thread: span("go_cpu_per_thread_us", stops.go_cpu_per_thread_us)?,
+        told_early: stops.told_early,
         late: time("late", &stops.late)?,
+        stall_ratio: ratio("stall_ratio", stops.stall_ratio)?,
+        stall: span("stall_us", stops.stall_us)?,
         message: match &stops.message {
             None => Some(flood),
             some => time("message", some)?,
         },
-        lost_ratio: graph::ratio("stops.lost_ratio", stops.lost_ratio)?,
-        ..Faults::default()
+        lost_ratio: ratio("lost_ratio", stops.lost_ratio)?,
+        doubled_ratio: ratio("doubled_ratio", stops.doubled_ratio)?,
+        tick: span("usage_tick_us", stops.usage_tick_us)?,
     })
 }
 
