@@ -2,6 +2,8 @@
 
 #[path = "services/accuracy.rs"]
 mod accuracy;
+#[path = "services/allocation.rs"]
+mod allocation;
 #[path = "services/closed_forms.rs"]
 mod closed_forms;
 #[path = "services/freezing.rs"]
