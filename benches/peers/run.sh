@@ -1,7 +1,9 @@
 #!/bin/sh
 # Runs the same M/G/14 model (service 1 or 100 us, Poisson arrivals, load 0.8) in other people's
 # simulators and prints a table: CPU nanoseconds per request (median of three runs) and the mean
-# sojourn time, which must agree. A peer that cannot be installed is skipped, and the table says so.
+# sojourn time, which must agree. A second table has SimPy's side of `cargo bench --bench services`:
+# CPU nanoseconds per visit, and throughput. A peer that cannot be installed is skipped, and the
+# table says so.
 #
 # Everything is installed under benches/target; package managers keep their caches where they do.
 set -u
@@ -49,3 +51,6 @@ elif ! cargo build --quiet --locked --release --manifest-path "$here/rust/Cargo.
 else
     row simcore "$built/peers-rust/release/cavy-peer-simcore"
 fi
+
+printf '\n| peer | ns/visit | requests/s |\n|---|---|---|\n'
+python_peer simpy_chain 'simpy==4.1.*'
