@@ -70,8 +70,8 @@ pub struct Metrics {
     pub fast_recoveries: u64,
     /// Probes at the ends of flights.
     pub probes: u64,
-    /// Half-open connections that made room for newer ones.
-    pub evicted: u64,
+    /// SYNs that were answered by cookies, since a port had enough half-open connections.
+    pub cookies: u64,
     /// Acknowledgements that told of marks.
     pub marks: u64,
     /// Segments that made no sense to TCP, or that it had no room for.
@@ -179,7 +179,7 @@ impl Tally {
             spurious: counts.spurious,
             fast_recoveries: counts.fast_recoveries,
             probes: counts.probes,
-            evicted: counts.evicted,
+            cookies: counts.cookies,
             marks: counts.marks,
             dropped: counts.dropped,
             unanswered: counts.unanswered,

@@ -340,8 +340,9 @@ pub struct Counts {
     pub marks: u64,
     /// Reductions of the window because of marks.
     pub marked_reductions: u64,
-    /// Half-open connections that made room for newer ones.
-    pub evicted: u64,
+    /// SYNs that were answered without keeping anything, at ports with enough half-open
+    /// connections.
+    pub cookies: u64,
     /// Segments that made no sense and were dropped.
     pub dropped: u64,
 }
@@ -369,7 +370,7 @@ impl Counts {
         self.unanswered += other.unanswered;
         self.marks += other.marks;
         self.marked_reductions += other.marked_reductions;
-        self.evicted += other.evicted;
+        self.cookies += other.cookies;
         self.dropped += other.dropped;
     }
 

@@ -22,6 +22,7 @@ extern crate alloc;
 pub mod config;
 pub mod congestion;
 mod connection;
+mod cookie;
 pub mod ecn;
 mod heard;
 pub mod messages;

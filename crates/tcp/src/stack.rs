@@ -3,6 +3,7 @@
 
 use crate::config::{Config, Counts, Why};
 use crate::connection::{Challenges, Connection, Leaving, State, Step};
+use crate::cookie::{self, Cookies, Ends};
 use crate::segment::{Flags, Segment};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -38,8 +39,6 @@ struct Listening {
     port: u16,
     backlog: u16,
     half_open: u16,
-    /// Those that are half open, the oldest first, and some that were.
-    order: VecDeque<Name>,
 }
 
 /// How a connection stands.
@@ -88,6 +87,7 @@ pub struct Stack {
     pub(crate) arms: Vec<(u32, Option<Instant>)>,
     counts: Counts,
     challenges: Challenges,
+    cookies: Cookies,
     /// Segments reserved for the servers of this host, and connections that wait for one.
     reserved: u32,
     turns: VecDeque<u32>,
@@ -97,6 +97,10 @@ fn hash(peer: Node, local: u16, remote: u16) -> u64 {
     let word = u64::from(peer.0) << 32 | u64::from(local) << 16 | u64::from(remote);
     let mixed = word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
+}
+
+fn ends(peer: Node, segment: &Segment) -> Ends {
+    (peer, segment.source, segment.destination)
 }
 
 impl Stack {
@@ -117,6 +121,7 @@ impl Stack {
             arms: Vec::new(),
             counts: Counts::default(),
             challenges: Challenges::default(),
+            cookies: Cookies::default(),
             reserved: 0,
             turns: VecDeque::new(),
         })
@@ -371,8 +376,7 @@ impl Stack {
             }
             Input::Listen { port, backlog } => {
                 self.listening.retain(|one| one.port != port);
-                let order = VecDeque::new();
-                self.listening.push(Listening { port, backlog, half_open: 0, order });
+                self.listening.push(Listening { port, backlog, half_open: 0 });
             }
             Input::Unlisten { port } => self.listening.retain(|one| one.port != port),
             Input::Open { ticket, to, port } => self.open(ticket, to, port, now, rng),
@@ -495,31 +499,26 @@ impl Stack {
         let is_syn = flags.has(Flags::SYN) && flags.0 & 0x14 == 0;
         let place = self.listening.iter().position(|one| one.port == segment.destination);
         if let Some(place) = place.filter(|_| is_syn) {
-            if self.listening[place].half_open >= self.listening[place].backlog {
-                self.evict(place, now, rng);
-            }
-            let at = &self.listening[place];
-            if at.half_open >= at.backlog || self.live >= self.config.connections_max {
+            if self.live >= self.config.connections_max {
                 self.counts.dropped += 1;
                 return;
             }
-            let (slot, name) = self.next_name();
-            let at = &mut self.listening[place];
-            at.half_open += 1;
-            at.order.push_back(name);
-            if at.order.len() > 2 * usize::from(at.backlog) + 8 {
-                self.forget_opened(place);
+            if self.listening[place].half_open >= self.listening[place].backlog && after.is_none() {
+                return self.answer_and_forget(from, segment, now, rng);
             }
             let mut isn = rng.bits() as u32;
             if let Some(after) = after {
                 isn = (after as u32).wrapping_add(64_000 + (isn & 0xffff));
             }
-            let mut made = Connection::accept(&self.config, name, from, segment, isn, now);
-            if self.config.stamps.is_some() {
-                made.stamp_offset = rng.bits() as u32;
-            }
-            self.insert(slot, made);
+            let offset = if self.config.stamps.is_some() { rng.bits() as u32 } else { 0 };
+            let slot = self.accept(place, from, segment, (isn, offset), now);
             return self.with(slot, now, rng, |_, _| {});
+        }
+        let is_answer = flags.has(Flags::ACK) && flags.0 & 0x06 == 0;
+        if let Some(place) = place.filter(|_| is_answer)
+            && let Some(syn) = self.cookies.recall(ends(from, segment), segment, now)
+        {
+            return self.remember(place, from, &syn, (segment, length), now, rng);
         }
         // Nobody is meant: say so, but never to a reset.
         if flags.has(Flags::RST) || self.answers.len() >= ANSWERS_MAX {
@@ -538,31 +537,72 @@ impl Stack {
         self.answers.push_back((from, answer));
     }
 
-    /// A port has as many half-open connections as it may: the oldest of them makes room, without
-    /// a word. A client that answers within the time in which as many SYNs come as the port keeps
-    /// is served whatever else comes (RFC 4987 3.4).
-    fn evict(&mut self, place: usize, now: Instant, rng: &mut Stream) {
-        while let Some(name) = self.listening[place].order.pop_front() {
-            let half_open = |one: &Connection| one.accepted && one.is_half_open();
-            let slot = self.place(name).filter(|&slot| {
-                self.slots[slot as usize].connection.as_deref().is_some_and(half_open)
-            });
-            if let Some(slot) = slot {
-                self.counts.evicted += 1;
-                return self.with(slot, now, rng, |one, step| one.end(Why::Refused, step));
-            }
-        }
+    /// A connection that `syn` opens at a port, with this number and these timestamps to begin
+    /// with.
+    fn accept(
+        &mut self,
+        place: usize,
+        from: Node,
+        syn: &Segment,
+        (isn, stamp_offset): (u32, u32),
+        now: Instant,
+    ) -> u32 {
+        let (slot, name) = self.next_name();
+        self.listening[place].half_open += 1;
+        let mut made = Connection::accept(&self.config, name, from, syn, isn, now);
+        made.stamp_offset = stamp_offset;
+        self.insert(slot, made);
+        slot
     }
 
-    /// Names of those that are open by now are no memory to keep.
-    fn forget_opened(&mut self, place: usize) {
-        let mut order = core::mem::take(&mut self.listening[place].order);
-        order.retain(|&name| {
-            let slot = self.place(name).map(|slot| &self.slots[slot as usize]);
-            let one = slot.and_then(|slot| slot.connection.as_deref());
-            one.is_some_and(Connection::is_half_open)
+    /// A port has as many half-open connections as it may: the answer to one more leaves nothing
+    /// behind.
+    fn answer_and_forget(&mut self, from: Node, syn: &Segment, now: Instant, rng: &mut Stream) {
+        if self.answers.len() >= ANSWERS_MAX {
+            self.counts.dropped += 1;
+            return;
+        }
+        let syn = cookie::heard(syn, self.config.stamps.is_some());
+        let ends = ends(from, &syn);
+        let isn = self.cookies.make(ends, &syn, now, rng);
+        let mut made = Connection::accept(&self.config, Name(u64::MAX), from, &syn, isn, now);
+        made.stamp_offset = self.cookies.stamp_offset(ends);
+        let mut step = Step {
+            now,
+            config: &self.config,
+            rng,
+            counts: &mut self.counts,
+            effects: &mut self.effects,
+            answers: &mut self.answers,
+            challenges: &mut self.challenges,
+        };
+        let Some(Leaving { mut segment, .. }) = made.leaves(&mut step) else { return };
+        segment.stamps = segment.stamps.map(|stamps| cookie::stamp(&syn, stamps));
+        self.counts.cookies += 1;
+        self.answers.push_back((from, segment));
+    }
+
+    /// A client acknowledged an answer that nothing was kept of.
+    fn remember(
+        &mut self,
+        place: usize,
+        from: Node,
+        syn: &Segment,
+        (answer, length): (&Segment, u32),
+        now: Instant,
+        rng: &mut Stream,
+    ) {
+        if self.live >= self.config.connections_max {
+            self.counts.dropped += 1;
+            return;
+        }
+        let offset = self.cookies.stamp_offset(ends(from, syn));
+        let isn = answer.ack.wrapping_sub(1);
+        let slot = self.accept(place, from, syn, (isn, offset), now);
+        self.with(slot, now, rng, |one, step| {
+            one.answered_before(step);
+            one.arrives(answer, length, step);
         });
-        self.listening[place].order = order;
     }
 
     /// A SYN for a pair of ports that is only remembered may open it again, if it is newer than all

@@ -63,8 +63,8 @@ pub const HABITS: &[(&str, &str)] = &[
         "it reduces for marks over a round trip (RFC 6937), ours at once (RFC 3168 6.1.2)",
     ),
     (
-        "ecn: a port that is full of half-open connections forgets the oldest",
-        "it keeps one more than its backlog, and then answers by cookies (RFC 4987)",
+        "ecn: a port that is full of half-open connections answers, and keeps no more",
+        "it keeps one more than its backlog before it answers by cookies (RFC 4987)",
     ),
     // The first differed once in seven runs. The other three wait for the same reports, and have
     // not differed so far.

@@ -458,7 +458,7 @@ impl Player {
             "dropped" => counts.dropped,
             "marks" => counts.marks,
             "reductions" => counts.marked_reductions,
-            "evicted" => counts.evicted,
+            "cookies" => counts.cookies,
             other => return Err(format!("`{other}` is no counter")),
         };
         if have == want { Ok(()) } else { Err(format!("it is {have}")) }
