@@ -212,7 +212,8 @@ pub struct Config {
     pub margin: Span,
     /// Ids that are asked for at a time.
     pub chunk: u64,
-    /// Of these so many are read, sent and taken in at a stretch, at least 1; then queries go first.
+    /// Of these so many are read, sent and taken in at a stretch, at least 1; then queries go
+    /// first.
     pub piece: u64,
     /// Ids that a server has asked for and not taken in at most. So far one end of a copy may be
     /// ahead of the other one, when either waits for queries.
