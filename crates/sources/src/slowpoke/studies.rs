@@ -70,7 +70,8 @@ pub static COORDINATION: Study<ServicesPlan> = Study {
         title: "Coordinated pauses or not",
         plan: include_str!("plans/coordination.toml"),
         files: &[],
-        shows: "Errors of five methods by the number of clients, on six graphs.",
+        shows: "Errors of five methods by the number of clients, on six graphs and on three larger \
+                ones.",
         claimed: "Equal pauses from one place have the least error; with many clients even \
                   uncoordinated pauses do.",
     },
@@ -183,40 +184,70 @@ fn measure_batch(e: &ServicesExperiment) -> Vec<Measured> {
     ]
 }
 
-fn measure_coordination(e: &ServicesExperiment) -> Vec<Measured> {
-    let mae = |label: &str, population: f64, exponential: bool| {
-        mean_absolute(&errors(e, |r| {
-            r.label == label
-                && clients(r) == population
-                && r.variant.starts_with("exp") == exponential
-        }))
-    };
-    let (slowpoke, central, clock) = ("Slowpoke", "central, N = 100", "clock, clients frozen");
-    let mut all = Vec::new();
-    for (name, label) in [("slowpoke", slowpoke), ("central", central), ("clock", clock)] {
-        for population in [64.0, 128.0, 512.0] {
-            if name == "central" && population < 512.0 {
-                continue;
-            }
-            let name = format!("{name}_{population}");
-            let found = mae(label, population, false);
-            all.push(value(id("coordination", &name), found, samples(e), String::new()));
-            let exponential = mae(label, population, true);
-            if name == "slowpoke_64" || name == "slowpoke_128" {
-                continue;
-            }
-            let name = format!("{name}_exp");
-            all.push(value(id("coordination", &name), exponential, samples(e), String::new()));
+/// What variants are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Graphs {
+    /// Three or four services, constant times.
+    Constant,
+    /// The same with exponential times.
+    Exponential,
+    /// Eight to eleven services, constant times.
+    Large,
+}
+
+impl Graphs {
+    const ALL: [(Graphs, &str, &str); 3] = [
+        (Graphs::Constant, "constant", "constant times"),
+        (Graphs::Exponential, "exponential", "exponential times"),
+        (Graphs::Large, "large", "graphs of eight services and more"),
+    ];
+
+    fn of(result: &ServicesResult) -> Graphs {
+        match result.variant.as_str() {
+            name if name.starts_with("exp") => Graphs::Exponential,
+            name if name.starts_with("long") => Graphs::Large,
+            _ => Graphs::Constant,
         }
     }
+}
+
+/// The five methods of the table, by the names of their claims.
+const COORDINATED: [(&str, &str); 5] = [
+    ("no_change", "no change"),
+    ("uncoordinated_mae", "uncoordinated"),
+    ("slowpoke", "Slowpoke"),
+    ("central", "central, N = 100"),
+    ("clock", "clock, clients frozen"),
+];
+
+fn measure_coordination(e: &ServicesExperiment) -> Vec<Measured> {
+    let mae = |label: &str, population: f64, graphs: Graphs| {
+        mean_absolute(&errors(e, |r| {
+            r.label == label && clients(r) == population && Graphs::of(r) == graphs
+        }))
+    };
+    let mut all = Vec::new();
+    for (name, label) in COORDINATED {
+        for population in [16.0, 64.0, 128.0, 512.0] {
+            for (graphs, end) in [(Graphs::Constant, ""), (Graphs::Exponential, "_exp")] {
+                let name = format!("{name}_{population}{end}");
+                let found = mae(label, population, graphs);
+                all.push(value(id("coordination", &name), found, samples(e), String::new()));
+            }
+        }
+    }
+    let [_, (_, apart), (_, flooded), (_, together), _] = COORDINATED;
+    let constant = |label: &str, population: f64| mae(label, population, Graphs::Constant);
     for population in [64.0, 128.0] {
-        let (apart, together) =
-            (mae("uncoordinated", population, false), mae(central, population, false));
+        let large = mae(apart, population, Graphs::Large);
+        let name = format!("uncoordinated_large_{population}");
+        all.push(value(id("coordination", &name), large, samples(e), String::new()));
+        let (apart, together) = (constant(apart, population), constant(together, population));
         let note = format!("{apart:.2} % over {together:.2} %.");
         let name = format!("uncoordinated_{population}");
         all.push(value(id("coordination", &name), apart / together, samples(e), note));
     }
-    let (flooded, apart) = (mae(slowpoke, 512.0, false), mae("uncoordinated", 512.0, false));
+    let (flooded, apart) = (constant(flooded, 512.0), constant(apart, 512.0));
     let note = format!("{flooded:.2} % over {apart:.2} %.");
     all.push(value(id("coordination", "crossover"), flooded / apart, samples(e), note));
     all
@@ -309,20 +340,17 @@ fn errors_over_swept(e: &ServicesExperiment) -> Vec<Panel> {
     panels.collect()
 }
 
-/// Mean absolute errors by method and number of clients, for constant and for exponential times.
+/// Mean absolute errors by method and number of clients, a table for each kind of graphs.
 fn by_clients(e: &ServicesExperiment) -> Vec<Table> {
     let mut populations: Vec<f64> = e.results.iter().map(clients).collect();
     populations.sort_by(f64::total_cmp);
     populations.dedup();
-    let table = |exponential: bool| {
-        let kind = if exponential { "exponential" } else { "constant" };
+    let table = |(graphs, name, title): (Graphs, &str, &str)| {
         let row = |label: String| {
             let mut row = vec![Cell::Text(label.clone())];
             for &population in &populations {
                 let errors = errors(e, |r| {
-                    r.label == label
-                        && clients(r) == population
-                        && r.variant.starts_with("exp") == exponential
+                    r.label == label && clients(r) == population && Graphs::of(r) == graphs
                 });
                 row.push(match errors.is_empty() {
                     true => Cell::Missing("none".to_string()),
@@ -333,14 +361,12 @@ fn by_clients(e: &ServicesExperiment) -> Vec<Table> {
         };
         let heads = populations.iter().map(|population| format!("{population} clients (%)"));
         Table {
-            id: format!("errors-{kind}"),
-            title: format!("Mean absolute errors, {kind} times"),
+            id: format!("errors-{name}"),
+            title: format!("Mean absolute errors, {title}"),
             columns: std::iter::once("method".to_string()).chain(heads).collect(),
             rows: labels(e).into_iter().map(row).collect(),
         }
     };
-    let with_exponential = e.results.iter().any(|r| r.variant.starts_with("exp"));
-    let mut tables = vec![table(false)];
-    tables.extend(with_exponential.then(|| table(true)));
-    tables
+    let there = |graphs: Graphs| e.results.iter().any(|result| Graphs::of(result) == graphs);
+    Graphs::ALL.into_iter().filter(|(graphs, ..)| there(*graphs)).map(table).collect()
 }
