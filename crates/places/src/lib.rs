@@ -119,7 +119,12 @@ impl Cities {
     /// # Errors
     /// What is wrong with it: one that ends early, or has wrong pointers, is found here and not at
     /// some address.
-    pub fn read(bytes: Vec<u8>) -> Result<Cities, String> {
+    pub fn read(mut bytes: Vec<u8>) -> Result<Cities, String> {
+        let about = Reader::from_source(bytes.as_slice()).map(|reader| reader.metadata().clone());
+        let about = about.map_err(|error| error.to_string())?;
+        if about.description.is_empty() {
+            write::described(&mut bytes, &about);
+        }
         let reader = Reader::from_source(bytes).map_err(|error| error.to_string())?;
         reader.verify().map_err(|error| error.to_string())?;
         Ok(Cities(reader))

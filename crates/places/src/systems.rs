@@ -6,8 +6,8 @@ use maxminddb::{Reader, WithinOptions, geoip2};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What every database of MaxMind's format has near its end.
-const MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
+/// What every database of MaxMind's format has near its end, before what it says of itself.
+pub(crate) const MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
 
 /// Numbers of systems by prefix.
 #[derive(Debug)]

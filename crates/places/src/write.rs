@@ -1,7 +1,8 @@
 //! Writes small databases in MaxMind's format: of addresses that no public one knows, such as one's
 //! own, and for tests.
 
-use super::systems::prefix;
+use super::systems::{MARK, prefix};
+use maxminddb::Metadata;
 use std::collections::BTreeMap;
 
 /// What is said of a prefix.
@@ -80,6 +81,40 @@ fn record(row: &Row) -> Vec<u8> {
     out
 }
 
+/// Writes the part in which a database describes itself, the last one of the file.
+fn about(out: &mut Vec<u8>, ip_version: u16, link_bits: u16, nodes: u64) {
+    out.extend_from_slice(MARK);
+    head(out, MAP, 9);
+    for (name, kind, value) in [
+        ("binary_format_major_version", SHORT, 2),
+        ("binary_format_minor_version", SHORT, 0),
+        ("ip_version", SHORT, u64::from(ip_version)),
+        ("record_size", SHORT, u64::from(link_bits)),
+        ("node_count", WORD, nodes),
+        ("build_epoch", LONG, 1),
+    ] {
+        text(out, name);
+        number(out, kind, value, 8);
+    }
+    text(out, "database_type");
+    text(out, "cavy-own");
+    text(out, "languages");
+    head(out, ARRAY, 0);
+    text(out, "description");
+    head(out, MAP, 1);
+    text(out, "en");
+    text(out, "Own addresses");
+}
+
+/// Describes a database that describes itself in no language: DB-IP's are so, and the reader's
+/// verification takes them for broken.
+pub(crate) fn described(bytes: &mut Vec<u8>, was: &Metadata) {
+    if let Some(at) = bytes.windows(MARK.len()).rposition(|part| part == MARK) {
+        bytes.truncate(at);
+        about(bytes, was.ip_version, was.record_size, was.node_count.into());
+    }
+}
+
 /// Where a link of the tree leads.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Link {
@@ -145,26 +180,6 @@ pub fn database(rows: &[Row]) -> Result<Vec<u8>, String> {
     }
     out.extend_from_slice(&[0; GAP]);
     out.extend_from_slice(&data);
-    out.extend_from_slice(b"\xab\xcd\xefMaxMind.com");
-    head(&mut out, MAP, 9);
-    for (name, kind, value) in [
-        ("binary_format_major_version", SHORT, 2),
-        ("binary_format_minor_version", SHORT, 0),
-        ("ip_version", SHORT, 6),
-        ("record_size", SHORT, u64::from(LINK_BITS)),
-        ("node_count", WORD, count as u64),
-        ("build_epoch", LONG, 1),
-    ] {
-        text(&mut out, name);
-        number(&mut out, kind, value, 8);
-    }
-    text(&mut out, "database_type");
-    text(&mut out, "cavy-own");
-    text(&mut out, "languages");
-    head(&mut out, ARRAY, 0);
-    text(&mut out, "description");
-    head(&mut out, MAP, 1);
-    text(&mut out, "en");
-    text(&mut out, "Own addresses");
+    about(&mut out, 6, LINK_BITS, count as u64);
     Ok(out)
 }

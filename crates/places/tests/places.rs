@@ -1,7 +1,7 @@
 //! Where addresses are: databases that change, break and know little.
 
 use cavy_places::write::{Row, database};
-use cavy_places::{Places, Rung};
+use cavy_places::{Cities, Places, Rung};
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
@@ -53,6 +53,23 @@ fn the_ladder_goes_from_position_to_country_to_nothing() {
         let near = |a: Option<f64>| a.map(|a| (a * 10.0).round() as i64);
         assert_eq!(near(place.map(|place| place.degrees().0)), near(latitude), "{at}");
     }
+}
+
+/// As DB-IP's are.
+#[test]
+fn a_database_that_describes_itself_in_no_language_is_read_and_a_torn_one_is_not() {
+    let mut bytes = database(&rows()).expect("a database");
+    let name = b"description";
+    let at = bytes.windows(name.len()).rposition(|window| window == name).expect("it is there");
+    bytes.truncate(at + name.len());
+    // A map of nothing.
+    bytes.push(7 << 5);
+    let cities = Cities::read(bytes.clone()).expect("a database");
+    assert_eq!(cities.find(ip("198.51.7.1")).rung, Rung::Address);
+    assert_eq!(cities.find(ip("192.0.2.1")).rung, Rung::Nowhere);
+    // The first link leads beyond the end.
+    bytes[1] = 0x40;
+    assert!(Cities::read(bytes).is_err());
 }
 
 #[test]
