@@ -435,7 +435,7 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
         ("matrix", square("40"), "name\na\na\n", "a second node is called `a`"),
         ("matrix", square("40"), "place\na\n", "no column `name`"),
         ("pairs", "from,to,rtt_ms\nlondon,berlin,9\n", NODES, "no node is called `berlin`"),
-        ("pairs", "from,to,rtt_ms\nrome,rome,9\n", NODES, "a node measured itself"),
+        ("pairs", "from,to,rtt_ms\nrome,rome,9\n", NODES, "`rome` measured itself"),
         ("pairs", "from,to,rtt_ms\n", NODES, "no pair was measured"),
         (
             "pairs",

@@ -1,9 +1,11 @@
 //! Data of coordinates that the program carries, and what a fit of them answers.
 
+use cavy_core::{Purpose, Stream};
 use cavy_kinds::coords::data;
 use cavy_kinds::coords::data::pack::{Raw, Row, decode_raw, encode, encode_coarse, steps};
 use cavy_kinds::coords::pictures::{fitted, placed};
-use cavy_kinds::coords::space::{Fitted, Goal, Node, Space, fit};
+use cavy_kinds::coords::space::{Fitted, Goal, Node, Space, Trip, fit};
+use cavy_kinds::coords::world::{Matrix, Recorded, Truth};
 
 #[test]
 fn what_is_written_is_read() {
@@ -61,10 +63,88 @@ fn a_party_gets_the_server_whose_farthest_player_is_nearest() {
     let node = |name: &str| space.node(name).expect("a region");
     let party = [node("eu-west-1"), node("us-east-1")];
     let servers = [node("ap-southeast-2"), node("eu-west-3"), node("us-west-2")];
-    let ranked = space.rank(&party, &servers);
+    let ranked = space.rank(&party, &servers, None);
     assert_eq!(ranked[0].server, "eu-west-3");
     assert_eq!(ranked[2].server, "ap-southeast-2");
     assert!(ranked.iter().all(|one| one.mean_ms <= one.worst_ms));
+}
+
+/// Anchors of RIPE Atlas, of whose pairs an eighth was measured: chances of the others are
+/// what they turn out to be.
+#[test]
+fn chances_are_as_often_right_as_they_say() {
+    let mut world = data::named("ripe-2018").expect("carried");
+    let count = world.count();
+    let (mut recorded, mut others) = (Vec::new(), Vec::new());
+    let mut rng = Stream::keyed(5, 0, Purpose::Test);
+    for from in 0..count {
+        for to in from + 1..count {
+            let Some(rtt_ms) = world.rtt_ms(from, to) else { continue };
+            match rng.below(8) {
+                0 => recorded.push(Recorded { from, to, rtt_ms, time_s: 0.0 }),
+                _ => others.push((from as usize, to as usize, rtt_ms)),
+            }
+        }
+    }
+    for at in 0..recorded.len() {
+        let left = (recorded.len() - at) as u64;
+        recorded.swap(at, at + rng.below(left) as usize);
+        recorded[at].time_s = at as f64;
+    }
+    let mut matrix = Matrix::empty(count);
+    recorded.iter().for_each(|one| matrix.set(one.from, one.to, one.rtt_ms));
+    world.truth = Truth::Recorded(matrix, recorded);
+    let Fitted { space, .. } = fit(&world, 1);
+    assert_eq!(space.nodes.len(), count as usize, "all have positions");
+    assert!(space.unseen.len() >= 300, "{}", space.unseen.len());
+    for limit_ms in [40.0, 75.0, 150.0] {
+        // By tenths of chance: pairs, the sum of chances, and how many were below.
+        let mut tenths = [(0.0, 0.0, 0.0); 11];
+        for (from, to, rtt_ms) in &others {
+            let trip = space.rtt(&space.nodes[*from], &space.nodes[*to]);
+            assert!(!trip.measured);
+            let chance = space.chance(trip, limit_ms).expect("enough pairs were hidden");
+            let tenth = &mut tenths[(chance * 10.0) as usize];
+            *tenth = (
+                tenth.0 + 1.0,
+                tenth.1 + chance,
+                tenth.2 + f64::from(u8::from(*rtt_ms < limit_ms)),
+            );
+        }
+        let wrong: f64 = tenths.iter().map(|(_, said, was)| (said - was).abs()).sum();
+        let wrong = wrong / others.len() as f64;
+        println!("below {limit_ms} ms: chances are off by {:.1} % on average", 100.0 * wrong);
+        assert!(wrong < 0.05, "{limit_ms}: {tenths:?}");
+    }
+}
+
+#[test]
+fn a_party_is_ranked_by_chance_where_a_limit_is_asked_for() {
+    let fitted = fit(&data::named("ripe-2018").expect("carried"), 1);
+    let space = fitted.space;
+    // Two that are near each other, and all others.
+    let one = &space.nodes[0];
+    let mut servers: Vec<&Node> = space.nodes.iter().skip(1).collect();
+    let rtt_ms = |to: &&Node| space.rtt(one, to).rtt_ms;
+    servers.sort_by(|a, b| rtt_ms(a).total_cmp(&rtt_ms(b)));
+    let party = [one, servers.remove(0)];
+    // What a quarter of the servers keep below.
+    let plain = space.rank(&party, &servers, None);
+    let limit_ms = plain[plain.len() / 4].worst_ms;
+    let ranked = space.rank(&party, &servers, Some(limit_ms));
+    let chances: Vec<f64> = ranked.iter().map(|one| one.chance.expect("a chance")).collect();
+    assert!(chances.is_sorted_by(|a, b| a >= b));
+    assert!(chances[0] > chances[chances.len() - 1], "{chances:?}");
+    let server = servers.iter().find(|node| node.name == ranked[0].server).expect("it is there");
+    let alone = |one| space.chance(space.rtt(one, server), limit_ms).expect("a chance");
+    assert!((alone(party[0]) * alone(party[1]) - chances[0]).abs() < 1e-12);
+    assert_eq!(plain[0].chance, None);
+    // Nobody is away from itself, and more is not measured of a few pairs.
+    assert_eq!(space.rtt(party[0], party[0]).rtt_ms, 0.0);
+    let few = Space { unseen: space.unseen[..9].to_vec(), ..space.clone() };
+    let trip = Trip { rtt_ms: 60.0, measured: false };
+    assert_eq!(few.chance(trip, 75.0), None);
+    assert_eq!(few.chance(Trip { measured: true, ..trip }, 75.0), Some(1.0));
 }
 
 #[test]

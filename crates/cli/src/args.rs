@@ -277,6 +277,14 @@ pub struct Run {
     pub manner: Manner,
 }
 
+/// Reads a time above nothing.
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ms) if ms > 0.0 && ms.is_finite() => Ok(ms),
+        _ => Err("write milliseconds above 0, such as 75".to_string()),
+    }
+}
+
 /// Reads `5%` or `0.05`.
 fn precision(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.trim().strip_suffix('%') {
@@ -498,7 +506,8 @@ pub struct CoordsFit {
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
     /// Which pairs are hidden, and who probes whom in a square.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true,
+        value_parser = seed)]
     pub seed: u64,
     /// Print one JSON object.
     #[arg(long)]
@@ -524,8 +533,14 @@ pub struct CoordsPredict {
 
 /// `cavy coords rank`.
 #[derive(Arguments, Debug)]
-#[command(after_help = "Example:
-  cavy coords rank space.json --for alice,bob --among frankfurt,london,new-york")]
+#[command(after_help = "Examples:
+  cavy coords rank space.json --for alice,bob --among frankfurt,virginia
+  cavy coords rank space.json --for alice,bob --below 75   who is most likely below 75 ms for both
+
+A chance is the share of pairs that the fit hid from itself and that had about the same prediction:
+so many were below, each taken as wrong by the factor by which it was. It needs 30 hidden pairs, so
+150 measured ones. The chance of a party is the product of those of its players, as if their errors
+had nothing to do with each other; a measured round trip is taken as it was.")]
 pub struct CoordsRank {
     /// What `cavy coords fit` wrote.
     #[arg(value_name = "SPACE")]
@@ -536,6 +551,9 @@ pub struct CoordsRank {
     /// The servers, by commas; all nodes when absent.
     #[arg(long, value_name = "NODES", value_delimiter = ',')]
     pub among: Vec<String>,
+    /// Rank by how likely everybody's round trip is below so many milliseconds.
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = milliseconds)]
+    pub below: Option<f64>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -550,7 +568,7 @@ pub struct CoordsPlace {
     #[arg(value_name = "SPACE")]
     pub space: PathBuf,
     /// Sites to choose.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub sites: usize,
     /// Who uses them, by commas; all nodes when absent.
     #[arg(long, value_name = "NODES", value_delimiter = ',')]

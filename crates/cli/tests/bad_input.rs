@@ -152,6 +152,128 @@ fn arguments_that_do_not_fit() {
     );
 }
 
+const NODES: &str = "name,lat,lon
+frankfurt,50.11,8.68
+virginia,38.95,-77.45
+tokyo,35.68,139.69
+alice,48.85,2.35
+";
+const PAIRS: &str = "from,to,rtt_ms\nalice,frankfurt,14.2\nalice,virginia,95\n";
+
+#[test]
+fn measurements_that_cannot_be_fitted() {
+    let cavy = Cavy::new();
+    cavy.write("nodes.csv", NODES);
+    cavy.write("pairs.csv", PAIRS);
+    let mut calls: Vec<Vec<String>> = Vec::new();
+    let mut call = |words: &[&str]| {
+        let words = ["coords", "fit"].iter().chain(words);
+        calls.push(words.map(|word| word.to_string()).collect());
+    };
+    for (name, text) in [
+        ("none.csv", ""),
+        ("head.csv", "from,to,rtt_ms\n"),
+        ("column.csv", "from,to\nalice,tokyo\n"),
+        ("twice.csv", "from,to,rtt_ms,rtt_ms\nalice,tokyo,20,30\n"),
+        ("nan.csv", "from,to,rtt_ms\nalice,tokyo,NaN\n"),
+        ("negative.csv", "from,to,rtt_ms\nalice,tokyo,-3\n"),
+        ("infinite.csv", "from,to,rtt_ms\nalice,tokyo,1e400\n"),
+        ("gap.csv", "from,to,rtt_ms\nalice,tokyo,\n"),
+        ("unit.csv", "from,to,rtt_ms\nalice,tokyo,20ms\n"),
+        ("short.csv", "from,to,rtt_ms\nalice,tokyo\n"),
+        ("stranger.csv", "from,to,rtt_ms\nalice,zed,20\n"),
+        ("itself.csv", "from,to,rtt_ms\nalice,alice,20\n"),
+        ("times.csv", "from,to,rtt_ms,time_s\nalice,tokyo,20,5\nalice,tokyo,20,nan\n"),
+    ] {
+        cavy.write(name, text);
+        call(&["--nodes", "nodes.csv", "--pairs", name]);
+    }
+    for (name, text) in [
+        ("n-none.csv", ""),
+        ("n-head.csv", "name\n"),
+        ("n-lat.csv", "name,lat\na,3\nb,4\n"),
+        ("n-far.csv", "name,lat,lon\na,91,300\nb,0,0\n"),
+        ("n-nan.csv", "name,lat,lon\na,NaN,0\nb,0,0\n"),
+        ("n-asn.csv", "name,lat,lon,asn\na,1,1,AS64496\nb,0,0,\n"),
+        ("n-nowhere.csv", "name\nfrankfurt\nvirginia\ntokyo\nalice\n"),
+    ] {
+        cavy.write(name, text);
+        call(&["--nodes", name, "--pairs", "pairs.csv"]);
+    }
+    cavy.write("empty-cells.csv", ",,,\n,,,\n,,,\n,,,\n");
+    call(&["--nodes", "nodes.csv", "--matrix", "empty-cells.csv"]);
+    call(&["--nodes", "nodes.csv", "--matrix", "pairs.csv"]);
+    cavy.write("broken.mmdb", [7_u8; 3_000]);
+    cavy.write("ip.csv", "name,ip\nfrankfurt,192.0.2.1\nvirginia,\ntokyo,\nalice,\n");
+    call(&["--nodes", "ip.csv", "--pairs", "pairs.csv", "--mmdb", "broken.mmdb"]);
+    call(&["--nodes", "missing.csv", "--pairs", "pairs.csv"]);
+    call(&["--nodes", "nodes.csv", "--pairs", "."]);
+    call(&["--nodes", "nodes.csv"]);
+    call(&["--nodes", "nodes.csv", "--pairs", "pairs.csv", "--out", "no/space.json"]);
+    call(&["--nodes", "nodes.csv", "--pairs", "pairs.csv", "--seed", "-1"]);
+    // A thousand million lines: refused by the size of the file. It has holes and takes no room.
+    cavy.write("long.csv", PAIRS.to_string() + &"alice,tokyo,230.5\n".repeat(5_000));
+    let file = std::fs::OpenOptions::new().append(true).open(cavy.path("long.csv"));
+    file.and_then(|file| file.set_len(18_000_000_000)).expect("a file with a hole");
+    call(&["--nodes", "nodes.csv", "--pairs", "long.csv"]);
+    let calls: Vec<Vec<&str>> =
+        calls.iter().map(|call| call.iter().map(String::as_str).collect()).collect();
+    let calls: Vec<&[&str]> = calls.iter().map(Vec::as_slice).collect();
+    check("coords_fit", &cavy, &calls);
+    assert!(!cavy.path("space.json").exists(), "nothing is written for what cannot be fitted");
+}
+
+#[test]
+fn spaces_that_cannot_be_asked() {
+    let cavy = Cavy::new();
+    cavy.write("nodes.csv", NODES);
+    cavy.write("pairs.csv", PAIRS);
+    let fitted = cavy.call(&["coords", "fit", "--nodes", "nodes.csv", "--pairs", "pairs.csv"]);
+    assert!(fitted.status.success(), "{fitted:?}");
+    let node = |name: &str, more: &str| {
+        format!("{{\"name\":\"{name}\",\"lat\":9,\"lon\":0,\"height_ms\":1,\"error\":0.3{more}}}")
+    };
+    let space = |nodes: &[String]| {
+        let nodes = nodes.join(",");
+        format!("{{\"version\":1,\"ms_per_km\":0.01,\"base_ms\":1,\"nodes\":[{nodes}]}}")
+    };
+    let odd = [
+        ("torn.json", "{\"version\":1,".to_string()),
+        ("newer.json", space(&[]).replace("\"version\":1", "\"version\":2")),
+        ("nobody.json", space(&[])),
+        ("slope.json", space(&[node("a", "")]).replace("0.01", "-1")),
+        ("height.json", space(&[node("a", "")]).replace("\"height_ms\":1", "\"height_ms\":-1")),
+        ("twins.json", space(&[node("a", ""), node("a", "")])),
+        ("past.json", space(&[node("a", ",\"measured_ms\":{\"b\":-5}"), node("b", "")])),
+        (
+            "unseen.json",
+            space(&[node("a", "")]).replace("\"nodes\"", "\"unseen\":[[5,6],[4,0]],\"nodes\""),
+        ),
+    ];
+    for (name, text) in &odd {
+        cavy.write(name, text);
+    }
+    let mut calls: Vec<Vec<&str>> =
+        odd.iter().map(|(name, _)| vec!["coords", "predict", *name, "--from", "a"]).collect();
+    for words in [
+        &["predict", "missing.json", "--from", "a"][..],
+        &["predict", "space.json", "--from", "zed"],
+        &["predict", "space.json", "--from", "alice", "--to", "tokyo,"],
+        &["rank", "space.json", "--for", "alice", "--among", "tokyo,tokyo"],
+        &["rank", "space.json", "--for", "alice", "--below", "75"],
+        &["rank", "space.json", "--for", "alice", "--below", "-75"],
+        &["rank", "space.json", "--for", "alice", "--below", "soon"],
+        &["place", "space.json", "--sites", "0"],
+        &["place", "space.json", "--sites", "-1"],
+        &["place", "space.json", "--sites", "5"],
+        &["place", "space.json", "--sites", "1", "--map", "no/sites.svg"],
+    ] {
+        calls.push(["coords"].iter().chain(words).copied().collect());
+    }
+    let calls: Vec<&[&str]> = calls.iter().map(Vec::as_slice).collect();
+    check("coords_ask", &cavy, &calls);
+}
+
 #[test]
 fn traces_that_cannot_be_used() {
     let cavy = Cavy::new();

@@ -110,3 +110,38 @@ fn the_plan_of_the_readme_is_one() {
     let output = cavy.call(&["plan", "check", "plan.toml"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn the_guide_of_regions_can_be_followed_to_the_letter() {
+    let cavy = Cavy::new();
+    let blocks = blocks(&page("docs/guides/nearest-region.md"));
+    let mut files = blocks.iter().filter(|(language, _)| language == "csv");
+    for name in ["nodes.csv", "pairs.csv"] {
+        let (_, text) = files.next().expect("the page has both files");
+        cavy.write(name, text);
+    }
+    let (mut folder, mut followed) = (cavy.path(""), 0);
+    for (_, text) in blocks.iter().filter(|(language, _)| language == "sh") {
+        for line in text.replace("\\\n", " ").lines() {
+            if let Some(name) = line.strip_prefix("mkdir ") {
+                folder = cavy.path(name.split(' ').next().expect("a name"));
+                std::fs::create_dir(&folder).expect("a folder");
+            }
+            let Some(args) = line.strip_prefix("cavy ") else { continue };
+            // A database and the service are not here.
+            if args.contains("--mmdb") || args.starts_with("live") {
+                continue;
+            }
+            // That the plan is sound is enough.
+            let args = args.replace("run ", "plan check ");
+            let args: Vec<&str> = args.split_whitespace().collect();
+            let output = cavy.command(&args).current_dir(&folder).output().expect("it starts");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{line}: {said}");
+            followed += 1;
+        }
+    }
+    assert_eq!(followed, 8, "commands of the page");
+    let page = std::fs::read_to_string(cavy.path("map.html")).expect("a page with a map");
+    assert!(page.contains("<svg") && page.contains("carol"));
+}

@@ -15,9 +15,9 @@ pub struct Table {
 /// Opens `file`, one of the `files` of a plan.
 pub fn open(files: &Files, file: &str) -> Result<Table, PlanError> {
     let name = files.shown(file);
-    let opened = files.open(file).map_err(|error| files.unreadable(file, "trace", &error))?;
+    let opened = files.open(file).map_err(|error| files.unreadable(file, "file", &error))?;
     let mut opened: Box<dyn BufRead> = Box::new(BufReader::new(opened));
-    let begin = opened.fill_buf().map_err(|error| files.unreadable(file, "trace", &error))?;
+    let begin = opened.fill_buf().map_err(|error| files.unreadable(file, "file", &error))?;
     let delimiter = delimiter(begin);
     let mut rows = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
@@ -26,9 +26,16 @@ pub fn open(files: &Files, file: &str) -> Result<Table, PlanError> {
     let head = rows.headers().map_err(|error| malformed(&name, &error))?;
     let columns: Vec<String> = head.iter().map(str::to_string).collect();
     if columns.iter().all(String::is_empty) {
-        return Err(PlanError::text("the trace is empty")
+        return Err(PlanError::text("the file is empty")
             .in_file(&name)
             .hint("the first line names the columns"));
+    }
+    let twice =
+        |(at, column): &(usize, &String)| !column.is_empty() && columns[..*at].contains(*column);
+    if let Some((_, column)) = columns.iter().enumerate().find(twice) {
+        return Err(PlanError::text(format!("line 1: two columns are called `{column}`"))
+            .in_file(&name)
+            .hint("which of them counts is not known: rename or remove one"));
     }
     Ok(Table { name, rows, columns })
 }
@@ -44,15 +51,22 @@ pub fn delimiter(begin: &[u8]) -> u8 {
 
 fn malformed(name: &str, error: &csv::Error) -> PlanError {
     let line = error.position().map_or(0, csv::Position::line);
-    let message = match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            format!("line {line} has {len} columns, the first line has {expected_len}")
-        }
-        csv::ErrorKind::Io(error) => format!("cannot read the trace: {error}"),
-        csv::ErrorKind::Utf8 { .. } => format!("line {line} is not UTF-8 text"),
-        _ => format!("line {line}: {error}"),
+    let (message, hint) = match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => (
+            format!("line {line} has {len} columns, the first line has {expected_len}"),
+            "a cell that holds the separator is put in quotes; an empty cell keeps its separator",
+        ),
+        csv::ErrorKind::Io(error) => (
+            format!("cannot read the file: {error}"),
+            "the disk or the connection failed; try again",
+        ),
+        csv::ErrorKind::Utf8 { .. } => (
+            format!("line {line} is not UTF-8 text"),
+            "write the file as UTF-8; `iconv -f LATIN1 -t UTF-8` does that for one of Latin 1",
+        ),
+        _ => (format!("line {line}: {error}"), "the first line names the columns"),
     };
-    PlanError::text(message).in_file(name)
+    PlanError::text(message).in_file(name).hint(hint)
 }
 
 impl Table {
@@ -78,9 +92,12 @@ impl Table {
             let column = &self.columns[index];
             let text = format!("line {line}, column `{column}`: `{cell}` is no number");
             let fault = PlanError::text(text).in_file(&self.name);
-            match cell.contains(',') {
-                true => fault.hint("write decimals with a point: 1.5 and not 1,5"),
-                false => fault,
+            match cell {
+                "" => fault.hint("fill it, or leave the whole line out"),
+                cell if cell.contains(',') => {
+                    fault.hint("write decimals with a point: 1.5 and not 1,5")
+                }
+                _ => fault.hint("write a number alone, without a unit"),
             }
         })
     }

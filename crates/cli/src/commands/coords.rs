@@ -7,7 +7,7 @@ use crate::terminal;
 use cavy_kinds::coords::DataPlan;
 use cavy_kinds::coords::load;
 use cavy_kinds::coords::pictures;
-use cavy_kinds::coords::space::{self, Goal, Node, Quality, Space};
+use cavy_kinds::coords::space::{self, Goal, Node, Quality, Space, UNSEEN_MIN};
 use cavy_report::model::{Document, Figure, Map};
 use cavy_report::{Theme, html};
 use cavy_study::plan::Files;
@@ -25,6 +25,19 @@ pub fn coords(args: &Coords) -> Result<Outcome, Fault> {
     }
 }
 
+/// Whether a file can be opened, said by the option that names it.
+fn readable(option: &str, file: &Path) -> Result<(), Fault> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        Fault::new(format!("cannot read {option} `{}`: {why}", file.display()))
+            .hint("`cavy coords fit --help` shows what it has")
+    };
+    match std::fs::File::open(file).and_then(|open| open.metadata()) {
+        Ok(found) if found.is_dir() => Err(cannot(&"it is a folder")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(cannot(&error)),
+    }
+}
+
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }
@@ -39,11 +52,29 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
                 .hint("give measured pairs by `--pairs`, or a square of them by `--matrix`"));
         }
     };
+    for (option, file) in [
+        ("--nodes", Some(&args.nodes)),
+        ("--pairs", args.pairs.as_ref()),
+        ("--matrix", args.matrix.as_ref()),
+        ("--mmdb", args.mmdb.as_ref()),
+    ] {
+        file.map_or(Ok(()), |file| readable(option, file))?;
+    }
     let files = Files::Folder(Path::new("").to_path_buf());
-    let Some(world) = load::world(&data, &files)? else {
+    let world = load::world(&data, &files).map_err(|error| match error.hints.is_empty() {
+        true => error.hint("`cavy coords fit --help` shows what both files have"),
+        false => error,
+    });
+    let Some(world) = world? else {
         return Err(Fault::new("these data are made up"));
     };
     let fitted = space::fit(&world, args.seed);
+    if fitted.space.nodes.is_empty() {
+        let all = fitted.nowhere.len();
+        return Err(Fault::new(format!("none of {all} nodes has a position to begin from"))
+            .hint(format!("fill `lat` and `lon` in `{}` for some of them", args.nodes.display()))
+            .hint("or give them an `ip`, and name a database of cities by `--mmdb`"));
+    }
     let text = serde_json::to_string_pretty(&fitted.space).unwrap_or_default();
     std::fs::write(&args.out, text + "\n").map_err(|error| {
         Fault::new(format!("cannot write `{}`: {error}", args.out.display()))
@@ -141,19 +172,31 @@ fn read(path: &Path) -> Result<Space, Fault> {
     })
 }
 
-/// The nodes called `names`, or all when there are none.
-fn nodes<'a>(space: &'a Space, names: &[String]) -> Result<Vec<&'a Node>, Fault> {
+/// The node called `name`.
+fn node<'a>(space: &'a Space, name: &str) -> Result<&'a Node, Fault> {
+    let cure = "names are those of the file of nodes that was fitted, by commas without spaces";
+    space.node(name).map_err(|why| Fault::new(why).hint(cure))
+}
+
+/// The nodes called `names`, which `option` gave, or all when there are none.
+fn nodes<'a>(space: &'a Space, option: &str, names: &[String]) -> Result<Vec<&'a Node>, Fault> {
     if names.is_empty() {
         return Ok(space.nodes.iter().collect());
     }
-    names.iter().map(|name| space.node(name).map_err(Fault::new)).collect()
+    if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name))
+    {
+        let twice = format!("{option} names `{name}` twice");
+        return Err(Fault::new(twice).hint("name each node once"));
+    }
+    names.iter().map(|name| node(space, name)).collect()
 }
 
 fn predict(args: &CoordsPredict) -> Result<Outcome, Fault> {
     let space = read(&args.space)?;
-    let from = space.node(&args.from).map_err(Fault::new)?;
-    let others = nodes(&space, &args.to)?;
-    let others = others.into_iter().filter(|other| other.name != from.name);
+    let from = node(&space, &args.from)?;
+    let others = nodes(&space, "--to", &args.to)?;
+    // Who is named is answered for; nobody else asks how far it is to oneself.
+    let others = others.into_iter().filter(|to| !args.to.is_empty() || to.name != from.name);
     let mut all: Vec<(&str, space::Trip)> =
         others.map(|other| (other.name.as_str(), space.rtt(from, other))).collect();
     all.sort_by(|a, b| a.1.rtt_ms.total_cmp(&b.1.rtt_ms).then(a.0.cmp(b.0)));
@@ -175,15 +218,34 @@ fn predict(args: &CoordsPredict) -> Result<Outcome, Fault> {
 
 fn rank(args: &CoordsRank) -> Result<Outcome, Fault> {
     let space = read(&args.space)?;
-    let party = nodes(&space, &args.r#for)?;
-    let servers = nodes(&space, &args.among)?;
-    let ranked = space.rank(&party, &servers);
+    let party = nodes(&space, "--for", &args.r#for)?;
+    let servers = nodes(&space, "--among", &args.among)?;
+    if let Some(below) = args.below.filter(|_| space.unseen.len() < UNSEEN_MIN) {
+        let hidden = space.unseen.len();
+        let why =
+            format!("--below {below}: the fit hid {hidden} pairs; a chance needs {UNSEEN_MIN}");
+        return Err(Fault::new(why).hint(
+            "`cavy coords fit` hides a fifth of what was measured: measure more pairs, or rank \
+             without `--below`",
+        ));
+    }
+    let ranked = space.rank(&party, &servers, args.below);
     if args.json {
-        terminal::print_json(&json!({ "for": args.r#for, "servers": ranked }))?;
+        terminal::print_json(&json!({
+            "for": args.r#for,
+            "below_ms": args.below,
+            "servers": ranked,
+        }))?;
         return Ok(Outcome::Success);
     }
     let mut out = String::from("   worst       mean      server\n");
+    if let Some(below) = args.below {
+        out = format!(" chance to be below {below} ms\n         worst       mean      server\n");
+    }
     for one in &ranked {
+        if let Some(chance) = one.chance {
+            let _ = write!(out, "{:3.0} %  ", 100.0 * chance);
+        }
         let _ = writeln!(out, "{:8.1} ms {:8.1} ms  {}", one.worst_ms, one.mean_ms, one.server);
     }
     terminal::print(&out)?;
@@ -192,8 +254,8 @@ fn rank(args: &CoordsRank) -> Result<Outcome, Fault> {
 
 fn place(args: &CoordsPlace) -> Result<Outcome, Fault> {
     let space = read(&args.space)?;
-    let users = nodes(&space, &args.r#for)?;
-    let sites = nodes(&space, &args.among)?;
+    let users = nodes(&space, "--for", &args.r#for)?;
+    let sites = nodes(&space, "--among", &args.among)?;
     if args.sites == 0 || args.sites > sites.len() {
         let all = sites.len();
         return Err(Fault::new(format!("{} sites cannot be chosen from {all}", args.sites))

@@ -9,7 +9,7 @@ use cavy_lab::statistics::quantile;
 use cavy_places::{Cities, Found, Rung};
 use cavy_study::plan::{Files, PlanError};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
@@ -135,7 +135,9 @@ fn machines(
         let (lat, lon) = (table.column(latitude).ok(), table.column(longitude).ok());
         if lat.is_some() != lon.is_some() {
             let message = format!("`{latitude}` and `{longitude}` need each other, one is missing");
-            return Err(PlanError::text(message).in_file(&table.name));
+            return Err(PlanError::text(message)
+                .in_file(&table.name)
+                .hint("add the other column; leave cells empty where a position is not known"));
         }
         Ok(lat.zip(lon))
     };
@@ -173,7 +175,13 @@ fn machines(
             let message = format!("a second node is called `{called}`");
             return Err(wrong(name, message).hint("names tell nodes apart"));
         }
-        let system = match optional(&table, &row, asn)? {
+        let system = match optional(&table, &row, asn).map_err(|fault| {
+            match asn.and_then(|column| row.get(column)).is_some_and(|cell| cell.starts_with("AS"))
+            {
+                true => fault.hint("write AS64496 as 64496"),
+                false => fault,
+            }
+        })? {
             Some(number) if number.fract() == 0.0 && (0.0..=4_294_967_295.0).contains(&number) => {
                 number as u32
             }
@@ -197,9 +205,11 @@ fn machines(
     }
     if !(2..=MACHINES_MAX).contains(&machines.len()) {
         let message = format!("{} nodes; there must be 2 to {MACHINES_MAX}", machines.len());
-        return Err(PlanError::text(message)
-            .in_file(files.shown(file))
-            .hint("of more, take a sample: predictors learn from pairs, not from all of them"));
+        let hint = match machines.len() {
+            0 | 1 => "a line for each node, below the line that names the columns",
+            _ => "of more, take a sample: predictors learn from pairs, not from all of them",
+        };
+        return Err(PlanError::text(message).in_file(files.shown(file)).hint(hint));
     }
     let note = match (addresses, mmdb) {
         (Some(addresses), Some(mmdb)) => addresses.said(&files.shown(mmdb))?,
@@ -256,7 +266,9 @@ fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> 
             }
             let place = format!("line {read}, column {}", column + 1);
             let ms: f64 = cell.parse().map_err(|_| {
-                PlanError::text(format!("{place}: `{cell}` is no number")).in_file(&shown)
+                PlanError::text(format!("{place}: `{cell}` is no number"))
+                    .in_file(&shown)
+                    .hint("cells are milliseconds, or empty; there is no line of heads")
             })?;
             directed[(read - 1) * count + column] = Some(rtt(&shown, &place, ms)?);
         }
@@ -266,6 +278,11 @@ fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> 
         return Err(PlanError::text(message)
             .in_file(&shown)
             .hint("one row for each node, in their order"));
+    }
+    if directed.iter().all(Option::is_none) {
+        return Err(PlanError::text("no pair was measured")
+            .in_file(&shown)
+            .hint("a cell is the round trip from the node of its row to that of its column"));
     }
     let mut matrix = Matrix::empty(count as u32);
     for a in 0..count {
@@ -282,7 +299,40 @@ fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> 
     Ok(matrix)
 }
 
+fn too_many(file: &str, message: &str) -> PlanError {
+    PlanError::text(message)
+        .in_file(file)
+        .hint("every twentieth teaches nearly as much: `awk 'NR == 1 || NR % 20 == 0'`")
+}
+
+/// Refuses a file whose size says that it has too many lines, before hours are spent on reading it.
+fn few_enough(files: &Files, file: &str) -> Result<(), PlanError> {
+    let unreadable = |error: std::io::Error| files.unreadable(file, "file", &error);
+    let Some(bytes) = files.size(file) else { return Ok(()) };
+    let mut begin = Vec::new();
+    files
+        .open(file)
+        .map_err(unreadable)?
+        .take(1 << 16)
+        .read_to_end(&mut begin)
+        .map_err(unreadable)?;
+    let lines = begin.iter().filter(|byte| **byte == b'\n').count().max(1);
+    let about = bytes as f64 / (begin.len() as f64 / lines as f64).max(1.0);
+    // Lines may become longer further down, but not twice as long.
+    if about > 2.0 * PAIRS_MAX as f64 {
+        let gigabytes = bytes as f64 / 1e9;
+        let message = format!(
+            "{gigabytes:.0} GB, about {:.0} million round trips; at most {} million are read",
+            about / 1e6,
+            PAIRS_MAX / 1_000_000
+        );
+        return Err(too_many(&files.shown(file), &message));
+    }
+    Ok(())
+}
+
 fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recorded>, PlanError> {
+    few_enough(files, file)?;
     let numbers: BTreeMap<&str, u32> =
         machines.iter().zip(0..).map(|(machine, number)| (machine.name.as_str(), number)).collect();
     let mut table = csv::open(files, file)?;
@@ -303,8 +353,11 @@ fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recor
         };
         let (one, other) = (who(from)?, who(to)?);
         if one == other {
-            let message = format!("{}: a node measured itself", table.place(&row, to));
-            return Err(PlanError::text(message).in_file(&table.name));
+            let place = table.place(&row, to);
+            let name = &machines[one as usize].name;
+            return Err(PlanError::text(format!("{place}: `{name}` measured itself"))
+                .in_file(&table.name)
+                .hint("leave the line out: nobody is away from itself"));
         }
         let ms = table.number(&row, rtt_ms)?;
         let ms = rtt(&table.name, &table.place(&row, rtt_ms), ms)?;
@@ -323,13 +376,14 @@ fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recor
                 ));
         }
         if all.len() == PAIRS_MAX {
-            let message = format!("more than {PAIRS_MAX} round trips");
-            return Err(PlanError::text(message).in_file(&table.name));
+            return Err(too_many(&table.name, &format!("more than {PAIRS_MAX} round trips")));
         }
         all.push(Recorded { from: one, to: other, rtt_ms: ms, time_s: at });
     }
     if all.is_empty() {
-        return Err(PlanError::text("no pair was measured").in_file(&table.name));
+        return Err(PlanError::text("no pair was measured")
+            .in_file(&table.name)
+            .hint("a line for each round trip, below the line that names the columns"));
     }
     Ok(all)
 }

@@ -11,7 +11,7 @@ use cavy_coords::{Config, Coordinate, Point, predict_ms};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::quantile;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Combinations of sites that are tried one by one, at most.
 const EXACT_MAX: u64 = 3_000_000;
@@ -19,6 +19,12 @@ const EXACT_MAX: u64 = 3_000_000;
 const ROUNDS: u32 = 32;
 /// What was measured is kept of so many peers of a node.
 const MEASURED_MAX: usize = 64;
+/// Unseen pairs that are kept, to say how likely a prediction is to be right.
+const UNSEEN_MAX: usize = 1_000;
+/// A chance is a share of so many unseen pairs whose predictions are the nearest.
+const AROUND: usize = 100;
+/// With fewer unseen pairs nothing is said.
+pub const UNSEEN_MIN: usize = 30;
 /// Version of the file.
 const VERSION: u32 = 1;
 
@@ -32,6 +38,10 @@ pub struct Space {
     pub ms_per_km: f64,
     /// Milliseconds for no distance.
     pub base_ms: f64,
+    /// Pairs that a fit without them predicted: the prediction and what was measured,
+    /// milliseconds, by rising prediction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unseen: Vec<(f64, f64)>,
     /// All nodes that have a coordinate.
     pub nodes: Vec<Node>,
 }
@@ -97,6 +107,9 @@ pub struct Ranked {
     pub worst_ms: f64,
     /// The mean round trip.
     pub mean_ms: f64,
+    /// How likely everybody's round trip is below the limit that was asked for, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chance: Option<f64>,
 }
 
 /// Sites for everybody.
@@ -204,11 +217,16 @@ pub fn fit(world: &World, seed: u64) -> Fitted {
     };
     let (out, seen): (Vec<Probe>, Vec<Probe>) = probes.iter().partition(|probe| is_hidden(probe));
     let part = learn(world, &seen, Config::with_line(line(world, &seen)), |_, _| {});
-    let hidden = out.iter().filter_map(|probe| {
-        let said = part.predict_ms(probe.from, probe.to, Instant::NEVER)?;
-        Some((said - probe.rtt_ms).abs())
+    let unseen = out.iter().filter_map(|probe| {
+        Some((part.predict_ms(probe.from, probe.to, Instant::NEVER)?, probe.rtt_ms))
     });
-    let hidden = quality(hidden.collect());
+    let mut unseen: Vec<(f64, f64)> = unseen.collect();
+    let hidden = quality(unseen.iter().map(|(said, rtt)| (said - rtt).abs()).collect());
+    unseen.retain(|(said, _)| *said > 0.0);
+    unseen.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let kept = unseen.len().min(UNSEEN_MAX);
+    // Evenly over all predictions.
+    let unseen: Vec<(f64, f64)> = (0..kept).map(|at| unseen[at * unseen.len() / kept]).collect();
 
     let mut measured: Vec<BTreeMap<String, f64>> = vec![BTreeMap::new(); world.machines.len()];
     for probe in &probes {
@@ -224,6 +242,7 @@ pub fn fit(world: &World, seed: u64) -> Fitted {
         version: VERSION,
         ms_per_km: config.line.ms_per_km,
         base_ms: config.line.base_ms,
+        unseen,
         nodes: Vec::new(),
     };
     let mut nowhere = Vec::new();
@@ -249,10 +268,34 @@ impl Space {
             return Err(format!("version {} is not known, only {VERSION}", space.version));
         }
         space.config().check().map_err(|error| error.to_string())?;
-        match space.nodes.iter().find(|node| node.coordinate().is_none()) {
-            Some(node) => Err(format!("`{}` has no sound coordinate", node.name)),
-            None => Ok(space),
+        if space.nodes.is_empty() {
+            return Err("`nodes` is empty: nobody has a coordinate".to_string());
         }
+        let is_rtt = |ms: &f64| ms.is_finite() && *ms > 0.0;
+        let mut names = BTreeSet::new();
+        for node in &space.nodes {
+            let name = &node.name;
+            if node.coordinate().is_none() {
+                let Node { lat, lon, height_ms, error, .. } = node;
+                return Err(format!(
+                    "`{name}` has no sound coordinate: lat {lat}, lon {lon}, height_ms \
+                     {height_ms}, error {error}"
+                ));
+            }
+            if !names.insert(name) {
+                return Err(format!("two nodes are called `{name}`"));
+            }
+            if let Some((to, ms)) = node.measured_ms.iter().find(|(_, ms)| !is_rtt(ms)) {
+                return Err(format!("`measured_ms` of `{name}` to `{to}` is {ms}, no round trip"));
+            }
+        }
+        if let Some((said, ms)) = space.unseen.iter().find(|(a, b)| !is_rtt(a) || !is_rtt(b)) {
+            return Err(format!("`unseen` has {said} and {ms}, which are no round trips"));
+        }
+        if !space.unseen.is_sorted_by(|a, b| a.0 <= b.0) {
+            return Err("`unseen` is not in the order of its predictions".to_string());
+        }
+        Ok(space)
     }
 
     fn config(&self) -> Config {
@@ -267,8 +310,11 @@ impl Space {
         })
     }
 
-    /// How long a round trip takes.
+    /// How long a round trip takes; nothing from a node to itself.
     pub fn rtt(&self, from: &Node, to: &Node) -> Trip {
+        if from.name == to.name {
+            return Trip { rtt_ms: 0.0, measured: false };
+        }
         let known = from.measured_ms.get(&to.name).or_else(|| to.measured_ms.get(&from.name));
         let rtt_ms = match (known, from.coordinate().zip(to.coordinate())) {
             (Some(known), _) => *known,
@@ -278,18 +324,46 @@ impl Space {
         Trip { rtt_ms, measured: known.is_some() }
     }
 
-    /// Servers for a party, the one first whose farthest player is nearest.
-    pub fn rank(&self, party: &[&Node], servers: &[&Node]) -> Vec<Ranked> {
+    /// How likely a round trip is below `limit_ms`, 0 to 1: the share of unseen pairs of about the
+    /// same prediction that were, had each been wrong by the factor by which it was. What was
+    /// measured is as it was. `None` with too few unseen pairs.
+    pub fn chance(&self, trip: Trip, limit_ms: f64) -> Option<f64> {
+        if trip.measured || trip.rtt_ms == 0.0 {
+            return Some(f64::from(u8::from(trip.rtt_ms < limit_ms)));
+        }
+        if self.unseen.len() < UNSEEN_MIN {
+            return None;
+        }
+        let around = AROUND.min(self.unseen.len());
+        let at = self.unseen.partition_point(|(said, _)| *said < trip.rtt_ms);
+        let from = at.saturating_sub(around / 2).min(self.unseen.len() - around);
+        let of = &self.unseen[from..from + around];
+        let below = of.iter().filter(|(said, ms)| ms / said * trip.rtt_ms < limit_ms).count();
+        Some(below as f64 / around as f64)
+    }
+
+    /// Servers for a party, the one first whose farthest player is nearest; with a limit the one
+    /// first for which everybody is most likely below it, as if players' errors had nothing to do
+    /// with each other.
+    pub fn rank(&self, party: &[&Node], servers: &[&Node], below_ms: Option<f64>) -> Vec<Ranked> {
         let ranked = |server: &&Node| {
-            let each: Vec<f64> = party.iter().map(|one| self.rtt(one, server).rtt_ms).collect();
+            let trips: Vec<Trip> = party.iter().map(|one| self.rtt(one, server)).collect();
+            let each = || trips.iter().map(|trip| trip.rtt_ms);
             Ranked {
                 server: server.name.clone(),
-                worst_ms: each.iter().copied().fold(0.0, f64::max),
-                mean_ms: each.iter().sum::<f64>() / each.len().max(1) as f64,
+                worst_ms: each().fold(0.0, f64::max),
+                mean_ms: each().sum::<f64>() / trips.len().max(1) as f64,
+                chance: below_ms.and_then(|limit_ms| {
+                    trips.iter().map(|trip| self.chance(*trip, limit_ms)).product()
+                }),
             }
         };
         let mut all: Vec<Ranked> = servers.iter().map(ranked).collect();
-        all.sort_by(|a, b| a.worst_ms.total_cmp(&b.worst_ms).then(a.server.cmp(&b.server)));
+        all.sort_by(|a, b| {
+            let likely = b.chance.unwrap_or(0.0).total_cmp(&a.chance.unwrap_or(0.0));
+            let near = a.worst_ms.total_cmp(&b.worst_ms);
+            likely.then(near).then(a.server.cmp(&b.server))
+        });
         all
     }
 
@@ -316,9 +390,7 @@ impl Space {
         let table: Vec<Vec<f64>> = users
             .iter()
             .map(|user| {
-                let to = |site: &&Node| {
-                    if site.name == user.name { 0.0 } else { self.rtt(user, site).rtt_ms }
-                };
+                let to = |site: &&Node| self.rtt(user, site).rtt_ms;
                 sites.iter().map(to).collect()
             })
             .collect();

@@ -56,6 +56,17 @@ impl Files {
         }
     }
 
+    /// Bytes of `file`, where it is one that has a size.
+    pub fn size(&self, file: &str) -> Option<u64> {
+        match self {
+            Files::Folder(folder) => {
+                let found = std::fs::metadata(folder.join(file)).ok()?;
+                found.is_file().then_some(found.len())
+            }
+            Files::Carried(files) => carried(files, file).map(|text| text.len() as u64),
+        }
+    }
+
     /// Why `file` could not be read, for a user.
     pub fn unreadable(&self, file: &str, what: &str, error: &dyn std::fmt::Display) -> PlanError {
         PlanError::text(format!("cannot read the {what}: {error}"))
