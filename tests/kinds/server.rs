@@ -10,7 +10,7 @@ use cavy_study::outcome::{Quantile, Standing};
 use cavy_study::plan::read::load;
 use cavy_study::plan::{Files, Text};
 use cavy_study::point::Manner;
-use cavy_study::rank::{Change, rankings};
+use cavy_study::rank::{Comparison, rankings};
 use cavy_study::runner::{Runner, Silent};
 use cavy_study::store::Store;
 use std::sync::atomic::AtomicBool;
@@ -344,7 +344,7 @@ fn compared() -> ServerExperiment {
 fn costs_whom_names_every_type_better_worse_unclear_or_too_few() {
     let made = compared();
     let ranking = &rankings(&made)[0];
-    let changes: Vec<Change> = ranking
+    let changes: Vec<Comparison> = ranking
         .rows
         .iter()
         .filter(|row| row.label != ranking.baseline)
@@ -356,7 +356,10 @@ fn costs_whom_names_every_type_better_worse_unclear_or_too_few() {
             row.effects.iter().map(|one| one.change)
         })
         .collect();
-    assert!(changes.contains(&Change::TooFew) && changes.contains(&Change::Better), "{changes:?}");
+    assert!(
+        changes.contains(&Comparison::TooFew) && changes.contains(&Comparison::Better),
+        "{changes:?}"
+    );
     // What the page says is made of them.
     let table = &draw::rankings(&made)[0];
     let costs = format!("{:?}", table.rows);

@@ -1,7 +1,7 @@
 //! Progress on stderr: a line that is redrawn on a terminal, a line now and then elsewhere.
 
 use crate::Clock;
-use crate::estimate::{Estimate, duration};
+use crate::forecast::{Forecast, duration};
 use crate::terminal;
 use cavy_study::runner::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -75,7 +75,7 @@ impl Meter {
     }
 
     /// Work begins that will cost about `estimate`.
-    pub fn begin(&self, estimate: &Estimate) {
+    pub fn begin(&self, estimate: &Forecast) {
         let now_s = self.clock.elapsed_s();
         let cost = &estimate.cost;
         self.change(|tally| {

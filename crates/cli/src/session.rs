@@ -1,8 +1,8 @@
 //! One run of the lab from the command: its cores, its folder, its store, and how it is stopped.
 
 use crate::args::Manner;
-use crate::estimate::Estimate;
 use crate::faults::{Fault, INTERRUPTED};
+use crate::forecast::Forecast;
 use crate::progress::Meter;
 use crate::{Clock, VERSION, terminal};
 use cavy_report::folder::Folder;
@@ -74,7 +74,7 @@ impl Session {
     /// Does `work` on this session's cores, with progress.
     pub fn run<T: Send>(
         &self,
-        estimate: &Estimate,
+        estimate: &Forecast,
         work: impl FnOnce(&Runner<'_>) -> Result<T, RunError> + Send,
     ) -> Result<T, Fault> {
         let runner = Runner {

@@ -13,7 +13,7 @@ use crate::point::RunError;
 use crate::rank;
 use crate::runner::{self, Job, Runner};
 use crate::store::Store;
-use crate::subject::{About, Subject, TooMuch};
+use crate::subject::{AboutKind, Subject, TooMuch};
 use cavy_lab::statistics::quantile::BEYOND_MIN;
 use cavy_report::model::Figure;
 use serde::Serialize;
@@ -24,7 +24,7 @@ use std::marker::PhantomData;
 /// A kind of plan.
 pub trait Kind: Send + Sync {
     /// What does not change from plan to plan.
-    fn about(&self) -> &'static About;
+    fn about(&self) -> &'static AboutKind;
     /// The JSON schema of its plans, from the structs that read them.
     fn schema(&self) -> Value;
     /// Reads, overrides, expands and checks a plan.
@@ -38,7 +38,7 @@ pub trait Prepared: Send + Sync {
     /// Name for messages.
     fn name(&self) -> &str;
     /// Its kind.
-    fn about(&self) -> &'static About;
+    fn about(&self) -> &'static AboutKind;
     /// Files with measured data that it names.
     fn measured(&self) -> Vec<String>;
     /// The command that runs it, if it is a plan for the live world.
@@ -88,7 +88,7 @@ impl<S> Default for Of<S> {
 }
 
 impl<S: Subject> Kind for Of<S> {
-    fn about(&self) -> &'static About {
+    fn about(&self) -> &'static AboutKind {
         &S::ABOUT
     }
     fn schema(&self) -> Value {
@@ -107,7 +107,7 @@ impl<S: Subject> Prepared for Loaded<S> {
     fn name(&self) -> &str {
         &self.name
     }
-    fn about(&self) -> &'static About {
+    fn about(&self) -> &'static AboutKind {
         &S::ABOUT
     }
     fn measured(&self) -> Vec<String> {

@@ -49,7 +49,7 @@ pub struct Rank {
 /// What a comparison says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Change {
+pub enum Comparison {
     /// Better, and the paired 95 % interval excludes zero.
     Better,
     /// Worse, likewise.
@@ -76,7 +76,7 @@ pub struct Effect {
     /// Contestant over baseline, where both are above zero.
     pub ratio: Option<f64>,
     /// What that is.
-    pub change: Change,
+    pub change: Comparison,
 }
 
 impl Effect {
@@ -88,7 +88,7 @@ impl Effect {
         };
         let Some(ratio) = self.ratio else {
             // Nothing is any number of times as much as zero.
-            if matches!(self.change, Change::Unclear | Change::TooFew) {
+            if matches!(self.change, Comparison::Unclear | Comparison::TooFew) {
                 return format!("{whose} {value} unclear");
             }
             let number = cavy_report::number::significant;
@@ -102,7 +102,9 @@ impl Effect {
         let factor = if ratio < 1.0 { 1.0 / ratio } else { ratio };
         let factor = cavy_report::number::significant(factor);
         let way = match (self.change, ratio < 1.0, self.unit.as_str()) {
-            (Change::Unclear | Change::TooFew, _, _) => return format!("{whose} {value} unclear"),
+            (Comparison::Unclear | Comparison::TooFew, _, _) => {
+                return format!("{whose} {value} unclear");
+            }
             (_, true, "us" | "ms" | "x") => "faster",
             (_, false, "us" | "ms" | "x") => "slower",
             (_, true, _) => "less",
@@ -113,15 +115,15 @@ impl Effect {
 }
 
 /// The paired verdict of two estimates over the same replications.
-pub fn change(ours: &Estimate, theirs: &Estimate, more_is_better: bool) -> Change {
+pub fn change(ours: &Estimate, theirs: &Estimate, more_is_better: bool) -> Comparison {
     if ours.replications.len() != theirs.replications.len() {
-        return Change::Unclear;
+        return Comparison::Unclear;
     }
     let verdict = paired::compare(&ours.replications, &theirs.replications).map(|p| p.verdict);
     match (verdict, more_is_better) {
-        (Some(Verdict::Better), false) | (Some(Verdict::Worse), true) => Change::Better,
-        (Some(Verdict::Worse), false) | (Some(Verdict::Better), true) => Change::Worse,
-        _ => Change::Unclear,
+        (Some(Verdict::Better), false) | (Some(Verdict::Worse), true) => Comparison::Better,
+        (Some(Verdict::Worse), false) | (Some(Verdict::Better), true) => Comparison::Worse,
+        _ => Comparison::Unclear,
     }
 }
 
@@ -150,7 +152,7 @@ pub fn effects<S: Subject>(ours: &Outcome<S::Data>, theirs: &Outcome<S::Data>) -
                 baseline: None,
                 ours: None,
                 ratio: None,
-                change: Change::TooFew,
+                change: Comparison::TooFew,
             },
             Some((name, ours, theirs)) => Effect {
                 whose,
@@ -265,7 +267,8 @@ fn common<S: Subject>(experiment: &Experiment<S>, variant: &str, labels: &[&str]
 }
 
 /// Results of two contestants in one place.
-pub type Pair<'a, S> = (&'a Outcome<<S as Subject>::Data>, &'a Outcome<<S as Subject>::Data>);
+pub type OutcomePair<'a, S> =
+    (&'a Outcome<<S as Subject>::Data>, &'a Outcome<<S as Subject>::Data>);
 
 /// Results of two contestants at the greatest swept value at which both are stable.
 pub fn common_place<'a, S: Subject>(
@@ -273,7 +276,7 @@ pub fn common_place<'a, S: Subject>(
     variant: &'a str,
     first: &'a str,
     second: &'a str,
-) -> Option<Pair<'a, S>> {
+) -> Option<OutcomePair<'a, S>> {
     experiment
         .of(variant, first)
         .filter(|result| result.stable())
@@ -288,7 +291,7 @@ pub fn common_place<'a, S: Subject>(
 mod tests {
     use super::*;
 
-    fn effect(ours: f64, baseline: f64, change: Change) -> Effect {
+    fn effect(ours: f64, baseline: f64, change: Comparison) -> Effect {
         Effect {
             whose: "get".to_string(),
             value: "p99".to_string(),
@@ -302,10 +305,10 @@ mod tests {
 
     #[test]
     fn nothing_is_a_number_of_times_zero() {
-        assert_eq!(effect(20.0, 10.0, Change::Worse).words(), "get p99 2x slower");
-        assert_eq!(effect(5.0, 10.0, Change::Better).words(), "get p99 2x faster");
-        assert_eq!(effect(68.8, 0.0, Change::Worse).words(), "get p99 68.8 for 0 us");
-        assert_eq!(effect(0.0, 0.0, Change::Unclear).words(), "get p99 unclear");
+        assert_eq!(effect(20.0, 10.0, Comparison::Worse).words(), "get p99 2x slower");
+        assert_eq!(effect(5.0, 10.0, Comparison::Better).words(), "get p99 2x faster");
+        assert_eq!(effect(68.8, 0.0, Comparison::Worse).words(), "get p99 68.8 for 0 us");
+        assert_eq!(effect(0.0, 0.0, Comparison::Unclear).words(), "get p99 unclear");
         for (ours, theirs) in [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (f64::NAN, 1.0)] {
             assert_eq!(ratio(ours, theirs), None);
         }

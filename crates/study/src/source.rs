@@ -4,7 +4,7 @@ use crate::claim::{self, Basis, Measured, Statement};
 use crate::draw;
 use crate::experiment::Experiment;
 use crate::kind::Prepared;
-use crate::plan::files::Carried;
+use crate::plan::files::CarriedFile;
 use crate::plan::read::{self, Loaded, Text};
 use crate::plan::{Files, PlanError};
 use crate::point::RunError;
@@ -33,7 +33,7 @@ pub struct About {
     /// The plan, as text.
     pub plan: &'static str,
     /// The files that the plan names.
-    pub files: &'static [Carried],
+    pub files: &'static [CarriedFile],
     /// What it shows, two sentences.
     pub shows: &'static str,
     /// What the source claims.

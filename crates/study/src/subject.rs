@@ -8,7 +8,7 @@
 use crate::draw::{Column, Curve};
 use crate::experiment::Experiment;
 use crate::outcome::{Estimate, Outcome, Standing};
-use crate::plan::files::Carried;
+use crate::plan::files::CarriedFile;
 use crate::plan::{Files, PlanError};
 use crate::point::{Manner, RunError};
 use cavy_lab::statistics::interval::Interval;
@@ -38,12 +38,12 @@ pub struct Template {
     /// The plan.
     pub text: &'static str,
     /// The files that it names.
-    pub files: &'static [Carried],
+    pub files: &'static [CarriedFile],
 }
 
 /// What does not change from plan to plan of a kind.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct AboutKind {
     /// The value of `kind`, such as `server`.
     pub name: &'static str,
     /// What such a plan is about, a phrase.
@@ -190,7 +190,7 @@ pub trait Subject:
     Clone + Debug + PartialEq + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static
 {
     /// What does not change from plan to plan.
-    const ABOUT: About;
+    const ABOUT: AboutKind;
     /// The command that runs plans of this kind live, without the plan's file; `None` where there
     /// is none.
     const LIVE: Option<&'static str> = None;

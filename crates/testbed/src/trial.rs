@@ -5,7 +5,7 @@ use crate::{Error, tools};
 
 /// A part of the kernel that testbeds are made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct KernelPart {
     /// Its name.
     pub name: &'static str,
     /// What for.
@@ -17,39 +17,39 @@ pub struct Part {
 }
 
 /// All parts, in the order in which they are tried.
-pub const PARTS: [Part; 6] = [
-    Part {
+pub const PARTS: [KernelPart; 6] = [
+    KernelPart {
         name: "veth",
         needed_for: "testbed: links",
         tool: "ip",
         line: "link add v0 type veth peer name v1",
     },
-    Part {
+    KernelPart {
         name: "bridge",
         needed_for: "testbed: the switch",
         tool: "ip",
         line: "link add br0 type bridge",
     },
-    Part {
+    KernelPart {
         name: "htb",
         needed_for: "testbed: rates and levels",
         tool: "tc",
         line: "qdisc add dev v0 root handle 1: htb default 10",
     },
-    Part {
+    KernelPart {
         name: "bfifo",
         needed_for: "testbed: buffers in bytes",
         tool: "tc",
         line: "qdisc add dev v1 root bfifo limit 9000",
     },
-    Part {
+    KernelPart {
         name: "u32",
         needed_for: "testbed: levels by TOS",
         tool: "tc",
         line: "filter add dev v0 parent 1: protocol ip prio 1 u32 match ip tos 0xe0 0xe0 flowid \
                1:10",
     },
-    Part {
+    KernelPart {
         name: "tun",
         needed_for: "line: hosts whose packets take time",
         tool: "ip",
@@ -78,7 +78,7 @@ impl Trial {
     ///
     /// # Errors
     /// What `ip` or `tc` said.
-    pub fn works(&self, part: &Part) -> Result<(), String> {
+    pub fn works(&self, part: &KernelPart) -> Result<(), String> {
         let done = tools::batch(part.tool, Some(&self.name), &[part.line.to_string()]);
         done.map_err(|error| error.message().to_string())
     }

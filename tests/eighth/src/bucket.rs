@@ -15,7 +15,7 @@ use cavy_study::outcome::{Estimate, Outcome, Standing};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,7 @@ fn replicate(scenario: &Scenario, seed: u64) -> Run {
 }
 
 impl Subject for BucketPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "bucket",
         says: "requests that pass a token bucket",
         contestant: Noun { one: "shaper", many: "shapers" },

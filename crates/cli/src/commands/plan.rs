@@ -1,12 +1,12 @@
 //! `cavy plan`: write, check and describe plan files.
 
 use crate::args::{Check, FromTraces, Keys, New, Plan, PlanCommand, Schema};
-use crate::estimate::Estimate;
 use crate::faults::Fault;
+use crate::forecast::Forecast;
 use crate::{Outcome, terminal};
 use cavy_report::file::replace;
 use cavy_study::kind::Kind;
-use cavy_study::plan::files::Carried;
+use cavy_study::plan::files::CarriedFile;
 use cavy_study::plan::{nearest, reference};
 use cavy_study::registry::Registry;
 use cavy_study::store::Store;
@@ -162,7 +162,10 @@ pub fn write(files: &[(PathBuf, &str)], force: bool) -> Result<(), Fault> {
 
 /// The template called `name`, or the plan of the figure called so: its text, and the files it
 /// names.
-fn template(name: &str, registry: &Registry) -> Result<(&'static str, &'static [Carried]), Fault> {
+fn template(
+    name: &str,
+    registry: &Registry,
+) -> Result<(&'static str, &'static [CarriedFile]), Fault> {
     if let Some((_, template)) = registry.templates().find(|(_, one)| one.name == name) {
         return Ok((template.text, template.files));
     }
@@ -195,7 +198,7 @@ fn check(args: &Check, registry: &Registry) -> Result<Outcome, Fault> {
                 let _ = writeln!(out, "{file}: ok: for the world `live`: `{command}` runs it");
             }
             Ok(plan) => {
-                let estimate = Estimate::of([plan.as_ref()], &Store::in_memory());
+                let estimate = Forecast::of([plan.as_ref()], &Store::in_memory());
                 let _ = writeln!(out, "{}: ok: {}", file.display(), estimate.words(jobs));
                 if let Err(refusal) = estimate.refuse(plan.as_ref(), jobs) {
                     let _ = write!(

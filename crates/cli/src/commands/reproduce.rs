@@ -2,8 +2,8 @@
 
 use super::seeds;
 use crate::args::Reproduce;
-use crate::estimate::Estimate;
 use crate::faults::Fault;
+use crate::forecast::Forecast;
 use crate::session::Session;
 use crate::{Clock, Outcome, VERSION, document, terminal};
 use cavy_report::model::{Claim, Document, Verdict};
@@ -26,7 +26,7 @@ pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<
     let by = format!("reproduce {}", args.names.join(" "));
     let session = Session::open(&args.manner, by.trim(), clock)?;
     let plans = all.iter().flat_map(Planned::plans).map(|(_, plan)| plan);
-    let estimate = Estimate::of(plans, &session.store);
+    let estimate = Forecast::of(plans, &session.store);
     let figures = chosen.len();
     terminal::talk(&format!(
         "{figures} figure{}: {}",

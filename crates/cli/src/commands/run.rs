@@ -1,8 +1,8 @@
 //! `cavy run`: the user's own experiment.
 
 use crate::args::Run;
-use crate::estimate::Estimate;
 use crate::faults::Fault;
+use crate::forecast::Forecast;
 use crate::session::{self, Session};
 use crate::{Clock, Outcome, VERSION, document, terminal};
 use cavy_report::model::{Cell, Document, PlanText, Table};
@@ -29,13 +29,13 @@ pub fn run(args: &Run, registry: &Registry, clock: Clock) -> Result<Outcome, Fau
     }
 
     let jobs = session::jobs(&args.manner);
-    let fresh = Estimate::of([plan], &Store::in_memory());
+    let fresh = Forecast::of([plan], &Store::in_memory());
     terminal::talk(&format!("{}: {}", plan.name(), fresh.words(jobs)));
     if !args.accept_cost {
         fresh.refuse(plan, jobs)?;
     }
     let session = Session::open(&args.manner, &format!("run {}", plan.name()), clock)?;
-    let estimate = Estimate::of([plan], &session.store);
+    let estimate = Forecast::of([plan], &session.store);
     let results = session.run(&estimate, |runner| plan.run(runner))?;
     let results = results.as_ref();
 

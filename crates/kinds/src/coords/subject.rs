@@ -16,7 +16,7 @@ use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
 const TEMPLATES: [Template; 1] = [Template {
@@ -70,7 +70,7 @@ fn metric(name: &str) -> Option<Metric> {
 }
 
 impl Subject for CoordsPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "coords",
         says: "who is near, before anybody has asked: predictors of round trips",
         contestant: Noun { one: "predictor", many: "predictors" },

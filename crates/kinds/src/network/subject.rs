@@ -19,7 +19,7 @@ use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
 const TEMPLATES: [Template; 3] = [
@@ -98,7 +98,7 @@ fn summary_of<'a>(result: &'a Carried, whose: Whose<'_>) -> Option<&'a NetSummar
 }
 
 impl Subject for NetworkPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "network",
         says: "messages on a network, and the transports that carry them",
         contestant: Noun { one: "transport", many: "transports" },

@@ -13,7 +13,7 @@ use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
 const TEMPLATES: [Template; 1] = [Template {
@@ -43,7 +43,7 @@ fn percentile(metric: &str) -> Option<(bool, u32)> {
 }
 
 impl Subject for RegionsPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "regions",
         says: "transactions in regions and across them, and the protocols that order them",
         contestant: Noun { one: "protocol", many: "protocols" },

@@ -15,7 +15,7 @@ use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
 const TEMPLATES: [Template; 1] = [Template {
@@ -28,7 +28,7 @@ const TEMPLATES: [Template; 1] = [Template {
 const METRICS: [&str; 5] = ["mean_ms", "p50_ms", "p95_ms", "p99_ms", "p999_ms"];
 
 impl Subject for SearchPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "search",
         says: "queries that are spread over servers: how far to spread them, and by which scheme",
         contestant: Noun { one: "scheme", many: "schemes" },

@@ -17,7 +17,7 @@ use cavy_study::outcome::{Estimate, Outcome, Summary};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
 const TEMPLATES: [Template; 3] = [
@@ -51,7 +51,7 @@ pub(super) fn type_name(whose: &str) -> &str {
 }
 
 impl Subject for ServerPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "server",
         says: "requests of several types on the workers of one server",
         contestant: Noun { one: "policy", many: "policies" },

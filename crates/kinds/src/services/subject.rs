@@ -14,7 +14,7 @@ use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
-    About, Axis, Effort, Experience, Mark, Noun, Subject, Summed, Template, TooMuch,
+    AboutKind, Axis, Effort, Experience, Mark, Noun, Subject, Summed, Template, TooMuch,
 };
 
 const TEMPLATES: [Template; 1] = [Template {
@@ -25,7 +25,7 @@ const TEMPLATES: [Template; 1] = [Template {
 }];
 
 impl Subject for ServicesPlan {
-    const ABOUT: About = About {
+    const ABOUT: AboutKind = AboutKind {
         name: "services",
         says: "services that call each other, a change to one, and methods that predict its effect",
         contestant: Noun { one: "method", many: "methods" },

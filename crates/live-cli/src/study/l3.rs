@@ -3,7 +3,7 @@
 
 use super::tables::{find, samples};
 use super::trial::{Trial, heard};
-use super::work::{self, Measured, Work};
+use super::work::{self, StoreCosts, Work};
 use super::{Bench, Settings, tables, windows};
 use crate::args::{PeerName, StudyName};
 use crate::faults::{FAILED, Fault};
@@ -31,7 +31,7 @@ struct Case {
     seconds: (f64, f64),
 }
 
-fn trial(settings: &Settings, case: &Case, work: &Work, cost: &Measured) -> Result<Trial, Fault> {
+fn trial(settings: &Settings, case: &Case, work: &Work, cost: &StoreCosts) -> Result<Trial, Fault> {
     let span = |us: f64| Span::from_ns((us * 1e3) as u64).max(Span::from_ns(1));
     let (short, long) = (span(cost.short_us), span(cost.long_us));
     let mix = settings.mix(&[(case.short_share, short), (1.0 - case.short_share, long)])?;
@@ -93,7 +93,7 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
 fn gains(
     settings: &Settings,
     work: &Work,
-    cost: &Measured,
+    cost: &StoreCosts,
     case: &Case,
     part: &mut Part,
 ) -> Result<(), Fault> {
@@ -137,7 +137,7 @@ fn gains(
 fn loses(
     settings: &Settings,
     work: &Work,
-    cost: &Measured,
+    cost: &StoreCosts,
     case: &Case,
     part: &mut Part,
 ) -> Result<(), Fault> {

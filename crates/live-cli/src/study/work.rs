@@ -81,7 +81,7 @@ fn scan(store: &dyn Store) -> Option<()> {
 
 /// What the store needs on this machine, one thread alone; medians in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct StoreCosts {
     /// One GET.
     pub get_us: f64,
     /// One SCAN of all keys.
@@ -101,7 +101,7 @@ const SHORT_US: f64 = 250.0;
 const DISPERSION: f64 = 50.0;
 
 /// Opens a store in `folder`, measures it, and says how many operations a request has.
-pub fn open(folder: &Path) -> Result<(Work, Measured), Fault> {
+pub fn open(folder: &Path) -> Result<(Work, StoreCosts), Fault> {
     let broken = |what: String| Fault::new(format!("the store: {what}")).code(FAILED);
     let store = store::open(&folder.join("store"), false);
     let store: Arc<dyn Store> = store.map_err(|error| broken(format!("{error:?}")))?.into();
@@ -127,10 +127,10 @@ pub fn open(folder: &Path) -> Result<(Work, Measured), Fault> {
     let scans = least(DISPERSION * SHORT_US, scan_us);
     let whole = work(gets, scans);
     let (short_us, long_us) = (median(&whole, 0, 201)?, median(&whole, 1, 41)?);
-    Ok((whole, Measured { get_us, scan_us, short_us, long_us }))
+    Ok((whole, StoreCosts { get_us, scan_us, short_us, long_us }))
 }
 
-impl Measured {
+impl StoreCosts {
     /// In words.
     pub fn words(&self, work: &Work) -> String {
         let (gets, scans) = match work {

@@ -2,7 +2,7 @@
 //! 5.5]).
 
 use super::measure::{id, missing, not_run, value};
-use super::show::{self, Curve};
+use super::show::{self, TransportCurve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Cell, Panel, Scale, Table};
 use cavy_study::claim::{Basis, Measured};
@@ -169,7 +169,7 @@ fn panels_capacity(e: &NetExperiment) -> Vec<Panel> {
     vec![show::curve(
         e,
         BASE,
-        &Curve {
+        &TransportCurve {
             id: "backlog",
             title: "W1: growth of the backlog from half to half",
             key: "load",
@@ -246,8 +246,14 @@ fn found_waste(e: &NetExperiment) -> String {
 }
 
 fn panels_waste(e: &NetExperiment) -> Vec<Panel> {
-    let curve =
-        |id, title, y, of| Curve { id, title, key: "load", x: ("load", Scale::Linear), y, of };
+    let curve = |id, title, y, of| TransportCurve {
+        id,
+        title,
+        key: "load",
+        x: ("load", Scale::Linear),
+        y,
+        of,
+    };
     let wasted = curve("wasted", "Wasted share of the link", ("share", Scale::Linear), |result| {
         result.waste_ratio
     });

@@ -1,7 +1,7 @@
 //! The cluster of the source as a star: fewer levels, and Basic ([homa 5.2]).
 
 use super::measure::{
-    COLUMNS, Percentile, at_column, id, known, missing, not_run, p50, p50_own, p99, p99_own,
+    COLUMNS, PercentileOf, at_column, id, known, missing, not_run, p50, p50_own, p99, p99_own,
     percentile, ratio, settled, value, words,
 };
 use super::show;
@@ -63,7 +63,7 @@ fn measure<const W: u8>(e: &NetExperiment) -> Vec<Measured> {
             let result = longest(e, transport, load(e, label));
             let short = result.map(|result| &result.short);
             let at = |tail: &str| name(&format!("{key}_{label}_{tail}"));
-            let row = [("p50", p50_own as Percentile), ("p99", p99_own)]
+            let row = [("p50", p50_own as PercentileOf), ("p99", p99_own)]
                 .map(|(tail, of)| percentile(at(&format!("short_{tail}")), short, of));
             let mut rows = row.to_vec();
             if label == "76" {

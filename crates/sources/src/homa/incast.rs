@@ -1,7 +1,7 @@
 //! Incast with and without control ([homa 5.10]).
 
 use super::measure::{id, missing, not_run, value, with};
-use super::show::{self, Curve};
+use super::show::{self, TransportCurve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Scale, Table};
 use cavy_study::claim::{Basis, Measured};
@@ -155,8 +155,14 @@ fn found(e: &NetExperiment) -> String {
 }
 
 fn panels(e: &NetExperiment) -> Vec<Panel> {
-    let curve =
-        |id, title, y, of| Curve { id, title, key: KEY, x: ("open questions", Scale::Log), y, of };
+    let curve = |id, title, y, of| TransportCurve {
+        id,
+        title,
+        key: KEY,
+        x: ("open questions", Scale::Log),
+        y,
+        of,
+    };
     let goodput =
         curve("goodput", "Goodput of the client", ("Gb/s", Scale::Linear), |r| r.answers_gbps);
     let queue = curve("queue", "Largest queue", ("kB", Scale::Log), |result| {

@@ -1,7 +1,7 @@
 //! Losses and finite buffers: experiments E9 and E10 of [homa 5.12].
 
 use super::measure::{id, known, not_run, p99, ratio, value, with, words};
-use super::show::{self, Curve};
+use super::show::{self, TransportCurve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Scale, Table};
 use cavy_study::claim::Measured;
@@ -107,7 +107,7 @@ fn found_loss(e: &NetExperiment) -> String {
 }
 
 fn panels_loss(e: &NetExperiment) -> Vec<Panel> {
-    let curve = |id, title, of| Curve {
+    let curve = |id, title, of| TransportCurve {
         id,
         title,
         key: LOSS_KEY,
@@ -150,7 +150,7 @@ fn found_buffers(e: &NetExperiment) -> String {
 }
 
 fn panels_buffers(e: &NetExperiment) -> Vec<Panel> {
-    let curve = |id, title, y, of| Curve {
+    let curve = |id, title, y, of| TransportCurve {
         id,
         title,
         key: BUFFER_KEY,

@@ -6,7 +6,7 @@ use cavy_study::claim::Measured;
 use cavy_study::outcome::Quantile;
 
 /// Which percentile of which slowdown.
-pub type Percentile = fn(&NetSummary) -> Option<&Quantile>;
+pub type PercentileOf = fn(&NetSummary) -> Option<&Quantile>;
 
 /// Columns of the published tables: shares of the message count, and their names in claims.
 pub const COLUMNS: [(f64, &str); 12] = [
@@ -48,7 +48,7 @@ pub fn value(id: String, value: f64, samples: u64, note: String) -> Measured {
 }
 
 /// A percentile, if enough messages lie beyond it.
-pub fn percentile(id: String, summary: Option<&NetSummary>, of: Percentile) -> Measured {
+pub fn percentile(id: String, summary: Option<&NetSummary>, of: PercentileOf) -> Measured {
     let Some(summary) = summary else { return not_run(id) };
     let Some(quantile) = of(summary) else {
         return missing(id, "No such message arrived, or this denominator was not measured.");
@@ -98,7 +98,7 @@ pub fn ratio(
     id: String,
     above: Option<&NetSummary>,
     below: Option<&NetSummary>,
-    of: Percentile,
+    of: PercentileOf,
 ) -> Measured {
     let known = |summary: Option<&NetSummary>| {
         let summary = summary?;
@@ -138,7 +138,7 @@ pub fn column(result: &NetResult, share: f64) -> Option<&SizeSlice> {
 }
 
 /// A percentile in a column.
-pub fn at_column(id: String, result: Option<&NetResult>, share: f64, of: Percentile) -> Measured {
+pub fn at_column(id: String, result: Option<&NetResult>, share: f64, of: PercentileOf) -> Measured {
     let slice = result.and_then(|result| column(result, share));
     let measured = percentile(id, slice.map(|slice| &slice.summary), of);
     match result.and_then(|result| result.edge_at(share)) {
@@ -178,6 +178,6 @@ pub fn words(value: Option<f64>) -> String {
 }
 
 /// The value of a percentile that enough messages support.
-pub fn known(summary: Option<&NetSummary>, of: Percentile) -> Option<f64> {
+pub fn known(summary: Option<&NetSummary>, of: PercentileOf) -> Option<f64> {
     Some(of(summary?)?.supported()?.value)
 }

@@ -1,6 +1,6 @@
 //! Panels and tables that the figures of this system share.
 
-use super::measure::{Percentile, p50, p99};
+use super::measure::{PercentileOf, p50, p99};
 use cavy_kinds::network::result::NetSummary;
 use cavy_kinds::network::{NetExperiment, NetResult};
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
@@ -77,7 +77,7 @@ pub fn by_size(group: &Group<'_>) -> Panel {
     }
 }
 
-fn size_curve(label: &str, result: &NetResult, of: Percentile) -> Series {
+fn size_curve(label: &str, result: &NetResult, of: PercentileOf) -> Series {
     let point = |bin: &cavy_kinds::network::result::SizeSlice| {
         let estimate = of(&bin.summary).and_then(Quantile::supported);
         Point {
@@ -93,7 +93,7 @@ fn size_curve(label: &str, result: &NetResult, of: Percentile) -> Series {
 }
 
 /// A cell for a percentile: the number, or why there is none.
-pub fn cell(summary: &NetSummary, of: Percentile) -> Cell {
+pub fn cell(summary: &NetSummary, of: PercentileOf) -> Cell {
     match of(summary).and_then(Quantile::supported) {
         Some(estimate) => Cell::Number(estimate.value),
         None => Cell::Missing(format!("n/a ({})", summary.samples)),
@@ -102,11 +102,11 @@ pub fn cell(summary: &NetSummary, of: Percentile) -> Cell {
 
 /// Slowdown by size, a row for each transport: P99, and the median.
 pub fn size_tables(group: &Group<'_>) -> [Table; 2] {
-    [("P99", p99 as Percentile), ("median", p50)].map(|kind| size_table(group, kind))
+    [("P99", p99 as PercentileOf), ("median", p50)].map(|kind| size_table(group, kind))
 }
 
 /// One percentile of slowdown by size.
-pub fn size_table(group: &Group<'_>, (name, of): (&str, Percentile)) -> Table {
+pub fn size_table(group: &Group<'_>, (name, of): (&str, PercentileOf)) -> Table {
     let mut columns = vec!["transport".to_string(), "short half".to_string()];
     if let Some((_, first)) = group.rows.first() {
         let head = |bin: &cavy_kinds::network::result::SizeSlice| {
@@ -189,7 +189,7 @@ pub fn points(e: &NetExperiment) -> Table {
 }
 
 /// A curve of some value of each transport over a swept key.
-pub struct Curve {
+pub struct TransportCurve {
     /// Name in files.
     pub id: &'static str,
     /// Headline.
@@ -205,7 +205,7 @@ pub struct Curve {
 }
 
 /// Draws a curve for each transport of a variant.
-pub fn curve(e: &NetExperiment, variant: &str, what: &Curve) -> Panel {
+pub fn curve(e: &NetExperiment, variant: &str, what: &TransportCurve) -> Panel {
     let series = |label: &str| {
         let point = |result: &NetResult| {
             let at = match result.settings.get(what.key)? {

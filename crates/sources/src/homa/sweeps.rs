@@ -1,7 +1,7 @@
 //! Sensitivity to Homa's parameters ([homa 5.6]).
 
 use super::measure::{TOO_FEW, id, known, missing, not_run, p99, ratio, with, words};
-use super::show::{self, Curve};
+use super::show::{self, TransportCurve};
 use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::model::{Panel, Scale, Table};
 use cavy_study::claim::Measured;
@@ -144,7 +144,7 @@ fn weights_panel(e: &NetExperiment, variant: &str) -> Panel {
     show::curve(
         e,
         variant,
-        &Curve { id, title, key: WEIGHT, x, y, of: |r| known(Some(&r.overall), p99) },
+        &TransportCurve { id, title, key: WEIGHT, x, y, of: |r| known(Some(&r.overall), p99) },
     )
 }
 
@@ -200,7 +200,7 @@ fn panel(e: &NetExperiment, key: &'static str, x: &'static str, scale: Scale) ->
     show::curve(
         e,
         BASE,
-        &Curve {
+        &TransportCurve {
             id: "short",
             title: "P99 slowdown of the short half",
             key,

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A file that the program carries: its name, and what is in it.
-pub type Carried = (&'static str, &'static str);
+pub type CarriedFile = (&'static str, &'static str);
 
 /// The files that a plan names.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub enum Files {
     /// Relative to a folder: those of a user's plan.
     Folder(PathBuf),
     /// In the program: those of a figure's plan.
-    Carried(&'static [Carried]),
+    Carried(&'static [CarriedFile]),
 }
 
 impl Files {
@@ -75,6 +75,6 @@ impl Files {
     }
 }
 
-fn carried(files: &[Carried], name: &str) -> Option<&'static str> {
+fn carried(files: &[CarriedFile], name: &str) -> Option<&'static str> {
     files.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }

@@ -116,7 +116,7 @@ pub fn predict(
 
 /// One bin, measured and predicted.
 #[derive(Clone, Copy, Debug)]
-pub struct Compared {
+pub struct ComparedBin {
     /// The longest message.
     pub up_to_bytes: u32,
     /// Messages measured.
@@ -133,14 +133,14 @@ pub fn error((measured, predicted): (f64, f64)) -> f64 {
 }
 
 /// Compares bin by bin.
-pub fn compare(demand: &Demand, measured: &Tally, predicted: &Tally) -> Vec<Compared> {
+pub fn compare(demand: &Demand, measured: &Tally, predicted: &Tally) -> Vec<ComparedBin> {
     let bin = |(bin, &up_to_bytes): (usize, &u32)| {
         let at = |tally: &Tally, ratio| {
             tally.quantile(|bytes| demand.bins.of(bytes) == bin, |time| Some(time.us), ratio)
         };
         let both = |ratio| at(measured, ratio).0.zip(at(predicted, ratio).0);
         let messages = at(measured, 0.5).1;
-        Compared { up_to_bytes, messages, p50: both(0.5), p99: both(0.99) }
+        ComparedBin { up_to_bytes, messages, p50: both(0.5), p99: both(0.99) }
     };
     demand.bins.ends().iter().enumerate().map(bin).collect()
 }
@@ -149,7 +149,7 @@ pub fn compare(demand: &Demand, measured: &Tally, predicted: &Tally) -> Vec<Comp
 pub fn table(
     peer: HomaPeer,
     demand: &Demand,
-    compared: &[Compared],
+    compared: &[ComparedBin],
     sent_again: (u64, u64),
 ) -> Table {
     let columns = [
@@ -163,7 +163,7 @@ pub fn table(
         "p99 predicted (us)",
         "error (%)",
     ];
-    let row = |one: &Compared| {
+    let row = |one: &ComparedBin| {
         let counts =
             [one.messages, beyond(one.messages, 0.99)].map(|count| Cell::Number(count as f64));
         let mut row = vec![Cell::Number(one.up_to_bytes.into())];

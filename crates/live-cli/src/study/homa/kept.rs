@@ -47,7 +47,7 @@ impl Label<'_> {
 
 /// A run as it is kept. Times are in nanoseconds.
 #[derive(Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptRound {
     samples: Vec<(u32, u64)>,
     unanswered: Vec<u32>,
     idle: BTreeMap<u32, u64>,
@@ -58,10 +58,10 @@ pub struct Kept {
     weather: Weather,
 }
 
-impl Kept {
+impl KeptRound {
     /// To keep.
-    pub fn of(round: &Round) -> Kept {
-        Kept {
+    pub fn of(round: &Round) -> KeptRound {
+        KeptRound {
             samples: round.samples.iter().map(|one| (one.bytes, one.latency.as_ns())).collect(),
             unanswered: round.unanswered.clone(),
             idle: round.idle.iter().map(|(&bytes, span)| (bytes, span.as_ns())).collect(),
@@ -127,9 +127,9 @@ mod tests {
         };
         let shelf = Shelf::new(&folder, true, "test").unwrap();
         let file = |label: &Label<'_>| label.file().unwrap();
-        shelf.put(&file(&label(&here)), &Kept::of(&round)).unwrap();
+        shelf.put(&file(&label(&here)), &KeptRound::of(&round)).unwrap();
         let take = |label: &Label<'_>| {
-            let kept = shelf.take(&file(label), |_: &Kept| false);
+            let kept = shelf.take(&file(label), |_: &KeptRound| false);
             kept.map(|kept| kept.round(label))
         };
         let back = take(&label(&here)).unwrap();

@@ -37,7 +37,7 @@ use cavy_trials::progress::Progress;
 use cavy_trials::turns::in_turns;
 use cavy_trials::{Heard, Part};
 use cavy_workload::sizes::Published;
-use kept::{Kept, Label};
+use kept::{KeptRound, Label};
 use show::PeerResult;
 use slowdown::Tally;
 use trial::{Manner, Round};
@@ -182,7 +182,7 @@ fn rounds(
         let plan = *testbed.plan();
         let label = Label { demand, peer, repetition, arrivals, plan: &plan };
         let file = label.file()?;
-        let kept = shelf.take(&file, |kept: &Kept| !kept.round(&label).doubts().is_empty());
+        let kept = shelf.take(&file, |kept: &KeptRound| !kept.round(&label).doubts().is_empty());
         if let Some(kept) = kept {
             clock.skip();
             return Ok(kept.round(&label));
@@ -199,7 +199,9 @@ fn rounds(
         ));
         let round = trial::run(&manner, testbed, peer, demand, (repetition, arrivals))?;
         clock.ran(round.doubts());
-        shelf.put(&file, &Kept::of(&round)).map_err(|error| Fault::from(error).code(FAILED))?;
+        shelf
+            .put(&file, &KeptRound::of(&round))
+            .map_err(|error| Fault::from(error).code(FAILED))?;
         Ok(round)
     })
 }

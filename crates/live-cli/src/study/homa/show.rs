@@ -1,7 +1,7 @@
 //! Results as tables, plots and findings.
 
 use super::arrivals::Demand;
-use super::bridge::{self, Compared};
+use super::bridge::{self, ComparedBin};
 use super::incast::Point;
 use super::lag::Times;
 use super::slowdown::Tally;
@@ -297,7 +297,7 @@ pub struct Bridged {
     /// Workload and load.
     pub label: String,
     /// Tenths of the messages.
-    pub bins: Vec<Compared>,
+    pub bins: Vec<ComparedBin>,
     /// Runs behind them.
     pub runs: usize,
     /// Those of them that are in doubt.
@@ -308,7 +308,7 @@ pub struct Bridged {
 pub fn agreement(bridged: &[Bridged]) -> Vec<Finding> {
     let runs: usize = bridged.iter().map(|one| one.runs).sum();
     let doubted: usize = bridged.iter().map(|one| one.doubted).sum();
-    let worst = |id: &str, tail: bool, of: fn(&Compared) -> Option<(f64, f64)>| {
+    let worst = |id: &str, tail: bool, of: fn(&ComparedBin) -> Option<(f64, f64)>| {
         let all = bridged.iter().flat_map(|one| one.bins.iter().map(move |bin| (&one.label, bin)));
         let pairs = all.filter_map(|(label, bin)| Some((label, bin, of(bin)?)));
         let worst =

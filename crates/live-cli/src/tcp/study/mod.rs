@@ -39,7 +39,7 @@ use std::sync::atomic::AtomicBool;
 use way::Cell;
 
 /// A measured cell.
-pub struct Measured {
+pub struct MeasuredCell {
     pub mbit: u32,
     pub port_bytes: u32,
     pub cell: Cell,
@@ -78,12 +78,12 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         cavy_sources::all().iter().flat_map(Source::live_statements).collect();
     let again = again(args);
     document.claims = finding::judge(&statements, &show::findings(&all), quiet, &again);
-    for part in &programme.parts {
-        let of: Vec<&Measured> = all
+    for site in &programme.sites {
+        let of: Vec<&MeasuredCell> = all
             .iter()
-            .filter(|one| (one.mbit, one.port_bytes) == (part.mbit, part.port_bytes))
+            .filter(|one| (one.mbit, one.port_bytes) == (site.mbit, site.port_bytes))
             .collect();
-        document.figures.push(show::figure(part, &of, &again));
+        document.figures.push(show::figure(site, &of, &again));
     }
     let mut digest = Digest::new();
     format!("{:?}", WAYS).bytes().for_each(|byte| digest.fold(byte.into()));
@@ -105,16 +105,16 @@ fn measure(
     programme: &Programme,
     shelf: &Shelf,
     stop: &AtomicBool,
-) -> Result<Vec<Measured>, Fault> {
+) -> Result<Vec<MeasuredCell>, Fault> {
     let mut all = Vec::new();
     let mut progress = Progress::new(programme.runs());
-    for part in &programme.parts {
-        let bed = Bed::up(part.mbit, part.port_bytes)?;
+    for site in &programme.sites {
+        let bed = Bed::up(site.mbit, site.port_bytes)?;
         let repetitions: Vec<usize> = (0..usize::from(programme.repetitions)).collect();
-        let done = in_turns(&repetitions, &part.cells, |turn| {
+        let done = in_turns(&repetitions, &site.cells, |turn| {
             let (cell, repetition) = (turn.peer, turn.repetition);
             let length = programme.length(&cell);
-            let (mbit, port_bytes) = (part.mbit, part.port_bytes);
+            let (mbit, port_bytes) = (site.mbit, site.port_bytes);
             let ms = length.as_us() / 1e3;
             let file = format!("{mbit}-{port_bytes}-{}-{ms:.0}-{}.json", cell.id(), repetition + 1);
             let kept = shelf.take(&file, |run: &Run| !run.doubts().is_empty());
@@ -139,7 +139,7 @@ fn measure(
                 run.dropped,
                 run.timeouts
             ));
-            Ok::<Measured, Fault>(Measured { mbit, port_bytes, cell, repetition, run })
+            Ok::<MeasuredCell, Fault>(MeasuredCell { mbit, port_bytes, cell, repetition, run })
         });
         all.extend(done?);
     }

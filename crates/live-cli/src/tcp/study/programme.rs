@@ -18,7 +18,7 @@ const SERVERS: [u16; 5] = [1, 2, 4, 8, 16];
 const SERVERS_IN_TURN: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Cells that share a bed.
-pub struct Part {
+pub struct Site {
     pub mbit: u32,
     pub port_bytes: u32,
     pub cells: Vec<Cell>,
@@ -26,7 +26,7 @@ pub struct Part {
 
 /// All of it.
 pub struct Programme {
-    pub parts: Vec<Part>,
+    pub sites: Vec<Site>,
     pub repetitions: u16,
     length: Span,
 }
@@ -55,18 +55,18 @@ impl Programme {
     pub fn new(args: &Study) -> Programme {
         let mbits = some(&args.mbit, &[200, 1000]);
         let ports = some(&args.port_bytes, if args.quick { &[32_000] } else { &[32_000, 64_000] });
-        let mut parts = Vec::new();
+        let mut sites = Vec::new();
         for &mbit in &mbits {
             for &port_bytes in &ports {
-                parts.push(Part { mbit, port_bytes, cells: cells(args, mbit) });
+                sites.push(Site { mbit, port_bytes, cells: cells(args, mbit) });
             }
         }
-        parts.retain(|part| !part.cells.is_empty());
+        sites.retain(|site| !site.cells.is_empty());
         let pick = |(full, quick)| if args.quick { quick } else { full };
         let seconds = args.seconds.unwrap_or(pick(SECONDS));
         let length = Span::from_ns((seconds * 1e9) as u64);
         let both = if args.quick { REPETITIONS.1 } else { REPETITIONS.0 };
-        Programme { parts, repetitions: args.repetitions.unwrap_or(both), length }
+        Programme { sites, repetitions: args.repetitions.unwrap_or(both), length }
     }
 
     /// How long a cell is measured.
@@ -77,17 +77,17 @@ impl Programme {
 
     /// Measurements.
     pub fn runs(&self) -> usize {
-        let cells: usize = self.parts.iter().map(|part| part.cells.len()).sum();
+        let cells: usize = self.sites.iter().map(|site| site.cells.len()).sum();
         cells * usize::from(self.repetitions)
     }
 
     /// What all of them take, with jitter probes of this length on both sides.
     pub fn minutes(&self, probe: Span) -> f64 {
-        let cells = self.parts.iter().flat_map(|part| &part.cells);
+        let cells = self.sites.iter().flat_map(|site| &site.cells);
         let cells: f64 = cells.map(|cell| self.length(cell).as_us() / 1e6).sum();
         let beside = BESIDE_S + 2.0 * probe.as_us() / 1e6;
         let runs = cells * f64::from(self.repetitions) + self.runs() as f64 * beside;
-        (runs + BUILD_S * self.parts.len() as f64) / 60.0
+        (runs + BUILD_S * self.sites.len() as f64) / 60.0
     }
 }
 
@@ -145,10 +145,10 @@ mod tests {
     fn the_quick_form_takes_four_minutes_at_most_and_measures_what_claims_ask_for() {
         let quick = Programme::new(&Study { quick: true, ..args() });
         assert!(quick.minutes(Span::from_ms(100)) <= 4.0, "{}", quick.minutes(Span::from_ms(100)));
-        assert_eq!(quick.parts.len(), 2);
+        assert_eq!(quick.sites.len(), 2);
         let named = QUICK_SLOW_LINK.iter().chain(&QUICK_FAST_LINK);
         named.for_each(|(name, _)| assert!(Cell::of(name, 1).is_some(), "{name}"));
-        assert!(quick.parts[1].cells.iter().any(Cell::is_long));
+        assert!(quick.sites[1].cells.iter().any(Cell::is_long));
     }
 
     #[test]
@@ -162,8 +162,8 @@ mod tests {
             ..args()
         };
         let few = Programme::new(&few);
-        assert_eq!(few.parts.len(), 1);
-        let names: Vec<String> = few.parts[0].cells.iter().map(Cell::id).collect();
+        assert_eq!(few.sites.len(), 1);
+        let names: Vec<String> = few.sites[0].cells.iter().map(Cell::id).collect();
         assert_eq!(names, ["turns-1-1", "turns-8-1"]);
         assert_eq!(few.runs(), 4);
     }

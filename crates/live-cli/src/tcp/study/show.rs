@@ -1,7 +1,7 @@
 //! Tables, plots, and values to hold against claims.
 
-use super::Measured;
-use super::programme::Part;
+use super::MeasuredCell;
+use super::programme::Site;
 use super::way::{WAYS, Way};
 use cavy_lab::statistics::quantile;
 use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
@@ -23,11 +23,11 @@ fn over(values: impl Iterator<Item = f64>) -> Option<Over> {
 }
 
 /// Runs of one cell.
-struct Of<'a>(Vec<&'a Measured>);
+struct Of<'a>(Vec<&'a MeasuredCell>);
 
 impl<'a> Of<'a> {
-    fn new(all: &'a [Measured], mbit: u32, name: &str, servers: u16) -> Of<'a> {
-        let at = |one: &&Measured| {
+    fn new(all: &'a [MeasuredCell], mbit: u32, name: &str, servers: u16) -> Of<'a> {
+        let at = |one: &&MeasuredCell| {
             (one.mbit, one.port_bytes) == (mbit, 32_000) && one.cell.is(name, servers)
         };
         Of(all.iter().filter(at).collect())
@@ -49,7 +49,7 @@ impl<'a> Of<'a> {
 /// A finding about goodput: judged as a median is, since rare stalls leave it alone.
 fn finding(id: &str, value: Option<Over>, of: &[&Of<'_>], note: String) -> Option<Finding> {
     let value = value?;
-    let runs: Vec<&&Measured> = of.iter().flat_map(|of| &of.0).collect();
+    let runs: Vec<&&MeasuredCell> = of.iter().flat_map(|of| &of.0).collect();
     let doubted = runs.iter().filter(|one| !one.run.doubts().is_empty()).count();
     let scale_us = of.iter().filter_map(|of| of.p50_us()).reduce(f64::min);
     Some(
@@ -78,7 +78,7 @@ fn ratio(above: &Of<'_>, below: &Of<'_>) -> Option<Over> {
 }
 
 /// The worst ratio of `name` with these numbers of servers to itself with one, and where.
-fn own(all: &[Measured], mbit: u32, name: &str, servers: &[u16], id: &str) -> Option<Finding> {
+fn own(all: &[MeasuredCell], mbit: u32, name: &str, servers: &[u16], id: &str) -> Option<Finding> {
     let alone = Of::new(all, mbit, name, 1);
     let cells = servers.iter().map(|&servers| (servers, Of::new(all, mbit, name, servers)));
     let cells: Vec<(u16, Of<'_>)> = cells.filter(|(_, of)| !of.0.is_empty()).collect();
@@ -89,7 +89,7 @@ fn own(all: &[Measured], mbit: u32, name: &str, servers: &[u16], id: &str) -> Op
 }
 
 /// All values.
-pub fn findings(all: &[Measured]) -> Vec<Finding> {
+pub fn findings(all: &[MeasuredCell]) -> Vec<Finding> {
     let of = |mbit, name, servers| Of::new(all, mbit, name, servers);
     let one = |id: &str, of: Of<'_>| finding(id, of.mbps(), &[&of], String::new());
     let both = |id: &str, above: Of<'_>, below: Of<'_>| {
@@ -101,7 +101,7 @@ pub fn findings(all: &[Measured]) -> Vec<Finding> {
         of(a).total_cmp(&of(b))
     });
     let fits: Vec<Of<'_>> = [2, 4, 8, 16].map(|servers| of(200, "turns", servers)).into();
-    let most = |value: fn(&Measured) -> u64| {
+    let most = |value: fn(&MeasuredCell) -> u64| {
         over(fits.iter().flat_map(|of| &of.0).map(|one| value(one) as f64))
             .map(|over| Over { median: over.high, ..over })
     };
@@ -149,19 +149,19 @@ pub fn findings(all: &[Measured]) -> Vec<Finding> {
 }
 
 /// All of one bed.
-pub fn figure(part: &Part, all: &[&Measured], again: &str) -> Figure {
-    let place = format!("{} Mb/s, a port of {} kB", part.mbit, part.port_bytes / 1000);
+pub fn figure(site: &Site, all: &[&MeasuredCell], again: &str) -> Figure {
+    let place = format!("{} Mb/s, a port of {} kB", site.mbit, site.port_bytes / 1000);
     let mut servers: Vec<u16> =
         all.iter().filter(|one| !one.cell.is_long()).map(|one| one.cell.servers).collect();
     servers.sort_unstable();
     servers.dedup();
     let ways: Vec<Way> =
         WAYS.into_iter().filter(|way| all.iter().any(|one| one.cell.way == *way)).collect();
-    let runs = |way: &Way, servers: u16| -> Vec<&Measured> {
+    let runs = |way: &Way, servers: u16| -> Vec<&MeasuredCell> {
         let of = all.iter().filter(|one| one.cell.is(way.name, servers));
         of.copied().collect()
     };
-    let table = |id: &str, title: &str, cell: &dyn Fn(&[&Measured]) -> Cell| {
+    let table = |id: &str, title: &str, cell: &dyn Fn(&[&MeasuredCell]) -> Cell| {
         let row = |way: &Way| {
             let mut row = vec![Cell::Text(way.label.to_string())];
             row.extend(servers.iter().map(|&servers| match &runs(way, servers)[..] {
@@ -189,7 +189,7 @@ pub fn figure(part: &Part, all: &[&Measured], again: &str) -> Figure {
         interval(over(runs.iter().map(|one| one.run.mbps)))
     });
     let lost = table("lost", "Packets dropped at the port, and timers that ran out", &|runs| {
-        let sum = |of: fn(&Measured) -> u64| runs.iter().map(|one| of(one)).sum::<u64>();
+        let sum = |of: fn(&MeasuredCell) -> u64| runs.iter().map(|one| of(one)).sum::<u64>();
         Cell::Text(format!("{}; {}", sum(|one| one.run.dropped), sum(|one| one.run.timeouts)))
     });
     let blocks = table("blocks", "Median and longest block, ms", &|runs| {
@@ -198,7 +198,7 @@ pub fn figure(part: &Part, all: &[&Measured], again: &str) -> Figure {
         Cell::Text(format!("{p50:.1}; {most:.0}"))
     });
     let mut tables = vec![goodput, lost, blocks];
-    let long: Vec<&&Measured> = all.iter().filter(|one| one.cell.is_long()).collect();
+    let long: Vec<&&MeasuredCell> = all.iter().filter(|one| one.cell.is_long()).collect();
     if !long.is_empty() {
         tables.push(long_blocks(&long, &place));
     }
@@ -212,7 +212,7 @@ pub fn figure(part: &Part, all: &[&Measured], again: &str) -> Figure {
     });
     let found: Vec<String> = found.collect();
     Figure {
-        id: format!("live.tcp.{}-{}", part.mbit, part.port_bytes / 1000),
+        id: format!("live.tcp.{}-{}", site.mbit, site.port_bytes / 1000),
         title: format!("Answers that collide: {place}"),
         shows: "A client asks all servers for equal parts of a block at once, and for the next \
                 when it has the last part."
@@ -231,7 +231,7 @@ pub fn figure(part: &Part, all: &[&Measured], again: &str) -> Figure {
 fn panel<'a>(
     ways: &[Way],
     servers: &[u16],
-    runs: &dyn Fn(&Way, u16) -> Vec<&'a Measured>,
+    runs: &dyn Fn(&Way, u16) -> Vec<&'a MeasuredCell>,
     place: &str,
 ) -> Panel {
     let point = |way: &Way, servers: u16| {
@@ -267,8 +267,8 @@ fn panel<'a>(
     }
 }
 
-fn long_blocks(long: &[&&Measured], place: &str) -> Table {
-    let row = |one: &&&Measured| {
+fn long_blocks(long: &[&&MeasuredCell], place: &str) -> Table {
+    let row = |one: &&&MeasuredCell| {
         let run = &one.run;
         vec![
             Cell::Text(one.cell.way.label.to_string()),
@@ -289,7 +289,7 @@ fn long_blocks(long: &[&&Measured], place: &str) -> Table {
 }
 
 /// What the machine was like.
-fn machine(all: &[&Measured], place: &str) -> Table {
+fn machine(all: &[&MeasuredCell], place: &str) -> Table {
     let columns = [
         "who",
         "servers",
@@ -303,7 +303,7 @@ fn machine(all: &[&Measured], place: &str) -> Table {
         "dropped at hosts",
         "doubts",
     ];
-    let row = |one: &&Measured| {
+    let row = |one: &&MeasuredCell| {
         let health = &one.run.health;
         let met = one.run.weather.met_p999_us;
         let both = (100.0 * health.own_ratio, 100.0 * health.kernel_ratio);
@@ -337,7 +337,7 @@ mod tests {
     use cavy_trials::health::Health;
     use cavy_trials::weather::Weather;
 
-    fn measured(mbit: u32, name: &str, servers: u16, mbps: f64) -> Measured {
+    fn measured(mbit: u32, name: &str, servers: u16, mbps: f64) -> MeasuredCell {
         let run = Run {
             blocks_ms: vec![1.0, 3.0, 2.0],
             mbps,
@@ -347,7 +347,7 @@ mod tests {
             weather: Weather::default(),
         };
         let cell = Way::of(name, servers).expect("a way");
-        Measured { mbit, port_bytes: 32_000, cell, repetition: 0, run }
+        MeasuredCell { mbit, port_bytes: 32_000, cell, repetition: 0, run }
     }
 
     #[test]

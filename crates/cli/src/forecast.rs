@@ -11,19 +11,19 @@ const WALL_S_MAX: f64 = 30.0 * 60.0;
 
 /// What a run will cost.
 #[derive(Clone, Debug)]
-pub struct Estimate {
+pub struct Forecast {
     /// Points and searches.
     pub cost: Cost,
 }
 
-impl Estimate {
+impl Forecast {
     /// Estimates the cost of `plans` together; what `store` holds costs nothing.
     pub fn of<'a>(plans: impl IntoIterator<Item = &'a dyn Prepared>, store: &Store) -> Self {
         let mut cost = Cost::default();
         for plan in plans {
             plan.add_cost(&mut cost, store);
         }
-        Estimate { cost }
+        Forecast { cost }
     }
 
     /// Seconds on `jobs` cores for so many seconds of one core.
