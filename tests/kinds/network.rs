@@ -406,3 +406,21 @@ fn one_class_is_the_plan_without_classes() {
         assert!(plain.classes.is_empty());
     }
 }
+
+/// The rule of all percentiles: a tail has a hundred samples beyond it, a median may have few.
+#[test]
+fn percentiles_of_blocks_have_a_hundred_blocks_beyond_them() {
+    let blocks = |count: u64| {
+        let made = run(&star(&format!(
+            "[traffic]\npattern = \"blocks\"\nservers = 2\nfragment_bytes = 1000\n\
+             blocks = {count}\n[[transports]]\ntransport = \"tcp\"\n[run]\nreplications = 1\nown_best = false"
+        )));
+        made.results[0].blocks.clone().expect("blocks")
+    };
+    // The first of a replication does not count.
+    let (few, enough) = (blocks(1_000), blocks(1_001));
+    assert_eq!((few.blocks, enough.blocks), (999, 1_000));
+    assert_eq!((few.within_ms(50), few.within_ms(90)), (Some(few.p50_ms), None));
+    assert!(enough.within_ms(90) >= enough.within_ms(50));
+    assert_eq!(enough.within_ms(99), None);
+}

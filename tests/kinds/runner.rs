@@ -65,3 +65,26 @@ fn who_is_told_to_stop_says_how_far_it_came() {
     let Err(RunError::Interrupted { done, total }) = outcome else { panic!("{outcome:?}") };
     assert_eq!((done, total), (2, 4));
 }
+
+/// What was built to check a plan is what is run: a file that it names is read once.
+#[test]
+fn a_plan_is_built_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cdf = folder.path().join("sizes.csv");
+    std::fs::write(&cdf, "bytes,cumulative\n2000,1\n").expect("a file");
+    let text = PLAN.replace("sizes = { dist = \"constant\", bytes = 2000 }", "cdf = \"sizes.csv\"");
+    let text = text.replace("[0.3, 0.7, 0.1, 0.5]", "[0.3]");
+    let files = Files::beside(&folder.path().join("plan.toml"));
+    let text = Text { text: &text, name: "test", files: &files, overrides: &[], quick: false };
+    let loaded: Loaded<NetworkPlan> = load(&text).expect("a plan");
+    std::fs::remove_file(&cdf).expect("it is there");
+    let (store, stop) = (Store::in_memory(), AtomicBool::new(false));
+    let (progress, manner) = (&cavy_study::runner::Silent, Manner::default());
+    let runner = Runner { store: &store, progress, stop: &stop, manner, version: "test" };
+    assert_eq!(runner.experiment(&loaded).expect("results").results.len(), 1);
+    // Taken is taken: another run reads it again, and says what is wrong.
+    let again = cavy_study::point::run(&loaded.points[0], &files, &manner);
+    let said = again.expect_err("the file is gone").to_string();
+    assert!(said.contains("sizes.csv"), "{said}");
+    assert!(loaded.points[0].effort(&files).core_s > 0.0);
+}

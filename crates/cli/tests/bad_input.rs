@@ -431,10 +431,12 @@ fn worlds_that_do_not_fit() {
     let live = PLAN.replacen("kind = \"server\"", "kind = \"server\"\nworld = \"live\"", 1);
     cavy.write("cloud.toml", live.replace("\"live\"", "\"cloud\""));
     cavy.write("late.toml", live.replacen("\nworkers", "\nround_trip_us = 5\nworkers", 1));
-    let homa = cavy.call(&["plan", "new", "net.toml", "--template", "network"]);
-    assert!(homa.status.success(), "{homa:?}");
-    let net = std::fs::read_to_string(cavy.path("net.toml")).expect("a plan");
-    cavy.write("net.toml", format!("world = \"live\"\n{net}"));
+    for (file, template) in [("net.toml", "network"), ("regions.toml", "regions")] {
+        let made = cavy.call(&["plan", "new", file, "--template", template]);
+        assert!(made.status.success(), "{made:?}");
+        let plan = std::fs::read_to_string(cavy.path(file)).expect("a plan");
+        cavy.write(file, format!("world = \"live\"\n{plan}"));
+    }
     cavy.write("live.toml", &live);
     let refused = |args: &[&str], words: &[&str]| {
         let output = cavy.call(args);
@@ -450,9 +452,15 @@ fn worlds_that_do_not_fit() {
         &["`round_trip_us` is for the lab", "take `world = \"lab\"`"],
     );
     refused(
-        &["run", "net.toml"],
-        &["`world` is live", "plans of kind `network` have no live study", "leave `world` out"],
+        &["run", "regions.toml"],
+        &[
+            "`world` is live",
+            "no live study for such a plan of kind `regions`",
+            "leave `world` out",
+        ],
     );
+    // What its ports keep is not said, which a testbed must know.
+    refused(&["run", "net.toml"], &["`network.buffer`", "per_port_bytes"]);
     refused(&["plan", "check", "live.toml"], &["the type `get` has no constant service time"]);
     let fixed = FIXED.replacen("kind = \"server\"", "kind = \"server\"\nworld = \"live\"", 1);
     cavy.write("live.toml", fixed);

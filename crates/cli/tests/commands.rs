@@ -160,6 +160,49 @@ fn a_reproduction_judges_its_claims_and_its_exit_code_says_so() {
     assert!(told.ends_with("report: made/report.html\n"), "{told}");
 }
 
+/// Three systems, two kinds of plans: each is told by its own facts, and counted in its own unit.
+#[test]
+fn a_reproduction_of_several_systems_says_of_each_what_is_true_of_it() {
+    let cavy = Cavy::new();
+    let names = ["slowpoke.fig11", "homa.echo", "incast.cure"];
+    let mut args = vec!["reproduce", "--json", "--out", "made"];
+    args.extend(names);
+    let output = cavy.call(&args);
+    let made: Value = serde_json::from_slice(&output.stdout).expect("one JSON object on stdout");
+    let amounts = ["requests", "messages"].map(|unit| made[unit].as_u64().expect(unit));
+    assert!(amounts[0] > 0 && amounts[1] > 0, "{amounts:?}");
+    let claims = made["claims"].as_array().expect("a list");
+    for name in names {
+        let system = name.split('.').next();
+        let own = || claims.iter().filter(|claim| claim["system"].as_str() == system);
+        assert!(own().count() > 0, "{name}");
+        assert!(own().all(|claim| claim["repeat"] == format!("cavy reproduce {name}")), "{name}");
+    }
+    let report = std::fs::read(cavy.path("made/report.json")).expect("a report");
+    let report: Value = serde_json::from_slice(&report).expect("JSON");
+    let facts: Vec<&str> = report["facts"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|fact| fact[0].as_str().expect("a name"))
+        .collect();
+    for name in [
+        "requests simulated",
+        "messages simulated",
+        "load (homa)",
+        "block (incast)",
+        "percentiles of blocks (incast)",
+        "intervals",
+    ] {
+        assert!(facts.contains(&name), "{name} in {facts:?}");
+    }
+    assert!(facts.iter().any(|name| name.ends_with(" (slowpoke)")), "{facts:?}");
+    // No fact of one system stands there as if it were true of all; intervals are made alike.
+    let of_all =
+        |name: &&str| ["scale", "intervals"].contains(name) || name.ends_with(" simulated");
+    assert!(facts.iter().all(|name| of_all(name) || name.ends_with(')')), "{facts:?}");
+}
+
 #[test]
 fn results_do_not_depend_on_how_they_were_made() {
     let cavy = Cavy::with_plan();

@@ -15,6 +15,7 @@
 pub mod coords;
 pub mod csv;
 mod events;
+mod live;
 pub mod moment;
 pub mod network;
 pub mod regions;

@@ -43,7 +43,7 @@ impl Cost {
             _ => 1.0,
         };
         for ahead in search::ahead(loaded) {
-            let each = ahead.point.plan.effort(&loaded.files, ahead.point.replications);
+            let each = ahead.point.effort(&loaded.files);
             self.searched += ahead.runs;
             let core_s = each.core_s * ahead.runs as f64;
             self.searched_core_s += core_s;
@@ -56,8 +56,7 @@ impl Cost {
             if !self.known.insert(key) {
                 continue;
             }
-            let Effort { work, core_s, memory_bytes } =
-                point.plan.effort(&loaded.files, point.replications);
+            let Effort { work, core_s, memory_bytes } = point.effort(&loaded.files);
             self.points += 1;
             self.count(S::ABOUT.work.many, work);
             self.core_s += core_s;

@@ -6,10 +6,11 @@ use crate::plan::path::set;
 use crate::plan::read::{Loaded, from_table, names};
 use crate::plan::{Files, Frame, PlanError};
 use crate::search::{self, Capacity};
-use crate::subject::{Axis, Subject};
+use crate::subject::{Axis, Effort, Subject};
 use cavy_core::Digest;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use toml::{Table, Value};
 
 /// Name of the plan as written, beside its variants.
@@ -20,7 +21,7 @@ const POINTS_MAX: usize = 100_000;
 
 /// One setting of one contestant: a plan with exactly one of them and nothing left to vary.
 #[derive(Clone, Debug)]
-pub struct Point<S> {
+pub struct Point<S: Subject> {
     /// The variant of the plan.
     pub variant: String,
     /// Label of the contestant.
@@ -47,6 +48,26 @@ pub struct Point<S> {
     base: Arc<Table>,
     /// Which of the variant's contestants it is.
     contestant: usize,
+    built: Arc<Built<S>>,
+}
+
+/// What was built of a point: checking a plan builds it, an estimate asks what it costs, and the
+/// run takes it.
+struct Built<S: Subject> {
+    effort: OnceLock<Effort>,
+    scenario: Mutex<Option<S::Scenario>>,
+}
+
+impl<S: Subject> Default for Built<S> {
+    fn default() -> Self {
+        Built { effort: OnceLock::new(), scenario: Mutex::new(None) }
+    }
+}
+
+impl<S: Subject> fmt::Debug for Built<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Built").field("effort", &self.effort).finish_non_exhaustive()
+    }
 }
 
 impl<S: Subject> Point<S> {
@@ -69,6 +90,37 @@ impl<S: Subject> Point<S> {
         let mut second = digest;
         second.fold(text.len() as u64);
         format!("{:016x}{:016x}", digest.value(), second.value())
+    }
+
+    /// Builds the point, which finds every mistake in it, and keeps what was built for its run.
+    pub(crate) fn build(&self, files: &Files) -> Result<(), PlanError> {
+        let scenario = self.scenario(files)?;
+        *self.built.scenario.lock().unwrap_or_else(PoisonError::into_inner) = Some(scenario);
+        Ok(())
+    }
+
+    /// What a run needs: what was built of the point, if it was and nobody has taken it.
+    pub(crate) fn scenario(&self, files: &Files) -> Result<S::Scenario, PlanError> {
+        let kept = self.built.scenario.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let scenario = kept.map_or_else(|| self.plan.scenario(files), Ok)?;
+        self.built.effort.get_or_init(|| self.plan.effort(&scenario, self.replications));
+        Ok(scenario)
+    }
+
+    /// What its first replications cost. Nothing, where a file has gone since the plan was checked:
+    /// the run says so.
+    pub fn effort(&self, files: &Files) -> Effort {
+        if let Some(known) = self.built.effort.get() {
+            return *known;
+        }
+        // Measured data may be large, so that only what was checked by them is kept.
+        let scenario = self.scenario(files);
+        if let Ok(scenario) = scenario
+            && self.plan.files().is_empty()
+        {
+            *self.built.scenario.lock().unwrap_or_else(PoisonError::into_inner) = Some(scenario);
+        }
+        self.built.effort.get().copied().unwrap_or_default()
     }
 
     /// Label and swept values, for messages.
@@ -103,6 +155,7 @@ impl<S: Subject> Point<S> {
             PlanError::text(format!("`{}` decides which contestants there are", axis.key))
         })?;
         point.plan = plan;
+        point.built = Arc::default();
         Ok(point)
     }
 
@@ -218,6 +271,7 @@ fn points_of<S: Subject>(
                 measured,
                 base: base.clone(),
                 contestant,
+                built: Arc::default(),
             });
         }
     }
@@ -243,7 +297,7 @@ pub(crate) fn check<S: Subject>(loaded: &Loaded<S>) -> Result<(), PlanError> {
         point.plan.check()?;
         let facet: Vec<String> = point.facet().iter().map(|(k, v)| format!("{k}={v}")).collect();
         if built.insert((point.variant.clone(), point.label.clone(), facet)) {
-            point.plan.scenario(&loaded.files)?;
+            point.build(&loaded.files)?;
         }
     }
     Ok(())

@@ -29,8 +29,6 @@ pub trait Kind: Send + Sync {
     fn schema(&self) -> Value;
     /// Reads, overrides, expands and checks a plan.
     fn read(&self, plan: &Text<'_>, parsed: Parsed<'_>) -> Result<Box<dyn Prepared>, PlanError>;
-    /// What a reader must know to judge its numbers.
-    fn facts(&self) -> Vec<(&'static str, &'static str)>;
 }
 
 /// A plan that can be run.
@@ -98,9 +96,6 @@ impl<S: Subject> Kind for Of<S> {
         let loaded: Loaded<S> = read::load_parsed(plan, parsed)?;
         Ok(Box::new(loaded))
     }
-    fn facts(&self) -> Vec<(&'static str, &'static str)> {
-        S::facts()
-    }
 }
 
 impl<S: Subject> Prepared for Loaded<S> {
@@ -118,7 +113,7 @@ impl<S: Subject> Prepared for Loaded<S> {
         files
     }
     fn live(&self) -> Option<String> {
-        let command = S::LIVE.filter(|_| self.frame.world == World::Live)?;
+        let command = self.body.live().filter(|_| self.frame.world == World::Live)?;
         Some(format!("{command} {}", self.name))
     }
     fn jobs(&self) -> Vec<Box<dyn Job + '_>> {
@@ -131,7 +126,7 @@ impl<S: Subject> Prepared for Loaded<S> {
         self.body.too_much(memory)
     }
     fn facts(&self) -> Vec<(&'static str, &'static str)> {
-        S::facts()
+        self.body.facts()
     }
     fn run(&self, runner: &Runner<'_>) -> Result<Box<dyn Finished>, RunError> {
         Ok(Box::new(runner.experiment(self)?))

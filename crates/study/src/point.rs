@@ -77,7 +77,7 @@ pub fn run<S: Subject>(
     files: &Files,
     manner: &Manner,
 ) -> Result<Outcome<S::Data>, RunError> {
-    let mut scenario = point.plan.scenario(files)?;
+    let mut scenario = point.scenario(files)?;
     let manner = &Manner { sectioned: point.sectioned, ..*manner };
     S::prepare(&mut scenario, manner);
     let mut runs = replications(point, &scenario, 0..point.replications, manner)?;

@@ -90,7 +90,7 @@ pub fn jobs<S: Subject>(loaded: &Loaded<S>) -> Vec<Box<dyn Job + '_>> {
     let files = &loaded.files;
     let mut all: Vec<Box<dyn Job + '_>> = Vec::new();
     for point in &loaded.points {
-        let core_s = point.plan.effort(files, point.replications).core_s;
+        let core_s = point.effort(files).core_s;
         all.push(Box::new(OfPoint { key: point.key(), core_s, point, files }));
     }
     all
@@ -153,7 +153,7 @@ impl Runner<'_> {
         }
         let result = point::run(point, files, &self.manner)?;
         self.store.put(&result, self.version)?;
-        self.progress.done(point.plan.effort(files, point.replications).core_s);
+        self.progress.done(point.effort(files).core_s);
         Ok(result)
     }
 

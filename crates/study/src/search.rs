@@ -77,7 +77,7 @@ impl Capacity {
 }
 
 /// One contestant in one setting: what its capacity depends on is its key at a fixed place.
-struct Wanted<'p, S> {
+struct Wanted<'p, S: Subject> {
     template: &'p Point<S>,
     system: String,
     objective_index: usize,
@@ -85,7 +85,7 @@ struct Wanted<'p, S> {
 }
 
 /// One search of a plan: a point like those run, and about how many runs it takes.
-pub struct Ahead<'p, S> {
+pub struct Ahead<'p, S: Subject> {
     /// The point.
     pub point: &'p Point<S>,
     /// Runs.

@@ -191,9 +191,6 @@ pub trait Subject:
 {
     /// What does not change from plan to plan.
     const ABOUT: AboutKind;
-    /// The command that runs plans of this kind live, without the plan's file; `None` where there
-    /// is none.
-    const LIVE: Option<&'static str> = None;
     /// What one replication needs, apart from its seed.
     type Scenario: Send + Sync;
     /// What one replication came to.
@@ -217,6 +214,10 @@ pub trait Subject:
     /// Checks what no scenario of a single contestant would find.
     fn check(&self) -> Result<(), PlanError> {
         Ok(())
+    }
+    /// The command that runs this plan live, without the plan's file; `None` where there is none.
+    fn live(&self) -> Option<&'static str> {
+        None
     }
     /// Checks what only a plan for the live world must keep to.
     fn check_live(&self) -> Result<(), PlanError> {
@@ -283,13 +284,13 @@ pub trait Subject:
     fn work_max(&self) -> u64 {
         1_000_000_000
     }
-    /// What `replications` of this point cost.
-    fn effort(&self, files: &Files, replications: u32) -> Effort;
+    /// What `replications` of this point cost, whose scenario is `scenario`.
+    fn effort(&self, scenario: &Self::Scenario, replications: u32) -> Effort;
     /// What to lower when a plan is too much; `memory` when it is memory.
     fn too_much(&self, memory: bool) -> TooMuch;
 
-    /// What a reader must know to judge the numbers: name and value.
-    fn facts() -> Vec<(&'static str, &'static str)>;
+    /// What a reader must know to judge the numbers of this plan: name and value.
+    fn facts(&self) -> Vec<(&'static str, &'static str)>;
     /// Columns of the table of points, beside those that every table has.
     fn columns(experiment: &Experiment<Self>) -> Vec<Column<Self>>;
     /// Curves over the first swept key, a panel each.

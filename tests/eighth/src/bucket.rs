@@ -274,7 +274,7 @@ impl Subject for BucketPlan {
     fn precision(outcome: &Outcome<Passed>) -> Vec<(String, Option<Interval>)> {
         vec![("dropped".to_string(), Some(outcome.dropped_ratio.interval()))]
     }
-    fn effort(&self, _: &Files, replications: u32) -> Effort {
+    fn effort(&self, _: &Self::Scenario, replications: u32) -> Effort {
         let work = self.run.requests as f64 * f64::from(replications);
         Effort { work, core_s: work * 30e-9, memory_bytes: 1e5 }
     }
@@ -283,7 +283,7 @@ impl Subject for BucketPlan {
         TooMuch { key: "run.requests", value, cure: "lower it" }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![("dropped", "share of the requests that found no token and no room to wait")]
     }
     fn columns(_: &Experiment<Self>) -> Vec<Column<Self>> {

@@ -68,8 +68,8 @@ pub fn reproduce(args: &Reproduce, registry: &Registry, clock: Clock) -> Result<
     Ok(if missed { Outcome::Failed } else { Outcome::Success })
 }
 
-/// What a reader must know: of each kind of plan what is true of it, under the systems that it is
-/// for.
+/// What a reader must know: what is true of the plans of each system, under its name where it is
+/// not true of all.
 fn facts(
     registry: &Registry,
     planned: &Planned,
@@ -82,22 +82,28 @@ fn facts(
     };
     let mut all = vec![("scale".to_string(), scale.to_string())];
     all.extend(document::work(work));
-    let mut kinds: Vec<(&str, Vec<&str>)> = Vec::new();
+    // Each fact with the systems of whose plans it is true.
+    let mut facts: Vec<((&str, &str), Vec<&str>)> = Vec::new();
+    let mut systems: Vec<&str> = Vec::new();
     for (source, plan) in planned.plans() {
-        let (kind, source) = (plan.about().name, registry.sources[source].id);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, sources)) if sources.contains(&source) => {}
-            Some((_, sources)) => sources.push(source),
-            None => kinds.push((kind, vec![source])),
+        let system = registry.sources[source].id;
+        for fact in plan.facts() {
+            match facts.iter_mut().find(|(known, _)| *known == fact) {
+                Some((_, of)) if of.contains(&system) => {}
+                Some((_, of)) => of.push(system),
+                None => facts.push((fact, vec![system])),
+            }
+        }
+        if !systems.contains(&system) {
+            systems.push(system);
         }
     }
-    for (kind, sources) in &kinds {
-        let of = match kinds.len() {
-            1 => String::new(),
-            _ => format!(" ({})", sources.join(", ")),
+    for ((name, says), of) in facts {
+        let of = match of.len() == systems.len() {
+            true => String::new(),
+            false => format!(" ({})", of.join(", ")),
         };
-        let facts = registry.kind(kind).map(|kind| kind.facts()).unwrap_or_default();
-        all.extend(facts.into_iter().map(|(name, says)| (format!("{name}{of}"), says.to_string())));
+        all.push((format!("{name}{of}"), says.to_string()));
     }
     all
 }

@@ -25,6 +25,17 @@ pub struct Scenario {
     pub(super) detours: Vec<bool>,
 }
 
+impl Scenario {
+    /// Machines, measured or made up.
+    pub(super) fn count(&self) -> u32 {
+        match (&self.world, &self.plan.data) {
+            (Some(world), _) => world.count(),
+            (None, DataPlan::Players(own)) => own.count,
+            (None, _) => 0,
+        }
+    }
+}
+
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
     let made;

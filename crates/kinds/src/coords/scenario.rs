@@ -2,7 +2,7 @@
 
 use super::contestant;
 use super::load;
-use super::plan::{CoordsPlan, DataPlan, FitPlan, PredictorPlan};
+use super::plan::{CoordsPlan, FitPlan, PredictorPlan};
 use super::run::Scenario;
 use super::worst;
 use cavy_coords::{Config, Line};
@@ -13,11 +13,8 @@ pub fn scenario(plan: &CoordsPlan, files: &Files) -> Result<Scenario, PlanError>
     check(plan)?;
     predictor(&plan.predictors[0])?;
     let world = load::world(&plan.data, files)?;
-    let count = match (&world, &plan.data) {
-        (Some(world), _) => world.count(),
-        (None, DataPlan::Players(own)) => own.count,
-        (None, _) => 0,
-    };
+    let scenario = Scenario { plan: plan.clone(), world, line: None, detours: Vec::new() };
+    let count = scenario.count();
     let most = plan.picks.candidates.iter().copied().max().unwrap_or(0);
     if most >= count {
         let must = format!("below the number of nodes, {count}");
@@ -32,7 +29,7 @@ pub fn scenario(plan: &CoordsPlan, files: &Files) -> Result<Scenario, PlanError>
         return Err(PlanError::field("predictors.landmarks", own.landmarks, &must));
     }
     if plan.worst_ratio.is_some() {
-        let machines = world.as_ref().map(|world| world.count());
+        let machines = scenario.world.as_ref().map(|world| world.count());
         if machines.is_none_or(|count| count > worst::MACHINES_MAX) {
             let most = worst::MACHINES_MAX;
             let ratio = plan.worst_ratio.unwrap_or(0.0);
@@ -41,7 +38,7 @@ pub fn scenario(plan: &CoordsPlan, files: &Files) -> Result<Scenario, PlanError>
                 .hint("shorter ways are looked for over every third node"));
         }
     }
-    Ok(Scenario { plan: plan.clone(), world, line: None, detours: Vec::new() })
+    Ok(scenario)
 }
 
 /// Fits the line that all replications share.

@@ -235,18 +235,8 @@ impl Subject for CoordsPlan {
         };
         vec![of("error p50", 50), of("error p90", 90)]
     }
-    fn effort(&self, files: &Files, replications: u32) -> Effort {
-        let nodes = match &self.data {
-            DataPlan::Ripe {} => 213.0,
-            DataPlan::Aws {} => 32.0,
-            DataPlan::PlanetLab {} => 490.0,
-            DataPlan::Seattle {} => 99.0,
-            DataPlan::Players(own) => f64::from(own.count),
-            // About thirty bytes a line; a plan that cannot be read has been refused before.
-            DataPlan::Matrix { nodes, .. } | DataPlan::Pairs { nodes, .. } => {
-                files.read(nodes).map_or(100.0, |text| text.len() as f64 / 30.0)
-            }
-        };
+    fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
+        let nodes = f64::from(scenario.count());
         let probes = nodes * f64::from(self.probes_per_node);
         let most = self.picks.candidates.iter().copied().max().unwrap_or(0);
         let choices = nodes.min(10_000.0) * f64::from(self.picks.each);
@@ -293,7 +283,7 @@ impl Subject for CoordsPlan {
         }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
         let mut all = vec![
             ("error before", "of the prediction made before a probe's round trip is revealed"),
             ("error", "over all pairs, after the last probe"),

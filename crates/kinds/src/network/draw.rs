@@ -171,10 +171,11 @@ pub fn columns(experiment: &NetExperiment) -> Vec<Column<NetworkPlan>> {
     // Of blocks, the answers to many questions at once, somebody waits for the whole.
     if matches!(experiment.plan.traffic, TrafficPlan::Blocks(_)) {
         type Of = fn(&BlockResult) -> Option<f64>;
-        let columns: [(&str, Of); 5] = [
+        let columns: [(&str, Of); 6] = [
             ("blocks", |blocks| Some(blocks.blocks as f64)),
-            ("block p50 (ms)", |blocks| (blocks.blocks > 0).then_some(blocks.p50_ms)),
-            ("block p99 (ms)", BlockResult::p99_ms),
+            ("block p50 (ms)", |blocks| blocks.within_ms(50)),
+            ("block p90 (ms)", |blocks| blocks.within_ms(90)),
+            ("block p99 (ms)", |blocks| blocks.within_ms(99)),
             ("goodput (Mb/s)", |blocks| blocks.goodput_ratio.map(|_| blocks.goodput_mbps())),
             ("goodput (% of link)", |blocks| blocks.goodput_ratio.map(|ratio| ratio * 100.0)),
         ];

@@ -18,6 +18,7 @@ pub mod classes;
 pub mod contestant;
 pub mod draw;
 pub mod fabric;
+pub mod live;
 pub mod messages;
 pub mod plan;
 pub mod recorded;

@@ -3,6 +3,7 @@
 use super::classes::ClassResult;
 use super::tail::TailSources;
 use super::timeline::TimeBin;
+use cavy_lab::statistics::quantile::given;
 use cavy_study::outcome::{Outcome, Quantile, Summary};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
@@ -182,10 +183,11 @@ pub struct BlockResult {
 }
 
 impl BlockResult {
-    /// The time within which 99 of 100 blocks were done, milliseconds; `None` with fewer than a
-    /// hundred blocks.
-    pub fn p99_ms(&self) -> Option<f64> {
-        self.latency_ms.get(99).copied().filter(|_| self.blocks >= 100)
+    /// The time within which so many per cent of the blocks were done, milliseconds; `None` above
+    /// the median with fewer than 100 blocks beyond it.
+    pub fn within_ms(&self, per_cent: u8) -> Option<f64> {
+        let known = given(self.blocks, f64::from(per_cent) / 100.0);
+        self.latency_ms.get(usize::from(per_cent)).copied().filter(|_| known)
     }
 
     /// Mean over replications.

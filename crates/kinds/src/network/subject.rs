@@ -2,6 +2,7 @@
 
 use super::contestant::TransportPlan;
 use super::draw;
+use super::live;
 use super::plan::NetworkPlan;
 use super::result::{Carried, NetSummary, SizeSlice};
 use super::run::{self, Replication};
@@ -49,7 +50,13 @@ pub(super) const GOODPUT: &str = "goodput_gbps";
 /// The metrics of blocks: payload over what the client's link carries, and the time within which 99
 /// of 100 blocks are done.
 const GOODPUT_RATIO: &str = "goodput_ratio";
-const BLOCK_P99: &str = "block_p99_ms";
+const BLOCK_MS: [(&str, u8); 3] =
+    [("block_p50_ms", 50), ("block_p90_ms", 90), ("block_p99_ms", 99)];
+
+/// Which percentile of the times of blocks a metric is.
+fn block_percentile(metric: &str) -> Option<u8> {
+    BLOCK_MS.into_iter().find(|(name, _)| *name == metric).map(|(_, per_cent)| per_cent)
+}
 
 /// Whose percentile is bounded.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,7 +119,8 @@ impl Subject for NetworkPlan {
              or `stable`",
             "percentiles are p50, p90, p95, p99, p999, p9999; quantities are us, slowdown; a class \
              is named in quotes, `for \"search\"`",
-            "blocks have `goodput_ratio >= 0.9`, of the client's link, and `block_p99_ms <= 20`",
+            "blocks have `goodput_ratio >= 0.9`, of the client's link, and `block_p90_ms <= 20` \
+             (p50, p90, p99)",
         ],
         templates: &TEMPLATES,
     };
@@ -215,9 +223,16 @@ impl Subject for NetworkPlan {
         }
         Ok(())
     }
+    fn live(&self) -> Option<&'static str> {
+        live::command(self)
+    }
+    fn check_live(&self) -> Result<(), PlanError> {
+        live::check(self)
+    }
     fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String> {
-        if [GOODPUT, GOODPUT_RATIO, BLOCK_P99].contains(&metric) {
-            if metric != GOODPUT && !matches!(self.traffic, TrafficPlan::Blocks(_)) {
+        let of_blocks = metric == GOODPUT_RATIO || block_percentile(metric).is_some();
+        if metric == GOODPUT || of_blocks {
+            if of_blocks && !matches!(self.traffic, TrafficPlan::Blocks(_)) {
                 return Err("is for blocks: set `traffic.pattern = \"blocks\"`".to_string());
             }
             return match whose {
@@ -241,10 +256,11 @@ impl Subject for NetworkPlan {
             return Some(outcome.answers_gbps.unwrap_or(outcome.goodput_gbps));
         }
         let blocks = outcome.blocks.as_ref();
-        match metric {
-            GOODPUT_RATIO => return blocks?.goodput_ratio,
-            BLOCK_P99 => return blocks?.p99_ms(),
-            _ => {}
+        if metric == GOODPUT_RATIO {
+            return blocks?.goodput_ratio;
+        }
+        if let Some(per_cent) = block_percentile(metric) {
+            return blocks?.within_ms(per_cent);
         }
         let (percentile, quantity) = objective::percentile(metric).ok()?;
         Some(summary_of(outcome, whose_of(whose)?)?.get(percentile, quantity)?.value)
@@ -302,8 +318,8 @@ impl Subject for NetworkPlan {
             .flat_map(|one| Percentile::MAIN.into_iter().map(move |p| of(one, p)))
             .collect()
     }
-    fn effort(&self, files: &Files, replications: u32) -> Effort {
-        effort(self, files, replications)
+    fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
+        effort(scenario, replications)
     }
     fn too_much(&self, _: bool) -> TooMuch {
         let cure =
@@ -317,7 +333,23 @@ impl Subject for NetworkPlan {
         TooMuch { key, value, cure }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
+        let intervals = ("intervals", "95 %, by sectioning over independent replications");
+        if matches!(self.traffic, TrafficPlan::Blocks(_)) {
+            return vec![
+                (
+                    "block",
+                    "what all servers send for one question each; its time ends with the last \
+                     octet, and the next begins then; the first of a replication does not count",
+                ),
+                ("goodput", "payload of blocks over the time that they took"),
+                intervals,
+                (
+                    "percentiles of blocks",
+                    "given where 100 blocks of all replications lie beyond; medians of few as well",
+                ),
+            ];
+        }
         vec![
             (
                 "load",
@@ -327,7 +359,7 @@ impl Subject for NetworkPlan {
             ("latency", "from submission to delivery; of a question, to the answer's"),
             ("slowdown", "latency over the least that this network allows for the size"),
             ("short", "the smallest half of the messages"),
-            ("intervals", "95 %, by sectioning over independent replications"),
+            intervals,
             ("percentiles", "given where 100 messages of all replications lie beyond"),
             (
                 "unstable",
@@ -411,9 +443,7 @@ const HOP_S: f64 = 250e-9;
 const BINS_BYTES: f64 = 12.0 * 3.0 * 262_144.0;
 const HOST_BYTES: f64 = 60e3;
 
-fn effort(plan: &NetworkPlan, files: &Files, replications: u32) -> Effort {
-    // A file that has gone since the plan was checked is found when it is run.
-    let Ok(scenario) = scenario::scenario(plan, files) else { return Effort::default() };
+fn effort(scenario: &Scenario, replications: u32) -> Effort {
     let replications = f64::from(replications);
     let seconds = scenario.setup.duration.as_ns() as f64 / 1e9;
     let packets = |bytes: f64| (bytes / 1450.0).ceil() * 1.6;

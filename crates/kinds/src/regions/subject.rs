@@ -138,7 +138,7 @@ impl Subject for RegionsPlan {
         };
         vec![of("IRT p99", &outcome.irt), of("CRT p99", &outcome.crt)]
     }
-    fn effort(&self, _: &Files, replications: u32) -> Effort {
+    fn effort(&self, _: &Scenario, replications: u32) -> Effort {
         let shards = f64::from(self.regions) * f64::from(self.shards_per_region);
         let seconds = self.run.duration_ms / 1e3;
         let clients = shards * f64::from(self.clients_per_shard);
@@ -162,7 +162,7 @@ impl Subject for RegionsPlan {
         }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             ("IRT", "a transaction that touches one region; CRT: one that touches several"),
             ("latency", "from the first attempt to the answer, retries included"),

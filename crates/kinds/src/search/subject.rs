@@ -117,19 +117,16 @@ impl Subject for SearchPlan {
         let of = |metric: &str| outcome.latency.get(metric).map(Estimate::interval);
         vec![("mean".to_string(), of("mean_ms")), ("p99".to_string(), of("p99_ms"))]
     }
-    fn effort(&self, files: &Files, replications: u32) -> Effort {
+    fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
         let work = self.run.queries as f64 * f64::from(replications);
-        let Ok(scenario) = scenario::scenario(self, files) else {
-            return Effort { work, ..Effort::default() };
-        };
         if !self.events.is_empty() {
             // Machines: each part is a handful of messages and work of a server.
             let queries =
                 (self.run.duration_s * 1e9 / scenario.gap_ns()).min(self.run.queries as f64);
-            let core_s = queries * run::parts_of(&scenario) * 12e-6 * f64::from(replications);
+            let core_s = queries * run::parts_of(scenario) * 12e-6 * f64::from(replications);
             return Effort { work: queries * f64::from(replications), core_s, memory_bytes: 3e7 };
         }
-        let each = 0.3e-6 + 20e-9 * run::looks(&scenario) + 60e-9 * run::parts_of(&scenario);
+        let each = 0.3e-6 + 20e-9 * run::looks(scenario) + 60e-9 * run::parts_of(scenario);
         let draws = f64::from(self.loss_draws) * f64::from(self.servers) * 20e-9;
         Effort {
             work,
@@ -145,7 +142,7 @@ impl Subject for SearchPlan {
         }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             ("latency", "from a query's coming to the end of its last part"),
             ("servers", "take one sub-query at a time, in order of arrival; no network between"),

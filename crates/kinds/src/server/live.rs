@@ -1,14 +1,12 @@
 //! What a plan must keep to that is run on threads.
 
 use super::plan::{ArrivalsPlan, Policy, ServerPlan, ServicePlan};
+use crate::live::for_the_lab;
 use cavy_study::plan::PlanError;
 
 /// Can threads do what the plan says?
 pub(super) fn check(plan: &ServerPlan) -> Result<(), PlanError> {
-    let lab = |field: &str, what: &str| {
-        Err(PlanError::text(format!("`{field}` is for the lab; a live run has {what}"))
-            .hint(format!("leave out `{field}`, or take `world = \"lab\"`")))
-    };
+    let lab = |field: &str, what: &str| Err(for_the_lab(field, what));
     if plan.workers.has_speeds() {
         return lab("workers.speed_ratio", "workers that are as fast as the machine's cores");
     }

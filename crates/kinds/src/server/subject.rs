@@ -67,7 +67,6 @@ impl Subject for ServerPlan {
         ],
         templates: &TEMPLATES,
     };
-    const LIVE: Option<&'static str> = Some("cavy live study --plan");
     type Scenario = Scenario;
     type Replication = Run;
     type Data = Served;
@@ -145,6 +144,9 @@ impl Subject for ServerPlan {
     fn check(&self) -> Result<(), PlanError> {
         scenario::check(self)
     }
+    fn live(&self) -> Option<&'static str> {
+        Some("cavy live study --plan")
+    }
     fn check_live(&self) -> Result<(), PlanError> {
         live::check(self)
     }
@@ -216,7 +218,7 @@ impl Subject for ServerPlan {
     fn work_max(&self) -> u64 {
         self.run.requests_max
     }
-    fn effort(&self, files: &Files, replications: u32) -> Effort {
+    fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
         let work = self.run.requests as f64 * f64::from(replications);
         // Histograms of six slices a type, for the replications of one point.
         let histograms = 6.0 * self.types.len().max(1) as f64 * 262_144.0;
@@ -224,7 +226,7 @@ impl Subject for ServerPlan {
             work,
             core_s: work * request_ns(self) / 1e9,
             memory_bytes: histograms * f64::from(replications.min(16))
-                + timeline_bytes(self, files),
+                + timeline_bytes(self, scenario),
         }
     }
     fn too_much(&self, memory: bool) -> TooMuch {
@@ -242,7 +244,7 @@ impl Subject for ServerPlan {
         }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             (
                 "model",
@@ -331,9 +333,8 @@ impl Subject for ServerPlan {
 }
 
 /// Bytes of one run's timeline.
-fn timeline_bytes(plan: &ServerPlan, files: &Files) -> f64 {
+fn timeline_bytes(plan: &ServerPlan, scenario: &Scenario) -> f64 {
     let Some(bin_ms) = plan.run.timeline_ms else { return 0.0 };
-    let Ok(scenario) = scenario::scenario(plan, files) else { return 0.0 };
     // Above capacity the queue is worked off after the last arrival.
     let duration_s =
         scenario.requests as f64 / scenario.rate_per_s * plan.load.unwrap_or(1.0).max(1.0);

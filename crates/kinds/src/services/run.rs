@@ -13,7 +13,7 @@ use cavy_lab::services::{
     Alone, Arriving, Done, Ended, Law, Network, Observer, Outcome, Place, Setup, Step, run,
 };
 use cavy_lab::statistics::histogram::Histogram;
-use cavy_lab::statistics::quantile::{BEYOND_MIN, beyond};
+use cavy_lab::statistics::quantile::given;
 use cavy_lab::theory::closed::{self, Station};
 use cavy_lab::trail::Trail;
 use cavy_study::outcome::{Estimate, Standing};
@@ -705,8 +705,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
     }
     let tail = |histogram: Option<&Histogram>, p: f64| {
         let histogram = histogram?;
-        let supported = p == 0.5 || beyond(histogram.count(), p) >= BEYOND_MIN;
-        histogram.quantile(p).filter(|_| supported).map(|ns| ns as f64 / 1e6)
+        histogram.quantile(p).filter(|_| given(histogram.count(), p)).map(|ns| ns as f64 / 1e6)
     };
     let busiest = |of: &dyn Fn(&Replication) -> &Measured| {
         let Some(run) = runs.first() else { return String::new() };

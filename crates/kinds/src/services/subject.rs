@@ -109,7 +109,7 @@ impl Subject for ServicesPlan {
         let predicted = outcome.predicted_per_s.as_ref();
         vec![("predicted throughput".to_string(), predicted.map(Estimate::interval))]
     }
-    fn effort(&self, _: &Files, replications: u32) -> Effort {
+    fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
         let systems = if matches!(
             self.methods[0],
             MethodPlan::NoChange(_)
@@ -123,8 +123,7 @@ impl Subject for ServicesPlan {
         };
         let work = self.run.requests as f64 * systems * f64::from(replications);
         // Visits of a request, about; each costs a quarter of a microsecond.
-        let visits = scenario::scenario(self)
-            .map_or(self.services.len() as f64, |scenario| scenario.visits.iter().sum::<f64>());
+        let visits: f64 = scenario.visits.iter().sum();
         let clients = f64::from(self.clients.population.unwrap_or(100));
         Effort {
             work,
@@ -140,7 +139,7 @@ impl Subject for ServicesPlan {
         }
     }
 
-    fn facts() -> Vec<(&'static str, &'static str)> {
+    fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             ("true", "throughput of the changed system, simulated with the same requests and work"),
             ("error", "predicted over true throughput, less 1"),

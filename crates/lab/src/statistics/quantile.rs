@@ -27,6 +27,12 @@ pub fn supported(n: u64, p: f64) -> bool {
     beyond(n, p) >= BEYOND_MIN
 }
 
+/// Whether the `p`-quantile of `n` observations may be given: one above the median must be
+/// [`supported`]. A median of few says something, if how few they are stands beside it.
+pub fn given(n: u64, p: f64) -> bool {
+    n > 0 && (p <= 0.5 || supported(n, p))
+}
+
 /// The rank, from 1, of the `p`-quantile among `n` sorted observations: the smallest that leaves a
 /// share of at most 1 - p behind it.
 pub fn rank(n: u64, p: f64) -> u64 {
@@ -99,6 +105,13 @@ mod tests {
         assert!(supported(10_000, 0.99) && !supported(9_999, 0.99));
         assert!(supported(100_000, 0.999) && !supported(99_999, 0.999));
         assert!(!supported(0, 0.5));
+    }
+
+    #[test]
+    fn a_median_of_few_is_given_and_a_tail_is_not() {
+        assert!(given(1, 0.5) && !given(0, 0.5));
+        assert!(!given(999, 0.9) && given(1_000, 0.9));
+        assert!(!given(9_999, 0.99) && given(10_000, 0.99));
     }
 
     #[test]

@@ -70,7 +70,8 @@ pub enum World {
     /// Virtual time, by `cavy run`.
     #[default]
     Lab,
-    /// The threads of this machine, by `cavy live study --plan`, for kinds that have a live study.
+    /// This machine's own threads and network, by `cavy live study --plan` and `cavy live tcp study
+    /// --plan`, for plans that have a live study.
     Live,
 }
 

@@ -145,12 +145,12 @@ pub(crate) fn load_parsed<S: Subject>(
 
 /// Can this plan be run in the world that it says?
 fn check_world<S: Subject>(frame: &Frame, body: &S) -> Result<(), PlanError> {
-    match (frame.world, S::LIVE) {
+    match (frame.world, body.live()) {
         (World::Lab, _) => Ok(()),
         (World::Live, Some(_)) => body.check_live(),
         (World::Live, None) => {
             let name = S::ABOUT.name;
-            let must = format!("`lab`: plans of kind `{name}` have no live study");
+            let must = format!("`lab`: there is no live study for such a plan of kind `{name}`");
             Err(PlanError::field("world", "live", &must).hint("leave `world` out"))
         }
     }
