@@ -438,8 +438,6 @@ pub enum Workload {
 
 /// Length of a study's jitter probes when nothing is said.
 const PROBE: Span = Span::from_ms(500);
-/// Rate of its links.
-const MBIT: u32 = 100;
 
 /// What only the study of Homa reads.
 #[derive(Arguments, Clone, Debug)]
@@ -458,11 +456,10 @@ pub struct HomaStudy {
     /// What to measure; both when absent.
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<HomaPart>,
-    /// Rate of each link in Mb/s. Slower ones leave more of the processors to peers that take much
-    /// of them, and need longer runs for as many messages.
-    #[arg(long, value_name = "N", default_value = "100",
-        value_parser = clap::value_parser!(u32).range(10..=1_000))]
-    pub mbit: u32,
+    /// Rate of each link in Mb/s; 100 when absent. Slower ones leave more of the processors to peers
+    /// that take much of them, and need longer runs for as many messages.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=1_000))]
+    pub mbit: Option<u32>,
     /// Take runs that the folder of `--out` has of the same messages, instead of running them
     /// again. Every run is kept there as it ends, so that Ctrl-C costs no more than one. A run in
     /// doubt is run again, at most three times in all.
@@ -540,12 +537,13 @@ pub struct Study {
     /// repetition.
     #[arg(long)]
     pub quick: bool,
-    /// A plan of kind server with `world = "live"` to run instead of that of the study: l4 for
-    /// plans with phases, else l1. `cavy run FILE --set world=lab` runs the same in the lab, and
-    /// what it says stands in the report. No claim is about it.
+    /// A plan with `world = "live"` to run instead of that of the study: homa for plans of kind
+    /// network, l4 for plans of kind server with phases, else l1. `cavy run FILE --set world=lab`
+    /// runs the same in the lab, and what it says stands in the report. No claim is about it.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Print the plan of the study (l1 or l4) and do nothing else.
+    /// Print the plan of the study (l1, l4 or homa; of homa with `--parts incast` that of incast)
+    /// and do nothing else.
     #[arg(long)]
     pub print_plan: bool,
     /// Whom to compare, such as `darc,spawn-blocking`; all when absent.
@@ -600,7 +598,7 @@ impl Study {
             say("workloads", names(&homa.workloads));
             say("loads", given(!loads.is_empty(), loads.join(",")));
             say("parts", names(&homa.parts));
-            say("mbit", given(homa.mbit != MBIT, homa.mbit.to_string()));
+            say("mbit", homa.mbit.map(|mbit| mbit.to_string()));
         }
         if self.quick {
             words.push("--quick".to_string());

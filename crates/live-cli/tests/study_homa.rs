@@ -51,4 +51,74 @@ fn all_peers_answer_everything() {
     assert_eq!(table(&report, "machine-w4-40").len(), ran);
     assert!(table(&report, "bridge-w4-40-homa").len() > 5);
     assert_eq!(table(&report, "incast").len(), 2);
+    // The study's own plan in the lab: four transports at this load, and two of incast.
+    assert_eq!(table(&report, "plan-in-the-lab-w4-40").len(), 4);
+    assert_eq!(table(&report, "plan-in-the-lab-incast").len(), 2 * 3);
+}
+
+/// Between three hosts, two seconds at a sixth of slow links.
+const OWN: &str = r#"
+kind = "network"
+world = "live"
+title = "Three hosts"
+load = 0.15
+network = { topology = "star", hosts = 3, host_gbps = 0.02, buffer = { per_port_bytes = 800_000 } }
+messages = { workload = "W3", min_bytes = 8, max_bytes = 200_000 }
+transports = [{ transport = "homa", variant = "cavy", tick_us = 20_000 }]
+[run]
+warmup_ms = 200
+duration_ms = 1_800
+replications = 1
+own_best = false
+"#;
+
+/// One file says what runs live and in the lab, and the report lays both beside each other.
+#[test]
+fn a_plan_of_messages_for_the_live_world_is_laid_beside_the_lab() {
+    let listed = call(&["testbed", "list"]);
+    if !listed.status.success() {
+        println!("SKIPPED: {}", String::from_utf8_lossy(&listed.stderr));
+        return;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let (file, out) = (folder.path().join("own.toml"), folder.path().join("out"));
+    std::fs::write(&file, OWN).expect("a file");
+    let (name, out) = (file.to_string_lossy().into_owned(), out.to_string_lossy().into_owned());
+    let args = ["study", "--plan", &name, "--transports", "homa", "--probe", "0s", "--json"];
+    let output = command(&[&args[..], &["--out", &out]].concat()).output().expect("the study runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["figures"][0]["title"], "Three hosts, W3 at 15 %");
+    assert_eq!(report["claims"].as_array().map(Vec::len), Some(0), "claims are of the own plan");
+    let short = table(&report, "short-w3-15");
+    assert_eq!(short.len(), 1, "{short:?}");
+    assert_eq!(short[0][2]["text"].as_str().or(short[0][2].as_str()), Some("0"), "{short:?}");
+
+    // The lab alone, as `cavy run --set world=lab` has it.
+    let files = cavy_study::plan::Files::beside(&file);
+    let overrides = ["world=lab".to_string()];
+    let text = cavy_study::plan::Text {
+        text: OWN,
+        name: &name,
+        files: &files,
+        overrides: &overrides,
+        quick: false,
+    };
+    let registry = cavy_study::registry::Registry { kinds: cavy_kinds::all(), sources: Vec::new() };
+    let plan = registry.read(&text).expect("a plan");
+    assert_eq!(plan.live(), None);
+    let (store, stop) = (cavy_study::store::Store::in_memory(), Default::default());
+    let runner = cavy_study::runner::Runner {
+        store: &store,
+        progress: &cavy_study::runner::Silent,
+        stop: &stop,
+        manner: Default::default(),
+        version: "test",
+    };
+    let Ok(finished) = plan.run(&runner) else { panic!("it runs") };
+    let point = &finished.json()["points"][0];
+    let p50 = point["short"]["p50_slowdown"]["value"].as_f64().expect("a median");
+    let row = &table(&report, "plan-in-the-lab-w3-15")[0];
+    assert_eq!((row[0].as_str(), row[1].as_f64()), (Some("Homa"), Some(p50)), "{row}");
 }

@@ -14,12 +14,13 @@ mod l2;
 mod l3;
 mod l4;
 mod peers;
-mod plan;
+pub mod plan;
+pub mod plans;
 mod tables;
 mod trial;
 mod work;
 
-use crate::args::{self, PeerName, Study, StudyName};
+use crate::args::{self, HomaPart, PeerName, Study, StudyName};
 use crate::faults::{FAILED, Fault};
 use crate::signals::{self, Second};
 use crate::terminal;
@@ -142,19 +143,29 @@ fn windows(rate_per_s: f64, warmup: Span) -> u64 {
 pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let mut args = args.clone();
     if let (Some(file), [], false) = (&args.plan, &args.studies[..], args.print_plan) {
-        args.studies = vec![plan::OnServer::study_of(file, args.quick)?];
+        match homa::plan::study_of(file, args.quick)? {
+            Some((study, repetitions)) => {
+                args.studies = vec![study];
+                args.repetitions = args.repetitions.or(repetitions);
+            }
+            None => args.studies = vec![plan::OnServer::study_of(file, args.quick)?],
+        }
     }
     let args = &args;
     if args.print_plan || args.plan.is_some() {
         let option = if args.print_plan { "--print-plan" } else { "--plan" };
-        let [study @ (StudyName::L1 | StudyName::L4)] = args.studies[..] else {
+        let [study @ (StudyName::L1 | StudyName::L4 | StudyName::Homa)] = args.studies[..] else {
             return Err(Fault::new(format!("{option} needs one study that has a plan"))
-                .hint("those are l1 and l4: `cavy-live study l1 --print-plan`"));
+                .hint("those are l1, l4 and homa: `cavy-live study l1 --print-plan`"));
         };
         if args.print_plan {
-            let name = args::name(study);
-            let text = plan::BUILT_IN.iter().find(|(of, _)| *of == name);
-            terminal::print(text.map_or("", |(_, text)| text))?;
+            let incast = args.homa.parts == [HomaPart::Incast];
+            terminal::print(match study {
+                StudyName::L1 => plans::L1,
+                StudyName::L4 => plans::L4,
+                _ if incast => plans::INCAST,
+                _ => plans::HOMA,
+            })?;
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -171,9 +182,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     let machine = Machine::before(args.probe);
     let mut document = blank(args, &settings, &machine);
     let mut digest = Digest::new();
-    // Nothing reads them while measuring.
-    let statements: Vec<Statement> =
-        cavy_sources::all().iter().flat_map(Source::live_statements).collect();
+    let statements = statements();
     for study in chosen {
         if !settings.has_peers_for(study) {
             terminal::talk(&format!(
@@ -208,12 +217,18 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     last.tables.push(floors.table());
     document.digest = format!("{:016x}", digest.value());
     document.elapsed_s = clock::now().since(started).as_us() / 1e6;
-    finish(args, &settings, &document)
+    finish(&document, &settings.session.folder, args.json)
 }
 
-fn finish(args: &Study, settings: &Settings, document: &Document) -> Result<ExitCode, Fault> {
-    let report = settings.session.folder.write_document(document)?;
-    if args.json {
+/// All claims about live runs. Nothing reads them while measuring.
+pub fn statements() -> Vec<Statement> {
+    cavy_sources::all().iter().flat_map(Source::live_statements).collect()
+}
+
+/// Writes the report of a study and prints it; the exit code says whether a claim was missed.
+pub fn finish(document: &Document, folder: &Folder, json: bool) -> Result<ExitCode, Fault> {
+    let report = folder.write_document(document)?;
+    if json {
         terminal::print(&cavy_report::series::json(document))?;
     } else {
         terminal::print(&render(document))?;
@@ -353,7 +368,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
 }
 
 /// The document for a terminal.
-pub fn render(document: &Document) -> String {
+fn render(document: &Document) -> String {
     let width = terminal::width();
     let mut out = String::new();
     for figure in &document.figures {

@@ -1,7 +1,7 @@
 //! What a study runs on a server, as a plan that says `world = "live"`: the live run, and the lab
 //! beside it, read the same file.
 
-use super::Settings;
+use super::{Settings, plans};
 use crate::args::StudyName;
 use crate::faults::{FAILED, Fault};
 use cavy_core::Span;
@@ -9,15 +9,14 @@ use cavy_kinds::server::ServerPlan;
 use cavy_kinds::server::plan::{LOAD, ServicePlan};
 use cavy_report::model::{Cell, Table};
 use cavy_study::objective::{Percentile, Quantity};
-use cavy_study::plan::read::{Loaded, load, text_of};
-use cavy_study::plan::{Files, PlanError, Text, World};
+use cavy_study::plan::read::{Loaded, Parsed, load, text_of};
+use cavy_study::plan::{Files, Frame, PlanError, Text, World};
 use cavy_study::point;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use std::path::Path;
 
 /// Plans of the program, by study.
-pub const BUILT_IN: [(&str, &str); 2] =
-    [("l1", include_str!("plans/l1.toml")), ("l4", include_str!("plans/l4.toml"))];
+pub const BUILT_IN: [(&str, &str); 2] = [("l1", plans::L1), ("l4", plans::L4)];
 
 /// A workload on the workers of one server.
 #[derive(Clone, Debug)]
@@ -53,6 +52,23 @@ impl From<PlanError> for Fault {
     }
 }
 
+/// Refuses a plan for the lab.
+pub fn live_only(frame: &Frame, name: &str) -> Result<(), Fault> {
+    if frame.world == World::Live {
+        return Ok(());
+    }
+    Err(Fault::new(format!("{name}: the plan is for the lab, not for a live study"))
+        .hint("write `world = \"live\"` at its top to run it live")
+        .hint(format!("`cavy run {name}` runs it in the lab")))
+}
+
+/// The kind that a plan says, which nobody has read yet.
+pub fn kind_of(text: &str, file: &Path) -> Result<Option<String>, Fault> {
+    let (files, name) = (Files::beside(file), file.display().to_string());
+    let text = Text { text, name: &name, files: &files, overrides: &[], quick: false };
+    Ok(Parsed::of(&text)?.kind(&text)?.map(str::to_string))
+}
+
 impl OnServer {
     /// That of a study: the user's with `--plan`, else the program's.
     pub fn of(settings: &Settings, study: &str) -> Result<OnServer, Fault> {
@@ -84,13 +100,7 @@ impl OnServer {
         let loaded: Loaded<ServerPlan> =
             load(&Text { text, name: &name, files: &files, overrides: &[], quick })?;
         let (frame, plan) = (&loaded.frame, &loaded.body);
-        if frame.world != World::Live {
-            return Err(Fault::new(format!(
-                "{name}: the plan is for the lab, not for a live study"
-            ))
-            .hint("write `world = \"live\"` at its top to run it on threads")
-            .hint(format!("`cavy run {name}` runs it in the lab")));
-        }
+        live_only(frame, &name)?;
         let load = plan.load.unwrap_or(LOAD);
         let mut times = Vec::new();
         for kind in &plan.types {

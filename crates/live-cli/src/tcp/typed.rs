@@ -201,6 +201,9 @@ pub struct Gate {
 #[command(after_help = "Examples:
   cavy-live tcp study --quick                        4 minutes: what the claims ask for
   cavy-live tcp study --mbit 200 --ways turns,no-turns --servers 1,8,16
+  cavy-live tcp study --print-plan > blocks.toml     what is fetched: a plan with world = \"live\"
+  cavy-live tcp study --plan mine.toml --ways reno   the same with blocks of your own
+  cavy run blocks.toml --set world=lab               the same in the lab
   cavy-live tcp study --resume                       goes on where an earlier one was stopped
 
 Builds a network of 16 servers and a client on this machine, which takes root, and removes it at the
@@ -214,6 +217,14 @@ pub struct Study {
     /// ms are waited for.
     #[arg(long)]
     pub quick: bool,
+    /// A plan of kind network with `world = "live"` and blocks, to run instead of the study's own.
+    /// `cavy run FILE --set world=lab` runs the same in the lab, and what it says stands in the
+    /// report. No claim is about it.
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Print the study's plan and do nothing else.
+    #[arg(long)]
+    pub print_plan: bool,
     /// Rates of the links in Mb/s; 200 and 1000 when absent.
     #[arg(long, value_name = "MBIT", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(10..=10_000))]

@@ -27,9 +27,7 @@ use cavy_clock as clock;
 use cavy_core::Digest;
 use cavy_live::load::machine::Machine;
 use cavy_report::folder::Folder;
-use cavy_report::model::{Document, Verdict};
-use cavy_study::claim::Statement;
-use cavy_study::source::Source;
+use cavy_report::model::Document;
 use cavy_trials::finding;
 use cavy_trials::kept::Shelf;
 use cavy_trials::progress::Progress;
@@ -111,24 +109,14 @@ pub fn study(args: &StudyArgs) -> Result<ExitCode, Fault> {
     let again = again(args);
     let mut document = document(args, &anchors, &machine, serf, &again);
     document.facts.push(("quiet enough".to_string(), quiet.words()));
-    // Nothing reads them while measuring.
-    let statements: Vec<Statement> =
-        cavy_sources::all().iter().flat_map(Source::live_statements).collect();
+    let statements = crate::study::statements();
     document.claims = finding::judge(&statements, &shown.findings(), quiet, &again);
     document.figures = shown.figures(&again);
     let mut digest = Digest::new();
     anchors.names().for_each(|name| name.bytes().for_each(|byte| digest.fold(byte.into())));
     document.digest = format!("{:016x}", digest.value());
     document.elapsed_s = clock::now().since(began).as_us() / 1e6;
-    let report = folder.write_document(&document)?;
-    if args.json {
-        terminal::print(&cavy_report::series::json(&document))?;
-    } else {
-        terminal::print(&crate::study::render(&document))?;
-    }
-    terminal::talk(&format!("report: {}", report.display()));
-    let missed = document.claims.iter().any(|claim| claim.verdict == Verdict::NotReproduced);
-    Ok(if missed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    crate::study::finish(&document, &folder, args.json)
 }
 
 /// The command that measures the same again.

@@ -75,10 +75,13 @@ pub struct Arrivals {
 }
 
 impl Demand {
-    /// `load` as a share of the link, from the mean of the truncated sizes.
-    pub fn new(workload: Published, load: f64, plan: &Plan) -> Result<Demand, Fault> {
-        let wrong = |error: &dyn std::fmt::Display| Fault::new(error.to_string());
-        let sizes = workload.sizes().clamped(BYTES.0, BYTES.1).map_err(|error| wrong(&error))?;
+    /// `load` as a share of the link, from the mean of the sizes, which are those of a workload,
+    /// truncated.
+    pub fn new(
+        (workload, sizes): (Published, Sizes),
+        load: f64,
+        plan: &Plan,
+    ) -> Result<Demand, Fault> {
         let beside = DATA_BYTES as u32 + LOWER_BYTES;
         let framing = Framing {
             unscheduled_bytes: RTT_BYTES,
@@ -122,8 +125,13 @@ impl Demand {
         self.sizes.quantile(0.5)
     }
 
-    /// What arrives at `hosts` hosts within `length`.
-    pub fn draw(&self, hosts: u16, length: Span, seed: u64) -> Result<Arrivals, Fault> {
+    /// What arrives at `hosts` hosts within `length`, of which the warm-up does not count.
+    pub fn draw(
+        &self,
+        hosts: u16,
+        (warmup, length): (Span, Span),
+        seed: u64,
+    ) -> Result<Arrivals, Fault> {
         let mut traffic = self.traffic(hosts, seed)?;
         let mut all = Vec::new();
         for host in 0..hosts {
@@ -139,9 +147,8 @@ impl Demand {
             }
         }
         all.sort_by_key(|one| (one.at, one.from, one.number));
-        let warmup = Span::from_ns(length.as_ns() / 10);
         if all.last().is_none_or(|last| last.at < warmup) {
-            return Err(Fault::new("--seconds is too short: no message falls into it"));
+            return Err(Fault::new("the run is too short: no message falls into it"));
         }
         Ok(Arrivals { all, warmup, length, seed })
     }
@@ -174,6 +181,15 @@ impl Arrivals {
 }
 
 #[cfg(test)]
+impl Demand {
+    /// Of a published workload, cut as the program's plan cuts it.
+    pub fn published(workload: Published, load: f64, plan: &Plan) -> Demand {
+        let sizes = workload.sizes().clamped(BYTES.0, BYTES.1).expect("both are lengths");
+        Demand::new((workload, sizes), load, plan).expect("a demand")
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -181,8 +197,9 @@ mod tests {
     fn the_load_is_what_is_asked_for() {
         let plan = Plan::slow(6);
         for workload in [Published::W3, Published::W4] {
-            let demand = Demand::new(workload, 0.8, &plan).unwrap();
-            let arrivals = demand.draw(6, Span::from_ms(60_000), 1).unwrap();
+            let demand = Demand::published(workload, 0.8, &plan);
+            let times = (Span::from_ms(6_000), Span::from_ms(60_000));
+            let arrivals = demand.draw(6, times, 1).unwrap();
             let payload: u64 = arrivals.all.iter().map(|one| u64::from(one.bytes)).sum();
             let share = payload as f64 * 8.0 / 60.0 / 6.0 / plan.link_bits_per_s as f64;
             // Headers, grants and answers are the rest of 0.8.
@@ -192,8 +209,7 @@ mod tests {
 
     #[test]
     fn truncated_means_are_those_of_the_module_s_benchmark() {
-        let mean =
-            |workload| Demand::new(workload, 0.8, &Plan::slow(6)).unwrap().sizes.mean_bytes();
+        let mean = |workload| Demand::published(workload, 0.8, &Plan::slow(6)).sizes.mean_bytes();
         // [homa 4.1], from the tables before they were thinned.
         for (workload, published) in
             [(Published::W3, 2_423.0), (Published::W4, 60_175.0), (Published::W5, 385_316.0)]
@@ -205,8 +221,9 @@ mod tests {
 
     #[test]
     fn nobody_sends_to_itself_and_seeds_differ() {
-        let demand = Demand::new(Published::W4, 0.5, &Plan::slow(6)).unwrap();
-        let draw = |seed| demand.draw(6, Span::from_ms(2_000), seed).unwrap();
+        let demand = Demand::published(Published::W4, 0.5, &Plan::slow(6));
+        let times = (Span::from_ms(200), Span::from_ms(2_000));
+        let draw = |seed| demand.draw(6, times, seed).unwrap();
         assert!(draw(1).all.iter().all(|one| one.from != one.to && one.to < 6));
         assert_eq!(draw(1).digest(), draw(1).digest());
         assert_ne!(draw(1).digest(), draw(2).digest());

@@ -1,4 +1,4 @@
-//! One host asks all others for 10 KB at a time, so many questions at once `[homa 2.10, 5.10]`.
+//! One host asks all others for answers, so many questions at once `[homa 2.10, 5.10]`.
 
 use super::books::Books;
 use super::peers::{self, Tuning};
@@ -14,10 +14,6 @@ use cavy_trials::health::Moment;
 use cavy_workload::sizes::{Published, Sizes};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Length of an answer.
-pub const ANSWER_BYTES: u32 = 10_000;
-/// Length of a question.
-const QUESTION_BYTES: usize = 16;
 /// Questions of a run at most; ten times what a link carries.
 const QUESTIONS_MAX: usize = 200_000;
 /// How often the asker looks whether to ask more; an answer takes four times as long.
@@ -51,20 +47,35 @@ pub struct Point {
     pub failed: u64,
 }
 
-/// Runs all peers at each number of questions, for `length` each.
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Questions {
+    /// Length of one.
+    pub bytes: u32,
+    /// Length of an answer.
+    pub answer_bytes: u32,
+    /// How many at once.
+    pub numbers: Vec<u32>,
+    /// Asked for so long, until windows and pools are full, before they count.
+    pub warmup: Span,
+    /// And then for so long.
+    pub counted: Span,
+}
+
+/// Runs all peers at each number of questions.
 pub fn run(
     testbed: &mut Testbed,
-    numbers: &[u32],
+    asked: &Questions,
     chosen: &[HomaPeer],
-    length: Span,
     stop: &AtomicBool,
 ) -> Result<Vec<Point>, Fault> {
-    let sizes = Sizes::constant(ANSWER_BYTES).map_err(|error| Fault::new(error.to_string()))?;
+    let sizes = Sizes::constant(asked.answer_bytes);
+    let sizes = sizes.map_err(|error| Fault::new(error.to_string()))?;
     let mut points = Vec::new();
-    for &concurrent in numbers {
+    for &concurrent in &asked.numbers {
         for &peer in chosen {
             terminal::talk(&format!("incast: {concurrent} questions at once, {}", peer.label()));
-            points.push(point(testbed, peer, concurrent, &sizes, length)?);
+            points.push(point(testbed, peer, concurrent, &sizes, asked)?);
             if stop.load(Ordering::Relaxed) {
                 return Err(interrupted());
             }
@@ -78,18 +89,18 @@ fn point(
     peer: HomaPeer,
     concurrent: u32,
     sizes: &Sizes,
-    length: Span,
+    questions: &Questions,
 ) -> Result<Point, Fault> {
     let rig =
         peers::start(peer, testbed, Tuning { like: Published::W4, sizes, boosts_tails: true })?;
     let (hosts, rate) = (testbed.plan().hosts, testbed.plan().link_bits_per_s);
-    let message = peers::messages(ANSWER_BYTES).slice(..QUESTION_BYTES);
+    let message = peers::messages(questions.answer_bytes).slice(..questions.bytes as usize);
     let books = Books::new(QUESTIONS_MAX);
     let before = Moment::look(testbed, rig.sent_again().unwrap_or(0))?;
     clock::sharpen_timers();
     let start = clock::now();
-    // The first half fills windows and pools.
-    let (middle, end) = (start + length, start + length + length);
+    let middle = start + questions.warmup;
+    let end = middle + questions.counted;
     let (mut asked, mut counted) = (0_usize, None);
     loop {
         let now = clock::now();
@@ -104,7 +115,7 @@ fn point(
             let answered = |index| matches!(books.end(index), super::books::End::Answered(_));
             let failed = (0..asked).filter(|&index| !answered(index)).count();
             let failed = failed.saturating_sub(asked - ended) as u64;
-            let bits = (ended - before_ended) as f64 * f64::from(ANSWER_BYTES) * 8.0;
+            let bits = (ended - before_ended) as f64 * f64::from(questions.answer_bytes) * 8.0;
             let could = now.since(from).as_us() / 1e6 * rate as f64;
             let (goodput_ratio, port) = (bits / could, port.since(&before_port));
             let (packets, bytes) = port
@@ -134,7 +145,7 @@ fn point(
 }
 
 /// What came of it.
-pub fn table(points: &[Point]) -> Table {
+pub fn table(points: &[Point], answer_bytes: u32) -> Table {
     let mut numbers: Vec<u32> = points.iter().map(|point| point.concurrent).collect();
     numbers.dedup();
     let mut columns = vec!["peer".to_string()];
@@ -164,7 +175,7 @@ pub fn table(points: &[Point]) -> Table {
     Table {
         id: "incast".to_string(),
         title: format!(
-            "Incast: bytes of answers of {ANSWER_BYTES} B, of all that the link to the asker \
+            "Incast: bytes of answers of {answer_bytes} B, of all that the link to the asker \
              carried, as shares of its rate (%), by questions at once"
         ),
         columns,

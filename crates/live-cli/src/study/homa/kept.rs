@@ -104,8 +104,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path(), "study homa", false).unwrap();
         let plan = Plan::slow(6);
-        let demand = Demand::new(Published::W4, 0.5, &plan).unwrap();
-        let arrivals = |seed| demand.draw(6, Span::from_ms(500), seed).unwrap();
+        let demand = Demand::published(Published::W4, 0.5, &plan);
+        let times = (Span::from_ms(50), Span::from_ms(500));
+        let arrivals = |seed| demand.draw(6, times, seed).unwrap();
         let (here, other) = (arrivals(1), arrivals(2));
         let peer = HomaPeer::Homa;
         let label =

@@ -6,8 +6,8 @@
 //! one process, one for each host, that share this machine's cores; links are so slow that a packet
 //! takes longer than its software. What the machine was like stands beside every result.
 //!
-//! **Reading order.** `arrivals` (what is sent), `peers` (by whom), `trial` and `books` (one run),
-//! `kept` (a run in a file), `lag` (how late threads were),
+//! **Reading order.** `plan` (what is asked for), `arrivals` (what is sent), `peers` (by whom),
+//! `trial` and `books` (one run), `kept` (a run in a file), `lag` (how late threads were),
 //! `slowdown` (what came of it), `incast`, `bridge` (what the lab says), `show`.
 
 mod arrivals;
@@ -17,17 +17,19 @@ mod incast;
 mod kept;
 mod lag;
 mod peers;
+pub mod plan;
 mod show;
 mod slowdown;
 mod trial;
 
 use super::Settings;
-use crate::args::{HomaPart, HomaPeer, StudyName, Workload};
+use crate::args::{HomaPeer, StudyName};
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use arrivals::{Arrivals, Demand};
 use bridge::Software;
 use cavy_core::Span;
+use cavy_kinds::network::messages::published;
 use cavy_lab::net::Ideal;
 use cavy_lab::statistics::quantile::{BEYOND_MIN, BEYOND_MIN_IN_BIN};
 use cavy_report::model::Figure;
@@ -36,68 +38,38 @@ use cavy_trials::kept::Shelf;
 use cavy_trials::progress::Progress;
 use cavy_trials::turns::in_turns;
 use cavy_trials::{Heard, Part};
-use cavy_workload::sizes::Published;
+use incast::Questions;
 use kept::{KeptRound, Label};
+use plan::{Asked, BetweenHosts};
 use show::PeerResult;
 use slowdown::Tally;
 use trial::{Manner, Round};
 
-/// Length of a run, and of a quick one, in seconds.
-pub const SECONDS: (f64, f64) = (30.0, 6.0);
 /// What a run takes beyond its length: the idle network, probes, the last answers.
 const BESIDE_S: f64 = 3.0;
-/// Length of each half of a run of incast, in seconds.
-const INCAST_SECONDS: (f64, f64) = (3.0, 0.75);
-/// Questions at once.
-const INCAST: (&[u32], &[u32]) = (&[2, 4, 8, 16, 32, 64, 128, 256, 512], &[8, 64, 512]);
-/// Hosts `[homa 7.6]`.
-const HOSTS: u16 = 6;
 
 /// What is run.
 struct Programme {
     demands: Vec<Demand>,
     peers: Vec<HomaPeer>,
-    length: Span,
-    incast: Vec<u32>,
+    /// The warm-up, and the length with it.
+    times: (Span, Span),
+    incast: Option<Questions>,
     incast_peers: Vec<HomaPeer>,
-    incast_length: Span,
     resume: bool,
 }
 
 impl Programme {
-    fn new(settings: &Settings, plan: &Plan) -> Result<Programme, Fault> {
+    fn new(settings: &Settings, asked: &Asked, testbed: &Plan) -> Result<Programme, Fault> {
         let args = &settings.args.homa;
-        let (workloads, loads) = if settings.args.quick {
-            (vec![Workload::W4], vec![80])
-        } else {
-            (vec![Workload::W3, Workload::W4, Workload::W5], vec![50, 80])
-        };
-        let wanted = |part| args.parts.is_empty() || args.parts.contains(&part);
-        let loads = if wanted(HomaPart::Slowdown) { loads } else { Vec::new() };
-        let workloads = if args.workloads.is_empty() { workloads } else { args.workloads.clone() };
-        let loads = if args.loads.is_empty() || !wanted(HomaPart::Slowdown) {
-            loads
-        } else {
-            args.loads.clone()
-        };
-        let mut demands = Vec::new();
-        for workload in workloads {
-            let published = match workload {
-                Workload::W3 => Published::W3,
-                Workload::W4 => Published::W4,
-                Workload::W5 => Published::W5,
-            };
-            for &load in &loads {
-                demands.push(Demand::new(published, f64::from(load) / 100.0, plan)?);
-            }
-        }
-        let asked = |peer: HomaPeer| args.transports.is_empty() || args.transports.contains(&peer);
+        let asked_for =
+            |peer: HomaPeer| args.transports.is_empty() || args.transports.contains(&peer);
         let able = |peer: HomaPeer| match peer.obstacle() {
-            Some(reason) if asked(peer) => {
+            Some(reason) if asked_for(peer) => {
                 terminal::talk(&format!("SKIPPED: {}: {reason}", peer.label()));
                 false
             }
-            _ => asked(peer),
+            _ => asked_for(peer),
         };
         let peers: Vec<HomaPeer> = HomaPeer::ALL.into_iter().filter(|&peer| able(peer)).collect();
         let quick = settings.args.quick;
@@ -105,17 +77,18 @@ impl Programme {
             .into_iter()
             .filter(|&peer| able(peer) && (!quick || peer != HomaPeer::TcpBbr))
             .collect();
-        let incast = if quick { INCAST.1 } else { INCAST.0 };
-        let seconds = if quick { INCAST_SECONDS.1 } else { INCAST_SECONDS.0 };
-        Ok(Programme {
-            demands,
-            peers,
-            length: settings.duration(SECONDS),
-            incast: if wanted(HomaPart::Incast) { incast.to_vec() } else { Vec::new() },
-            incast_peers,
-            resume: args.resume,
-            incast_length: Span::from_ns((seconds * 1e9) as u64),
-        })
+        let (mut demands, mut times) = (Vec::new(), (Span::ZERO, Span::ZERO));
+        if let Some(on) = &asked.messages {
+            (demands, times) = (on.demands(testbed)?, on.times()?);
+        }
+        let incast = asked.incast.as_ref().map(|on| {
+            let ((warmup, length), (converging, numbers)) = (on.times()?, on.converging()?);
+            let (bytes, answer_bytes) = (converging.question_bytes, converging.answer_bytes);
+            let counted = length - warmup;
+            Ok::<_, Fault>(Questions { bytes, answer_bytes, numbers, warmup, counted })
+        });
+        let (incast, resume) = (incast.transpose()?, args.resume);
+        Ok(Programme { demands, peers, times, incast, incast_peers, resume })
     }
 
     /// Runs of all peers on all demands.
@@ -125,22 +98,28 @@ impl Programme {
 
     /// What all runs take, in minutes.
     fn minutes(&self, repetitions: u16) -> f64 {
-        let slowdown = self.runs(repetitions) as f64 * (self.length.as_us() / 1e6 + BESIDE_S);
-        let incast = (self.incast.len() * self.incast_peers.len()) as f64;
-        (slowdown + incast * (2.0 * self.incast_length.as_us() / 1e6 + 0.5)) / 60.0
+        let slowdown = self.runs(repetitions) as f64 * (self.times.1.as_us() / 1e6 + BESIDE_S);
+        let incast = self.incast.as_ref().map_or(0.0, |asked| {
+            let runs = (asked.numbers.len() * self.incast_peers.len()) as f64;
+            runs * ((asked.warmup + asked.counted).as_us() / 1e6 + 0.5)
+        });
+        (slowdown + incast) / 60.0
     }
 }
 
 /// Runs it.
 pub fn run(settings: &Settings) -> Result<Part, Fault> {
-    let args = &settings.args.homa;
     if let Some(reason) = testbed::obstacle() {
         terminal::talk(&format!("SKIPPED: study homa: {reason}"));
         let facts = vec![("homa".to_string(), format!("skipped: {reason}"))];
         return Ok(Part { facts, ..Part::default() });
     }
-    let plan = Plan { link_bits_per_s: u64::from(args.mbit) * 1_000_000, ..Plan::slow(HOSTS) };
-    let programme = Programme::new(settings, &plan)?;
+    let asked = Asked::of(settings)?;
+    let Some(plan) = asked.messages.as_ref().or(asked.incast.as_ref()).map(BetweenHosts::testbed)
+    else {
+        return Ok(Part::default());
+    };
+    let programme = Programme::new(settings, &asked, &plan)?;
     terminal::talk(&format!(
         "homa: about {:.0} minutes",
         programme.minutes(settings.repetitions).ceil()
@@ -152,15 +131,32 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     let mut clock = Progress::new(programme.runs(settings.repetitions));
     for demand in &programme.demands {
         let drawn: Result<Vec<Arrivals>, Fault> =
-            settings.seeds().map(|seed| demand.draw(HOSTS, programme.length, seed)).collect();
+            settings.seeds().map(|seed| demand.draw(plan.hosts, programme.times, seed)).collect();
         let drawn = drawn?;
         let rounds = rounds(settings, &mut testbed, &programme, demand, &drawn, &mut clock)?;
         hear(&mut part, &rounds, &drawn);
         judge(settings, demand, &drawn, &rounds, &ideal, &plan, &mut part, &mut bridged)?;
+        if let (Some(figure), Some(on)) = (part.figures.last_mut(), &asked.messages) {
+            let id = format!("plan-in-the-lab-{}", demand.id());
+            figure.title = on.title(demand);
+            figure.tables.push(on.in_the_lab(&id, |plan| {
+                let workload = plan.messages.as_ref().and_then(|messages| messages.workload);
+                plan.load == demand.load && workload.map(published) == Some(demand.workload)
+            })?);
+        }
     }
     part.findings.extend(show::agreement(&bridged).into_iter().filter(|_| !bridged.is_empty()));
-    if !programme.incast.is_empty() && !programme.incast_peers.is_empty() {
-        run_incast(settings, &mut testbed, &programme, &mut part)?;
+    if let (Some(on), Some(questions)) = (&asked.incast, &programme.incast)
+        && !programme.incast_peers.is_empty()
+    {
+        run_incast(settings, &mut testbed, &programme.incast_peers, questions, &mut part)?;
+        if let Some(figure) = part.figures.last_mut() {
+            figure.tables.push(on.in_the_lab("plan-in-the-lab-incast", |_| true)?);
+        }
+    }
+    // Claims are about the study's own plans.
+    if [&asked.messages, &asked.incast].into_iter().flatten().any(|on| on.own) {
+        part.findings.clear();
     }
     part.facts.extend(facts(&plan));
     Ok(part)
@@ -319,23 +315,22 @@ fn found(demand: &Demand, results: &[PeerResult]) -> String {
 fn run_incast(
     settings: &Settings,
     testbed: &mut Testbed,
-    programme: &Programme,
+    chosen: &[HomaPeer],
+    questions: &Questions,
     part: &mut Part,
 ) -> Result<(), Fault> {
-    let stop = &settings.session.stop;
-    let (numbers, chosen) = (&programme.incast, &programme.incast_peers);
-    let points = incast::run(testbed, numbers, chosen, programme.incast_length, stop)?;
+    let points = incast::run(testbed, questions, chosen, &settings.session.stop)?;
     part.findings.extend(show::incast(&points, HomaPeer::Homa));
+    let Questions { bytes, answer_bytes, .. } = *questions;
     part.figures.push(Figure {
         id: "live.homa.incast".to_string(),
         title: "Incast: all answer one".to_string(),
         shows: format!(
-            "One host keeps so many questions of 16 B under way to {} others, which answer {} B \
-             each. With headers, {:.1} % of the link's rate is what can be reached. The switch \
-             keeps {} kB a level and port.",
-            HOSTS - 1,
-            incast::ANSWER_BYTES,
-            100.0 * most_goodput(),
+            "One host keeps so many questions of {bytes} B under way to {} others, which answer \
+             {answer_bytes} B each. With headers, {:.1} % of the link's rate is what can be \
+             reached. The switch keeps {} kB a level and port.",
+            testbed.plan().hosts - 1,
+            100.0 * most_goodput(answer_bytes),
             testbed.plan().level_bytes / 1_000
         ),
         claimed: "At least 90 % of the line rate at every number (issue 5).".to_string(),
@@ -346,16 +341,16 @@ fn run_incast(
         command: settings.command(StudyName::Homa),
         panels: Vec::new(),
         maps: Vec::new(),
-        tables: vec![incast::table(&points)],
+        tables: vec![incast::table(&points, answer_bytes)],
     });
     Ok(())
 }
 
 /// Bytes of answers of incast over what they take on the wire.
-fn most_goodput() -> f64 {
+fn most_goodput(answer_bytes: u32) -> f64 {
     let beside = arrivals::FRAME_MAX_BYTES - arrivals::PACKET_BYTES;
-    let packets = incast::ANSWER_BYTES.div_ceil(arrivals::PACKET_BYTES);
-    f64::from(incast::ANSWER_BYTES) / f64::from(incast::ANSWER_BYTES + packets * beside)
+    let packets = answer_bytes.div_ceil(arrivals::PACKET_BYTES);
+    f64::from(answer_bytes) / f64::from(answer_bytes + packets * beside)
 }
 
 fn facts(plan: &Plan) -> Vec<(String, String)> {

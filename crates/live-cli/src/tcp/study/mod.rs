@@ -6,10 +6,11 @@
 //! the processors and a jitter probe stand beside each run; one that was disturbed says so, and a
 //! claim that rests on such runs is called too noisy.
 //!
-//! **Reading order.** [`way`] (who sends and who receives), [`programme`] (what is measured),
-//! [`bed`] (the hosts, one measurement), [`show`] (tables and values).
+//! **Reading order.** [`way`] (who sends and who receives), [`plan`] and [`programme`] (what is
+//! measured), [`bed`] (the hosts, one measurement), [`show`] (tables and values).
 
 mod bed;
+mod plan;
 mod programme;
 mod show;
 mod way;
@@ -25,14 +26,13 @@ use cavy_clock as clock;
 use cavy_core::Digest;
 use cavy_live::load::machine::Machine;
 use cavy_report::folder::Folder;
-use cavy_report::model::{Document, Verdict};
-use cavy_study::claim::Statement;
-use cavy_study::source::Source;
+use cavy_report::model::Document;
 use cavy_trials::finding;
 use cavy_trials::kept::Shelf;
 use cavy_trials::progress::Progress;
 use cavy_trials::turns::in_turns;
 use cavy_trials::{Heard, Part};
+use plan::FromServers;
 use programme::Programme;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -49,10 +49,15 @@ pub struct MeasuredCell {
 
 /// Runs the command.
 pub fn study(args: &Study) -> Result<ExitCode, Fault> {
+    if args.print_plan {
+        terminal::print(crate::study::plans::TCP)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let on = FromServers::of(args)?;
     if let Some(why) = cavy_testbed::obstacle().or_else(cavy_stack::obstacle) {
         return Err(Fault::new(why).code(FAILED).hint("`cavy-live doctor` says what is missing"));
     }
-    let programme = Programme::new(args);
+    let programme = Programme::new(args, &on);
     let folder = Folder::open(&args.out, "tcp study", args.resume)?;
     if let Some(moved) = folder.moved() {
         terminal::talk(&format!("note: {moved}"));
@@ -73,31 +78,28 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
     }));
     let quiet = part.quiet();
     document.facts.push(("quiet enough".to_string(), quiet.words()));
-    // Nothing reads them while measuring.
-    let statements: Vec<Statement> =
-        cavy_sources::all().iter().flat_map(Source::live_statements).collect();
+    let statements = crate::study::statements();
     let again = again(args);
-    document.claims = finding::judge(&statements, &show::findings(&all), quiet, &again);
+    // Claims are about the study's own plan.
+    if on.own {
+        document.title.clone_from(&on.title);
+    } else {
+        document.claims = finding::judge(&statements, &show::findings(&all), quiet, &again);
+    }
     for site in &programme.sites {
         let of: Vec<&MeasuredCell> = all
             .iter()
             .filter(|one| (one.mbit, one.port_bytes) == (site.mbit, site.port_bytes))
             .collect();
-        document.figures.push(show::figure(site, &of, &again));
+        let mut figure = show::figure(site, &of, &again);
+        figure.tables.push(on.in_the_lab((site.mbit, site.port_bytes))?);
+        document.figures.push(figure);
     }
     let mut digest = Digest::new();
     format!("{:?}", WAYS).bytes().for_each(|byte| digest.fold(byte.into()));
     document.digest = format!("{:016x}", digest.value());
     document.elapsed_s = clock::now().since(began).as_us() / 1e6;
-    let report = folder.write_document(&document)?;
-    if args.json {
-        terminal::print(&cavy_report::series::json(&document))?;
-    } else {
-        terminal::print(&crate::study::render(&document))?;
-    }
-    terminal::talk(&format!("report: {}", report.display()));
-    let missed = document.claims.iter().any(|claim| claim.verdict == Verdict::NotReproduced);
-    Ok(if missed { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+    crate::study::finish(&document, &folder, args.json)
 }
 
 fn measure(
@@ -154,6 +156,7 @@ fn again(args: &Study) -> String {
             words.push(format!("--{option} {}", values.join(",")));
         }
     };
+    say("plan", args.plan.iter().map(|file| file.display().to_string()).collect());
     say("mbit", args.mbit.iter().map(u32::to_string).collect());
     say("port-bytes", args.port_bytes.iter().map(u32::to_string).collect());
     say("servers", args.servers.iter().map(u16::to_string).collect());

@@ -1,5 +1,6 @@
 //! What is measured, and for how long.
 
+use super::plan::FromServers;
 use super::way::{Cell, LONG_BLOCK_BYTES, WAYS, Way};
 use crate::tcp::typed::Study;
 use cavy_core::Span;
@@ -12,15 +13,15 @@ const SLOW: f64 = 2.0;
 const BESIDE_S: f64 = 0.7;
 /// What building a bed takes.
 const BUILD_S: f64 = 5.0;
-const REPETITIONS: (u16, u16) = (3, 2);
-/// Numbers of servers when nothing is said; those in turn go on to 64.
-const SERVERS: [u16; 5] = [1, 2, 4, 8, 16];
+/// Numbers of servers in turn, who go beyond what the plan has, when nothing is said.
 const SERVERS_IN_TURN: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Cells that share a bed.
 pub struct Site {
     pub mbit: u32,
     pub port_bytes: u32,
+    /// Of most cells.
+    pub block_bytes: usize,
     pub cells: Vec<Cell>,
 }
 
@@ -52,21 +53,19 @@ const QUICK_FAST_LINK: [(&str, &[u16]); 6] = [
 ];
 
 impl Programme {
-    pub fn new(args: &Study) -> Programme {
-        let mbits = some(&args.mbit, &[200, 1000]);
-        let ports = some(&args.port_bytes, if args.quick { &[32_000] } else { &[32_000, 64_000] });
-        let mut sites = Vec::new();
-        for &mbit in &mbits {
-            for &port_bytes in &ports {
-                sites.push(Site { mbit, port_bytes, cells: cells(args, mbit) });
-            }
-        }
+    pub fn new(args: &Study, on: &FromServers) -> Programme {
+        let site = |&(mbit, port_bytes): &(u32, u32)| Site {
+            mbit,
+            port_bytes,
+            block_bytes: on.block_bytes,
+            cells: cells(args, on, mbit),
+        };
+        let mut sites: Vec<Site> = on.ports.iter().map(site).collect();
         sites.retain(|site| !site.cells.is_empty());
         let pick = |(full, quick)| if args.quick { quick } else { full };
         let seconds = args.seconds.unwrap_or(pick(SECONDS));
         let length = Span::from_ns((seconds * 1e9) as u64);
-        let both = if args.quick { REPETITIONS.1 } else { REPETITIONS.0 };
-        Programme { sites, repetitions: args.repetitions.unwrap_or(both), length }
+        Programme { sites, repetitions: on.repetitions, length }
     }
 
     /// How long a cell is measured.
@@ -95,10 +94,10 @@ fn some<T: Copy>(asked: &[T], without: &[T]) -> Vec<T> {
     if asked.is_empty() { without.to_vec() } else { asked.to_vec() }
 }
 
-fn cells(args: &Study, mbit: u32) -> Vec<Cell> {
+fn cells(args: &Study, on: &FromServers, mbit: u32) -> Vec<Cell> {
     let asked = |way: &Way| args.ways.is_empty() || args.ways.iter().any(|name| name == way.name);
     let mut cells = Vec::new();
-    if args.quick && args.ways.is_empty() && args.servers.is_empty() {
+    if args.quick && !on.own && args.ways.is_empty() && args.servers.is_empty() {
         let table: &[(&str, &[u16])] =
             if mbit <= 200 { &QUICK_SLOW_LINK } else { &QUICK_FAST_LINK };
         for (name, servers) in table {
@@ -106,11 +105,18 @@ fn cells(args: &Study, mbit: u32) -> Vec<Cell> {
         }
     } else {
         for way in WAYS.iter().filter(|way| asked(way)) {
-            let usual: &[u16] =
-                if way.name.starts_with("turns") { &SERVERS_IN_TURN } else { &SERVERS };
+            let usual: &[u16] = if way.name.starts_with("turns") && !on.own {
+                &SERVERS_IN_TURN
+            } else {
+                &on.servers
+            };
             let servers = some(&args.servers, usual);
             cells.extend(servers.iter().filter_map(|&servers| Cell::of(way.name, servers)));
         }
+    }
+    cells.iter_mut().for_each(|cell| cell.block_bytes = on.block_bytes);
+    if on.own {
+        return cells;
     }
     // Long blocks, for how long one takes, where a wire's time is less than a timeout.
     if mbit > 200 && (args.servers.is_empty() || args.servers.contains(&16)) {
@@ -138,12 +144,19 @@ mod tests {
             out: "x".into(),
             resume: false,
             json: false,
+            plan: None,
+            print_plan: false,
         }
+    }
+
+    fn programme(args: &Study) -> Programme {
+        let on = FromServers::of(args).unwrap_or_else(|fault| panic!("{}", fault.render()));
+        Programme::new(args, &on)
     }
 
     #[test]
     fn the_quick_form_takes_four_minutes_at_most_and_measures_what_claims_ask_for() {
-        let quick = Programme::new(&Study { quick: true, ..args() });
+        let quick = programme(&Study { quick: true, ..args() });
         assert!(quick.minutes(Span::from_ms(100)) <= 4.0, "{}", quick.minutes(Span::from_ms(100)));
         assert_eq!(quick.sites.len(), 2);
         let named = QUICK_SLOW_LINK.iter().chain(&QUICK_FAST_LINK);
@@ -161,7 +174,7 @@ mod tests {
             quick: true,
             ..args()
         };
-        let few = Programme::new(&few);
+        let few = programme(&few);
         assert_eq!(few.sites.len(), 1);
         let names: Vec<String> = few.sites[0].cells.iter().map(Cell::id).collect();
         assert_eq!(names, ["turns-1-1", "turns-8-1"]);

@@ -151,15 +151,15 @@ pub fn findings(all: &[MeasuredCell]) -> Vec<Finding> {
 /// All of one bed.
 pub fn figure(site: &Site, all: &[&MeasuredCell], again: &str) -> Figure {
     let place = format!("{} Mb/s, a port of {} kB", site.mbit, site.port_bytes / 1000);
-    let mut servers: Vec<u16> =
-        all.iter().filter(|one| !one.cell.is_long()).map(|one| one.cell.servers).collect();
+    let usual = |one: &&&MeasuredCell| one.cell.block_bytes == site.block_bytes;
+    let mut servers: Vec<u16> = all.iter().filter(usual).map(|one| one.cell.servers).collect();
     servers.sort_unstable();
     servers.dedup();
     let ways: Vec<Way> =
         WAYS.into_iter().filter(|way| all.iter().any(|one| one.cell.way == *way)).collect();
     let runs = |way: &Way, servers: u16| -> Vec<&MeasuredCell> {
-        let of = all.iter().filter(|one| one.cell.is(way.name, servers));
-        of.copied().collect()
+        let is = |one: &&&MeasuredCell| one.cell.way == *way && one.cell.servers == servers;
+        all.iter().filter(usual).filter(is).copied().collect()
     };
     let table = |id: &str, title: &str, cell: &dyn Fn(&[&MeasuredCell]) -> Cell| {
         let row = |way: &Way| {
@@ -198,7 +198,7 @@ pub fn figure(site: &Site, all: &[&MeasuredCell], again: &str) -> Figure {
         Cell::Text(format!("{p50:.1}; {most:.0}"))
     });
     let mut tables = vec![goodput, lost, blocks];
-    let long: Vec<&&MeasuredCell> = all.iter().filter(|one| one.cell.is_long()).collect();
+    let long: Vec<&&MeasuredCell> = all.iter().filter(|one| !usual(one)).collect();
     if !long.is_empty() {
         tables.push(long_blocks(&long, &place));
     }
