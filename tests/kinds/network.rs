@@ -413,7 +413,8 @@ fn percentiles_of_blocks_have_a_hundred_blocks_beyond_them() {
     let blocks = |count: u64| {
         let made = run(&star(&format!(
             "[traffic]\npattern = \"blocks\"\nservers = 2\nfragment_bytes = 1000\n\
-             blocks = {count}\n[[transports]]\ntransport = \"tcp\"\n[run]\nreplications = 1\nown_best = false"
+             blocks = {count}\n[[transports]]\ntransport = \"tcp\"\n[run]\n\
+             replications = 1\nown_best = false"
         )));
         made.results[0].blocks.clone().expect("blocks")
     };

@@ -282,13 +282,8 @@ fn the_table_of_points_tells_of_blocks_where_blocks_were_asked_for() {
     let ran = cavy.call(&args);
     let text = String::from_utf8_lossy(&ran.stdout);
     let points = text.split("All points").nth(1).expect("a table of points");
-    for head in [
-        "block p50 (ms)",
-        "block p90 (ms)",
-        "block p99 (ms)",
-        "goodput (Mb/s)",
-        "goodput (% of link)",
-    ] {
+    // Heads may fold.
+    for head in ["block p50", "block p90", "block p99", "goodput (Mb/s)", "goodput (% of"] {
         assert!(points.contains(head), "{head} in\n{points}");
     }
 }

@@ -456,8 +456,8 @@ pub struct HomaStudy {
     /// What to measure; both when absent.
     #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
     pub parts: Vec<HomaPart>,
-    /// Rate of each link in Mb/s; 100 when absent. Slower ones leave more of the processors to peers
-    /// that take much of them, and need longer runs for as many messages.
+    /// Rate of each link in Mb/s; 100 when absent. Slower ones leave more of the processors to
+    /// peers that take much of them, and need longer runs for as many messages.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(10..=1_000))]
     pub mbit: Option<u32>,
     /// Take runs that the folder of `--out` has of the same messages, instead of running them
