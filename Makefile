@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny unit doc docs site pages bench clean help
+.PHONY: tour figures guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny unit doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -77,6 +77,12 @@ same-claims:
 	@for system in $(SYSTEMS); do \
 	  diff -u docs/claims/$$system.md $(TARGET)/figures/$$system/claims.md || \
 	  { echo "docs/claims/$$system.md is of another run; 'make claims' writes it"; exit 1; }; done
+
+# cavy as users build it, and cavy-live as it is there: `make live` or the tests have built it.
+guides: build ## run the first commands of the guides as they stand there
+	$(CARGO) test -q $(LOCKED) --workspace $(FEATURES) --test tidy --no-run
+	$(TARGET)/debug/guides $(abspath $(TARGET)/guides) \
+	  $(abspath $(TARGET)/release) $(abspath $(TARGET)/debug)
 
 # Systems whose claims are kept in docs/claims. The same seed gives the same page on any machine, so
 # `make test` compares. Exit code 1 of `cavy reproduce` says that a claim is not reproduced; which

@@ -1,6 +1,7 @@
 //! The files of the repository, for its tests of itself; see `tests/`.
 
 pub mod documents;
+pub mod guides;
 pub mod pages;
 pub mod site;
 

@@ -3,6 +3,7 @@
 mod clauses;
 mod documents;
 mod files;
+mod guides;
 mod links;
 mod rooms;
 mod width;
