@@ -117,3 +117,22 @@ fn moments_are_counted_from_1970() {
     }
     assert_eq!(log_ns("23/Nov/2025:07:20:20"), None);
 }
+
+/// nginx writes thousandths of a second: what is faster is 0.000 there, and most requests may be.
+#[test]
+fn requests_faster_than_the_log_can_say_are_half_of_its_last_place() {
+    let took = |cell: &str, unit| {
+        let line = format!("- - - [23/Nov/2025:07:20:20 +0000] \"GET /a HTTP/1.1\" 200 1 {cell}");
+        one(&plan(TraceFormat::Combined, Stamp::Arrival, unit), &line).map(|one| one.service_ns)
+    };
+    assert_eq!(took("0.000", Unit::S), Ok(500_000));
+    assert_eq!(took("0.001", Unit::S), Ok(1_000_000));
+    assert_eq!(took("0", Unit::Us), Ok(500));
+    assert_eq!(took("0.000", Unit::Ms), Ok(500));
+    assert_eq!(took("0", Unit::Ns), Ok(1));
+    // Whole seconds (Apache's %T) say nothing of what is faster.
+    for cell in ["0", "-", "", "."] {
+        let wrong = took(cell, Unit::S).expect_err(cell);
+        assert!(wrong.contains("is not how long the request took"), "{wrong}");
+    }
+}

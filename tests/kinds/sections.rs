@@ -176,3 +176,45 @@ replications = 1
         .collect();
     assert!(differ(&tails), "{tails:?}");
 }
+
+/// What each class saw has a spread of its own, by those who wait for its messages.
+#[test]
+fn classes_of_traffic_have_sections() {
+    let plan = r#"
+kind = "network"
+title = "t"
+load = 0.6
+network = { topology = "star", hosts = 8 }
+transports = [{ transport = "homa" }]
+[[classes]]
+name = "search"
+load_share = 0.1
+messages = { sizes = { dist = "constant", bytes = 500 } }
+[[classes]]
+name = "backup"
+load_share = 0.9
+messages = { sizes = { dist = "constant", bytes = 20_000 } }
+[run]
+messages = 24_000
+replications = 1
+"#;
+    let made: Experiment<cavy_kinds::network::NetworkPlan> = run(plan, true);
+    assert_eq!(made.sections(), 8, "one for each host");
+    let whole = &made.results[0];
+    for class in 0..2 {
+        let of = |data: &cavy_kinds::network::Carried| {
+            let quantile = data.classes[class].summary.p99_slowdown.clone().expect("messages");
+            assert!(quantile.supported().is_some(), "as that of all");
+            quantile.estimate.value
+        };
+        let each: Vec<f64> = whole.sections.iter().map(of).collect();
+        let interval = sectioning::interval(of(whole), &each, CONFIDENCE).expect("eight sections");
+        let width = interval.half_width() / interval.estimate;
+        assert!(width > 0.001 && width < 0.3, "class {class}: {interval:?} of {each:?}");
+        let (least, most) = each.iter().fold((f64::MAX, 0.0f64), |(a, b), &v| (a.min(v), b.max(v)));
+        assert!(least <= interval.estimate * 1.005 && most >= interval.estimate * 0.995);
+    }
+    // All messages are of one of them, so neither can be what all saw.
+    let all = whole.overall.p99_slowdown.as_ref().expect("messages").estimate.value;
+    assert_ne!(all, whole.classes[0].summary.p99_slowdown.as_ref().expect("some").estimate.value);
+}

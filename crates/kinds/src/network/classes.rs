@@ -162,9 +162,9 @@ impl ByClass {
         }
     }
 
-    /// Is there nothing to record?
-    pub(super) fn is_empty(&self) -> bool {
-        self.latency_ns.is_empty()
+    /// How many classes there are.
+    pub(super) fn len(&self) -> usize {
+        self.latency_ns.len()
     }
 
     /// Records a message that counts, whose least time is `least`.

@@ -204,8 +204,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
     let reports: Vec<&Report> = runs.iter().map(|run| &run.report).collect();
     let sum = |of: fn(&Report) -> u64| reports.iter().map(|report| of(report)).sum::<u64>();
     let (standing, note) = standing::judge(scenario, &reports);
-    use scenario::Demand::{Classes, Open};
-    let is_open = matches!(scenario.demand, Open(_) | Classes(_));
+    use scenario::Demand::{Blocks, Classes, Echo, Open};
     let seconds = scenario.setup.duration.as_ns() as f64 / 1e9;
     let achieved = sum(|r| r.messages.finished) as f64 / runs.len().max(1) as f64 / seconds;
     let offered = scenario.rate_per_s * f64::from(scenario.senders);
@@ -213,7 +212,12 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
         standing,
         note,
         unformed: standing::unformed(scenario, runs),
-        rate_per_s: Some(if is_open { offered } else { achieved }),
+        rate_per_s: match scenario.demand {
+            Open(_) | Classes(_) => Some(offered),
+            // Their time is a bound within which all of them end.
+            Blocks(_) | Echo { .. } => None,
+            _ => Some(achieved),
+        },
         work: sum(|r| r.messages.submitted),
         data: carried(scenario, runs, &reports),
     }

@@ -41,6 +41,8 @@ struct Group {
     /// By bin of sizes: over the least time that there is, and over the transport's own best.
     slowdown: Vec<Ratios>,
     own: Vec<Ratios>,
+    /// Over the least time, by class of traffic.
+    classes: Vec<Ratios>,
     messages: u64,
     /// Payload that came to its hosts in the time that counts.
     payload_bytes: u64,
@@ -71,6 +73,7 @@ impl<'a> Receivers<'a> {
         let group = Group {
             slowdown: vec![Ratios::default(); bins],
             own: vec![Ratios::default(); bins],
+            classes: vec![Ratios::default(); by_class.len()],
             ..Group::default()
         };
         let mut groups = if wanted { vec![group; GROUPS] } else { Vec::new() };
@@ -150,7 +153,7 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
     }
 
     fn finished(&mut self, done: &Done) {
-        if self.groups.is_empty() && self.by_class.is_empty() || !done.counted {
+        if self.groups.is_empty() && self.by_class.len() == 0 || !done.counted {
             return;
         }
         let Done { from, to, length_bytes, answer_bytes, .. } = *done;
@@ -166,7 +169,11 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
         let group = &mut self.groups[group_of(waits(done))];
         let bin = self.setup.bins.of(length_bytes);
         group.messages += 1;
-        group.slowdown[bin].record(time / least.max(1) as f64);
+        let slowdown = time / least.max(1) as f64;
+        group.slowdown[bin].record(slowdown);
+        if let Some(class) = group.classes.get_mut(usize::from(done.class)) {
+            class.record(slowdown);
+        }
         let hops = self.setup.network.topology.hops(from, to);
         let own = self.setup.own_best.as_ref().and_then(|own| own.time(hops, length_bytes));
         if let Some(own) = own {
@@ -180,6 +187,7 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
 pub struct Section {
     slowdown: Vec<Ratios>,
     own: Vec<Ratios>,
+    classes: Vec<Ratios>,
     /// The groups whose hosts wait for its messages.
     waiting: Vec<usize>,
     /// For each host, where hosts can be divided as messages are, and the groups of these hosts.
@@ -201,10 +209,10 @@ impl Section {
             }
             all
         };
-        let (slowdown, own) = (sum(|group| &group.slowdown), sum(|group| &group.own));
         Section {
-            slowdown,
-            own,
+            slowdown: sum(|group| &group.slowdown),
+            own: sum(|group| &group.own),
+            classes: sum(|group| &group.classes),
             waiting: places.to_vec(),
             payload_bytes: None,
             receiving: Vec::new(),
@@ -275,7 +283,11 @@ impl Section {
             counts[bins.clone()].iter().for_each(|one| all.add(one));
             all
         };
-        let (slowdown, own) = (merged(&self.slowdown), merged(&self.own));
+        Section::put_ratios(summary, &merged(&self.slowdown), &merged(&self.own));
+    }
+
+    /// The same of ratios that are known: over the least time, and over the transport's own best.
+    fn put_ratios(summary: &mut NetSummary, slowdown: &Ratios, own: &Ratios) {
         let put = |quantile: &mut Option<Quantile>, counts: &Ratios, p: f64| {
             let Some(known) = quantile else { return };
             let found = counts.quantile(p).map(|value| (value * 1e4).round() / 1e4);
@@ -292,14 +304,14 @@ impl Section {
             });
         };
         let NetSummary { summary, p50_own, p99_own } = summary;
-        put(&mut summary.p50_slowdown, &slowdown, 0.5);
-        put(&mut summary.p90_slowdown, &slowdown, 0.9);
-        put(&mut summary.p95_slowdown, &slowdown, 0.95);
-        put(&mut summary.p99_slowdown, &slowdown, 0.99);
-        put(&mut summary.p999_slowdown, &slowdown, 0.999);
-        put(&mut summary.p9999_slowdown, &slowdown, 0.9999);
-        put(p50_own, &own, 0.5);
-        put(p99_own, &own, 0.99);
+        put(&mut summary.p50_slowdown, slowdown, 0.5);
+        put(&mut summary.p90_slowdown, slowdown, 0.9);
+        put(&mut summary.p95_slowdown, slowdown, 0.95);
+        put(&mut summary.p99_slowdown, slowdown, 0.99);
+        put(&mut summary.p999_slowdown, slowdown, 0.999);
+        put(&mut summary.p9999_slowdown, slowdown, 0.9999);
+        put(p50_own, own, 0.5);
+        put(p99_own, own, 0.99);
         // Times are asked for of idle networks only, which have no sections.
         (summary.p50_us, summary.p90_us, summary.p95_us) = (None, None, None);
         (summary.p99_us, summary.p999_us, summary.p9999_us) = (None, None, None);
@@ -328,6 +340,9 @@ fn of_section(
     section.put_hosts(&mut all, run);
     section.put(&mut all.overall, 0..bins);
     section.put(&mut all.short, 0..slices.bins_to(0.5));
+    for (class, slowdown) in all.classes.iter_mut().zip(&section.classes) {
+        Section::put_ratios(&mut class.summary, slowdown, &Ratios::default());
+    }
     let shown = slices.shown();
     for (slice, range) in all.bins.iter_mut().zip(&shown) {
         section.put(&mut slice.summary, range.clone());

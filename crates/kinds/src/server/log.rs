@@ -5,7 +5,7 @@
 
 use super::plan::{Stamp, TraceFormat, TracePlan};
 use super::trace::wrong;
-use crate::moment::{log_ns, time_ns};
+use crate::moment::{Unit, log_ns, time_ns};
 use cavy_study::plan::{Files, PlanError};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -110,7 +110,7 @@ fn combined(plan: &TracePlan, line: &str) -> Result<Logged, Fault> {
         }
     };
     let took = line.rsplit(char::is_whitespace).next().unwrap_or("").trim_matches('"');
-    let service_ns = time_ns(took, plan.unit, 1).map_err(|_| {
+    let service_ns = took_ns(took, plan.unit).map_err(|_| {
         (
             format!("`{took}` at its end is not how long the request took"),
             "let the log end with it: `$request_time` in nginx's log_format (unit = \"s\"), `%D` \
@@ -118,6 +118,17 @@ fn combined(plan: &TracePlan, line: &str) -> Result<Logged, Fault> {
         )
     })?;
     Ok(Logged { at_ns, name, service_ns })
+}
+
+/// How long a request took. nginx writes thousandths, so that what is faster is `0.000`: of that the
+/// middle is taken, half of the last place. Whole seconds are too coarse for it.
+fn took_ns(text: &str, unit: Unit) -> Result<u64, String> {
+    let places = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let is_zero = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    if is_zero && text.contains('0') && (places > 0 || unit != Unit::S) {
+        return Ok((unit.ns() / 10f64.powi(places as i32) / 2.0).max(1.0) as u64);
+    }
+    time_ns(text, unit, 1)
 }
 
 /// A line that is a JSON object. A key may lead into objects: `http.duration_ms`.

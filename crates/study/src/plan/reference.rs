@@ -45,6 +45,15 @@ fn required(schema: &Value) -> Vec<&str> {
     all.iter().filter_map(Value::as_str).collect()
 }
 
+/// A table of a plan.
+struct Described {
+    /// Where it may stand.
+    paths: Vec<String>,
+    value: Value,
+    /// Its heading, with the first of its places, and its keys.
+    text: String,
+}
+
 struct Page<'a> {
     schema: &'a Value,
     out: String,
@@ -55,24 +64,33 @@ struct Page<'a> {
 impl Page<'_> {
     /// Describes what was named until nothing is left.
     fn rest(&mut self) {
-        let mut done: Vec<(String, Value)> = Vec::new();
+        let mut done: Vec<Described> = Vec::new();
+        let before = std::mem::take(&mut self.out);
         while !self.ahead.is_empty() {
             let (path, value) = self.ahead.remove(0);
-            // A table that stands in several places is described where it stands first.
-            if done.iter().any(|(known, same)| *known == path || *same == value) {
+            if done.iter().any(|one| one.paths.contains(&path)) {
                 continue;
             }
-            done.push((path.clone(), value.clone()));
+            // A table that stands in several places is described where it stands first.
+            if let Some(same) = done.iter_mut().find(|one| one.value == value) {
+                same.paths.push(path);
+                continue;
+            }
             match tagged(&value) {
                 Some((tag, variants)) => self.variants(&path, tag, &variants),
                 None => {
-                    let value = value.clone();
                     let empty = Map::new();
                     let keys = value["properties"].as_object().unwrap_or(&empty);
                     let keys: Vec<(&String, &Value)> = keys.iter().collect();
                     self.table(&path, &keys, &required(&value));
                 }
             }
+            let text = std::mem::take(&mut self.out);
+            done.push(Described { paths: vec![path], value, text });
+        }
+        self.out = before;
+        for Described { paths, text, .. } in done {
+            self.out.push_str(&text.replacen(&paths[0], &paths.join(", "), 1));
         }
     }
 
@@ -142,9 +160,10 @@ impl Page<'_> {
 
     /// Remembers a table that `value` is, to be described.
     fn note(&mut self, head: &str, key: &str, value: &Value) {
-        let (inner, is_list) = match value.get("items") {
+        let real = self.resolved(value);
+        let (inner, is_list) = match real.get("items") {
             Some(items) => (self.resolved(items), true),
-            None => (self.resolved(value), false),
+            None => (real, false),
         };
         let is_table = inner.get("properties").is_some_and(Value::is_object);
         if !is_table && tagged(&inner).is_none() {
@@ -165,7 +184,7 @@ impl Page<'_> {
     /// What a reference or an option refers to.
     fn resolved(&self, value: &Value) -> Value {
         if let Some(path) = value.get("$ref").and_then(Value::as_str) {
-            return self.schema.pointer(&path[1..]).cloned().unwrap_or_default();
+            return self.schema.pointer(&path[1..]).map_or(Value::Null, |one| self.resolved(one));
         }
         if let Some(any) = value.get("anyOf").and_then(Value::as_array) {
             let real = any.iter().find(|one| one.get("type") != Some(&Value::from("null")));
