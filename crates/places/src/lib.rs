@@ -109,6 +109,21 @@ impl<T> Watched<T> {
     }
 }
 
+/// A record without parts, as npm's packages of DB-IP's cities have it.
+#[derive(serde::Deserialize)]
+struct Flat<'a> {
+    latitude: Option<Degrees>,
+    longitude: Option<Degrees>,
+    country_code: Option<&'a str>,
+}
+
+/// A number of single or of double precision.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Degrees {
+    Said(f64),
+}
+
 /// A database of cities, or of countries, in MaxMind's format.
 #[derive(Debug)]
 pub struct Cities(Reader<Vec<u8>>);
@@ -132,20 +147,26 @@ impl Cities {
 
     /// What it says of `ip`.
     pub fn find(&self, ip: IpAddr) -> Found {
-        let record = self.0.lookup(ip).ok().and_then(|found| found.decode().ok()?);
-        let Some(record): Option<geoip2::City<'_>> = record else { return Found::NOTHING };
-        let place = record.location.latitude.zip(record.location.longitude);
+        let Ok(found) = self.0.lookup(ip) else { return Found::NOTHING };
+        let record = found.decode::<geoip2::City<'_>>().ok().flatten().unwrap_or_default();
+        let mut place = record.location.latitude.zip(record.location.longitude);
+        let mut code = record.country.iso_code.or(record.registered_country.iso_code);
+        if place.is_none() && code.is_none() {
+            let Ok(Some(flat)) = found.decode::<Flat<'_>>() else { return Found::NOTHING };
+            let degrees = |said: Option<Degrees>| said.map(|Degrees::Said(degrees)| degrees);
+            place = degrees(flat.latitude).zip(degrees(flat.longitude));
+            code = flat.country_code;
+        }
+        let anycast = record.traits.is_anycast.unwrap_or(false);
         // A database may say anything, NaN too.
         let address =
             place.and_then(|(latitude, longitude)| Point::from_degrees(latitude, longitude));
-        let code = record.country.iso_code.or(record.registered_country.iso_code);
         let country = code.and_then(countries::middle);
         let rung = match (address, country) {
             (Some(_), _) => Rung::Address,
             (None, Some(_)) => Rung::Country,
             (None, None) => Rung::Nowhere,
         };
-        let anycast = record.traits.is_anycast.unwrap_or(false);
         Found { known: Known { address, country }, rung, system: 0, anycast }
     }
 }

@@ -72,6 +72,44 @@ fn a_database_that_describes_itself_in_no_language_is_read_and_a_torn_one_is_not
     assert!(Cities::read(bytes).is_err());
 }
 
+/// One record for all addresses of IPv4, without parts and with numbers of single precision: what
+/// npm's packages of DB-IP have.
+#[test]
+fn a_record_without_parts_is_read() {
+    let text = |value: &str| [&[2 << 5 | value.len() as u8], value.as_bytes()].concat();
+    let single = |value: f32| [&[4, 8][..], &value.to_be_bytes()].concat();
+    let short = |value: u8| vec![5 << 5 | 1, value];
+    let map = |fields: &[(&str, Vec<u8>)]| {
+        let all = fields.iter().flat_map(|(name, value)| [text(name), value.clone()].concat());
+        [7 << 5 | fields.len() as u8].into_iter().chain(all).collect::<Vec<u8>>()
+    };
+    let record = map(&[
+        ("city", text("Hanover")),
+        ("country_code", text("DE")),
+        ("latitude", single(52.375)),
+        ("longitude", single(9.75)),
+    ]);
+    // Both links of the only node lead to the first byte of the data.
+    let mut bytes = [&[0, 0, 17, 0, 0, 17][..], &[0; 16], &record].concat();
+    bytes.extend_from_slice(b"\xab\xcd\xefMaxMind.com");
+    bytes.extend(map(&[
+        ("binary_format_major_version", short(2)),
+        ("binary_format_minor_version", short(0)),
+        ("ip_version", short(4)),
+        ("record_size", short(24)),
+        ("node_count", vec![6 << 5 | 1, 1]),
+        ("build_epoch", vec![1, 2, 1]),
+        ("database_type", text("city ipv4")),
+        ("languages", vec![0, 4]),
+        ("description", map(&[])),
+    ]));
+    let found = Cities::read(bytes).expect("a database").find(ip("193.99.144.80"));
+    assert_eq!((found.rung, found.anycast), (Rung::Address, false));
+    let place = found.known.address.expect("a place").degrees();
+    assert!((place.0 - 52.375).abs() < 1e-9 && (place.1 - 9.75).abs() < 1e-9, "{place:?}");
+    assert!(found.known.country.is_some());
+}
+
 #[test]
 fn a_changed_file_is_taken_up_and_a_broken_one_is_said_once() {
     let folder = tempfile::tempdir().expect("a folder");
