@@ -188,14 +188,14 @@ network = { topology = "star", hosts = 8 }
 transports = [{ transport = "homa" }]
 [[classes]]
 name = "search"
-load_share = 0.1
+load_share = 0.2
 messages = { sizes = { dist = "constant", bytes = 500 } }
 [[classes]]
 name = "backup"
-load_share = 0.9
-messages = { sizes = { dist = "constant", bytes = 20_000 } }
+load_share = 0.8
+messages = { sizes = { dist = "constant", bytes = 2_000 } }
 [run]
-messages = 24_000
+messages = 40_000
 replications = 1
 "#;
     let made: Experiment<cavy_kinds::network::NetworkPlan> = run(plan, true);
