@@ -120,8 +120,8 @@ fn combined(plan: &TracePlan, line: &str) -> Result<Logged, Fault> {
     Ok(Logged { at_ns, name, service_ns })
 }
 
-/// How long a request took. nginx writes thousandths, so that what is faster is `0.000`: of that the
-/// middle is taken, half of the last place. Whole seconds are too coarse for it.
+/// How long a request took. nginx writes thousandths, so that what is faster is `0.000`: the middle
+/// of that is taken, half of the last place. Whole seconds are too coarse for it.
 fn took_ns(text: &str, unit: Unit) -> Result<u64, String> {
     let places = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let is_zero = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
