@@ -2,6 +2,7 @@
 //! anything is depends on the machine and is tested nowhere.
 
 mod cavy_live;
+mod lab;
 
 use cavy_live::{call, command};
 use serde_json::Value;
@@ -180,26 +181,7 @@ fn a_plan_for_the_live_world_is_laid_beside_the_lab() {
     for kind in ["latency-quick", "latency-slow"] {
         all_answered(table(l1, kind), &["c-FCFS", "lab: c-FCFS"]);
     }
-    // The lab alone, as `cavy run --set world=lab` has it.
-    let files = cavy_study::plan::Files::beside(&file);
-    let overrides = ["world=lab".to_string()];
-    let (text, quick) = (OWN, false);
-    let plan =
-        cavy_study::plan::Text { text, name: &name, files: &files, overrides: &overrides, quick };
-    let registry = cavy_study::registry::Registry { kinds: cavy_kinds::all(), sources: Vec::new() };
-    let plan = registry.read(&plan).expect("a plan");
-    assert_eq!(plan.live(), None);
-    let (store, stop) = (cavy_study::store::Store::in_memory(), Default::default());
-    let runner = cavy_study::runner::Runner {
-        store: &store,
-        progress: &cavy_study::runner::Silent,
-        stop: &stop,
-        manner: Default::default(),
-        version: "test",
-    };
-    plan.jobs().iter().for_each(|job| job.run(&runner).expect("it runs"));
-    let Ok(finished) = plan.run(&runner) else { panic!("it runs") };
-    let points = finished.json()["points"].clone();
+    let points = lab::points(OWN, &file);
     let mut laid = 0;
     for row in rows(table(l1, "plan-in-the-lab")) {
         let point = points.as_array().expect("points").iter().find(|one| one["policy"] == row[0]);

@@ -3,6 +3,7 @@
 //! tested nowhere.
 
 mod cavy_live;
+mod lab;
 
 use cavy_live::{call, command};
 use serde_json::Value;
@@ -95,29 +96,7 @@ fn a_plan_of_messages_for_the_live_world_is_laid_beside_the_lab() {
     assert_eq!(short.len(), 1, "{short:?}");
     assert_eq!(short[0][2]["text"].as_str().or(short[0][2].as_str()), Some("0"), "{short:?}");
 
-    // The lab alone, as `cavy run --set world=lab` has it.
-    let files = cavy_study::plan::Files::beside(&file);
-    let overrides = ["world=lab".to_string()];
-    let text = cavy_study::plan::Text {
-        text: OWN,
-        name: &name,
-        files: &files,
-        overrides: &overrides,
-        quick: false,
-    };
-    let registry = cavy_study::registry::Registry { kinds: cavy_kinds::all(), sources: Vec::new() };
-    let plan = registry.read(&text).expect("a plan");
-    assert_eq!(plan.live(), None);
-    let (store, stop) = (cavy_study::store::Store::in_memory(), Default::default());
-    let runner = cavy_study::runner::Runner {
-        store: &store,
-        progress: &cavy_study::runner::Silent,
-        stop: &stop,
-        manner: Default::default(),
-        version: "test",
-    };
-    let Ok(finished) = plan.run(&runner) else { panic!("it runs") };
-    let point = &finished.json()["points"][0];
+    let point = &lab::points(OWN, &file)[0];
     let p50 = point["short"]["p50_slowdown"]["value"].as_f64().expect("a median");
     let row = &table(&report, "plan-in-the-lab-w3-15")[0];
     assert_eq!((row[0].as_str(), row[1].as_f64()), (Some("Homa"), Some(p50)), "{row}");

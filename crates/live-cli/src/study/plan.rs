@@ -12,6 +12,7 @@ use cavy_study::objective::{Percentile, Quantity};
 use cavy_study::plan::read::{Loaded, Parsed, load, text_of};
 use cavy_study::plan::{Files, Frame, PlanError, Text, World};
 use cavy_study::point;
+use cavy_study::subject::Subject;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use std::path::Path;
 
@@ -52,8 +53,22 @@ impl From<PlanError> for Fault {
     }
 }
 
+/// Reads a plan for the live world, with what options say of it; `file` is where it stands, or its
+/// name in the program.
+pub fn read<S: Subject>(
+    text: &str,
+    file: &Path,
+    overrides: &[String],
+    quick: bool,
+) -> Result<Loaded<S>, Fault> {
+    let (files, name) = (Files::beside(file), file.display().to_string());
+    let plan = load(&Text { text, name: &name, files: &files, overrides, quick })?;
+    live_only(&plan.frame, &name)?;
+    Ok(plan)
+}
+
 /// Refuses a plan for the lab.
-pub fn live_only(frame: &Frame, name: &str) -> Result<(), Fault> {
+fn live_only(frame: &Frame, name: &str) -> Result<(), Fault> {
     if frame.world == World::Live {
         return Ok(());
     }
@@ -96,11 +111,8 @@ impl OnServer {
     }
 
     fn read(text: &str, file: &Path, quick: bool) -> Result<OnServer, Fault> {
-        let (files, name) = (Files::beside(file), file.display().to_string());
-        let loaded: Loaded<ServerPlan> =
-            load(&Text { text, name: &name, files: &files, overrides: &[], quick })?;
+        let loaded: Loaded<ServerPlan> = read(text, file, &[], quick)?;
         let (frame, plan) = (&loaded.frame, &loaded.body);
-        live_only(frame, &name)?;
         let load = plan.load.unwrap_or(LOAD);
         let mut times = Vec::new();
         for kind in &plan.types {

@@ -4,8 +4,7 @@
 use super::arrivals::{BYTES, Demand};
 use crate::args::{HomaPart, StudyName};
 use crate::faults::{FAILED, Fault};
-use crate::study::plan::{kind_of, live_only};
-use crate::study::{Settings, plans};
+use crate::study::{Settings, plan, plans};
 use cavy_core::Span;
 use cavy_kinds::network::live::{LEVELS, Star, star};
 use cavy_kinds::network::messages::{published, sizes};
@@ -15,8 +14,8 @@ use cavy_kinds::network::{NetResult, NetworkPlan};
 use cavy_report::model::{Cell, Table};
 use cavy_study::experiment::Point;
 use cavy_study::objective::{Percentile, Quantity};
-use cavy_study::plan::read::{Loaded, load, text_of};
-use cavy_study::plan::{Files, PlanError, Text};
+use cavy_study::plan::PlanError;
+use cavy_study::plan::read::{Loaded, text_of};
 use cavy_study::point;
 use cavy_study::subject::Subject as _;
 use cavy_testbed::Plan as Testbed;
@@ -109,10 +108,8 @@ impl BetweenHosts {
         overrides: &[String],
         quick: bool,
     ) -> Result<BetweenHosts, Fault> {
-        let (files, name) = (Files::beside(file), file.display().to_string());
-        let plan: Loaded<NetworkPlan> =
-            load(&Text { text, name: &name, files: &files, overrides, quick })?;
-        live_only(&plan.frame, &name)?;
+        let plan: Loaded<NetworkPlan> = plan::read(text, file, overrides, quick)?;
+        let name = &plan.name;
         let star = star(&plan.body.network)?;
         for point in &plan.points {
             point.plan.check_live()?;
@@ -213,7 +210,7 @@ impl BetweenHosts {
     }
 
     /// What the lab says of the same plan, as `cavy run --set world=lab` has it: of the points that
-    /// `chosen` likes.
+    /// `chosen` accepts.
     pub fn in_the_lab(
         &self,
         id: &str,
@@ -264,7 +261,7 @@ fn cell(outcome: &NetResult, of: impl Fn(&NetResult) -> Option<f64>) -> Cell {
 /// The study that runs a plan, and how often the plan wants it.
 pub fn study_of(file: &Path, quick: bool) -> Result<Option<(StudyName, Option<u16>)>, Fault> {
     let text = text_of(file)?;
-    if kind_of(&text, file)?.as_deref() != Some("network") {
+    if plan::kind_of(&text, file)?.as_deref() != Some("network") {
         return Ok(None);
     }
     let on = BetweenHosts::read(&text, file, &[], quick)?;

@@ -2,15 +2,13 @@
 //! lab beside it, read the same file.
 
 use crate::faults::{FAILED, Fault};
-use crate::study::plan::live_only;
-use crate::study::plans;
+use crate::study::{plan, plans};
 use crate::tcp::typed::Study;
 use cavy_kinds::network::NetworkPlan;
 use cavy_kinds::network::live::star;
 use cavy_kinds::network::traffic::TrafficPlan;
 use cavy_report::model::{Cell, Table};
-use cavy_study::plan::read::{Loaded, load, text_of};
-use cavy_study::plan::{Files, Text};
+use cavy_study::plan::read::{Loaded, text_of};
 use cavy_study::point;
 use cavy_study::subject::Subject as _;
 use std::path::Path;
@@ -65,10 +63,8 @@ impl FromServers {
         overrides: &[String],
         quick: bool,
     ) -> Result<FromServers, Fault> {
-        let (files, name) = (Files::beside(file), file.display().to_string());
-        let plan: Loaded<NetworkPlan> =
-            load(&Text { text, name: &name, files: &files, overrides, quick })?;
-        live_only(&plan.frame, &name)?;
+        let plan: Loaded<NetworkPlan> = plan::read(text, file, overrides, quick)?;
+        let name = &plan.name;
         let (mut blocks, mut servers, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for point in &plan.points {
             point.plan.check_live()?;
