@@ -85,7 +85,7 @@ types = [
 ]
 policies = [{ policy = "c_fcfs" }, { policy = "darc", window = 5000 }]
 sweep = { load = [0.3, 0.5, 0.7] }
-run = { requests = 40_000, replications = 5 }
+run = { requests = 40_000, requests_max = 1_000_000, replications = 5 }
 "#;
 
 /// A block of code: its language, and what is in it.
