@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny unit doc docs site pages bench clean help
+.PHONY: tour figures guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny compile unit doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -50,18 +50,25 @@ search: ## build cavy-search, the search cluster that speaks as Elasticsearch do
 search-test: ## the tests of cavy-search
 	$(call SEARCH,test)
 
-# Two rows of steps at once, each from fast to slow, so that the first mistake is seen early. The
-# second row, which is what users do, takes only what the first leaves idle: tests that open sockets
-# wait more than they compute. With KEEP_GOING=1 a failed step does not stop the next ones.
-STEPS = fmt-check lint tidy wasm deny unit doc
+# From fast to slow, so that the first mistake is seen early. Once everything is compiled, a second row
+# of steps, which is what users do, takes what the first leaves idle: tests that open sockets wait
+# more than they compute. With KEEP_GOING=1 a failed step does not stop the next ones.
+FIRST = fmt-check lint tidy compile
+STEPS = wasm deny unit doc
 BESIDE = figures same-claims
+# The figures are made by the command that the tests have compiled, whose sums are checked for
+# overflow and whose assertions are on. A release build for them alone costs more than it saves.
+TESTED = CAVY=$(TARGET)/debug/cavy BUILT=
 IDLE = $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0 || echo nice -n 19)
 KEEP_GOING ?=
 test: ## all tests, beside them the figures of all systems; says how long each step took
-	@mkdir -p $(TARGET); echo "beside: $(BESIDE), into $(TARGET)/beside.log"; \
-	$(IDLE) $(MAKE) --no-print-directory steps STEPS="$(BESIDE)" >$(TARGET)/beside.log 2>&1 & \
+	@failed=0; $(MAKE) --no-print-directory steps STEPS="$(FIRST)" || failed=1; \
+	[ $$failed = 0 ] || [ -n "$(KEEP_GOING)" ] || exit 1; \
+	mkdir -p $(TARGET); echo "beside: $(BESIDE), into $(TARGET)/beside.log"; \
+	$(IDLE) $(MAKE) --no-print-directory steps STEPS="$(BESIDE)" $(TESTED) \
+	  >$(TARGET)/beside.log 2>&1 & \
 	beside=$$!; trap "kill $$beside 2>/dev/null" EXIT; trap 'exit 130' INT TERM; \
-	failed=0; $(MAKE) --no-print-directory steps || failed=1; \
+	$(MAKE) --no-print-directory steps || failed=1; \
 	[ $$failed = 0 ] || [ -n "$(KEEP_GOING)" ] || exit 1; \
 	wait $$beside || failed=1; cat $(TARGET)/beside.log; exit $$failed
 
@@ -88,7 +95,9 @@ guides: build ## run the first commands of the guides as they stand there
 # `make test` compares. Exit code 1 of `cavy reproduce` says that a claim is not reproduced; which
 # ones are known not to be stands in the page.
 SYSTEMS = $(basename $(notdir $(wildcard docs/claims/*.md)))
-figures: build ## make the figures of all systems
+# What has to be made before the command runs.
+BUILT = build
+figures: $(BUILT) ## make the figures of all systems
 	@for system in $(SYSTEMS); do echo "$(CAVY) reproduce $$system"; \
 	  rm -f $(TARGET)/figures/$$system/claims.md; \
 	  $(CAVY) reproduce $$system --out $(TARGET)/figures/$$system || [ $$? -eq 1 ] || exit 1; done
@@ -164,6 +173,9 @@ deny:
 # failure, programs do too: after 15 minutes such a one is ended, which counts as its failure.
 HOST = $(shell $(CARGO:cargo=rustc) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 PATIENCE = $(if $(KEEP_GOING),CARGO_TARGET_$(HOST)_RUNNER="timeout -k 10 900")
+compile: ## compile the tests of all rooms
+	$(CARGO) test $(LOCKED) --workspace --no-run $(FEATURES)
+
 unit: ## the tests of all rooms
 	$(PATIENCE) $(CARGO) test $(LOCKED) --workspace --no-fail-fast $(FEATURES)
 
