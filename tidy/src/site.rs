@@ -108,8 +108,8 @@ fn api() -> String {
     out
 }
 
-/// A page whose links to a `README.md` lead to `index.md`: mdBook makes `index.html` of such a page,
-/// and leaves links to it as they are.
+/// A page whose links to a `README.md` lead to `index.md`: mdBook makes `index.html` of such a
+/// page, and leaves links to it as they are.
 pub fn to_index(page: &str) -> String {
     let mut parts = page.split("](");
     let mut out = parts.next().unwrap_or_default().to_string();
