@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny compile unit doc docs site pages bench clean help
+.PHONY: tour figures guides short-guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny compile unit doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -55,9 +55,9 @@ search-test: ## the tests of cavy-search
 # more than they compute. With KEEP_GOING=1 a failed step does not stop the next ones.
 FIRST = fmt-check lint tidy compile
 STEPS = wasm deny unit doc
-BESIDE = figures same-claims
-# The figures are made by the command that the tests have compiled, whose sums are checked for
-# overflow and whose assertions are on. A release build for them alone costs more than it saves.
+BESIDE = figures same-claims short-guides
+# They are made with the command that the tests have compiled, whose sums are checked for overflow and
+# whose assertions are on. A release build for them alone costs more than it saves.
 TESTED = CAVY=$(TARGET)/debug/cavy BUILT=
 IDLE = $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0 || echo nice -n 19)
 KEEP_GOING ?=
@@ -85,18 +85,25 @@ same-claims:
 	  diff -u docs/claims/$$system.md $(TARGET)/figures/$$system/claims.md || \
 	  { echo "docs/claims/$$system.md is of another run; 'make claims' writes it"; exit 1; }; done
 
+# What has to be made before the command runs.
+BUILT = build
+
 # cavy as users build it, and cavy-live as it is there: `make live` or the tests have built it.
-guides: build ## run the first commands of the guides as they stand there
-	$(CARGO) test -q $(LOCKED) --workspace $(FEATURES) --test tidy --no-run
+ONLY ?=
+guides: $(BUILT) ## run the first commands of the guides as they stand there (of ONLY="page page")
+	$(if $(BUILT),$(CARGO) test -q $(LOCKED) --workspace $(FEATURES) --test tidy --no-run)
 	$(TARGET)/debug/guides $(abspath $(TARGET)/guides) \
-	  $(abspath $(TARGET)/release) $(abspath $(TARGET)/debug)
+	  $(abspath $(dir $(CAVY))) $(abspath $(TARGET)/debug) $(if $(ONLY),-- $(ONLY))
+
+# Those of the guides that take seconds, for `make test`; all ten take two and a half minutes. The
+# tutorial and the README are run by crates/cli/tests/guides.rs.
+short-guides:
+	@$(MAKE) --no-print-directory guides ONLY="which-remedy nearest-region read-a-report"
 
 # Systems whose claims are kept in docs/claims. The same seed gives the same page on any machine, so
 # `make test` compares. Exit code 1 of `cavy reproduce` says that a claim is not reproduced; which
 # ones are known not to be stands in the page.
 SYSTEMS = $(basename $(notdir $(wildcard docs/claims/*.md)))
-# What has to be made before the command runs.
-BUILT = build
 figures: $(BUILT) ## make the figures of all systems
 	@for system in $(SYSTEMS); do echo "$(CAVY) reproduce $$system"; \
 	  rm -f $(TARGET)/figures/$$system/claims.md; \
@@ -203,7 +210,8 @@ site: ## all pages and the documentation of the code in one folder, with search,
 
 # Reports and pages as people see them who use a keyboard, a screen reader, a phone or dark colors.
 PAGES = $(wildcard $(TARGET)/figures/*/report.html $(addprefix $(SITE)/,index.html \
-  docs/tutorial/first-plan.html docs/reference/plan-server.html docs/performance.html))
+  docs/tutorial/first-plan.html docs/reference/plan-server.html docs/reference/live-command.html \
+  docs/models/homa.html docs/models/tcp.html docs/claims/homa.html docs/performance.html))
 pages: ## open reports and pages of the site in Chromium; axe-core must find no fault
 	tests/pages/run.sh $(abspath $(PAGES))
 

@@ -431,7 +431,7 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
         ("matrix", ",1,1,1,1,1\n", NODES, "1 rows; there are 6 nodes"),
         ("matrix", square("40"), swapped, "look swapped"),
         ("matrix", square("15"), EXCHANGED, "exchange the columns `lat` and `lon`"),
-        ("matrix", square("40"), "name,lat\na,1\n", "need each other"),
+        ("matrix", square("40"), "name,lat\na,1\n", "positions need both"),
         ("matrix", square("40"), "name\na\na\n", "a second node is called `a`"),
         ("matrix", square("40"), "place\na\n", "no column `name`"),
         ("pairs", "from,to,rtt_ms\nlondon,berlin,9\n", NODES, "no node is called `berlin`"),
@@ -489,8 +489,8 @@ fn addresses_are_where_a_database_says_and_what_it_lacks_is_said() {
     // What the file says comes first, then the database's position, then the country's middle.
     let expected = [Some((50.0, 8.0)), Some((1.0, 2.0)), Some((-10.0, -55.0)), None, None];
     assert_eq!([0, 1, 2, 3, 4].map(at), expected);
-    assert!(world.note.contains("of 1 of 3 addresses the country alone"), "{}", world.note);
-    assert!(world.note.contains("of 1 of 3 addresses no place is known"), "{}", world.note);
+    assert!(world.note.contains("for 1 of 3 addresses only the country"), "{}", world.note);
+    assert!(world.note.contains("for 1 of 3 addresses no place is known"), "{}", world.note);
     for (nodes, mmdb, found) in [
         ("nodes.csv", "missing.mmdb", "cannot read the database of places"),
         ("nodes.csv", "broken.mmdb", "it is no database of places"),

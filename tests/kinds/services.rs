@@ -77,7 +77,7 @@ fn mistakes_are_named_with_field_value_and_cure() {
         ("whatif.service=\"nobody\"", "whatif.service"),
         ("whatif.faster_ratio=1.5", "share of the service's time that is saved"),
         ("whatif={ service = \"middle\" }", "give one of faster_ratio"),
-        ("whatif={ service = \"middle\", less_us = 2000 }", "takes 1000 us a visit"),
+        ("whatif={ service = \"middle\", less_us = 2000 }", "takes 1000 us for a visit"),
         ("whatif={ service = \"middle\", less_us = 100, cores = 4 }", "less_us and cores"),
         ("whatif={ service = \"middle\", faster_ratio = 0.5, lock = \"no\" }", "it has: table"),
         ("whatif={ service = \"middle\", faster_ratio = 0.5, lock = \"table\" }", "no CPU time"),

@@ -108,6 +108,24 @@ fn api() -> String {
     out
 }
 
+/// A page whose links to a `README.md` lead to `index.md`: mdBook makes `index.html` of such a
+/// page, and leaves links to it as they are.
+pub fn to_index(page: &str) -> String {
+    let mut parts = page.split("](");
+    let mut out = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let end = part.find(')').unwrap_or(0);
+        let (link, rest) = part.split_at(end);
+        let path = link.split('#').next().unwrap_or(link);
+        let link = match path.ends_with("README.md") && !path.contains("://") {
+            true => link.replacen("README.md", "index.md", 1),
+            false => link.to_string(),
+        };
+        let _ = write!(out, "]({link}{rest}");
+    }
+    out
+}
+
 /// Writes the folder that mdBook reads: pages, what they show or link to, contents, settings.
 pub fn write(folder: &Path) -> std::io::Result<usize> {
     let source = folder.join("src");
@@ -125,7 +143,11 @@ pub fn write(folder: &Path) -> std::io::Result<usize> {
     for path in wanted.iter().filter(|path| root().join(path).is_file()) {
         let to = source.join(path);
         fs::create_dir_all(to.parent().unwrap_or(&source))?;
-        fs::copy(root().join(path), to)?;
+        if pages.iter().any(|page| page.path == *path) {
+            fs::write(to, to_index(&fs::read_to_string(root().join(path))?))?;
+        } else {
+            fs::copy(root().join(path), to)?;
+        }
         count += 1;
     }
     fs::write(source.join("SUMMARY.md"), summary(&pages))?;

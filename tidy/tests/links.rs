@@ -64,3 +64,12 @@ fn target__is_relative_to_its_page() {
     assert_eq!(target("README.md", "./docs/x.svg"), at("docs/x.svg", ""));
     assert_eq!(target("README.md", "https://example.org"), None);
 }
+
+#[test]
+fn links_to_the_list_of_a_folder_lead_to_its_index_on_the_site() {
+    let page =
+        "[a](docs/README.md#b) `README.md` [c](d.md) [e](https://f/README.md) [g](README.md)";
+    let made = "[a](docs/index.md#b) `README.md` [c](d.md) [e](https://f/README.md) [g](index.md)";
+    assert_eq!(site::to_index(page), made);
+    assert_eq!(site::to_index("![no end](README.md"), "![no end](README.md");
+}

@@ -19,7 +19,7 @@ use std::path::PathBuf;
   cavy compare before after      what differs between two reports
 
 Exit codes: 0 success, 1 a claim or check failed, 2 wrong usage or input, 130 interrupted.
-Data goes to stdout, talk to stderr; NO_COLOR is respected."
+Results go to stdout, messages to stderr; NO_COLOR is respected."
 )]
 pub struct Args {
     /// What to do.
@@ -537,10 +537,11 @@ pub struct CoordsPredict {
   cavy coords rank space.json --for alice,bob --among frankfurt,virginia
   cavy coords rank space.json --for alice,bob --below 75   who is most likely below 75 ms for both
 
-A chance is the share of pairs that the fit hid from itself and that had about the same prediction:
-so many were below, each taken as wrong by the factor by which it was. It needs 30 hidden pairs, so
-150 measured ones. The chance of a party is the product of those of its players, as if their errors
-had nothing to do with each other; a measured round trip is taken as it was.")]
+The chance that a round trip is below a limit comes from the pairs that `cavy coords fit` hid from
+itself. cavy takes the hidden pairs with about the same prediction, and counts how many would be
+below the limit if this prediction were wrong by the same factor as theirs. That needs 30 hidden
+pairs, so 150 measured ones. The chance of a party is the product of the chances of its players, as
+if their errors were independent. If a round trip was measured, its measured value decides.")]
 pub struct CoordsRank {
     /// What `cavy coords fit` wrote.
     #[arg(value_name = "SPACE")]

@@ -541,7 +541,7 @@ fn a_rate_asks_for_workers_and_a_plan_may_come_from_standard_input() {
     let workers = |index: usize| capacity[index]["workers"].as_f64().expect("found");
     assert!((5.0..=7.0).contains(&workers(0)), "{capacity:?}");
     assert!(workers(1) > workers(0), "{capacity:?}");
-    assert_eq!(capacity[0]["objective"], "p99_us <= 40ms");
+    assert_eq!(capacity[0]["objective"], "p99 <= 40ms");
     let point = &ran["points"][0];
     assert_eq!(point["rate_per_s"].as_f64(), Some(1200.0));
     for field in ["p90_us", "p95_us"] {

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 `cavy live sched`, `cavy live homa`, `cavy load`, `cavy replay` and `cavy doctor` are the same
 commands.
 Exit codes: 0 success, 1 what was asked for failed, 2 wrong usage or input, 3 percentiles were
-measured and must not be published, 130 interrupted. Data goes to stdout, talk to stderr."
+measured and must not be published, 130 interrupted. Results go to stdout, messages to stderr."
 )]
 pub struct Args {
     /// What to do.

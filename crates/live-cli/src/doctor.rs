@@ -204,14 +204,15 @@ fn machine(args: &args::Doctor) -> Vec<Check> {
     }
     if let Some(jitter) = &machine.before.jitter {
         let found = format!(
-            "one request in a thousand meets {:.0} us of the machine's own; stalled {:.1} % of the \
-             time, longest {:.0} us",
+            "the machine itself delays one request in a thousand by {:.0} us; it stalls for {:.1} \
+             % of the time, {:.0} us at the longest",
             jitter.met_p999_us,
             100.0 * jitter.stalled_ratio,
             jitter.stall_max_us
         );
         let good = jitter.met_p999_us <= JITTER_MAX_US;
-        let cure = "end what else runs; on a shared machine publish nothing below ten times that";
+        let cure = "end other programs; on a shared machine publish no latency below ten times \
+                    that delay";
         checks.push(Check::of("jitter", Ok(found), "tails", "").poor_unless(good, cure));
     }
     checks

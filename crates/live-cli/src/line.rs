@@ -240,17 +240,17 @@ fn manner(report: &Report, dropped_at_tunnels: u64) -> String {
         100.0 * report.processor_ratio
     );
     if !report.goes_first {
-        said.push_str(" Its thread is an ordinary one: going first was not permitted.");
+        said.push_str(" Its thread had ordinary priority, because a higher one was not permitted.");
     }
     if dropped_at_tunnels > 0 {
         said.push_str(&format!(" Tunnels had no room for {dropped_at_tunnels} packets."));
     }
     if report.unroutable > 0 {
         let number = report.unroutable;
-        said.push_str(&format!(" {number} packets went to nobody, or were no IPv4."));
+        said.push_str(&format!(" {number} packets had no receiver, or were not IPv4."));
     }
     if report.in_doubt() || dropped_at_tunnels > 0 {
-        said.push_str(" That is a reason to doubt what ran on it.");
+        said.push_str(" That is a reason to doubt the results of what ran on it.");
     }
     said
 }

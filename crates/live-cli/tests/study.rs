@@ -244,7 +244,7 @@ fn a_study_without_a_peer_is_not_a_study() {
     let output = call(&["study", "l2", "--peers", "rayon", "--out", &out]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("SKIPPED: l2") && said.contains("nobody is left"), "{said}");
+    assert!(said.contains("SKIPPED: l2") && said.contains("no peer is left"), "{said}");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn go_that_is_missing_is_said() {
     let output = command(&args).env("PATH", "/nowhere").output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("SKIPPED: the Go runtime") && said.contains("nobody is left"), "{said}");
+    assert!(said.contains("SKIPPED: the Go runtime") && said.contains("no peer is left"), "{said}");
 }
 
 fn transcript(calls: &[&[&str]]) -> String {

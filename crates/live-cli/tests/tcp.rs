@@ -295,7 +295,7 @@ fn bad_input_is_one_sentence_and_a_cure() {
         (&["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--mtu", "60"], "88..=9000"),
         (
             &["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--floor", "1ns"],
-            "timers are late",
+            "lateness of timers",
         ),
         (&["tcp", "serve", "echo", "--prefix", "127.0.0.0/8"], "10.0.0.0/8"),
         (&fetch, "no address of a file"),

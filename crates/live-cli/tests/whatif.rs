@@ -158,7 +158,7 @@ fn what_must_not_be_stopped_is_refused_with_a_reason() {
     let own = std::process::id();
     for (args, why) in [
         (vec!["whatif"], "no service is named"),
-        (vec!["whatif", "--service=a=pid:1"], "nobody would ask"),
+        (vec!["whatif", "--service=a=pid:1"], "no client would send"),
         (vec!["whatif", "check", "--service=a=pid:1"], "first process"),
         (vec!["whatif", "check", "--service=a=pid:999999999"], "no such process"),
         (vec!["whatif", "check", "--service=a=port:1"], "nobody listens"),

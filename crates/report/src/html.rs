@@ -277,6 +277,10 @@ fn claims(document: &Document) -> String {
          <th scope=\"col\">Verdict</th></tr></thead>",
     );
     let columns = if reviewed { 6 } else { 5 };
+    let measured = document.claims.iter().filter(|claim| !claim.is_unmeasured()).count();
+    let is_folded = |claim: &Claim| {
+        claim.is_unmeasured() || measured > SHOWN_CLAIMS && claim.verdict == Verdict::Reproduced
+    };
     for (heading, group) in grouped(&document.claims, Claim::heading) {
         let figure = document.figures.iter().find(|figure| group[0].is_about(figure));
         let heading = match figure {
@@ -293,13 +297,13 @@ fn claims(document: &Document) -> String {
             "<tbody><tr class=\"group\"><th colspan=\"{columns}\" \
              scope=\"rowgroup\">{heading}</th></tr>"
         );
-        let (short, judged): (Vec<&Claim>, Vec<&Claim>) =
-            group.into_iter().partition(|claim| claim.is_unmeasured());
-        for claim in judged {
+        let (folded, shown): (Vec<&Claim>, Vec<&Claim>) =
+            group.into_iter().partition(|claim| is_folded(claim));
+        for claim in shown {
             push_claim(&mut out, claim, reviewed, columns, true);
         }
-        for (verdict, claims) in grouped(short, |claim| claim.verdict) {
-            push_unmeasured(&mut out, verdict, &claims, reviewed, columns);
+        for (verdict, claims) in grouped(folded, |claim| claim.verdict) {
+            push_folded(&mut out, verdict, &claims, reviewed, columns);
         }
         out.push_str("</tbody>");
     }
@@ -307,8 +311,13 @@ fn claims(document: &Document) -> String {
     out
 }
 
-/// Claims without a value: folded when they are many, so that those with one are seen.
-fn push_unmeasured(
+/// In a report with more measured claims than this, those that are reproduced are folded, figure by
+/// figure: a reader looks for the others first, and the page opens within a second.
+const SHOWN_CLAIMS: usize = 400;
+
+/// Claims that need not be seen at once, folded where they are many: those without a value, and in
+/// long reports those that are reproduced.
+fn push_folded(
     out: &mut String,
     verdict: Verdict,
     claims: &[&Claim],

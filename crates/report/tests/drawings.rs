@@ -199,6 +199,29 @@ fn page_claims__many_that_are_too_short_are_folded() {
 }
 
 #[test]
+fn page_claims__in_long_reports_those_that_are_reproduced_are_folded() {
+    let good = |at| claim(&format!("good{at}"), Some(2.283), Verdict::Reproduced);
+    // Rows that a browser makes when it opens the page: what is folded is one text until then.
+    let rows = |count| {
+        let mut all = claims();
+        all.extend((0..count).map(good));
+        let page = html::render(&document(vec![], vec![], all));
+        let unheld = page.split("<noscript>").enumerate().map(|(at, part)| match at {
+            0 => part,
+            _ => part.split_once("</noscript>").expect("it ends").1,
+        });
+        (unheld.map(|part| part.matches("<tr class=\"claim\"").count()).sum::<usize>(), page)
+    };
+    let (few, page) = rows(300);
+    assert_eq!(few, 304, "all are seen");
+    assert!(!page.contains("<summary>301 reproduced"));
+    let (many, page) = rows(900);
+    assert_eq!(many, 3, "what is not reproduced is seen");
+    assert!(page.contains("<summary>901 reproduced</summary>"));
+    assert_eq!(page.matches("id=\"claim-specimen.fig1.good").count(), 900, "all are there");
+}
+
+#[test]
 fn terminal_table__every_kind_of_cell() {
     insta::assert_snapshot!(terminal::table(&table(), 80, false));
 }

@@ -152,7 +152,10 @@ impl<S: Subject> Point<S> {
         set(&mut table, axis.key, number, names::<S>())?;
         let (_, body) = from_table::<S>(&table)?;
         let (_, plan) = body.contestants().into_iter().nth(self.contestant).ok_or_else(|| {
-            PlanError::text(format!("`{}` decides which contestants there are", axis.key))
+            PlanError::text(format!(
+                "`{}` decides what is compared, so it cannot be searched",
+                axis.key
+            ))
         })?;
         point.plan = plan;
         point.built = Arc::default();

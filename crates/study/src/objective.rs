@@ -291,7 +291,7 @@ impl fmt::Display for Objective {
             return f.write_str("stable");
         };
         match said {
-            Some(said) => write!(f, "{metric} {} {said}", side.sign())?,
+            Some(said) => write!(f, "{} {} {said}", without_unit(metric), side.sign())?,
             None => write!(f, "{metric} {} {limit}", side.sign())?,
         }
         match whose {
@@ -299,6 +299,14 @@ impl fmt::Display for Objective {
             None => Ok(()),
         }
     }
+}
+
+/// `p99` of `p99_us`, beside a limit whose unit says the rest.
+fn without_unit(metric: &str) -> &str {
+    let bare = metric.strip_suffix("_us").or_else(|| metric.strip_suffix("_slowdown"));
+    let known =
+        |bare: &&str| Percentile::ALL.iter().any(|p| *bare == p.name() || *bare == p.title());
+    bare.filter(known).unwrap_or(metric)
 }
 
 /// The unit of a metric, which its name says.
@@ -364,7 +372,9 @@ mod tests {
             "p99_slowdown <= 4.5 for smallest 50%",
             "p99_us <= 500 for \"get\"",
             "goodput_ratio >= 0.9",
-            "p99_us <= 50ms",
+            "p99 <= 50ms",
+            "p99.99 <= 20x for \"get\"",
+            "irt_p99_ms <= 500us",
         ] {
             assert_eq!(Objective::parse(text).map(|o| o.to_string()), Ok(text.to_string()));
         }

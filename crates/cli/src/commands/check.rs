@@ -80,8 +80,11 @@ fn as_text(verdict: &Verdict) -> String {
     );
     if verdict.unordered_keys > 0 {
         let keys = verdict.unordered_keys;
-        let _ =
-            writeln!(out, "  the version order of {keys} keys is not known: an anomaly may escape");
+        let _ = writeln!(
+            out,
+            "the version order of {keys} keys is not known: anomalies may remain \
+                           undetected"
+        );
     }
     if verdict.unsearched > 0 {
         let sets = verdict.unsearched;

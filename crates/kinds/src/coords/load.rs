@@ -111,12 +111,12 @@ impl Addresses {
         let mut parts = Vec::new();
         if *country > 0 {
             parts.push(format!(
-                "of {country} of {asked} addresses the country alone is known: they begin in its \
-                 middle"
+                "for {country} of {asked} addresses only the country is known; these nodes begin \
+                 in its middle"
             ));
         }
         if *nowhere > 0 {
-            parts.push(format!("of {nowhere} of {asked} addresses no place is known"));
+            parts.push(format!("for {nowhere} of {asked} addresses no place is known"));
         }
         Ok(parts.join("; "))
     }
@@ -134,7 +134,10 @@ fn machines(
     let place = |latitude: &str, longitude: &str| -> Result<_, PlanError> {
         let (lat, lon) = (table.column(latitude).ok(), table.column(longitude).ok());
         if lat.is_some() != lon.is_some() {
-            let message = format!("`{latitude}` and `{longitude}` need each other, one is missing");
+            let message = format!(
+                "one of the columns `{latitude}` and `{longitude}` is missing; \
+                                   positions need both"
+            );
             return Err(PlanError::text(message)
                 .in_file(&table.name)
                 .hint("add the other column; leave cells empty where a position is not known"));
@@ -357,7 +360,7 @@ fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recor
             let name = &machines[one as usize].name;
             return Err(PlanError::text(format!("{place}: `{name}` measured itself"))
                 .in_file(&table.name)
-                .hint("leave the line out: nobody is away from itself"));
+                .hint("leave the line out: a node has no round trip to itself"));
         }
         let ms = table.number(&row, rtt_ms)?;
         let ms = rtt(&table.name, &table.place(&row, rtt_ms), ms)?;

@@ -269,7 +269,7 @@ impl Space {
         }
         space.config().check().map_err(|error| error.to_string())?;
         if space.nodes.is_empty() {
-            return Err("`nodes` is empty: nobody has a coordinate".to_string());
+            return Err("`nodes` is empty: there is no coordinate".to_string());
         }
         let is_rtt = |ms: &f64| ms.is_finite() && *ms > 0.0;
         let mut names = BTreeSet::new();

@@ -72,7 +72,7 @@ fn metric(name: &str) -> Option<Metric> {
 impl Subject for CoordsPlan {
     const ABOUT: AboutKind = AboutKind {
         name: "coords",
-        says: "who is near, before anybody has asked: predictors of round trips",
+        says: "predictors of round trips: which machines are near, before anybody has measured",
         contestant: Noun { one: "predictor", many: "predictors" },
         work: Noun { one: "probe", many: "probes" },
         replications: 20,
@@ -285,11 +285,19 @@ impl Subject for CoordsPlan {
 
     fn facts(&self) -> Vec<(&'static str, &'static str)> {
         let mut all = vec![
-            ("error before", "of the prediction made before a probe's round trip is revealed"),
+            (
+                "error before",
+                "error of the prediction that is made before the round trip of a \
+                              probe is revealed",
+            ),
             ("error", "over all pairs, after the last probe"),
-            ("a pick", "the candidate with the least prediction, when nobody is probed first"),
+            (
+                "a pick",
+                "the candidate with the smallest prediction, without probing any candidate \
+                        first",
+            ),
             ("intervals", "95 %, by sectioning over independent replications"),
-            ("percentiles", "given where 100 samples of all replications lie beyond"),
+            ("percentiles", "given if at least 100 samples of all replications lie beyond"),
         ];
         for credit in data::credits().map(|credit| ("data", credit)) {
             if !all.contains(&credit) {

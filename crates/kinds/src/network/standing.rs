@@ -43,7 +43,8 @@ pub fn judge(scenario: &Scenario, reports: &[&Report]) -> (Standing, String) {
     let kb = |half: &[f64]| significant(half.iter().sum::<f64>() / half.len().max(1) as f64 / 1e3);
     let grows = |ratio: f64| {
         format!(
-            "the backlog grows: x{ratio:.2} in the second half ({} to {} kB a host)",
+            "the backlog grows: in the second half of the run it is {ratio:.2} times that of the \
+             first half ({} to {} kB a host)",
             kb(&first),
             kb(&second)
         )
@@ -53,7 +54,7 @@ pub fn judge(scenario: &Scenario, reports: &[&Report]) -> (Standing, String) {
         Trend::Endless { ratio } => (Standing::Unstable, grows(ratio)),
         Trend::Unclear { ratio, times } => {
             let note = format!(
-                "{}, which may be chance or a beginning; {} would tell",
+                "{}, which may be chance, or the network may still be filling; {} would tell",
                 grows(ratio),
                 longer(scenario, counted.as_ns() as f64 / 1e6, times)
             );
@@ -107,8 +108,9 @@ pub fn unformed(scenario: &Scenario, runs: &[Replication]) -> Option<String> {
     let most = |never: &u32| 2 * never > hosts;
     let never = runs.iter().filter_map(|run| run.never_learned).max().filter(most)?;
     Some(format!(
-        "{never} of {hosts} hosts never learned: they look at sizes every {} ms, with {} messages \
-         or {} bytes since, and a run has {} ms; cut-offs are those they began with",
+        "{never} of {hosts} hosts never learned their cut-offs, and kept those that they began \
+         with: a host learns every {} ms if {} messages or {} bytes have arrived meanwhile, and a \
+         run has {} ms",
         significant(learning.interval.as_ns() as f64 / 1e6),
         count(learning.messages_min),
         count(learning.bytes_min),

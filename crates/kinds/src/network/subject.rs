@@ -339,37 +339,47 @@ impl Subject for NetworkPlan {
             return vec![
                 (
                     "block",
-                    "what all servers send for one question each; its time ends with the last \
-                     octet, and the next begins then; the first of a replication does not count",
+                    "what all servers send, one answer each. Its time ends with the last octet, \
+                     and the next block begins then. The first block of a replication does not \
+                     count",
                 ),
                 ("goodput", "payload of blocks over the time that they took"),
                 intervals,
                 (
                     "percentiles of blocks",
-                    "given where 100 blocks of all replications lie beyond; medians of few as well",
+                    "given if at least 100 blocks of all replications lie beyond; medians need \
+                     fewer",
                 ),
             ];
         }
         vec![
             (
                 "load",
-                "wire bytes of messages, headers and grants over the rate of a host's link, the \
-                 busiest where some hosts receive more",
+                "wire bytes of messages, headers and grants over the rate of a host's link; if \
+                 some hosts receive more than others, of the busiest link",
             ),
-            ("latency", "from submission to delivery; of a question, to the answer's"),
-            ("slowdown", "latency over the least that this network allows for the size"),
+            (
+                "latency",
+                "from submission to delivery; for a question, to the delivery of the \
+                         answer",
+            ),
+            (
+                "slowdown",
+                "latency over the least latency that this network allows for a message \
+                          of this size",
+            ),
             ("short", "the smallest half of the messages"),
             intervals,
-            ("percentiles", "given where 100 messages of all replications lie beyond"),
+            ("percentiles", "given if at least 100 messages of all replications lie beyond"),
             (
                 "unstable",
-                "the backlog of the second half is 1.7 times that of the first and that is no \
-                 chance, or packets or messages pile up or fail",
+                "the backlog in the second half of a run is at least 1.7 times that of the first \
+                 half, and not by chance; or too many packets or messages are under way, or fail",
             ),
             (
                 "too short",
-                "it is a fifth above: chance, or a beginning that lasts; the verdict says how \
-                 many messages would tell",
+                "the backlog is more than a fifth higher, which may be chance, or the network may \
+                 still be filling; the verdict says how many messages would tell",
             ),
         ]
     }
@@ -412,15 +422,15 @@ impl Subject for NetworkPlan {
         let mut sentences = Vec::new();
         if let TrafficPlan::Trace(_) = experiment.plan.traffic {
             sentences.push(
-                "All replications send the recorded messages: intervals show what the network and \
-                 the transports leave to chance, not how another recording would differ."
+                "All replications send the same recorded messages. So intervals show only the \
+                 chance in network and transports, and not how another recording would differ."
                     .to_string(),
             );
         }
         let is_open = experiment.plan.traffic.arriving().is_some();
         if is_open && experiment.results.iter().any(|r| few(&r)) {
             sentences.push(
-                "Some points have fewer than 100 messages beyond the 99th percentile; raise \
+                "At some points fewer than 100 messages lie beyond the 99th percentile; raise \
                  run.messages, run.duration_ms or run.replications."
                     .to_string(),
             );

@@ -280,7 +280,7 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
     let note = if unanswered > 0 {
         format!("{unanswered} of {asked} transactions were never answered")
     } else if given_up > 0 {
-        format!("{given_up} of {asked} transactions were given up, and are in no latency")
+        format!("{given_up} of {asked} transactions were given up; latencies do not include them")
     } else {
         String::new()
     };

@@ -164,13 +164,18 @@ impl Subject for RegionsPlan {
 
     fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
-            ("IRT", "a transaction that touches one region; CRT: one that touches several"),
+            (
+                "IRT",
+                "a transaction that touches one region; CRT: a transaction that touches \
+                     several",
+            ),
             ("latency", "from the first attempt to the answer, retries included"),
             ("intervals", "95 %, by sectioning over independent replications"),
-            ("percentiles", "given where 100 transactions of all replications lie beyond"),
+            ("percentiles", "given if at least 100 transactions of all replications lie beyond"),
             (
                 "serializable, not strict",
-                "across regions a client may read the past of what another one has seen",
+                "across regions a client may read an older state than another client has seen \
+                 already",
             ),
         ]
     }

@@ -153,7 +153,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
             plan.p,
             &format!("from 1 to `servers`, {}", plan.servers),
         )
-        .hint("a query has one part at least, and no server gets two"));
+        .hint("a query has at least one part, and each part goes to a server of its own"));
     }
     if plan.documents == 0 || plan.documents > 1_000_000_000_000 {
         return Err(PlanError::field("documents", plan.documents, "from 1 to 10^12"));
@@ -171,9 +171,9 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         return Err(PlanError::field(
             "document_us",
             document_us,
-            "such that scanning all takes time",
+            "a time above 0 for which scanning all documents takes at most 10^6 s",
         )
-        .hint("scanning everything takes `documents` times `document_us`, at most 10^6 s"));
+        .hint("scanning all documents takes `documents` times `document_us`"));
     }
     let way = way(plan, &speeds)?;
     // Writes take their share of each processor, and queries are so much slower.
@@ -221,7 +221,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
     };
     if plan.dead_servers >= plan.servers {
         return Err(PlanError::field("dead_servers", plan.dead_servers, "below `servers`")
-            .hint("with nobody alive there is nothing to measure"));
+            .hint("if all servers are dead, there is nothing to measure"));
     }
     if plan.loss_draws > 10_000_000 {
         return Err(PlanError::field("loss_draws", plan.loss_draws, "at most 10000000"));
@@ -325,7 +325,8 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
         _ => false,
     };
     if !able {
-        let message = "`events` need the scheme `roar` on one ring; `ptn` and `shards` change p";
+        let message = "`events` need the scheme `roar` on one ring, or `ptn` or `shards` if the \
+                       events only change p";
         return Err(PlanError::text(message).hint("put the other schemes into a plan of their own"));
     }
     if plan.dead_servers > 0 || plan.report_ms.is_some() {

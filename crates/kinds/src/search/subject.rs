@@ -144,15 +144,23 @@ impl Subject for SearchPlan {
 
     fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
-            ("latency", "from a query's coming to the end of its last part"),
-            ("servers", "take one sub-query at a time, in order of arrival; no network between"),
-            ("load", "queries times what scanning everything takes, over the sum of speeds"),
+            ("latency", "from the arrival of a query to the end of its last part"),
+            (
+                "servers",
+                "serve one sub-query at a time, in order of arrival; there is no network \
+                         between",
+            ),
+            (
+                "load",
+                "queries per second, times the time that scanning all documents takes, over \
+                      the sum of all speeds",
+            ),
             (
                 "knowledge",
-                "one front end knows what servers are busy with; several know what \
-                           answers and reports told them",
+                "a single front end knows how busy each server is; several front ends know what \
+                 answers and reports have told them",
             ),
-            ("writes", "take their share of each processor, evenly in time"),
+            ("writes", "take a constant share of each processor"),
             ("intervals", "95 %, over independent replications"),
         ]
     }

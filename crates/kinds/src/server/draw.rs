@@ -3,11 +3,12 @@
 use super::plan::{PhasePlan, ServerPlan};
 use super::result::{ServerResult, TimelineResult};
 use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series, Table};
-use cavy_report::number::{count, significant};
+use cavy_report::number::{count, upwards};
 use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::{BASE, Experiment};
 use cavy_study::objective::{self, Metric, Objective, Percentile, Quantity};
 use cavy_study::outcome::{BURSTS_MIN, Summary};
+use cavy_study::subject::Subject;
 
 /// What a panel shows.
 #[derive(Clone, Copy, Debug)]
@@ -143,24 +144,63 @@ fn any_narrow<'a>(mut results: impl Iterator<Item = &'a ServerResult>) -> bool {
     })
 }
 
+/// At how many points some percentile rests on few bursts, and which one rests on the fewest.
+struct FewBursts {
+    points: usize,
+    least: f64,
+    /// The percentile that rests on the fewest, of whom, and where.
+    worst: String,
+}
+
+impl FewBursts {
+    fn of(experiment: &Experiment<ServerPlan>) -> Option<FewBursts> {
+        let axis = experiment.plan.axis();
+        let fewest = |result: &ServerResult| {
+            let of_types = result.types.iter().map(|kind| (&kind.summary, Some(&kind.name)));
+            let all = of_types.chain([(&result.overall, None)]).flat_map(|(summary, whose)| {
+                few_bursts(summary).into_iter().map(move |(p, bursts)| (bursts, p, whose))
+            });
+            let (bursts, percentile, whose) = all.min_by(|one, other| one.0.total_cmp(&other.0))?;
+            let of = whose.map_or(String::new(), |kind| format!(" of {kind}"));
+            let at = axis.as_ref().zip(result.at).map(|(axis, at)| format!(" {}", axis.place(at)));
+            let (percentile, at) = (percentile.title(), at.unwrap_or_default());
+            Some((bursts, format!("the {percentile}{of} under {}{at}", result.label)))
+        };
+        let stable = experiment.results.iter().filter(|result| result.stable());
+        let few: Vec<(f64, String)> = stable.filter_map(fewest).collect();
+        let points = few.len();
+        let (least, worst) = few.into_iter().min_by(|one, other| one.0.total_cmp(&other.0))?;
+        Some(FewBursts { points, least, worst })
+    }
+}
+
 /// Says of which intervals a reader should not expect what they promise, and what would help.
 pub fn remark_of_bursts(experiment: &Experiment<ServerPlan>) -> Option<String> {
-    let stable = || experiment.results.iter().filter(|result| result.stable());
-    let fewest = |result: &ServerResult| {
-        let all = result.types.iter().map(|kind| &kind.summary).chain([&result.overall]);
-        all.flat_map(few_bursts).map(|one| one.1).min_by(f64::total_cmp)
+    /// Nobody makes a run longer than by so much for an interval.
+    const TIMES_MAX: f64 = 100.0;
+    let FewBursts { points, least, worst } = FewBursts::of(experiment)?;
+    let all = experiment.results.len();
+    let rests = match least {
+        least if least < 0.5 => "on less than one burst".to_string(),
+        least if least < 1.5 => "on about one burst".to_string(),
+        least => format!("on about {least:.0} bursts"),
     };
-    let few: Vec<f64> = stable().filter_map(fewest).collect();
-    let least = few.iter().copied().min_by(f64::total_cmp)?;
-    let times = (BURSTS_MIN / least.max(1e-3)).ceil();
+    let times = BURSTS_MIN / least;
+    let cure = if times > TIMES_MAX {
+        format!(
+            "For {worst} no run of a useful length has enough; take it as a rough value, or look \
+             at a lower load."
+        )
+    } else {
+        let requests = upwards(experiment.plan.run.requests as f64 * times);
+        format!("With run.requests = {} all have enough.", count(requests))
+    };
     Some(format!(
-        "At {} of {} points fewer than {BURSTS_MIN:.0} bursts of waiting decide a percentile, \
-         down to {}: read its interval as one of 80 to 90 % and not 95, with an upper end that is \
-         too low. The tables name them; {} times the requests make up for it.",
-        few.len(),
-        experiment.results.len(),
-        significant(least),
-        count(times as u64),
+        "At {points} of {all} points some percentile rests on few bursts of requests: {worst} \
+         rests {rests}, and its 95 % interval needs {BURSTS_MIN:.0}. (Requests that are slow \
+         because of the same queue are one burst.) Such an interval contains the true value in \
+         only 80 to 90 % of cases, and its upper end is too low. Tables name these percentiles in \
+         a column of their own. {cure}"
     ))
 }
 

@@ -50,7 +50,10 @@ fn few_rounds(scenario: &Scenario) -> Option<String> {
     let (requests, least) = (scenario.requests, ROUNDS_MIN * population);
     (requests < least).then(|| {
         let (each, least) = (requests / population, count(least));
-        format!("each client sends {each} requests; {least} in all (run.requests) are enough")
+        format!(
+            "each client sends only {each} requests; {least} requests in all (run.requests) \
+                 are enough"
+        )
     })
 }
 
@@ -60,12 +63,15 @@ fn known_overload(scenario: &Scenario, runs: &[Run]) -> Option<String> {
     let load = offered / scenario.capacity;
     // What is offered has rounding errors.
     if load >= 1.0 - 1e-9 {
-        return Some(format!("the workers are offered {} of what they can do", beside_one(load)));
+        return Some(format!(
+            "the work that arrives is {} of what the workers can do",
+            beside_one(load)
+        ));
     }
     let dispatched = scenario.rate_per_s * scenario.costs.dispatch.as_ns() as f64 / 1e9;
     if dispatched >= 1.0 - 1e-9 {
         return Some(format!(
-            "the dispatcher is offered {} of what it can do",
+            "the dispatcher would have to do {} of what it can do",
             beside_one(dispatched)
         ));
     }
@@ -116,9 +122,10 @@ fn growth(scenario: &Scenario, runs: &[Run]) -> (Standing, String) {
         of(what, &|r| r.thirds_by_type_ns[kind])
     }));
     let endless = all.iter().find_map(|(what, trend)| match trend {
-        Trend::Endless { ratio } => {
-            Some(format!("{what} still grows: x{ratio:.2} in the last third"))
-        }
+        Trend::Endless { ratio } => Some(format!(
+            "{what} still grows: in the last third of the run it is {ratio:.2} times \
+                          that of the middle third"
+        )),
         _ => None,
     });
     if let Some(note) = endless {
@@ -133,8 +140,8 @@ fn growth(scenario: &Scenario, runs: &[Run]) -> (Standing, String) {
         Some((what, ratio, times)) => {
             let requests = count(upwards(scenario.requests as f64 * times));
             let note = format!(
-                "{what} is x{ratio:.2} in the last third, by chance or for ever; about {requests} \
-                 requests (run.requests) would tell"
+                "{what} in the last third of the run is {ratio:.2} times that of the middle \
+                 third, which may be chance; about {requests} requests (run.requests) would tell"
             );
             (Standing::TooShort, note)
         }

@@ -248,35 +248,35 @@ impl Subject for ServerPlan {
         vec![
             (
                 "model",
-                "open: requests arrive on schedule, whether or not earlier ones are done; closed \
-                 where a plan has `clients`, who each wait for an answer before they send again",
+                "open: requests arrive on schedule, whether or not earlier ones are done. With \
+                 `clients` it is closed: each client waits for its answer before it sends again",
             ),
             ("latency", "from the intended arrival to the reply, waiting included"),
             ("slowdown", "latency over the mean service time of the request's type"),
             (
                 "intervals",
-                "95 %, by sectioning over independent replications; where fewer than thirty \
-                 bursts decide a percentile, which tables name, its interval holds the truth in 80 \
-                 to 90 % only",
+                "95 %, by sectioning over independent replications. If fewer than thirty bursts \
+                 of requests decide a percentile, its interval contains the true value in only 80 \
+                 to 90 % of cases; tables name such percentiles",
             ),
             (
                 "percentiles",
-                "given where 100 samples of all replications lie beyond; histograms are exact to 3 \
-                 digits",
+                "given if at least 100 samples of all replications lie beyond; histograms are \
+                 exact to 3 digits",
             ),
-            ("waiting", "latency less the request's own work and the round trip"),
+            ("waiting", "latency minus the request's own work and the round trip"),
             (
                 "warm-up",
-                "the first tenth of the requests, and what a policy needs to learn; MSER-5 says \
-                 whether that is enough",
+                "the first tenth of the requests, or more if a policy needs more to learn; MSER-5 \
+                 says whether that is enough",
             ),
             (
                 "unstable",
-                "more than 0.1 % dropped, more offered than can be done, or latency of the last \
-                 third above 1.5 times that of the middle one, where that is chance once in a \
-                 hundred points at most",
+                "more than 0.1 % of the requests are dropped; or more work arrives than can be \
+                 done; or latency in the last third of a run is more than 1.5 times that of the \
+                 middle third, by a test that is wrong for at most one stable point in a hundred",
             ),
-            ("too short", "latency grows by as much, and that may be chance"),
+            ("too short", "latency grows by as much, but perhaps by chance"),
         ]
     }
     fn columns(experiment: &Experiment<ServerPlan>) -> Vec<Column<ServerPlan>> {
@@ -316,15 +316,16 @@ impl Subject for ServerPlan {
         let stable = || experiment.results.iter().filter(|result| result.stable());
         if stable().any(|result| result.slowdown().is_none()) {
             sentences.push(
-                "Some points have fewer than 100 samples beyond a percentile; those percentiles \
-                 are not given. Raise run.requests to see them."
+                "At some points fewer than 100 samples lie beyond a percentile. Such a percentile \
+                 is not given; raise run.requests to see it."
                     .to_string(),
             );
         }
         sentences.extend(draw::remark_of_bursts(experiment));
         if stable().any(|result| result.too_short) {
             sentences.push(
-                "Some runs are too short to see the end of their warm-up; raise run.requests."
+                "Some runs end before their warm-up does, so their values may be those of a \
+                 start; raise run.requests."
                     .to_string(),
             );
         }

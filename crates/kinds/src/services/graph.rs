@@ -77,7 +77,7 @@ impl Names<'_> {
         let all = &self.plan.services;
         all.iter().position(|one| one.name == name).ok_or_else(|| {
             let known: Vec<&str> = all.iter().map(|one| one.name.as_str()).take(20).collect();
-            PlanError::text(format!("`{field}` names the service `{name}`, which there is not"))
+            PlanError::text(format!("`{field}` names the service `{name}`, which does not exist"))
                 .hint(format!("services are: {}", known.join(", ")))
         })
     }
@@ -87,7 +87,7 @@ impl Names<'_> {
         one.endpoints.iter().position(|endpoint| endpoint.name == name).ok_or_else(|| {
             let known: Vec<&str> = one.endpoints.iter().map(|e| e.name.as_str()).collect();
             let error = PlanError::text(format!(
-                "`{field}` names the endpoint `{name}` of `{}`, which there is not",
+                "`{field}` names the endpoint `{name}` of `{}`, which does not exist",
                 one.name
             ));
             match known.is_empty() {
@@ -190,7 +190,7 @@ impl Names<'_> {
         };
         let place = |key: &str, names: Vec<&str>, name: &str| {
             names.iter().position(|known| *known == name).ok_or_else(|| {
-                let message = format!("`{field}.{key}` names `{name}`, which there is not");
+                let message = format!("`{field}.{key}` names `{name}`, which does not exist");
                 PlanError::text(message).hint(format!("known here: {}", names.join(", ")))
             })
         };
@@ -257,7 +257,8 @@ impl Names<'_> {
             (None, Some(name)) => {
                 let hosts = &self.plan.hosts;
                 let host = hosts.iter().position(|host| host.name == *name).ok_or_else(|| {
-                    let message = format!("`{}` names `{name}`, which there is not", field("host"));
+                    let message =
+                        format!("`{}` names `{name}`, which does not exist", field("host"));
                     let known: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
                     PlanError::text(message).hint(format!("hosts are: {}", known.join(", ")))
                 })?;
@@ -415,11 +416,11 @@ impl Names<'_> {
             (Some(cores), Some(request)) if cores > 0 => Some((cores, request)),
             _ => {
                 return Err(PlanError::text(
-                    "`clients.cores` and `clients.request` need each other",
+                    "only one of `clients.cores` and `clients.request` is given",
                 )
                 .hint(
-                    "cores, at least 1, of the machine that makes the requests, and CPU time \
-                     of one",
+                    "give both: the cores of the machine that makes the requests, at least 1, and \
+                     the CPU time that it needs for a request",
                 ));
             }
         };
@@ -440,7 +441,7 @@ impl Names<'_> {
             Some(name) => match known.iter().position(|one| one == name) {
                 Some(place) => Ok(Some(place)),
                 None => Err(PlanError::text(format!(
-                    "`{field}.{key}` names `{name}`, which `{}` has not",
+                    "`{field}.{key}` names `{name}`, which `{}` does not have",
                     owner.name
                 ))
                 .hint(format!("it has: {}", known.join(", ")))),
@@ -587,14 +588,18 @@ pub fn changes(plan: &ServicesPlan, network: &Network) -> Result<Vec<Change>, Pl
                     return Err(PlanError::field(
                         "whatif.less_us",
                         ns / 1e3,
-                        "no more than it takes",
+                        "at most the CPU time that it takes",
                     )
-                    .hint(format!("what is changed of `{name}` takes {} us a visit", most / 1e3)));
+                    .hint(format!(
+                        "the part of `{name}` that is changed takes {} us for a visit",
+                        most / 1e3
+                    )));
                 }
             }
             What::Faster(_) if scope.iter().all(|ns| *ns == 0.0) => {
                 return Err(PlanError::text(format!(
-                    "`whatif` makes nothing of `{name}` faster: no CPU time is in scope"
+                    "`whatif` makes nothing of `{name}` faster: the part that it selects uses no \
+                     CPU time"
                 ))
                 .hint("look at `lock`, `endpoint` and `step` of the change"));
             }

@@ -220,7 +220,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     let mut doubts = all.doubts;
     for (what, one) in [("the unchanged system", &unchanged), ("the changed system", &truth)] {
         if one.ended != Ended::Enough {
-            doubts.push(format!("{what} came to a stop: {:?}", one.ended));
+            doubts.push(format!("{what} did not finish its requests: {:?}", one.ended));
         }
         if one.failed > 0 {
             doubts.push(format!("{what} failed {} requests", one.failed));
@@ -413,7 +413,8 @@ fn each_service<C: Controller>(
     let mut counter = Counter::new(scenario.warmup, scenario.requests);
     let outcome = go(&setup, &mut controllers, &mut counter, manner)?;
     if outcome.ended != Ended::Enough {
-        all.doubts.push(format!("the slowed system came to a stop: {:?}", outcome.ended));
+        all.doubts
+            .push(format!("the slowed system did not finish its requests: {:?}", outcome.ended));
         return Ok(());
     }
     // The most that any service stood, as a measure of what all of them did.
@@ -453,7 +454,11 @@ fn govern(
             ModePlan::Clock => Debt::Clock { share, parallel, busy: Busy::Cpu },
             ModePlan::Busy => Debt::Clock { share, parallel, busy: Busy::Wall },
             ModePlan::Delivered if share < 0.0 => {
-                all.doubts.push("delivered mode predicts no slower services".to_string());
+                all.doubts.push(
+                    "delivered mode cannot predict a change that makes a service \
+                                 slower"
+                        .to_string(),
+                );
                 return Ok(());
             }
             ModePlan::Delivered => {
@@ -493,14 +498,16 @@ fn govern(
     let outcome = go(&setup, &mut [governor], &mut counter, manner)?;
     let latency = own.freezes_clients.then(|| counter.latency.clone());
     let Some(reading) = reading else {
-        all.doubts.push(format!("the slowed system came to a stop: {:?}", outcome.ended));
+        all.doubts
+            .push(format!("the slowed system did not finish its requests: {:?}", outcome.ended));
         return Ok(());
     };
     all.doubts.extend(doubts(&reading));
     let throttled = outcome.groups.iter().any(|one| !one.throttled.is_zero());
     if throttled && reading.pauses > 0 {
         all.doubts.push(
-            "A2: a CPU quota held a service that was frozen as well; quotas are refilled meanwhile"
+            "A2: a service with a CPU quota was stopped; its quota was refilled meanwhile, so the \
+             prediction may be too high"
                 .to_string(),
         );
     }
@@ -519,11 +526,15 @@ fn govern(
 fn doubts(reading: &Reading) -> Vec<String> {
     [
         (Doubts::DUTY, "pauses would have to take more than 85 % of the time"),
-        (Doubts::IDLE, "A3: the target idled in most pauses; more clients or shorter pauses"),
-        (Doubts::LONG, "pauses took longer than asked by a fifth"),
-        (Doubts::UNCONFIRMED, "a group did not confirm that it stood"),
-        (Doubts::GONE, "a group ended"),
-        (Doubts::NOTHING, "nothing was completed"),
+        (
+            Doubts::IDLE,
+            "A3: the service in question had no work in most pauses; use more clients \
+                        or shorter pauses",
+        ),
+        (Doubts::LONG, "pauses took at least a fifth longer than they should"),
+        (Doubts::UNCONFIRMED, "a service did not confirm that it had stopped"),
+        (Doubts::GONE, "a service ended"),
+        (Doubts::NOTHING, "no request was completed"),
     ]
     .into_iter()
     .filter(|(bit, _)| reading.doubts & bit != 0)

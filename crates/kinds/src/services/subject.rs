@@ -142,13 +142,17 @@ impl Subject for ServicesPlan {
     fn facts(&self) -> Vec<(&'static str, &'static str)> {
         vec![
             ("true", "throughput of the changed system, simulated with the same requests and work"),
-            ("error", "predicted over true throughput, less 1"),
-            ("paused", "share of the time for which everything but the changed service stood"),
+            ("error", "predicted throughput divided by the true one, minus 1"),
+            (
+                "paused",
+                "share of the time for which everything but the changed service was \
+                        stopped",
+            ),
             ("intervals", "95 %, by sectioning over independent replications"),
             (
                 "predicted latency",
-                "on the clients' own clock, which stands while they do; by methods that freeze \
-                 them as well",
+                "measured on the clients' own clock, which stops while clients are stopped; only \
+                 for methods that stop clients as well",
             ),
         ]
     }

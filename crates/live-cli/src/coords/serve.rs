@@ -46,8 +46,10 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Fault> {
         ..Options::new(args.bind)
     };
     let server = Server::start(service, &options, terminal::talk).map_err(|error| {
-        Fault::new(format!("cannot listen on --bind {}: {error}", args.bind))
-            .hint("port 0 takes any that is free; --token-file lets others in")
+        Fault::new(format!("cannot listen on --bind {}: {error}", args.bind)).hint(
+            "port 0 takes any port that is free; with --token-file other machines can \
+                   connect",
+        )
     })?;
     let at = server.address();
     if args.json {

@@ -11,15 +11,16 @@ use cavy_report::model::{Axis, Cell, Document, Figure, Panel, Point, Scale, Seri
 pub fn document(args: &Load, report: &Report, judged: &[Judged], elapsed_s: f64) -> Document {
     let fact = |name: &str, value: String| (name.to_string(), value);
     let machine = &report.machine;
-    let mut facts =
-        vec![
+    let mut facts = vec![
         fact("server", args.url.clone()),
         fact(
             "model",
             match report.model {
-                Model::Open => "open: a request is sent when it is due, whatever became of earlier \
+                Model::Open => {
+                    "open: a request is sent when it is due, whatever became of earlier \
                                 ones"
-                .to_string(),
+                        .to_string()
+                }
                 Model::Closed { clients } => {
                     format!("closed: {clients} clients that wait for their answers")
                 }
@@ -40,8 +41,8 @@ pub fn document(args: &Load, report: &Report, judged: &[Judged], elapsed_s: f64)
         ),
         fact(
             "percentiles",
-            "given where 100 requests lie beyond; requests without an answer count as slower than \
-             all others"
+            "given if at least 100 requests lie beyond; requests without an answer count as \
+             slower than all others"
                 .to_string(),
         ),
     ];
@@ -90,7 +91,8 @@ fn found(report: &Report, judged: &[Judged]) -> String {
     match &report.verdict {
         Verdict::Published => {}
         Verdict::Refused(reasons) => sentences.push(format!(
-            "Tails are not given, because they would not be the server's: {}.",
+            "Tails are not given, because they would show the generator or the machine, and not \
+             the server: {}.",
             reasons.join("; ")
         )),
         Verdict::Forced(reasons) => sentences.push(format!(
@@ -182,7 +184,7 @@ fn by_share(report: &Report) -> Panel {
     Panel {
         id: "by-share".to_string(),
         title: "The slowest of how many".to_string(),
-        x: axis("one in so many is slower", "", Scale::Log),
+        x: axis("one request in this many is slower", "", Scale::Log),
         y: axis("latency", "us", Scale::Log),
         series: series.filter(|one| one.points.len() > 1).collect(),
         rules: Vec::new(),

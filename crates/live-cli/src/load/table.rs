@@ -56,8 +56,14 @@ pub fn render(report: &Report) -> String {
         Verdict::Refused(reasons) => {
             let given = report.types.iter().any(|kind| kind.response_us.is_some());
             out.push_str(match given {
-                true => "\nNO TAILS: they would not be the server's.\n",
-                false => "\nNO PERCENTILES: they would not be the server's.\n",
+                true => {
+                    "\nNO TAILS: they would show the generator or the machine, and not the \
+                         server.\n"
+                }
+                false => {
+                    "\nNO PERCENTILES: they would show the generator or the machine, and not \
+                          the server.\n"
+                }
             });
             for reason in reasons {
                 let _ = writeln!(out, "- {reason}");
@@ -94,7 +100,7 @@ pub fn render(report: &Report) -> String {
         if let Some(shortest) = &report.shortest_service {
             let _ = writeln!(
                 out,
-                "held against a tenth of {} us ({})",
+                "compared with a tenth of {} us ({})",
                 figure(Some(shortest.us)),
                 shortest.source
             );
@@ -169,10 +175,13 @@ fn latencies(report: &Report) -> String {
     }
     let mut out = lines(&table);
     if few {
-        out.push_str("n/a: fewer than 100 requests beyond it, or no answers that far down\n");
+        out.push_str(
+            "n/a: fewer than 100 requests lie beyond it, or the slowest requests had no \
+                      answer\n",
+        );
     }
     if late {
-        out.push_str("late: the generator's lateness makes too much of it\n");
+        out.push_str("late: too much of this figure is the generator's own lateness\n");
     }
     out
 }

@@ -42,7 +42,7 @@ pub fn sched(args: &Sched) -> Result<ExitCode, Fault> {
     let types = types(args)?;
     let policy = policy(args, workers, types.len())?;
     if args.http == Door::Off && args.resp == Door::Off {
-        return Err(Fault::new("--http off and --resp off leave no door open"));
+        return Err(Fault::new("with --http off and --resp off the server would listen nowhere"));
     }
     let pool = pool(args, workers, &types, policy)?;
     // Kept to the end: it removes the folder.
@@ -71,7 +71,7 @@ fn types(args: &Sched) -> Result<Vec<String>, Fault> {
     }
     if args.store.is_some() {
         return Err(Fault::new("--store and --sleep-service exclude each other")
-            .hint("a server either keeps a store or emulates service by waiting"));
+            .hint("a server either has a store or only waits for the service time"));
     }
     let names: Vec<String> = args.sleep_service.iter().map(|(name, _)| name.clone()).collect();
     let twice = |(index, name): &(usize, &String)| names[..*index].contains(name);
@@ -207,7 +207,7 @@ async fn open(door: Door, name: &str) -> Result<Option<(TcpListener, SocketAddr)
     let Door::At(address) = door else { return Ok(None) };
     let failed = |error: std::io::Error| {
         Fault::new(format!("cannot listen on {name} {address}: {error}"))
-            .hint("port 0 takes any that is free; `off` closes this door")
+            .hint("port 0 takes any port that is free; `off` turns this protocol off")
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

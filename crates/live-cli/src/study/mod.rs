@@ -212,7 +212,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         }
     }
     let Some(last) = document.figures.last_mut() else {
-        return Err(Fault::new("nobody is left to compare").code(FAILED));
+        return Err(Fault::new("no peer is left to compare").code(FAILED));
     };
     last.tables.push(floors.table());
     document.digest = format!("{:016x}", digest.value());
@@ -260,7 +260,7 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
         terminal::talk(&format!("SKIPPED: the Go runtime: {reason}"));
         peers.retain(|&peer| peer != PeerName::Go);
         if peers.is_empty() {
-            return Err(Fault::new("nobody is left to compare").code(FAILED));
+            return Err(Fault::new("no peer is left to compare").code(FAILED));
         }
     }
     let stop = signals::stop(Second::Ends)?;

@@ -95,7 +95,7 @@ pub fn curves(trial: &Trial, samples: &[(String, Vec<Sample>)]) -> Vec<Panel> {
         Panel {
             id: format!("tail-{name}"),
             title: format!("Tail of type {name}"),
-            x: axis("one request in so many is slower", ""),
+            x: axis("one request in this many is slower", ""),
             y: axis("latency", "ms"),
             series: samples.iter().map(series).collect(),
             rules: Vec::new(),

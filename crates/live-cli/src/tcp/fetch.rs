@@ -61,7 +61,7 @@ pub fn fetch(args: &Fetch) -> Result<ExitCode, Fault> {
     };
     let stack = if args.kernel { None } else { Some(args.way.open()?) };
     let failed = |server: &Server, error: io::Error| {
-        let hint = "does it run, and does it know the way back to the prefix?";
+        let hint = "is the server running, and does it have a route back to the prefix?";
         Fault::new(format!("{}: {error}", server.url)).code(FAILED).hint(hint)
     };
     let mut ways = Vec::new();
@@ -80,8 +80,14 @@ pub fn fetch(args: &Fetch) -> Result<ExitCode, Fault> {
             }
         };
         if *whole.get_or_insert(length) != length {
-            let message = format!("{} has {length} octets, others have not", server.url);
-            return Err(Fault::new(message).code(FAILED).hint("all must have the same file"));
+            let message = format!(
+                "{} has {length} octets, and the file of another server has \
+                                   another length",
+                server.url
+            );
+            return Err(Fault::new(message)
+                .code(FAILED)
+                .hint("all servers must have the same file"));
         }
         ways.push((way, buffer));
     }

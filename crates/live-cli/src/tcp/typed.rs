@@ -284,7 +284,7 @@ fn prefix(text: &str) -> Result<Ipv4Net, String> {
     }
     let address = net.network();
     if address.is_loopback() || address.is_multicast() || address.octets()[0] == 0 {
-        return Err("nobody can have these addresses; take some of 10.0.0.0/8".to_string());
+        return Err("no host can have these addresses; use some of 10.0.0.0/8".to_string());
     }
     Ok(net)
 }

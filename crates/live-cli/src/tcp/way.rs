@@ -15,9 +15,11 @@ impl Way {
         let late = timers_are_late();
         if let Some(floor) = self.floor.filter(|&floor| floor < late) {
             let (floor, late) = (floor.as_us(), late.as_us());
-            let message =
-                format!("--floor {floor}us is below what timers are late by here, {late:.0} us");
-            return Err(Fault::new(message).hint("take more, or a machine that is less busy"));
+            let message = format!(
+                "--floor {floor}us is shorter than the lateness of timers on this \
+                         machine, {late:.0} us"
+            );
+            return Err(Fault::new(message).hint("raise it, or use a machine that is less busy"));
         }
         let mut options = Options::new(self.prefix);
         options.tcp = live(self.floor.unwrap_or(FLOOR.max(late)));
@@ -30,7 +32,7 @@ impl Way {
         if let Some(octets) = self.port_bytes {
             if octets < 2 * (u32::from(self.mtu) + 14) {
                 let message = format!("--port-bytes {octets} holds less than two full packets");
-                return Err(Fault::new(message).hint("a port keeps 32000 octets or more, usually"));
+                return Err(Fault::new(message).hint("a port usually holds 32000 octets or more"));
             }
             options.schedule(octets);
         }

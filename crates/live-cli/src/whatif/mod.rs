@@ -266,7 +266,7 @@ fn some(services: &[(String, Selector)]) -> Result<(), Fault> {
 fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     some(&args.services)?;
     let url = args.load.as_deref().ok_or_else(|| {
-        Fault::new("nobody would ask the services")
+        Fault::new("no client would send requests to the services")
             .hint("give --load http://127.0.0.1:8080/, where clients of the application connect")
     })?;
     let load =
@@ -408,8 +408,8 @@ fn quotas(services: &[(String, Selector)], mounts: &Mounts) -> Result<(), Fault>
     for ((name, _), pids) in services.iter().zip(&chosen) {
         if let Some(found) = pids.iter().find_map(|pid| refuse::quota(*pid, mounts)) {
             return Err(Fault::new(format!(
-                "service {name} has a CPU quota ({found}), which refills while it stands: answers \
-                 would be too good, by up to 117 % where that was measured"
+                "service {name} has a CPU quota ({found}), which refills while the service is \
+                 stopped: predictions would be too high, in a test by up to 117 %"
             ))
             .hint("lift the quota for the measurement, or use a cpuset instead"));
         }
@@ -446,7 +446,10 @@ fn thaw() -> Result<ExitCode, Fault> {
     }
     terminal::print(&match stale.len() {
         0 => format!("nothing was left behind in {RUN_FOLDER}\n"),
-        count => format!("{count} recovered: all services go on, where they came from\n"),
+        count => format!(
+            "{count} recovered: all services continue, in the control groups that \
+                          they came from\n"
+        ),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -586,7 +589,7 @@ fn shown(ranking: &Ranking) -> String {
     ];
     let mut out = format!(
         "What making each service {:.0} % faster would buy, in {}:\n{}between: the gain if pauses \
-         cost nothing, and if they cost what they do when all stand.\n\n",
+         cost nothing, and if they cost as much as when all services are stopped.\n\n",
         ranking.faster_percent,
         if ranking.arriving_open { "latency" } else { "throughput" },
         table(&columns, rows.collect())

@@ -6,6 +6,7 @@
 
 use cavy_kinds::regions::{RegionsExperiment, RegionsPlan, RegionsResult, Side};
 use cavy_report::model::{Panel, Table};
+use cavy_report::number::significant;
 use cavy_study::claim::{Basis, Measured};
 use cavy_study::draw;
 use cavy_study::experiment::BASE;
@@ -466,7 +467,7 @@ fn throughput_of(result: &RegionsResult) -> &Estimate {
 
 fn value(name: &str, value: Option<f64>, samples: u64, note: String) -> Measured {
     let id = format!("dast.{name}");
-    let note = if value.is_some() { note } else { "too few samples".to_string() };
+    let note = if value.is_some() { note } else { "Too few samples.".to_string() };
     Measured { id, value, samples, note, ..Measured::default() }
 }
 
@@ -498,7 +499,13 @@ fn ratio(
         low: each.iter().copied().reduce(f64::min),
         high: each.iter().copied().reduce(f64::max),
         samples: a_result.work.min(b_result.work),
-        note: format!("{:.1} against {:.1}.", a.value, b.value),
+        note: format!(
+            "{} with {}, {} with {}.",
+            significant(a.value),
+            a_result.label,
+            significant(b.value),
+            b_result.label
+        ),
         ..Measured::default()
     }
 }

@@ -2,6 +2,7 @@
 //! largest.
 
 use cavy_kinds::coords::{CoordsExperiment, CoordsResult, Pick};
+use cavy_report::number::significant;
 use cavy_study::claim::{Basis, Measured};
 use cavy_study::outcome::{Estimate, Quantile};
 
@@ -58,7 +59,7 @@ pub fn value(
 /// How many seeds there are, and how far they lie apart.
 fn range(estimate: &Estimate, factor: f64) -> String {
     let seeds = estimate.replications.len();
-    let shown = |value: f64| cavy_report::number::significant(factor * value);
+    let shown = |value: f64| significant(factor * value);
     format!("{seeds} seeds, from {} to {}.", shown(estimate.min()), shown(estimate.max()))
 }
 
@@ -90,7 +91,14 @@ pub fn ratio(
     let mut each: Vec<f64> =
         a.replications.iter().zip(&b.replications).map(|(a, b)| a / b).collect();
     each.sort_by(f64::total_cmp);
-    let note = format!("{:.3} against {:.3}, {} seeds.", a.median, b.median, each.len());
+    let note = format!(
+        "{} with {}, {} with {}; {} seeds.",
+        significant(a.median),
+        above.label,
+        significant(b.median),
+        below.label,
+        each.len()
+    );
     Measured {
         id,
         value: Some(Estimate::new(a.value / b.value, each.clone()).median),
@@ -114,5 +122,5 @@ pub fn supported(quantile: &Option<Quantile>) -> Option<&Estimate> {
 
 /// A number for a sentence: the median over seeds.
 pub fn shown(estimate: Option<&Estimate>) -> String {
-    estimate.map_or("?".to_string(), |e| cavy_report::number::significant(e.median))
+    estimate.map_or("?".to_string(), |e| significant(e.median))
 }

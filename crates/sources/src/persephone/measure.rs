@@ -2,6 +2,7 @@
 
 use cavy_kinds::server::ServerExperiment;
 use cavy_kinds::server::ServerResult;
+use cavy_report::number::significant;
 use cavy_study::claim::Measured;
 use cavy_study::outcome::Estimate;
 use cavy_study::search::Capacity;
@@ -26,11 +27,14 @@ pub fn ratio(
     let (Some((a_result, a)), Some((b_result, b))) = (above, below) else {
         return missing(id, "too few samples, or unstable");
     };
+    let said = |result: &ServerResult, value: f64| {
+        format!("{} under {}", significant(value), result.label)
+    };
     Measured {
         id,
         value: Some(a.value / b.value),
         samples: a_result.overall.samples.min(b_result.overall.samples),
-        note: format!("{:.3} against {:.3}.", a.value, b.value),
+        note: format!("{}, {}.", said(a_result, a.value), said(b_result, b.value)),
         ..Measured::default()
     }
 }

@@ -95,7 +95,7 @@ fn on_grid(experiment: &ServerExperiment, name: String, policy: &str) -> Measure
                 let times = ((end / estimate).ln() / (OBJECTIVE / estimate).ln()).powi(2) * 1.2;
                 let why = format!(
                     "At load {} its slowdown is {estimate:.2} ({low:.2} to {high:.2} at 99 %), on \
-                     either side of {OBJECTIVE}; about {:.0} times the length would decide.",
+                     either side of {OBJECTIVE}; a run about {:.0} times as long would decide.",
                     result.load(),
                     times.ceil()
                 );

@@ -201,7 +201,10 @@ pub fn judge(
                 }
                 (Place::Outside, Some(_)) if explains == Some(Place::Open) => {
                     let by = by.unwrap_or_default();
-                    let open = format!("It is missed, and {by}, which would explain it, is open.");
+                    let open = format!(
+                        "The claim is missed. {by} would explain that, but cannot \
+                                        be decided itself."
+                    );
                     (Verdict::TooShort, join(&open, &found.note))
                 }
                 (Place::Outside, _) => (Verdict::NotReproduced, evidence),
@@ -245,7 +248,9 @@ enum Place {
 fn place(found: &Measured, tolerance: (f64, f64)) -> (Place, String) {
     let Some(value) = found.value else {
         return match found.basis {
-            Basis::NotRun => (Place::NotRun, "Nothing that it is about is run here.".to_string()),
+            Basis::NotRun => {
+                (Place::NotRun, "This run has no point that the claim is about.".to_string())
+            }
             _ => (Place::Open, String::new()),
         };
     };
@@ -273,8 +278,8 @@ fn place(found: &Measured, tolerance: (f64, f64)) -> (Place, String) {
             None => {
                 let (low, high) = (significant(low), significant(high));
                 let why = format!(
-                    "Between {low}, which holds, and {high}, which does not, nothing was tried: \
-                     the grid is coarser than what is accepted."
+                    "The condition holds at {low} and does not hold at {high}. Nothing between \
+                     them was tried, so the grid is coarser than the accepted range."
                 );
                 (Place::Unresolved, why)
             }
@@ -303,13 +308,13 @@ fn undecided(value: f64, (low, high): (f64, f64), tolerance: (f64, f64)) -> Stri
         times if times <= TIMES_MAX => {
             let times = significant((times * 1.2).max(1.5).ceil());
             format!(
-                "{held}, holds an edge of what is accepted; about {times} times the length would \
-                 decide."
+                "{held}, contains an end of the accepted range; a run about {times} times as long \
+                 would decide."
             )
         }
         _ => format!(
-            "{held}, holds an edge of what is accepted, and so near that not even 1 000 times the \
-             length would decide."
+            "{held}, contains an end of the accepted range, and our value is so close to that end \
+             that even a run 1 000 times as long would not decide."
         ),
     }
 }
@@ -398,12 +403,12 @@ mod tests {
         // takes four times the length, and a fifth more.
         let (verdict, why) = of(Basis::Interval, 2.0, 2.0 / 1.1025, 2.0 * 1.1025);
         assert_eq!(verdict, Verdict::TooShort);
-        assert!(why.contains("about 5 times the length would decide"), "{why}");
+        assert!(why.contains("about 5 times as long would decide"), "{why}");
         // The other edge, 1.9, is the nearer one here, and decides how much is needed.
         let (_, why) = of(Basis::Interval, 1.95, 1.45, 1.95 * 1.95 / 1.45);
-        assert!(why.contains("about 157 times the length"), "{why}");
+        assert!(why.contains("about 157 times as long"), "{why}");
         let (_, why) = of(Basis::Interval, 2.1, 1.45, 2.65);
-        assert!(why.contains("not even 1 000 times the length"), "{why}");
+        assert!(why.contains("even a run 1 000 times as long"), "{why}");
     }
 
     #[test]

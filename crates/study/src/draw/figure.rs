@@ -123,13 +123,13 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
             (Some(objective), Some(at)) => {
                 let gain = match best.gain_ratio {
                     Some(gain) if best.label != ranking.baseline => {
-                        format!(", {gain:.2} times what {} does", ranking.baseline)
+                        format!(", {gain:.2} times that of {}", ranking.baseline)
                     }
                     _ => String::new(),
                 };
                 let at = (at * 1e3).round() / 1e3;
                 sentences.push(format!(
-                    "Under {objective}{of} {} has the {}: {at}{gain}.",
+                    "With the objective {objective}{of}, {} has the {}: {at}{gain}.",
                     best.label,
                     table::last_good(experiment)
                 ));

@@ -379,10 +379,10 @@ fn facts(plan: &Plan) -> Vec<(String, String)> {
         fact(
             "doubts about a run",
             format!(
-                "late: more than {} % of the messages were late by more than a packet's time and \
-                 more than {} % of the short half's P99; stolen: more than {} % of the time; busy: \
-                 more than {} % of it was used, where this process went before all others by it \
-                 and by the kernel for packets",
+                "late: more than {} % of the messages were sent later than a packet's time and \
+                 later than {} % of the short half's P99; stolen: the hypervisor took more than \
+                 {} % of the time; busy: more than {} % of the time was used (by this process and \
+                 the kernel's work for packets, if this process went before all others)",
                 100.0 * trial::LATE_RATIO_MAX,
                 100.0 * trial::LATE_PART_MAX,
                 100.0 * trial::STEAL_RATIO_MAX,
