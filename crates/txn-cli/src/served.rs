@@ -3,7 +3,7 @@
 use crate::Fault;
 use crate::config::{Config, Protocol};
 use cavy_core::family::Node;
-use cavy_core::family::message::{Protocol as Words, Talker};
+use cavy_core::family::message::{Protocol as Says, Talker};
 use cavy_node::Portable;
 use cavy_resp::Engine;
 use cavy_txn::dast::{self, Dast};
@@ -14,8 +14,7 @@ use std::hash::Hash;
 
 /// A machine that a node runs behind the front end.
 pub(crate) trait Served:
-    Talker<Protocol: Portable + Words<Request = Request, Response = Response>, Timer: Hash>
-    + 'static
+    Talker<Protocol: Portable + Says<Request = Request, Response = Response>, Timer: Hash> + 'static
 {
     /// Its name in files.
     const PROTOCOL: Protocol;
