@@ -1,11 +1,12 @@
-//! What pieces of transactions do here: commands, checks of what was watched, and scripts over
-//! several shards.
+//! What pieces of transactions do here: commands, checks of what was watched, scripts over several
+//! shards, and native procedures.
 
 use crate::command;
 use crate::datum::{self, Datum, Sheet, encode, row};
 use crate::reply::Reply;
 use crate::script::{self, Budget};
-use cavy_txn::{Invocation, Procedures, Rows, Run, Value};
+use cavy_txn::tpcc::{NATIVE, Tpcc};
+use cavy_txn::{Invocation, Key, Procedures, Rows, Run, Value};
 
 /// A command whose keys are all here. Bytes: its words.
 pub const COMMAND: u16 = 1;
@@ -43,6 +44,9 @@ pub fn read_answer(values: &[Value]) -> Option<Reply> {
 impl Procedures for Engine {
     fn run(&mut self, invocation: &Invocation<'_>, rows: &mut dyn Rows) -> Run {
         let piece = invocation.piece();
+        if piece.procedure & NATIVE != 0 {
+            return Tpcc.run(invocation, rows);
+        }
         let mut run = Run::default();
         let mut sheet = Sheet::new(invocation.time_ns / 1_000_000);
         let words: Vec<&[u8]> = piece.bytes.iter().map(|word| &**word).collect();
@@ -102,6 +106,11 @@ impl Procedures for Engine {
             _ => {}
         }
         run
+    }
+
+    fn initial(&self, key: Key) -> Option<Value> {
+        // Keys of commands are hashes, whose tables are never as small as those of TPC-C.
+        Tpcc.initial(key)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Requests of one client take effect in the order in which it sent them. They are carried out side
 //! by side as long as that is certain: all within the region, and on different keys.
 
+use crate::native;
 use crate::place::Places;
 use crate::plan::{Words, read_versions};
 use crate::reply::{Reply, Version};
@@ -478,6 +479,7 @@ impl Desk {
                     Ok(None) => Reply::NilArray,
                     Err(error) => error,
                 },
+                Then::Native => native::answer(response),
                 Then::Watch(keys) => {
                     watch(&self.shared.places, &mut client.session, keys, response)
                 }

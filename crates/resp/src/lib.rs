@@ -13,13 +13,14 @@
 //!
 //! **Reading order.** [`request`] and [`reply`] are the codec; [`datum`] what a key holds,
 //! [`command`] what commands do, [`script`] Lua; [`engine`] what pieces do; [`place`] where keys
-//! are, [`plan`] how commands become one transaction; `session` is a client's state, [`front`] the
-//! thread with the sockets.
+//! are, [`plan`] how commands become one transaction, [`native`] transactions without commands;
+//! `session` is a client's state, [`front`] the thread with the sockets.
 
 pub mod command;
 pub mod datum;
 pub mod engine;
 pub mod front;
+pub mod native;
 pub mod place;
 pub mod plan;
 pub mod reply;

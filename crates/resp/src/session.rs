@@ -2,6 +2,7 @@
 
 use crate::command::{self, Spec};
 use crate::front::Shared;
+use crate::native;
 use crate::plan::{Ask, Assembly, Plan, Watched, Words, versions};
 use crate::reply::{Reply, Version};
 use crate::script;
@@ -25,6 +26,8 @@ pub(crate) enum Then {
     One(Assembly),
     /// It is that of EXEC.
     Exec(Assembly),
+    /// It is that of a transaction without commands.
+    Native,
     /// It says the versions of keys that are to be watched.
     Watch(Words),
 }
@@ -159,6 +162,18 @@ impl Session {
             {
                 Act::Reply(self.causal(words, shared))
             }
+            ("FCALL", _) if self.multi.is_some() => {
+                self.spoil();
+                Act::Reply(Reply::err("FCALL is a transaction and cannot be part of one"))
+            }
+            ("FCALL", _) => match native::ask(words, &shared.places.layout, shared.next_id()) {
+                Err(error) => Act::Reply(error),
+                Ok(txn) => {
+                    let all = txn.pieces.iter().flat_map(|piece| &piece.accesses);
+                    let rows = all.map(|access| access.key).collect();
+                    Act::Ask { txn, then: Then::Native, rows }
+                }
+            },
             ("QUIT", _) => Act::Last(Reply::ok()),
             ("RESET", 1) => {
                 *self = Session::new(self.id, shared);
@@ -341,7 +356,7 @@ impl Session {
                 shared.scripts.lock().clear();
                 Reply::ok()
             }
-            ("FUNCTION", 2..) if second == "LIST" => Reply::Array(Vec::new()),
+            ("FUNCTION", 2..) if second == "LIST" => native::list(),
             ("CAVY", 2..) => return (shared.admin)(&words[1..]),
             (
                 "PING" | "ECHO" | "SELECT" | "CLIENT" | "TIME" | "SCRIPT" | "FUNCTION" | "CAVY",

@@ -5,7 +5,7 @@ use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_resp::Places;
 use cavy_txn::dast::{self, Mode};
-use cavy_txn::{Layout, Region};
+use cavy_txn::{Layout, Region, locking, slog};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -40,6 +40,45 @@ impl FromStr for Shape {
     }
 }
 
+/// Who orders transactions.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// DAST.
+    #[default]
+    Dast,
+    /// Two-phase locks and two-phase commit over replicated shards. It has no stewards.
+    TwoPhase,
+    /// SLOG. Its orderers are in three regions.
+    Slog,
+}
+
+impl Protocol {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Dast => "DAST",
+            Protocol::TwoPhase => "2PL/2PC",
+            Protocol::Slog => "SLOG",
+        }
+    }
+}
+
+/// When what must be remembered counts as stored.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Storage {
+    /// When the disk has it.
+    #[default]
+    On,
+    /// When it is in memory, as replicas have it: a node that is killed may forget what it said.
+    Replicated,
+}
+
+fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,6 +91,12 @@ pub struct Config {
     /// What clients must know; without it, they connect on loopback only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
+    /// Who orders transactions.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub protocol: Protocol,
+    /// When what a node must remember counts as stored.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub durable: Storage,
     /// Names of the regions, by which keys say where they are: `{eu}`.
     pub regions: Vec<String>,
     /// The region of keys that name none; the first one if this is missing.
@@ -65,7 +110,7 @@ pub struct Config {
     #[serde(default)]
     pub timing: Timing,
     /// Parts of the protocol that may be taken out, for experiments.
-    #[serde(default, skip_serializing_if = "Controls::are_usual")]
+    #[serde(default, skip_serializing_if = "is_usual")]
     pub controls: Controls,
     /// Distances that the carrier makes, for clusters on one machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,17 +161,13 @@ pub struct Controls {
     /// Commits go to the stewards, which tell everybody of their region in one instant, and not to
     /// replicas directly.
     pub commit_via_steward: bool,
+    /// Answers to `FCALL` carry the versions that were read and written, for `cavy check`.
+    pub history: bool,
 }
 
 impl Default for Controls {
     fn default() -> Self {
-        Controls { stretch: true, commit_via_steward: true }
-    }
-}
-
-impl Controls {
-    fn are_usual(&self) -> bool {
-        *self == Controls::default()
+        Controls { stretch: true, commit_via_steward: true, history: false }
     }
 }
 
@@ -212,6 +253,8 @@ impl Config {
             cluster: "cavy".into(),
             key: None,
             password: None,
+            protocol: Protocol::default(),
+            durable: Storage::default(),
             regions,
             default_region: None,
             shards_per_region: shape.shards,
@@ -283,18 +326,18 @@ impl Config {
             let text = format!("replicas is {}; it must be 3, 5 or 7", self.replicas);
             return Err(Fault::input(text).hint("of two replicas, no majority survives a failure"));
         }
-        let layout = self.layout();
-        for id in 0..layout.nodes() {
+        let (layout, nodes) = (self.layout(), self.node_count());
+        for id in 0..nodes {
             let many = self.nodes.iter().filter(|node| node.id == id).count();
             if many != 1 {
                 let what = if many == 0 { "no [[node]] has" } else { "several [[node]] have" };
-                let last = layout.nodes() - 1;
+                let last = nodes - 1;
                 let hint = format!("there must be one for each id from 0 to {last}");
                 return Err(Fault::input(format!("{what} the id {id}")).hint(hint));
             }
         }
-        if let Some(node) = self.nodes.iter().find(|node| node.id >= layout.nodes()) {
-            let text = format!("node {} is beyond the {} of this cluster", node.id, layout.nodes());
+        if let Some(node) = self.nodes.iter().find(|node| node.id >= nodes) {
+            let text = format!("node {} is beyond the {nodes} of this cluster", node.id);
             return Err(Fault::input(text));
         }
         let mut addresses: Vec<SocketAddr> = Vec::new();
@@ -321,7 +364,11 @@ impl Config {
                 return Err(Fault::input(text).hint("set `password`, or listen on 127.0.0.1"));
             }
         }
-        self.machine().map(|_| ())?;
+        if self.protocol == Protocol::Slog && self.regions.len() < 3 {
+            let text = format!("{} regions; slog needs three for its orderers", self.regions.len());
+            return Err(Fault::input(text).hint("add regions, or choose another `protocol`"));
+        }
+        self.dast().map(|_| ())?;
         if let Some(delay) = self.delay {
             span("delay.within_ms", delay.within_ms)?;
             span("delay.across_ms", delay.across_ms)?;
@@ -344,11 +391,49 @@ impl Config {
         Places { layout, regions, default_region: default_region.unwrap_or(0) }
     }
 
-    /// How the machines are set.
+    /// Its nodes: replicas, and stewards where the protocol has some.
+    pub fn node_count(&self) -> u32 {
+        match self.protocol {
+            Protocol::Dast | Protocol::Slog => self.layout().nodes(),
+            Protocol::TwoPhase => self.layout().replica_nodes(),
+        }
+    }
+
+    /// How late a leader's words may be, so that it is replaced after `timing.fail_after_ms`.
+    fn leader_late(&self) -> Result<Span, Fault> {
+        let fail_after = span("timing.fail_after_ms", self.timing.fail_after_ms)?;
+        Ok(Span::from_ns(fail_after.as_ns().saturating_sub(100_000_000) / 4))
+    }
+
+    /// How machines of two-phase locks are set.
     ///
     /// # Errors
     /// A time that is none.
-    pub fn machine(&self) -> Result<dast::Config, Fault> {
+    pub fn two_phase(&self) -> Result<locking::Config, Fault> {
+        let (leader_late, history) = (self.leader_late()?, self.controls.history);
+        Ok(locking::Config { leader_late, history, ..locking::Config::new(self.layout()) })
+    }
+
+    /// How machines of SLOG are set.
+    ///
+    /// # Errors
+    /// A time that is none.
+    pub fn slog(&self) -> Result<slog::Config, Fault> {
+        let across_ms = self.delay.map_or(50.0, |delay| delay.across_ms + delay.jitter_ms);
+        Ok(slog::Config {
+            orderers_away: span("delay.across_ms", across_ms)?,
+            batch: span("timing.sync_ms", self.timing.sync_ms)?,
+            leader_late: self.leader_late()?,
+            history: self.controls.history,
+            ..slog::Config::new(self.layout())
+        })
+    }
+
+    /// How DAST's machines are set.
+    ///
+    /// # Errors
+    /// A time that is none.
+    pub fn dast(&self) -> Result<dast::Config, Fault> {
         let timing = self.timing;
         let sync = span("timing.sync_ms", timing.sync_ms)?;
         if sync < Span::from_us(500) {
@@ -369,6 +454,7 @@ impl Config {
             fenced_reads: true,
             stretch: self.controls.stretch,
             commit_via_steward: self.controls.commit_via_steward,
+            history: self.controls.history,
             ..dast::Config::new(self.layout(), Mode::Precise)
         })
     }
@@ -420,7 +506,7 @@ mod tests {
         config.delay = Some(Delay { within_ms: 2.5, across_ms: 50.0, jitter_ms: 0.0 });
         assert!(!config.text().contains("controls"));
         config.controls.stretch = false;
-        assert!(!Config::read(&config.text()).unwrap().machine().unwrap().stretch);
+        assert!(!Config::read(&config.text()).unwrap().dast().unwrap().stretch);
         assert_eq!(Config::read(&config.text()).unwrap(), config);
         assert_eq!(config.nodes.len(), 12);
         assert_eq!(config.part(4), "r1 shard 0 replica 1");
@@ -442,6 +528,8 @@ mod tests {
             (wrong(&|c| c.shards_per_region = 0), "shards_per_region is 0; 1 to 64"),
             (wrong(&|c| c.replicas = 2), "replicas is 2; it must be 3, 5 or 7"),
             (wrong(&|c| c.regions.clear()), "0 regions; there must be 1 to 64"),
+            (wrong(&|c| c.protocol = Protocol::Slog), "2 regions; slog needs three"),
+            (wrong(&|c| c.protocol = Protocol::TwoPhase), "node 6 is beyond the 6"),
             (wrong(&|c| c.regions[1] = "r0".into()), "two regions have the name \"r0\""),
             (wrong(&|c| c.default_region = Some("x".into())), "default_region is \"x\""),
             (wrong(&|c| c.nodes[1].address = c.nodes[0].address), "two listeners have the address"),

@@ -11,6 +11,7 @@ mod http;
 mod local;
 mod measure;
 mod node;
+mod served;
 mod status;
 
 pub use config::{Config, Shape};

@@ -1,6 +1,6 @@
 //! A whole cluster on this machine, a process for each node.
 
-use crate::config::{Config, Delay, NodeConfig, Shape};
+use crate::config::{Config, Delay, NodeConfig, Protocol, Shape, Storage};
 use crate::{Fault, say, status, talk};
 use clap::Args;
 use std::net::SocketAddr;
@@ -13,6 +13,12 @@ use std::time::Duration;
 /// How a local cluster is.
 #[derive(Args, Debug)]
 pub struct How {
+    /// Who orders transactions.
+    #[arg(long, value_enum, default_value_t, requires = "local")]
+    pub protocol: Protocol,
+    /// When what a node must remember counts as stored.
+    #[arg(long, value_enum, default_value_t, requires = "local")]
+    pub durable: Storage,
     /// One-way time between nodes of a region.
     #[arg(long, default_value_t = 2.5, requires = "local")]
     pub within_ms: f64,
@@ -34,6 +40,9 @@ pub struct How {
     /// Coordinators tell commits to replicas themselves, and not by way of the stewards.
     #[arg(long, requires = "local")]
     pub direct_commit: bool,
+    /// Answers of TPC-C carry versions, for histories.
+    #[arg(long, requires = "local")]
+    pub versions: bool,
     /// The first port for clients; nodes use those 10,000 above, status pages 20,000 above.
     #[arg(long, default_value_t = 7_000, requires = "local")]
     pub port: u16,
@@ -80,6 +89,10 @@ impl How {
         if u32::from(self.port) + 20_000 + config.nodes.len() as u32 > 65_535 {
             return Err(Fault::input(format!("--port {} leaves no room above it", self.port)));
         }
+        config.protocol = self.protocol;
+        config.durable = self.durable;
+        config.controls.history = self.versions;
+        config.nodes.truncate(config.node_count() as usize);
         let port = self.port;
         let at =
             |offset: u16, id: u32| SocketAddr::from(([127, 0, 0, 1], port + offset + id as u16));

@@ -1,27 +1,30 @@
 //! One node: its machine, its front end and its status page.
 
-use crate::config::Config;
+use crate::config::{Config, Protocol, Storage};
+use crate::served::{Served, Standing};
 use crate::{Fault, http, say, talk};
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_node::{
-    Durable, Handle, Links, LogOptions, NoJobs, Options, Postcard, Skew, record, start,
+    Codec, Durable, Figures, Handle, Links, LogOptions, NoJobs, Options, Postcard, ReplayError,
+    Replayed, Skew, record, start,
 };
 use cavy_resp::request::Limits;
 use cavy_resp::{Engine, Front, FrontOptions, Reply};
 use cavy_txn::dast::Dast;
+use cavy_txn::locking::Locking;
+use cavy_txn::slog::Slog;
 use cavy_txn::{Layout, Request};
 use clap::Args;
+use std::cell::Cell;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The form of the words between nodes. It grows when they change.
 const FORMAT: u32 = 2;
-
-pub(crate) type Machine = Dast<Engine>;
 
 /// Which node, and how.
 #[derive(Args, Debug)]
@@ -54,6 +57,17 @@ pub struct NodeArgs {
 
 pub(crate) fn run(args: &NodeArgs) -> Result<ExitCode, Fault> {
     let config = Config::load(&args.config)?;
+    match config.protocol {
+        Protocol::Dast => serve::<Dast<Engine>>(args, &config),
+        Protocol::TwoPhase => serve::<Locking<Engine>>(args, &config),
+        Protocol::Slog => serve::<Slog<Engine>>(args, &config),
+    }
+}
+
+fn serve<M: Served>(args: &NodeArgs, config: &Config) -> Result<ExitCode, Fault>
+where
+    Postcard: Codec<M::Protocol>,
+{
     let Some(own) = config.node(args.id).cloned() else {
         let last = config.nodes.len() - 1;
         let text = format!("node {} is not in {}", args.id, args.config.display());
@@ -76,7 +90,10 @@ pub(crate) fn run(args: &NodeArgs) -> Result<ExitCode, Fault> {
     options.key = config.key.clone().unwrap_or_default().into_bytes();
     options.format = FORMAT;
     options.peers = config.nodes.iter().map(|node| (Node(node.id), node.address)).collect();
-    let durable = Durable::On;
+    let durable = match config.durable {
+        Storage::On => Durable::On,
+        Storage::Replicated => Durable::Replicated,
+    };
     options.log = args.data.as_ref().map(|folder| LogOptions { durable, ..LogOptions::at(folder) });
     options.lost_log = args.lost;
     let offset_ns = args.skew_ms.saturating_mul(1_000_000);
@@ -84,18 +101,21 @@ pub(crate) fn run(args: &NodeArgs) -> Result<ExitCode, Fault> {
     options.links = links;
     options.record = args.record.clone();
     options.about = config.text();
-    let machine = config.machine()?;
-    let make = move || Dast::new(machine, node, Engine::default());
+    let settings = M::settings(config)?;
+    let make = move || M::build(settings, node);
     let live = start(options, make, Postcard, NoJobs, |_, _| {}).map_err(|error| {
         Fault::new(&error).hint("is the node running already, or its folder another node's?")
     })?;
     let handle = live.handle().clone();
     let front = match own.clients {
-        Some(listen) => Some(front(&config, &handle, listen)?),
+        Some(listen) => Some(front(config, &handle, listen)?),
         None => None,
     };
+    let looked = handle.clone();
     let page = Page {
-        handle: handle.clone(),
+        look: Box::new(move || looked.look(Served::standing)),
+        figures: Arc::clone(handle.figures()),
+        life: handle.life(),
         front: front.as_ref().map(|front| Arc::clone(&front.figures)),
         part: config.part(args.id),
     };
@@ -118,9 +138,9 @@ pub(crate) fn run(args: &NodeArgs) -> Result<ExitCode, Fault> {
     }
 }
 
-fn front(
+fn front<M: Served>(
     config: &Config,
-    handle: &Handle<Machine>,
+    handle: &Handle<M>,
     listen: std::net::SocketAddr,
 ) -> Result<Front, Fault> {
     let places = config.places();
@@ -149,45 +169,18 @@ fn front(
 
 /// What a node is asked about itself.
 pub(crate) struct Page {
-    pub handle: Handle<Machine>,
-    pub front: Option<Arc<cavy_resp::front::FrontFigures>>,
-    pub part: String,
-}
-
-/// What a machine says of itself.
-pub(crate) struct Standing {
-    pub ready: bool,
-    pub view: u64,
-    pub live: usize,
-    pub steward: u32,
-    pub backlog: usize,
-    pub coordinating: usize,
-    pub stretched: bool,
-    /// Members that it cannot spare and does not hear.
-    pub waits_for: Vec<u32>,
-    /// What the first entry waits for.
-    pub blocked: Option<String>,
-}
-
-pub(crate) fn standing(handle: &Handle<Machine>) -> Option<Standing> {
-    handle.look(|machine| Standing {
-        ready: machine.is_ready(),
-        view: machine.view().number,
-        live: machine.view().live.len(),
-        steward: machine.view().steward.0,
-        backlog: machine.backlog(),
-        coordinating: machine.coordinating(),
-        stretched: machine.is_stretched(),
-        waits_for: machine.waits_for().map(|node| node.0).collect(),
-        blocked: machine.blocked(),
-    })
+    look: Box<dyn Fn() -> Option<Standing> + Send + Sync>,
+    figures: Arc<Figures>,
+    life: u64,
+    front: Option<Arc<cavy_resp::front::FrontFigures>>,
+    part: String,
 }
 
 impl Page {
     /// Metrics in Prometheus's text form.
     pub fn metrics(&self) -> String {
         let mut text = String::new();
-        let figures = self.handle.figures();
+        let figures = &self.figures;
         for (name, value) in figures.counters() {
             let kind = if matches!(name, "kept_bytes" | "peers_up") { "gauge" } else { "counter" };
             let total = if kind == "counter" { "_total" } else { "" };
@@ -222,7 +215,7 @@ impl Page {
                 "cavy_txn_{name}_seconds_sum {sum}\ncavy_txn_{name}_seconds_count {count}"
             );
         }
-        if let Some(standing) = standing(&self.handle) {
+        if let Some(standing) = (self.look)() {
             for (name, value) in [
                 ("ready", u64::from(standing.ready)),
                 ("view", standing.view),
@@ -239,15 +232,15 @@ impl Page {
 
     /// One line of words and values.
     pub fn status(&self) -> String {
-        let figures = self.handle.figures();
-        let Some(standing) = standing(&self.handle) else { return "the node has ended\n".into() };
+        let figures = &self.figures;
+        let Some(standing) = (self.look)() else { return "the node has ended\n".into() };
         let late = figures.late.quantile(0.99).as_us() / 1e3;
         let mut text = format!(
             "part={}\nlife={}\nready={}\nview={}\nlive={}\nsteward={}\nbacklog={}\n\
              coordinating={}\nstretched={}\npeers_up={}\nbroken={}\nsteps={}\n\
              late_p99_ms={late:.3}\n",
             self.part,
-            self.handle.life(),
+            self.life,
             standing.ready,
             standing.view,
             standing.live,
@@ -272,7 +265,7 @@ impl Page {
     }
 }
 
-fn information(handle: &Handle<Machine>) -> String {
+fn information<M: Served>(handle: &Handle<M>) -> String {
     let mut text = String::from("# Server\r\nredis_version:7.0.0\r\nredis_mode:standalone\r\n");
     let _ = write!(text, "cavy_node:{}\r\ncavy_life:{}\r\n", handle.node().0, handle.life());
     text += "# Replication\r\nrole:master\r\n# Stats\r\n";
@@ -283,8 +276,8 @@ fn information(handle: &Handle<Machine>) -> String {
 }
 
 /// `CAVY CUT n`, `MEND n`, `CLOCK ms` and so on, for experiments.
-fn administer(
-    handle: &Handle<Machine>,
+fn administer<M: Served>(
+    handle: &Handle<M>,
     layout: &Layout,
     words: &[Vec<u8>],
 ) -> Result<Reply, Reply> {
@@ -304,7 +297,8 @@ fn administer(
         ["MEND", peer] => handle.links().mend(node(peer)?),
         ["CLOCK", by_ms] => handle.wall().step(number(by_ms)?.saturating_mul(1_000_000)),
         ["STATUS"] => {
-            let standing = standing(handle).ok_or_else(|| Reply::err("the node has ended"))?;
+            let standing = handle.look(Served::standing);
+            let standing = standing.ok_or_else(|| Reply::err("the node has ended"))?;
             let pairs = [
                 ("ready", i64::from(standing.ready)),
                 ("view", standing.view as i64),
@@ -324,13 +318,12 @@ fn administer(
 pub(crate) fn replay(files: &[PathBuf]) -> Result<ExitCode, Fault> {
     let mut parted = false;
     for path in files {
-        let make = |header: &record::Header| {
-            let config = Config::read(&header.about).map_err(|fault| fault.to_string())?;
-            let machine = config.machine().map_err(|fault| fault.to_string())?;
-            Ok(Dast::new(machine, header.node, Engine::default()))
-        };
-        match cavy_node::replay::<Machine>(path, &Postcard, make) {
-            Ok(done) => {
+        // The recording says what its cluster was; every protocol reads its own words.
+        let replayed = [again::<Dast<Engine>>, again::<Locking<Engine>>, again::<Slog<Engine>>]
+            .into_iter()
+            .find_map(|again| again(path).transpose());
+        match replayed {
+            Some(Ok(done)) => {
                 let end = if done.whole { "to its end" } else { "up to where it was killed" };
                 say(&format!(
                     "{}: {} steps {end}, equal up to step {}, digest {:016x}",
@@ -340,11 +333,36 @@ pub(crate) fn replay(files: &[PathBuf]) -> Result<ExitCode, Fault> {
                     done.digest
                 ));
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 parted = true;
                 talk(&format!("{}: {error}", path.display()));
+            }
+            None => {
+                parted = true;
+                talk(&format!("{}: of no protocol that is known", path.display()));
             }
         }
     }
     Ok(if parted { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Lets a fresh machine of one protocol decide; `None` for a recording of another one.
+fn again<M: Served>(path: &Path) -> Result<Option<Replayed>, ReplayError>
+where
+    Postcard: Codec<M::Protocol>,
+{
+    let other = Cell::new(false);
+    let make = |header: &record::Header| {
+        let config = Config::read(&header.about).map_err(|fault| fault.to_string())?;
+        if config.protocol != M::PROTOCOL {
+            other.set(true);
+            return Err("of another protocol".to_string());
+        }
+        let settings = M::settings(&config).map_err(|fault| fault.to_string())?;
+        Ok(M::build(settings, header.node))
+    };
+    match cavy_node::replay::<M>(path, &Postcard, make) {
+        Err(_) if other.get() => Ok(None),
+        replayed => replayed.map(Some),
+    }
 }

@@ -18,6 +18,7 @@ impl Message for Request {
 
 /// The answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Response {
     /// To what.
     pub id: TxnId,
@@ -27,6 +28,7 @@ pub struct Response {
 
 /// How a transaction ended.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Outcome {
     /// It took effect.
     Committed {

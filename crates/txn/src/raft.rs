@@ -14,10 +14,22 @@ use cavy_core::{Instant, Span};
 
 /// What members say to each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    feature = "serde",
+    serde(bound(serialize = "C: serde::Serialize", deserialize = "C: serde::Deserialize<'de>"))
+)]
 pub enum Rpc<C> {
     /// Entries after `prev`, and how far the log is chosen.
     #[allow(missing_docs)]
-    Append { term: u64, prev: u64, prev_term: u64, entries: Arc<[(u64, Option<C>)]>, chosen: u64 },
+    Append {
+        term: u64,
+        prev: u64,
+        prev_term: u64,
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
+        entries: Arc<[(u64, Option<C>)]>,
+        chosen: u64,
+    },
     /// The log is stored as the leader has it, up to and including this.
     #[allow(missing_docs)]
     Matches { term: u64, upto: u64 },
@@ -50,10 +62,15 @@ impl<C> Rpc<C> {
 
 /// What must survive a crash.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Durable<C> {
     /// The term, and who was voted for in it.
     #[allow(missing_docs)]
-    Term { term: u64, voted: Option<Node> },
+    Term {
+        term: u64,
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::somebody"))]
+        voted: Option<Node>,
+    },
     /// The entry at this place; whatever was there and behind is gone.
     #[allow(missing_docs)]
     Entry { index: u64, term: u64, entry: Option<C> },

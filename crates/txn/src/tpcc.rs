@@ -9,12 +9,19 @@
 //! queue of undelivered orders and one for the items of its last 20. What a delivery owes a
 //! customer is booked in a row of the district, because the customer is not known beforehand
 //! either. One in a hundred New-Orders takes itself back.
+//!
+//! **Reading order.** This file draws, and runs pieces; [`asked`] is what a transaction is asked
+//! for with, and [`audit`] whether all that was answered is in the rows.
+
+pub mod asked;
+pub mod audit;
+
+pub use asked::{Asked, Line};
 
 use crate::layout::Layout;
 use crate::procedure::{Invocation, Procedures, Rows, Run};
 use crate::tpca::{self, Zipf};
-use crate::txn::{Access, Key, Piece, Shard, Txn, TxnId, Value, Var};
-use alloc::vec;
+use crate::txn::{Access, Key, Shard, Txn, TxnId, Value};
 use alloc::vec::Vec;
 use cavy_core::Stream;
 
@@ -47,6 +54,10 @@ const PAY_CUSTOMER: u16 = 3;
 const PAY_HISTORY: u16 = 4;
 const DELIVER: u16 = 5;
 const LOOK: u16 = 6;
+const ROWS: u16 = 7;
+
+/// Set in the procedures of a store that has others as well.
+pub const NATIVE: u16 = 0x8000;
 
 /// What is drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,6 +93,11 @@ fn write(table: u64, row: u64) -> Access {
     Access { key: Key::new(table, row), write: true }
 }
 
+/// The name of rows that `id` inserts.
+fn row_name(id: TxnId) -> u64 {
+    u64::from(id.client) << 40 | id.number
+}
+
 /// TPC-C's uneven choice from `0..n`, with its constant zero.
 fn uneven(draws: &mut Stream, a: u64, n: u64) -> u64 {
     (draws.below(a + 1) | draws.below(n)) % n
@@ -104,32 +120,30 @@ impl Generator {
 
     /// Transaction `id` of `client`.
     pub fn draw(&self, client: u32, id: TxnId, draws: &mut Stream) -> Txn {
+        match &self.rows {
+            Some(rows) => tpca::draw(&self.layout, rows, id, self.home(client), draws),
+            None => self.ask(client, row_name(id), draws).txn(id),
+        }
+    }
+
+    /// What `client` asks for next in TPC-C. `name` is unlike that of any other transaction: rows
+    /// that it inserts are called so.
+    pub fn ask(&self, client: u32, name: u64, draws: &mut Stream) -> Asked {
         let home = self.home(client);
         let district = u64::from(client / self.layout.shards()) % DISTRICTS;
-        if let Some(rows) = &self.rows {
-            return tpca::draw(&self.layout, rows, id, home, draws);
-        }
         let drawn = if self.mix == Mix::Full { draws.below(100) } else { 44 };
         match drawn {
-            0..44 => self.new_order(id, home, district, draws),
-            44..88 => self.payment(id, home, district, draws),
+            0..44 => self.new_order(name, home, district, draws),
+            44..88 => self.payment(name, home, district, draws),
             88..92 => {
-                let district = u64::from(home.0) * DISTRICTS + draws.below(DISTRICTS);
-                let accesses = vec![write(QUEUE, district), write(OWED, district)];
-                let carrier = 1 + draws.below(10) as i64;
-                Txn::new(id, 2, vec![Piece::new(home, DELIVER, vec![carrier], accesses)])
+                let district = draws.below(DISTRICTS);
+                Asked::Delivery { home, district, carrier: 1 + draws.below(10) }
             }
             92..96 => {
-                let own = u64::from(home.0) * DISTRICTS + district;
-                let customer = own * CUSTOMERS + uneven(draws, 1_022, CUSTOMERS);
-                let accesses = vec![read(CUSTOMER, customer), read(LAST_OF_CUSTOMER, customer)];
-                Txn::new(id, 3, vec![Piece::new(home, LOOK, Vec::new(), accesses)])
+                let customer = uneven(draws, 1_022, CUSTOMERS);
+                Asked::OrderStatus { home, district, customer }
             }
-            _ => {
-                let own = u64::from(home.0) * DISTRICTS + district;
-                let accesses = vec![read(DISTRICT_NEXT, own), read(RECENT, own)];
-                Txn::new(id, 4, vec![Piece::new(home, LOOK, Vec::new(), accesses)])
-            }
+            _ => Asked::StockLevel { home, district },
         }
     }
 
@@ -143,50 +157,24 @@ impl Generator {
         Shard(((u64::from(home.0) + step) % shards) as u32)
     }
 
-    fn new_order(&self, id: TxnId, home: Shard, district: u64, draws: &mut Stream) -> Txn {
-        let own = u64::from(home.0) * DISTRICTS + district;
-        let customer = own * CUSTOMERS + uneven(draws, 1_022, CUSTOMERS);
-        let takes_back = i64::from(draws.below(100) == 0);
-        let lines = 6 + draws.below(10);
-        let mut stocks: Vec<(Shard, u64, i64)> = Vec::new();
-        for _ in 0..lines {
+    fn new_order(&self, name: u64, home: Shard, district: u64, draws: &mut Stream) -> Asked {
+        let customer = uneven(draws, 1_022, CUSTOMERS);
+        let takes_back = draws.below(100) == 0;
+        let mut lines: Vec<Line> = Vec::new();
+        for _ in 0..6 + draws.below(10) {
             let supply = if draws.below(100) == 0 { self.other(home, draws) } else { home };
             let item = draws.below(ITEMS);
-            let quantity = draws.below(11) as i64;
+            let quantity = draws.below(11);
             // The same item twice is one line of twice the quantity.
-            match stocks.iter_mut().find(|(shard, known, _)| (*shard, *known) == (supply, item)) {
-                Some((_, _, all)) => *all += quantity,
-                None => stocks.push((supply, item, quantity)),
+            match lines.iter_mut().find(|line| (line.supply, line.item) == (supply, item)) {
+                Some(line) => line.quantity += quantity,
+                None => lines.push(Line { supply, item, quantity }),
             }
         }
-        let order = u64::from(id.client) << 40 | id.number;
-        let accesses = vec![
-            read(WAREHOUSE_TAX, u64::from(home.0)),
-            write(DISTRICT_NEXT, own),
-            read(CUSTOMER, customer),
-            write(ORDER, order),
-            write(QUEUE, own),
-            write(RECENT, own),
-            write(LAST_OF_CUSTOMER, customer),
-        ];
-        let mut args = vec![takes_back, customer as i64, order as i64];
-        args.extend(stocks.iter().map(|(_, item, _)| *item as i64));
-        let mut pieces = vec![Piece::new(home, ORDER_HOME, args, accesses)];
-        let mut shards: Vec<Shard> = stocks.iter().map(|(shard, ..)| *shard).collect();
-        shards.sort_unstable();
-        shards.dedup();
-        for shard in shards {
-            let here = || stocks.iter().filter(move |(supply, ..)| *supply == shard);
-            let row = |item: u64| u64::from(shard.0) * ITEMS + item;
-            let accesses = here().map(|(_, item, _)| write(STOCK, row(*item))).collect();
-            let quantities = here().map(|(_, _, quantity)| *quantity);
-            let args = [takes_back].into_iter().chain(quantities).collect();
-            pieces.push(Piece::new(shard, ORDER_STOCK, args, accesses));
-        }
-        Txn::new(id, 0, pieces)
+        Asked::NewOrder { home, district, customer, name, takes_back, lines }
     }
 
-    fn payment(&self, id: TxnId, home: Shard, district: u64, draws: &mut Stream) -> Txn {
+    fn payment(&self, name: u64, home: Shard, district: u64, draws: &mut Stream) -> Asked {
         let layout = &self.layout;
         let region = layout.region_of(home);
         let elsewhere = match self.mix {
@@ -211,31 +199,17 @@ impl Generator {
             }
             _ => home,
         };
-        let own = u64::from(home.0) * DISTRICTS + district;
         let of_customer = if there == home { district } else { draws.below(DISTRICTS) };
         let by_name = draws.below(100) < 40;
-        let chosen = if by_name {
+        let customer = if by_name {
             // Names are given as customer modulo 1000, three to a name; the middle one pays. Names
             // do not change, so the row is known; its number is not, to whoever needs it elsewhere.
             1_000 + uneven(draws, 255, 1_000)
         } else {
             uneven(draws, 1_022, CUSTOMERS)
         };
-        let customer = (u64::from(there.0) * DISTRICTS + of_customer) * CUSTOMERS + chosen;
-        let amount = 1 + draws.below(5_000) as i64;
-        let accesses = vec![write(WAREHOUSE_YTD, u64::from(home.0)), write(DISTRICT_YTD, own)];
-        let pay_home = Piece::new(home, PAY_HOME, vec![amount], accesses);
-        let accesses = vec![write(CUSTOMER, customer)];
-        let mut pay = Piece::new(there, PAY_CUSTOMER, vec![amount, customer as i64], accesses);
-        let history = u64::from(id.client) << 40 | id.number;
-        let accesses = vec![write(HISTORY, history)];
-        let args = vec![amount, customer as i64];
-        let mut insert = Piece::new(home, PAY_HISTORY, args, accesses);
-        if by_name {
-            pay.gives.push(Var(0));
-            insert.needs.push(Var(0));
-        }
-        Txn::new(id, 1, vec![pay_home, pay, insert])
+        let amount = 1 + draws.below(5_000);
+        Asked::Payment { home, district, there, of_customer, customer, by_name, amount, name }
     }
 }
 
@@ -250,7 +224,7 @@ impl Procedures for Tpcc {
         let arg = |index: usize| args.get(index).copied().unwrap_or_default();
         let key = |index: usize| piece.accesses[index].key;
         let mut run = Run::default();
-        match piece.procedure {
+        match piece.procedure & !NATIVE {
             ORDER_HOME if arg(0) == 1 => run.aborted = true,
             ORDER_HOME => {
                 rows.read(key(0));
@@ -305,6 +279,16 @@ impl Procedures for Tpcc {
                     let customer = *customer;
                     rows.write(key(0), Some(Value::Ints(rest.into())));
                     extend(rows, key(1), &[customer, arg(0)], 400);
+                }
+            }
+            ROWS => {
+                for access in &piece.accesses {
+                    let row = match rows.read(access.key) {
+                        Some(Value::Int(number)) => Value::Ints([number].into()),
+                        Some(value) => value,
+                        None => Value::Ints([].into()),
+                    };
+                    run.result.push(row);
                 }
             }
             _ => {

@@ -19,6 +19,19 @@ pub mod node {
     }
 }
 
+/// A node, or nobody.
+pub mod somebody {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(node: &Option<Node>, to: S) -> Result<S::Ok, S::Error> {
+        node.map(|node| node.0).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Node>, D::Error> {
+        Ok(Option::<u32>::deserialize(from)?.map(Node))
+    }
+}
+
 /// Several nodes.
 pub mod nodes {
     use super::*;

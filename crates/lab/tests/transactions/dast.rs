@@ -29,6 +29,30 @@ fn a_quiet_run_is_serializable_in_precise_and_paper_mode() {
     }
 }
 
+/// The artifact runs what comes late, out of order `[dast 2.12]`: nothing is dropped, so nobody has
+/// to ask again, and values come.
+#[test]
+fn clause_2_12_artifact_mode_drops_nothing_that_comes_late() {
+    let config = config(Mode::Artifact);
+    let setup = network(&config);
+    let mix = Mix {
+        crt_percent: 30,
+        two_shards_percent: 40,
+        dependent_percent: 60,
+        rows: 1_000,
+        ..Mix::all()
+    };
+    let town = go(&config, &setup, mix);
+    let (irt, crt) = (town.latencies(false), town.latencies(true));
+    let (irt_most, crt_most) = (percentile(&irt, 100.0), percentile(&crt, 100.0));
+    // Whoever waits for what was dropped asks again after 250 ms, and a client after 2 s.
+    assert!(irt.len() > 500 && irt_most < 250.0, "{} IRTs, up to {irt_most} ms", irt.len());
+    assert!(crt.len() > 100 && crt_most < 450.0, "{} CRTs, up to {crt_most} ms", crt.len());
+    // A round trip to its node, and one to another replica.
+    let median = percentile(&irt, 50.0);
+    assert!((9.9..12.6).contains(&median), "IRT p50 {median}");
+}
+
 /// Single-shard IRTs under free arrivals `[dast 0.2]`: P(L <= l) = ((l - 3d) / sync)^(3 (S - 1))
 /// from 4d on. Think time breaks the lock of closed loops with the reports.
 #[test]

@@ -118,6 +118,13 @@ impl Client {
         })
     }
 
+    /// One request, and its reply.
+    pub fn call(&mut self, words: &[String]) -> io::Result<Reply> {
+        self.say(words);
+        self.flush()?;
+        self.reply()
+    }
+
     /// Requests as one transaction, and what EXEC says. Everything goes out at once.
     pub fn transaction(&mut self, requests: &[Vec<String>]) -> io::Result<Reply> {
         self.say(&["MULTI"]);

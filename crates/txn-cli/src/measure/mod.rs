@@ -3,16 +3,19 @@
 
 mod client;
 mod health;
+mod trade;
 mod work;
 
-use crate::config::{Config, Shape};
+use crate::config::{Config, Protocol, Shape, Storage};
 use crate::local::{How, Local};
 use crate::{Fault, say, talk};
 use cavy_clock::Wait;
 use cavy_core::family::Node;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::quantile::{self, BEYOND_MIN};
-use cavy_txn::Shard;
+use cavy_txn::tpcc;
+use cavy_txn::tpcc::audit::{Audit, Ended, Found};
+use cavy_txn::{Key, Shard};
 use clap::Args;
 use client::{Client, Reply};
 use health::{Health, Watch};
@@ -25,7 +28,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use work::{Mix, Place, Reach, Work};
+use trade::{Books, Trade, Versions};
+use work::{Mix, Place, Reach, Sort, Work};
 
 /// A client waits for a reply no longer than this; a node gives up after 10 s.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -39,6 +43,7 @@ const IN_DOUBT: u8 = 3;
 #[command(after_help = "Examples:
   cavy live txn measure --local 3x2x3 --seconds 60                 a cluster of its own
   cavy live txn measure --local 3x2x3 --jitter-ms 20               with jitter between regions
+  cavy live txn measure --local 3x2x3 --work tpcc --protocol slog  another protocol, TPC-C
   cavy live txn measure --config cluster.toml --work register --history run.jsonl
   cavy check run.jsonl --model regional-serializable               what that history is")]
 pub struct MeasureArgs {
@@ -91,6 +96,8 @@ pub struct MeasureArgs {
 struct Seat {
     client: u32,
     home: Shard,
+    /// Its place among the clients of TPC-C, from 0.
+    place: u32,
     /// Its node, then the others of its shard.
     nodes: Vec<SocketAddr>,
 }
@@ -102,6 +109,18 @@ struct Times {
     end: Instant,
     hop: Span,
     history: bool,
+}
+
+/// What clients draw from.
+enum Business {
+    Keys(Mix),
+    Trade(Trade),
+}
+
+/// What a client asks for.
+enum Errand {
+    Keys(work::Asked),
+    Trade(tpcc::Asked),
 }
 
 /// What one client saw.
@@ -116,10 +135,69 @@ struct Tally {
     /// Other errors, by their words.
     errors: BTreeMap<String, u64>,
     history: String,
+    versions: Versions,
+    audit: Audit,
+}
+
+impl Business {
+    fn draw(&self, draws: &mut Stream, seat: &Seat, value: u64) -> (Errand, Reach) {
+        match self {
+            Business::Keys(mix) => {
+                let asked = mix.draw(draws, seat.home, value);
+                let reach = asked.reach;
+                (Errand::Keys(asked), reach)
+            }
+            Business::Trade(trade) => {
+                let (asked, reach) = trade.draw(draws, seat.place, value);
+                (Errand::Trade(asked), reach)
+            }
+        }
+    }
+
+    fn ask(&self, client: &mut Client, errand: &Errand) -> std::io::Result<Reply> {
+        match (self, errand) {
+            (Business::Keys(mix), Errand::Keys(asked)) => client.transaction(&mix.requests(asked)),
+            (Business::Trade(_), Errand::Trade(asked)) => client.call(&trade::words(asked)),
+            _ => Err(std::io::Error::other("an errand of another business")),
+        }
+    }
+}
+
+impl Tally {
+    /// Keeps what is needed to judge a transaction; without a reply nobody knows how it ended.
+    fn keep(
+        &mut self,
+        (seat, business, history): (&Seat, &Business, bool),
+        errand: Errand,
+        times: (Instant, Instant),
+        reply: Option<&Reply>,
+    ) {
+        let client = seat.client;
+        match (business, errand) {
+            (Business::Keys(mix), Errand::Keys(asked)) if history => {
+                let replies = match reply {
+                    // It had no effect.
+                    Some(Reply::Nil) => return,
+                    Some(Reply::List(replies)) => Some(&replies[..]),
+                    _ => None,
+                };
+                mix.tell(&mut self.history, client, &asked, times, replies);
+            }
+            (Business::Trade(trade), Errand::Trade(asked)) => {
+                if let Some(reply) = reply.filter(|_| history) {
+                    let (lines, versions) = (&mut self.history, &mut self.versions);
+                    trade.tell(lines, versions, client, &asked, times, reply);
+                }
+                let ended = reply.and_then(|reply| trade::ended(&asked, reply));
+                self.audit.note(asked, ended.unwrap_or(Ended::Unknown));
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Seat {
-    fn run(&self, mix: &Mix, times: Times, seed: u64, password: Option<&str>) -> Tally {
+    fn run(&self, business: &Business, times: Times, seed: u64, password: Option<&str>) -> Tally {
         let mut tally = Tally::default();
         let mut draws = Stream::keyed(seed, self.client, Purpose::Arrivals);
         let mut connection: Option<Client> = None;
@@ -139,32 +217,37 @@ impl Seat {
             };
             number += 1;
             let value = u64::from(self.client) << 32 | number;
-            let asked = mix.draw(&mut draws, self.home, value);
-            let requests = mix.requests(&asked);
+            let (errand, reach) = business.draw(&mut draws, self, value);
             let began = cavy_clock::now();
             Wait::Sleep.until(began + times.hop);
-            let said = client.transaction(&requests);
+            let said = business.ask(client, &errand);
             let answered = cavy_clock::now();
             let ended = Wait::Sleep.until(answered + times.hop);
-            let mut tell = |replies: Option<&[Reply]>| {
-                if times.history {
-                    let times = (began, ended);
-                    mix.tell(&mut tally.history, self.client, &asked, times, replies);
-                }
+            let whole = match &said {
+                Ok(Reply::List(replies)) => !replies.iter().any(Reply::is_error),
+                // TPC-C's orders that take themselves back.
+                Ok(Reply::Nil) => matches!(errand, Errand::Trade(_)),
+                _ => false,
             };
+            let given_up = matches!(&said, Ok(Reply::Error(text)) if text.starts_with("TRYAGAIN"));
+            // Of other errors some took no effect; to a checker that is not worth a difference.
+            let told = match &said {
+                Ok(reply) if whole => Some(reply),
+                // It had no effect.
+                Ok(_) if given_up => Some(&Reply::Nil),
+                _ => None,
+            };
+            tally.keep((self, business, times.history), errand, (began, ended), told);
             match said {
-                Ok(Reply::List(replies)) if !replies.iter().any(Reply::is_error) => {
-                    tell(Some(&replies));
+                Ok(_) if whole => {
                     tally.committed += 1;
                     if began >= times.counts {
                         let took = ended.since(began).as_ns();
-                        tally.took.entry(asked.reach).or_default().push(took);
+                        tally.took.entry(reach).or_default().push(took);
                     }
                 }
-                Ok(Reply::Error(text)) if text.starts_with("TRYAGAIN") => tally.given_up += 1,
+                Ok(_) if given_up => tally.given_up += 1,
                 Ok(other) => {
-                    // Some of these took no effect; to a checker that is not worth a difference.
-                    tell(None);
                     match other {
                         Reply::Error(text) if text.starts_with("UNCERTAIN") => tally.unknown += 1,
                         other => *tally.errors.entry(other.short()).or_default() += 1,
@@ -172,7 +255,6 @@ impl Seat {
                     Wait::Sleep.until(cavy_clock::now() + Span::from_ms(20));
                 }
                 Err(_) => {
-                    tell(None);
                     tally.unknown += 1;
                     connection = None;
                     at += 1;
@@ -201,6 +283,8 @@ struct Kind {
 /// All that was measured.
 #[derive(Clone, Debug, Serialize)]
 struct Report {
+    protocol: Protocol,
+    durable: Storage,
     regions: u16,
     shards_per_region: u32,
     replicas: u32,
@@ -226,6 +310,8 @@ struct Report {
     errors: BTreeMap<String, u64>,
     /// The sum of all keys, of transfers: it must be 0.
     sum: Option<i64>,
+    /// What TPC-C's conditions were held to: that they hold.
+    books: Option<Books>,
     health: Health,
 }
 
@@ -249,30 +335,34 @@ pub(crate) fn measure(args: &MeasureArgs, above: &[&str]) -> Result<ExitCode, Fa
     };
     let hop_ms = args.hop_ms.or(config.delay.map(|delay| delay.within_ms)).unwrap_or(0.0);
     let hop = Span::try_from_us(hop_ms * 1e3).unwrap_or(Span::ZERO);
-    let mix = Mix {
-        work: args.work,
-        layout: config.layout(),
-        regions: config.regions.clone(),
-        across: args.across_percent / 100.0,
-        two_shards: args.two_shards_percent / 100.0,
-        keys: args.keys,
-        run: format!("measure-{:x}", cavy_clock::now().as_ns()),
+    let business = match args.work.sort() {
+        Some(sort) => Business::Keys(Mix {
+            sort,
+            layout: config.layout(),
+            regions: config.regions.clone(),
+            across: args.across_percent / 100.0,
+            two_shards: args.two_shards_percent / 100.0,
+            keys: args.keys,
+            run: format!("measure-{:x}", cavy_clock::now().as_ns()),
+        }),
+        None => Business::Trade(Trade::new(config.layout())),
     };
+    business.begin(&config)?;
     let seats = seats(&config, args.clients)?;
     let begin = cavy_clock::now();
     let counts = begin + warm_up;
     let times = Times { counts, end: counts + seconds, hop, history: args.history.is_some() };
-    let (tallies, health) = drive(&config, &mix, seats, times, args.seed);
+    let (tallies, health) = drive(&config, &business, seats, times, args.seed);
     let mut tally = Tally::default();
     for one in tallies {
         tally.add(one);
     }
-    let sum = read_all(&config, &mix, &mut tally, args.history.is_some())?;
+    let (sum, books) = business.end(&config, &mut tally, args.history.is_some())?;
     drop(local);
     if let Some(path) = &args.history {
         write(path, &tally.history)?;
     }
-    let report = report(args, &config, hop_ms, tally, sum, health);
+    let report = report(args, &config, hop_ms, tally, (sum, books), health);
     if args.json {
         let text = serde_json::to_string_pretty(&report);
         say(&text.map_err(|error| Fault::new(format!("no JSON: {error}")))?);
@@ -316,6 +406,14 @@ fn check(args: &MeasureArgs) -> Result<(Span, Span), Fault> {
         return Err(Fault::input("a history of transfers cannot be checked")
             .hint("amounts do not tell who wrote them; take --work register or append"));
     }
+    if args.work == Work::Tpcc
+        && args.history.is_some()
+        && args.local.is_some()
+        && !args.how.versions
+    {
+        return Err(Fault::input("a history of TPC-C needs versions in its answers")
+            .hint("add --versions, or `controls.history = true` to a cluster's file"));
+    }
     Ok((span("seconds", args.seconds, 0.1)?, span("warm-up", args.warm_up, 0.0)?))
 }
 
@@ -332,9 +430,12 @@ fn seats(config: &Config, each: u32) -> Result<Vec<Seat>, Fault> {
         }
         for nth in 0..each {
             let mut nodes = nodes.clone();
-            let first = nth as usize % nodes.len();
+            // Where one replica leads, a client of another one would be passed on.
+            let spread = config.protocol != Protocol::TwoPhase;
+            let first = if spread { nth as usize % nodes.len() } else { 0 };
             nodes.rotate_left(first);
-            seats.push(Seat { client: seats.len() as u32 + 1, home: shard, nodes });
+            let (client, place) = (seats.len() as u32 + 1, nth * layout.shards() + shard.0);
+            seats.push(Seat { client, home: shard, place, nodes });
         }
     }
     Ok(seats)
@@ -343,7 +444,7 @@ fn seats(config: &Config, each: u32) -> Result<Vec<Seat>, Fault> {
 /// Runs the clients, and watches while what they ask for counts.
 fn drive(
     config: &Config,
-    mix: &Mix,
+    business: &Business,
     seats: Vec<Seat>,
     times: Times,
     seed: u64,
@@ -352,7 +453,7 @@ fn drive(
         let run = |seat: Seat| {
             scope.spawn(move || {
                 cavy_clock::sharpen_timers();
-                seat.run(mix, times, seed, config.password.as_deref())
+                seat.run(business, times, seed, config.password.as_deref())
             })
         };
         let threads: Vec<_> = seats.into_iter().map(run).collect();
@@ -378,6 +479,66 @@ impl Tally {
             *self.errors.entry(text).or_default() += count;
         }
         self.history.push_str(&other.history);
+        self.versions.add(other.versions);
+        self.audit.add(other.audit);
+    }
+}
+
+fn connect(config: &Config, seat: &Seat) -> Result<Client, Fault> {
+    let client = Client::connect(seat.nodes[0], config.password.as_deref(), PATIENCE);
+    client.map_err(|error| Fault::new(format!("node {} does not answer: {error}", seat.nodes[0])))
+}
+
+impl Business {
+    /// Looks whether it can begin.
+    fn begin(&self, config: &Config) -> Result<(), Fault> {
+        let Business::Trade(trade) = self else { return Ok(()) };
+        for seat in seats(config, 1)? {
+            let untouched = trade.untouched(&mut connect(config, &seat)?, seat.home);
+            let untouched =
+                untouched.map_err(|error| Fault::new(format!("the first read failed: {error}")))?;
+            if !untouched {
+                let text = format!("warehouse {} has had orders before", seat.home.0);
+                return Err(Fault::input(text)
+                    .hint("what is in it could not be judged; start a cluster that is empty"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there in the end, and judges it.
+    fn end(
+        &self,
+        config: &Config,
+        tally: &mut Tally,
+        history: bool,
+    ) -> Result<(Option<i64>, Option<Books>), Fault> {
+        let trade = match self {
+            Business::Keys(mix) => return Ok((read_all(config, mix, tally, history)?, None)),
+            Business::Trade(trade) => trade,
+        };
+        if tally.unknown > 0 {
+            // What nobody was told of may still be under way; a node gives up after 10 s.
+            Wait::Sleep.until(cavy_clock::now() + Span::from_ms(12_000));
+        }
+        let warehouses = config.layout().shards();
+        let mut found = Found::new();
+        for (seat, keys) in seats(config, 1)?.iter().zip(tally.audit.rows(warehouses).into_values())
+        {
+            let keys: Vec<Key> = keys.into_iter().collect();
+            let looked = trade.look(&mut connect(config, seat)?, seat.home, &keys, &mut found);
+            looked.map_err(|error| Fault::new(format!("the last read failed: {error}")))?;
+        }
+        tally.versions.unanswered(&mut tally.history, config.layout().regions);
+        match tally.audit.judge(warehouses, &found) {
+            Ok(audited) => Ok((None, Some(audited.into()))),
+            Err(faults) => {
+                let many = faults.len();
+                let shown: Vec<String> = faults.into_iter().take(5).collect();
+                let text = format!("{many} of TPC-C's conditions do not hold");
+                Err(Fault::new(text).hint(shown.join("\n  hint: ")))
+            }
+        }
     }
 }
 
@@ -388,7 +549,7 @@ fn read_all(
     tally: &mut Tally,
     history: bool,
 ) -> Result<Option<i64>, Fault> {
-    let transfers = mix.work == Work::Transfer;
+    let transfers = mix.sort == Sort::Transfer;
     if !history && !transfers {
         return Ok(None);
     }
@@ -446,7 +607,7 @@ fn report(
     config: &Config,
     hop_ms: f64,
     mut tally: Tally,
-    sum: Option<i64>,
+    (sum, books): (Option<i64>, Option<Books>),
     health: Health,
 ) -> Report {
     let ms = |ns: Option<u64>| ns.map_or(0.0, |ns| ns as f64 / 1e6);
@@ -470,6 +631,8 @@ fn report(
     }
     let (delay, timing, controls) = (config.delay, config.timing, config.controls);
     Report {
+        protocol: config.protocol,
+        durable: config.durable,
         regions: config.layout().regions,
         shards_per_region: config.shards_per_region,
         replicas: config.replicas,
@@ -494,6 +657,7 @@ fn report(
         reconnected: tally.connected,
         errors: tally.errors,
         sum,
+        books,
         health,
     }
 }
@@ -508,14 +672,19 @@ impl Report {
     fn render(&self, text: &mut String) -> std::fmt::Result {
         writeln!(
             text,
-            "{}x{}x{}, {} clients a shard, {} of two keys, {} s; reports every {} ms{}{}",
+            "{}, {}x{}x{}, {} clients a shard, {}, {} s{}{}{}",
+            self.protocol.name(),
             self.regions,
             self.shards_per_region,
             self.replicas,
             self.clients_per_shard,
             self.work,
             self.seconds,
-            self.sync_ms,
+            match self.protocol {
+                Protocol::Dast => format!("; reports every {} ms", self.sync_ms),
+                Protocol::Slog => format!("; batches every {} ms", self.sync_ms),
+                Protocol::TwoPhase => String::new(),
+            },
             if self.stretch { "" } else { ", clocks do not stretch" },
             if self.commit_via_steward { "" } else { ", commits go to replicas directly" },
         )?;
@@ -563,6 +732,19 @@ impl Report {
         }
         if let Some(sum) = self.sum {
             writeln!(text, "sum of all keys {sum}")?;
+        }
+        if let Some(books) = &self.books {
+            writeln!(
+                text,
+                "TPC-C's conditions hold: {} orders, {} payments, {} deliveries in {} rows; of {} \
+                 unknown transactions {} took place",
+                books.orders,
+                books.payments,
+                books.deliveries,
+                books.rows,
+                books.unknown,
+                books.unknown_took_place
+            )?;
         }
         let health = &self.health;
         let percent = |share: Option<f64>| match share {

@@ -5,14 +5,25 @@ use cavy_core::{Instant, Stream};
 use cavy_txn::{Layout, Shard};
 use std::fmt::Write as _;
 
-/// A sort of transactions; each touches two keys.
+/// What clients do.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Moves an amount from one key to another. The sum of all is looked at in the end.
     Transfer,
-    /// Reads and writes both keys. A history of it can be checked.
+    /// Reads and writes two keys. A history of it can be checked.
     Register,
     /// Appends to one list and reads another. A history of it can be checked.
+    Append,
+    /// TPC-C, one warehouse a shard, by `FCALL`. Its conditions are looked at in the end, and a
+    /// history of it can be checked.
+    Tpcc,
+}
+
+/// A sort of transactions, each of which touches two keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sort {
+    Transfer,
+    Register,
     Append,
 }
 
@@ -22,6 +33,17 @@ impl Work {
             Work::Transfer => "transfer",
             Work::Register => "register",
             Work::Append => "append",
+            Work::Tpcc => "tpcc",
+        }
+    }
+
+    /// The sort, where it is one of two keys.
+    pub(super) fn sort(self) -> Option<Sort> {
+        match self {
+            Work::Transfer => Some(Sort::Transfer),
+            Work::Register => Some(Sort::Register),
+            Work::Append => Some(Sort::Append),
+            Work::Tpcc => None,
         }
     }
 }
@@ -49,7 +71,7 @@ impl Reach {
 /// What is drawn from.
 #[derive(Clone, Debug)]
 pub(super) struct Mix {
-    pub work: Work,
+    pub sort: Sort,
     pub layout: Layout,
     pub regions: Vec<String>,
     /// Of all transactions, how many cross regions; of the others, how many touch two shards.
@@ -121,14 +143,14 @@ impl Mix {
         let [one, other] = asked.places.map(|place| self.key(place));
         let words = |words: &[&str]| words.iter().map(|word| word.to_string()).collect();
         let (value, amount) = (asked.value.to_string(), asked.amount.to_string());
-        match self.work {
-            Work::Transfer => {
+        match self.sort {
+            Sort::Transfer => {
                 vec![words(&["DECRBY", &one, &amount]), words(&["INCRBY", &other, &amount])]
             }
-            Work::Register => {
+            Sort::Register => {
                 vec![words(&["GETSET", &one, &value]), words(&["GETSET", &other, &value])]
             }
-            Work::Append => {
+            Sort::Append => {
                 vec![words(&["RPUSH", &one, &value]), words(&["LRANGE", &other, "0", "-1"])]
             }
         }
@@ -144,17 +166,17 @@ impl Mix {
             Some(Some(Reply::Nil)) => Some("null".into()),
             _ => None,
         };
-        Some(match (self.work, replies) {
-            (Work::Transfer, _) => return None,
-            (Work::Register, None) => {
+        Some(match (self.sort, replies) {
+            (Sort::Transfer, _) => return None,
+            (Sort::Register, None) => {
                 format!("[\"w\",\"{one}\",{value}],[\"w\",\"{other}\",{value}]")
             }
-            (Work::Register, Some(_)) => {
+            (Sort::Register, Some(_)) => {
                 let (first, second) = (text(0)?, text(1)?);
                 format!("[\"rw\",\"{one}\",{first},{value}],[\"rw\",\"{other}\",{second},{value}]")
             }
-            (Work::Append, None) => format!("[\"append\",\"{one}\",{value}]"),
-            (Work::Append, Some(replies)) => {
+            (Sort::Append, None) => format!("[\"append\",\"{one}\",{value}]"),
+            (Sort::Append, Some(replies)) => {
                 let list = list(replies.get(1)?)?;
                 format!("[\"append\",\"{one}\",{value}],[\"r\",\"{other}\",[{list}]]")
             }
@@ -193,9 +215,9 @@ impl Mix {
     pub fn reads(&self, shard: Shard, rows: std::ops::Range<u64>) -> Vec<Vec<String>> {
         let words = |row| {
             let key = self.key(Place { shard, row });
-            match self.work {
-                Work::Append => ["LRANGE", &key, "0", "-1"].map(String::from).to_vec(),
-                Work::Transfer | Work::Register => ["GET", &key].map(String::from).to_vec(),
+            match self.sort {
+                Sort::Append => ["LRANGE", &key, "0", "-1"].map(String::from).to_vec(),
+                Sort::Transfer | Sort::Register => ["GET", &key].map(String::from).to_vec(),
             }
         };
         rows.map(words).collect()
@@ -228,16 +250,16 @@ mod tests {
     use super::*;
     use cavy_core::Purpose;
 
-    fn mix(work: Work) -> Mix {
+    fn mix(sort: Sort) -> Mix {
         let regions = ["eu", "us"].map(String::from).to_vec();
         let layout = Layout { regions: 2, shards_per_region: 2, replicas: 3 };
         let run = "m".into();
-        Mix { work, layout, regions, across: 0.25, two_shards: 0.5, keys: 3, run }
+        Mix { sort, layout, regions, across: 0.25, two_shards: 0.5, keys: 3, run }
     }
 
     #[test]
     fn shares_and_places_are_as_asked_for() {
-        let mix = mix(Work::Transfer);
+        let mix = mix(Sort::Transfer);
         let mut draws = Stream::keyed(1, 0, Purpose::Arrivals);
         let mut counts = [0_u32; 3];
         for value in 0..4_000 {
@@ -261,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_was_answered_is_told_and_what_was_not_is_unknown() {
-        let mix = mix(Work::Register);
+        let mix = mix(Sort::Register);
         let place = |shard, row| Place { shard: Shard(shard), row };
         let asked = |places| Asked { reach: Reach::Across, places, value: 42, amount: 1 };
         let asked = asked([place(0, 1), place(3, 2)]);

@@ -68,3 +68,37 @@ fn what_is_wrong_with_a_measurement_is_said() {
         assert!(text.contains(said), "{text}");
     }
 }
+
+/// TPC-C by every protocol that nodes run: no condition is broken, and the checker finds what the
+/// protocol promises.
+#[test]
+fn tpcc_stands_by_every_protocol() {
+    for (protocol, nodes, model) in [
+        ("dast", 18, Model::RegionalSerializable),
+        ("two-phase", 9, Model::StrictSerializable),
+        ("slog", 18, Model::Serializable),
+    ] {
+        let more = ["--fail-after-ms", "2000", "--versions", "--protocol", protocol];
+        let cluster = Cluster::start("3x1x3", nodes, &more);
+        let path = cluster.folder.path().join("tpcc.jsonl");
+        let history = ["--work", "tpcc", "--history", path.to_str().unwrap(), "--json"];
+        let out = measure(&cluster, &history);
+        let errors = String::from_utf8_lossy(&out.stderr);
+        let report = serde_json::from_slice::<serde_json::Value>(&out.stdout);
+        let report = report.unwrap_or_else(|error| panic!("{protocol}: {error}: {errors}"));
+        assert_eq!(report["protocol"], protocol, "{report}");
+        let books = &report["books"];
+        let of = |what: &str| books[what].as_u64().expect("it says so");
+        assert!(of("orders") > 10 && of("payments") > 10, "{protocol}: {report}");
+        let text = std::fs::read(&path).unwrap();
+        let history = read::read(text.as_slice(), None).expect("a history");
+        let verdict =
+            judge(&history, Options { model, shown: 5 }).expect("versions are told apart");
+        assert!(verdict.holds && verdict.committed > 20, "{protocol}: {verdict:#?}");
+        // A second run could not tell its orders from those of the first.
+        let again = measure(&cluster, &["--work", "tpcc"]);
+        let said = String::from_utf8_lossy(&again.stderr);
+        assert!(again.status.code() == Some(2) && said.contains("has had orders"), "{said}");
+        cluster.end();
+    }
+}

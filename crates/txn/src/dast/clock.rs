@@ -96,6 +96,11 @@ impl Clock {
         self.by_attempt.iter().map(|(attempt, ts)| (*attempt, *ts))
     }
 
+    /// `attempt` holds it.
+    pub fn is_held_by(&self, attempt: Attempt) -> bool {
+        self.by_attempt.contains_key(&attempt)
+    }
+
     /// Nothing holds it.
     pub fn is_free(&self) -> bool {
         self.by_time.is_empty()

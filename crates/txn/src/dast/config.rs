@@ -102,12 +102,16 @@ impl Config {
                 follower_rule: false,
                 tell_at_once: false,
                 commit_via_steward: false,
+                // The source's rule too: `DastNotiManagerWait` `[dast 2.7]`.
+                dependency_stretch: true,
                 unique_t: false,
                 physical_est: false,
                 bugs: Bugs {
                     no_watermark: true,
-                    one_ack: true,
+                    no_promise: true,
+                    first_answer: true,
                     answer_early: true,
+                    run_late: true,
                     ..Bugs::default()
                 },
                 ..precise
@@ -146,4 +150,10 @@ pub struct Bugs {
     pub ignore_broken: bool,
     /// An IRT of several shards is answered after the coordinator's own.
     pub answer_early: bool,
+    /// An IRT runs at its coordinator when one other replica of each shard has answered, which is a
+    /// majority of its own shard only.
+    pub first_answer: bool,
+    /// What comes after something later has run is run all the same, out of order, and no CRT is
+    /// refused.
+    pub run_late: bool,
 }

@@ -412,7 +412,9 @@ impl<E: Procedures> Dast<E> {
                 *led_by = leader;
             }
         } else {
-            if a <= self.high || (a.t <= self.promise && !self.config.bugs.no_promise) {
+            let bugs = self.config.bugs;
+            let late = a <= self.high && !bugs.run_late;
+            if late || (a.t <= self.promise && !bugs.no_promise) {
                 self.send(attempt.coordinator, Body::CrtNack { attempt });
                 return;
             }
@@ -515,7 +517,11 @@ impl<E: Procedures> Dast<E> {
             return;
         }
         self.promise = self.promise.max(promise);
-        self.crts.retain(|_, crt| !(crt.begun && crt.a.t < settled));
+        let clock = &self.clock;
+        self.crts.retain(|attempt, crt| {
+            // What runs before its values are here may hold the clock still.
+            !(crt.begun && crt.a.t < settled) || clock.is_held_by(*attempt)
+        });
         while self.gone.len() > 4_096 {
             self.gone.pop_first();
         }

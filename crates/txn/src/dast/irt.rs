@@ -118,7 +118,7 @@ impl<E: Procedures> Dast<E> {
 
     /// The attempt at `ts` has begun here, or is so old that nothing is known of it any more.
     fn ran(&self, ts: Ts, id: TxnId) -> bool {
-        ts <= self.high
+        (ts <= self.high && !self.config.bugs.run_late)
             || self.done.get(&id).is_some_and(|done| done.at == ts)
             || self.waiting.get(&id).is_some_and(|waiting| waiting.ts == ts)
     }
@@ -149,11 +149,17 @@ impl<E: Procedures> Dast<E> {
     /// Sees whether an IRT is stable now, and whether every live replica has it.
     pub(super) fn settle_irt(&mut self, id: TxnId) {
         let layout = self.config.layout;
-        let majority = if self.config.bugs.one_ack { 1 } else { layout.majority() };
+        let bugs = self.config.bugs;
+        let majority = if bugs.one_ack { 1 } else { layout.majority() };
+        // The coordinator itself is one of its own shard.
+        let needed = |shard: Shard| match bugs.first_answer {
+            true => 1 + u32::from(self.shard == Some(shard)),
+            false => majority,
+        };
         let Some(coord) = self.coords.get(&id) else { return };
         let CoordKind::Irt(irt) = &coord.kind else { return };
         let (ts, txn, was_stable) = (irt.ts, coord.txn.clone(), irt.stable);
-        let stable = irt.acks.values().all(|mask| mask.count_ones() >= majority);
+        let stable = irt.acks.iter().all(|(shard, mask)| mask.count_ones() >= needed(*shard));
         let held = irt.acks.iter().all(|(shard, mask)| {
             // Until a view is in force, those who are out may come back as they are.
             let needs = |n: &Node| self.is_live(*n) || self.peer(*n).is_some_and(|p| p.waited_for);

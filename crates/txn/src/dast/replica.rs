@@ -121,6 +121,7 @@ impl<E: Procedures> Dast<E> {
             let Some((&(ts, id), queued)) = self.queue.first_key_value() else { return };
             let certain = queued.certain
                 || match queued.kind {
+                    Kind::Irt(coordinator) if bugs.first_answer => coordinator != self.me,
                     Kind::Irt(coordinator) => {
                         !self.config.follower_rule
                             || bugs.run_unstable
@@ -416,8 +417,8 @@ impl<E: Procedures> Dast<E> {
             known.set(*var, value.clone());
         }
         if self.status == super::view::Status::Ready {
-            self.advance(id);
             self.let_clocks_go(id);
+            self.advance(id);
         }
     }
 
@@ -442,10 +443,14 @@ impl<E: Procedures> Dast<E> {
         if !self.config.dependency_stretch {
             return;
         }
-        let waiting = self.queue.values().filter(|queued| queued.txn.id == id);
-        let all: Vec<(Attempt, Node, Arc<Txn>)> = waiting
-            .filter_map(|queued| match queued.kind {
-                Kind::Crt(attempt, leader) => Some((attempt, leader, queued.txn.clone())),
+        let queued = self.queue.values().filter(|queued| queued.txn.id == id);
+        let queued = queued.map(|queued| (queued.kind, &queued.txn));
+        // Without a watermark an entry begins while clocks are still held below it.
+        let begun = self.waiting.get(&id).map(|waiting| (waiting.kind, &waiting.txn));
+        let all: Vec<(Attempt, Node, Arc<Txn>)> = queued
+            .chain(begun)
+            .filter_map(|(kind, txn)| match kind {
+                Kind::Crt(attempt, leader) => Some((attempt, leader, txn.clone())),
                 _ => None,
             })
             .collect();

@@ -4,6 +4,7 @@
 //! refuse timestamps that they have run past. The three agree on views, one after another, by
 //! Paxos: a leader has a ballot that a majority has promised, and needs one round for each view.
 
+mod anticipate;
 mod members;
 mod resolution;
 
@@ -19,9 +20,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::{Instant, Span};
-
-/// The low bits of a timestamp that name the region.
-const REGION_BITS: u32 = 10;
 
 pub(super) struct Steward {
     me: Node,
@@ -275,10 +273,6 @@ impl<E: Procedures> Dast<E> {
         });
     }
 
-    fn anticipation_base(&self) -> u64 {
-        if self.config.physical_est { self.clock.physical(self.wall) } else { self.peek_ts().t }
-    }
-
     fn propose(&mut self, steward: &mut Steward, view: View) {
         steward.accepted = Some((steward.ballot, view.clone()));
         self.vote(steward);
@@ -441,6 +435,7 @@ impl<E: Procedures> Dast<E> {
             }
             Body::CommitAck { attempt } => self.commit_acked(steward, from, attempt),
             Body::ValueIn { attempt } => {
+                self.hold_own_clock(attempt, None);
                 let live = steward.chosen.live.clone();
                 self.send_all(live, &Body::Release { attempt, hold: None });
             }
@@ -644,6 +639,7 @@ impl<E: Procedures> Dast<E> {
         let layout = self.config.layout;
         let live = steward.chosen.live.clone();
         let parts = parts(&layout, txn, self.region, &live);
+        self.hold_own_clock(attempt, Some(a));
         let mut leaders = BTreeMap::new();
         let own_region = self.region;
         for shard in txn.shards().iter().filter(|s| layout.region_of(**s) == own_region) {
@@ -681,6 +677,7 @@ impl<E: Procedures> Dast<E> {
         pending.unacked = parts.iter().copied().collect();
         let waits = self.waits_in(&txn, self.region);
         let hold = waits.then_some(f);
+        self.hold_own_clock(attempt, hold);
         for node in live {
             if !parts.contains(&node) {
                 self.send(node, Body::Release { attempt, hold });
@@ -765,28 +762,9 @@ impl<E: Procedures> Dast<E> {
         }
         steward.table.remove(&attempt);
         steward.resolved.insert(attempt, None);
+        self.hold_own_clock(attempt, None);
         let live = steward.chosen.live.clone();
         self.send_all(live, &Body::AbortCrt { attempt });
-    }
-
-    /// When the CRT will have been decided, probably: a time that no other CRT of any region has.
-    fn anticipate(&mut self, steward: &mut Steward, source: u64) -> Ts {
-        let own = self.anticipation_base();
-        // As with clocks of the region: all later CRTs would have to be behind this one.
-        let trusted = source.saturating_sub(own) <= self.config.jump_max.as_ns();
-        let base = if trusted { own.max(source) } else { own };
-        let wanted = (base + self.config.est.as_ns()).max(steward.last + 1);
-        let wanted = wanted.max(steward.promise + 1);
-        let t = if self.config.unique_t {
-            let region = u64::from(self.region.0);
-            let rounded = wanted >> REGION_BITS << REGION_BITS | region;
-            if rounded < wanted { rounded + (1 << REGION_BITS) } else { rounded }
-        } else {
-            // Ties happen.
-            wanted.next_multiple_of(self.config.grain.as_ns().max(1))
-        };
-        steward.last = t;
-        Ts { t, k: 0, n: self.me.0 }
     }
 }
 

@@ -10,6 +10,7 @@ use cavy_core::family::message::{Message as Wire, Protocol};
 
 /// One try to commit a transaction, named so that only one leader can have made it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Attempt {
     /// Of which transaction.
     pub id: TxnId,
@@ -23,6 +24,7 @@ pub struct Attempt {
 
 /// How old a transaction is; it keeps that when it is tried again. The older is the lesser.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rank {
     /// Wall clock of the first attempt's leader, nanoseconds.
     pub since: u64,
@@ -32,16 +34,19 @@ pub struct Rank {
 
 /// A participant's part, with its locks and what it will write.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Prepared {
     /// Which attempt.
     pub attempt: Attempt,
     /// The transaction.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
     pub txn: Arc<Txn>,
     /// Its age.
     pub rank: Rank,
     /// What it writes here.
     pub writes: Writes,
     /// What its pieces here came to.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
     pub results: Arc<[PieceResult]>,
     /// Variables that its pieces here gave.
     pub gives: Given,
@@ -49,10 +54,12 @@ pub struct Prepared {
 
 /// A transaction is committed.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Decision {
     /// Which attempt.
     pub attempt: Attempt,
     /// The transaction.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
     pub txn: Arc<Txn>,
     /// What the client hears.
     pub outcome: Outcome,
@@ -64,11 +71,12 @@ pub struct Decision {
 
 /// An entry of a shard's log.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Command {
     /// At home.
-    Decide(Arc<Decision>),
+    Decide(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Decision>),
     /// At a participant.
-    Prepare(Arc<Prepared>),
+    Prepare(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Prepared>),
     /// At a participant, when it has heard.
     #[allow(missing_docs)]
     Finish { attempt: Attempt, commit: bool },
@@ -76,16 +84,22 @@ pub enum Command {
 
 /// All that can be said.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// Among the replicas of a shard.
     Raft(Rpc<Command>),
     /// To whoever leads: a client has asked for this.
-    Forward(Arc<Txn>),
+    Forward(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Txn>),
     /// And back.
     Answer(Response),
     /// Lock, run and prepare your part.
     #[allow(missing_docs)]
-    Prepare { attempt: Attempt, txn: Arc<Txn>, rank: Rank },
+    Prepare {
+        attempt: Attempt,
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
+        txn: Arc<Txn>,
+        rank: Rank,
+    },
     /// Variables for another part.
     #[allow(missing_docs)]
     Values { attempt: Attempt, given: Given },
@@ -94,7 +108,13 @@ pub enum Message {
     PullValues { attempt: Attempt },
     /// A part is prepared, or takes itself back.
     #[allow(missing_docs)]
-    Vote { attempt: Attempt, shard: Shard, results: Arc<[PieceResult]>, aborted: bool },
+    Vote {
+        attempt: Attempt,
+        shard: Shard,
+        #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
+        results: Arc<[PieceResult]>,
+        aborted: bool,
+    },
     /// Somebody older needs a lock of it.
     #[allow(missing_docs)]
     Wounded { attempt: Attempt },
@@ -148,6 +168,7 @@ impl Wire for Message {
 
 /// What a replica remembers through a crash: its log.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Record(pub Durable<Command>);
 
 impl Wire for Record {

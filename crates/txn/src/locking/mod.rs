@@ -47,6 +47,9 @@ pub struct Config {
     pub layout: Layout,
     /// What has not come for so long is asked for again.
     pub retry_after: Span,
+    /// How late the words of a leader that stands may be: one that is silent for 100 ms and four
+    /// times this is taken for failed.
+    pub leader_late: Span,
     /// So long after it was decided a transaction of one shard may be forgotten.
     pub remember: Span,
     /// Answers carry versions, and replicas tell what they applied.
@@ -59,6 +62,7 @@ impl Config {
         Config {
             layout,
             retry_after: Span::from_ms(400),
+            leader_late: Span::ZERO,
             remember: Span::from_ms(30_000),
             history: false,
         }
@@ -143,7 +147,7 @@ impl<E: Procedures> Locking<E> {
             shard,
             procedures,
             station: Station::new(me),
-            raft: Raft::new(me, &members, Span::ZERO),
+            raft: Raft::new(me, &members, config.leader_late),
             applied: 0,
             leading: false,
             leaders: shards.map(|shard| layout.replica(shard, 0)).collect(),
@@ -168,6 +172,11 @@ impl<E: Procedures> Locking<E> {
     /// The rows of this replica, as far as its log is chosen.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The term of its shard's log, and who leads in it.
+    pub fn term(&self) -> (u64, Option<Node>) {
+        (self.raft.term(), self.raft.leader())
     }
 
     /// Transactions that are under way here.

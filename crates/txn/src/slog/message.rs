@@ -5,23 +5,44 @@ use crate::procedure::Given;
 use crate::raft::{Durable, Rpc};
 use crate::txn::{Shard, Txn, TxnId};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Message as Wire, Protocol};
 
 /// A transaction in a log.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Item {
     /// The transaction.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))]
     pub txn: Arc<Txn>,
     /// Who wants to hear what it came to.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
     pub coordinator: Node,
 }
 
 /// Transactions in order.
-pub type Items = Arc<[Item]>;
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Items(#[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))] Arc<[Item]>);
+
+impl core::ops::Deref for Items {
+    type Target = [Item];
+
+    fn deref(&self) -> &[Item] {
+        &self.0
+    }
+}
+
+impl From<Vec<Item>> for Items {
+    fn from(items: Vec<Item>) -> Items {
+        Items(items.into())
+    }
+}
 
 /// An entry of a region's log.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Batch {
     /// Transactions of the region, and the region's part of those of the global order.
     pub items: Items,
@@ -31,8 +52,10 @@ pub struct Batch {
 
 /// What a part came to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Done {
     /// Its pieces.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
     pub results: Arc<[PieceResult]>,
     /// What they gave.
     pub gives: Given,
@@ -42,6 +65,7 @@ pub struct Done {
 
 /// All that can be said.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Message {
     /// To a region's sequencer: into the region's log.
     Submit(Item),
@@ -101,6 +125,7 @@ impl Wire for Message {
 
 /// What a steward remembers through a crash: its logs.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
     /// Of its region.
     Sequence(Durable<Batch>),

@@ -57,6 +57,9 @@ pub struct Config {
     pub batch: Span,
     /// What has not come for so long is asked for again.
     pub retry_after: Span,
+    /// How late the words of a leader that stands may be: one that is silent for 100 ms and four
+    /// times this is taken for failed.
+    pub leader_late: Span,
     /// The artifact: a piece holds only its own rows, and no more than so many transactions wait
     /// for values. `None`: a transaction holds all its rows of a shard.
     pub lookahead: Option<u32>,
@@ -73,6 +76,7 @@ impl Config {
             orderers_away: Span::from_ms(50),
             batch: Span::from_ms(5),
             retry_after: Span::from_ms(500),
+            leader_late: Span::ZERO,
             lookahead: None,
             history: false,
         }
@@ -186,6 +190,16 @@ impl<E: Procedures> Slog<E> {
     /// Transactions that are under way here.
     pub fn backlog(&self) -> usize {
         self.coords.len() + self.running.len() + self.line.len()
+    }
+
+    /// The term of its region's log, at a steward.
+    pub fn term(&self) -> Option<u64> {
+        self.steward.as_ref().map(Steward::term)
+    }
+
+    /// Whom this node takes for the sequencer of its region.
+    pub fn sequencer(&self) -> Node {
+        self.sequencer
     }
 
     /// Entries of its region's log that this replica has taken.

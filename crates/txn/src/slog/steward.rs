@@ -32,6 +32,11 @@ pub(super) struct Steward {
 }
 
 impl Steward {
+    /// The term of the region's log.
+    pub fn term(&self) -> u64 {
+        self.log.term()
+    }
+
     pub fn new(config: &Config, me: Node) -> Steward {
         let layout = config.layout;
         let members: Vec<Node> = layout.stewards_of(layout.region_of_node(me)).collect();
@@ -41,14 +46,16 @@ impl Steward {
             super::Orderer::FirstRegion => Span::ZERO,
         };
         Steward {
-            log: Raft::new(me, &members, Span::ZERO),
+            log: Raft::new(me, &members, config.leader_late),
             applied: 0,
             global: 0,
             proposed: 0,
             leading: false,
             buffer: Vec::new(),
             globals: BTreeMap::new(),
-            order: orderers.contains(&me).then(|| Raft::new(me, &orderers, away)),
+            order: orderers
+                .contains(&me)
+                .then(|| Raft::new(me, &orderers, away + config.leader_late)),
             ordered: 0,
             order_buffer: Vec::new(),
             batch_armed: false,
@@ -191,7 +198,7 @@ impl<E: Procedures> Slog<E> {
                 steward.globals.retain(|place, _| *place > global);
             }
             if leads {
-                let items = batch.map_or_else(|| [].into(), |batch| batch.items);
+                let items = batch.map_or_else(Items::default, |batch| batch.items);
                 let message = Message::Deliver { index, items, leads };
                 self.send_all(layout.replicas_in(region), &message);
             }
@@ -203,7 +210,7 @@ impl<E: Procedures> Slog<E> {
             steward.ordered += 1;
             let index = steward.ordered;
             if order.leads() {
-                let items = order.entry(index).cloned().unwrap_or_else(|| [].into());
+                let items = order.entry(index).cloned().unwrap_or_default();
                 let regions = (0..layout.regions).map(crate::layout::Region);
                 let all: Vec<Node> = regions.flat_map(|r| layout.stewards_of(r)).collect();
                 self.send_all(all, &Message::Ordered { index, items, leads: true });
@@ -219,7 +226,7 @@ impl<E: Procedures> Slog<E> {
                 for index in upto.saturating_sub(20).max(1)..=upto {
                     let Some(steward) = &self.steward else { break };
                     let batch = steward.log.entry(index).cloned();
-                    let items = batch.map_or_else(|| [].into(), |batch| batch.items);
+                    let items = batch.map_or_else(Items::default, |batch| batch.items);
                     let message = Message::Deliver { index, items, leads };
                     self.send_all(layout.replicas_in(region), &message);
                 }
@@ -282,7 +289,7 @@ impl<E: Procedures> Slog<E> {
             return;
         };
         let upto = order.chosen().min(from.saturating_add(CATCH_UP));
-        let entry = |index| (index, order.entry(index).cloned().unwrap_or_else(|| [].into()));
+        let entry = |index| (index, order.entry(index).cloned().unwrap_or_default());
         let all: Vec<(u64, Items)> = (from.max(1)..=upto).map(entry).collect();
         for (index, items) in all {
             self.send(to, Message::Ordered { index, items, leads: false });
@@ -294,7 +301,7 @@ impl<E: Procedures> Slog<E> {
         let upto = steward.log.chosen().min(from.saturating_add(CATCH_UP));
         let entry = |index| {
             let batch = steward.log.entry(index);
-            (index, batch.map_or_else(|| [].into(), |batch| batch.items.clone()))
+            (index, batch.map_or_else(Items::default, |batch| batch.items.clone()))
         };
         let all: Vec<(u64, Items)> = (from.max(1)..=upto).map(entry).collect();
         for (index, items) in all {

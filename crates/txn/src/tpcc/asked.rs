@@ -1,0 +1,294 @@
+//! What a transaction of TPC-C is asked for with, as numbers that travel, and the pieces of it.
+
+use super::{
+    CUSTOMER, CUSTOMERS, DELIVER, DISTRICT_NEXT, DISTRICT_YTD, DISTRICTS, HISTORY, ITEMS, KINDS,
+    LAST_OF_CUSTOMER, LOOK, ORDER, ORDER_HOME, ORDER_STOCK, OWED, PAY_CUSTOMER, PAY_HISTORY,
+    PAY_HOME, QUEUE, RECENT, ROWS, STOCK, WAREHOUSE_TAX, WAREHOUSE_YTD, read, write,
+};
+use crate::layout::Layout;
+use crate::txn::{Access, Key, Piece, Shard, Txn, TxnId, Var};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// A line of an order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The warehouse that supplies it.
+    pub supply: Shard,
+    /// The item.
+    pub item: u64,
+    /// How many.
+    pub quantity: u64,
+}
+
+/// A transaction that is to be asked for. Districts are numbered from 0 in their warehouse,
+/// customers from 0 in their district.
+#[allow(missing_docs)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// `name` is that of the order, unlike all others.
+    NewOrder {
+        home: Shard,
+        district: u64,
+        customer: u64,
+        name: u64,
+        takes_back: bool,
+        lines: Vec<Line>,
+    },
+    /// `there` is the warehouse of the customer, `name` the row of the history.
+    Payment {
+        home: Shard,
+        district: u64,
+        there: Shard,
+        of_customer: u64,
+        customer: u64,
+        by_name: bool,
+        amount: u64,
+        name: u64,
+    },
+    /// The oldest order of the district that is not delivered.
+    Delivery { home: Shard, district: u64, carrier: u64 },
+    /// The customer's last order.
+    OrderStatus { home: Shard, district: u64, customer: u64 },
+    /// The district's last items.
+    StockLevel { home: Shard, district: u64 },
+}
+
+/// Lines that an order may have: those that are drawn have 6 to 15.
+const LINES_MAX: usize = 15;
+
+pub(super) fn district_row(home: Shard, district: u64) -> u64 {
+    u64::from(home.0) * DISTRICTS + district
+}
+
+pub(super) fn customer_row(home: Shard, district: u64, customer: u64) -> u64 {
+    district_row(home, district) * CUSTOMERS + customer
+}
+
+pub(super) fn stock_row(line: &Line) -> u64 {
+    u64::from(line.supply.0) * ITEMS + line.item
+}
+
+impl Asked {
+    /// Its place among [`KINDS`].
+    pub fn kind(&self) -> u16 {
+        match self {
+            Asked::NewOrder { .. } => 0,
+            Asked::Payment { .. } => 1,
+            Asked::Delivery { .. } => 2,
+            Asked::OrderStatus { .. } => 3,
+            Asked::StockLevel { .. } => 4,
+        }
+    }
+
+    /// It, as numbers: [`Asked::read`] reads them.
+    pub fn numbers(&self) -> Vec<u64> {
+        match self {
+            Asked::NewOrder { home, district, customer, name, takes_back, lines } => {
+                let head = [home.0.into(), *district, *customer, *name, u64::from(*takes_back)];
+                let lines = lines.iter();
+                let lines = lines.flat_map(|l| [l.supply.0.into(), l.item, l.quantity]);
+                head.into_iter().chain(lines).collect()
+            }
+            Asked::Payment {
+                home,
+                district,
+                there,
+                of_customer,
+                customer,
+                by_name,
+                amount,
+                name,
+            } => {
+                let (home, there) = (home.0.into(), there.0.into());
+                let by_name = u64::from(*by_name);
+                vec![home, *district, there, *of_customer, *customer, by_name, *amount, *name]
+            }
+            Asked::Delivery { home, district, carrier } => vec![home.0.into(), *district, *carrier],
+            Asked::OrderStatus { home, district, customer } => {
+                vec![home.0.into(), *district, *customer]
+            }
+            Asked::StockLevel { home, district } => vec![home.0.into(), *district],
+        }
+    }
+
+    /// Reads what a client asks for: one of [`KINDS`], and its numbers.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words.
+    pub fn read(kind: &str, numbers: &[u64], layout: &Layout) -> Result<Asked, String> {
+        let shards = u64::from(layout.shards());
+        let within = |what: &str, value: u64, below: u64| {
+            if value < below {
+                return Ok(value);
+            }
+            Err(format!("{what} is {value}; it must be 0 to {}", below - 1))
+        };
+        let shard = |what, value| within(what, value, shards).map(|shard| Shard(shard as u32));
+        let district = |value| within("district", value, DISTRICTS);
+        let customer = |value| within("customer", value, CUSTOMERS);
+        let name = |value| within("name", value, 1 << 62);
+        Ok(match (kind, numbers) {
+            ("new_order", [home, of, who, called, back, rest @ ..]) => {
+                let mut lines: Vec<Line> = Vec::new();
+                for line in rest.chunks(3) {
+                    let [supply, item, quantity] = line else {
+                        return Err("a line is a supplier, an item and a quantity".into());
+                    };
+                    let line = Line {
+                        supply: shard("supplier", *supply)?,
+                        item: within("item", *item, ITEMS)?,
+                        quantity: within("quantity", *quantity, 10 * LINES_MAX as u64 + 1)?,
+                    };
+                    if lines.iter().any(|l| (l.supply, l.item) == (line.supply, line.item)) {
+                        return Err(format!("item {item} of supplier {supply} has two lines"));
+                    }
+                    lines.push(line);
+                }
+                if lines.is_empty() || lines.len() > LINES_MAX {
+                    let many = lines.len();
+                    return Err(format!(
+                        "an order has {many} lines; it must have 1 to {LINES_MAX}"
+                    ));
+                }
+                Asked::NewOrder {
+                    home: shard("warehouse", *home)?,
+                    district: district(*of)?,
+                    customer: customer(*who)?,
+                    name: name(*called)?,
+                    takes_back: within("takes_back", *back, 2)? == 1,
+                    lines,
+                }
+            }
+            ("payment", [home, of, there, of_customer, who, by_name, amount, called]) => {
+                Asked::Payment {
+                    home: shard("warehouse", *home)?,
+                    district: district(*of)?,
+                    there: shard("warehouse of the customer", *there)?,
+                    of_customer: within("district of the customer", *of_customer, DISTRICTS)?,
+                    customer: customer(*who)?,
+                    by_name: within("by_name", *by_name, 2)? == 1,
+                    amount: within("amount", *amount, 1_000_000)?,
+                    name: name(*called)?,
+                }
+            }
+            ("delivery", [home, of, carrier]) => Asked::Delivery {
+                home: shard("warehouse", *home)?,
+                district: district(*of)?,
+                carrier: within("carrier", *carrier, 11)?,
+            },
+            ("order_status", [home, of, who]) => Asked::OrderStatus {
+                home: shard("warehouse", *home)?,
+                district: district(*of)?,
+                customer: customer(*who)?,
+            },
+            ("stock_level", [home, of]) => {
+                Asked::StockLevel { home: shard("warehouse", *home)?, district: district(*of)? }
+            }
+            _ if KINDS.contains(&kind) => {
+                return Err(format!("{} numbers are not what {kind} takes", numbers.len()));
+            }
+            _ => return Err(format!("{kind} is none of {}", KINDS.join(", "))),
+        })
+    }
+
+    /// The transaction.
+    pub fn txn(&self, id: TxnId) -> Txn {
+        Txn::new(id, self.kind(), self.pieces())
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        match self {
+            Asked::NewOrder { home, district, customer, name, takes_back, lines } => {
+                let own = district_row(*home, *district);
+                let customer = customer_row(*home, *district, *customer);
+                new_order((*home, own, customer), *name, i64::from(*takes_back), lines)
+            }
+            Asked::Payment {
+                home,
+                district,
+                there,
+                of_customer,
+                customer,
+                by_name,
+                amount,
+                name,
+            } => {
+                let own = district_row(*home, *district);
+                let customer = customer_row(*there, *of_customer, *customer);
+                let amount = *amount as i64;
+                let accesses =
+                    vec![write(WAREHOUSE_YTD, u64::from(home.0)), write(DISTRICT_YTD, own)];
+                let pay_home = Piece::new(*home, PAY_HOME, vec![amount], accesses);
+                let accesses = vec![write(CUSTOMER, customer)];
+                let args = vec![amount, customer as i64];
+                let mut pay = Piece::new(*there, PAY_CUSTOMER, args.clone(), accesses);
+                let accesses = vec![write(HISTORY, *name)];
+                let mut insert = Piece::new(*home, PAY_HISTORY, args, accesses);
+                if *by_name {
+                    pay.gives.push(Var(0));
+                    insert.needs.push(Var(0));
+                }
+                vec![pay_home, pay, insert]
+            }
+            Asked::Delivery { home, district, carrier } => {
+                let own = district_row(*home, *district);
+                let accesses = vec![write(QUEUE, own), write(OWED, own)];
+                vec![Piece::new(*home, DELIVER, vec![*carrier as i64], accesses)]
+            }
+            Asked::OrderStatus { home, district, customer } => {
+                let customer = customer_row(*home, *district, *customer);
+                let accesses = vec![read(CUSTOMER, customer), read(LAST_OF_CUSTOMER, customer)];
+                vec![Piece::new(*home, LOOK, Vec::new(), accesses)]
+            }
+            Asked::StockLevel { home, district } => {
+                let own = district_row(*home, *district);
+                let accesses = vec![read(DISTRICT_NEXT, own), read(RECENT, own)];
+                vec![Piece::new(*home, LOOK, Vec::new(), accesses)]
+            }
+        }
+    }
+}
+
+fn new_order(
+    (home, own, customer): (Shard, u64, u64),
+    name: u64,
+    takes_back: i64,
+    lines: &[Line],
+) -> Vec<Piece> {
+    let accesses = vec![
+        read(WAREHOUSE_TAX, u64::from(home.0)),
+        write(DISTRICT_NEXT, own),
+        read(CUSTOMER, customer),
+        write(ORDER, name),
+        write(QUEUE, own),
+        write(RECENT, own),
+        write(LAST_OF_CUSTOMER, customer),
+    ];
+    let mut args = vec![takes_back, customer as i64, name as i64];
+    args.extend(lines.iter().map(|line| line.item as i64));
+    let mut pieces = vec![Piece::new(home, ORDER_HOME, args, accesses)];
+    let mut shards: Vec<Shard> = lines.iter().map(|line| line.supply).collect();
+    shards.sort_unstable();
+    shards.dedup();
+    for shard in shards {
+        let here = || lines.iter().filter(move |line| line.supply == shard);
+        let accesses: Vec<Access> = here().map(|line| write(STOCK, stock_row(line))).collect();
+        let quantities = here().map(|line| line.quantity as i64);
+        let args = [takes_back].into_iter().chain(quantities).collect();
+        pieces.push(Piece::new(shard, ORDER_STOCK, args, accesses));
+    }
+    pieces
+}
+
+/// A transaction that says what rows of one shard hold: numbers, or none for a row that is not
+/// there. At most [`ROWS_MAX`], each once.
+pub fn look_at(id: TxnId, shard: Shard, keys: &[Key]) -> Txn {
+    let accesses = keys.iter().map(|key| Access { key: *key, write: false }).collect();
+    Txn::new(id, KINDS.len() as u16, vec![Piece::new(shard, ROWS, Vec::new(), accesses)])
+}
+
+/// Rows that are looked at together, at most.
+pub const ROWS_MAX: usize = 1_000;
