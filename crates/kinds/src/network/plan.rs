@@ -183,6 +183,16 @@ pub struct FabricPlan {
     pub loss_ratio: f64,
 }
 
+impl FabricPlan {
+    /// How many hosts there are, where the plan says so.
+    pub(super) fn hosts_known(&self) -> Option<u32> {
+        match self.topology {
+            TopologyName::Star | TopologyName::Links => self.hosts,
+            TopologyName::LeafSpine => self.racks?.checked_mul(self.hosts_per_rack?),
+        }
+    }
+}
+
 /// What of a packet takes room in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
