@@ -85,6 +85,9 @@ pub fn star(network: &FabricPlan) -> Result<Star, PlanError> {
     if network.propagation_us != 0.0 {
         return lab("network.propagation_us", "the machine's own way between its hosts");
     }
+    if network.round_trips.is_some() {
+        return lab("network.round_trips", "the machine's own way between its hosts");
+    }
     if network.loss_ratio != 0.0 {
         return lab("network.loss_ratio", "what its switch drops");
     }

@@ -135,6 +135,12 @@ pub struct FabricPlan {
     /// Time that a bit takes along a link, microseconds.
     #[serde(default)]
     pub propagation_us: f64,
+    /// A CSV file, relative to the plan, with the columns `host` and `rtt_us`: how long a short
+    /// packet takes from the first host, `h0`, to this one and back while nothing else is under
+    /// way. What the plan's own links, switch and hosts do not take of it is added to the host's
+    /// link; a host that is absent has `propagation_us` alone. `star`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<String>,
     /// Time from when a packet is in a switch to when it is in a queue, microseconds.
     #[serde(default = "default_switch_latency_us")]
     pub switch_latency_us: f64,

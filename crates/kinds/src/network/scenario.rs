@@ -263,7 +263,7 @@ fn block_spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
 
 /// Builds what `plan`, which names exactly one transport, asks for. It may name some of `files`.
 pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError> {
-    let fabric = fabric::fabric(&plan.network)?;
+    let fabric = fabric::fabric(&plan.network, files)?;
     let hosts = fabric.network.topology.hosts();
     let recorded = match &plan.traffic {
         TrafficPlan::Trace(own) => Some(recorded::messages(own, files, hosts)?),

@@ -156,7 +156,8 @@ impl Subject for NetworkPlan {
             TrafficPlan::Skewed(own) => own.matrix.as_deref(),
             _ => None,
         });
-        of_sizes.chain(of_traffic).collect()
+        let of_network = self.network.round_trips.as_deref();
+        of_sizes.chain(of_traffic).chain(of_network).collect()
     }
     fn axis(&self) -> Option<Axis> {
         if let TrafficPlan::Incast(own) = &self.traffic {
