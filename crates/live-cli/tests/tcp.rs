@@ -290,13 +290,14 @@ fn programs_meet_servers_and_clients_through_the_gate() {
 fn bad_input_is_one_sentence_and_a_cure() {
     let fetch = ["tcp", "fetch", "--prefix", "10.91.0.0/24", "ftp://10.0.0.1/x"];
     let files = ["tcp", "serve", "files", "--prefix", "10.91.0.0/24", "--root", "/nowhere"];
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["tcp", "serve", "echo", "--prefix", "10.77.2.1/24"], "did you mean 10.77.2.0/24?"),
         (&["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--mtu", "60"], "88..=9000"),
         (
             &["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--floor", "1ns"],
             "timers are late",
         ),
+        (&["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--backlog", "0"], "1..=65535"),
         (&["tcp", "serve", "echo", "--prefix", "127.0.0.0/8"], "10.0.0.0/8"),
         (&fetch, "no address of a file"),
         (&files, "is no folder"),

@@ -123,6 +123,11 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value = "16384",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
+    /// Connections of an address that wait to be accepted, and as many half open; further SYNs are
+    /// answered by cookies, and are not heard while nothing more may wait.
+    #[arg(long, value_name = "N", default_value = "4096",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub backlog: u16,
 }
 
 /// `cavy-live tcp fetch`.
@@ -194,6 +199,11 @@ pub struct Gate {
     #[arg(long, value_name = "N", default_value = "4096",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
+    /// Connections that wait to be accepted, at each place where the gate listens, and before
+    /// servers as many half open; the kernel lets no more wait than `net.core.somaxconn`.
+    #[arg(long, value_name = "N", default_value = "4096",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub backlog: u16,
 }
 
 /// `cavy-live tcp study`.
