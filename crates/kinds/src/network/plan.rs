@@ -36,10 +36,48 @@ pub struct NetworkPlan {
     /// How long a replication is, and what is measured in it.
     #[serde(default)]
     pub run: NetRunPlan,
+    /// What a live run of blocks measures, and for how long. The lab does not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LivePlan>,
 }
 
 fn default_load() -> f64 {
     0.8
+}
+
+/// What a live run of blocks measures, and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LivePlan {
+    /// Length of a measurement, 0.1 to 3600; twice that where timers of 200 ms are waited for.
+    pub seconds: f64,
+    /// Who is measured, with how many servers. Default: all ways, with the numbers of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<LiveCells>,
+}
+
+impl Default for LivePlan {
+    fn default() -> Self {
+        LivePlan { seconds: 6.0, cells: Vec::new() }
+    }
+}
+
+/// Ways that are measured live, with the same numbers of servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LiveCells {
+    /// Who sends and who receives, as `cavy live tcp study --ways` names them. Default: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<String>,
+    /// Numbers of servers, 1 to 256; more than 16 share the hosts. Default: those of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<u16>,
+    /// At this rate only. Default: at each of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_gbps: Option<f64>,
+    /// Blocks of so many bytes. Default: those of `traffic.block_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u64>,
 }
 
 /// A part of a workload that changes.

@@ -144,6 +144,7 @@ impl Subject for NetworkPlan {
         for transport in &mut self.transports {
             *transport.given_label() = None;
         }
+        self.live = None;
     }
     fn files(&self) -> Vec<&str> {
         let of_phases = self.phases.iter().filter_map(|phase| phase.messages.as_ref());
