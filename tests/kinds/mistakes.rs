@@ -178,3 +178,60 @@ fn classes_of_traffic() {
     said += &self::said::<NetworkPlan>(&Files::NONE, &[(objective.to_string(), plan)]);
     holds("classes of traffic", &said);
 }
+
+#[test]
+fn blocks_from_many_servers() {
+    let files = Files::Carried(&[
+        ("far.csv", "host,rtt_us\nh4,100\n"),
+        ("own.csv", "host,rtt_us\nh0,100\n"),
+        ("twice.csv", "host,rtt_us\nh1,100\nh1,120\n"),
+        ("near.csv", "host,rtt_us\nh1,1\n"),
+        ("late.csv", "host,rtt_us\nh1,-1\n"),
+        ("none.csv", "host,rtt_us\n"),
+        ("columns.csv", "server,rtt_us\nh1,100\n"),
+    ]);
+    let tcp = "kind = \"network\"\ntitle = \"t\"";
+    let blocks = "[traffic]\npattern = \"blocks\"";
+    let one = "servers = 2\nblock_bytes = 1_000";
+    let plan = |traffic: &str, transport: &str, star: &str, after: &str| {
+        format!(
+            "{tcp}\n{after}\n{STAR}\n{star}\n{blocks}\n{traffic}\n[[transports]]\n\
+             transport = \"tcp\"\n{transport}"
+        )
+    };
+    let traffic = [
+        "servers = 0\nblock_bytes = 1_000",
+        "servers = 4\nblock_bytes = 1_000",
+        "servers = 2\nfragment_bytes = 0",
+        "servers = 2\nblock_bytes = 0",
+        "servers = 3\nblock_bytes = 2",
+        "servers = 2",
+        "servers = 2\nblock_bytes = 1_000\nblocks = 1",
+        "servers = 2\nfragment_bytes = 256_000\nblocks = 1_000_000_000",
+        "servers = 2\nblock_bytes = 1_000\n[sweep]\n\"traffic.servers\" = [1, 3, 100]",
+        "servers = 2\nblock_bytes = 2\n[sweep]\n\"traffic.servers\" = [1, 3]",
+    ];
+    let transports = [
+        "congestion = \"tahoe\"",
+        "congestion = \"reno\"\nsack = true",
+        "congestion = \"reno\"\nrack = \"fine\"",
+        "congestion = \"cubic\"\nloss_halves_window = true",
+        "rto_min_us = 2_000\nrto_max_ms = 1",
+        "window_bytes = 9",
+    ];
+    let objectives = [
+        "objectives = [\"goodput_ratio >= 1.5\"]",
+        "objectives = [\"goodput_ratio >= 100%\"]",
+        "objectives = [\"goodput_ratio >= 0\"]",
+        "objectives = [\"goodput >= 0.9\"]",
+    ];
+    let round_trips = ["missing", "far", "own", "twice", "near", "late", "none", "columns"]
+        .map(|name| format!("round_trips = \"{name}.csv\""));
+    let mut plans: Vec<(String, String)> = Vec::new();
+    let words = |text: &str| text.replace('\n', "; ");
+    plans.extend(traffic.iter().map(|text| (words(text), plan(text, "", "", ""))));
+    plans.extend(transports.iter().map(|text| (words(text), plan(one, text, "", ""))));
+    plans.extend(objectives.iter().map(|text| (words(text), plan(one, "", "", text))));
+    plans.extend(round_trips.iter().map(|text| (words(text), plan(one, "", text, ""))));
+    holds("blocks from many servers", &said::<NetworkPlan>(&files, &plans));
+}

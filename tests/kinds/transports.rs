@@ -8,6 +8,7 @@ use cavy_kinds::network::messages::law;
 use cavy_kinds::network::plan::{FabricPlan, SizesPlan, WorkloadName};
 use cavy_kinds::network::transport::{Surroundings, Transport, network, transport};
 use cavy_lab::net::{Buffer, Ideal};
+use cavy_study::plan::Files;
 use cavy_workload::sizes::Published;
 
 #[test]
@@ -29,7 +30,7 @@ const PAPER: &str = "topology = \"leaf_spine\"\nracks = 9\nhosts_per_rack = 16\n
 
 #[test]
 fn homa_2_1_a_round_trip_of_the_paper_network() {
-    let paper = fabric(&plan(PAPER)).expect("a fabric");
+    let paper = fabric(&plan(PAPER), &Files::NONE).expect("a fabric");
     assert_eq!(paper.network.topology.hosts(), 144);
     // 7.8 us and 9.7 KB [homa 2.1].
     assert!((7_700..7_800).contains(&paper.round_trip.as_ns()), "{}", paper.round_trip);
@@ -42,14 +43,73 @@ fn any_graph_can_be_written() {
     let text = "topology = \"links\"\nhosts = 2\nswitches = 2\nlinks = [\n\
                 { from = \"h0\", to = \"s0\" }, { from = \"s0\", to = \"s1\", gbps = 1 },\n\
                 { from = \"s1\", to = \"h1\", propagation_us = 2 }]";
-    let made = fabric(&plan(text)).expect("a fabric");
+    let made = fabric(&plan(text), &Files::NONE).expect("a fabric");
     assert_eq!((made.network.topology.switches(), made.hops_mean), (2, 3.0));
+}
+
+#[test]
+fn hosts_are_as_far_as_was_measured() {
+    let star = "topology = \"star\"\nhosts = 4\npropagation_us = 1\nround_trips = \"rtt.csv\"";
+    let files = Files::Carried(&[("rtt.csv", "host,rtt_us\nh3,90\nh1,40.5\n")]);
+    let made = fabric(&plan(star), &files).expect("a fabric");
+    let ideal = Ideal::new(&made.network);
+    let us = |a, b| {
+        let both = ideal.time(Node(a), Node(b), 1) + ideal.time(Node(b), Node(a), 1);
+        both as f64 / 1e6
+    };
+    assert!((us(0, 1) - 40.5).abs() < 0.01, "{}", us(0, 1));
+    assert!((us(0, 3) - 90.0).abs() < 0.01, "{}", us(0, 3));
+    // One that was not measured is as far as the plan says, and two that were are both far.
+    let plain = fabric(&plan(&star.replace("round_trips = \"rtt.csv\"", "")), &files);
+    let plain = Ideal::new(&plain.expect("a fabric").network);
+    assert_eq!(ideal.time(Node(0), Node(2), 1), plain.time(Node(0), Node(2), 1));
+    assert!((us(1, 3) + us(0, 2) - us(0, 1) - us(0, 3)).abs() < 0.01, "{}", us(1, 3));
+    assert!(made.round_trip > cavy_core::Span::from_us(90), "{}", made.round_trip);
+}
+
+#[test]
+fn habits_of_published_senders_are_keys() {
+    let network = "topology = \"star\"\nhosts = 3\nframing = \"ip\"";
+    let fabric = fabric(&plan(network), &Files::NONE).expect("a fabric");
+    let sizes = law(SizesPlan::Constant { bytes: 100 }).expect("sizes");
+    let around = Surroundings {
+        fabric: &fabric,
+        sizes: &sizes,
+        workload: None,
+        asks: true,
+        lossy: false,
+        buffer_given: true,
+        length: Span::from_ms(10),
+    };
+    let made = |keys: &str| {
+        let text = format!("transport = \"tcp\"\n{keys}");
+        let plan: TransportPlan = toml::from_str(&text).expect("a transport");
+        transport(&plan, &around).map_err(|fault| fault.to_string())
+    };
+    let config = |keys: &str| match made(keys) {
+        Ok(Transport::Tcp(config)) => *config,
+        other => panic!("{other:?}"),
+    };
+    let reno = config("congestion = \"reno\"");
+    assert!(reno.reno && !reno.sack && reno.rack.is_none());
+    let linux = config("congestion = \"reno\"\nlike = \"linux\"");
+    assert!(linux.reno && !linux.sack && linux.rack.is_none());
+    let plain = config("congestion = \"newreno\"");
+    assert!(!plain.reno && plain.sack && !plain.halves_window);
+    assert!(config("loss_halves_window = true").halves_window);
+    for (keys, word) in [
+        ("congestion = \"reno\"\nsack = true", "sack"),
+        ("congestion = \"reno\"\nrack = \"fine\"", "rack"),
+        ("congestion = \"cubic\"\nloss_halves_window = true", "loss_halves_window"),
+    ] {
+        assert!(made(keys).is_err_and(|said| said.contains(word)), "{keys}");
+    }
 }
 
 #[test]
 fn links_may_be_slower_in_one_direction() {
     let star = "topology = \"star\"\nhosts = 3\nhost_gbps = 1\nhost_down_gbps = 20";
-    let made = fabric(&plan(star)).expect("a fabric");
+    let made = fabric(&plan(star), &Files::NONE).expect("a fabric");
     // A full packet of 1538 bytes in a microsecond on the fast link, in twelve on the slow one.
     let ideal = |made: &Fabric, from, to| {
         Ideal::new(&made.network).time(Node(from), Node(to), made.network.framing.room_bytes())
@@ -64,12 +124,12 @@ fn links_may_be_slower_in_one_direction() {
     let links = "topology = \"links\"\nhosts = 2\nswitches = 1\nlinks = [\n\
                  { from = \"h0\", to = \"s0\", gbps = 1, back_gbps = 20 },\n\
                  { from = \"s0\", to = \"h1\", gbps = 20 }]";
-    let made = fabric(&plan(links)).expect("a fabric");
+    let made = fabric(&plan(links), &Files::NONE).expect("a fabric");
     assert_eq!((wire_ns(&made, 0, 1), wire_ns(&made, 1, 0)), (12_304 + 615, 615 + 615));
 }
 
 fn with<T>(network: &str, of: impl FnOnce(&Surroundings<'_>) -> T) -> T {
-    let fabric = fabric(&plan(network)).expect("a fabric");
+    let fabric = fabric(&plan(network), &Files::NONE).expect("a fabric");
     let sizes = Published::W3.sizes();
     of(&Surroundings {
         fabric: &fabric,

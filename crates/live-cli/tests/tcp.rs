@@ -290,13 +290,14 @@ fn programs_meet_servers_and_clients_through_the_gate() {
 fn bad_input_is_one_sentence_and_a_cure() {
     let fetch = ["tcp", "fetch", "--prefix", "10.91.0.0/24", "ftp://10.0.0.1/x"];
     let files = ["tcp", "serve", "files", "--prefix", "10.91.0.0/24", "--root", "/nowhere"];
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["tcp", "serve", "echo", "--prefix", "10.77.2.1/24"], "did you mean 10.77.2.0/24?"),
         (&["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--mtu", "60"], "88..=9000"),
         (
             &["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--floor", "1ns"],
             "lateness of timers",
         ),
+        (&["tcp", "serve", "echo", "--prefix", "10.77.2.0/24", "--backlog", "0"], "1..=65535"),
         (&["tcp", "serve", "echo", "--prefix", "127.0.0.0/8"], "10.0.0.0/8"),
         (&fetch, "no address of a file"),
         (&files, "is no folder"),
@@ -388,6 +389,83 @@ fn the_study_sees_stock_kernels_collapse_and_our_senders_and_turns_not() {
         tries.push(format!("a thread waited {worst}: {why}"));
     }
     println!("SKIPPED: this machine is too busy: {tries:?}");
+}
+
+/// Blocks of one's own, between fewer hosts than the study's.
+const OWN_PLAN: &str = r#"
+kind = "network"
+world = "live"
+title = "Blocks of our own"
+
+[network]
+topology = "star"
+hosts = 6
+host_gbps = 0.1
+switch_latency_us = 0.0
+buffer = { per_port_bytes = 24_000 }
+
+[traffic]
+pattern = "blocks"
+servers = 3
+block_bytes = 65_536
+blocks = 9
+
+[[transports]]
+transport = "tcp"
+label = "Linux, in turn"
+like = "linux"
+schedule_bytes = 24_000
+
+[sweep]
+"traffic.servers" = [1, 3]
+
+[run]
+replications = 2
+own_best = false
+tail_sources = false
+
+[live]
+seconds = 0.3
+
+[[live.cells]]
+ways = ["turns", "rto-4000-quick"]
+
+[[live.cells]]
+ways = ["turns"]
+servers = [5]
+block_bytes = 32_768
+"#;
+
+#[test]
+fn a_plan_of_one_s_own_runs_live_with_its_own_cells_and_the_lab_beside_it() {
+    if let Some(why) = obstacle().or_else(cavy_stack::obstacle) {
+        return println!("SKIPPED: {why}");
+    }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("own.toml");
+    std::fs::write(&plan, OWN_PLAN).expect("a plan");
+    let mut study = command(&["tcp", "study", "--json", "--probe", "0s", "--plan"]);
+    study.arg(&plan).arg("--out").arg(folder.path().join("out"));
+    let output = study.output().expect("the study runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["title"], "Blocks of our own");
+    assert_eq!(report["claims"].as_array().map(Vec::len), Some(0), "no claim is about it");
+    let goodput = cells(&report, "goodput");
+    let labels: Vec<&str> = goodput.iter().filter_map(|row| row[0].as_str()).collect();
+    assert_eq!(labels, ["kernel, 4 ms, quick ACKs", "kernel reno, in turn"]);
+    for row in &goodput {
+        for cell in &row[1..] {
+            let mbps = cell["value"].as_f64().unwrap_or(0.0);
+            assert!((1.0..100.0).contains(&mbps), "{row:?}");
+        }
+    }
+    // Two repetitions of two numbers of servers; what has other blocks is a table of its own.
+    assert_eq!(cells(&report, "machine").len(), 2 * (2 * 2 + 1));
+    assert_eq!(cells(&report, "long").len(), 2);
+    assert_eq!(cells(&report, "plan-in-the-lab-100-24").len(), 2);
 }
 
 /// A capture of a device in a host, which ends with [`Capture::judge`].

@@ -186,8 +186,9 @@ impl Objective {
     /// Reads an objective of a plan, which must have what it names.
     pub(crate) fn read<S: Subject>(text: &str, plan: &S) -> Result<Objective, PlanError> {
         let checked = Objective::parse(text).and_then(|objective| {
-            if let Objective::Bound { metric, whose, .. } = &objective {
+            if let Objective::Bound { metric, side, limit, whose, .. } = &objective {
                 plan.check_metric(metric, whose.as_deref())?;
+                plan.check_limit(metric, *side, *limit)?;
             }
             Ok(objective)
         });

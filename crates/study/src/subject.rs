@@ -7,6 +7,7 @@
 
 use crate::draw::{Column, Curve};
 use crate::experiment::Experiment;
+use crate::objective::Side;
 use crate::outcome::{Estimate, Outcome, Standing};
 use crate::plan::files::CarriedFile;
 use crate::plan::{Files, PlanError};
@@ -225,6 +226,10 @@ pub trait Subject:
     }
     /// Can objectives bound `metric`, for `whose` if that is said? If not, what is wrong with it.
     fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String>;
+    /// Can this limit of `metric` be met at all? If not, why.
+    fn check_limit(&self, _metric: &str, _side: Side, _limit: f64) -> Result<(), String> {
+        Ok(())
+    }
     /// The value that an objective bounds; `None` with too few samples.
     fn metric(outcome: &Outcome<Self::Data>, metric: &str, whose: Option<&str>) -> Option<f64>;
 

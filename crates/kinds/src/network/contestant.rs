@@ -57,6 +57,9 @@ pub enum LikePlan {
 pub enum CongestionPlan {
     /// RFC 5681 and RFC 6582.
     Newreno,
+    /// As NewReno without selective acknowledgements, but the first new acknowledgement ends a
+    /// repair, and what else was lost waits for its timer (RFC 2581).
+    Reno,
     /// RFC 9438.
     Cubic,
 }
@@ -235,6 +238,9 @@ transports! {
         /// The window grows also while something else limits what is sent, such as the end of an
         /// answer, as in the simulators that were published. Default: false.
         grows_unused: Option<bool>,
+        /// A loss halves the window and not what is under way, as in the simulators that were
+        /// published; not with `cubic`. Default: false.
+        loss_halves_window: Option<bool>,
         /// Marks of switches. Default: `off`.
         ecn: Option<EcnPlan>,
         /// Ports mark what meets so many full packets, or drop what bears no marks. Default: 65 in
@@ -269,7 +275,8 @@ transports! {
         rto_forgets_early: Option<bool>,
         /// Segments that a connection may send at first. Default: 3.
         window_packets: Option<u16>,
-        /// Acknowledge selectively; without, recovery is NewReno's. Default: true.
+        /// Acknowledge selectively; without, recovery is NewReno's. Default: true, but false with
+        /// `reno`.
         sack: Option<bool>,
         /// Duplicate acknowledgements that say that a segment is lost. Default: 3.
         dupthresh: Option<u8>,

@@ -3,13 +3,15 @@
 use super::plan::{
     BufferPlan, CountingPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName,
 };
+use super::recorded::number;
+use crate::csv::open;
 use cavy_core::family::Node;
 use cavy_core::{Ratio, Span};
 use cavy_lab::net::{
     Buffer, Counting, Egress, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place,
     PortClass, Rate, Routing, Topology,
 };
-use cavy_study::plan::PlanError;
+use cavy_study::plan::{Files, PlanError};
 
 /// Bytes of tables that a topology may have: more is refused before it is built.
 const TABLES_MAX_BYTES: f64 = 2e9;
@@ -31,8 +33,8 @@ pub struct Fabric {
     pub hops_mean: f64,
 }
 
-/// Builds the network of `plan`.
-pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
+/// Builds the network of `plan`, which may name one of `files`.
+pub fn fabric(plan: &FabricPlan, files: &Files) -> Result<Fabric, PlanError> {
     refuse_foreign(plan)?;
     let host_rate = rate("network.host_gbps", plan.host_gbps)?;
     let down_rate =
@@ -110,7 +112,78 @@ pub fn fabric(plan: &FabricPlan) -> Result<Fabric, PlanError> {
         ..Network::new(topology)
     };
     faults(plan)?;
+    let network = match &plan.round_trips {
+        Some(file) => {
+            let rates = [host_rate, down_rate.unwrap_or(host_rate)];
+            as_far_as_measured(network, (file.as_str(), files), rates, propagation)?
+        }
+        None => network,
+    };
     Ok(measured(network))
+}
+
+/// The star whose hosts are as far from the first one as `file` says: what links, switch and hosts
+/// do not take of a round trip is on the host's own link, half of it each way.
+fn as_far_as_measured(
+    mut network: Network,
+    (file, files): (&str, &Files),
+    [rate, back]: [Rate; 2],
+    propagation: Span,
+) -> Result<Network, PlanError> {
+    let hosts = network.topology.hosts();
+    let ideal = Ideal::new(&network);
+    let mut table = open(files, file)?;
+    let (host, rtt) = (table.column("host")?, table.column("rtt_us")?);
+    let mut farther = vec![None; hosts as usize];
+    let mut row = csv::StringRecord::new();
+    while table.next(&mut row)? {
+        let wrong = |column, what: String| {
+            PlanError::text(format!("{}: {what}", table.place(&row, column))).in_file(&table.name)
+        };
+        let name = row.get(host).unwrap_or("");
+        let number =
+            number(name).filter(|number| (1..hosts).contains(number)).ok_or_else(|| {
+                let last = hosts - 1;
+                wrong(host, format!("`{name}` must be h1 to h{last}"))
+                    .hint("the first host, h0, is the one from which round trips were measured")
+            })?;
+        let place = &mut farther[number as usize];
+        if place.is_some() {
+            return Err(wrong(host, format!("`{name}` is there twice"))
+                .hint("give each host one round trip, such as the least that was measured"));
+        }
+        let us = table.number(&row, rtt)?;
+        if !(0.0..=1e6).contains(&us) {
+            let what = format!("{us} must be a time in microseconds from 0 to 1e6");
+            return Err(wrong(rtt, what).hint("ping says milliseconds: 0.1 ms are 100"));
+        }
+        let there = ideal.time(Node(0), Node(number), 1);
+        let least_us = (there + ideal.time(Node(number), Node(0), 1)) as f64 / 1e6;
+        if us < least_us {
+            let what = format!("{us} is less than the {least_us:.3} of the plan's own network");
+            return Err(wrong(rtt, what).hint(
+                "lower `network.propagation_us`, `network.switch_latency_us` or the times of \
+                 hosts, of which the round trip consists as well",
+            ));
+        }
+        *place = Some(Span::from_ns(((us - least_us) * 500.0).round() as u64));
+    }
+    if farther.iter().all(Option::is_none) {
+        return Err(PlanError::text("the file has no round trips")
+            .in_file(&table.name)
+            .hint("the first line is `host,rtt_us`; each further line is a host, from h1 on"));
+    }
+    let links: Vec<Link> = (0..hosts)
+        .zip(farther)
+        .map(|(host, farther)| {
+            let (a, b) = (Place::Host(host), Place::Switch(0));
+            let propagation = propagation + farther.unwrap_or(Span::ZERO);
+            Link { a, b, rate, back, propagation }
+        })
+        .collect();
+    network.topology = Topology::new(hosts, 1, &links)
+        .map_err(|error| PlanError::text(format!("`network.round_trips`: {error}")))?;
+    Ok(network)
 }
 
 /// Values of a delay, each as likely as the others.
@@ -185,6 +258,12 @@ fn refuse_foreign(plan: &FabricPlan) -> Result<(), PlanError> {
             "star and leaf_spine; `links` have `back_gbps`",
         ),
         ("links", !plan.links.is_empty(), of(&[Links]), "links"),
+        (
+            "round_trips",
+            plan.round_trips.is_some(),
+            of(&[Star]),
+            "star; other shapes have `propagation_us` of each link",
+        ),
     ];
     match keys.iter().find(|(_, set, fits, _)| *set && !*fits) {
         None => Ok(()),

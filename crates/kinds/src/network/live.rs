@@ -1,6 +1,8 @@
 //! What a plan must keep to that is run between hosts of one machine.
 
-use super::plan::{BufferPlan, FabricPlan, FramingPlan, NetworkPlan, PerPortPlan, TopologyName};
+use super::plan::{
+    BufferPlan, FabricPlan, FramingPlan, LivePlan, NetworkPlan, PerPortPlan, TopologyName,
+};
 use super::traffic::{ArrivalsName, TrafficPlan};
 use crate::live::for_the_lab;
 use cavy_study::plan::PlanError;
@@ -35,6 +37,9 @@ pub(super) fn command(plan: &NetworkPlan) -> Option<&'static str> {
 pub(super) fn check(plan: &NetworkPlan) -> Result<(), PlanError> {
     let lab = |field: &str, what: &str| Err(for_the_lab(field, what));
     let star = star(&plan.network)?;
+    if let Some(live) = &plan.live {
+        measured(live, &plan.traffic)?;
+    }
     if !plan.phases.is_empty() {
         return lab("phases", "one mix of messages");
     }
@@ -72,6 +77,32 @@ pub(super) fn check(plan: &NetworkPlan) -> Result<(), PlanError> {
     }
 }
 
+/// Can it be measured so?
+fn measured(live: &LivePlan, traffic: &TrafficPlan) -> Result<(), PlanError> {
+    if !matches!(traffic, TrafficPlan::Blocks(_)) {
+        return Err(PlanError::text("`live` is set, but it is for blocks")
+            .hint("leave it out; messages and incast last as long as `run.duration_ms` says"));
+    }
+    if !(0.1..=3_600.0).contains(&live.seconds) {
+        return Err(PlanError::field("live.seconds", live.seconds, "0.1 to 3600"));
+    }
+    for (place, cells) in live.cells.iter().enumerate() {
+        let field = |key: &str| format!("live.cells.{place}.{key}");
+        if let Some(wrong) = cells.servers.iter().find(|one| !(1..=256).contains(*one)) {
+            return Err(PlanError::field(field("servers"), wrong, "1 to 256")
+                .hint("more than 16 servers share the hosts of the testbed"));
+        }
+        let most = cells.servers.iter().copied().max().unwrap_or(1);
+        if let Some(bytes) = cells.block_bytes
+            && !(u64::from(most)..=1 << 30).contains(&bytes)
+        {
+            let must = "so much that each server sends a byte, and at most 2^30";
+            return Err(PlanError::field(field("block_bytes"), bytes, must));
+        }
+    }
+    Ok(())
+}
+
 /// The network, where a testbed can be like it.
 pub fn star(network: &FabricPlan) -> Result<Star, PlanError> {
     let lab = |field: &str, what: &str| Err(for_the_lab(field, what));
@@ -84,6 +115,9 @@ pub fn star(network: &FabricPlan) -> Result<Star, PlanError> {
     }
     if network.propagation_us != 0.0 {
         return lab("network.propagation_us", "the machine's own way between its hosts");
+    }
+    if network.round_trips.is_some() {
+        return lab("network.round_trips", "the machine's own way between its hosts");
     }
     if network.loss_ratio != 0.0 {
         return lab("network.loss_ratio", "what its switch drops");

@@ -36,10 +36,48 @@ pub struct NetworkPlan {
     /// How long a replication is, and what is measured in it.
     #[serde(default)]
     pub run: NetRunPlan,
+    /// What a live run of blocks measures, and for how long. The lab does not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LivePlan>,
 }
 
 fn default_load() -> f64 {
     0.8
+}
+
+/// What a live run of blocks measures, and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LivePlan {
+    /// Length of a measurement, 0.1 to 3600; twice that where timers of 200 ms are waited for.
+    pub seconds: f64,
+    /// Who is measured, with how many servers. Default: all ways, with the numbers of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<LiveCells>,
+}
+
+impl Default for LivePlan {
+    fn default() -> Self {
+        LivePlan { seconds: 6.0, cells: Vec::new() }
+    }
+}
+
+/// Ways that are measured live, with the same numbers of servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LiveCells {
+    /// Who sends and who receives, as `cavy live tcp study --ways` names them. Default: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<String>,
+    /// Numbers of servers, 1 to 256; more than 16 share the hosts. Default: those of the plan.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<u16>,
+    /// At this rate only. Default: at each of the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_gbps: Option<f64>,
+    /// Blocks of so many bytes. Default: those of `traffic.block_bytes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u64>,
 }
 
 /// A part of a workload that changes.
@@ -135,6 +173,12 @@ pub struct FabricPlan {
     /// Time that a bit takes along a link, microseconds.
     #[serde(default)]
     pub propagation_us: f64,
+    /// A CSV file, relative to the plan, with the columns `host` and `rtt_us`: how long a short
+    /// packet takes from the first host, `h0`, to this one and back while nothing else is under
+    /// way. What the plan's own links, switch and hosts do not take of it is added to the host's
+    /// link; a host that is absent has `propagation_us` alone. `star`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<String>,
     /// Time from when a packet is in a switch to when it is in a queue, microseconds.
     #[serde(default = "default_switch_latency_us")]
     pub switch_latency_us: f64,
@@ -181,6 +225,16 @@ pub struct FabricPlan {
     /// Share of packets that are lost at random, 0 to 0.5.
     #[serde(default)]
     pub loss_ratio: f64,
+}
+
+impl FabricPlan {
+    /// How many hosts there are, where the plan says so.
+    pub(super) fn hosts_known(&self) -> Option<u32> {
+        match self.topology {
+            TopologyName::Star | TopologyName::Links => self.hosts,
+            TopologyName::LeafSpine => self.racks?.checked_mul(self.hosts_per_rack?),
+        }
+    }
 }
 
 /// What of a packet takes room in a buffer.

@@ -26,7 +26,7 @@ pub struct Recorded {
 const MESSAGES_MIN: usize = 100;
 
 /// The number in `h12`.
-fn number(name: &str) -> Option<u32> {
+pub(super) fn number(name: &str) -> Option<u32> {
     let digits = name.strip_prefix('h')?;
     let all = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     if all { digits.parse().ok() } else { None }

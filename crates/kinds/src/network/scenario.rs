@@ -263,7 +263,7 @@ fn block_spans(plan: &NetworkPlan) -> Result<Spans, PlanError> {
 
 /// Builds what `plan`, which names exactly one transport, asks for. It may name some of `files`.
 pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError> {
-    let fabric = fabric::fabric(&plan.network)?;
+    let fabric = fabric::fabric(&plan.network, files)?;
     let hosts = fabric.network.topology.hosts();
     let recorded = match &plan.traffic {
         TrafficPlan::Trace(own) => Some(recorded::messages(own, files, hosts)?),
@@ -629,16 +629,17 @@ fn incast(plan: &Converging, hosts: u32) -> Result<(Demand, f64, u32), PlanError
 /// Most bytes of all blocks of a replication: a terabyte is simulated by nobody.
 const BLOCKS_MAX_BYTES: u64 = 1 << 40;
 
-fn blocks(plan: &Striped, hosts: u32) -> Result<(Demand, f64, u32), PlanError> {
+/// Blocks from the servers of a network of `hosts` hosts.
+pub(super) fn blocks(plan: &Striped, hosts: u32) -> Result<(Demand, f64, u32), PlanError> {
     let servers = plan.servers;
     if servers == 0 || servers >= hosts {
         let must = format!("1 to {}, one less than there are hosts", hosts - 1);
         return Err(PlanError::field("traffic.servers", servers, &must)
             .hint("the client is a host as well: raise `network.hosts`"));
     }
-    let fragment = match (plan.block_bytes, plan.fragment_bytes) {
-        (Some(block), None) => block / u64::from(servers),
-        (None, Some(fragment)) => u64::from(fragment),
+    let (key, given, fragment) = match (plan.block_bytes, plan.fragment_bytes) {
+        (Some(block), None) => ("block_bytes", block, block / u64::from(servers)),
+        (None, Some(fragment)) => ("fragment_bytes", fragment.into(), fragment.into()),
         _ => {
             let message = "give one of `traffic.block_bytes` and `traffic.fragment_bytes`";
             return Err(PlanError::text(message).hint("`block_bytes = 1_048_576` is usual"));
@@ -646,7 +647,14 @@ fn blocks(plan: &Striped, hosts: u32) -> Result<(Demand, f64, u32), PlanError> {
     };
     if fragment == 0 || fragment > 1 << 30 {
         let must = "so much that each server sends 1 to 2^30 bytes";
-        return Err(PlanError::field("traffic.block_bytes", fragment * u64::from(servers), must));
+        let wrong = PlanError::field(format!("traffic.{key}"), given, must);
+        return Err(match fragment {
+            0 if given > 0 => {
+                let hint = format!("{servers} servers divide a block of at least {servers} bytes");
+                wrong.hint(hint)
+            }
+            _ => wrong.hint("`block_bytes = 1_048_576` and `fragment_bytes = 256_000` are usual"),
+        });
     }
     let most = BLOCKS_MAX_BYTES / (fragment * u64::from(servers));
     if !(2..=most.max(2)).contains(&plan.blocks) {

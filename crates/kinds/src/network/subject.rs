@@ -15,7 +15,7 @@ use cavy_report::model::{Panel, Table};
 use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
-use cavy_study::objective::{self, Percentile, Quantity};
+use cavy_study::objective::{self, Percentile, Quantity, Side};
 use cavy_study::outcome::{Estimate, Outcome};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
@@ -144,6 +144,7 @@ impl Subject for NetworkPlan {
         for transport in &mut self.transports {
             *transport.given_label() = None;
         }
+        self.live = None;
     }
     fn files(&self) -> Vec<&str> {
         let of_phases = self.phases.iter().filter_map(|phase| phase.messages.as_ref());
@@ -156,7 +157,8 @@ impl Subject for NetworkPlan {
             TrafficPlan::Skewed(own) => own.matrix.as_deref(),
             _ => None,
         });
-        of_sizes.chain(of_traffic).collect()
+        let of_network = self.network.round_trips.as_deref();
+        of_sizes.chain(of_traffic).chain(of_network).collect()
     }
     fn axis(&self) -> Option<Axis> {
         if let TrafficPlan::Incast(own) = &self.traffic {
@@ -221,6 +223,12 @@ impl Subject for NetworkPlan {
             return Err(PlanError::field("load", self.load, "above 0, at most 2")
                 .hint("0.8 means that messages, headers and grants fill 80 % of a host's link"));
         }
+        // Their number is what is searched, so that not every point is built.
+        if let (TrafficPlan::Blocks(own), Some(hosts)) =
+            (&self.traffic, self.network.hosts_known().filter(|hosts| *hosts >= 2))
+        {
+            scenario::blocks(own, hosts)?;
+        }
         Ok(())
     }
     fn live(&self) -> Option<&'static str> {
@@ -250,6 +258,16 @@ impl Subject for NetworkPlan {
             Some(_) => Ok(()),
             None => Err(format!("is for `{}`", whose.unwrap_or(""))),
         }
+    }
+    fn check_limit(&self, metric: &str, side: Side, limit: f64) -> Result<(), String> {
+        if metric == GOODPUT_RATIO && side == Side::AtLeast && limit >= 1.0 {
+            return Err(
+                "cannot be met: a link carries headers beside what is counted, so that the \
+                        limit must be below 1"
+                    .to_string(),
+            );
+        }
+        Ok(())
     }
     fn metric(outcome: &Outcome<Carried>, metric: &str, whose: Option<&str>) -> Option<f64> {
         if metric == GOODPUT {

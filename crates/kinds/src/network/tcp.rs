@@ -24,6 +24,24 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         Some(CongestionPlan::Cubic) => Congestion::Cubic,
         _ => Congestion::NewReno,
     };
+    let reno = plan.congestion == Some(CongestionPlan::Reno);
+    if reno && plan.sack == Some(true) {
+        return Err(PlanError::field(field("sack"), true, "false where `congestion` is `reno`")
+            .hint("leave it out; `newreno` repairs by selective acknowledgements"));
+    }
+    if let Some(rack @ (RackPlan::Fine | RackPlan::Jiffies)) = plan.rack.filter(|_| reno) {
+        let said = if rack == RackPlan::Fine { "fine" } else { "jiffies" };
+        let must = "`off` where `congestion` is `reno`";
+        return Err(PlanError::field(field("rack"), said, must).hint(
+            "losses are found by time with selective acknowledgements only: take `newreno`",
+        ));
+    }
+    let halves_window = plan.loss_halves_window == Some(true);
+    if halves_window && congestion == Congestion::Cubic {
+        let must = "false where `congestion` is `cubic`";
+        return Err(PlanError::field(field("loss_halves_window"), true, must)
+            .hint("cubic leaves seven tenths of the window; take `newreno`"));
+    }
     let plain = match plan.like {
         Some(LikePlan::Linux) => Config::linux(congestion),
         Some(LikePlan::Fine) => Config::fine(congestion),
@@ -84,11 +102,13 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
     Ok(Config {
         mss_bytes: mss as u16,
         initial_window: plan.window_packets.unwrap_or(plain.initial_window),
-        sack: plan.sack.unwrap_or(plain.sack),
+        sack: plan.sack.unwrap_or(plain.sack && !reno),
+        reno,
         dupthresh: plan.dupthresh.unwrap_or(plain.dupthresh),
         limited_transmit: plan.limited_transmit.unwrap_or(plain.limited_transmit),
         idle_restart: plan.idle_restart.unwrap_or(plain.idle_restart),
         grows_unused: plan.grows_unused.unwrap_or(plain.grows_unused),
+        halves_window,
         ecn: match plan.ecn {
             None | Some(EcnPlan::Off) => Ecn::Off,
             Some(EcnPlan::Classic) => Ecn::Classic,
@@ -97,7 +117,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         delayed_ack,
         stamps,
         rack: match plan.rack {
-            None => plain.rack,
+            None => plain.rack.filter(|_| !reno),
             Some(RackPlan::Off) => None,
             Some(RackPlan::Jiffies) => Some(Rack::JIFFIES),
             Some(RackPlan::Fine) => Some(Rack::FINE),

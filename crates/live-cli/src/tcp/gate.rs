@@ -7,13 +7,13 @@ use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_stack::{Stack, Stream};
 use serde_json::json;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-const BACKLOG: u16 = 1024;
 const CHUNK_BYTES: usize = 64 << 10;
 /// How long a target may take to accept.
 const OPENING: Duration = Duration::from_secs(10);
@@ -26,8 +26,8 @@ pub fn gate(args: &Gate) -> Result<ExitCode, Fault> {
     let places = Places::new(args.connections_max);
     for &map in &args.map {
         match args.before {
-            Before::Clients => before_clients(&stack, map, places.clone())?,
-            Before::Servers => before_servers(&stack, map, places.clone())?,
+            Before::Clients => before_clients(&stack, map, places.clone(), args.backlog)?,
+            Before::Servers => before_servers(&stack, map, places.clone(), args.backlog)?,
         }
     }
     let who = if args.before == Before::Clients { "clients" } else { "servers" };
@@ -42,8 +42,8 @@ pub fn gate(args: &Gate) -> Result<ExitCode, Fault> {
 }
 
 /// The kernel takes connections of programs, and ours go on to the target.
-fn before_clients(stack: &Arc<Stack>, map: Map, places: Places) -> Result<(), Fault> {
-    let listener = TcpListener::bind(map.listen).map_err(|error| {
+fn before_clients(stack: &Arc<Stack>, map: Map, places: Places, backlog: u16) -> Result<(), Fault> {
+    let listener = listen(map.listen, backlog).map_err(|error| {
         Fault::new(format!("cannot listen at {}: {error}", map.listen))
             .hint("take an address of this machine, and a port that is free")
     })?;
@@ -65,9 +65,18 @@ fn before_clients(stack: &Arc<Stack>, map: Map, places: Places) -> Result<(), Fa
     running(started)
 }
 
+/// A listener of the kernel's; the standard library's lets no more than 128 wait.
+fn listen(at: SocketAddrV4, backlog: u16) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SockAddr::from(at))?;
+    socket.listen(backlog.into())?;
+    Ok(socket.into())
+}
+
 /// Ours takes connections of whoever comes, and the kernel's go on to the target.
-fn before_servers(stack: &Arc<Stack>, map: Map, places: Places) -> Result<(), Fault> {
-    let listener = stack.bind(map.listen, BACKLOG).map_err(|error| {
+fn before_servers(stack: &Arc<Stack>, map: Map, places: Places, backlog: u16) -> Result<(), Fault> {
+    let listener = stack.bind(map.listen, backlog).map_err(|error| {
         Fault::new(format!("cannot listen at {}: {error}", map.listen))
             .hint("take an address of the prefix that is not the kernel's")
     })?;

@@ -14,8 +14,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections that wait to be accepted, and as many half open, of each address.
-const BACKLOG: u16 = 1024;
 /// What is read or written at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 /// How long the end waits for what was written.
@@ -36,7 +34,7 @@ pub fn serve(args: &Serve) -> Result<ExitCode, Fault> {
     let ended = signals::told(Second::Ends)?;
     let stack = args.way.open()?;
     let at = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, args.port);
-    let listener = stack.bind(at, BACKLOG);
+    let listener = stack.bind(at, args.backlog);
     let listener = listener.map_err(|error| Fault::new(format!("--port: {error}")))?;
     let service = args.service;
     let places = Places::new(args.connections_max);

@@ -123,6 +123,11 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value = "16384",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
+    /// Connections of an address that wait to be accepted, and as many half open; further SYNs are
+    /// answered by cookies, and are not heard while nothing more may wait.
+    #[arg(long, value_name = "N", default_value = "4096",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub backlog: u16,
 }
 
 /// `cavy-live tcp fetch`.
@@ -194,6 +199,11 @@ pub struct Gate {
     #[arg(long, value_name = "N", default_value = "4096",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections_max: u32,
+    /// Connections that wait to be accepted, at each place where the gate listens, and before
+    /// servers as many half open; the kernel lets no more wait than `net.core.somaxconn`.
+    #[arg(long, value_name = "N", default_value = "4096",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub backlog: u16,
 }
 
 /// `cavy-live tcp study`.
@@ -213,8 +223,8 @@ probe; a claim that the machine was too busy for is called too noisy. Writes rep
 claims.json, series.csv and tables.csv into the folder given by --out. Exit code 1 when a claim is not
 reproduced.")]
 pub struct Study {
-    /// The 36 cells that claims ask for, two repetitions of 1.2 s each; 2.4 s where timers of 200
-    /// ms are waited for.
+    /// The plan's short form: the 36 cells that claims ask for, two repetitions of 1.2 s each; 2.4
+    /// s where timers of 200 ms are waited for.
     #[arg(long)]
     pub quick: bool,
     /// A plan of kind network with `world = "live"` and blocks, to run instead of the study's own.
@@ -233,16 +243,16 @@ pub struct Study {
     #[arg(long, value_name = "OCTETS", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(3_100..=16_000_000))]
     pub port_bytes: Vec<u32>,
-    /// Numbers of servers; 1 to 16 when absent, and to 64 for those in turn.
+    /// Numbers of servers; those of `live.cells` of the plan when absent.
     #[arg(long, value_name = "N", value_delimiter = ',',
         value_parser = clap::value_parser!(u16).range(1..=256))]
     pub servers: Vec<u16>,
-    /// Who sends and who receives; all when absent.
+    /// Who sends and who receives; those of `live.cells` of the plan when absent.
     #[arg(long, value_name = "WAY", value_delimiter = ',',
         value_parser = clap::builder::PossibleValuesParser::new(WAYS.map(|way| way.name)))]
     pub ways: Vec<String>,
-    /// Length of a measurement, twice that where timers of 200 ms are waited for; 6, or 1.2 with
-    /// --quick.
+    /// Length of a measurement, twice that where timers of 200 ms are waited for; `live.seconds` of
+    /// the plan when absent.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = quantity::seconds)]
     pub seconds: Option<f64>,
     /// Measurements of each cell; 3, or 2 with --quick.

@@ -11,16 +11,20 @@ use cavy_stack::{Options, Stack, Stream};
 use cavy_testbed::{Plan, Shaped, Testbed, tools};
 use cavy_trials::health::{Health, Moment};
 use cavy_trials::weather::Weather;
+use futures_util::future::try_join_all;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime;
+use tokio::time::timeout;
 
 /// Hosts that answer; more servers than that share them, since their links are not what is narrow.
 const HOSTS: u16 = 16;
@@ -119,25 +123,6 @@ fn answer(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
 enum Lines {
     Kernel(Vec<TcpStream>),
     Ours(Vec<Stream>),
-}
-
-fn fetch(stream: &Stream, bytes: usize, buffer: &mut [u8]) -> io::Result<()> {
-    let mut both = stream;
-    both.write_all(&(bytes as u32).to_be_bytes())?;
-    take(both, bytes, buffer)?;
-    stream.answered();
-    Ok(())
-}
-
-fn take(mut from: impl Read, mut bytes: usize, buffer: &mut [u8]) -> io::Result<()> {
-    while bytes > 0 {
-        let most = buffer.len().min(bytes);
-        match from.read(&mut buffer[..most])? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            octets => bytes -= octets,
-        }
-    }
-    Ok(())
 }
 
 /// Those who answer in one cell; they end with this.
@@ -376,7 +361,7 @@ fn fetch_blocks(
     };
     let blocks = match lines {
         Lines::Kernel(streams) => fetch_polled(&streams, part, enough),
-        Lines::Ours(streams) => fetch_threaded(&streams, part, enough),
+        Lines::Ours(mut streams) => fetch_asked(&mut streams, part, enough),
     };
     let mut blocks = blocks.map_err(|error| failed("a server did not answer", &error))?;
     if stop.load(Ordering::Relaxed) {
@@ -426,49 +411,37 @@ fn fetch_polled(
     Ok(blocks)
 }
 
-/// A thread for each connection of our stack, which is read as any stream is.
-fn fetch_threaded(
-    streams: &[Stream],
+/// The same of our own stack's connections.
+fn fetch_asked(
+    streams: &mut [Stream],
     part: usize,
     enough: impl Fn(usize, cavy_core::Instant) -> bool,
 ) -> io::Result<Vec<f64>> {
-    let gate = Barrier::new(streams.len() + 1);
-    let done = AtomicBool::new(false);
-    let trouble: Mutex<Option<io::Error>> = Mutex::new(None);
-    let mut blocks = Vec::new();
-    thread::scope(|scope| {
-        for stream in streams {
-            let (gate, done, trouble) = (&gate, &done, &trouble);
-            scope.spawn(move || {
-                let mut buffer = vec![0; 1 << 16];
-                loop {
-                    gate.wait();
-                    if done.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    if let Err(error) = fetch(stream, part, &mut buffer) {
-                        *trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    }
-                    gate.wait();
-                }
-            });
-        }
-        let first = clock::now();
-        loop {
+    let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(async {
+        let (mut blocks, first) = (Vec::new(), clock::now());
+        while !enough(blocks.len(), first) {
             let began = clock::now();
-            gate.wait();
-            gate.wait();
+            let all = try_join_all(streams.iter_mut().map(|stream| fetch(stream, part)));
+            timeout(PATIENCE, all).await.map_err(|_| io::ErrorKind::TimedOut)??;
             blocks.push(clock::now().since(began).as_us() / 1e3);
-            let failed = trouble.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-            if failed || enough(blocks.len(), first) {
-                break;
-            }
         }
-        done.store(true, Ordering::Relaxed);
-        gate.wait();
-    });
-    match trouble.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => Ok(blocks),
+        Ok::<_, io::Error>(blocks)
+    })
+}
+
+/// One part from one server.
+async fn fetch(stream: &mut Stream, part: usize) -> io::Result<()> {
+    // It is a stream of the standard library's as well.
+    AsyncWriteExt::write_all(stream, &(part as u32).to_be_bytes()).await?;
+    let (mut left, mut buffer) = (part, [0; 1 << 13]);
+    while left > 0 {
+        let most = buffer.len().min(left);
+        match AsyncReadExt::read(stream, &mut buffer[..most]).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            octets => left -= octets,
+        }
     }
+    stream.answered();
+    Ok(())
 }

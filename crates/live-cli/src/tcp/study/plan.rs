@@ -1,13 +1,16 @@
 //! What is fetched, as a plan of kind `network` that says `world = "live"`: the live run, and the
 //! lab beside it, read the same file.
 
+use super::way::{WAYS, named};
 use crate::faults::{FAILED, Fault};
 use crate::study::{plan, plans};
 use crate::tcp::typed::Study;
 use cavy_kinds::network::NetworkPlan;
 use cavy_kinds::network::live::star;
+use cavy_kinds::network::plan::LiveCells;
 use cavy_kinds::network::traffic::TrafficPlan;
 use cavy_report::model::{Cell, Table};
+use cavy_study::plan::PlanError;
 use cavy_study::plan::read::{Loaded, text_of};
 use cavy_study::point;
 use cavy_study::subject::Subject as _;
@@ -27,7 +30,47 @@ pub struct FromServers {
     pub ports: Vec<(u32, u32)>,
     /// Measurements of each cell.
     pub repetitions: u16,
+    /// Length of a measurement.
+    pub seconds: f64,
+    /// Who is measured, with how many servers.
+    pub measured: Vec<Measured>,
     plan: Loaded<NetworkPlan>,
+}
+
+/// Ways that are measured with the same numbers of servers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    pub ways: Vec<&'static str>,
+    pub servers: Vec<u16>,
+    /// At this rate only, in Mb/s.
+    pub mbit: Option<u32>,
+    /// Where blocks are not those of the plan.
+    pub block_bytes: Option<usize>,
+}
+
+impl Measured {
+    /// The `place`th of a plan that is about these numbers of servers.
+    fn of(place: usize, cells: &LiveCells, servers: &[u16]) -> Result<Measured, Fault> {
+        let mut ways = Vec::new();
+        for name in &cells.ways {
+            let Some(way) = named(name) else {
+                let field = format!("live.cells.{place}.ways");
+                let known = WAYS.map(|way| way.name).join(", ");
+                return Err(PlanError::field(field, format!("`{name}`"), "a way of the study")
+                    .hint(format!("there are: {known}"))
+                    .into());
+            };
+            ways.push(way.name);
+        }
+        let all = || WAYS.map(|way| way.name).to_vec();
+        let own = &cells.servers;
+        Ok(Measured {
+            ways: if ways.is_empty() { all() } else { ways },
+            servers: if own.is_empty() { servers.to_vec() } else { own.clone() },
+            mbit: cells.host_gbps.map(|gbps| (gbps * 1e3).round() as u32),
+            block_bytes: cells.block_bytes.map(|bytes| bytes as usize),
+        })
+    }
 }
 
 impl FromServers {
@@ -88,8 +131,14 @@ impl FromServers {
             return Err(Fault::new(format!("{name}: its blocks are of several sizes"))
                 .hint("a live study has one; vary the port or the number of servers"));
         };
+        let live = plan.body.live.clone().unwrap_or_default();
+        let everybody = [LiveCells::default()];
+        let some = if live.cells.is_empty() { &everybody[..] } else { &live.cells };
+        let measured = (0..).zip(some).map(|(place, cells)| Measured::of(place, cells, &servers));
         Ok(FromServers {
             own: false,
+            seconds: live.seconds,
+            measured: measured.collect::<Result<_, _>>()?,
             title: plan.frame.title.clone(),
             block_bytes,
             servers,
@@ -184,6 +233,10 @@ mod tests {
                 ),
                 "several sizes",
             ),
+            (with("seconds = 6.0", "seconds = 0"), "live.seconds"),
+            (with("\"turns-cubic\"", "\"tunrs\""), "live.cells.1.ways"),
+            (with("servers = [32, 64]", "servers = [32, 512]"), "live.cells.1.servers"),
+            (with("block_bytes = 4_194_304", "block_bytes = 3"), "live.cells.2.block_bytes"),
         ] {
             let said = read(&text, false).err().unwrap_or_else(|| panic!("{words}"));
             assert!(said.contains(words), "{words}: {said}");

@@ -1,21 +1,16 @@
 //! What is measured, and for how long.
 
-use super::plan::FromServers;
-use super::way::{Cell, LONG_BLOCK_BYTES, WAYS, Way};
+use super::plan::{FromServers, Measured};
+use super::way::{Cell, WAYS, Way};
 use crate::tcp::typed::Study;
 use cavy_core::Span;
 
-/// Seconds of a measurement, and of a quick one.
-const SECONDS: (f64, f64) = (6.0, 1.2);
 /// What those take that wait for timers.
 const SLOW: f64 = 2.0;
 /// What a measurement takes beside its length.
 const BESIDE_S: f64 = 0.7;
 /// What building a bed takes.
 const BUILD_S: f64 = 5.0;
-/// Numbers of servers in turn, who go beyond what the plan has, when nothing is said.
-const SERVERS_IN_TURN: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
-
 /// Cells that share a bed.
 pub struct Site {
     pub mbit: u32,
@@ -32,27 +27,8 @@ pub struct Programme {
     length: Span,
 }
 
-/// The quick form: what claims ask for, and what tells that it is no chance.
-const QUICK_SLOW_LINK: [(&str, &[u16]); 8] = [
-    ("reno", &[1, 2, 4, 8, 16]),
-    ("cubic", &[8, 16]),
-    ("bbr", &[16]),
-    ("rto-4000-quick", &[1, 8, 16]),
-    ("ours-quick", &[1, 2, 4, 8, 16]),
-    ("turns", &SERVERS_IN_TURN),
-    ("no-turns", &[16]),
-    ("twice", &[16]),
-];
-const QUICK_FAST_LINK: [(&str, &[u16]); 6] = [
-    ("reno", &[1, 16]),
-    ("cubic", &[16]),
-    ("rto-8000", &[16]),
-    ("rto-4000-quick", &[16]),
-    ("ours-quick", &[1, 16]),
-    ("turns", &[1, 16]),
-];
-
 impl Programme {
+    /// What the plan says, and options say of it.
     pub fn new(args: &Study, on: &FromServers) -> Programme {
         let site = |&(mbit, port_bytes): &(u32, u32)| Site {
             mbit,
@@ -62,9 +38,7 @@ impl Programme {
         };
         let mut sites: Vec<Site> = on.ports.iter().map(site).collect();
         sites.retain(|site| !site.cells.is_empty());
-        let pick = |(full, quick)| if args.quick { quick } else { full };
-        let seconds = args.seconds.unwrap_or(pick(SECONDS));
-        let length = Span::from_ns((seconds * 1e9) as u64);
+        let length = Span::from_ns((args.seconds.unwrap_or(on.seconds) * 1e9) as u64);
         Programme { sites, repetitions: on.repetitions, length }
     }
 
@@ -90,41 +64,42 @@ impl Programme {
     }
 }
 
-fn some<T: Copy>(asked: &[T], without: &[T]) -> Vec<T> {
-    if asked.is_empty() { without.to_vec() } else { asked.to_vec() }
-}
-
+/// The plan's cells at this rate. `--ways` takes those ways, also such as the plan has no cell of;
+/// `--servers` takes these numbers for all of them, and of longer blocks what the plan has.
 fn cells(args: &Study, on: &FromServers, mbit: u32) -> Vec<Cell> {
     let asked = |way: &Way| args.ways.is_empty() || args.ways.iter().any(|name| name == way.name);
-    let mut cells = Vec::new();
-    if args.quick && !on.own && args.ways.is_empty() && args.servers.is_empty() {
-        let table: &[(&str, &[u16])] =
-            if mbit <= 200 { &QUICK_SLOW_LINK } else { &QUICK_FAST_LINK };
-        for (name, servers) in table {
-            cells.extend(servers.iter().filter_map(|&servers| Cell::of(name, servers)));
+    let has = |servers: u16| args.servers.is_empty() || args.servers.contains(&servers);
+    let mut all: Vec<Cell> = Vec::new();
+    let mut add = |cell: Cell| {
+        if !all.contains(&cell) {
+            all.push(cell);
         }
-    } else {
-        for way in WAYS.iter().filter(|way| asked(way)) {
-            let usual: &[u16] = if way.name.starts_with("turns") && !on.own {
-                &SERVERS_IN_TURN
-            } else {
-                &on.servers
-            };
-            let servers = some(&args.servers, usual);
-            cells.extend(servers.iter().filter_map(|&servers| Cell::of(way.name, servers)));
+    };
+    let here = |some: &&Measured| some.mbit.is_none_or(|only| only == mbit);
+    let (longer, usual): (Vec<&Measured>, Vec<&Measured>) = (on.measured.iter().filter(here))
+        .partition(|some| some.block_bytes.is_some_and(|bytes| bytes != on.block_bytes));
+    let cell = |way: Way, servers, block_bytes| Cell { way, servers, block_bytes };
+    for way in WAYS.into_iter().filter(asked) {
+        let named = |some: &&&Measured| some.ways.contains(&way.name);
+        let mut servers: Vec<u16> =
+            usual.iter().filter(named).flat_map(|some| &some.servers).copied().collect();
+        if servers.is_empty() && !args.ways.is_empty() {
+            servers.clone_from(&on.servers);
+        }
+        if !args.servers.is_empty() && !servers.is_empty() {
+            servers.clone_from(&args.servers);
+        }
+        servers.into_iter().for_each(|servers| add(cell(way, servers, on.block_bytes)));
+    }
+    for some in longer {
+        let ways = WAYS.into_iter().filter(|way| some.ways.contains(&way.name) && asked(way));
+        let bytes = some.block_bytes.unwrap_or(on.block_bytes);
+        for way in ways {
+            let servers = some.servers.iter().filter(|servers| has(**servers));
+            servers.for_each(|&servers| add(cell(way, servers, bytes)));
         }
     }
-    cells.iter_mut().for_each(|cell| cell.block_bytes = on.block_bytes);
-    if on.own {
-        return cells;
-    }
-    // Long blocks, for how long one takes, where a wire's time is less than a timeout.
-    if mbit > 200 && (args.servers.is_empty() || args.servers.contains(&16)) {
-        let long = ["reno", "ours-quick"].into_iter().filter_map(|name| Cell::of(name, 16));
-        let long = long.filter(|cell| asked(&cell.way));
-        cells.extend(long.map(|cell| Cell { block_bytes: LONG_BLOCK_BYTES, ..cell }));
-    }
-    cells
+    all
 }
 
 #[cfg(test)]
@@ -158,10 +133,24 @@ mod tests {
     fn the_quick_form_takes_four_minutes_at_most_and_measures_what_claims_ask_for() {
         let quick = programme(&Study { quick: true, ..args() });
         assert!(quick.minutes(Span::from_ms(100)) <= 4.0, "{}", quick.minutes(Span::from_ms(100)));
-        assert_eq!(quick.sites.len(), 2);
-        let named = QUICK_SLOW_LINK.iter().chain(&QUICK_FAST_LINK);
-        named.for_each(|(name, _)| assert!(Cell::of(name, 1).is_some(), "{name}"));
+        let count = |site: &Site| site.cells.len();
+        assert_eq!(quick.sites.iter().map(count).collect::<Vec<_>>(), [25, 11]);
         assert!(quick.sites[1].cells.iter().any(Cell::is_long));
+        let seconds = |name| {
+            let cell = quick.sites[0].cells.iter().find(|cell| cell.is(name, 16));
+            quick.length(cell.expect("a cell")).as_us() / 1e6
+        };
+        assert_eq!((seconds("turns"), seconds("reno")), (1.2, 2.4));
+    }
+
+    #[test]
+    fn the_full_form_measures_everybody_and_those_in_turn_with_more_servers() {
+        let full = programme(&args());
+        let count = |site: &Site| site.cells.len();
+        let (slow, fast) = (WAYS.len() * 5 + 4, WAYS.len() * 5 + 6);
+        assert_eq!(full.sites.iter().map(count).collect::<Vec<_>>(), [slow, slow, fast, fast]);
+        let turns = full.sites[0].cells.iter().filter(|cell| cell.way.name == "turns");
+        assert_eq!(turns.map(|cell| cell.servers).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);
     }
 
     #[test]
@@ -177,7 +166,7 @@ mod tests {
         let few = programme(&few);
         assert_eq!(few.sites.len(), 1);
         let names: Vec<String> = few.sites[0].cells.iter().map(Cell::id).collect();
-        assert_eq!(names, ["turns-1-1", "turns-8-1"]);
+        assert_eq!(names, ["turns-1-1048576", "turns-8-1048576"]);
         assert_eq!(few.runs(), 4);
     }
 }

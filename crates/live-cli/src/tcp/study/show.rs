@@ -269,9 +269,11 @@ fn panel<'a>(
 
 fn long_blocks(long: &[&&MeasuredCell], place: &str) -> Table {
     let row = |one: &&&MeasuredCell| {
-        let run = &one.run;
+        let (run, cell) = (&one.run, &one.cell);
         vec![
-            Cell::Text(one.cell.way.label.to_string()),
+            Cell::Text(cell.way.label.to_string()),
+            Cell::Text(cell.servers.to_string()),
+            Cell::Text((cell.block_bytes >> 10).to_string()),
             Cell::Text((one.repetition + 1).to_string()),
             Cell::Text(run.blocks_ms.len().to_string()),
             Cell::Number(run.block_ms(0.5)),
@@ -279,10 +281,19 @@ fn long_blocks(long: &[&&MeasuredCell], place: &str) -> Table {
             Cell::Number(run.mbps),
         ]
     };
-    let columns = ["who", "repetition", "blocks", "median, ms", "longest, ms", "Mb/s"];
+    let columns = [
+        "who",
+        "servers",
+        "block, KiB",
+        "repetition",
+        "blocks",
+        "median, ms",
+        "longest, ms",
+        "Mb/s",
+    ];
     Table {
         id: "long".to_string(),
-        title: format!("Blocks of 4 MiB from 16 servers; {place}"),
+        title: format!("Blocks of another length; {place}"),
         columns: columns.map(str::to_string).to_vec(),
         rows: long.iter().map(row).collect(),
     }

@@ -107,6 +107,7 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 pub const LONG_BLOCK_BYTES: usize = 4 << 20;
 
 impl Cell {
+    #[cfg(test)]
     pub fn of(name: &str, servers: u16) -> Option<Cell> {
         Some(Cell { way: named(name)?, servers, block_bytes: BLOCK_BYTES })
     }
@@ -122,6 +123,6 @@ impl Cell {
 
     /// A name for files.
     pub fn id(&self) -> String {
-        format!("{}-{}-{}", self.way.name, self.servers, self.block_bytes >> 20)
+        format!("{}-{}-{}", self.way.name, self.servers, self.block_bytes)
     }
 }
