@@ -9,6 +9,7 @@ use cavy_search_live::engine::question::{
     Finding, Found, Query, Question, Search, SortBy, SortKey, Statistics,
 };
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const SERVERS: u32 = 12;
 const DOCUMENTS: u64 = 3_000;
@@ -286,21 +287,90 @@ fn what_is_written_beside_a_copy_stays_when_the_copy_goes_on() {
         };
         index.put(ring, version, false, entry);
     };
-    let total = || {
+    let total = |held: Slice| {
         let search = searches()[3].clone();
-        match index.answer(Slice::new(0, 0), &Question::Search(Box::new(search))) {
+        match index.answer(held, &Question::Search(Box::new(search))) {
             Finding::Found(found) => found.total,
             other => panic!("{other:?}"),
         }
     };
-    index.hold(Slice::new(500, 1_000));
+    let hold = |lo| {
+        let held = Slice::new(lo, 1_000);
+        index.hold(held);
+        held
+    };
+    let first = hold(500);
     put(600, 1);
-    // A write to the arc that is being copied, far from what is held so far.
+    // A write to the arc that is being copied, far from what is held so far: no search waits for
+    // it, because nobody is asked for it yet.
     put(100, 1);
-    index.hold(Slice::new(400, 1_000));
-    assert_eq!(total(), 2);
-    index.hold(Slice::new(50, 1_000));
-    assert_eq!(total(), 2);
-    index.hold(Slice::new(500, 1_000));
-    assert_eq!(total(), 1, "less than before: what is outside is forgotten");
+    assert_eq!(total(first), 1);
+    assert_eq!(index.pending(), 1);
+    assert_eq!(total(hold(400)), 1);
+    assert_eq!(index.pending(), 1);
+    assert_eq!(total(hold(50)), 2);
+    assert_eq!(index.pending(), 0);
+    assert_eq!(total(hold(500)), 1, "less than before: what is outside is forgotten");
+}
+
+/// Says that all is over when it goes.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn searches_and_the_background_may_index_the_same_at_the_same_time() {
+    const ROUNDS: u64 = 300;
+    let index = Index::new(1, 0);
+    let all = Slice::new(0, 0);
+    let newest = |number: u64, version: u64| Entry {
+        id: format!("doc-{number}"),
+        count: version,
+        seq_no: version,
+        at_once: true,
+        fields: vec![("body".into(), Typed::Text("the ring".into()))],
+        source: format!("{version}").into_bytes().into(),
+    };
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (index, ended) = (&index, &ended);
+        // Whatever happens here, the others end.
+        let _ending = Ending(ended);
+        scope.spawn(move || {
+            while !ended.load(Relaxed) {
+                index.refresh().expect("a segment");
+            }
+        });
+        scope.spawn(move || {
+            while !ended.load(Relaxed) {
+                index.merge().expect("a segment");
+            }
+        });
+        let mut search = searches()[0].clone();
+        search.query = either(&["ring"], 1.0);
+        search.sort = vec![SortKey { by: SortBy::Doc, descending: false, missing_first: false }];
+        let question = Question::Search(Box::new(search));
+        for version in 1..=ROUNDS {
+            // Of five documents one is written anew, and one is deleted now and then.
+            let number = version % 5;
+            let deleted = version % 7 == 0;
+            let entry = newest(number, version);
+            index.put(ring_id(1, &entry.id), version, deleted, entry);
+            let Finding::Found(found) = index.answer(all, &question) else { panic!("an answer") };
+            let newest_of = |number: u64| (1..=version).rev().find(|v| v % 5 == number);
+            let mut expected: Vec<String> = (0..5)
+                .filter_map(newest_of)
+                .filter(|version| version % 7 != 0)
+                .map(|version| version.to_string())
+                .collect();
+            let mut met: Vec<String> = found.hits.iter().map(|hit| hit.source.clone()).collect();
+            expected.sort();
+            met.sort();
+            assert_eq!(met, expected, "after write {version}");
+        }
+    });
 }

@@ -16,6 +16,14 @@ pub trait Jobs<P: Protocol>: Send + Sync + 'static {
     /// found it leaves where the [`Codec`](crate::Codec) finds it: the machine hears only that the
     /// work ended.
     fn run(&self, work: Work, job: &P::Job, cancelled: &AtomicBool);
+
+    /// A job that gives way is done by a thread of its own, so that no other job waits behind it.
+    ///
+    /// The thread has the priority of all others: one of a low priority, on a machine where others
+    /// always want to run, keeps whatever lock it has for as long as they do.
+    fn gives_way(&self, _: &P::Job) -> bool {
+        false
+    }
 }
 
 /// For protocols whose machines ask for no work.
@@ -41,22 +49,25 @@ struct Asked<J> {
 }
 
 struct Queue<J> {
-    waiting: VecDeque<Asked<J>>,
+    /// Those that give way are the second.
+    waiting: [VecDeque<Asked<J>>; 2],
     running: Vec<(Work, Arc<AtomicBool>)>,
     ending: bool,
 }
 
 struct Shared<J> {
     queue: Mutex<Queue<J>>,
-    more: Condvar,
+    more: [Condvar; 2],
 }
 
 type Told = Arc<dyn Fn(Done) + Send + Sync>;
+type GivesWay<J> = Box<dyn Fn(&J) -> bool + Send + Sync>;
 
 /// The threads that work.
 pub(crate) struct Bench<J> {
     shared: Arc<Shared<J>>,
     told: Told,
+    gives_way: GivesWay<J>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -66,23 +77,27 @@ impl<J: Send + 'static> Bench<J> {
         P: Protocol<Job = J> + 'static,
         W: Jobs<P>,
     {
-        let (waiting, running) = (VecDeque::new(), Vec::new());
+        let (waiting, running) = (Default::default(), Vec::new());
         let queue = Mutex::new(Queue { waiting, running, ending: false });
-        let shared = Arc::new(Shared { queue, more: Condvar::new() });
-        let start = |number| {
+        let shared = Arc::new(Shared { queue, more: Default::default() });
+        let start = |(name, which): (String, usize)| {
             let (shared, jobs, told) = (Arc::clone(&shared), Arc::clone(&jobs), Arc::clone(&told));
             std::thread::Builder::new()
-                .name(format!("cavy-work-{number}"))
-                .spawn(move || work(&shared, &*jobs, &told))
+                .name(name)
+                .spawn(move || work(&shared, which, &*jobs, &told))
         };
-        let threads = (0..threads).map(start).collect::<io::Result<_>>()?;
-        Ok(Bench { shared, told, threads })
+        let usual = (0..threads).map(|number| (format!("cavy-work-{number}"), 0));
+        let threads = usual.chain([("cavy-work-aside".to_owned(), 1)]).map(start);
+        let threads = threads.collect::<io::Result<_>>()?;
+        let gives_way: GivesWay<J> = Box::new(move |job| jobs.gives_way(job));
+        Ok(Bench { shared, told, gives_way, threads })
     }
 
     pub fn ask(&self, work: Work, job: J) {
+        let which = usize::from((self.gives_way)(&job));
         let cancelled = Arc::new(AtomicBool::new(false));
-        self.shared.queue.lock().waiting.push_back(Asked { work, job, cancelled });
-        self.shared.more.notify_one();
+        self.shared.queue.lock().waiting[which].push_back(Asked { work, job, cancelled });
+        self.shared.more[which].notify_one();
     }
 
     pub fn cancel(&self, work: Work) {
@@ -91,9 +106,10 @@ impl<J: Send + 'static> Bench<J> {
             cancelled.store(true, Relaxed);
             return;
         }
-        let before = queue.waiting.len();
-        queue.waiting.retain(|asked| asked.work != work);
-        let was_waiting = queue.waiting.len() < before;
+        let count = |queue: &Queue<J>| queue.waiting.iter().map(VecDeque::len).sum::<usize>();
+        let before = count(&queue);
+        queue.waiting.iter_mut().for_each(|waiting| waiting.retain(|asked| asked.work != work));
+        let was_waiting = count(&queue) < before;
         drop(queue);
         if was_waiting {
             (self.told)(Done { work, took: Span::ZERO, finished: false });
@@ -104,12 +120,14 @@ impl<J: Send + 'static> Bench<J> {
     pub fn finish(&mut self) {
         let mut queue = self.shared.queue.lock();
         queue.ending = true;
-        queue.waiting.clear();
+        queue.waiting.iter_mut().for_each(VecDeque::clear);
         for (_, cancelled) in &queue.running {
             cancelled.store(true, Relaxed);
         }
         drop(queue);
-        self.shared.more.notify_all();
+        for more in &self.shared.more {
+            more.notify_all();
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -121,17 +139,17 @@ fn processor_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-fn work<P: Protocol>(shared: &Shared<P::Job>, jobs: &impl Jobs<P>, told: &Told) {
+fn work<P: Protocol>(shared: &Shared<P::Job>, which: usize, jobs: &impl Jobs<P>, told: &Told) {
     loop {
         let mut queue = shared.queue.lock();
         let asked = loop {
             if queue.ending {
                 return;
             }
-            if let Some(asked) = queue.waiting.pop_front() {
+            if let Some(asked) = queue.waiting[which].pop_front() {
                 break asked;
             }
-            shared.more.wait(&mut queue);
+            shared.more[which].wait(&mut queue);
         };
         let Asked { work, job, cancelled } = asked;
         queue.running.push((work, Arc::clone(&cancelled)));

@@ -199,6 +199,19 @@ impl Jobs<Words> for Spinner {
     }
 }
 
+/// What spins gives way to everything else.
+struct Polite;
+
+impl Jobs<Words> for Polite {
+    fn run(&self, work: Work, spin: &bool, cancelled: &AtomicBool) {
+        Spinner.run(work, spin, cancelled);
+    }
+
+    fn gives_way(&self, spin: &bool) -> bool {
+        *spin
+    }
+}
+
 /// Addresses that were free a moment ago, on a loopback address that no other test or process has:
 /// there nobody takes them meanwhile.
 fn addresses(many: u32) -> Vec<(Node, SocketAddr)> {
@@ -476,6 +489,21 @@ fn timers_fire_when_due_and_work_ends_once_however_it_ends() {
     for _ in 0..20 {
         assert_eq!(asked(node.handle(), Word::Work { spin: true, cancel: true }), 0);
     }
+    end(node);
+}
+
+#[test]
+fn nobody_waits_behind_work_that_gives_way() {
+    let peers = addresses(1);
+    let worked = Options { workers: 1, ..options(&peers, 0) };
+    let node = start(worked, || Chatter::new(1), Postcard, Polite, |_, _| {}).unwrap();
+    let spinning = ask(node.handle(), Word::Work { spin: true, cancel: false });
+    for _ in 0..20 {
+        assert!(asked(node.handle(), Word::Work { spin: false, cancel: false }) > 0);
+        // Of those that give way one waits behind the other, and is cancelled all the same.
+        assert_eq!(asked(node.handle(), Word::Work { spin: true, cancel: true }), 0);
+    }
+    assert!(spinning.try_recv().is_err(), "it is at work");
     end(node);
 }
 

@@ -167,4 +167,9 @@ impl Jobs<Words<Live>> for Hands {
             }
         }
     }
+
+    /// Queries do not wait for what is copied.
+    fn gives_way(&self, (_, job): &(u32, Job<Live>)) -> bool {
+        matches!(job, Job::Merge(_))
+    }
 }

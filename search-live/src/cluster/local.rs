@@ -66,6 +66,14 @@ fn own_address() -> io::Result<Ipv4Addr> {
     Ok(Ipv4Addr::new(127, 1 + parts[0] % 250, parts[1], 1 + parts[2] % 250))
 }
 
+/// The share of a processor that copies of a server may have, in percent, where so many servers
+/// share one machine: the usual share of what each of them has.
+fn copy_percent(servers: u32) -> u32 {
+    let usual = Cluster::default().copy_percent;
+    let processors = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
+    (usual * processors / servers.max(1)).clamp(1, usual)
+}
+
 impl Local {
     /// Describes a cluster of so many servers and front ends in `folder`; one that is described
     /// there already is that one. `http`: where the first front end hears clients.
@@ -96,8 +104,10 @@ impl Local {
                     |_| FrontEnd { address: next(), http: https.next().unwrap_or(none) };
                 let front_ends: Vec<FrontEnd> = (0..front_ends).map(&mut front_end).collect();
                 let server = |_| Server { address: next(), speed: 1.0 };
+                let copy_percent = copy_percent(servers);
                 let servers = (0..servers).map(server).collect();
-                let mut cluster = Cluster { directory, front_ends, servers, ..Cluster::default() };
+                let mut cluster =
+                    Cluster { directory, front_ends, servers, copy_percent, ..Cluster::default() };
                 change(&mut cluster);
                 if let (Some(http), Some(first)) = (http, cluster.front_ends.first_mut()) {
                     first.http = http;

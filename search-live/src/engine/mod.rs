@@ -2,9 +2,14 @@
 //!
 //! A document is *pending* from the moment when it is logged, and indexed by the next refresh,
 //! which puts all pending ones into a new segment. Until then searches meet its older version. A
-//! document that was written with `refresh` is different: no search begins before it is indexed.
+//! document that was written with `refresh` is different: no search begins before it is indexed,
+//! and a search that comes first indexes it itself. That holds for what the server holds: what is
+//! being copied, or written beside a copy, nobody is asked for yet, so no search waits for it.
 //! Segments are merged in the background, by tiers of size; documents that were replaced or that
 //! the server need not hold any more go away then.
+//!
+//! Searches wait for no work in the background: a document may be put into two segments at a time,
+//! and whoever is second finds that it is there.
 
 pub mod aggregate;
 pub mod entry;
@@ -64,8 +69,10 @@ struct Newest {
     version: u64,
     /// Not indexed, or not in the newest version; deletions stay here.
     pending: Option<Arc<Doc>>,
-    /// The indexed version: segment and number.
+    /// The indexed version: segment and number; none of a deletion.
     place: Option<(u64, u32)>,
+    /// That version; 0 while there is none.
+    indexed: u64,
 }
 
 #[derive(Debug, Default)]
@@ -73,10 +80,8 @@ struct State {
     newest: BTreeMap<u64, Newest>,
     /// Places whose newest version is not indexed.
     pending: BTreeSet<u64>,
-    /// One of them must be in the next answer.
-    at_once: bool,
-    /// A refresh under way has taken such ones.
-    awaited: bool,
+    /// Those of them that must be in the next answer.
+    at_once: BTreeSet<u64>,
     parts: Arc<Vec<Part>>,
     segments: u64,
     /// What the server holds completely, once it has said so.
@@ -89,8 +94,8 @@ pub struct Index {
     number: u32,
     server: u32,
     state: Mutex<State>,
-    /// One refresh at a time.
-    building: Mutex<()>,
+    /// One search at a time indexes what all wait for.
+    showing: Mutex<()>,
     /// One merge at a time.
     merging: Mutex<()>,
 }
@@ -112,7 +117,7 @@ impl Index {
     /// Of a server, empty.
     pub fn new(number: u32, server: u32) -> Index {
         let state = Mutex::new(State::default());
-        Index { number, server, state, building: Mutex::new(()), merging: Mutex::new(()) }
+        Index { number, server, state, showing: Mutex::new(()), merging: Mutex::new(()) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -127,25 +132,33 @@ impl Index {
             return;
         }
         let doc = Arc::new(Doc { ring, version, deleted, entry });
-        let place = state.newest.get(&ring).and_then(|newest| newest.place);
-        state.newest.insert(ring, Newest { version, pending: Some(doc), place });
+        let old = state.newest.get(&ring);
+        let place = old.and_then(|newest| newest.place);
+        let indexed = old.map_or(0, |newest| newest.indexed);
+        state.newest.insert(ring, Newest { version, pending: Some(doc), place, indexed });
         state.pending.insert(ring);
-        state.at_once |= at_once;
+        if at_once && state.held.is_none_or(|held| held.contains(ring)) {
+            state.at_once.insert(ring);
+        }
     }
 
     /// Every later answer has what is pending now.
     pub fn insist(&self) {
         let mut state = self.state();
-        state.at_once = !state.pending.is_empty();
+        state.at_once = state.pending.clone();
     }
 
     /// The server holds these ids from now on. What is outside is forgotten if that is less than
-    /// before; if it is more, what was written beside the copy stays.
+    /// before; if it is more, what was written beside the copy stays, and answers have it.
     pub fn hold(&self, held: Slice) {
-        let before = self.state().held.replace(held);
+        let mut state = self.state();
+        let before = state.held.replace(held);
         if before.is_some_and(|before| before.covers(held)) {
-            self.retain(held);
+            drop(state);
+            return self.retain(held);
         }
+        let State { pending, at_once, .. } = &mut *state;
+        at_once.extend(pending.iter().filter(|ring| held.contains(**ring)));
     }
 
     /// Forgets what is outside of `held`.
@@ -156,6 +169,7 @@ impl Index {
         let mut parts = (*state.parts).clone();
         for ring in gone {
             state.pending.remove(&ring);
+            state.at_once.remove(&ring);
             if let Some(Newest { place: Some((number, doc)), .. }) = state.newest.remove(&ring)
                 && let Some(part) = parts.iter_mut().find(|part| part.number == number)
             {
@@ -171,33 +185,41 @@ impl Index {
     /// # Errors
     /// When tantivy fails.
     pub fn refresh(&self) -> Result<usize, String> {
-        let _building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        self.index(|_, _| true)
+    }
+
+    /// Indexes what the next answer must have, and what else the server holds and is pending.
+    fn show(&self) -> Result<(), String> {
+        let _showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.state().at_once.is_empty() {
+            // Somebody else has done it meanwhile.
+            return Ok(());
+        }
+        let held = |state: &State, ring: u64| {
+            state.held.is_none_or(|held| held.contains(ring)) || state.at_once.contains(&ring)
+        };
+        self.index(held).map(|_| ())
+    }
+
+    /// Puts pending documents into a segment. Others may do the same at the same time: what is
+    /// there in this version, or in a newer one, is dead in the segment that comes second.
+    fn index(&self, chosen: impl Fn(&State, u64) -> bool) -> Result<usize, String> {
         let taken: Vec<Arc<Doc>> = {
-            let mut state = self.state();
-            state.awaited = std::mem::take(&mut state.at_once);
-            let State { pending, newest, .. } = &*state;
-            let docs =
-                pending.iter().filter_map(|ring| newest.get(ring).and_then(|n| n.pending.clone()));
+            let state = self.state();
+            let rings = state.pending.iter().filter(|ring| chosen(&state, **ring));
+            let docs = rings.filter_map(|ring| state.newest.get(ring)?.pending.clone());
             docs.collect()
         };
         if taken.is_empty() {
-            self.state().awaited = false;
             return Ok(0);
         }
         let living: Vec<Arc<Doc>> = taken.iter().filter(|doc| !doc.deleted).cloned().collect();
         let segment = match living.is_empty() {
             true => None,
-            false => match Segment::build(living) {
-                Ok(segment) => Some(Arc::new(segment)),
-                Err(error) => {
-                    let mut state = self.state();
-                    state.at_once |= std::mem::take(&mut state.awaited);
-                    return Err(error.to_string());
-                }
-            },
+            false => Some(Arc::new(Segment::build(living).map_err(|error| error.to_string())?)),
         };
-        let mut state = self.state();
-        state.awaited = false;
+        let mut guard = self.state();
+        let state = &mut *guard;
         let mut parts = (*state.parts).clone();
         state.segments += 1;
         let number = state.segments;
@@ -209,8 +231,9 @@ impl Index {
         });
         for doc in &taken {
             let at = part.as_ref().filter(|_| !doc.deleted).and_then(|p| p.segment.at(doc.ring));
-            let Some(newest) = state.newest.get_mut(&doc.ring) else {
-                // Dropped in between.
+            // Of one that was dropped in between there is nothing.
+            let newest = state.newest.get_mut(&doc.ring);
+            let Some(newest) = newest.filter(|newest| newest.indexed < doc.version) else {
                 if let (Some(part), Some(at)) = (&mut part, at) {
                     part.kill(at);
                 }
@@ -222,9 +245,11 @@ impl Index {
                 part.kill(at);
             }
             newest.place = at.map(|at| (number, at));
+            newest.indexed = doc.version;
             if newest.version == doc.version {
                 newest.pending = newest.pending.take_if(|doc| doc.deleted);
                 state.pending.remove(&doc.ring);
+                state.at_once.remove(&doc.ring);
             }
         }
         parts.extend(part.filter(|part| part.alive > 0));
@@ -378,18 +403,11 @@ impl Index {
     fn current(&self) -> Result<Arc<Vec<Part>>, String> {
         loop {
             let state = self.state();
-            match (state.at_once, state.awaited) {
-                (false, false) => return Ok(state.parts.clone()),
-                (true, _) => {
-                    drop(state);
-                    self.refresh()?;
-                }
-                // Another thread is at it.
-                (false, true) => {
-                    drop(state);
-                    drop(self.building.lock().unwrap_or_else(PoisonError::into_inner));
-                }
+            if state.at_once.is_empty() {
+                return Ok(state.parts.clone());
             }
+            drop(state);
+            self.show()?;
         }
     }
 }
