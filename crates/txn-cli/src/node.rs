@@ -58,9 +58,9 @@ pub struct NodeArgs {
 pub(crate) fn run(args: &NodeArgs) -> Result<ExitCode, Fault> {
     let config = Config::load(&args.config)?;
     match config.protocol {
-        Protocol::Dast => serve::<Dast<Engine>>(args, &config),
-        Protocol::TwoPhase => serve::<Locking<Engine>>(args, &config),
-        Protocol::Slog => serve::<Slog<Engine>>(args, &config),
+        Protocol::Dast => serve::<Dast>(args, &config),
+        Protocol::TwoPhase => serve::<Locking>(args, &config),
+        Protocol::Slog => serve::<Slog>(args, &config),
     }
 }
 
@@ -319,7 +319,7 @@ pub(crate) fn replay(files: &[PathBuf]) -> Result<ExitCode, Fault> {
     let mut parted = false;
     for path in files {
         // The recording says what its cluster was; every protocol reads its own words.
-        let replayed = [again::<Dast<Engine>>, again::<Locking<Engine>>, again::<Slog<Engine>>]
+        let replayed = [again::<Dast>, again::<Locking>, again::<Slog>]
             .into_iter()
             .find_map(|again| again(path).transpose());
         match replayed {

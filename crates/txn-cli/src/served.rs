@@ -48,7 +48,7 @@ pub(crate) struct Standing {
     pub blocked: Option<String>,
 }
 
-impl Served for Dast<Engine> {
+impl Served for Dast {
     const PROTOCOL: Protocol = Protocol::Dast;
     type Settings = dast::Config;
 
@@ -73,7 +73,7 @@ impl Served for Dast<Engine> {
     }
 }
 
-impl Served for Locking<Engine> {
+impl Served for Locking {
     const PROTOCOL: Protocol = Protocol::TwoPhase;
     type Settings = locking::Config;
 
@@ -96,7 +96,7 @@ impl Served for Locking<Engine> {
     }
 }
 
-impl Served for Slog<Engine> {
+impl Served for Slog {
     const PROTOCOL: Protocol = Protocol::Slog;
     type Settings = slog::Config;
 

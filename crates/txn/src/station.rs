@@ -199,7 +199,7 @@ pub(crate) trait Rival: Machine {
 /// `Tick` and `More`.
 macro_rules! machine {
     ($rival:ident) => {
-        impl<E: $crate::Procedures> cavy_core::family::message::Talker for $rival<E> {
+        impl cavy_core::family::message::Talker for $rival {
             type Protocol = Words;
 
             fn members(&self, (): ()) -> &[cavy_core::family::Node] {
@@ -207,7 +207,7 @@ macro_rules! machine {
             }
         }
 
-        impl<E: $crate::Procedures> cavy_core::Machine for $rival<E> {
+        impl cavy_core::Machine for $rival {
             type Input = cavy_core::family::message::Input<Words>;
             type Effect = cavy_core::family::message::Effect<Words>;
             type Timer = Timer;

@@ -56,7 +56,7 @@ impl Store {
     /// Runs one piece and applies what it writes. Returns what it came to and what it did.
     pub fn run(
         &mut self,
-        procedures: &mut impl Procedures,
+        procedures: &mut dyn Procedures,
         txn: &Txn,
         piece: usize,
         given: &Given,
@@ -72,7 +72,7 @@ impl Store {
     /// transaction would write.
     pub fn rehearse(
         &self,
-        procedures: &mut impl Procedures,
+        procedures: &mut dyn Procedures,
         txn: &Txn,
         piece: usize,
         given: &Given,

@@ -19,7 +19,7 @@ const KEY: Key = Key::new(0, 0);
 const FRONTS: [Node; 4] = [Node(12), Node(13), Node(14), Node(15)];
 
 struct Seat {
-    machine: Janus<Registers>,
+    machine: Janus,
     rng: Stream,
     timers: BTreeMap<Timer, Instant>,
     log: Vec<(Entry, Record)>,
@@ -45,7 +45,7 @@ enum Act {
 }
 
 /// Replicas take over after 3 s and more.
-fn fresh(node: Node) -> Janus<Registers> {
+fn fresh(node: Node) -> Janus {
     let suspect_after = Span::from_ms(3_000);
     let config = Config { history: true, suspect_after, ..Config::new(LAYOUT) };
     Janus::new(config, node, Registers::default())

@@ -124,7 +124,7 @@ fn staffed(layout: Layout, nodes: u32) -> Vec<Region> {
 }
 
 impl Contestant for Config {
-    type Machine = Dast<Registers>;
+    type Machine = Dast;
     type Words = cavy_txn::dast::Words;
 
     fn layout(&self) -> Layout {
@@ -133,7 +133,7 @@ impl Contestant for Config {
     fn sites(&self) -> Vec<Region> {
         staffed(self.layout, self.layout.nodes())
     }
-    fn machine(&self, node: Node) -> Dast<Registers> {
+    fn machine(&self, node: Node) -> Dast {
         Dast::new(Config { history: true, ..self.clone() }, node, Registers::default())
     }
     fn target(&self, client: u32, home: Shard, attempt: u32) -> Node {
@@ -142,10 +142,10 @@ impl Contestant for Config {
     fn promises(&self) -> Model {
         Model::RegionalSerializable
     }
-    fn rows(machine: &Dast<Registers>) -> Vec<(Key, Option<Value>)> {
+    fn rows(machine: &Dast) -> Vec<(Key, Option<Value>)> {
         all_rows(machine.store())
     }
-    fn left(machine: &Dast<Registers>) -> Option<String> {
+    fn left(machine: &Dast) -> Option<String> {
         let whole = machine.is_ready() && machine.backlog() == 0 && !machine.is_stretched();
         (!whole).then(|| {
             format!(
@@ -164,7 +164,7 @@ impl Contestant for Config {
 }
 
 impl Contestant for locking::Config {
-    type Machine = Locking<Registers>;
+    type Machine = Locking;
     type Words = locking::Words;
 
     fn layout(&self) -> Layout {
@@ -173,7 +173,7 @@ impl Contestant for locking::Config {
     fn sites(&self) -> Vec<Region> {
         staffed(self.layout, self.layout.replica_nodes())
     }
-    fn machine(&self, node: Node) -> Locking<Registers> {
+    fn machine(&self, node: Node) -> Locking {
         let config = locking::Config { history: true, ..self.clone() };
         Locking::new(config, node, Registers::default())
     }
@@ -183,16 +183,16 @@ impl Contestant for locking::Config {
     fn promises(&self) -> Model {
         Model::StrictSerializable
     }
-    fn rows(machine: &Locking<Registers>) -> Vec<(Key, Option<Value>)> {
+    fn rows(machine: &Locking) -> Vec<(Key, Option<Value>)> {
         all_rows(machine.store())
     }
-    fn left(machine: &Locking<Registers>) -> Option<String> {
+    fn left(machine: &Locking) -> Option<String> {
         (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
     }
 }
 
 impl Contestant for janus::Config {
-    type Machine = Janus<Registers>;
+    type Machine = Janus;
     type Words = janus::Words;
 
     fn layout(&self) -> Layout {
@@ -201,7 +201,7 @@ impl Contestant for janus::Config {
     fn sites(&self) -> Vec<Region> {
         with_fronts(self.layout)
     }
-    fn machine(&self, node: Node) -> Janus<Registers> {
+    fn machine(&self, node: Node) -> Janus {
         let config = janus::Config { history: true, ..self.clone() };
         Janus::new(config, node, Registers::default())
     }
@@ -217,16 +217,16 @@ impl Contestant for janus::Config {
     fn promises(&self) -> Model {
         Model::StrictSerializable
     }
-    fn rows(machine: &Janus<Registers>) -> Vec<(Key, Option<Value>)> {
+    fn rows(machine: &Janus) -> Vec<(Key, Option<Value>)> {
         all_rows(machine.store())
     }
-    fn left(machine: &Janus<Registers>) -> Option<String> {
+    fn left(machine: &Janus) -> Option<String> {
         (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
     }
 }
 
 impl Contestant for tapir::Config {
-    type Machine = Tapir<Registers>;
+    type Machine = Tapir;
     type Words = tapir::Words;
 
     fn layout(&self) -> Layout {
@@ -235,7 +235,7 @@ impl Contestant for tapir::Config {
     fn sites(&self) -> Vec<Region> {
         with_fronts(self.layout)
     }
-    fn machine(&self, node: Node) -> Tapir<Registers> {
+    fn machine(&self, node: Node) -> Tapir {
         let config = tapir::Config { history: true, ..self.clone() };
         Tapir::new(config, node, Registers::default())
     }
@@ -256,10 +256,10 @@ impl Contestant for tapir::Config {
     fn promises(&self) -> Model {
         if self.strict { Model::StrictSerializable } else { Model::Serializable }
     }
-    fn rows(machine: &Tapir<Registers>) -> Vec<(Key, Option<Value>)> {
+    fn rows(machine: &Tapir) -> Vec<(Key, Option<Value>)> {
         machine.rows().rows().collect()
     }
-    fn left(machine: &Tapir<Registers>) -> Option<String> {
+    fn left(machine: &Tapir) -> Option<String> {
         (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
     }
     fn by_timestamp(&self) -> bool {
@@ -268,7 +268,7 @@ impl Contestant for tapir::Config {
 }
 
 impl Contestant for slog::Config {
-    type Machine = Slog<Registers>;
+    type Machine = Slog;
     type Words = slog::Words;
 
     fn layout(&self) -> Layout {
@@ -277,7 +277,7 @@ impl Contestant for slog::Config {
     fn sites(&self) -> Vec<Region> {
         staffed(self.layout, self.layout.nodes())
     }
-    fn machine(&self, node: Node) -> Slog<Registers> {
+    fn machine(&self, node: Node) -> Slog {
         let config = slog::Config { history: true, ..self.clone() };
         Slog::new(config, node, Registers::default())
     }
@@ -287,10 +287,10 @@ impl Contestant for slog::Config {
     fn promises(&self) -> Model {
         Model::Serializable
     }
-    fn rows(machine: &Slog<Registers>) -> Vec<(Key, Option<Value>)> {
+    fn rows(machine: &Slog) -> Vec<(Key, Option<Value>)> {
         all_rows(machine.store())
     }
-    fn left(machine: &Slog<Registers>) -> Option<String> {
+    fn left(machine: &Slog) -> Option<String> {
         (machine.backlog() > 0).then(|| format!("{} transactions", machine.backlog()))
     }
 }

@@ -6,7 +6,6 @@ use super::message::{Attempt, Ballot, Body, Done};
 use super::replica::{Crt, Kind, Queued};
 use super::view::Status;
 use crate::layout::Region;
-use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn, TxnId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -72,7 +71,7 @@ impl Coord {
     }
 }
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     pub(super) fn coordinate_crt(&mut self, call: Call, txn: Arc<Txn>) {
         let id = txn.id;
         let crt = self.new_attempt(&txn, 0);

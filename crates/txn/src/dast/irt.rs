@@ -6,7 +6,6 @@ use super::message::{Body, Done, IrtState};
 use super::replica::{Kind, Queued};
 use super::view::Status;
 use crate::client::{Outcome, PieceResult};
-use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -14,7 +13,7 @@ use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::message::Call;
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     /// A client asks.
     pub(super) fn submit(&mut self, call: Call, txn: Arc<Txn>) {
         if self.shard.is_none() {

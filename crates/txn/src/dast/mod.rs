@@ -31,6 +31,7 @@ use crate::layout::Region;
 use crate::procedure::{Given, Procedures};
 use crate::store::Store;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -61,12 +62,12 @@ cavy_core::timers! {
 }
 
 /// One node of DAST: a replica, or a steward.
-pub struct Dast<E> {
+pub struct Dast {
     config: Config,
     me: Node,
     region: Region,
     shard: Option<Shard>,
-    procedures: E,
+    procedures: Box<dyn Procedures + Send>,
     rng: u64,
     clock: Clock,
     now: Instant,
@@ -136,12 +137,12 @@ pub struct Dast<E> {
     out: VecDeque<Out<Effect<Words>, Timer>>,
 }
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     /// The machine of `me`, a replica or a steward of `config.layout`.
     ///
     /// # Panics
     /// When the layout has no such node.
-    pub fn new(config: Config, me: Node, procedures: E) -> Dast<E> {
+    pub fn new(config: Config, me: Node, procedures: impl Procedures + Send + 'static) -> Dast {
         let layout = config.layout;
         assert!(me.0 < layout.nodes(), "{me:?} is not a node of the layout");
         let region = layout.region_of_node(me);
@@ -154,7 +155,7 @@ impl<E: Procedures> Dast<E> {
             me,
             region,
             shard: layout.shard_of(me),
-            procedures,
+            procedures: Box::new(procedures),
             rng: u64::from(me.0).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             clock: Clock::default(),
             now: Instant::ZERO,
@@ -410,7 +411,7 @@ impl<E: Procedures> Dast<E> {
     }
 }
 
-impl<E: Procedures> Talker for Dast<E> {
+impl Talker for Dast {
     type Protocol = Words;
 
     fn members(&self, _: Group) -> &[Node] {
@@ -418,7 +419,7 @@ impl<E: Procedures> Talker for Dast<E> {
     }
 }
 
-impl<E: Procedures> Machine for Dast<E> {
+impl Machine for Dast {
     type Input = Input<Words>;
     type Effect = Effect<Words>;
     type Timer = Timer;

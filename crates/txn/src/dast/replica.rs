@@ -3,7 +3,7 @@
 use super::message::{Attempt, Body, Done, Pending};
 use super::{BATCH, Dast, Timer};
 use crate::client::{Note, Outcome, PieceResult};
-use crate::procedure::{Given, Procedures};
+use crate::procedure::Given;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -79,7 +79,7 @@ pub(super) struct Crt {
     pub begun: bool,
 }
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     /// The least clock of the others: they will coordinate nothing at or below it.
     fn watermark(&self) -> Ts {
         let waited = self.peers.iter().enumerate().filter(|(index, peer)| {
@@ -226,7 +226,7 @@ impl<E: Procedures> Dast<E> {
         for index in 0..txn.pieces.len() {
             let given = Given::new();
             let store = &mut self.store;
-            let (run, ops) = store.run(&mut self.procedures, txn, index, &given, waiting.ts);
+            let (run, ops) = store.run(&mut *self.procedures, txn, index, &given, waiting.ts);
             let ops = if self.config.history { ops } else { Vec::new() };
             results.push(PieceResult { piece: index as u16, result: run.result, ops });
         }
@@ -297,7 +297,7 @@ impl<E: Procedures> Dast<E> {
         let (id, txn) = (waiting.txn.id, waiting.txn.clone());
         let nothing = Given::new();
         let given = self.given.get(&id).unwrap_or(&nothing);
-        let (run, ops) = self.store.run(&mut self.procedures, &txn, piece, given, waiting.ts);
+        let (run, ops) = self.store.run(&mut *self.procedures, &txn, piece, given, waiting.ts);
         waiting.aborted |= run.aborted;
         for access in &txn.pieces[piece].accesses {
             let Some(claims) = self.claims.get_mut(&access.key) else { continue };

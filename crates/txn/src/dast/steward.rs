@@ -12,7 +12,6 @@ use super::message::{Attempt, Ballot, Body, CrtState, Frozen, IrtState, Record};
 use super::view::{Before, Member, View};
 use super::{Dast, message::Acceptor};
 use crate::layout::Region;
-use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -157,7 +156,7 @@ impl Steward {
     }
 }
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     fn with_steward<T>(&mut self, act: impl FnOnce(&mut Self, &mut Steward) -> T) -> Option<T> {
         let mut steward = self.steward.take()?;
         let result = act(self, &mut steward);

@@ -4,7 +4,6 @@ use super::Dast;
 use super::message::{Body, CrtState, Frozen, IrtState, Message, Record, Snapshot};
 use super::replica::Crt;
 use crate::layout::{Layout, Region};
-use crate::procedure::Procedures;
 use crate::store::Store;
 use crate::txn::{Shard, Ts, TxnId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -179,7 +178,7 @@ impl Peer {
     }
 }
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     pub(super) fn peer(&self, node: Node) -> Option<&Peer> {
         self.peers.get(node.0.wrapping_sub(self.first_peer) as usize)
     }

@@ -3,7 +3,6 @@
 use super::Janus;
 use super::message::{Ballot, Coordinator, Deps, Done, Message, Status, View, union};
 use crate::client::{Outcome, PieceResult, Response};
-use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -39,7 +38,7 @@ pub(super) struct Coord {
     seen: Ballot,
 }
 
-impl<E: Procedures> Janus<E> {
+impl Janus {
     fn by(&self) -> Coordinator {
         Coordinator { node: self.station.me, life: self.life }
     }

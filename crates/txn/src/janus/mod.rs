@@ -29,6 +29,7 @@ use crate::procedure::Procedures;
 use crate::station::{self, Rival, Station, TICK};
 use crate::store::Store;
 use crate::txn::{Key, Shard, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use cavy_core::family::Node;
@@ -83,11 +84,11 @@ cavy_core::timers! {
 }
 
 /// A replica, or the front of a shard's clients.
-pub struct Janus<E> {
+pub struct Janus {
     config: Config,
     /// `None`: a front.
     shard: Option<Shard>,
-    procedures: E,
+    procedures: Box<dyn Procedures + Send>,
     station: Station<Words, Timer>,
     /// Drawn at the start: which of the node's lives this is.
     life: u64,
@@ -108,18 +109,18 @@ pub struct Janus<E> {
     catch_up_at: Option<Instant>,
 }
 
-impl<E: Procedures> Janus<E> {
+impl Janus {
     /// The machine of `me`, a replica or a front of `config.layout`.
     ///
     /// # Panics
     /// When the layout has no such node.
-    pub fn new(config: Config, me: Node, procedures: E) -> Janus<E> {
+    pub fn new(config: Config, me: Node, procedures: impl Procedures + Send + 'static) -> Janus {
         let layout = config.layout;
         assert!(me.0 < layout.nodes_with_fronts(), "{me:?} is no node of the layout");
         Janus {
             shard: layout.shard_of(me),
             config,
-            procedures,
+            procedures: Box::new(procedures),
             station: Station::new(me),
             life: 0,
             coords: BTreeMap::new(),
@@ -168,7 +169,7 @@ impl<E: Procedures> Janus<E> {
     }
 }
 
-impl<E: Procedures> Rival for Janus<E> {
+impl Rival for Janus {
     type Words = Words;
 
     fn station(&mut self) -> &mut Station<Words, Timer> {

@@ -4,7 +4,7 @@ use super::graph::{Found, Known, search};
 use super::message::{Ballot, Coordinator, Deps, Done, Fate, Message, Record, Status, View};
 use super::{Janus, Timer};
 use crate::client::{Note, PieceResult};
-use crate::procedure::{Given, Procedures};
+use crate::procedure::Given;
 use crate::txn::{Access, Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -100,7 +100,7 @@ fn accesses(txn: &Txn, shard: Shard) -> impl Iterator<Item = &Access> {
     txn.pieces_on(shard).flat_map(|(_, piece)| &piece.accesses)
 }
 
-impl<E: Procedures> Janus<E> {
+impl Janus {
     fn info(&mut self, id: TxnId) -> &mut Info {
         let now = self.station.now;
         self.infos.entry(id).or_insert_with(|| Info::new(now))
@@ -372,7 +372,7 @@ impl<E: Procedures> Janus<E> {
             });
             let Some(place) = next else { break };
             let (run, ops) =
-                self.store.run(&mut self.procedures, &txn, place, &info.given, Ts::ZERO);
+                self.store.run(&mut *self.procedures, &txn, place, &info.given, Ts::ZERO);
             info.aborted |= run.aborted;
             for (var, value) in run.gives {
                 info.given.set(var, value.clone());

@@ -4,7 +4,6 @@ use super::Locking;
 use super::message::{Attempt, Command, Decision, Message, Rank};
 use super::part::Phase;
 use crate::client::{Outcome, PieceResult, Response};
-use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts, Txn};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -31,7 +30,7 @@ impl Coord {
     }
 }
 
-impl<E: Procedures> Locking<E> {
+impl Locking {
     /// Begins with a transaction, unless it is under way.
     pub(super) fn coordinate(&mut self, txn: Arc<Txn>) {
         if self.coords.contains_key(&txn.id) {

@@ -29,6 +29,7 @@ use crate::raft::{Act, Raft};
 use crate::station::{self, Rival, Station, TICK};
 use crate::store::{Store, Writes};
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -100,10 +101,10 @@ struct Done {
 }
 
 /// One replica.
-pub struct Locking<E> {
+pub struct Locking {
     config: Config,
     shard: Shard,
-    procedures: E,
+    procedures: Box<dyn Procedures + Send>,
     station: Station<Words, Timer>,
     raft: Raft<Command>,
     applied: u64,
@@ -133,19 +134,19 @@ pub struct Locking<E> {
     ask_at: Instant,
 }
 
-impl<E: Procedures> Locking<E> {
+impl Locking {
     /// The machine of the replica `me`.
     ///
     /// # Panics
     /// When the layout has no such replica.
-    pub fn new(config: Config, me: Node, procedures: E) -> Locking<E> {
+    pub fn new(config: Config, me: Node, procedures: impl Procedures + Send + 'static) -> Locking {
         let layout = config.layout;
         let Some(shard) = layout.shard_of(me) else { panic!("{me:?} is no replica") };
         let members: Vec<Node> = layout.replicas_of(shard).collect();
         let shards = (0..layout.shards()).map(Shard);
         Locking {
             shard,
-            procedures,
+            procedures: Box::new(procedures),
             station: Station::new(me),
             raft: Raft::new(me, &members, config.leader_late),
             applied: 0,
@@ -341,7 +342,7 @@ impl<E: Procedures> Locking<E> {
     }
 }
 
-impl<E: Procedures> Rival for Locking<E> {
+impl Rival for Locking {
     type Words = Words;
 
     fn station(&mut self) -> &mut Station<Words, Timer> {

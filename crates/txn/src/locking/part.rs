@@ -4,7 +4,7 @@ use super::Locking;
 use super::lock::Request;
 use super::message::{Attempt, Command, Message, Prepared, Rank};
 use crate::client::PieceResult;
-use crate::procedure::{Given, Procedures};
+use crate::procedure::Given;
 use crate::store::Writes;
 use crate::txn::{Key, Shard, Ts, Txn};
 use alloc::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(super) struct Part {
     pub wounded: bool,
 }
 
-impl<E: Procedures> Locking<E> {
+impl Locking {
     /// A coordinator asks for this shard's part.
     pub(super) fn prepare(&mut self, from: Node, attempt: Attempt, txn: Arc<Txn>, rank: Rank) {
         if !self.leading {
@@ -132,7 +132,7 @@ impl<E: Procedures> Locking<E> {
             });
             let Some(place) = next else { break };
             let (run, ops, writes) = self.store.rehearse(
-                &mut self.procedures,
+                &mut *self.procedures,
                 &txn,
                 place,
                 &part.given,

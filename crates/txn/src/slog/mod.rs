@@ -26,6 +26,7 @@ use crate::procedure::{Given, Procedures};
 use crate::station::{self, Rival, Station, TICK};
 use crate::store::Store;
 use crate::txn::{Key, Shard, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cavy_core::family::Node;
@@ -113,11 +114,11 @@ cavy_core::timers! {
 }
 
 /// A replica or a steward.
-pub struct Slog<E> {
+pub struct Slog {
     config: Config,
     region: Region,
     shard: Option<Shard>,
-    procedures: E,
+    procedures: Box<dyn Procedures + Send>,
     station: Station<Words, Timer>,
     steward: Option<Steward>,
     /// Whom this node takes for the sequencer of its region, and for the orderer.
@@ -142,13 +143,13 @@ pub struct Slog<E> {
     asked: u32,
 }
 
-impl<E: Procedures> Slog<E> {
+impl Slog {
     /// The machine of `me`, a replica or a steward of `config.layout`.
     ///
     /// # Panics
     /// When the layout has no such node, or there are fewer than three regions for orderers of
     /// three.
-    pub fn new(config: Config, me: Node, procedures: E) -> Slog<E> {
+    pub fn new(config: Config, me: Node, procedures: impl Procedures + Send + 'static) -> Slog {
         let layout = config.layout;
         assert!(me.0 < layout.nodes(), "{me:?} is no node of the layout");
         let fits = config.orderer == Orderer::FirstRegion || layout.regions >= 3;
@@ -159,7 +160,7 @@ impl<E: Procedures> Slog<E> {
         Slog {
             region,
             shard,
-            procedures,
+            procedures: Box::new(procedures),
             station: Station::new(me),
             steward: shard.is_none().then(|| Steward::new(&config, me)),
             sequencer: layout.stewards_of(region).next().unwrap_or(me),
@@ -232,7 +233,7 @@ impl<E: Procedures> Slog<E> {
     }
 }
 
-impl<E: Procedures> Rival for Slog<E> {
+impl Rival for Slog {
     type Words = Words;
 
     fn station(&mut self) -> &mut Station<Words, Timer> {

@@ -4,7 +4,7 @@
 use super::Slog;
 use super::message::{Done, Item, Items, Message};
 use crate::client::{Note, Outcome, PieceResult, Response};
-use crate::procedure::{Given, Procedures};
+use crate::procedure::Given;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct Claim {
     write: bool,
 }
 
-impl<E: Procedures> Slog<E> {
+impl Slog {
     // Coordinators.
 
     /// A client asks.
@@ -182,7 +182,7 @@ impl<E: Procedures> Slog<E> {
             });
             let Some(place) = next else { break };
             let given = self.given.get(&id).unwrap_or(&nothing);
-            let (run, ops) = self.store.run(&mut self.procedures, &txn, place, given, Ts::ZERO);
+            let (run, ops) = self.store.run(&mut *self.procedures, &txn, place, given, Ts::ZERO);
             running.aborted |= run.aborted;
             for (var, value) in run.gives {
                 self.given.entry(id).or_default().set(var, value.clone());

@@ -2,7 +2,6 @@
 
 use super::message::{Batch, Item, Items, Message, Record};
 use super::{Config, Slog, Timer};
-use crate::procedure::Procedures;
 use crate::raft::{Act, Raft, Rpc};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -63,7 +62,7 @@ impl Steward {
     }
 }
 
-impl<E: Procedures> Slog<E> {
+impl Slog {
     fn arm_batch(&mut self) {
         let (now, batch) = (self.station.now.as_ns(), self.config.batch.as_ns().max(1));
         let Some(steward) = &mut self.steward else { return };

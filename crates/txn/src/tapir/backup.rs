@@ -25,7 +25,6 @@ use super::Tapir;
 use super::coord::Finishing;
 use super::message::{Attempt, Ballot, End, FIRST, Message, Part, Record, State};
 use super::versions::Late;
-use crate::procedure::Procedures;
 use crate::txn::{Shard, Ts};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -69,7 +68,7 @@ pub(super) struct Ends {
     next: Instant,
 }
 
-impl<E: Procedures> Tapir<E> {
+impl Tapir {
     /// Begins to look after whatever has been prepared for long.
     pub(super) fn look_after(&mut self) {
         let Some(after) = self.config.backup_after else { return };

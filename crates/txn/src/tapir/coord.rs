@@ -3,7 +3,7 @@
 use super::message::{Attempt, Ballot, FIRST, Message, Part, Ran, Vote};
 use super::{Tapir, Timer};
 use crate::client::{Outcome, PieceResult, Response};
-use crate::procedure::{Given, Procedures};
+use crate::procedure::Given;
 use crate::txn::{Shard, Ts, Txn, TxnId};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -62,7 +62,7 @@ impl Coord {
     }
 }
 
-impl<E: Procedures> Tapir<E> {
+impl Tapir {
     /// A client asks: the front of its shard, and no replica.
     pub(super) fn submit(&mut self, call: Call, txn: Arc<Txn>) {
         if self.shard.is_some() {

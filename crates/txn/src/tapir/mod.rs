@@ -25,6 +25,7 @@ use crate::procedure::{Given, Procedures};
 use crate::station::{self, Rival, Station, TICK};
 use crate::store::Writes;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -98,11 +99,11 @@ cavy_core::timers! {
 }
 
 /// A replica, or the front of a shard's clients.
-pub struct Tapir<E> {
+pub struct Tapir {
     config: Config,
     /// `None`: a front.
     shard: Option<Shard>,
-    procedures: E,
+    procedures: Box<dyn Procedures + Send>,
     station: Station<Words, Timer>,
     rows: Versions,
     /// Attempts whose end was heard here.
@@ -118,18 +119,18 @@ pub struct Tapir<E> {
     ends: Ends,
 }
 
-impl<E: Procedures> Tapir<E> {
+impl Tapir {
     /// The machine of `me`, a replica or a front of `config.layout`.
     ///
     /// # Panics
     /// When the layout has no such node.
-    pub fn new(config: Config, me: Node, procedures: E) -> Tapir<E> {
+    pub fn new(config: Config, me: Node, procedures: impl Procedures + Send + 'static) -> Tapir {
         let layout = config.layout;
         assert!(me.0 < layout.nodes_with_fronts(), "{me:?} is no node of the layout");
         Tapir {
             shard: layout.shard_of(me),
             config,
-            procedures,
+            procedures: Box::new(procedures),
             station: Station::new(me),
             rows: Versions::default(),
             over: BTreeMap::new(),
@@ -175,7 +176,7 @@ impl<E: Procedures> Tapir<E> {
         for piece in pieces {
             let place = usize::from(*piece);
             let (run, ops, writes) = self.rows.last().rehearse(
-                &mut self.procedures,
+                &mut *self.procedures,
                 txn,
                 place,
                 &given,
@@ -332,7 +333,7 @@ impl<E: Procedures> Tapir<E> {
     }
 }
 
-impl<E: Procedures> Rival for Tapir<E> {
+impl Rival for Tapir {
     type Words = Words;
 
     fn station(&mut self) -> &mut Station<Words, Timer> {

@@ -9,7 +9,7 @@ use crate::txn::Ts;
 /// The low bits of a timestamp that name the region.
 const REGION_BITS: u32 = 10;
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     /// The steward's clock, which replicas do not hear of, is held like theirs where it is what
     /// anticipates.
     pub(super) fn hold_own_clock(&mut self, attempt: Attempt, below: Option<Ts>) {

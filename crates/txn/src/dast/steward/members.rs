@@ -7,7 +7,7 @@
 
 use super::*;
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     /// This steward leads, and its view is in force.
     pub(in crate::dast) fn leads_in_force(&self) -> bool {
         self.steward.as_ref().is_some_and(Steward::serves)

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<E: Procedures> Dast<E> {
+impl Dast {
     pub(super) fn resolve_late(&mut self) {
         if !self.config.decision_log {
             return;
