@@ -5,8 +5,8 @@
 //!
 //! **Promise.** The controllers of the probe family, unchanged, stop and continue processes that
 //! know nothing of it: no library, no proxy, no configuration. Whatever becomes of this program, a
-//! group goes on when its lease ends, because a second process, the [`guard`], sees to it.
-//! Processes return to the control groups that they came from.
+//! group goes on when its lease ends, because a second process, the [`guard`], sees to it, and a
+//! third one when both are gone. Processes return to the control groups that they came from.
 //!
 //! **Not here.** No decision when to stop what for how long: those are `cavy_whatif`'s. No
 //! statistics beyond the interval of a mean.

@@ -44,7 +44,8 @@ cgroup:/PATH. Descendants belong to their parents. Clients send as soon as they 
 at least three times as many as requests can wait at a service.
 
 It needs root, cgroup v2 (mounted anywhere) and performance events. If this program dies, a second
-one lets everything go on at once; `cavy live whatif thaw` repairs what both left behind.
+one lets everything go on at once, and a third one if both die; `cavy live whatif thaw` repairs what
+all three left behind.
 Do not stop what has health checks or elections shorter than 200 ms."
 )]
 pub struct Whatif {
@@ -181,6 +182,9 @@ enum What {
     Guard {
         /// What the first wrote down.
         file: PathBuf,
+        /// It is the one that watches the other guard.
+        #[arg(long)]
+        second: bool,
     },
     /// What `selftest` stops.
     #[command(hide = true)]
@@ -225,9 +229,16 @@ pub fn whatif(args: &Whatif) -> Result<ExitCode, Fault> {
         Some(What::Thaw) => thaw(),
         Some(What::Selftest { repeats, json }) => self_test(*repeats, *json),
         Some(What::Study(args)) => study::study(args),
-        Some(What::Guard { file }) => guard::watch(file)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| Fault::new(format!("guard: {error}")).code(FAILED)),
+        Some(What::Guard { file, second }) => {
+            let watched = if *second {
+                guard::stand_in(file)
+            } else {
+                guard_of(file).and_then(|mut command| guard::watch(file, command.arg("--second")))
+            };
+            watched
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(|error| Fault::new(format!("guard: {error}")).code(FAILED))
+        }
         Some(What::Victim) => {
             let failed = |error| Fault::new(format!("victim: {error}")).code(FAILED);
             selftest::victim().map(|()| ExitCode::SUCCESS).map_err(failed)
