@@ -5,7 +5,7 @@
 //! 2 ms that ends 60 us late is 3 % too long.
 
 use crate::clients::Gate;
-use crate::freezer::Freezer;
+use crate::freezer::{Freezer, Lead};
 use crate::guard::Guard;
 use crate::now;
 use crate::usage::Meter;
@@ -115,6 +115,8 @@ pub struct World<'a, C: Controller> {
     /// Groups that stand or were told to.
     standing: usize,
     told_guard: bool,
+    /// How long before the end of a pause groups are told to go on.
+    lead: Lead,
     /// A group that is visited so often for each answer, and the part of a visit that is due.
     visits: (Group, f64, f64),
 }
@@ -234,6 +236,7 @@ impl<'a, C: Controller> World<'a, C> {
             guard,
             standing: 0,
             told_guard: false,
+            lead: Lead::default(),
             visits: (Group(0), 0.0, 0.0),
         }
     }
@@ -312,11 +315,21 @@ impl<'a, C: Controller> World<'a, C> {
         if places.iter().any(stopping) {
             until = soonest(until, self.places.now() + CONFIRM);
         }
-        let alarm = self.alarms.iter().map(|(_, at)| *at).fold(Instant::NEVER, soonest);
+        let alarms = self.alarms.iter().map(|(timer, at)| self.due(*timer, *at));
+        let alarm = alarms.fold(Instant::NEVER, soonest);
         // Only a pause must end on the dot.
         let (until, wait) =
             if alarm <= until { (alarm, Wait::Hybrid) } else { (until, Wait::Sleep) };
         wait.until_with(self.places.on_the_machine(until), SPIN_SPAN_FIRST);
+    }
+
+    /// When a timer rings that was set to `at`. The end of a pause takes a while, and is begun as
+    /// much earlier.
+    fn due(&self, timer: Timer, at: Instant) -> Instant {
+        match timer {
+            Timer::Thaw(_) => self.lead.before(at),
+            _ => at,
+        }
     }
 
     /// Answers of clients since the last look.
@@ -401,6 +414,7 @@ impl<'a, C: Controller> World<'a, C> {
     }
 
     fn go_on(&mut self, group: usize, epoch: Epoch) -> Result<(), WorldError> {
+        let told = now();
         let place = &mut self.places.places[group];
         match &place.member {
             Member::Processes { freezer, .. } => {
@@ -409,6 +423,7 @@ impl<'a, C: Controller> World<'a, C> {
                 {
                     return Err(WorldError::Group { group: group as u32, error });
                 }
+                self.lead.took(now().since(told));
             }
             Member::Clients(gate) => gate.open(now()),
             Member::Clock => {}
@@ -466,7 +481,8 @@ impl<'a, C: Controller> World<'a, C> {
     fn ring(&mut self) -> Result<(), WorldError> {
         loop {
             let at = self.places.now();
-            let due = self.alarms.iter().enumerate().filter(|(_, (_, when))| *when <= at);
+            let due = |(timer, when): &(Timer, Instant)| self.due(*timer, *when) <= at;
+            let due = self.alarms.iter().enumerate().filter(|(_, alarm)| due(alarm));
             let Some((index, _)) = due.min_by_key(|(_, (timer, when))| (*when, *timer)) else {
                 return Ok(());
             };
