@@ -14,12 +14,14 @@
 //! **Reading order.** [`select`] (which processes), [`refuse`] (which never), [`stage`] (control
 //! groups for them), [`freezer`], [`usage`] (CPU time to the microsecond), [`guard`], [`world`]
 //! (the loop that drives a controller), [`clients`] (closed clients that stand with the rest),
-//! [`rank`] (what each service would buy), [`machine`] (what else went on), [`selftest`].
+//! [`pace`] (how long windows are), [`rank`] (what each service would buy), [`machine`] (what else
+//! went on), [`selftest`].
 
 pub mod clients;
 pub mod freezer;
 pub mod guard;
 pub mod machine;
+pub mod pace;
 pub mod rank;
 pub mod refuse;
 mod rounds;

@@ -6,6 +6,7 @@ use cavy_core::Span;
 use cavy_groups::clients::{Clients, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
+use cavy_groups::pace::Pace;
 use cavy_groups::rank::{Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
@@ -86,8 +87,7 @@ fn rank(front_us: u32, back_us: u32, faster: f64, rounds: u32) -> Ranking {
         rounds,
         until_percent: None,
         control: true,
-        window: Span::from_ms(400),
-        settle: Span::from_ms(100),
+        pace: Pace { window: Span::from_ms(400), settle: Span::from_ms(100) },
         pause_min: None,
     };
     let stop = AtomicBool::new(false);
