@@ -273,7 +273,7 @@ impl<'a, C: Controller> World<'a, C> {
     fn drive(&mut self, findings: usize, stop: &AtomicBool) -> Result<(), WorldError> {
         let at = self.places.now();
         self.controller.start(&mut Cx::new(at, &mut self.rng, &mut self.out));
-        self.carry_out()?;
+        self.carry_out(at)?;
         let (mut looked, mut written) = (at, at);
         self.write_down(at)?;
         while self.run.findings.len() < findings {
@@ -442,16 +442,19 @@ impl<'a, C: Controller> World<'a, C> {
                 // A late look does not make the next ones come at once.
                 let next = (due + every).max(at);
                 self.places.places[group].watch = Some((every, next));
-                self.read(group)?;
+                self.read(group, self.places.now())?;
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, group: usize) -> Result<(), WorldError> {
+    /// Reads a group for the controller, as of `at`: when it is due, or when the controller asked.
+    /// A reading that is asked for at the end of a pause belongs to the pause, because others go on
+    /// only after it. With the time at which it was taken, some microseconds later, it would come
+    /// after the pause, and nobody would count what the target got since the reading before.
+    fn read(&mut self, group: usize, at: Instant) -> Result<(), WorldError> {
         let cpu = self.places.cpu(group);
         let cpu = cpu.map_err(|error| WorldError::Group { group: group as u32, error })?;
-        let at = self.places.now();
         // This world counts CPU time alone: rules that want more are refused before they run.
         let usage = Usage { cpu, busy: cpu, runnable: cpu };
         self.mail.push_back(Input::Used { group: Group(group as u32), at, usage });
@@ -472,7 +475,7 @@ impl<'a, C: Controller> World<'a, C> {
         while let Some(input) = self.mail.pop_front() {
             let at = self.places.now();
             self.controller.handle(input, &mut Cx::new(at, &mut self.rng, &mut self.out));
-            self.carry_out()?;
+            self.carry_out(at)?;
         }
         Ok(())
     }
@@ -488,28 +491,33 @@ impl<'a, C: Controller> World<'a, C> {
             };
             let (timer, _) = self.alarms.swap_remove(index);
             self.controller.expire(timer, &mut Cx::new(at, &mut self.rng, &mut self.out));
-            self.carry_out()?;
+            self.carry_out(at)?;
             self.deliver()?;
         }
     }
 
-    fn carry_out(&mut self) -> Result<(), WorldError> {
+    /// Does what the controller wanted at `at`.
+    fn carry_out(&mut self, at: Instant) -> Result<(), WorldError> {
         let mut out = std::mem::replace(&mut self.out, Outbox::with_capacity(0));
         for item in out.drain() {
             match item {
-                Out::Arm(timer, at) => {
+                Out::Arm(timer, when) => {
                     self.alarms.retain(|(armed, _)| *armed != timer);
-                    self.alarms.push((timer, at));
+                    self.alarms.push((timer, when));
                 }
                 Out::Disarm(timer) => self.alarms.retain(|(armed, _)| *armed != timer),
-                Out::Effect(effect) => self.apply(effect)?,
+                Out::Effect(effect) => self.apply(effect, at)?,
             }
         }
         self.out = out;
         Ok(())
     }
 
-    fn apply(&mut self, effect: Effect<C::Message, C::Finding>) -> Result<(), WorldError> {
+    fn apply(
+        &mut self,
+        effect: Effect<C::Message, C::Finding>,
+        at: Instant,
+    ) -> Result<(), WorldError> {
         match effect {
             Effect::Freeze { set, epoch, lease, .. } => {
                 if let Some(guard) = self.guard.as_deref_mut() {
@@ -541,7 +549,7 @@ impl<'a, C: Controller> World<'a, C> {
                 self.places.places[group.0 as usize].watch =
                     (!every.is_zero()).then_some((every, due));
             }
-            Effect::Read { group } => self.read(group.0 as usize)?,
+            Effect::Read { group } => self.read(group.0 as usize, at)?,
             Effect::Conclude(finding) => self.run.findings.push(finding),
             // One controller alone: there is nobody to tell.
             Effect::Send { .. } | Effect::Cast { .. } => {}
