@@ -7,8 +7,8 @@
 //! order without, with, with, without, under the same clients. So prediction and truth meet the
 //! same weather, and no truth is known before its prediction is on disk.
 //!
-//! **How long windows are.** Without opcache there are eight answers a second, with it fifty. So the
-//! pace is set for each point anew, and for the changed application by its own answers
+//! **How long windows are.** Without opcache there are eight answers a second, with it fifty. So
+//! the pace is set for each point anew, and for the changed application by its own answers
 //! ([`cavy_groups::pace`]).
 //!
 //! **Checks of the study itself.** The unchanged application is measured twice in each round, for
