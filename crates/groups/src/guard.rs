@@ -90,7 +90,6 @@ impl Drop for Guard {
 /// # Errors
 /// When groups stay that cannot be let go on or removed.
 pub fn watch(file: &Path, second: &mut Command) -> io::Result<()> {
-    // Before this one goes first, so that what it starts is asked to as well, and not by descent.
     let second = Guard::start(second);
     cavy_clock::sharpen_timers();
     cavy_clock::go_first();
@@ -105,6 +104,7 @@ pub fn watch(file: &Path, second: &mut Command) -> io::Result<()> {
 /// # Errors
 /// When groups stay that cannot be let go on or removed.
 pub fn stand_in(file: &Path) -> io::Result<()> {
+    cavy_clock::go_first();
     let mut message = [0; MESSAGE];
     if io::stdin().lock().read_exact(&mut message).is_ok() {
         return Ok(());
