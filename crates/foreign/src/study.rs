@@ -7,6 +7,10 @@
 //! order without, with, with, without, under the same clients. So prediction and truth meet the
 //! same weather, and no truth is known before its prediction is on disk.
 //!
+//! **How long windows are.** Without opcache there are eight answers a second, with it fifty. So
+//! the pace is set for each point anew, and for the changed application by its own answers
+//! ([`cavy_groups::pace`]).
+//!
 //! **Checks of the study itself.** The unchanged application is measured twice in each round, for
 //! the prediction and for the truth: both must agree. CPU time for a request is counted in windows
 //! of truth as well: where all cores are busy, throughput can only grow as CPU time for a request
@@ -25,6 +29,7 @@ use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
 use cavy_groups::machine::Weather;
+use cavy_groups::pace::Pace;
 use cavy_groups::rank::{Bench, Estimate, Observed, Options, Prediction, Ranking, Rule};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
@@ -46,7 +51,12 @@ const PHP_BURN: u32 = 60_000;
 /// The same for the database.
 const DATABASE_BURN: u32 = 40_000;
 /// Requests before CPU time of a tier is counted, after each change.
-const WARM_UP: u32 = 8;
+const WARM_UP_ALONE: u32 = 8;
+/// Answers for each client before anything is counted after a change ([slowpoke 2.7]). Those also
+/// make each process of PHP read all scripts again after a reload.
+const WARM_UP: u32 = 2;
+/// No window is longer, however few answers there are.
+const WINDOW_MAX: Span = Span::from_ms(30_000);
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -57,10 +67,12 @@ pub struct Asked {
     pub points: Vec<String>,
     /// Rounds of each point, at least 2.
     pub rounds: u32,
-    /// Length of a window.
-    pub window: Span,
-    /// Time before a window of another manner.
-    pub settle: Span,
+    /// The least for windows.
+    pub pace: Pace,
+    /// Answers that a window holds at least.
+    pub answers: u32,
+    /// Without a ranking of all tiers before the points.
+    pub points_only: bool,
     /// Clients, each with one request under way.
     pub clients: u32,
     /// Requests of each window in which a tier is measured alone.
@@ -163,10 +175,15 @@ pub struct Judged {
     pub left_out: u32,
     /// Predicted less true throughput, percent of the true one.
     pub error_percent: Option<f64>,
+    /// The same if the share under load had been known, on the line from no change through what was
+    /// predicted: it tells an error of the share from one of the method.
+    pub error_as_loaded_percent: Option<f64>,
     /// The same for "nothing changes".
     pub no_change_error_percent: Option<f64>,
     /// The same for the utilisation law with measured CPU time.
     pub law_error_percent: Option<f64>,
+    /// The windows of truth, in the order of the rounds.
+    pub seen: Vec<Seen>,
     /// Requests that failed in all its rounds.
     pub failed: u64,
     /// Reasons to doubt the comparison, beside those of the prediction.
@@ -178,8 +195,9 @@ pub struct Judged {
 pub struct Outcome {
     /// Programs and their versions.
     pub programs: Vec<String>,
-    /// All tiers of the plain application by what making them faster would buy.
-    pub ranking: Ranking,
+    /// All tiers of the plain application by what making them faster would buy; `None` when only
+    /// points were asked for.
+    pub ranking: Option<Ranking>,
     /// All points.
     pub points: Vec<Judged>,
     /// The machine, over all rounds.
@@ -312,24 +330,31 @@ pub fn run(
     };
     let clients = Clients::start(load)?;
     let mut bench = Bench::new(&stage, clients)?;
-    let options = |faster: f64| Options {
+    let options = |faster: f64, pace: Pace| Options {
         faster,
         rule: Rule::Delivered,
         rounds: asked.rounds,
         until_percent: None,
         control: true,
-        window: asked.window,
-        settle: asked.settle,
+        pace,
         // Between two questions to the database PHP works for about a millisecond: with longer
         // pauses it would stand in them as well.
         pause_min: Some(Span::from_us(500)),
     };
-    progress("ranking the tiers");
-    let ranking = first(|| bench.rank(&[0, 1, 2], &options(0.25), &mut guard, stop, |_, _, _| {}))
-        .map_err(|error| error.to_string())?;
+    let paced = |per_s: Option<f64>| match per_s {
+        Some(per_s) => asked.pace.at_least(per_s, asked.clients, asked.answers, WINDOW_MAX),
+        None => asked.pace,
+    };
+    let mut ranking = None;
+    if !asked.points_only {
+        progress("ranking the tiers");
+        let pace = paced(bench.warm_up(asked.pace.settle, WARM_UP * asked.clients, stop));
+        let rank = || bench.rank(&[0, 1, 2], &options(0.25, pace), &mut guard, stop, |_, _, _| {});
+        ranking = Some(first(rank).map_err(|error| error.to_string())?);
+    }
     let mut outcome = Outcome {
         programs: versions(&tree),
-        interrupted: ranking.interrupted,
+        interrupted: ranking.as_ref().is_some_and(|ranking| ranking.interrupted),
         ranking,
         points: Vec::new(),
         weather: Weather::default(),
@@ -357,8 +382,15 @@ pub fn run(
         }
         let service = Tier::ALL.iter().position(|tier| *tier == point.target).unwrap_or(0);
         measured.apply(point.before)?;
-        bench.warm_up(asked.settle * 2, WARM_UP * asked.clients, stop);
-        let mut series = bench.begin(service, &options(faster));
+        let per_s = bench.warm_up(asked.pace.settle, WARM_UP * asked.clients, stop);
+        let pace = paced(per_s);
+        progress(&format!(
+            "{}: {:.1} answers a second, windows of {:.1} s",
+            point.name,
+            per_s.unwrap_or(0.0),
+            pace.window.as_us() / 1e6
+        ));
+        let mut series = bench.begin(service, &options(faster, pace));
         let mut truth = Truth::new(bench.failed().0);
         let mut tried = 0;
         // Rounds in bad weather are taken again, half as many at most.
@@ -380,7 +412,7 @@ pub fn run(
                 }))
                 .map_err(failed)?;
             progress(&format!("{}: written down as {}; its truth", point.name, truth.digest));
-            let seen = windows(&mut measured, &mut bench, &point, asked, stop)?;
+            let seen = windows(&mut measured, &mut bench, &point, (asked.clients, &paced), stop)?;
             ledger.learned(&truth.digest, seen.gain_ln().map(percent)).map_err(failed)?;
             if stop.load(Ordering::Relaxed) {
                 series.forget_last();
@@ -404,7 +436,7 @@ pub fn run(
         .points
         .iter()
         .flat_map(|one| [one.weather, one.prediction.row.weather])
-        .chain(outcome.ranking.rows.iter().map(|row| row.weather))
+        .chain(outcome.ranking.iter().flat_map(|one| &one.rows).map(|row| row.weather))
         .collect();
     outcome.weather = Weather::mean(&weather);
     drop(bench);
@@ -472,7 +504,7 @@ fn measure_alone(
     let mut meter = Alone::of(second, point.target, unified)?;
     for with in [0, 1, 1, 0] {
         second.apply(if with == 1 { point.after } else { point.before })?;
-        for _ in 0..WARM_UP {
+        for _ in 0..WARM_UP_ALONE {
             second.get(PAGE)?;
         }
         sums[with] += meter.us_per_request(second, PAGE, requests)? / 2.0;
@@ -485,11 +517,13 @@ fn percent(ln: f64) -> f64 {
     (ln.exp() - 1.0) * 100.0
 }
 
-/// Windows of truth of one round, without and with the change.
-#[derive(Debug, Default)]
-struct Seen {
-    without: Vec<Observed>,
-    with: Vec<Observed>,
+/// Windows of truth of one round.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Seen {
+    /// Without the change.
+    pub without: Vec<Observed>,
+    /// With it.
+    pub with: Vec<Observed>,
 }
 
 impl Seen {
@@ -548,25 +582,27 @@ impl Truth {
     }
 }
 
-/// Makes and unmakes the change, and looks on. It ends without the change.
+/// Makes and unmakes the change, and looks on: so many clients, at the pace for so many answers a
+/// second. It ends without the change.
 fn windows(
     measured: &mut Wordpress,
     bench: &mut Bench,
     point: &Point,
-    asked: &Asked,
+    (clients, paced): (u32, &dyn Fn(Option<f64>) -> Pace),
     stop: &AtomicBool,
 ) -> Result<Seen, String> {
     let mut seen = Seen::default();
+    let mut pace = None;
     for with in [false, true, true, false] {
         let wanted = if with { point.after } else { point.before };
-        if measured.settings() == wanted {
-            bench.warm_up(asked.settle, 0, stop);
-        } else {
-            measured.apply(wanted)?;
-            // Each process of PHP reads all scripts again after a reload.
-            bench.warm_up(asked.settle * 2, WARM_UP * asked.clients, stop);
-        }
-        let observed = bench.observe(asked.window).map_err(|error| error.to_string())?;
+        let same = measured.settings() == wanted;
+        measured.apply(wanted)?;
+        // What was under way is answered, and then some windows of the same kind adjoin.
+        let pace = match pace {
+            Some(pace) if same => pace,
+            _ => *pace.insert(paced(bench.warm_up(Span::ZERO, WARM_UP * clients, stop))),
+        };
+        let observed = bench.observe(pace.window).map_err(|error| error.to_string())?;
         if with {
             seen.with.push(observed)
         } else {
@@ -635,8 +671,14 @@ fn judge(
             prediction.faster_percent
         ));
     }
+    let predicted = prediction.row.gain_percent.map(|gain| gain.value);
+    let as_loaded = predicted.zip(faster_loaded_percent).map(|(gain, loaded)| {
+        let saved = 1.0 - 100.0 / (100.0 + gain);
+        (1.0 / (1.0 - saved * loaded / prediction.faster_percent) - 1.0) * 100.0
+    });
     Judged {
-        error_percent: error(prediction.row.gain_percent.map(|gain| gain.value)),
+        error_percent: error(predicted),
+        error_as_loaded_percent: error(as_loaded),
         no_change_error_percent: error(Some(0.0)),
         law_error_percent: error(Some(prediction.row.law_percent)),
         point,
@@ -650,6 +692,7 @@ fn judge(
         weather,
         left_out: truth.left_out,
         failed: truth.failed,
+        seen: truth.rounds.into_iter().map(|(_, seen)| seen).collect(),
         doubts,
     }
 }

@@ -1,6 +1,7 @@
 //! Stops and continues all processes of a control group: the freezer of cgroup v2, that of v1, or
 //! signals.
 
+use cavy_core::{Instant, Span};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,6 +32,37 @@ pub struct State {
     pub populated: bool,
     /// All of them stand.
     pub frozen: bool,
+}
+
+/// How long before its time a group has to be told to go on. To tell it takes 10 to 90 us: every
+/// thread is woken, and a core that slept for long wakes late.
+#[derive(Clone, Copy, Debug)]
+pub struct Lead(Span);
+
+impl Lead {
+    /// More than it ever took on an idle machine; what took longer was a thread that got no core.
+    const MAX: Span = Span::from_us(100);
+
+    /// When to tell a group that is to go on at `at`: so much before as it takes in the middle of
+    /// all cases.
+    pub fn before(self, at: Instant) -> Instant {
+        Instant::from_ns(at.as_ns().saturating_sub(self.0.as_ns()))
+    }
+
+    /// It took so long. A case moves it by a microsecond at most, so that half of all are above it.
+    pub fn took(&mut self, span: Span) {
+        let step = Span::from_us(1);
+        self.0 = match span > self.0 {
+            true => span.min(self.0 + step).min(Lead::MAX),
+            false => span.max(self.0.saturating_sub(step)),
+        };
+    }
+}
+
+impl Default for Lead {
+    fn default() -> Lead {
+        Lead(Span::from_us(20))
+    }
 }
 
 /// Stops and continues one control group.
@@ -148,4 +180,20 @@ fn all_threads_stand(pid: i32) -> bool {
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         state.is_none_or(|state| "TtZX".contains(state))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lead_finds_the_middle_whatever_the_longest_are() {
+        let mut lead = Lead::default();
+        for case in 0..400_u64 {
+            // Half are below 40 us, and every tenth takes 5 ms.
+            let us = if case % 10 == 0 { 5_000 } else { 25 + case * 7 % 31 };
+            lead.took(Span::from_us(us));
+        }
+        assert!((38..=46).contains(&(lead.0.as_ns() / 1_000)), "{lead:?}");
+    }
 }

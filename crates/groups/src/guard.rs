@@ -1,8 +1,11 @@
-//! The dead man's switch: a second process that lets everything go on when the first cannot.
+//! The dead man's switch: processes that let everything go on when the Governor cannot.
 //!
 //! The Governor tells its guard of each freeze through a pipe. When a lease ends and nothing was
 //! said, or the pipe breaks, the guard lets all groups go on; when the pipe broke it also brings
 //! all processes back to where they came from.
+//!
+//! The guard has a second one behind it, which hears of no freeze and costs nothing until the first
+//! is gone. So any one of the three programs is enough, whichever two are killed.
 
 use crate::now;
 use crate::stage;
@@ -20,6 +23,8 @@ const FREEZE: u8 = b'F';
 const THAW: u8 = b'T';
 /// The Governor has brought everything back itself.
 const QUIT: u8 = b'Q';
+/// How often the second guard lets all go on once the first is gone.
+const STAND_IN_LOOKS: std::time::Duration = std::time::Duration::from_millis(10);
 /// Bytes of a message.
 const MESSAGE: usize = 9;
 
@@ -80,13 +85,46 @@ impl Drop for Guard {
     }
 }
 
-/// What the guard does: watches its standard input until it ends.
+/// What the guard does: watches its standard input until it ends. `second` is to call [`stand_in`].
 ///
 /// # Errors
 /// When groups stay that cannot be let go on or removed.
-pub fn watch(file: &Path) -> io::Result<()> {
+pub fn watch(file: &Path, second: &mut Command) -> io::Result<()> {
+    let second = Guard::start(second);
     cavy_clock::sharpen_timers();
     cavy_clock::go_first();
+    let watched = watch_input(file);
+    // It is told that all is well, and ends.
+    drop(second);
+    watched
+}
+
+/// What the second guard does: nothing until the first says that all is well, or is gone.
+///
+/// # Errors
+/// When groups stay that cannot be let go on or removed.
+pub fn stand_in(file: &Path) -> io::Result<()> {
+    cavy_clock::go_first();
+    let mut message = [0; MESSAGE];
+    if io::stdin().lock().read_exact(&mut message).is_ok() {
+        return Ok(());
+    }
+    let kept = match stage::read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    // The Governor stops nobody once it has found its guard gone. Until then, and until it is gone
+    // itself, nobody is left standing that it may have stopped meanwhile.
+    loop {
+        stage::thaw(&kept)?;
+        if !stage::runs(&kept) {
+            return stage::recover(file);
+        }
+        std::thread::sleep(STAND_IN_LOOKS);
+    }
+}
+
+fn watch_input(file: &Path) -> io::Result<()> {
     let kept = stage::read(file)?;
     // Unbuffered: what was read ahead would not be seen by `poll`.
     let mut input = std::fs::File::from(io::stdin().as_fd().try_clone_to_owned()?);

@@ -5,8 +5,8 @@
 //!
 //! **Promise.** The controllers of the probe family, unchanged, stop and continue processes that
 //! know nothing of it: no library, no proxy, no configuration. Whatever becomes of this program, a
-//! group goes on when its lease ends, because a second process, the [`guard`], sees to it.
-//! Processes return to the control groups that they came from.
+//! group goes on when its lease ends, because a second process, the [`guard`], sees to it, and a
+//! third one when both are gone. Processes return to the control groups that they came from.
 //!
 //! **Not here.** No decision when to stop what for how long: those are `cavy_whatif`'s. No
 //! statistics beyond the interval of a mean.
@@ -14,12 +14,14 @@
 //! **Reading order.** [`select`] (which processes), [`refuse`] (which never), [`stage`] (control
 //! groups for them), [`freezer`], [`usage`] (CPU time to the microsecond), [`guard`], [`world`]
 //! (the loop that drives a controller), [`clients`] (closed clients that stand with the rest),
-//! [`rank`] (what each service would buy), [`machine`] (what else went on), [`selftest`].
+//! [`pace`] (how long windows are), [`rank`] (what each service would buy), [`machine`] (what else
+//! went on), [`selftest`].
 
 pub mod clients;
 pub mod freezer;
 pub mod guard;
 pub mod machine;
+pub mod pace;
 pub mod rank;
 pub mod refuse;
 mod rounds;

@@ -14,6 +14,7 @@
 use crate::clients::Clients;
 use crate::guard::Guard;
 use crate::machine::{Moment, Weather};
+use crate::pace::Pace;
 use crate::rounds::{Cost, Gain, Round, latency_ms, mean_rate, row};
 use crate::stage::Stage;
 use crate::usage::Meter;
@@ -26,12 +27,16 @@ use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use crate::rounds::{Manner, Window};
+
 /// Windows of one target in one round.
 pub const WINDOWS: u32 = 8;
 /// The same without those that show what pauses cost.
 pub const WINDOWS_PLAIN: u32 = 4;
 /// The shortest pause that freezers hold to a tenth or so ([slowpoke 7.2]).
 const PAUSE_LEAST: Span = Span::from_us(100);
+/// Nobody waits longer for answers before windows begin.
+const WARM_UP_MAX: Span = Span::from_ms(30_000);
 /// Rounds before it may be enough.
 const ROUNDS_MIN: u32 = 3;
 
@@ -71,10 +76,8 @@ pub struct Options {
     pub until_percent: Option<f64>,
     /// With windows that show what pauses cost.
     pub control: bool,
-    /// Length of a window.
-    pub window: Span,
-    /// Time before a window of another manner.
-    pub settle: Span,
+    /// How windows are laid.
+    pub pace: Pace,
     /// The shortest pause; `None` for 2 ms, or longer where groups have many threads.
     pub pause_min: Option<Span>,
 }
@@ -194,6 +197,8 @@ pub struct Prediction {
     pub cpu_us_per_request: Vec<f64>,
     /// Share of all cores that was busy in baselines with the services and the clients.
     pub busy_ratio: f64,
+    /// All windows, in the order of the rounds.
+    pub windows: Vec<Window>,
     /// Requests that failed meanwhile.
     pub failed: u64,
     /// Longest time for which a group stood beyond its lease, milliseconds.
@@ -249,6 +254,8 @@ impl Series {
 /// What was seen in a window with nothing stopped and nothing driven.
 #[derive(Clone, Debug, Serialize)]
 pub struct Observed {
+    /// Answers.
+    pub answers: u32,
     /// Answers a second.
     pub per_s: f64,
     /// CPU microseconds for a request, by service.
@@ -455,25 +462,33 @@ impl Bench {
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
             cpu_us_per_request: cost.us.clone(),
             busy_ratio: cost.busy,
+            windows: Window::all(&series.rounds, self.names.len()),
             failed: self.clients.failed().0 - series.failed_before,
             overdue_ms: series.overdue.as_us() / 1e3,
             interrupted: series.interrupted,
         }
     }
 
-    /// Waits until clients have got `answers`, at least for `settle` and at most for 30 s.
-    pub fn warm_up(&self, settle: Span, answers: u32, stop: &AtomicBool) {
+    /// Waits until clients have got `answers`, at least for `settle` and at most for 30 s. How many
+    /// they got a second in the second half; `None` when `answers` is 0, or they got none.
+    pub fn warm_up(&self, settle: Span, answers: u32, stop: &AtomicBool) -> Option<f64> {
         let gate = self.clients.gate();
-        let (begun, mut got) = (crate::now(), 0);
+        let (begun, mut got, mut half) = (crate::now(), 0, None);
         gate.take_completed();
-        while crate::now().since(begun) < settle
-            || (got < answers && crate::now().since(begun) < Span::from_ms(30_000))
-        {
-            if stop.load(Ordering::Relaxed) {
-                return;
+        loop {
+            let at = crate::now();
+            got += gate.take_completed();
+            if half.is_none() && got >= answers.div_ceil(2) {
+                half = Some((at, got));
+            }
+            let waited = at.since(begun);
+            let enough = waited >= settle && got >= answers;
+            if enough || waited >= WARM_UP_MAX || stop.load(Ordering::Relaxed) {
+                let (since, before) = half?;
+                let per_s = f64::from(got - before) * 1e6 / at.since(since).as_us().max(1.0);
+                return (answers > 0 && got > before).then_some(per_s);
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
-            got += gate.take_completed();
         }
     }
 
@@ -487,13 +502,15 @@ impl Bench {
         gate.take_completed();
         let begun = crate::now();
         std::thread::sleep(std::time::Duration::from_nanos(window.as_ns()));
-        let completed = f64::from(gate.take_completed());
+        let answers = gate.take_completed();
+        let completed = f64::from(answers);
         let elapsed = crate::now().since(begun);
         let (after, now) = (self.places.usage()?, Moment::now());
         let used = after.iter().zip(&used).map(|(now, then)| now.saturating_sub(*then));
         let used: Vec<Span> = used.take(self.names.len()).collect();
         let services = used.iter().fold(Span::ZERO, |sum, one| sum + *one);
         Ok(Observed {
+            answers,
             per_s: completed * 1e6 / elapsed.as_us().max(1.0),
             cpu_us_per_request: used.iter().map(|one| one.as_us() / completed.max(1.0)).collect(),
             own_us_per_request: now.own_since(&moment).as_us() / completed.max(1.0),
@@ -544,8 +561,8 @@ impl Bench {
             rest: (0..=self.group_of_clients()).map(Group).filter(|one| *one != target).collect(),
             clock: Group(self.group_of_clients() + 1),
             limits,
-            settle: options.settle,
-            length: options.window,
+            settle: options.pace.settle,
+            length: options.pace.window,
             pause_least: PAUSE_LEAST,
         };
         drop(self.clients.take_samples());

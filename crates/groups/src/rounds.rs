@@ -9,6 +9,7 @@ use cavy_lab::statistics::{Interval, quantile};
 use cavy_whatif::Reading;
 use cavy_whatif::governor::Doubts;
 use cavy_whatif::worth::{self, Bounds};
+use serde::Serialize;
 
 /// Busy cores above which they count as what bounds throughput.
 const SATURATED: f64 = 0.85;
@@ -42,6 +43,78 @@ impl Round {
         let alone = |value| Bounds { value, low: value, high: value };
         let [measured, most] = [one.measured_ln(), one.most_ln()].map(|ln| ln.map(alone));
         Some(worth::settle(alone(one.least_ln()), measured, most).value)
+    }
+}
+
+/// The manner of a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Manner {
+    /// Nobody stood.
+    Baseline,
+    /// All but the target stood now and then.
+    Slowed,
+    /// All stood now and then.
+    Control,
+    /// Like slowed, with shorter pauses.
+    Shorter,
+}
+
+/// One window as it was counted, for whoever wants to judge an answer by more than its interval.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Window {
+    /// Its round, from 0.
+    pub round: usize,
+    /// Its manner.
+    pub manner: Manner,
+    /// Its length on the wall, seconds.
+    pub wall_s: f64,
+    /// Its length in virtual time, seconds.
+    pub virtual_s: f64,
+    /// Answers.
+    pub answers: u64,
+    /// Pauses.
+    pub pauses: u32,
+    /// CPU time of the target, seconds; of wall time in a control.
+    pub target_s: f64,
+    /// The part of it that the target got while the others stood.
+    pub target_inside_s: f64,
+    /// CPU time of all services, seconds; nothing for controls and shorter pauses.
+    pub cpu_s: Vec<f64>,
+}
+
+impl Window {
+    /// All windows of `rounds`, of so many services.
+    pub(crate) fn all(rounds: &[Round], services: usize) -> Vec<Window> {
+        let mut all = Vec::new();
+        for (number, round) in rounds.iter().enumerate() {
+            let parts = [
+                (&round.readings, Manner::Slowed),
+                (&round.controls, Manner::Control),
+                (&round.shorter, Manner::Shorter),
+            ];
+            for (readings, manner) in parts {
+                for reading in readings {
+                    let cpu_s = |service| {
+                        let at = |when| cpu_at(&round.ledger, service, when) / 1e6;
+                        at(reading.to) - at(reading.from)
+                    };
+                    let first = manner == Manner::Slowed;
+                    all.push(Window {
+                        round: number,
+                        manner: if reading.slowed { manner } else { Manner::Baseline },
+                        wall_s: reading.elapsed().as_us() / 1e6,
+                        virtual_s: reading.elapsed_virtual().as_us() / 1e6,
+                        answers: reading.completions,
+                        pauses: reading.pauses,
+                        target_s: reading.cpu[0].as_us() / 1e6,
+                        target_inside_s: reading.cpu_inside[0].as_us() / 1e6,
+                        cpu_s: (0..services).filter(|_| first).map(cpu_s).collect(),
+                    });
+                }
+            }
+        }
+        all
     }
 }
 
@@ -303,6 +376,7 @@ fn words(bits: u8) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pace::Pace;
 
     #[test]
     fn cpu_time_between_snapshots_is_interpolated() {
@@ -393,8 +467,7 @@ mod tests {
             rounds: 2,
             until_percent: None,
             control: true,
-            window: Span::from_ms(1_000),
-            settle: Span::from_ms(100),
+            pace: Pace { window: Span::from_ms(1_000), settle: Span::from_ms(100) },
             pause_min: None,
         };
         let cost = Cost { us: vec![600.0], own_us: 100.0, busy: 0.9 };

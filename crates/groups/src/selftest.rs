@@ -3,7 +3,7 @@
 //! A victim spins and writes down every gap in its own time. What was held is what the Governor
 //! saw between stop and continue, the gap is what the victim saw.
 
-use crate::freezer::Freezer;
+use crate::freezer::{Freezer, Lead};
 use crate::now;
 use crate::usage::Meter;
 use cavy_clock::{SPIN_SPAN_FIRST, Wait};
@@ -14,6 +14,8 @@ use std::io::{self, BufRead as _, Write as _};
 
 /// Pauses that are tried, in microseconds.
 pub const ASKED_US: [u64; 7] = [100, 250, 500, 1_000, 2_000, 5_000, 10_000];
+/// Pauses of each length before those that count: as many as a [`Lead`] needs.
+const LEARNED: u32 = 80;
 /// Gaps shorter than this are the clock's own.
 const GAP_MIN_NS: u64 = 50_000;
 
@@ -64,22 +66,43 @@ pub fn victim() -> io::Result<()> {
     })
 }
 
+/// What was asked for in microseconds, from when, and what was held.
+pub type Held = (u64, cavy_core::Instant, Span);
+
 /// Holds the group of `freezer` for each of [`ASKED_US`], `repeats` times each; what was asked,
-/// from when, and what was held.
+/// from when, and what was held. On a thread that goes before all ordinary ones, as the Governor's
+/// does.
 ///
 /// # Errors
 /// When the group cannot be stopped; it goes on.
-pub fn hold(freezer: &Freezer, repeats: u32) -> io::Result<Vec<(u64, cavy_core::Instant, Span)>> {
-    cavy_clock::sharpen_timers();
+pub fn hold(freezer: &Freezer, repeats: u32) -> io::Result<Vec<Held>> {
+    let measure = || {
+        cavy_clock::sharpen_timers();
+        cavy_clock::go_first();
+        hold_here(freezer, repeats)
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(measure);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn hold_here(freezer: &Freezer, repeats: u32) -> io::Result<Vec<Held>> {
     let mut held = Vec::new();
     for asked_us in ASKED_US {
-        for _ in 0..repeats {
+        let mut lead = Lead::default();
+        for pause in 0..LEARNED + repeats {
             let from = now();
             let stopped = freezer.set(true);
-            Wait::Hybrid.until_with(from + Span::from_us(asked_us), SPIN_SPAN_FIRST);
+            let end = lead.before(from + Span::from_us(asked_us));
+            let told = Wait::Hybrid.until_with(end, SPIN_SPAN_FIRST);
             freezer.set(false)?;
+            let to = now();
             stopped?;
-            held.push((asked_us, from, now().since(from)));
+            lead.took(to.since(told));
+            if pause >= LEARNED {
+                held.push((asked_us, from, to.since(from)));
+            }
             Wait::Sleep.until(now() + Span::from_ms(3));
         }
     }
@@ -87,10 +110,7 @@ pub fn hold(freezer: &Freezer, repeats: u32) -> io::Result<Vec<(u64, cavy_core::
 }
 
 /// Puts together what was held and which gaps the victim saw, each given by when it began.
-pub fn table(
-    held: &[(u64, cavy_core::Instant, Span)],
-    gaps: &[(cavy_core::Instant, Span)],
-) -> Vec<Row> {
+pub fn table(held: &[Held], gaps: &[(cavy_core::Instant, Span)]) -> Vec<Row> {
     ASKED_US
         .iter()
         .map(|&asked_us| {

@@ -307,8 +307,14 @@ fn is_stale(path: &Path) -> bool {
     if !name.starts_with("whatif-") || !name.ends_with(".json") {
         return false;
     }
-    // A number may have been used again: the time of the start tells.
-    read(path).is_ok_and(|kept| started(kept.pid) != Some(kept.started))
+    read(path).is_ok_and(|kept| !runs(&kept))
+}
+
+/// Does the program that took the services over still run? A number may have been used again: the
+/// time of the start tells. One that was killed and not yet buried by its parent does not run.
+pub(crate) fn runs(kept: &Kept) -> bool {
+    let stat = procfs::process::Process::new(kept.pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.starttime == kept.started && !matches!(stat.state, 'Z' | 'X'))
 }
 
 /// Lets every group of `kept` go on.

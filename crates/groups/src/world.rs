@@ -5,7 +5,7 @@
 //! 2 ms that ends 60 us late is 3 % too long.
 
 use crate::clients::Gate;
-use crate::freezer::Freezer;
+use crate::freezer::{Freezer, Lead};
 use crate::guard::Guard;
 use crate::now;
 use crate::usage::Meter;
@@ -115,6 +115,8 @@ pub struct World<'a, C: Controller> {
     /// Groups that stand or were told to.
     standing: usize,
     told_guard: bool,
+    /// How long before the end of a pause groups are told to go on.
+    lead: Lead,
     /// A group that is visited so often for each answer, and the part of a visit that is due.
     visits: (Group, f64, f64),
 }
@@ -234,6 +236,7 @@ impl<'a, C: Controller> World<'a, C> {
             guard,
             standing: 0,
             told_guard: false,
+            lead: Lead::default(),
             visits: (Group(0), 0.0, 0.0),
         }
     }
@@ -270,7 +273,7 @@ impl<'a, C: Controller> World<'a, C> {
     fn drive(&mut self, findings: usize, stop: &AtomicBool) -> Result<(), WorldError> {
         let at = self.places.now();
         self.controller.start(&mut Cx::new(at, &mut self.rng, &mut self.out));
-        self.carry_out()?;
+        self.carry_out(at)?;
         let (mut looked, mut written) = (at, at);
         self.write_down(at)?;
         while self.run.findings.len() < findings {
@@ -312,11 +315,21 @@ impl<'a, C: Controller> World<'a, C> {
         if places.iter().any(stopping) {
             until = soonest(until, self.places.now() + CONFIRM);
         }
-        let alarm = self.alarms.iter().map(|(_, at)| *at).fold(Instant::NEVER, soonest);
+        let alarms = self.alarms.iter().map(|(timer, at)| self.due(*timer, *at));
+        let alarm = alarms.fold(Instant::NEVER, soonest);
         // Only a pause must end on the dot.
         let (until, wait) =
             if alarm <= until { (alarm, Wait::Hybrid) } else { (until, Wait::Sleep) };
         wait.until_with(self.places.on_the_machine(until), SPIN_SPAN_FIRST);
+    }
+
+    /// When a timer rings that was set to `at`. The end of a pause takes a while, and is begun as
+    /// much earlier.
+    fn due(&self, timer: Timer, at: Instant) -> Instant {
+        match timer {
+            Timer::Thaw(_) => self.lead.before(at),
+            _ => at,
+        }
     }
 
     /// Answers of clients since the last look.
@@ -401,6 +414,7 @@ impl<'a, C: Controller> World<'a, C> {
     }
 
     fn go_on(&mut self, group: usize, epoch: Epoch) -> Result<(), WorldError> {
+        let told = now();
         let place = &mut self.places.places[group];
         match &place.member {
             Member::Processes { freezer, .. } => {
@@ -409,6 +423,7 @@ impl<'a, C: Controller> World<'a, C> {
                 {
                     return Err(WorldError::Group { group: group as u32, error });
                 }
+                self.lead.took(now().since(told));
             }
             Member::Clients(gate) => gate.open(now()),
             Member::Clock => {}
@@ -427,16 +442,19 @@ impl<'a, C: Controller> World<'a, C> {
                 // A late look does not make the next ones come at once.
                 let next = (due + every).max(at);
                 self.places.places[group].watch = Some((every, next));
-                self.read(group)?;
+                self.read(group, self.places.now())?;
             }
         }
         Ok(())
     }
 
-    fn read(&mut self, group: usize) -> Result<(), WorldError> {
+    /// Reads a group for the controller, as of `at`: when it is due, or when the controller asked.
+    /// A reading that is asked for at the end of a pause belongs to the pause, because others go on
+    /// only after it. With the time at which it was taken, some microseconds later, it would come
+    /// after the pause, and nobody would count what the target got since the reading before.
+    fn read(&mut self, group: usize, at: Instant) -> Result<(), WorldError> {
         let cpu = self.places.cpu(group);
         let cpu = cpu.map_err(|error| WorldError::Group { group: group as u32, error })?;
-        let at = self.places.now();
         // This world counts CPU time alone: rules that want more are refused before they run.
         let usage = Usage { cpu, busy: cpu, runnable: cpu };
         self.mail.push_back(Input::Used { group: Group(group as u32), at, usage });
@@ -457,7 +475,7 @@ impl<'a, C: Controller> World<'a, C> {
         while let Some(input) = self.mail.pop_front() {
             let at = self.places.now();
             self.controller.handle(input, &mut Cx::new(at, &mut self.rng, &mut self.out));
-            self.carry_out()?;
+            self.carry_out(at)?;
         }
         Ok(())
     }
@@ -466,34 +484,40 @@ impl<'a, C: Controller> World<'a, C> {
     fn ring(&mut self) -> Result<(), WorldError> {
         loop {
             let at = self.places.now();
-            let due = self.alarms.iter().enumerate().filter(|(_, (_, when))| *when <= at);
+            let due = |(timer, when): &(Timer, Instant)| self.due(*timer, *when) <= at;
+            let due = self.alarms.iter().enumerate().filter(|(_, alarm)| due(alarm));
             let Some((index, _)) = due.min_by_key(|(_, (timer, when))| (*when, *timer)) else {
                 return Ok(());
             };
             let (timer, _) = self.alarms.swap_remove(index);
             self.controller.expire(timer, &mut Cx::new(at, &mut self.rng, &mut self.out));
-            self.carry_out()?;
+            self.carry_out(at)?;
             self.deliver()?;
         }
     }
 
-    fn carry_out(&mut self) -> Result<(), WorldError> {
+    /// Does what the controller wanted at `at`.
+    fn carry_out(&mut self, at: Instant) -> Result<(), WorldError> {
         let mut out = std::mem::replace(&mut self.out, Outbox::with_capacity(0));
         for item in out.drain() {
             match item {
-                Out::Arm(timer, at) => {
+                Out::Arm(timer, when) => {
                     self.alarms.retain(|(armed, _)| *armed != timer);
-                    self.alarms.push((timer, at));
+                    self.alarms.push((timer, when));
                 }
                 Out::Disarm(timer) => self.alarms.retain(|(armed, _)| *armed != timer),
-                Out::Effect(effect) => self.apply(effect)?,
+                Out::Effect(effect) => self.apply(effect, at)?,
             }
         }
         self.out = out;
         Ok(())
     }
 
-    fn apply(&mut self, effect: Effect<C::Message, C::Finding>) -> Result<(), WorldError> {
+    fn apply(
+        &mut self,
+        effect: Effect<C::Message, C::Finding>,
+        at: Instant,
+    ) -> Result<(), WorldError> {
         match effect {
             Effect::Freeze { set, epoch, lease, .. } => {
                 if let Some(guard) = self.guard.as_deref_mut() {
@@ -525,7 +549,7 @@ impl<'a, C: Controller> World<'a, C> {
                 self.places.places[group.0 as usize].watch =
                     (!every.is_zero()).then_some((every, due));
             }
-            Effect::Read { group } => self.read(group.0 as usize)?,
+            Effect::Read { group } => self.read(group.0 as usize, at)?,
             Effect::Conclude(finding) => self.run.findings.push(finding),
             // One controller alone: there is nobody to tell.
             Effect::Send { .. } | Effect::Cast { .. } => {}

@@ -3,17 +3,22 @@
 //! Needs root, cgroup v2 and performance events; where they are missing it says SKIPPED.
 
 use cavy_core::Span;
-use cavy_groups::clients::{Clients, Load};
+use cavy_core::family::probe::Group;
+use cavy_groups::clients::{Clients, Gate, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
+use cavy_groups::pace::Pace;
 use cavy_groups::rank::{Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
 use cavy_groups::stage::Stage;
 use cavy_groups::usage::Meter;
+use cavy_groups::world::{Member, Places, World};
 use cavy_live::load::wire::Http;
+use cavy_whatif::{Change, Config, Governor, Limits, Target, Windows};
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -86,8 +91,7 @@ fn rank(front_us: u32, back_us: u32, faster: f64, rounds: u32) -> Ranking {
         rounds,
         until_percent: None,
         control: true,
-        window: Span::from_ms(400),
-        settle: Span::from_ms(100),
+        pace: Pace { window: Span::from_ms(400), settle: Span::from_ms(100) },
         pause_min: None,
     };
     let stop = AtomicBool::new(false);
@@ -131,4 +135,37 @@ fn the_dearer_service_buys_more_and_as_much_as_the_change_does() {
     assert!(back.paused_ratio > front.paused_ratio, "more work, more pauses");
     assert!(said.value > gain(front).value, "{predicted:?}");
     assert!((said.value - true_gain).abs() < 15.0, "predicted {said:?}, true {true_gain:.1} %");
+}
+
+/// A target that always gets all of the time: what it got in pauses is how long they were. Pauses
+/// are shorter than the time between two readings, so that only the readings at their ends tell.
+#[test]
+fn what_a_target_got_in_a_pause_is_counted_to_its_end() {
+    let gate = Arc::new(Gate::default());
+    let mut places = Places::new(vec![Member::Clients(gate), Member::Clock]);
+    let config = Config {
+        targets: vec![Target {
+            groups: vec![Group(1)],
+            change: Change::Delivered { share: 0.3, parallel: 1 },
+        }],
+        rest: vec![Group(0)],
+        limits: Limits {
+            pause_min: Span::from_us(500),
+            pause_max: Span::from_us(600),
+            ..Limits::default()
+        },
+        windows: Windows {
+            settle: Span::from_ms(50),
+            length: Span::from_ms(500),
+            pattern: vec![true],
+        },
+        hosts: 0,
+    };
+    let governor = Governor::new(config).expect("a legal config");
+    let run = World::new(governor, &mut places, None).run(1, &AtomicBool::new(false));
+    let reading = run.expect("nothing can fail").findings[0];
+    let counted = reading.cpu_inside[0].as_us() / reading.paused.as_us();
+    assert!(reading.pauses >= 20, "{reading:?}");
+    assert!((0.9..1.1).contains(&counted), "{counted}: {reading:?}");
+    assert!(reading.idle * 10 <= reading.pauses, "it never idles: {reading:?}");
 }

@@ -31,6 +31,7 @@ enum Fault {
     GovernorKilled,
     GuardKilled,
     BothKilled,
+    AllKilled,
     GovernorStopped,
     ServiceRestarts,
     ServiceForks,
@@ -39,10 +40,11 @@ enum Fault {
 }
 
 impl Fault {
-    const ALL: [Fault; 8] = [
+    const ALL: [Fault; 9] = [
         Fault::GovernorKilled,
         Fault::GuardKilled,
         Fault::BothKilled,
+        Fault::AllKilled,
         Fault::GovernorStopped,
         Fault::ServiceRestarts,
         Fault::ServiceForks,
@@ -214,8 +216,9 @@ impl Scene {
     }
 }
 
-fn guard_of(governor: &Child) -> String {
-    let children = format!("/proc/{0}/task/{0}/children", governor.id());
+/// The guard that `parent` started: that of a Governor, or the second one of a guard.
+fn guard_of(parent: u32) -> String {
+    let children = format!("/proc/{parent}/task/{parent}/children");
     until("the guard is there", || {
         fs::read_to_string(&children).ok()?.split_whitespace().next().map(str::to_string)
     })
@@ -240,18 +243,33 @@ fn fault(kind: Fault, scene: &mut Scene) -> Duration {
         }
         Fault::GuardKilled => {
             let mut governor = scene.governor(&[]);
-            let guard = guard_of(&governor);
+            let guard = guard_of(governor.id());
             scene.until_frozen();
             kill(&guard, "KILL");
             assert_eq!(governor.wait().expect("it ends").code(), Some(1));
         }
         Fault::BothKilled => {
             let mut governor = scene.governor(&[]);
-            let guard = guard_of(&governor);
+            let guard = guard_of(governor.id());
+            guard_of(guard.parse().expect("a number"));
             scene.until_frozen();
             // Stopped first, so that neither helps when the other is gone.
             kill(&governor.id().to_string(), "STOP");
             kill(&guard, "KILL");
+            governor.kill().expect("it is there");
+            governor.wait().expect("it ends");
+        }
+        Fault::AllKilled => {
+            let mut governor = scene.governor(&[]);
+            let guard = guard_of(governor.id());
+            let second = guard_of(guard.parse().expect("a number"));
+            scene.until_frozen();
+            for pid in [&second, &governor.id().to_string()] {
+                kill(pid, "STOP");
+            }
+            for pid in [&guard, &second] {
+                kill(pid, "KILL");
+            }
             governor.kill().expect("it is there");
             governor.wait().expect("it ends");
             let thawed = call(&["whatif", "thaw"]);
@@ -385,9 +403,9 @@ fn nobody_stays_frozen_whatever_dies() {
     let all: u32 = table.values().map(|row| row.faults).sum();
     println!("{all} faults; {} requests, {} failed", client.answered(), client.failed());
     for (kind, row) in &table {
-        // When both are dead nobody keeps leases until the next start; with a number used again
+        // When all are dead nobody keeps leases until the next start; with a number used again
         // they have been dead from the beginning.
-        let kept = !matches!(kind, Fault::BothKilled | Fault::PidUsedAgain);
+        let kept = !matches!(kind, Fault::AllKilled | Fault::PidUsedAgain);
         if kept && row.beyond > AIM {
             println!("{kind:?}: beyond {AIM:?}; is the machine busy?");
         }

@@ -11,6 +11,7 @@ use cavy_core::Span;
 use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::{self, Guard};
+use cavy_groups::pace::Pace;
 use cavy_groups::rank::{self, Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::{self, Mounts};
 use cavy_groups::select::Selector;
@@ -44,7 +45,8 @@ cgroup:/PATH. Descendants belong to their parents. Clients send as soon as they 
 at least three times as many as requests can wait at a service.
 
 It needs root, cgroup v2 (mounted anywhere) and performance events. If this program dies, a second
-one lets everything go on at once; `cavy live whatif thaw` repairs what both left behind.
+one lets everything go on at once, and a third one if both die; `cavy live whatif thaw` repairs what
+all three left behind.
 Do not stop what has health checks or elections shorter than 200 ms."
 )]
 pub struct Whatif {
@@ -103,13 +105,14 @@ pub struct Whatif {
     #[arg(long, value_name = "N", default_value = "5",
         value_parser = clap::value_parser!(u32).range(2..=1000))]
     rounds: u32,
-    /// Length of a window; a round has eight for each service, four with --no-control.
-    #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = quantity::positive_span)]
-    window: Span,
-    /// Time before a window of another manner.
-    #[arg(long, value_name = "SPAN", default_value = "250ms",
-        value_parser = quantity::positive_span)]
-    settle: Span,
+    /// Length of a window; a round has eight for each service, four with --no-control. When
+    /// nothing is said, as long as 50 answers take, at least 1 s and at most 5 s.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
+    window: Option<Span>,
+    /// Time before a window of another manner. When nothing is said, as long as an answer takes,
+    /// at least 250 ms and at most 5 s.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
+    settle: Option<Span>,
     /// The shortest pause; 2 ms, or more where a service has many threads, when nothing is said.
     #[arg(long, value_name = "SPAN", value_parser = pause)]
     pause: Option<Span>,
@@ -123,6 +126,11 @@ pub struct Whatif {
     #[arg(long)]
     json: bool,
 }
+
+/// Answers that a window holds when nobody says how long it is.
+const ANSWERS_MIN: u32 = 50;
+/// No window is longer then, and neither is the time before it.
+const WINDOW_MAX: Span = Span::from_ms(5_000);
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleName {
@@ -181,6 +189,9 @@ enum What {
     Guard {
         /// What the first wrote down.
         file: PathBuf,
+        /// It is the one that watches the other guard.
+        #[arg(long)]
+        second: bool,
     },
     /// What `selftest` stops.
     #[command(hide = true)]
@@ -225,9 +236,16 @@ pub fn whatif(args: &Whatif) -> Result<ExitCode, Fault> {
         Some(What::Thaw) => thaw(),
         Some(What::Selftest { repeats, json }) => self_test(*repeats, *json),
         Some(What::Study(args)) => study::study(args),
-        Some(What::Guard { file }) => guard::watch(file)
-            .map(|()| ExitCode::SUCCESS)
-            .map_err(|error| Fault::new(format!("guard: {error}")).code(FAILED)),
+        Some(What::Guard { file, second }) => {
+            let watched = if *second {
+                guard::stand_in(file)
+            } else {
+                guard_of(file).and_then(|mut command| guard::watch(file, command.arg("--second")))
+            };
+            watched
+                .map(|()| ExitCode::SUCCESS)
+                .map_err(|error| Fault::new(format!("guard: {error}")).code(FAILED))
+        }
         Some(What::Victim) => {
             let failed = |error| Fault::new(format!("victim: {error}")).code(FAILED);
             selftest::victim().map(|()| ExitCode::SUCCESS).map_err(failed)
@@ -279,14 +297,15 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     let mut guard = guard(&stage)?;
     let clients = Clients::start(load).map_err(failed)?;
     let mut bench = Bench::new(&stage, clients).map_err(failed)?;
-    let options = options(args, rule, &mut bench, &only)?;
+    let options = options(args, rule, &mut bench, &only, &stop)?;
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
     cavy_live::load::clock::go_first();
     // Time to settle comes before each window of another manner than the last.
     let (windows, settles) =
         if args.no_control { (rank::WINDOWS_PLAIN, 3.0) } else { (rank::WINDOWS, 5.0) };
-    let round_s = (args.window.as_us() * f64::from(windows) + args.settle.as_us() * settles) / 1e6;
+    let Pace { window, settle } = options.pace;
+    let round_s = (window.as_us() * f64::from(windows) + settle.as_us() * settles) / 1e6;
     let ranking = bench.rank(&only, &options, &mut guard, &stop, |done, all, name| {
         let left_s = f64::from(all - done) * round_s;
         terminal::talk(&format!("{done} of {all}: {name}, about {left_s:.0} s left"));
@@ -342,11 +361,37 @@ fn rule(args: &Whatif) -> Result<Rule, Fault> {
     }
 }
 
-fn options(args: &Whatif, rule: Rule, bench: &mut Bench, only: &[usize]) -> Result<Options, Fault> {
+/// As asked for, or by how often clients are answered now.
+fn pace(args: &Whatif, bench: &Bench, stop: &AtomicBool) -> Pace {
+    let window = args.window.unwrap_or(Span::from_ms(1_000));
+    let settle = args.settle.unwrap_or(Span::from_ms(250));
+    let least = Pace { window, settle };
+    if args.window.is_some() && args.settle.is_some() {
+        return least;
+    }
+    // Each client is answered twice, so that none of the first answers is among those counted.
+    let answers = if args.rate.is_some() { ANSWERS_MIN } else { 2 * args.clients };
+    let Some(per_s) = bench.warm_up(settle, answers, stop) else { return least };
+    // Who arrives by himself waits for nobody: that says nothing of how long an answer takes.
+    let clients = if args.rate.is_some() { 0 } else { args.clients };
+    let paced = least.at_least(per_s, clients, ANSWERS_MIN, WINDOW_MAX);
+    Pace {
+        window: args.window.unwrap_or(paced.window),
+        settle: args.settle.unwrap_or(paced.settle),
+    }
+}
+
+fn options(
+    args: &Whatif,
+    rule: Rule,
+    bench: &mut Bench,
+    only: &[usize],
+    stop: &AtomicBool,
+) -> Result<Options, Fault> {
+    let pace = pace(args, bench, stop);
     let mut faster = args.faster;
     if let (Some(less), [target]) = (args.less, only) {
-        bench.warm_up(args.settle, 0, &AtomicBool::new(false));
-        let seen = bench.observe(args.window).map_err(failed)?;
+        let seen = bench.observe(pace.window).map_err(failed)?;
         let all_us = seen.cpu_us_per_request[*target];
         let less_us = match rule {
             Rule::Count { visits, .. } => less.as_us() * visits,
@@ -368,8 +413,7 @@ fn options(args: &Whatif, rule: Rule, bench: &mut Bench, only: &[usize]) -> Resu
         rounds: args.rounds,
         until_percent: args.until,
         control: !args.no_control,
-        window: args.window,
-        settle: args.settle,
+        pace,
         pause_min: args.pause,
     })
 }

@@ -7,6 +7,7 @@ use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::Span;
 use cavy_foreign::study::{self, Asked, Errors, Outcome, Why};
+use cavy_groups::pace::Pace;
 use cavy_groups::rank::Estimate;
 use cavy_report::model::Cell;
 use clap::Args;
@@ -39,9 +40,19 @@ pub struct Study {
     /// Rounds of each point; 5, or 3 with --quick.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     rounds: Option<u32>,
-    /// Length of a window; 2 s, or 1 s with --quick.
+    /// Length of a window at least; 2 s, or 1 s with --quick.
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
     window: Option<Span>,
+    /// Answers that a window holds at least, so that it is longer where answers are few, up to
+    /// 30 s; 100, or 20 with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    answers: Option<u32>,
+    /// Requests of each window in which a tier is measured alone; 60, or 20 with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=10_000))]
+    alone: Option<u32>,
+    /// Do not rank the tiers before the points.
+    #[arg(long)]
+    points_only: bool,
     /// Clients, each with one request under way.
     #[arg(long, value_name = "K", default_value = "24",
         value_parser = clap::value_parser!(u32).range(1..=400))]
@@ -66,10 +77,14 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         quick: args.quick,
         points: args.points.clone(),
         rounds: args.rounds.unwrap_or(if args.quick { 3 } else { 5 }),
-        window: args.window.unwrap_or(Span::from_ms(if args.quick { 1_000 } else { 2_000 })),
-        settle: Span::from_ms(300),
+        pace: Pace {
+            window: args.window.unwrap_or(Span::from_ms(if args.quick { 1_000 } else { 2_000 })),
+            settle: Span::from_ms(300),
+        },
+        answers: args.answers.unwrap_or(if args.quick { 20 } else { 100 }),
+        points_only: args.points_only,
         clients: args.clients,
-        alone: if args.quick { 20 } else { 60 },
+        alone: args.alone.unwrap_or(if args.quick { 20 } else { 60 }),
         at_most: args.at_most,
         out: args.out.clone(),
         packages: args.packages.clone(),
@@ -104,7 +119,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
 }
 
 fn shown(outcome: &Outcome) -> String {
-    let mut out = super::shown(&outcome.ranking);
+    let mut out = outcome.ranking.as_ref().map_or_else(String::new, super::shown);
     let _ = writeln!(out, "\nPredicted, written down, then changed ({}):", {
         outcome.programs.join(", ")
     });
@@ -124,6 +139,7 @@ fn shown(outcome: &Outcome) -> String {
             range(one.truth_percent),
             range(one.truth_by_cpu_percent),
             percent(one.error_percent),
+            percent(one.error_as_loaded_percent),
             percent(one.law_error_percent),
             percent(one.no_change_error_percent),
             range(one.base_percent),
@@ -141,6 +157,7 @@ fn shown(outcome: &Outcome) -> String {
         "true %",
         "by CPU %",
         "error %",
+        "as loaded %",
         "law %",
         "no change %",
         "base %",
@@ -151,9 +168,10 @@ fn shown(outcome: &Outcome) -> String {
     out.push_str(
         "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would \
          be if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what \
-         each predicted.\nbase: the unchanged application beside the change over that beside the \
-         pauses, zero if the study\nagrees with itself. between: predicted if pauses cost nothing, \
-         and if they cost what they do\nwhen all stand.\n\n",
+         each predicted;\nas loaded: the error if the share under load had been known. base: \
+         the unchanged application\nbeside the change over that beside the pauses, zero if the \
+         study agrees with itself.\nbetween: \
+         predicted if pauses cost nothing, and if they cost what they do when all stand.\n\n",
     );
     for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
         if let Some(Errors { points, mean, worst, no_change, law, skill }) = errors {
