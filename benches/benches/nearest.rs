@@ -90,7 +90,7 @@ fn by_chords(all: &[Plain], from: u32, scale: f64) -> Best {
     best
 }
 
-/// The nearest by distance, ever more of them, until whoever is left is too far whatever its height.
+/// The nearest by distance, ever more of them, until whoever is left is too far at any height.
 fn by_tree(tree: &ImmutableKdTree<f64, 3>, all: &[Plain], from: u32, scale: f64) -> Best {
     let own = all[from as usize];
     let mut count = 4 * K;
