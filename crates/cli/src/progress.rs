@@ -101,7 +101,11 @@ impl Drop for Gauge {
 /// How far a part is after so many seconds: `fitting: 25 %, about 12 s left`.
 fn part(doing: &str, done: u64, all: u64, spent_s: f64) -> String {
     let share = done as f64 / all.max(1) as f64;
-    let left = duration((spent_s / share.max(1e-9) * (1.0 - share)).max(1.0));
+    // Of so little nobody knows how long the rest takes.
+    if share < 0.01 {
+        return format!("{doing}: 0 %");
+    }
+    let left = duration((spent_s / share * (1.0 - share)).max(1.0));
     format!("{doing}: {:.0} %, about {left} left", 100.0 * share)
 }
 
@@ -223,7 +227,7 @@ mod tests {
     #[test]
     fn a_part_takes_as_long_as_what_is_done_of_it_says() {
         assert_eq!(part("fitting", 25, 100, 4.0), "fitting: 25 %, about 12 s left");
-        assert_eq!(part("fitting", 0, 0, 0.0), "fitting: 0 %, about 1 s left");
+        assert_eq!(part("fitting", 0, 0, 0.0), "fitting: 0 %");
         assert_eq!(part("fitting", 100, 100, 9.0), "fitting: 100 %, about 1 s left");
     }
 }
