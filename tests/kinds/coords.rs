@@ -478,7 +478,7 @@ fn addresses_are_where_a_database_says_and_what_it_lacks_is_said() {
     let read = |nodes: &str, mmdb: &str| {
         let (file, nodes) = ("pairs.csv".to_string(), nodes.to_string());
         let plan = DataPlan::Pairs { file, nodes, mmdb: Some(mmdb.to_string()) };
-        load::world(&plan, &Files::Folder(folder.path().to_path_buf()))
+        load::world(&plan, &Files::Folder(folder.path().to_path_buf()), &mut |_, _, _| {})
     };
     let world = read("nodes.csv", "places.mmdb").expect("it is read").expect("a world");
     let at = |one: usize| {

@@ -37,7 +37,7 @@ fn coarse_files_have_one_number_for_both_directions() {
 }
 
 fn aws() -> Fitted {
-    fit(&data::named("aws-2025").expect("carried"), 1)
+    fit(&data::named("aws-2025").expect("carried"), 1, &mut |_, _, _| {})
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn chances_are_as_often_right_as_they_say() {
     let mut matrix = Matrix::empty(count);
     recorded.iter().for_each(|one| matrix.set(one.from, one.to, one.rtt_ms));
     world.truth = Truth::Recorded(matrix, recorded);
-    let Fitted { space, .. } = fit(&world, 1);
+    let Fitted { space, .. } = fit(&world, 1, &mut |_, _, _| {});
     assert_eq!(space.nodes.len(), count as usize, "all have positions");
     assert!(space.unseen.len() >= 300, "{}", space.unseen.len());
     for limit_ms in [40.0, 75.0, 150.0] {
@@ -165,9 +165,27 @@ fn sites_are_the_best_where_all_can_be_tried_and_near_it_elsewhere() {
 }
 
 #[test]
+fn a_long_fit_says_how_far_it_is() {
+    let mut world = data::named("planetlab-490").expect("carried");
+    let recorded = (0..60_000).filter_map(|number: u32| {
+        let (from, to) = (number % 490, number * 11 / 3 % 490);
+        let rtt_ms = world.rtt_ms(from, to).filter(|_| from != to)?;
+        Some(Recorded { from, to, rtt_ms, time_s: number.into() })
+    });
+    let recorded: Vec<Recorded> = recorded.collect();
+    world.truth = Truth::Recorded(Matrix::empty(490), recorded);
+    let mut heard = Vec::new();
+    fit(&world, 1, &mut |doing, done, all| heard.push((doing, done, all)));
+    assert!(heard.len() > 3 && heard.is_sorted_by_key(|one| one.1), "{heard:?}");
+    assert!(heard.iter().all(|(doing, done, all)| *doing == "fitting" && done <= all));
+    let (_, done, all) = heard[heard.len() - 1];
+    assert!(done * 10 > all * 7, "{done} of {all} is where it ends");
+}
+
+#[test]
 fn sites_stand_among_those_who_go_to_them() {
     let world = data::named("aws-2025").expect("carried");
-    let space = fit(&world, 1).space;
+    let space = fit(&world, 1, &mut |_, _, _| {}).space;
     let map = fitted(&world, &space);
     assert_eq!(map.layers[0].marks.len(), 32);
     assert_eq!(map.layers[1].marks.len(), map.layers[2].ways.len());

@@ -243,7 +243,10 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
         move |head: &Parts, body: &[u8]| {
             let (method, path) = (head.method.as_str(), head.uri.path());
             let ask = Ask { method, path, query: head.uri.query().unwrap_or(""), body };
-            shared.service.answer(&ask, now_s())
+            let began = cavy_clock::now();
+            let answer = shared.service.answer(&ask, now_s());
+            shared.service.counted.took.add(path, cavy_clock::now().since(began).as_ns());
+            answer
         }
     };
     let (method, path) = (head.method.as_str(), head.uri.path());

@@ -82,6 +82,9 @@ fn clients_that_are_slow_or_greedy_are_ended_and_others_are_served() {
         assert!(!end.is_err_and(late), "it is not ended");
     }
     until("it is served", || ask(at, "GET /metrics", "").0 == 200);
+    let (_, metrics) = ask(at, "GET /metrics", "");
+    let metrics = metrics.as_str().expect("text");
+    assert!(!metrics.contains("answer_seconds_count{call=\"other\"} 0"), "{metrics}");
     // More connections than there is room for are closed at once.
     let held: Vec<TcpStream> = (0..12).filter_map(|_| TcpStream::connect(at).ok()).collect();
     until("some are turned away", || server.turned_away() > 0);

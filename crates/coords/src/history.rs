@@ -32,8 +32,12 @@ pub struct History {
 }
 
 impl History {
-    /// Remembers that a round trip to `peer` took `rtt_ms`.
+    /// Remembers that a round trip to `peer` took `rtt_ms`, and forgets what counts no more:
+    /// millions of machines that play now and then would keep what nobody can ask for.
     pub fn record(&mut self, peer: u32, rtt_ms: f64, at: Instant, memory: Memory) {
+        let is_old = |entry: &&Entry| at.since(entry.at) > memory.lifetime;
+        let old = self.entries.iter().take_while(is_old).count();
+        self.entries.drain(..old);
         match self.entries.iter().position(|entry| entry.peer == peer) {
             Some(index) => drop(self.entries.remove(index)),
             None if self.entries.len() >= memory.peers.max(1) => drop(self.entries.remove(0)),

@@ -84,6 +84,11 @@ fn clause_2_8_history_forgets_the_oldest_and_what_is_stale() {
     assert_eq!(history.recall(2, at(400), memory), None);
     assert_eq!(history.recall(1, at(1_201), memory), None);
     assert_eq!(history.len(), 2);
+    // What is stale takes no memory either, from the next measurement on.
+    history.record(4, 40.0, at(1_300), memory);
+    assert_eq!((history.recall(3, at(1_300), memory), history.len()), (Some(30.0), 2));
+    history.record(5, 50.0, at(9_000), memory);
+    assert_eq!(history.len(), 1);
 }
 
 #[test]

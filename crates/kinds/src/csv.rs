@@ -84,6 +84,11 @@ impl Table {
         self.rows.read_record(row).map_err(|error| malformed(&self.name, &error))
     }
 
+    /// Bytes that have been read of it.
+    pub fn bytes(&self) -> u64 {
+        self.rows.position().byte()
+    }
+
     /// Reads a number from a cell.
     pub fn number(&self, row: &csv::StringRecord, index: usize) -> Result<f64, PlanError> {
         let line = row.position().map_or(0, csv::Position::line);

@@ -15,7 +15,7 @@ use cavy_core::{Instant, Purpose, Ratio, Span, Stream};
 use cavy_lab::net::What;
 use cavy_lab::pending::Heap4;
 use cavy_lab::wan::{
-    self, Ask as Asked, Clients, Clock, Ending, Link, Parts, Rule, Setup, Site, Unmetered,
+    self, Ask as Asked, Clients, Clock, End, Ending, Link, Parts, Rule, Setup, Site, Unmetered,
     Unobserved, Which,
 };
 
@@ -125,13 +125,19 @@ fn run(setup: &Setup, prober: &mut Prober) -> Vec<Option<Agent>> {
 
 /// The same probes, in order of time, with nothing lost: what replays and figures are made of.
 fn replayed(prober: &Prober) -> Vec<Option<Coordinate>> {
+    replayed_as(prober, |_, from, to| rtt(from, to))
+}
+
+/// The same where a probe, by its number and ends, takes what `rtt` says.
+fn replayed_as(prober: &Prober, rtt: impl Fn(usize, u32, u32) -> Rtt) -> Vec<Option<Coordinate>> {
     let known = (0..NODES).map(|node| (Known { address: place(node), country: None }, 0));
     let globe = Globe::new(Config::with_line(SERVERS), known).in_whole_numbers();
     let mut learner = Learner::new(globe).symmetric(true).with_history(Memory::default(), NODES);
     let mut rng = Stream::keyed(0, 0, Purpose::Machine);
     for (number, (from, to)) in prober.plan.iter().enumerate() {
         let at = Instant::ZERO + APART.saturating_mul(number as u64 + 1);
-        let probe = Probe { from: *from, to: *to, rtt_ms: rtt(*from, *to).ms(), at };
+        let rtt_ms = rtt(number, *from, *to).ms();
+        let probe = Probe { from: *from, to: *to, rtt_ms, at };
         learner.learn(&probe, &mut rng);
     }
     (0..NODES).map(|node| learner.space().coordinate(node).copied()).collect()
@@ -214,6 +220,41 @@ fn doubled_datagrams_change_nothing() {
     let ends: Vec<Option<Coordinate>> =
         agents.iter().map(|agent| agent.as_ref().unwrap().coordinate().copied()).collect();
     assert_eq!(ends, replayed(&prober));
+}
+
+/// From the middle of the run on, whatever goes to or comes from one site takes a longer way:
+/// agents measure that, and learn from it as the replay of the new round trips does.
+#[test]
+fn a_route_that_changes_is_measured_and_learnt_as_a_replay_learns_it() {
+    const MOVED: u32 = 3;
+    let (first, longer) = (PROBES / 2, Span::from_ms(40));
+    for seed in 1..4 {
+        let mut setup = setup(seed);
+        let since = APART.saturating_mul(u64::from(first));
+        let site = End::At(Site(MOVED as u16));
+        for (from, to) in [(site, End::Any), (End::Any, site)] {
+            let mut rule = datagrams(What::Delay { ratio: Ratio { num: 1, den: 1 }, by: longer });
+            (rule.which.from, rule.which.to) = (from, to);
+            rule.which.since = Instant::ZERO + since;
+            setup.faults.rules.push(rule);
+        }
+        let mut prober = Prober::new(seed);
+        let agents = run(&setup, &mut prober);
+        let now = |number: usize, from: u32, to: u32| {
+            let changed = number + 1 >= first as usize && [from, to].contains(&MOVED);
+            let longer_us = if changed { 2 * longer.as_ns() / 1_000 } else { 0 };
+            Rtt(rtt(from, to).0 + longer_us as u32)
+        };
+        let told = prober.plan.iter().enumerate();
+        let told: Vec<Option<Rtt>> = told.map(|(n, (from, to))| Some(now(n, *from, *to))).collect();
+        assert_eq!(prober.measured, told, "seed {seed}");
+        let ends: Vec<Option<Coordinate>> =
+            agents.iter().map(|agent| agent.as_ref().unwrap().coordinate().copied()).collect();
+        assert_eq!(ends, replayed_as(&prober, now), "seed {seed}");
+        // Whose way became longer stands higher than it would.
+        let height = |ends: &[Option<Coordinate>]| ends[MOVED as usize].map(|own| own.height_ms);
+        assert!(height(&ends) > height(&replayed(&prober)), "seed {seed}");
+    }
 }
 
 fn datagrams(what: What) -> Rule {

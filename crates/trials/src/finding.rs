@@ -209,6 +209,26 @@ published = "1"
 unit = "share"
 tolerance = [1.0, 1.0]
 reason = "stated"
+
+[[claim]]
+id = "live.coords.worse"
+source = "7.7"
+statement = "Errors are smaller."
+published = "below"
+unit = "x"
+tolerance = [0.0, 1.0]
+reason = "stated"
+doubt = "The lab misses it as well."
+explained_by = "live.coords.worse_in_lab"
+
+[[claim]]
+id = "live.coords.worse_in_lab"
+source = "cavy's own"
+statement = "The lab has such values."
+published = "at least 0.05"
+unit = "share"
+tolerance = [0.05, 1.0]
+reason = "stated"
 "#;
 
     fn judge(findings: &[Finding], quiet: Quiet, repeat: &str) -> Vec<Claim> {
@@ -277,6 +297,26 @@ reason = "stated"
         };
         assert_eq!(verdict(0.05), Verdict::Reproduced);
         assert_eq!(verdict(0.3), Verdict::TooNoisy);
+    }
+
+    /// A live claim is explained as one of the lab is: by another claim, which this study measures.
+    #[test]
+    fn a_miss_is_explained_only_while_its_evidence_holds() {
+        let finding = |id: &str, value| Finding { value: Some(value), ..Finding::nothing(id) };
+        let verdict = |value, in_lab: Option<f64>| {
+            let missed = finding("live.coords.worse", value).of_median();
+            let in_lab = in_lab.map(|share| finding("live.coords.worse_in_lab", share));
+            let findings: Vec<Finding> = [missed].into_iter().chain(in_lab).collect();
+            let quiet =
+                Quiet { noise_us: Some(1.0), stalled_ratio: Some(0.01), doubted_ratio: 0.0 };
+            let claims = judge(&findings, quiet, "again");
+            (claims[0].verdict, claims[0].evidence.clone())
+        };
+        let (explained, why) = verdict(1.01, Some(0.5));
+        assert_eq!((explained, why.as_str()), (Verdict::Explained, "The lab misses it as well."));
+        assert_eq!(verdict(1.3, Some(0.0)).0, Verdict::NotReproduced);
+        assert_eq!(verdict(1.01, None).0, Verdict::NotReproduced);
+        assert_eq!(verdict(0.9, Some(0.0)).0, Verdict::Reproduced);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod consul;
 mod native;
+mod took;
 
 use crate::directory::log::Log;
 use crate::directory::{Change, Directory, Outcome, ProbesChange};
@@ -10,6 +11,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
+use took::Took;
 
 /// Round trips that are learnt while nobody else is answered.
 const PIECE: usize = 64;
@@ -108,6 +110,8 @@ pub struct Counted {
     pub refused: AtomicU64,
     /// Probes taken, reported twice, of unknown nodes, and no round trips.
     pub probes: [AtomicU64; 4],
+    /// How long answers took.
+    pub took: Took,
 }
 
 /// The service.

@@ -412,6 +412,7 @@ impl Service {
             );
             add("log_failed", "gauge", "1 while nothing can be written.", &[("", stuck)]);
         }
+        counted.took.write(&mut out);
         Answer { kind: "text/plain; version=0.0.4", ..text(out) }
     }
 }

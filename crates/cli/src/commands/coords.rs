@@ -1,9 +1,10 @@
 //! `cavy coords`: coordinates to keep and to use.
 
-use crate::Outcome;
 use crate::args::{Coords, CoordsFit, CoordsPlace, CoordsPredict, CoordsRank, PlaceGoal};
 use crate::faults::Fault;
+use crate::progress::Gauge;
 use crate::terminal;
+use crate::{Clock, Outcome};
 use cavy_kinds::coords::DataPlan;
 use cavy_kinds::coords::load;
 use cavy_kinds::coords::pictures;
@@ -16,12 +17,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Does what was asked.
-pub fn coords(args: &Coords) -> Result<Outcome, Fault> {
+pub fn coords(args: &Coords, clock: Clock) -> Result<Outcome, Fault> {
     match args {
-        Coords::Fit(args) => fit(args),
+        Coords::Fit(args) => fit(args, clock),
         Coords::Predict(args) => predict(args),
         Coords::Rank(args) => rank(args),
-        Coords::Place(args) => place(args),
+        Coords::Place(args) => place(args, clock),
     }
 }
 
@@ -42,7 +43,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
+fn fit(args: &CoordsFit, clock: Clock) -> Result<Outcome, Fault> {
     let (nodes, mmdb) = (shown(&args.nodes), args.mmdb.as_deref().map(shown));
     let data = match (&args.pairs, &args.matrix) {
         (Some(pairs), _) => DataPlan::Pairs { file: shown(pairs), nodes, mmdb },
@@ -61,14 +62,18 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
         file.map_or(Ok(()), |file| readable(option, file))?;
     }
     let files = Files::Folder(Path::new("").to_path_buf());
-    let world = load::world(&data, &files).map_err(|error| match error.hints.is_empty() {
-        true => error.hint("`cavy coords fit --help` shows what both files have"),
-        false => error,
-    });
+    let mut gauge = Gauge::new(clock);
+    let mut hear = |doing, done, all| gauge.tell(doing, done, all);
+    let world =
+        load::world(&data, &files, &mut hear).map_err(|error| match error.hints.is_empty() {
+            true => error.hint("`cavy coords fit --help` shows what both files have"),
+            false => error,
+        });
     let Some(world) = world? else {
         return Err(Fault::new("these data are made up"));
     };
-    let fitted = space::fit(&world, args.seed);
+    let fitted = space::fit(&world, args.seed, &mut hear);
+    drop(gauge);
     if fitted.space.nodes.is_empty() {
         let all = fitted.nowhere.len();
         return Err(Fault::new(format!("none of {all} nodes has a position to begin from"))
@@ -81,7 +86,7 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
             .hint("name another file by `--out`")
     })?;
     if let Some(file) = &args.map {
-        draw(pictures::fitted(&world, &fitted.space), file, "cavy coords fit")?;
+        draw(pictures::fitted(&world, &fitted.space), file, &fitted.space, args.seed, clock)?;
     }
     let known = fitted.space.nodes.len();
     if args.json {
@@ -125,8 +130,8 @@ fn fit(args: &CoordsFit) -> Result<Outcome, Fault> {
     Ok(Outcome::Success)
 }
 
-/// Writes a map, as a page or as a drawing.
-fn draw(map: Map, file: &Path, command: &str) -> Result<(), Fault> {
+/// Writes a map of a space, as a page that says where it is from, or as a drawing.
+fn draw(map: Map, file: &Path, space: &Space, seed: u64, clock: Clock) -> Result<(), Fault> {
     let text = if file.extension().is_some_and(|extension| extension == "html") {
         let (title, caption) = (map.title.clone(), map.caption.clone());
         let figure = Figure {
@@ -143,11 +148,11 @@ fn draw(map: Map, file: &Path, command: &str) -> Result<(), Fault> {
         html::render(&Document {
             title,
             summary: caption,
-            command: command.to_string(),
+            command: terminal::command_line(),
             version: format!("cavy {}", env!("CARGO_PKG_VERSION")),
-            seed: 0,
-            digest: String::new(),
-            elapsed_s: 0.0,
+            seed,
+            digest: space.digest(),
+            elapsed_s: clock.elapsed_s(),
             facts: Vec::new(),
             claims: Vec::new(),
             figures: vec![figure],
@@ -252,7 +257,7 @@ fn rank(args: &CoordsRank) -> Result<Outcome, Fault> {
     Ok(Outcome::Success)
 }
 
-fn place(args: &CoordsPlace) -> Result<Outcome, Fault> {
+fn place(args: &CoordsPlace, clock: Clock) -> Result<Outcome, Fault> {
     let space = read(&args.space)?;
     let users = nodes(&space, "--for", &args.r#for)?;
     let sites = nodes(&space, "--among", &args.among)?;
@@ -268,7 +273,7 @@ fn place(args: &CoordsPlace) -> Result<Outcome, Fault> {
     };
     let placed = space.place(&users, &sites, args.sites, goal);
     if let Some(file) = &args.map {
-        draw(pictures::placed(&space, &users, &placed), file, "cavy coords place")?;
+        draw(pictures::placed(&space, &users, &placed), file, &space, 0, clock)?;
     }
     if args.json {
         terminal::print_json(&json!(placed))?;

@@ -30,7 +30,7 @@ pub fn dispatch(command: &Command, registry: &Registry, clock: Clock) -> Result<
         Command::Ask(args) => ask::ask(args, registry),
         Command::Compare(args) => compare::compare(args, clock),
         Command::Check(args) => check::check(args),
-        Command::Coords(args) => coords::coords(args),
+        Command::Coords(args) => coords::coords(args, clock),
         Command::Live(args) => live::live(None, args),
         Command::Load(args) => live::live(Some("load"), args),
         Command::Replay(args) => live::live(Some("replay"), args),

@@ -17,12 +17,14 @@ use crate::history::Memory;
 use crate::map::{FLOOR_MS_PER_KM, Line};
 use crate::sphere::Point;
 use crate::start::Known;
-use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 use cavy_core::{Instant, Stream};
 
-/// Width of a cell, degrees.
+/// Width of a cell, degrees; how many there are from west to east, and in all.
 const CELL_DEG: f64 = 20.0;
+const COLUMNS: usize = 19;
+const CELLS: usize = 10 * COLUMNS;
 /// Pairs that the mean of a pair of cells is drawn to zero by.
 const CELL_PRIOR: f64 = 3.0;
 /// Reach of what was measured to a peer, kilometers.
@@ -71,12 +73,42 @@ impl Default for Parts {
     }
 }
 
-/// A round trip that a machine knows.
+/// Steps in which moments are remembered.
+const MOMENT_NS: u64 = 62_500_000;
+
+/// A round trip that a machine knows. Sixteen bytes, because millions of machines know dozens.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Measured {
-    peer: u32,
     rtt_ms: f64,
-    at: Instant,
+    peer: u32,
+    /// In steps, rounded down, so that it is never younger than it was.
+    at: u32,
+}
+
+impl Measured {
+    fn new(peer: u32, rtt_ms: f64, at: Instant) -> Measured {
+        Measured { rtt_ms, peer, at: u32::try_from(at.as_ns() / MOMENT_NS).unwrap_or(u32::MAX) }
+    }
+
+    fn at(self) -> Instant {
+        Instant::from_ns(u64::from(self.at) * MOMENT_NS)
+    }
+}
+
+/// A place, and the cell that it lies in: to find that out again takes longer than to predict.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Site {
+    point: Point,
+    cell: u16,
+}
+
+impl Site {
+    fn new(point: Point) -> Site {
+        let (latitude, longitude) = point.degrees();
+        let row = libm::floor((latitude + 90.0) / CELL_DEG) as usize;
+        let column = libm::floor((longitude + 180.0) / CELL_DEG) as usize;
+        Site { point, cell: (row * COLUMNS + column) as u16 }
+    }
 }
 
 /// A mean error that forgets.
@@ -103,7 +135,7 @@ struct Machine {
     /// Where it is said to be.
     said: Option<Point>,
     /// Where it is taken to be.
-    place: Option<Point>,
+    site: Option<Site>,
     height_ms: f64,
     /// The oldest first.
     measured: Vec<Measured>,
@@ -136,20 +168,13 @@ pub struct Survey {
     line: Line,
     machines: Vec<Machine>,
     /// Sum of what the additive part is short of, and pairs, by the cells of both ends.
-    cells: BTreeMap<(u16, u16), (f64, f64)>,
+    cells: Vec<(f64, f64)>,
     globe: Learner<Globe>,
 }
 
-fn cell(place: Point) -> u16 {
-    let (latitude, longitude) = place.degrees();
-    let row = libm::floor((latitude + 90.0) / CELL_DEG) as u16;
-    let column = libm::floor((longitude + 180.0) / CELL_DEG) as u16;
-    row * 64 + column
-}
-
-fn cells(a: Point, b: Point) -> (u16, u16) {
-    let (a, b) = (cell(a), cell(b));
-    (a.min(b), a.max(b))
+/// Where the mean of two cells stands.
+fn cells(a: Site, b: Site) -> usize {
+    usize::from(a.cell.min(b.cell)) * CELLS + usize::from(a.cell.max(b.cell))
 }
 
 impl Survey {
@@ -165,7 +190,7 @@ impl Survey {
             let said = known.address.or(known.country);
             Machine {
                 said,
-                place: said,
+                site: said.map(Site::new),
                 height_ms: 0.0,
                 measured: Vec::new(),
                 heard: 0,
@@ -176,12 +201,14 @@ impl Survey {
         let machines = known.iter().map(machine).collect();
         let line = config.line;
         let globe = Learner::new(Globe::new(config, known)).symmetric(true);
-        Survey { parts, memory, line, machines, cells: BTreeMap::new(), globe }
+        let cells = vec![(0.0, 0.0); CELLS * CELLS];
+        Survey { parts, memory, line, machines, cells, globe }
     }
 
     /// Is the position that was given for `machine` disproved by what was measured?
     pub fn is_disproved(&self, machine: u32) -> bool {
-        self.machines.get(machine as usize).is_some_and(|m| m.said.is_some() && m.said != m.place)
+        let own = self.machines.get(machine as usize);
+        own.is_some_and(|m| m.said.is_some() && m.said != m.site.map(|site| site.point))
     }
 
     /// Line and heights.
@@ -191,27 +218,29 @@ impl Survey {
     }
 
     /// What pairs between these two cells take longer.
-    fn cell_ms(&self, a: Point, b: Point) -> f64 {
+    fn cell_ms(&self, a: Site, b: Site) -> f64 {
         if !self.parts.cells {
             return 0.0;
         }
-        self.cells.get(&cells(a, b)).map_or(0.0, |(sum, count)| sum / (count + CELL_PRIOR))
+        let (sum, count) = self.cells[cells(a, b)];
+        sum / (count + CELL_PRIOR)
     }
 
     /// What `from` measured to peers near `to` beyond what the other parts say: sum and weight.
-    fn near_ms(&self, from: usize, to: usize, place: Point, other: Point) -> (f64, f64) {
+    fn near_ms(&self, from: usize, to: usize, here: Site, other: Site) -> (f64, f64) {
         let (mut sum, mut weight) = (0.0, 0.0);
         for one in &self.machines[from].measured {
             let peer = one.peer as usize;
-            let Some(there) = self.machines[peer].place.filter(|_| peer != to) else { continue };
+            let Some(there) = self.machines[peer].site.filter(|_| peer != to) else { continue };
             // Squared chords, in units of the reach: nearly arcs at this distance, and cheap.
-            let apart = there.chord_squared(other) * (EARTH_PER_REACH * EARTH_PER_REACH);
+            let square = there.point.chord_squared(other.point);
+            let apart = square * (EARTH_PER_REACH * EARTH_PER_REACH);
             if apart > 9.0 {
                 continue;
             }
             let share = libm::exp(-0.5 * apart);
-            let said = self.plain_ms(from, peer, place.distance_km(there));
-            let beyond = one.rtt_ms - said - self.cell_ms(place, there);
+            let said = self.plain_ms(from, peer, here.point.distance_km(there.point));
+            let beyond = one.rtt_ms - said - self.cell_ms(here, there);
             sum += share * beyond.clamp(-PLACE_CLIP_MS, PLACE_CLIP_MS);
             weight += share;
         }
@@ -222,8 +251,8 @@ impl Survey {
     fn additive_ms(&self, a: usize, b: usize) -> Option<f64> {
         // In one order, so that both ends say the same to the bit.
         let (a, b) = (a.min(b), a.max(b));
-        let (here, there) = (self.machines[a].place?, self.machines[b].place?);
-        let km = here.distance_km(there);
+        let (here, there) = (self.machines[a].site?, self.machines[b].site?);
+        let km = here.point.distance_km(there.point);
         let mut estimate = self.plain_ms(a, b, km) + self.cell_ms(here, there);
         if self.parts.peers {
             let (one, other) = (self.near_ms(a, b, here, there), self.near_ms(b, a, there, here));
@@ -244,8 +273,8 @@ impl Survey {
         let mut beaten = 0.0;
         for one in &self.machines[machine].measured {
             let peer = &self.machines[one.peer as usize];
-            let Some(there) = peer.place else { continue };
-            let km = at.distance_km(there);
+            let Some(there) = peer.site else { continue };
+            let km = at.distance_km(there.point);
             errors.push(one.rtt_ms - self.line.rtt_ms(km) - peer.height_ms);
             beaten += (FLOOR_MS_PER_KM * km - one.rtt_ms).clamp(0.0, 100.0);
         }
@@ -265,7 +294,7 @@ impl Survey {
         let own = &self.machines[machine];
         let moving = self.globe.space().coordinate(machine as u32).map(|c| c.position);
         let Some(said) = own.said else {
-            self.machines[machine].place = moving;
+            self.machines[machine].site = moving.map(Site::new);
             return;
         };
         if own.measured.len() < DISPROOF_MIN {
@@ -279,9 +308,12 @@ impl Survey {
                 own.measured.iter().map(|one| (one.rtt_ms, one.peer)).collect();
             near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
             let peers = near.iter().take(TRIED).map(|(_, peer)| &self.machines[*peer as usize]);
-            let places = peers.flat_map(|peer| [peer.place, peer.said]);
-            let tried: Vec<Point> =
-                [moving, own.place].into_iter().chain(places).flatten().collect();
+            let places = peers.flat_map(|peer| [peer.site.map(|site| site.point), peer.said]);
+            let tried: Vec<Point> = [moving, own.site.map(|site| site.point)]
+                .into_iter()
+                .chain(places)
+                .flatten()
+                .collect();
             for place in tried {
                 let misfit = self.misfit_ms(machine, place, &mut errors);
                 if misfit < best.0 {
@@ -289,18 +321,21 @@ impl Survey {
                 }
             }
         }
-        self.machines[machine].place = Some(best.1);
+        if own.site.is_none_or(|site| site.point != best.1) {
+            self.machines[machine].site = Some(Site::new(best.1));
+        }
     }
 
     /// The height that `machine`'s measurements ask for.
     fn raise(&mut self, machine: usize) {
         let own = &self.machines[machine];
-        let Some(here) = own.place else { return };
+        let Some(here) = own.site else { return };
         let (mut sum, mut count) = (0.0, HEIGHT_PRIOR);
         for one in &own.measured {
             let peer = &self.machines[one.peer as usize];
-            let Some(there) = peer.place else { continue };
-            let said = self.line.rtt_ms(here.distance_km(there)) + peer.height_ms;
+            let Some(there) = peer.site else { continue };
+            let km = here.point.distance_km(there.point);
+            let said = self.line.rtt_ms(km) + peer.height_ms;
             let beyond = one.rtt_ms - said - self.cell_ms(here, there);
             sum += beyond.clamp(-HEIGHT_CLIP_MS, HEIGHT_CLIP_MS);
             count += 1.0;
@@ -311,7 +346,7 @@ impl Survey {
     fn known_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64> {
         let known = self.machines.get(from as usize)?.measured.iter().rev();
         let found = known.into_iter().find(|one| one.peer == to)?;
-        let young = now.since(found.at) <= self.memory.lifetime;
+        let young = now.since(found.at()) <= self.memory.lifetime;
         (self.parts.history && young).then_some(found.rtt_ms)
     }
 }
@@ -354,14 +389,14 @@ impl Predictor for Survey {
             }
         }
         self.globe.learn(probe, rng);
-        if let Some((here, there)) = self.machines[a].place.zip(self.machines[b].place) {
-            let beyond = rtt_ms - self.plain_ms(a, b, here.distance_km(there));
-            let (sum, count) = self.cells.entry(cells(here, there)).or_default();
+        if let Some((here, there)) = self.machines[a].site.zip(self.machines[b].site) {
+            let beyond = rtt_ms - self.plain_ms(a, b, here.point.distance_km(there.point));
+            let (sum, count) = &mut self.cells[cells(here, there)];
             *sum += beyond.clamp(-100.0, 100.0);
             *count += 1.0;
         }
         for (end, peer) in [(a, to), (b, from)] {
-            self.machines[end].measure(Measured { peer, rtt_ms, at }, self.memory.peers.max(1));
+            self.machines[end].measure(Measured::new(peer, rtt_ms, at), self.memory.peers.max(1));
         }
         for end in [a, b] {
             let own = &self.machines[end];
@@ -373,6 +408,6 @@ impl Predictor for Survey {
     }
 
     fn place(&self, machine: u32) -> Option<Point> {
-        self.machines.get(machine as usize)?.place
+        Some(self.machines.get(machine as usize)?.site?.point)
     }
 }

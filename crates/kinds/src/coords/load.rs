@@ -18,8 +18,18 @@ const MACHINES_MAX: usize = 8_000;
 /// Round trips of a file of pairs, at most.
 const PAIRS_MAX: usize = 50_000_000;
 
+/// Rows after which a listener hears again.
+pub const HEARD_EVERY: usize = 1 << 14;
+
+/// Hears how far long work is: what is done, how much of it, and how much there is.
+pub type Listener<'a> = &'a mut dyn FnMut(&'static str, u64, u64);
+
 /// The machines and round trips of a plan; `None` where each replication makes them up.
-pub fn world(plan: &DataPlan, files: &Files) -> Result<Option<Arc<World>>, PlanError> {
+pub fn world(
+    plan: &DataPlan,
+    files: &Files,
+    hear: Listener<'_>,
+) -> Result<Option<Arc<World>>, PlanError> {
     let carried = |cell: &'static OnceLock<Arc<World>>, name: &str| {
         let read = || Arc::new(data::named(name).unwrap_or_else(|| unreachable!("carried")));
         Ok(Some(cell.get_or_init(read).clone()))
@@ -36,13 +46,13 @@ pub fn world(plan: &DataPlan, files: &Files) -> Result<Option<Arc<World>>, PlanE
         DataPlan::Players(own) => super::players::check(own).map(|()| None),
         DataPlan::Matrix { file, nodes, mmdb } => {
             let (machines, note) = machines(files, nodes, mmdb.as_deref())?;
-            let truth = Truth::Matrix(matrix(files, file, machines.len())?);
+            let truth = Truth::Matrix(matrix(files, file, machines.len(), hear)?);
             let world = World { machines, truth, credits: &[], note };
             plausible(&world, &files.shown(file)).map(|()| Some(Arc::new(world)))
         }
         DataPlan::Pairs { file, nodes, mmdb } => {
             let (machines, note) = machines(files, nodes, mmdb.as_deref())?;
-            let recorded = recorded(files, file, &machines)?;
+            let recorded = recorded(files, file, &machines, hear)?;
             let truth = Truth::Recorded(medians(&recorded, machines.len()), recorded);
             let world = World { machines, truth, credits: &[], note };
             plausible(&world, &files.shown(file)).map(|()| Some(Arc::new(world)))
@@ -222,7 +232,7 @@ fn machines(
 }
 
 /// A round trip in a cell, refused where it is none.
-fn rtt(table: &str, place: &str, ms: f64) -> Result<f64, PlanError> {
+fn rtt(table: &str, place: impl Fn() -> String, ms: f64) -> Result<f64, PlanError> {
     if ms > 0.0 && ms <= 10_000.0 {
         return Ok(ms);
     }
@@ -231,11 +241,16 @@ fn rtt(table: &str, place: &str, ms: f64) -> Result<f64, PlanError> {
         ms if ms > 10_000.0 => "are these microseconds? Longer than ten seconds is no distance",
         _ => "a round trip is a number of milliseconds above 0",
     };
-    let message = format!("{place}: {ms} is no round trip in milliseconds");
+    let message = format!("{}: {ms} is no round trip in milliseconds", place());
     Err(PlanError::text(message).in_file(table).hint(hint))
 }
 
-fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> {
+fn matrix(
+    files: &Files,
+    file: &str,
+    count: usize,
+    hear: Listener<'_>,
+) -> Result<Matrix, PlanError> {
     let unreadable = |error: std::io::Error| files.unreadable(file, "round trips", &error);
     let mut opened = BufReader::new(files.open(file).map_err(unreadable)?);
     let delimiter = csv::delimiter(opened.fill_buf().map_err(unreadable)?);
@@ -267,14 +282,15 @@ fn matrix(files: &Files, file: &str, count: usize) -> Result<Matrix, PlanError> 
             if cell.is_empty() || column + 1 == read {
                 continue;
             }
-            let place = format!("line {read}, column {}", column + 1);
+            let place = || format!("line {read}, column {}", column + 1);
             let ms: f64 = cell.parse().map_err(|_| {
-                PlanError::text(format!("{place}: `{cell}` is no number"))
+                PlanError::text(format!("{}: `{cell}` is no number", place()))
                     .in_file(&shown)
                     .hint("cells are milliseconds, or empty; there is no line of heads")
             })?;
-            directed[(read - 1) * count + column] = Some(rtt(&shown, &place, ms)?);
+            directed[(read - 1) * count + column] = Some(rtt(&shown, place, ms)?);
         }
+        hear("reading round trips", read as u64, count as u64);
     }
     if read != count {
         let message = format!("{read} rows; there are {count} nodes");
@@ -334,8 +350,14 @@ fn few_enough(files: &Files, file: &str) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recorded>, PlanError> {
+fn recorded(
+    files: &Files,
+    file: &str,
+    machines: &[Machine],
+    hear: Listener<'_>,
+) -> Result<Vec<Recorded>, PlanError> {
     few_enough(files, file)?;
+    let bytes = files.size(file).unwrap_or(0);
     let numbers: BTreeMap<&str, u32> =
         machines.iter().zip(0..).map(|(machine, number)| (machine.name.as_str(), number)).collect();
     let mut table = csv::open(files, file)?;
@@ -363,7 +385,7 @@ fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recor
                 .hint("leave the line out: a node has no round trip to itself"));
         }
         let ms = table.number(&row, rtt_ms)?;
-        let ms = rtt(&table.name, &table.place(&row, rtt_ms), ms)?;
+        let ms = rtt(&table.name, || table.place(&row, rtt_ms), ms)?;
         let at = match time_s {
             Some(column) => table.number(&row, column)?,
             // A second after the one before.
@@ -382,6 +404,9 @@ fn recorded(files: &Files, file: &str, machines: &[Machine]) -> Result<Vec<Recor
             return Err(too_many(&table.name, &format!("more than {PAIRS_MAX} round trips")));
         }
         all.push(Recorded { from: one, to: other, rtt_ms: ms, time_s: at });
+        if all.len().is_multiple_of(HEARD_EVERY) {
+            hear("reading round trips", table.bytes(), bytes);
+        }
     }
     if all.is_empty() {
         return Err(PlanError::text("no pair was measured")

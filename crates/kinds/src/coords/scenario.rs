@@ -12,7 +12,7 @@ use cavy_study::plan::{Files, PlanError};
 pub fn scenario(plan: &CoordsPlan, files: &Files) -> Result<Scenario, PlanError> {
     check(plan)?;
     predictor(&plan.predictors[0])?;
-    let world = load::world(&plan.data, files)?;
+    let world = load::world(&plan.data, files, &mut |_, _, _| {})?;
     let scenario = Scenario { plan: plan.clone(), world, line: None, detours: Vec::new() };
     let count = scenario.count();
     let most = plan.picks.candidates.iter().copied().max().unwrap_or(0);

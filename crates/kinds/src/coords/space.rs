@@ -1,6 +1,7 @@
 //! Coordinates to keep and to use: fitted once to what was measured, then asked who is near, whom
 //! to pick and where to put sites.
 
+use super::load::{HEARD_EVERY, Listener};
 use super::world::{Truth, World};
 use cavy_coords::history::Memory;
 use cavy_coords::map::{Line, SERVERS, Sample};
@@ -8,7 +9,7 @@ use cavy_coords::predictors::globe::Globe;
 use cavy_coords::predictors::{Learner, Predictor, Probe};
 use cavy_coords::start::Known;
 use cavy_coords::{Config, Coordinate, Point, predict_ms};
-use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_core::{Digest, Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::quantile;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,11 +202,21 @@ fn learn(
 }
 
 /// Fits Htrae's coordinates, with updates of both ends, to what was measured.
-pub fn fit(world: &World, seed: u64) -> Fitted {
+pub fn fit(world: &World, seed: u64, hear: Listener<'_>) -> Fitted {
     let probes = measurements(world, seed);
     let config = Config::with_line(line(world, &probes));
     let mut before = Vec::new();
+    let mut learnt = 0;
+    // All of them, and once more those that are not hidden: about four fifths.
+    let all = probes.len() + probes.len() * 4 / 5;
+    let mut hear_one = || {
+        learnt += 1;
+        if learnt % HEARD_EVERY == 0 {
+            hear("fitting", learnt as u64, all.max(learnt) as u64);
+        }
+    };
     let whole = learn(world, &probes, config, |learner, probe| {
+        hear_one();
         if let Some(said) = learner.predict_ms(probe.from, probe.to, probe.at) {
             before.push((said - probe.rtt_ms).abs());
         }
@@ -216,7 +227,7 @@ pub fn fit(world: &World, seed: u64) -> Fitted {
         Stream::keyed(seed ^ u64::from(a) << 32, b, Purpose::Test).below(5) == 0
     };
     let (out, seen): (Vec<Probe>, Vec<Probe>) = probes.iter().partition(|probe| is_hidden(probe));
-    let part = learn(world, &seen, Config::with_line(line(world, &seen)), |_, _| {});
+    let part = learn(world, &seen, Config::with_line(line(world, &seen)), |_, _| hear_one());
     let unseen = out.iter().filter_map(|probe| {
         Some((part.predict_ms(probe.from, probe.to, Instant::NEVER)?, probe.rtt_ms))
     });
@@ -261,6 +272,18 @@ pub fn fit(world: &World, seed: u64) -> Fitted {
 }
 
 impl Space {
+    /// A fingerprint of where everybody is, for pages that show it.
+    pub fn digest(&self) -> String {
+        let mut digest = Digest::new();
+        for node in &self.nodes {
+            node.name.bytes().for_each(|byte| digest.fold(byte.into()));
+            for value in [node.lat, node.lon, node.height_ms] {
+                digest.fold(value.to_bits());
+            }
+        }
+        format!("{:016x}", digest.value())
+    }
+
     /// Reads a file; what is wrong with it, if it is none.
     pub fn read(text: &str) -> Result<Space, String> {
         let space: Space = serde_json::from_str(text).map_err(|error| error.to_string())?;

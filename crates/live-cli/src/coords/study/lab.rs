@@ -1,4 +1,6 @@
-//! What the lab says to what agents measured, in their order.
+//! What the lab says to what agents measured, in their order, and to other orders ([`orders`]).
+
+pub mod orders;
 
 use super::anchors::Anchors;
 use super::bed::{Place, Run, Trip};

@@ -3,7 +3,7 @@
 use super::Measured;
 use super::anchors::Anchors;
 use super::bed::{Place, Run, WRONG, Who, at_start, of_places};
-use super::lab;
+use super::lab::{self, orders};
 use cavy_report::model::{
     Axis, Cell, Figure, Form, Layer, Map, Mark, Panel, Point, Scale, Series, Table, Way,
 };
@@ -11,13 +11,13 @@ use cavy_trials::Finding;
 
 /// A value over repetitions: median, smallest, greatest.
 #[derive(Clone, Copy, PartialEq, Debug)]
-struct Over {
-    median: f64,
+pub struct Over {
+    pub median: f64,
     low: f64,
     high: f64,
 }
 
-fn over(values: impl Iterator<Item = f64>) -> Option<Over> {
+pub fn over(values: impl Iterator<Item = f64>) -> Option<Over> {
     let mut all: Vec<f64> = values.collect();
     all.sort_by(f64::total_cmp);
     let (low, high) = (*all.first()?, *all.last()?);
@@ -39,6 +39,9 @@ impl Row {
         over(self.runs.iter().filter_map(|run| run.get(mark)).map(of))
     }
 }
+
+/// Trials of the lab that what was measured is held against.
+const TRIALS: u64 = 100;
 
 const GEO: &str = "geolocation, never learns";
 const FLAGSHIP: &str = "flagship, nothing remembered";
@@ -143,6 +146,25 @@ impl<'a> Shown<'a> {
         Some(self.finding(id, over(each), scale, String::new()))
     }
 
+    /// Where what was measured lies among trials of the lab: what the order of probes alone does.
+    fn in_lab(&self, of: &Finding, each: Vec<f64>) -> Option<Finding> {
+        let value = orders::Trials::share_at_least(&each, of.value?);
+        let lab = over(each.iter().copied())?;
+        let note = format!(
+            "Of {} trials in the lab without a network: median {:.2}, {:.2} to {:.2}.",
+            each.len(),
+            lab.median,
+            lab.low,
+            lab.high
+        );
+        let id = format!("{}_in_lab", of.id);
+        let samples = each.len() as u64;
+        // It rests on what was measured, and is as much in doubt.
+        let (scale_us, doubted_ratio) = (of.scale_us, of.doubted_ratio);
+        let found = Finding { value: Some(value), samples, note, ..Finding::nothing(&id) };
+        Some(Finding { scale_us, doubted_ratio, ..found }.of_median())
+    }
+
     /// All values.
     pub fn findings(&self) -> Vec<Finding> {
         let (both, serf) = (Who::BothEnds.label(), Who::Serf.label());
@@ -154,6 +176,14 @@ impl<'a> Shown<'a> {
             self.ratio("serf_p90", (both, serf), &[thirteen], p90),
             self.ratio("flagship", (FLAGSHIP, both), &every, p90),
         ];
+        let repetitions = self.runs(Who::BothEnds).count();
+        let trials = orders::Trials::new(self.anchors, self.marks, TRIALS, repetitions);
+        let in_lab: [&dyn Fn(&[orders::At]) -> f64; 2] =
+            [&|order| order[thirteen].over_serf(), &orders::Trials::worst];
+        for (of, ratio) in [1, 2].into_iter().zip(in_lab) {
+            let found = all[of].as_ref().and_then(|of| self.in_lab(of, trials.each(ratio)));
+            all.push(found);
+        }
         if let Some(last) = mark(32) {
             all.push(self.ratio("geolocation", (both, GEO), &[last], p90));
         }
