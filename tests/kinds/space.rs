@@ -120,7 +120,7 @@ fn chances_are_as_often_right_as_they_say() {
 
 #[test]
 fn a_party_is_ranked_by_chance_where_a_limit_is_asked_for() {
-    let fitted = fit(&data::named("ripe-2018").expect("carried"), 1);
+    let fitted = fit(&data::named("ripe-2018").expect("carried"), 1, &mut |_, _, _| {});
     let space = fitted.space;
     // Two that are near each other, and all others.
     let one = &space.nodes[0];

@@ -10,7 +10,7 @@ use cavy_node::{
     Replayed, Skew, record, start,
 };
 use cavy_resp::request::Limits;
-use cavy_resp::{Engine, Front, FrontOptions, Reply};
+use cavy_resp::{Front, FrontOptions, Reply};
 use cavy_txn::dast::Dast;
 use cavy_txn::locking::Locking;
 use cavy_txn::slog::Slog;

@@ -178,7 +178,7 @@ impl<'a> Shown<'a> {
         ];
         let repetitions = self.runs(Who::BothEnds).count();
         let trials = orders::Trials::new(self.anchors, self.marks, TRIALS, repetitions);
-        let in_lab: [&dyn Fn(&[orders::At]) -> f64; 2] =
+        let in_lab: [orders::Value<'_>; 2] =
             [&|order| order[thirteen].over_serf(), &orders::Trials::worst];
         for (of, ratio) in [1, 2].into_iter().zip(in_lab) {
             let found = all[of].as_ref().and_then(|of| self.in_lab(of, trials.each(ratio)));

@@ -3,7 +3,6 @@
 use super::Steward;
 use crate::dast::Dast;
 use crate::dast::message::Attempt;
-use crate::procedure::Procedures;
 use crate::txn::Ts;
 
 /// The low bits of a timestamp that name the region.

@@ -12,6 +12,9 @@ use cavy_coords::predictors::serf::Serf;
 use cavy_coords::predictors::{Learner, Predictor, Probe};
 use cavy_core::{Instant, Purpose, Span, Stream};
 
+/// A value of an order of probes, from what stands at each mark.
+pub type Value<'a> = &'a dyn Fn(&[At]) -> f64;
+
 /// Percentiles 50 and 90 at a mark.
 #[derive(Clone, Copy)]
 pub struct At {
@@ -102,7 +105,7 @@ impl Trials {
     }
 
     /// What a study would say of each trial: the median over its orders.
-    pub fn each(&self, ratio: &dyn Fn(&[At]) -> f64) -> Vec<f64> {
+    pub fn each(&self, ratio: Value<'_>) -> Vec<f64> {
         let trials = self.orders.chunks(self.repetitions);
         trials
             .filter_map(|trial| over(trial.iter().map(|order| ratio(order))))

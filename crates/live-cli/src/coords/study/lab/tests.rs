@@ -2,7 +2,7 @@
 
 use super::super::anchors::quantile;
 use super::super::bed::{at_start, of_places};
-use super::orders::{At, Trials, order};
+use super::orders::{At, Trials, Value, order};
 use super::*;
 use crate::coords::study::MARKS;
 
@@ -52,7 +52,7 @@ fn in_many_orders_of_probes_the_flagship_is_not_always_below_htrae() {
     let orders = asked("CAVY_ORDERS", 12);
     let anchors = Anchors::draw(20, 1);
     let all: Vec<Vec<At>> = (0..orders).map(|seed| order(&anchors, &MARKS, seed)).collect();
-    let show = |what: &str, ratio: &dyn Fn(&[At]) -> f64| {
+    let show = |what: &str, ratio: Value<'_>| {
         let mut ratios: Vec<f64> = all.iter().map(|order| ratio(order)).collect();
         let below = ratios.iter().filter(|ratio| **ratio <= 1.0).count();
         let [low, middle, high] = [0.05, 0.5, 0.95].map(|share| quantile(&mut ratios, share));
@@ -83,7 +83,7 @@ fn a_trial_of_the_lab_lies_among_the_others_and_one_made_longer_does_not() {
     const REPETITIONS: usize = 3;
     let is_accepted = |share: f64| share >= 0.05;
     let thirteen = MARKS.iter().position(|mark| *mark == 13).expect("a mark");
-    let ratios: [(&str, &dyn Fn(&[At]) -> f64); 2] =
+    let ratios: [(&str, Value<'_>); 2] =
         [("serf_p90", &|order| order[thirteen].over_serf()), ("flagship", &Trials::worst)];
     let mut accepted = [0; 2];
     for seed in 1..=draws {
