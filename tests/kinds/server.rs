@@ -117,7 +117,7 @@ fn more_than_all_workers_can_do_is_known_by_arithmetic() {
         let made = mm7(load, requests, 3, seed);
         let point = only(&made);
         assert_eq!(point.standing, Standing::Unstable, "{load} {requests}");
-        assert!(point.note.contains(&format!("offered {load} of")), "{}", point.note);
+        assert!(point.note.contains(&format!("arrives is {load} of")), "{}", point.note);
     }
     // What a request costs counts, and what the dispatcher does is serial.
     for (cost, word) in [("per_request_us = 0.12", "workers"), ("dispatch_us = 0.17", "dispatcher")]

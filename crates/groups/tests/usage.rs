@@ -91,8 +91,10 @@ fn cpu_time_is_right_to_50_us_at_samples_of_1_ms() {
         return;
     }
     for (burn_us, rest_us) in [(300, 700), (900, 100), (5_000, 5_000)] {
-        let errors = errors(Mechanism::Cgroup, burn_us, rest_us, 800);
-        assert!(errors.len() >= 200, "{} samples: the machine is too busy", errors.len());
+        // A machine that is busy for a moment gives few samples.
+        let mut tries = (0..5).map(|_| errors(Mechanism::Cgroup, burn_us, rest_us, 800));
+        let errors = tries.find(|errors| errors.len() >= 200);
+        let errors = errors.expect("200 samples in one of five tries: the machine is too busy");
         let at = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
         let (median, p95, p99) = (at(0.5), at(0.95), at(0.99));
         println!(
