@@ -215,7 +215,8 @@ fn agents_report_and_what_the_service_missed_while_it_was_away_counts_once() {
     one.probe(two.local_address()).expect("it runs").expect("a reply");
     // The service is away; the agent goes on.
     drop(server);
-    first.note(&one.measurements().try_recv().expect("a measurement"));
+    let heard = one.measurements().recv_timeout(Duration::from_secs(10));
+    first.note(&heard.expect("a measurement"));
     assert!(first.tell(&one.status().expect("it runs")).is_err());
     assert_eq!((first.waiting(), first.told), (1, 0));
     let server = start(folder.path(), &Options::new(at));
