@@ -1,5 +1,6 @@
 //! What clients of every protocol say and hear, and what observers are told.
 
+use crate::procedure::Given;
 use crate::txn::{Key, Ts, Txn, TxnId, Value};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -44,6 +45,36 @@ pub enum Outcome {
         /// Tries.
         tries: u32,
     },
+}
+
+impl Outcome {
+    /// It took effect at `at`, and its pieces came to this, in any order.
+    pub fn committed(at: Ts, mut pieces: Vec<PieceResult>) -> Outcome {
+        pieces.sort_by_key(|result| result.piece);
+        Outcome::Committed { at, pieces }
+    }
+
+    /// The whole of what shards say, where the protocol has no timestamps.
+    pub(crate) fn of<'a>(parts: impl Iterator<Item = &'a Done> + Clone) -> Outcome {
+        if parts.clone().any(|done| done.aborted) {
+            return Outcome::Aborted;
+        }
+        let pieces = parts.flat_map(|done| done.results.iter().cloned()).collect();
+        Outcome::committed(Ts::ZERO, pieces)
+    }
+}
+
+/// What the pieces of one shard came to, where the protocol has no timestamps.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Done {
+    /// Its pieces.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
+    pub results: Arc<[PieceResult]>,
+    /// What they gave.
+    pub gives: Given,
+    /// They took themselves back.
+    pub aborted: bool,
 }
 
 /// What one piece came to.

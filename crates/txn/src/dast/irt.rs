@@ -5,7 +5,7 @@ use super::crt::{Coord, CoordKind, IrtCoord};
 use super::message::{Body, Done, IrtState};
 use super::replica::{Kind, Queued};
 use super::view::Status;
-use crate::client::{Outcome, PieceResult};
+use crate::client::Outcome;
 use crate::txn::{Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -274,9 +274,7 @@ impl Dast {
                 Outcome::Aborted
             } else {
                 let all = coord.outputs.values().flat_map(|done| done.results.iter().cloned());
-                let mut pieces: Vec<PieceResult> = all.collect();
-                pieces.sort_by_key(|result| result.piece);
-                Outcome::Committed { at, pieces }
+                Outcome::committed(at, all.collect())
             };
             for call in calls {
                 self.reply(call, id, outcome.clone());

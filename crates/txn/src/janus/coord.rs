@@ -1,9 +1,9 @@
 //! Whoever coordinates: the front of the clients' shard, or a replica that takes over.
 
 use super::Janus;
-use super::message::{Ballot, Coordinator, Deps, Done, Message, Status, View, union};
-use crate::client::{Outcome, PieceResult, Response};
-use crate::txn::{Shard, Ts, Txn, TxnId};
+use super::message::{Ballot, Coordinator, Deps, Message, Status, View, union};
+use crate::client::{Done, Outcome, Response};
+use crate::txn::{Shard, Txn, TxnId};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -244,14 +244,7 @@ impl Janus {
             return;
         }
         let Some(coord) = self.coords.remove(&id) else { return };
-        let outcome = if coord.outputs.values().any(|done| done.aborted) {
-            Outcome::Aborted
-        } else {
-            let all = coord.outputs.values().flat_map(|done| done.results.iter().cloned());
-            let mut pieces: Vec<PieceResult> = all.collect();
-            pieces.sort_by_key(|result| result.piece);
-            Outcome::Committed { at: Ts::ZERO, pieces }
-        };
+        let outcome = Outcome::of(coord.outputs.values());
         for call in coord.calls {
             let outcome = outcome.clone();
             self.station.reply(call, Response { id, outcome });

@@ -1,6 +1,6 @@
 //! What nodes say to each other `[dast 3.1]`.
 
-use crate::client::{Note, PieceResult, Request, Response};
+use crate::client::{Done, Note, PieceResult, Request, Response};
 use crate::procedure::Given;
 use crate::txn::{Shard, Txn, TxnId};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -63,17 +63,6 @@ pub struct View {
     /// Some of those that one of `deps` is known to have before it, for ever. Whether a replica
     /// names such a one makes no difference.
     pub covered: Arc<BTreeSet<TxnId>>,
-}
-
-/// What a part came to.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Done {
-    /// Its pieces.
-    pub results: Arc<[PieceResult]>,
-    /// What they gave.
-    pub gives: Given,
-    /// They took themselves back.
-    pub aborted: bool,
 }
 
 /// What an inquirer is told.

@@ -1,9 +1,9 @@
 //! A replica: places, final dependencies, and what runs when.
 
 use super::graph::{Found, Known, search};
-use super::message::{Ballot, Coordinator, Deps, Done, Fate, Message, Record, Status, View};
+use super::message::{Ballot, Coordinator, Deps, Fate, Message, Record, Status, View};
 use super::{Janus, Timer};
-use crate::client::{Note, PieceResult};
+use crate::client::{Done, Note, PieceResult};
 use crate::procedure::Given;
 use crate::txn::{Access, Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeSet;

@@ -107,8 +107,7 @@ impl Locking {
         }
         coord.deciding = true;
         pieces.extend(coord.votes.values().flat_map(|results| results.iter().cloned()));
-        pieces.sort_by_key(|result| result.piece);
-        let outcome = Outcome::Committed { at: Ts::ZERO, pieces };
+        let outcome = Outcome::committed(Ts::ZERO, pieces);
         let (txn, at_ns) = (coord.txn.clone(), self.station.wall.as_ns());
         let decision = Decision { attempt, txn, outcome, writes, at_ns };
         self.raft.propose(Command::Decide(Arc::new(decision)));

@@ -1,6 +1,6 @@
 //! What nodes say to each other `[dast 3.3]`.
 
-use crate::client::{Note, PieceResult, Request, Response};
+use crate::client::{Done, Note, PieceResult, Request, Response};
 use crate::procedure::Given;
 use crate::raft::{Durable, Rpc};
 use crate::txn::{Shard, Txn, TxnId};
@@ -48,19 +48,6 @@ pub struct Batch {
     pub items: Items,
     /// The global order is in the log up to this place.
     pub global: u64,
-}
-
-/// What a part came to.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Done {
-    /// Its pieces.
-    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
-    pub results: Arc<[PieceResult]>,
-    /// What they gave.
-    pub gives: Given,
-    /// They took themselves back.
-    pub aborted: bool,
 }
 
 /// All that can be said.

@@ -20,7 +20,7 @@ mod steward;
 
 pub use message::{Message, Record, Words};
 
-use crate::client::Request;
+use crate::client::{Done, Request};
 use crate::layout::{Layout, Region};
 use crate::procedure::{Given, Procedures};
 use crate::station::{self, Rival, Station, TICK};
@@ -32,7 +32,7 @@ use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::message::Call;
 use cavy_core::{Instant, Span};
-use message::{Done, Items};
+use message::Items;
 use replica::{Claim, Coord, Running};
 use steward::Steward;
 

@@ -2,8 +2,8 @@
 //! and its values. And they coordinate.
 
 use super::Slog;
-use super::message::{Done, Item, Items, Message};
-use crate::client::{Note, Outcome, PieceResult, Response};
+use super::message::{Item, Items, Message};
+use crate::client::{Done, Note, Outcome, PieceResult, Response};
 use crate::procedure::Given;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
 use alloc::collections::BTreeMap;
@@ -78,14 +78,7 @@ impl Slog {
             return;
         }
         let Some(coord) = self.coords.remove(&id) else { return };
-        let outcome = if coord.outputs.values().any(|done| done.aborted) {
-            Outcome::Aborted
-        } else {
-            let all = coord.outputs.values().flat_map(|done| done.results.iter().cloned());
-            let mut pieces: Vec<PieceResult> = all.collect();
-            pieces.sort_by_key(|result| result.piece);
-            Outcome::Committed { at: Ts::ZERO, pieces }
-        };
+        let outcome = Outcome::of(coord.outputs.values());
         for call in coord.calls {
             let outcome = outcome.clone();
             self.station.reply(call, Response { id, outcome });

@@ -293,10 +293,9 @@ impl Tapir {
         if coord.fine.len() < coord.txn.shards().len() {
             return;
         }
-        let (at, mut pieces) = (coord.ts, core::mem::take(&mut coord.results));
-        pieces.sort_by_key(|result| result.piece);
+        let (at, pieces) = (coord.ts, core::mem::take(&mut coord.results));
         self.tell_end(attempt, Some(at));
-        self.answer(attempt.id, Outcome::Committed { at, pieces });
+        self.answer(attempt.id, Outcome::committed(at, pieces));
     }
 
     /// It cannot stand: it begins anew, under another name.
@@ -372,12 +371,11 @@ impl Tapir {
         } else {
             coord.past.remove(&attempt.round)
         };
-        let Some(mut pieces) = results else { return };
+        let Some(pieces) = results else { return };
         if current != attempt {
             self.tell_end(current, None);
         }
-        pieces.sort_by_key(|result| result.piece);
-        self.answer(attempt.id, Outcome::Committed { at, pieces });
+        self.answer(attempt.id, Outcome::committed(at, pieces));
     }
 
     pub(super) fn say_end(&mut self, attempt: Attempt) {
