@@ -368,6 +368,16 @@ impl Config {
             let text = format!("{} regions; slog needs three for its orderers", self.regions.len());
             return Err(Fault::input(text).hint("add regions, or choose another `protocol`"));
         }
+        let controls = self.controls;
+        for (part, there) in
+            [("stretch", controls.stretch), ("commit_via_steward", controls.commit_via_steward)]
+        {
+            if !there && self.protocol != Protocol::Dast {
+                let text =
+                    format!("controls.{part} is false; {} has no such part", self.protocol.name());
+                return Err(Fault::input(text).hint("leave it out; it is a part of DAST alone"));
+            }
+        }
         self.dast().map(|_| ())?;
         if let Some(delay) = self.delay {
             span("delay.within_ms", delay.within_ms)?;
@@ -419,6 +429,8 @@ impl Config {
     /// # Errors
     /// A time that is none.
     pub fn slog(&self) -> Result<slog::Config, Fault> {
+        // Where the network itself makes the distances, the file does not know them: 50 ms each way is
+        // what the regions of the specification have between them `[dast 4.4]`.
         let across_ms = self.delay.map_or(50.0, |delay| delay.across_ms + delay.jitter_ms);
         Ok(slog::Config {
             orderers_away: span("delay.across_ms", across_ms)?,
@@ -530,6 +542,14 @@ mod tests {
             (wrong(&|c| c.regions.clear()), "0 regions; there must be 1 to 64"),
             (wrong(&|c| c.protocol = Protocol::Slog), "2 regions; slog needs three"),
             (wrong(&|c| c.protocol = Protocol::TwoPhase), "node 6 is beyond the 6"),
+            (
+                wrong(&|c| {
+                    c.protocol = Protocol::TwoPhase;
+                    c.nodes.truncate(6);
+                    c.controls.stretch = false;
+                }),
+                "controls.stretch is false; 2PL/2PC has no such part",
+            ),
             (wrong(&|c| c.regions[1] = "r0".into()), "two regions have the name \"r0\""),
             (wrong(&|c| c.default_region = Some("x".into())), "default_region is \"x\""),
             (wrong(&|c| c.nodes[1].address = c.nodes[0].address), "two listeners have the address"),

@@ -16,7 +16,7 @@
 pub mod asked;
 pub mod audit;
 
-pub use asked::{Asked, Line};
+pub use asked::{Asked, Line, NewOrder, Payment};
 
 use crate::layout::Layout;
 use crate::procedure::{Invocation, Procedures, Rows, Run};
@@ -171,7 +171,7 @@ impl Generator {
                 None => lines.push(Line { supply, item, quantity }),
             }
         }
-        Asked::NewOrder { home, district, customer, name, takes_back, lines }
+        Asked::NewOrder(NewOrder { home, district, customer, name, takes_back, lines })
     }
 
     fn payment(&self, name: u64, home: Shard, district: u64, draws: &mut Stream) -> Asked {
@@ -209,7 +209,16 @@ impl Generator {
             uneven(draws, 1_022, CUSTOMERS)
         };
         let amount = 1 + draws.below(5_000);
-        Asked::Payment { home, district, there, of_customer, customer, by_name, amount, name }
+        Asked::Payment(Payment {
+            home,
+            district,
+            there,
+            of_customer,
+            customer,
+            by_name,
+            amount,
+            name,
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use cavy_core::family::Node;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::quantile::{self, BEYOND_MIN};
 use cavy_txn::tpcc;
-use cavy_txn::tpcc::audit::{Audit, Ended, Found};
+use cavy_txn::tpcc::audit::{Audit, Audited, Ended, Found};
 use cavy_txn::{Key, Shard};
 use clap::Args;
 use client::{Client, Reply};
@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use trade::{Books, Trade, Versions};
+use trade::{Trade, Versions};
 use work::{Mix, Place, Reach, Sort, Work};
 
 /// A client waits for a reply no longer than this; a node gives up after 10 s.
@@ -311,7 +311,7 @@ struct Report {
     /// The sum of all keys, of transfers: it must be 0.
     sum: Option<i64>,
     /// What TPC-C's conditions were held to: that they hold.
-    books: Option<Books>,
+    books: Option<Audited>,
     health: Health,
 }
 
@@ -333,6 +333,10 @@ pub(crate) fn measure(args: &MeasureArgs, above: &[&str]) -> Result<ExitCode, Fa
         }
         (None, None) => return Err(Fault::input("no cluster").hint("--config or --local")),
     };
+    if args.work == Work::Tpcc && args.history.is_some() && !config.controls.history {
+        return Err(Fault::input("a history of TPC-C needs versions in its answers")
+            .hint("add --versions, or `controls.history = true` to a cluster's file"));
+    }
     let hop_ms = args.hop_ms.or(config.delay.map(|delay| delay.within_ms)).unwrap_or(0.0);
     let hop = Span::try_from_us(hop_ms * 1e3).unwrap_or(Span::ZERO);
     let business = match args.work.sort() {
@@ -405,14 +409,6 @@ fn check(args: &MeasureArgs) -> Result<(Span, Span), Fault> {
     if args.history.is_some() && args.work == Work::Transfer {
         return Err(Fault::input("a history of transfers cannot be checked")
             .hint("amounts do not tell who wrote them; take --work register or append"));
-    }
-    if args.work == Work::Tpcc
-        && args.history.is_some()
-        && args.local.is_some()
-        && !args.how.versions
-    {
-        return Err(Fault::input("a history of TPC-C needs versions in its answers")
-            .hint("add --versions, or `controls.history = true` to a cluster's file"));
     }
     Ok((span("seconds", args.seconds, 0.1)?, span("warm-up", args.warm_up, 0.0)?))
 }
@@ -512,7 +508,7 @@ impl Business {
         config: &Config,
         tally: &mut Tally,
         history: bool,
-    ) -> Result<(Option<i64>, Option<Books>), Fault> {
+    ) -> Result<(Option<i64>, Option<Audited>), Fault> {
         let trade = match self {
             Business::Keys(mix) => return Ok((read_all(config, mix, tally, history)?, None)),
             Business::Trade(trade) => trade,
@@ -531,12 +527,10 @@ impl Business {
         }
         tally.versions.unanswered(&mut tally.history, config.layout().regions);
         match tally.audit.judge(warehouses, &found) {
-            Ok(audited) => Ok((None, Some(audited.into()))),
+            Ok(audited) => Ok((None, Some(audited))),
             Err(faults) => {
-                let many = faults.len();
-                let shown: Vec<String> = faults.into_iter().take(5).collect();
-                let text = format!("{many} of TPC-C's conditions do not hold");
-                Err(Fault::new(text).hint(shown.join("\n  hint: ")))
+                let text = format!("{} of TPC-C's conditions do not hold", faults.len());
+                Err(faults.into_iter().take(5).fold(Fault::new(text), Fault::hint))
             }
         }
     }
@@ -607,7 +601,7 @@ fn report(
     config: &Config,
     hop_ms: f64,
     mut tally: Tally,
-    (sum, books): (Option<i64>, Option<Books>),
+    (sum, books): (Option<i64>, Option<Audited>),
     health: Health,
 ) -> Report {
     let ms = |ns: Option<u64>| ns.map_or(0.0, |ns| ns as f64 / 1e6);

@@ -4,7 +4,7 @@ use super::client::{Client, Reply};
 use super::work::Reach;
 use cavy_core::{Instant, Stream};
 use cavy_txn::tpcc::asked::ROWS_MAX;
-use cavy_txn::tpcc::audit::{Audit, Audited, Ended, Found};
+use cavy_txn::tpcc::audit::{Audit, Ended, Found};
 use cavy_txn::tpcc::{Asked, Generator, KINDS, Mix};
 use cavy_txn::{Key, Layout, Shard, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,7 +154,7 @@ impl Trade {
         Ok(())
     }
 
-    /// The rows of every warehouse that any transaction changes, before the first.
+    /// Whether no transaction has changed the warehouse of `shard` yet.
     pub fn untouched(&self, client: &mut Client, shard: Shard) -> io::Result<bool> {
         let mut found = Found::new();
         let keys: Vec<Key> =
@@ -162,24 +162,6 @@ impl Trade {
         self.look(client, shard, &keys, &mut found)?;
         // A district's next number is there from the beginning.
         Ok(found.values().all(|row| row.is_empty() || row == &[3_001]))
-    }
-}
-
-/// What was looked at, as JSON has it.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-pub(super) struct Books {
-    pub orders: u64,
-    pub payments: u64,
-    pub deliveries: u64,
-    pub unknown: u64,
-    pub unknown_took_place: u64,
-    pub rows: u64,
-}
-
-impl From<Audited> for Books {
-    fn from(audited: Audited) -> Books {
-        let Audited { orders, payments, deliveries, unknown, unknown_took_place, rows } = audited;
-        Books { orders, payments, deliveries, unknown, unknown_took_place, rows }
     }
 }
 
@@ -197,9 +179,7 @@ pub(super) fn ended(asked: &Asked, reply: &Reply) -> Option<Ended> {
     }
     let Reply::List(first) = pieces(reply)?.first()? else { return None };
     let number = match (asked, first.first()) {
-        (Asked::NewOrder { .. } | Asked::Delivery { .. }, Some(Reply::Int(number))) => {
-            Some(*number)
-        }
+        (Asked::NewOrder(_) | Asked::Delivery { .. }, Some(Reply::Int(number))) => Some(*number),
         _ => None,
     };
     Some(Ended::Committed(number))

@@ -23,37 +23,77 @@ pub struct Line {
     pub quantity: u64,
 }
 
+/// An order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewOrder {
+    /// The warehouse that takes it.
+    pub home: Shard,
+    /// The district of the warehouse, from 0.
+    pub district: u64,
+    /// The customer of the district, from 0.
+    pub customer: u64,
+    /// The name of its row, unlike that of all other orders.
+    pub name: u64,
+    /// Whether it names an item that does not exist, and so takes itself back.
+    pub takes_back: bool,
+    /// What is ordered: an item of a supplier once, 1 to 15 lines.
+    pub lines: Vec<Line>,
+}
+
+/// A payment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Payment {
+    /// The warehouse that takes it.
+    pub home: Shard,
+    /// The district of that warehouse, from 0.
+    pub district: u64,
+    /// The warehouse of the customer.
+    pub there: Shard,
+    /// The customer's district, from 0.
+    pub of_customer: u64,
+    /// The customer of that district, from 0.
+    pub customer: u64,
+    /// Whether the customer was found by name: the row of the history then waits for the number.
+    pub by_name: bool,
+    /// What is paid, in cents.
+    pub amount: u64,
+    /// The name of its row of the history, unlike that of all other payments.
+    pub name: u64,
+}
+
 /// A transaction that is to be asked for. Districts are numbered from 0 in their warehouse,
 /// customers from 0 in their district.
-#[allow(missing_docs)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// `name` is that of the order, unlike all others.
-    NewOrder {
+    /// A customer orders.
+    NewOrder(NewOrder),
+    /// A customer pays.
+    Payment(Payment),
+    /// The oldest order of a district that is not delivered leaves.
+    Delivery {
+        /// The warehouse.
         home: Shard,
+        /// The district of the warehouse.
         district: u64,
-        customer: u64,
-        name: u64,
-        takes_back: bool,
-        lines: Vec<Line>,
+        /// Who carries it, from 1 to 10.
+        carrier: u64,
     },
-    /// `there` is the warehouse of the customer, `name` the row of the history.
-    Payment {
+    /// A customer's last order is looked at.
+    OrderStatus {
+        /// The warehouse.
         home: Shard,
+        /// The district of the warehouse.
         district: u64,
-        there: Shard,
-        of_customer: u64,
+        /// The customer of the district.
         customer: u64,
-        by_name: bool,
-        amount: u64,
-        name: u64,
     },
-    /// The oldest order of the district that is not delivered.
-    Delivery { home: Shard, district: u64, carrier: u64 },
-    /// The customer's last order.
-    OrderStatus { home: Shard, district: u64, customer: u64 },
-    /// The district's last items.
-    StockLevel { home: Shard, district: u64 },
+    /// A district's last items are looked at.
+    StockLevel {
+        /// The warehouse.
+        home: Shard,
+        /// The district of the warehouse.
+        district: u64,
+    },
 }
 
 /// Lines that an order may have: those that are drawn have 6 to 15.
@@ -75,8 +115,8 @@ impl Asked {
     /// Its place among [`KINDS`].
     pub fn kind(&self) -> u16 {
         match self {
-            Asked::NewOrder { .. } => 0,
-            Asked::Payment { .. } => 1,
+            Asked::NewOrder(_) => 0,
+            Asked::Payment(_) => 1,
             Asked::Delivery { .. } => 2,
             Asked::OrderStatus { .. } => 3,
             Asked::StockLevel { .. } => 4,
@@ -86,26 +126,23 @@ impl Asked {
     /// It, as numbers: [`Asked::read`] reads them.
     pub fn numbers(&self) -> Vec<u64> {
         match self {
-            Asked::NewOrder { home, district, customer, name, takes_back, lines } => {
+            Asked::NewOrder(order) => {
+                let NewOrder { home, district, customer, name, takes_back, lines } = order;
                 let head = [home.0.into(), *district, *customer, *name, u64::from(*takes_back)];
                 let lines = lines.iter();
                 let lines = lines.flat_map(|l| [l.supply.0.into(), l.item, l.quantity]);
                 head.into_iter().chain(lines).collect()
             }
-            Asked::Payment {
-                home,
-                district,
-                there,
-                of_customer,
-                customer,
-                by_name,
-                amount,
-                name,
-            } => {
-                let (home, there) = (home.0.into(), there.0.into());
-                let by_name = u64::from(*by_name);
-                vec![home, *district, there, *of_customer, *customer, by_name, *amount, *name]
-            }
+            Asked::Payment(paid) => vec![
+                paid.home.0.into(),
+                paid.district,
+                paid.there.0.into(),
+                paid.of_customer,
+                paid.customer,
+                u64::from(paid.by_name),
+                paid.amount,
+                paid.name,
+            ],
             Asked::Delivery { home, district, carrier } => vec![home.0.into(), *district, *carrier],
             Asked::OrderStatus { home, district, customer } => {
                 vec![home.0.into(), *district, *customer]
@@ -153,17 +190,17 @@ impl Asked {
                         "an order has {many} lines; it must have 1 to {LINES_MAX}"
                     ));
                 }
-                Asked::NewOrder {
+                Asked::NewOrder(NewOrder {
                     home: shard("warehouse", *home)?,
                     district: district(*of)?,
                     customer: customer(*who)?,
                     name: name(*called)?,
                     takes_back: within("takes_back", *back, 2)? == 1,
                     lines,
-                }
+                })
             }
             ("payment", [home, of, there, of_customer, who, by_name, amount, called]) => {
-                Asked::Payment {
+                Asked::Payment(Payment {
                     home: shard("warehouse", *home)?,
                     district: district(*of)?,
                     there: shard("warehouse of the customer", *there)?,
@@ -172,7 +209,7 @@ impl Asked {
                     by_name: within("by_name", *by_name, 2)? == 1,
                     amount: within("amount", *amount, 1_000_000)?,
                     name: name(*called)?,
-                }
+                })
             }
             ("delivery", [home, of, carrier]) => Asked::Delivery {
                 home: shard("warehouse", *home)?,
@@ -201,38 +238,8 @@ impl Asked {
 
     fn pieces(&self) -> Vec<Piece> {
         match self {
-            Asked::NewOrder { home, district, customer, name, takes_back, lines } => {
-                let own = district_row(*home, *district);
-                let customer = customer_row(*home, *district, *customer);
-                new_order((*home, own, customer), *name, i64::from(*takes_back), lines)
-            }
-            Asked::Payment {
-                home,
-                district,
-                there,
-                of_customer,
-                customer,
-                by_name,
-                amount,
-                name,
-            } => {
-                let own = district_row(*home, *district);
-                let customer = customer_row(*there, *of_customer, *customer);
-                let amount = *amount as i64;
-                let accesses =
-                    vec![write(WAREHOUSE_YTD, u64::from(home.0)), write(DISTRICT_YTD, own)];
-                let pay_home = Piece::new(*home, PAY_HOME, vec![amount], accesses);
-                let accesses = vec![write(CUSTOMER, customer)];
-                let args = vec![amount, customer as i64];
-                let mut pay = Piece::new(*there, PAY_CUSTOMER, args.clone(), accesses);
-                let accesses = vec![write(HISTORY, *name)];
-                let mut insert = Piece::new(*home, PAY_HISTORY, args, accesses);
-                if *by_name {
-                    pay.gives.push(Var(0));
-                    insert.needs.push(Var(0));
-                }
-                vec![pay_home, pay, insert]
-            }
+            Asked::NewOrder(order) => order.pieces(),
+            Asked::Payment(paid) => paid.pieces(),
             Asked::Delivery { home, district, carrier } => {
                 let own = district_row(*home, *district);
                 let accesses = vec![write(QUEUE, own), write(OWED, own)];
@@ -252,35 +259,61 @@ impl Asked {
     }
 }
 
-fn new_order(
-    (home, own, customer): (Shard, u64, u64),
-    name: u64,
-    takes_back: i64,
-    lines: &[Line],
-) -> Vec<Piece> {
-    let accesses = vec![
-        read(WAREHOUSE_TAX, u64::from(home.0)),
-        write(DISTRICT_NEXT, own),
-        read(CUSTOMER, customer),
-        write(ORDER, name),
-        write(QUEUE, own),
-        write(RECENT, own),
-        write(LAST_OF_CUSTOMER, customer),
-    ];
-    let mut args = vec![takes_back, customer as i64, name as i64];
-    args.extend(lines.iter().map(|line| line.item as i64));
-    let mut pieces = vec![Piece::new(home, ORDER_HOME, args, accesses)];
-    let mut shards: Vec<Shard> = lines.iter().map(|line| line.supply).collect();
-    shards.sort_unstable();
-    shards.dedup();
-    for shard in shards {
-        let here = || lines.iter().filter(move |line| line.supply == shard);
-        let accesses: Vec<Access> = here().map(|line| write(STOCK, stock_row(line))).collect();
-        let quantities = here().map(|line| line.quantity as i64);
-        let args = [takes_back].into_iter().chain(quantities).collect();
-        pieces.push(Piece::new(shard, ORDER_STOCK, args, accesses));
+impl NewOrder {
+    fn pieces(&self) -> Vec<Piece> {
+        let NewOrder { home, district, customer, name, takes_back, ref lines } = *self;
+        let own = district_row(home, district);
+        let customer = customer_row(home, district, customer);
+        let takes_back = i64::from(takes_back);
+        let accesses = vec![
+            read(WAREHOUSE_TAX, u64::from(home.0)),
+            write(DISTRICT_NEXT, own),
+            read(CUSTOMER, customer),
+            write(ORDER, name),
+            write(QUEUE, own),
+            write(RECENT, own),
+            write(LAST_OF_CUSTOMER, customer),
+        ];
+        let mut args = vec![takes_back, customer as i64, name as i64];
+        args.extend(lines.iter().map(|line| line.item as i64));
+        let mut pieces = vec![Piece::new(home, ORDER_HOME, args, accesses)];
+        let mut shards: Vec<Shard> = lines.iter().map(|line| line.supply).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        for shard in shards {
+            let here = || lines.iter().filter(move |line| line.supply == shard);
+            let accesses: Vec<Access> = here().map(|line| write(STOCK, stock_row(line))).collect();
+            let quantities = here().map(|line| line.quantity as i64);
+            let args = [takes_back].into_iter().chain(quantities).collect();
+            pieces.push(Piece::new(shard, ORDER_STOCK, args, accesses));
+        }
+        pieces
     }
-    pieces
+}
+
+impl Payment {
+    /// The row of its customer.
+    pub(super) fn customer_row(&self) -> u64 {
+        customer_row(self.there, self.of_customer, self.customer)
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        let own = district_row(self.home, self.district);
+        let customer = self.customer_row();
+        let amount = self.amount as i64;
+        let accesses = vec![write(WAREHOUSE_YTD, u64::from(self.home.0)), write(DISTRICT_YTD, own)];
+        let pay_home = Piece::new(self.home, PAY_HOME, vec![amount], accesses);
+        let accesses = vec![write(CUSTOMER, customer)];
+        let args = vec![amount, customer as i64];
+        let mut pay = Piece::new(self.there, PAY_CUSTOMER, args.clone(), accesses);
+        let accesses = vec![write(HISTORY, self.name)];
+        let mut insert = Piece::new(self.home, PAY_HISTORY, args, accesses);
+        if self.by_name {
+            pay.gives.push(Var(0));
+            insert.needs.push(Var(0));
+        }
+        vec![pay_home, pay, insert]
+    }
 }
 
 /// A transaction that says what rows of one shard hold: numbers, or none for a row that is not

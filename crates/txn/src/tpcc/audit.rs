@@ -6,8 +6,8 @@
 
 use super::asked::{customer_row, district_row, stock_row};
 use super::{
-    Asked, CUSTOMER, DISTRICT_NEXT, DISTRICT_YTD, DISTRICTS, HISTORY, ORDER, OWED, QUEUE, STOCK,
-    WAREHOUSE_YTD,
+    Asked, CUSTOMER, DISTRICT_NEXT, DISTRICT_YTD, DISTRICTS, HISTORY, NewOrder, ORDER, OWED, QUEUE,
+    STOCK, WAREHOUSE_YTD,
 };
 use crate::txn::{Key, Shard, Value};
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,7 @@ pub type Found = BTreeMap<Key, Vec<i64>>;
 
 /// What was looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Audited {
     /// Orders that took place.
     pub orders: u64,
@@ -108,13 +109,13 @@ impl Audit {
         }
         for (asked, _) in &self.all {
             match asked {
-                Asked::NewOrder { home, name, lines, .. } => {
-                    add(*home, ORDER, *name);
-                    lines.iter().for_each(|line| add(line.supply, STOCK, stock_row(line)));
+                Asked::NewOrder(order) => {
+                    add(order.home, ORDER, order.name);
+                    order.lines.iter().for_each(|line| add(line.supply, STOCK, stock_row(line)));
                 }
-                Asked::Payment { home, there, of_customer, customer, name, .. } => {
-                    add(*home, HISTORY, *name);
-                    add(*there, CUSTOMER, customer_row(*there, *of_customer, *customer));
+                Asked::Payment(paid) => {
+                    add(paid.home, HISTORY, paid.name);
+                    add(paid.there, CUSTOMER, paid.customer_row());
                 }
                 _ => {}
             }
@@ -137,7 +138,7 @@ impl Audit {
             let unknown = *ended == Ended::Unknown;
             audited.unknown += u64::from(unknown);
             match asked {
-                Asked::NewOrder { home, district, customer, name, lines, .. } => {
+                Asked::NewOrder(NewOrder { home, district, customer, name, lines, .. }) => {
                     let order = row(ORDER, *name);
                     let what = format!("order {name}");
                     match ended {
@@ -163,19 +164,11 @@ impl Audit {
                         stock[1] += 1;
                     }
                 }
-                Asked::Payment {
-                    home,
-                    district,
-                    there,
-                    of_customer,
-                    customer,
-                    amount,
-                    name,
-                    ..
-                } => {
-                    let (amount, history) = (*amount as i64, row(HISTORY, *name));
-                    let customer = customer_row(*there, *of_customer, *customer);
-                    let (what, whole) = (format!("payment {name}"), [amount, customer as i64]);
+                Asked::Payment(paid) => {
+                    let (amount, history) = (paid.amount as i64, row(HISTORY, paid.name));
+                    let customer = paid.customer_row();
+                    let what = format!("payment {}", paid.name);
+                    let whole = [amount, customer as i64];
                     match ended {
                         Ended::TakenBack => faults.same(&what, &history[..], &[]),
                         Ended::Unknown if history.is_empty() => {}
@@ -186,7 +179,8 @@ impl Audit {
                     }
                     audited.payments += 1;
                     audited.unknown_took_place += u64::from(unknown);
-                    districts.entry(district_row(*home, *district)).or_default().amounts += amount;
+                    let own = district_row(paid.home, paid.district);
+                    districts.entry(own).or_default().amounts += amount;
                     let row = customers.entry(customer).or_insert([-1_000, 1_000, 1]);
                     *row = [row[0] - amount, row[1] + amount, row[2] + 1];
                 }
