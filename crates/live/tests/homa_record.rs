@@ -11,7 +11,7 @@ use cavy_homa::{Config, Cutoffs};
 use cavy_live::homa::{Client, Handler, Key, OpenError, Options, Recording, Server};
 use cavy_live::record::homa::{Reader, Replayed, Step, replay_watched};
 use cavy_live::record::{Recorded, ReplayError, Summary, pool};
-use homa_network::{Faults, Relay, message, patient, until};
+use homa_network::{Faults, Relay, message, patient, print_processor_time, until};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -201,12 +201,6 @@ fn write_the_fixtures() {
     }
 }
 
-/// Processor time of the whole process.
-fn cpu_ns() -> i128 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
 #[test]
 #[ignore = "measures; run it with --nocapture"]
 fn cost() {
@@ -222,22 +216,6 @@ fn cost() {
         (Client::bind(&options(names[1])).expect("a socket"), server)
     };
     let pairs = [pair([None, None]), pair([Some("server"), Some("client")])];
-    println!("bytes, microseconds of processor time a call: not recorded, recorded at both ends");
-    for (bytes, calls) in [(100, 2_000), (10_000, 500), (1_000_000, 20)] {
-        let question = message(bytes, 1);
-        let mut took = [Vec::new(), Vec::new()];
-        for _ in 0..9 {
-            for ((client, server), took) in pairs.iter().zip(&mut took) {
-                let start = cpu_ns();
-                for _ in 0..calls {
-                    let answer = client.call(server.local_address(), question.clone());
-                    assert!(answer.as_ref() == Ok(&question));
-                }
-                took.push((cpu_ns() - start) / calls);
-            }
-        }
-        took.iter_mut().for_each(|took| took.sort_unstable());
-        let us = took.map(|took| took[took.len() / 2] as f64 / 1e3);
-        println!("{bytes}, {:.1}, {:.1}", us[0], us[1]);
-    }
+    println!("not recorded, recorded at both ends:");
+    print_processor_time(&pairs);
 }

@@ -5,7 +5,7 @@ mod homa_network;
 use bytes::Bytes;
 use cavy_core::stream::{Purpose, Ratio, Stream};
 use cavy_live::homa::{CallError, Client, Handler, Key, Options, Server};
-use homa_network::{Faults, Relay, message, patient, until};
+use homa_network::{Faults, Relay, message, patient, print_processor_time, until};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -156,12 +156,6 @@ fn a_server_with_a_key_that_restarts_is_found_again() {
     assert!(again.counters().unauthentic > 0, "what was said to the earlier one did not count");
 }
 
-/// Processor time of all threads of this process.
-fn cpu_ns() -> i128 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-}
-
 #[test]
 #[ignore = "measures; run it with --release and --nocapture"]
 fn cost() {
@@ -175,22 +169,6 @@ fn cost() {
         (Client::bind(&options(key)).expect("a socket"), server)
     };
     let pairs = [pair(false), pair(true)];
-    println!("bytes, microseconds of processor time a call: open, sealed (medians of 9 rounds)");
-    for (bytes, calls) in [(100, 2_000), (10_000, 500), (1_000_000, 20)] {
-        let question = message(bytes, 1);
-        let mut took = [Vec::new(), Vec::new()];
-        for _ in 0..9 {
-            for ((client, server), took) in pairs.iter().zip(&mut took) {
-                let start = cpu_ns();
-                for _ in 0..calls {
-                    let answer = client.call(server.local_address(), question.clone());
-                    assert!(answer.as_ref() == Ok(&question));
-                }
-                took.push((cpu_ns() - start) / calls);
-            }
-        }
-        took.iter_mut().for_each(|took| took.sort_unstable());
-        let us = took.map(|took| took[took.len() / 2] as f64 / 1e3);
-        println!("{bytes}, {:.1}, {:.1}", us[0], us[1]);
-    }
+    println!("open, sealed:");
+    print_processor_time(&pairs);
 }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use cavy_core::stream::{Purpose, Ratio, Stream};
 use cavy_homa::config::Recovery;
-use cavy_live::homa::{Options, Polling};
+use cavy_live::homa::{Client, Options, Polling, Server};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -40,6 +40,34 @@ pub fn message(bytes: usize, salt: u64) -> Bytes {
     }
     all.truncate(bytes);
     Bytes::from(all)
+}
+
+/// Processor time of all threads of this process.
+fn cpu_ns() -> i128 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+/// Prints what a call costs each of two pairs, in turns: medians of nine.
+pub fn print_processor_time(pairs: &[(Client, Server); 2]) {
+    println!("bytes, microseconds of processor time a call of the first and of the second");
+    for (bytes, calls) in [(100, 2_000), (10_000, 500), (1_000_000, 20)] {
+        let question = message(bytes, 1);
+        let mut took = [Vec::new(), Vec::new()];
+        for _ in 0..9 {
+            for ((client, server), took) in pairs.iter().zip(&mut took) {
+                let start = cpu_ns();
+                for _ in 0..calls {
+                    let answer = client.call(server.local_address(), question.clone());
+                    assert!(answer.as_ref() == Ok(&question));
+                }
+                took.push((cpu_ns() - start) / calls);
+            }
+        }
+        took.iter_mut().for_each(|took| took.sort_unstable());
+        let us = took.map(|took| took[took.len() / 2] as f64 / 1e3);
+        println!("{bytes}, {:.1}, {:.1}", us[0], us[1]);
+    }
 }
 
 /// Waits until there is an answer, at most 20 s.
