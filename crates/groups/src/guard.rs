@@ -167,7 +167,7 @@ fn timespec(span: Span) -> Timespec {
 }
 
 /// Do all groups of `kept` go on?
-pub fn all_go(kept: &stage::Kept) -> bool {
+pub fn all_go(kept: &stage::Journal) -> bool {
     kept.places.iter().all(|place| {
         place.freezer(kept.mechanism).and_then(|one| one.state()).is_ok_and(|state| !state.frozen)
             || !place.dir.exists()

@@ -88,9 +88,9 @@ impl Place {
     }
 }
 
-/// What is written down.
+/// What is written down before anything is stopped, so that others can let it continue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kept {
+pub struct Journal {
     /// The program that took the services over.
     pub pid: i32,
     /// When it started, in ticks since boot.
@@ -106,7 +106,7 @@ pub struct Kept {
 /// Services in control groups of their own, until this is dropped.
 #[derive(Debug)]
 pub struct Stage {
-    kept: Kept,
+    kept: Journal,
     file: PathBuf,
     /// Held while this lives.
     _lock: File,
@@ -157,7 +157,7 @@ impl Stage {
             places.push(Place { name: name.clone(), dir: place, ours, v1, origins });
         }
         let started = processes().ok().and_then(|all| Some(all.get(&own)?.started)).unwrap_or(0);
-        let kept = Kept { pid: own, started, dir, mechanism, places };
+        let kept = Journal { pid: own, started, dir, mechanism, places };
         let file = folder.join(format!("whatif-{own}.json"));
         write(&file, &kept).map_err(system(format!("write {}", file.display())))?;
         // From here on the drop brings back what was moved.
@@ -279,7 +279,7 @@ fn started(pid: i32) -> Option<u64> {
     Some(procfs::process::Process::new(pid).ok()?.stat().ok()?.starttime)
 }
 
-fn write(file: &Path, kept: &Kept) -> std::io::Result<()> {
+fn write(file: &Path, kept: &Journal) -> std::io::Result<()> {
     let mut out = File::create(file)?;
     out.write_all(&serde_json::to_vec_pretty(kept)?)?;
     out.sync_all()
@@ -289,7 +289,7 @@ fn write(file: &Path, kept: &Kept) -> std::io::Result<()> {
 ///
 /// # Errors
 /// When the file is gone or broken.
-pub fn read(file: &Path) -> std::io::Result<Kept> {
+pub fn read(file: &Path) -> std::io::Result<Journal> {
     Ok(serde_json::from_slice(&fs::read(file)?)?)
 }
 
@@ -312,7 +312,7 @@ fn is_stale(path: &Path) -> bool {
 
 /// Does the program that took the services over still run? A number may have been used again: the
 /// time of the start tells. One that was killed and not yet buried by its parent does not run.
-pub(crate) fn runs(kept: &Kept) -> bool {
+pub(crate) fn runs(kept: &Journal) -> bool {
     let stat = procfs::process::Process::new(kept.pid).and_then(|process| process.stat());
     stat.is_ok_and(|stat| stat.starttime == kept.started && !matches!(stat.state, 'Z' | 'X'))
 }
@@ -321,7 +321,7 @@ pub(crate) fn runs(kept: &Kept) -> bool {
 ///
 /// # Errors
 /// The first group that cannot be let go on and is still there; the others are all the same.
-pub fn thaw(kept: &Kept) -> std::io::Result<()> {
+pub fn thaw(kept: &Journal) -> std::io::Result<()> {
     let mut result = Ok(());
     for place in &kept.places {
         let done = match kept.mechanism {

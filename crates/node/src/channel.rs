@@ -37,7 +37,7 @@ pub(crate) enum Meeting {
 }
 
 /// A message on the way: its number and its bytes, which receivers of a cast share.
-pub(crate) type Kept = (u64, Arc<[u8]>);
+pub(crate) type Numbered = (u64, Arc<[u8]>);
 
 pub(crate) struct Channel {
     incarnation: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Channel {
     session: u64,
     next: u64,
     received: u64,
-    unacknowledged: VecDeque<Kept>,
+    unacknowledged: VecDeque<Numbered>,
     bytes: usize,
     bytes_max: usize,
     /// More was sent than is kept: nothing is, until the ends meet.
@@ -88,7 +88,7 @@ impl Channel {
         self.received
     }
 
-    pub fn unacknowledged(&self) -> impl Iterator<Item = &Kept> {
+    pub fn unacknowledged(&self) -> impl Iterator<Item = &Numbered> {
         self.unacknowledged.iter()
     }
 
