@@ -9,7 +9,7 @@ LOCKED ?= --locked
 FEATURES := --features cavy-live/tower
 
 .DEFAULT_GOAL := tour
-.PHONY: tour figures guides short-guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny compile unit doc docs site pages bench clean help
+.PHONY: tour figures guides short-guides same-claims steps claims seeds build install live live-test search search-test test check fmt fmt-check lint tidy wasm deny command compile unit doc docs site pages bench clean help
 
 # One figure of each system, a minute of two cores together.
 TOUR = persephone.fig3 homa.w4 slowpoke.fig11 incast.cure dast.clients htrae.error roar.delay
@@ -50,11 +50,12 @@ search: ## build cavy-search, the search cluster that speaks as Elasticsearch do
 search-test: ## the tests of cavy-search
 	$(call SEARCH,test)
 
-# From fast to slow, so that the first mistake is seen early. Once everything is compiled, a second row
-# of steps, which is what users do, takes what the first leaves idle: tests that open sockets wait
-# more than they compute. With KEEP_GOING=1 a failed step does not stop the next ones.
-FIRST = fmt-check lint tidy compile
-STEPS = wasm deny unit doc
+# From fast to slow, so that the first mistake is seen early. Once the command is compiled, a second
+# row of steps, which is what users do, takes what the first leaves idle: the last rooms compile one
+# after the other, and tests that open sockets wait more than they compute. With KEEP_GOING=1 a failed
+# step does not stop the next ones.
+FIRST = fmt-check lint tidy command
+STEPS = compile wasm deny unit doc
 BESIDE = figures same-claims short-guides
 # They are made with the command that the tests have compiled, whose sums are checked for overflow and
 # whose assertions are on. A release build for them alone costs more than it saves.
@@ -180,6 +181,10 @@ deny:
 # failure, programs do too: after 15 minutes such a one is ended, which counts as its failure.
 HOST = $(shell $(CARGO:cargo=rustc) -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
 PATIENCE = $(if $(KEEP_GOING),CARGO_TARGET_$(HOST)_RUNNER="timeout -k 10 900")
+# Its features are those that it has in tests.
+command:
+	$(CARGO) test $(LOCKED) --workspace --no-run $(FEATURES) --test commands
+
 compile: ## compile the tests of all rooms
 	$(CARGO) test $(LOCKED) --workspace --no-run $(FEATURES)
 
