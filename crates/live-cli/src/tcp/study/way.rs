@@ -107,11 +107,6 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 pub const LONG_BLOCK_BYTES: usize = 4 << 20;
 
 impl Cell {
-    #[cfg(test)]
-    pub fn of(name: &str, servers: u16) -> Option<Cell> {
-        Some(Cell { way: named(name)?, servers, block_bytes: BLOCK_BYTES })
-    }
-
     pub fn is(&self, name: &str, servers: u16) -> bool {
         let same = self.way.name == name && self.servers == servers;
         same && self.block_bytes == BLOCK_BYTES
