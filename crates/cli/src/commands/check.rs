@@ -82,8 +82,7 @@ fn as_text(verdict: &Verdict) -> String {
         let keys = verdict.unordered_keys;
         let _ = writeln!(
             out,
-            "the version order of {keys} keys is not known: anomalies may remain \
-                           undetected"
+            "  the version order of {keys} keys is not known: anomalies may remain undetected"
         );
     }
     if verdict.unsearched > 0 {

@@ -145,8 +145,7 @@ fn machines(
         let (lat, lon) = (table.column(latitude).ok(), table.column(longitude).ok());
         if lat.is_some() != lon.is_some() {
             let message = format!(
-                "one of the columns `{latitude}` and `{longitude}` is missing; \
-                                   positions need both"
+                "one of the columns `{latitude}` and `{longitude}` is missing; positions need both"
             );
             return Err(PlanError::text(message)
                 .in_file(&table.name)

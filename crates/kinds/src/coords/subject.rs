@@ -287,14 +287,12 @@ impl Subject for CoordsPlan {
         let mut all = vec![
             (
                 "error before",
-                "error of the prediction that is made before the round trip of a \
-                              probe is revealed",
+                "error of the prediction that is made before the round trip of a probe is revealed",
             ),
             ("error", "over all pairs, after the last probe"),
             (
                 "a pick",
-                "the candidate with the smallest prediction, without probing any candidate \
-                        first",
+                "the candidate with the smallest prediction, without probing any candidate first",
             ),
             ("intervals", "95 %, by sectioning over independent replications"),
             ("percentiles", "given if at least 100 samples of all replications lie beyond"),

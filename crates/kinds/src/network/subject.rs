@@ -262,8 +262,8 @@ impl Subject for NetworkPlan {
     fn check_limit(&self, metric: &str, side: Side, limit: f64) -> Result<(), String> {
         if metric == GOODPUT_RATIO && side == Side::AtLeast && limit >= 1.0 {
             return Err(
-                "cannot be met: a link carries headers beside what is counted, so that the \
-                        limit must be below 1"
+                "cannot be met: a link carries headers beside what is counted, so that the limit \
+                 must be below 1"
                     .to_string(),
             );
         }
@@ -378,13 +378,12 @@ impl Subject for NetworkPlan {
             ),
             (
                 "latency",
-                "from submission to delivery; for a question, to the delivery of the \
-                         answer",
+                "from submission to delivery; for a question, to the delivery of the answer",
             ),
             (
                 "slowdown",
-                "latency over the least latency that this network allows for a message \
-                          of this size",
+                "latency over the least latency that this network allows for a message of this \
+                 size",
             ),
             ("short", "the smallest half of the messages"),
             intervals,

@@ -158,7 +158,7 @@ impl Subject for RegionsPlan {
             key: "run.duration_ms",
             value: self.run.duration_ms.to_string(),
             cure: "lower it, `run.replications`, `clients_per_shard` or `regions`, or try \
-                       `--quick`",
+                   `--quick`",
         }
     }
 
@@ -166,8 +166,7 @@ impl Subject for RegionsPlan {
         vec![
             (
                 "IRT",
-                "a transaction that touches one region; CRT: a transaction that touches \
-                     several",
+                "a transaction that touches one region; CRT: a transaction that touches several",
             ),
             ("latency", "from the first attempt to the answer, retries included"),
             ("intervals", "95 %, by sectioning over independent replications"),

@@ -147,13 +147,12 @@ impl Subject for SearchPlan {
             ("latency", "from the arrival of a query to the end of its last part"),
             (
                 "servers",
-                "serve one sub-query at a time, in order of arrival; there is no network \
-                         between",
+                "serve one sub-query at a time, in order of arrival; there is no network between",
             ),
             (
                 "load",
-                "queries per second, times the time that scanning all documents takes, over \
-                      the sum of all speeds",
+                "queries per second, times the time that scanning all documents takes, over the \
+                 sum of all speeds",
             ),
             (
                 "knowledge",

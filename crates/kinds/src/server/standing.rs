@@ -51,8 +51,8 @@ fn few_rounds(scenario: &Scenario) -> Option<String> {
     (requests < least).then(|| {
         let (each, least) = (requests / population, count(least));
         format!(
-            "each client sends only {each} requests; {least} requests in all (run.requests) \
-                 are enough"
+            "each client sends only {each} requests; {least} requests in all (run.requests) are \
+             enough"
         )
     })
 }
@@ -123,8 +123,8 @@ fn growth(scenario: &Scenario, runs: &[Run]) -> (Standing, String) {
     }));
     let endless = all.iter().find_map(|(what, trend)| match trend {
         Trend::Endless { ratio } => Some(format!(
-            "{what} still grows: in the last third of the run it is {ratio:.2} times \
-                          that of the middle third"
+            "{what} still grows: in the last third of the run it is {ratio:.2} times that of the \
+             middle third"
         )),
         _ => None,
     });

@@ -455,8 +455,7 @@ fn govern(
             ModePlan::Busy => Debt::Clock { share, parallel, busy: Busy::Wall },
             ModePlan::Delivered if share < 0.0 => {
                 all.doubts.push(
-                    "delivered mode cannot predict a change that makes a service \
-                                 slower"
+                    "delivered mode cannot predict a change that makes a service slower"
                         .to_string(),
                 );
                 return Ok(());
@@ -528,8 +527,8 @@ fn doubts(reading: &Reading) -> Vec<String> {
         (Doubts::DUTY, "pauses would have to take more than 85 % of the time"),
         (
             Doubts::IDLE,
-            "A3: the service in question had no work in most pauses; use more clients \
-                        or shorter pauses",
+            "A3: the service in question had no work in most pauses; use more clients or shorter \
+             pauses",
         ),
         (Doubts::LONG, "pauses took at least a fifth longer than they should"),
         (Doubts::UNCONFIRMED, "a service did not confirm that it had stopped"),

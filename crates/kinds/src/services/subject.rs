@@ -145,8 +145,7 @@ impl Subject for ServicesPlan {
             ("error", "predicted throughput divided by the true one, minus 1"),
             (
                 "paused",
-                "share of the time for which everything but the changed service was \
-                        stopped",
+                "share of the time for which everything but the changed service was stopped",
             ),
             ("intervals", "95 %, by sectioning over independent replications"),
             (

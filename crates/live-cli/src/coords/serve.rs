@@ -47,8 +47,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Fault> {
     };
     let server = Server::start(service, &options, terminal::talk).map_err(|error| {
         Fault::new(format!("cannot listen on --bind {}: {error}", args.bind)).hint(
-            "port 0 takes any port that is free; with --token-file other machines can \
-                   connect",
+            "port 0 takes any port that is free; with --token-file other machines can connect",
         )
     })?;
     let at = server.address();

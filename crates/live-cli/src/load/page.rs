@@ -17,8 +17,7 @@ pub fn document(args: &Load, report: &Report, judged: &[Judged], elapsed_s: f64)
             "model",
             match report.model {
                 Model::Open => {
-                    "open: a request is sent when it is due, whatever became of earlier \
-                                ones"
+                    "open: a request is sent when it is due, whatever became of earlier ones"
                         .to_string()
                 }
                 Model::Closed { clients } => {

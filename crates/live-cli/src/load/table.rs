@@ -58,11 +58,11 @@ pub fn render(report: &Report) -> String {
             out.push_str(match given {
                 true => {
                     "\nNO TAILS: they would show the generator or the machine, and not the \
-                         server.\n"
+                     server.\n"
                 }
                 false => {
-                    "\nNO PERCENTILES: they would show the generator or the machine, and not \
-                          the server.\n"
+                    "\nNO PERCENTILES: they would show the generator or the machine, and not the \
+                     server.\n"
                 }
             });
             for reason in reasons {
@@ -176,8 +176,7 @@ fn latencies(report: &Report) -> String {
     let mut out = lines(&table);
     if few {
         out.push_str(
-            "n/a: fewer than 100 requests lie beyond it, or the slowest requests had no \
-                      answer\n",
+            "n/a: fewer than 100 requests lie beyond it, or the slowest requests had no answer\n",
         );
     }
     if late {

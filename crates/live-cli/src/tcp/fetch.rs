@@ -81,8 +81,7 @@ pub fn fetch(args: &Fetch) -> Result<ExitCode, Fault> {
         };
         if *whole.get_or_insert(length) != length {
             let message = format!(
-                "{} has {length} octets, and the file of another server has \
-                                   another length",
+                "{} has {length} octets, and the file of another server has another length",
                 server.url
             );
             return Err(Fault::new(message)

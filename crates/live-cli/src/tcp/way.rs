@@ -16,8 +16,8 @@ impl Way {
         if let Some(floor) = self.floor.filter(|&floor| floor < late) {
             let (floor, late) = (floor.as_us(), late.as_us());
             let message = format!(
-                "--floor {floor}us is shorter than the lateness of timers on this \
-                         machine, {late:.0} us"
+                "--floor {floor}us is shorter than the lateness of timers on this machine, \
+                 {late:.0} us"
             );
             return Err(Fault::new(message).hint("raise it, or use a machine that is less busy"));
         }

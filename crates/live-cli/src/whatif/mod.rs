@@ -491,8 +491,7 @@ fn thaw() -> Result<ExitCode, Fault> {
     terminal::print(&match stale.len() {
         0 => format!("nothing was left behind in {RUN_FOLDER}\n"),
         count => format!(
-            "{count} recovered: all services continue, in the control groups that \
-                          they came from\n"
+            "{count} recovered: all services continue, in the control groups that they came from\n"
         ),
     })?;
     Ok(ExitCode::SUCCESS)

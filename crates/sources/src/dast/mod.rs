@@ -145,7 +145,7 @@ static CONFLICT: Study<RegionsPlan> = Study {
         files: &[],
         shows: "TPC-A, its rows drawn more and more unevenly.",
         claimed: "DAST and SLOG are indifferent to conflicts; Janus and TAPIR lose their \
-            throughput.",
+                  throughput.",
     },
     measure: |experiment| {
         let rate = |r: &RegionsResult| r.throughput_per_s.value;
@@ -431,8 +431,8 @@ static FAILURES: Study<RegionsPlan> = Study {
         };
         let all: Vec<String> = experiment.results.iter().filter_map(of).collect();
         format!(
-            "{} Transactions across regions that do not touch a region which is cut off may \
-                 wait for it too, when they come after one that does.",
+            "{} Transactions across regions that do not touch a region which is cut off may wait \
+             for it too, when they come after one that does.",
             all.join(" ")
         )
     },

@@ -202,8 +202,8 @@ pub fn judge(
                 (Place::Outside, Some(_)) if explains == Some(Place::Open) => {
                     let by = by.unwrap_or_default();
                     let open = format!(
-                        "The claim is missed. {by} would explain that, but cannot \
-                                        be decided itself."
+                        "The claim is missed. {by} would explain that, but cannot be decided \
+                         itself."
                     );
                     (Verdict::TooShort, join(&open, &found.note))
                 }

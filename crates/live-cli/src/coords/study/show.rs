@@ -372,8 +372,8 @@ impl<'a> Shown<'a> {
             id: id.to_string(),
             title: title.to_string(),
             caption:
-                "A line leads from where the database puts an anchor to where it takes itself \
-                      to be. Coordinates are places in time and not on the Earth, so all move."
+                "A line leads from where the database puts an anchor to where it takes itself to \
+                 be. Coordinates are places in time and not on the Earth, so all move."
                     .to_string(),
             layers: vec![
                 layer("coordinates", Form::Dot, now.collect(), ways.collect()),
