@@ -560,16 +560,30 @@
   }, { rootMargin: "-20% 0px -79% 0px" });
   document.querySelectorAll("section[id]").forEach((one) => { if (links.has(one.id)) reading.observe(one); });
 
+  // Once the page can be used, its figures are laid out one by one, from the first that begins below
+  // the top of the window. Those above stay as they are: what is being read must not move.
+  const unsettled = new Set(document.querySelectorAll(".figure"));
+  const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 50));
+  const settle = () => {
+    const next = [...unsettled].find((one) => one.getBoundingClientRect().top > 0);
+    if (!next) return;
+    unsettled.delete(next);
+    next.classList.add("settled");
+    requestAnimationFrame(() => idle(settle));
+  };
+  addEventListener("load", () => idle(settle));
+
   let waiting = 0, printing = false;
   const widths = new Map();
   const observer = new ResizeObserver((entries) => {
-    const moved = entries.some(({ target }) => widths.get(target) !== target.clientWidth);
-    for (const { target } of entries) widths.set(target, target.clientWidth);
+    // The first report of a box tells its width. Asking would lay out figures that nobody sees yet.
+    const moved = entries.some(({ target, contentRect }) => widths.has(target) && widths.get(target) !== contentRect.width);
+    for (const { target, contentRect } of entries) widths.set(target, contentRect.width);
     if (!moved || printing) return;
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => drawAll(false));
   });
-  boxes.forEach((box) => { widths.set(box, box.clientWidth); observer.observe(box); });
+  boxes.forEach((box) => observer.observe(box));
 
   let opened = [];
   addEventListener("beforeprint", () => {

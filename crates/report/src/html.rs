@@ -5,7 +5,9 @@
 //! embedded as JSON. Every string of the document is escaped on its way in.
 //!
 //! What is folded and long stands in `<noscript>`: with scripts it is one text until it is opened,
-//! so that a report of a thousand tables opens at once; without scripts it is simply there.
+//! so that a report of a thousand tables opens at once; without scripts it is simply there. That
+//! text is most of a large report, and a browser reads all of it before it shows the page. So rows,
+//! cells and terms have no end tags, which HTML lets one leave out, and cells of numbers no class.
 
 use std::fmt::Write as _;
 
@@ -312,7 +314,9 @@ fn claims(document: &Document) -> String {
 }
 
 /// In a report with more measured claims than this, those that are reproduced are folded, figure by
-/// figure: a reader looks for the others first, and the page keeps below 15,000 nodes.
+/// figure. A reader looks for the others first, and with all claims unfolded the largest report would
+/// have more than the 15,000 nodes that it may have. (How long it takes to open depends more on the
+/// figures; see `.figure` in `report.css`.)
 const SHOWN_CLAIMS: usize = 400;
 
 /// Claims that need not be seen at once, folded where they are many: those without a value, and in
@@ -344,8 +348,7 @@ fn push_folded(
 fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize, held: bool) {
     let _ = write!(
         out,
-        "<tr class=\"claim\" id=\"claim-{}\"><td class=\"statement\">{}</td>\
-         <td data-name=\"Published\">{}</td>",
+        "<tr class=claim id=\"claim-{}\"><td class=statement>{}<td data-name=Published>{}",
         slug(&claim.id),
         prose(&claim.statement),
         escape(&claim.published)
@@ -353,9 +356,9 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize, h
     if reviewed {
         let _ = match &claim.reviewers {
             Some(reviewers) => {
-                write!(out, "<td data-name=\"Reviewers\">{}</td>", escape(reviewers))
+                write!(out, "<td data-name=Reviewers>{}", escape(reviewers))
             }
-            None => write!(out, "<td data-name=\"Reviewers\" class=\"none\">–</td>"),
+            None => write!(out, "<td data-name=Reviewers class=none>–"),
         };
     }
     let spread = claim.spread();
@@ -367,9 +370,9 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize, h
     };
     let _ = write!(
         out,
-        "<td data-name=\"Ours\"><b>{}</b>{spread}</td><td data-name=\"Accepted\">{accepted}</td>\
-         <td data-name=\"Verdict\"><span class=\"verdict {}\">{}</span></td></tr>\
-         <tr class=\"evidence\"><td colspan=\"{columns}\">",
+        "<td data-name=Ours><b>{}</b>{spread}<td data-name=Accepted>{accepted}\
+         <td data-name=Verdict><span class=\"verdict {}\">{}</span>\
+         <tr class=evidence><td colspan={columns}>",
         escape(&claim.ours()),
         claim.verdict.slug(),
         claim.verdict.words(),
@@ -385,17 +388,17 @@ fn push_claim(out: &mut String, claim: &Claim, reviewed: bool, columns: usize, h
         ("Samples", count(claim.samples)),
     ] {
         if !value.is_empty() {
-            let _ = write!(out, "<dt>{name}</dt><dd>{value}</dd>");
+            let _ = write!(out, "<dt>{name}<dd>{value}");
         }
     }
     if !claim.repeat.is_empty() {
-        let _ = write!(out, "<dt>Repeat</dt><dd>{}</dd>", command(&claim.repeat));
+        let _ = write!(out, "<dt>Repeat<dd>{}", command(&claim.repeat));
     }
-    let _ = write!(out, "</dl>{release}</details></td></tr>");
+    let _ = write!(out, "</dl>{release}</details>");
 }
 
 fn command(text: &str) -> String {
-    format!("<span class=\"command\"><code>{}</code></span>", escape(text))
+    format!("<span class=command><code>{}</code></span>", escape(text))
 }
 
 fn facts(document: &Document) -> String {
@@ -472,8 +475,9 @@ fn push_panels(out: &mut String, figure: &Figure, styles: &Styles, plots: &mut V
         let only = if drawn.len() == 1 { " only" } else { "" };
         let _ = write!(out, "<div class=\"panels{only}\">");
         for panel in drawn {
-            push_panel(out, panel, plots.len());
-            plots.push(Plot::new(panel, styles));
+            let index = is_plot(panel).then_some(plots.len());
+            push_panel(out, panel, index);
+            plots.extend(index.map(|_| Plot::new(panel, styles)));
         }
         out.push_str("</div>");
     }
@@ -488,26 +492,56 @@ fn push_panels(out: &mut String, figure: &Figure, styles: &Styles, plots: &mut V
     }
 }
 
-/// Is there a point to draw, or a stretch to call unstable?
-fn shows_something(panel: &Panel) -> bool {
-    let mut points = panel.series.iter().flat_map(|series| &series.points);
-    points
-        .any(|point| point.x.is_finite() && (!point.stable || point.y.is_some_and(f64::is_finite)))
+/// Where there is a point to draw, or a stretch to call unstable.
+fn places(panel: &Panel) -> impl Iterator<Item = f64> {
+    let points = panel.series.iter().flat_map(|series| &series.points);
+    let seen = points.filter(|point| !point.stable || point.y.is_some_and(f64::is_finite));
+    seen.map(|point| point.x).filter(|x| x.is_finite())
 }
 
-fn push_panel(out: &mut String, panel: &Panel, index: usize) {
+fn shows_something(panel: &Panel) -> bool {
+    places(panel).next().is_some()
+}
+
+/// Are there points at several x? Of one, a table says more than a plot.
+fn is_plot(panel: &Panel) -> bool {
+    let spots = panel.rules.iter().filter_map(Rule::spot).map(|(x, ..)| x);
+    let mut all = places(panel).chain(spots);
+    let first = all.next();
+    all.any(|x| Some(x) != first)
+}
+
+/// A plot with its values, or the values alone where it has no `index` among the plots.
+fn push_panel(out: &mut String, panel: &Panel, index: Option<usize>) {
+    let title = escape(&panel.title);
     let _ = write!(
         out,
-        "<figure class=\"panel\"><figcaption><b>{}</b><span class=\"y\">{}</span></figcaption>\
-         <div class=\"plot\" data-plot=\"{index}\"></div>\
-         <details class=\"values\"><summary>Values</summary><noscript>\
-         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Values of plot {}: \
-         {}\"><table class=\"data\"><thead><tr>",
-        escape(&panel.title),
+        "<figure class=\"panel\"><figcaption><b>{title}</b><span class=\"y\">{}</span></figcaption>",
         escape(&frame::head(panel)),
-        index + 1,
-        escape(&panel.title),
     );
+    let name = match index {
+        Some(index) => {
+            let _ = write!(
+                out,
+                "<div class=\"plot\" data-plot=\"{index}\"></div>\
+                 <details class=\"values\"><summary>Values</summary><noscript>"
+            );
+            format!("Values of plot {}", index + 1)
+        }
+        None => "Values".to_string(),
+    };
+    let _ = write!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{name}: {title}\">\
+         <table class=\"data\"><thead><tr>",
+    );
+    push_values(out, panel);
+    out.push_str("</table></div>");
+    out.push_str(if index.is_some() { "</noscript></details></figure>" } else { "</figure>" });
+}
+
+/// Head and rows of the table of a panel's points.
+fn push_values(out: &mut String, panel: &Panel) {
     let x = if panel.x.unit.is_empty() {
         panel.x.label.clone()
     } else {
@@ -517,9 +551,9 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
     let unit = escape(&unit);
     let _ = write!(
         out,
-        "<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">Value{unit}</th>\
-         <th scope=\"col\" class=\"n\">Low</th><th scope=\"col\" class=\"n\">High</th>\
-         <th scope=\"col\" class=\"n\">Samples</th><th scope=\"col\">State</th></tr></thead>",
+        "<th scope=\"col\">{}</th><th scope=\"col\">Value{unit}</th><th scope=\"col\">Low</th>\
+         <th scope=\"col\">High</th><th scope=\"col\">Samples</th>\
+         <th scope=\"col\" class=\"t\">State</th></tr></thead>",
         escape(&x),
     );
     for series in &panel.series {
@@ -537,8 +571,7 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
             };
             let _ = write!(
                 out,
-                "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-                 <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{state}</td></tr>",
+                "<tr><td>{}<td>{}<td>{}<td>{}<td>{}<td class=t>{state}",
                 coordinate(point.x),
                 number(point.y),
                 number(point.low),
@@ -548,7 +581,6 @@ fn push_panel(out: &mut String, panel: &Panel, index: usize) {
         }
         out.push_str("</tbody>");
     }
-    out.push_str("</table></div></noscript></details></figure>");
 }
 
 /// Longer tables are folded.
@@ -569,7 +601,7 @@ fn is_folded(table: &Table) -> bool {
 /// region to region hears which one it is.
 fn push_table(out: &mut String, table: &Table, number: usize) {
     let class: Vec<&str> = (0..table.columns.len())
-        .map(|column| if words::is_numeric(&table.rows, column) { " class=\"n\"" } else { "" })
+        .map(|column| if words::is_numeric(&table.rows, column) { "" } else { " class=t" })
         .collect();
     let class = |column: usize| class.get(column).copied().unwrap_or("");
     let title = escape(&table.title);
@@ -613,9 +645,8 @@ fn push_table(out: &mut String, table: &Table, number: usize) {
                 Some(name) => format!(" data-name=\"{}\"", escape(name)),
                 None => String::new(),
             };
-            let _ = write!(out, "<td{}{name}>{content}</td>", class(column));
+            let _ = write!(out, "<td{}{name}>{content}", class(column));
         }
-        out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>");
     if folded {

@@ -210,7 +210,7 @@ fn page_claims__in_long_reports_those_that_are_reproduced_are_folded() {
             0 => part,
             _ => part.split_once("</noscript>").expect("it ends").1,
         });
-        (unheld.map(|part| part.matches("<tr class=\"claim\"").count()).sum::<usize>(), page)
+        (unheld.map(|part| part.matches("<tr class=claim").count()).sum::<usize>(), page)
     };
     let (few, page) = rows(300);
     assert_eq!(few, 304, "all are seen");
@@ -279,7 +279,8 @@ fn html__escapes_every_string() {
         *field = HOSTILE.into();
     }
     claim.reviewers = Some(HOSTILE.into());
-    let mut panel = panel(vec![line(HOSTILE, vec![point(1.0, Some(2.0), true)])], Scale::Linear);
+    let points = vec![point(1.0, Some(2.0), true), point(2.0, Some(2.0), true)];
+    let mut panel = panel(vec![line(HOSTILE, points)], Scale::Linear);
     panel.title = HOSTILE.into();
     panel.rules[0].label = HOSTILE.into();
     for axis in [&mut panel.x, &mut panel.y] {
@@ -329,7 +330,7 @@ fn html__escapes_every_string() {
 fn legend__says_who_has_no_points() {
     let none = line("absent", vec![point(1.0, None, true)]);
     let there = line("there", vec![point(1.0, Some(2.0), true)]);
-    let lost = line("lost", vec![point(1.0, None, false)]);
+    let lost = line("lost", vec![point(2.0, None, false)]);
     let panel = panel(vec![none, there, lost], Scale::Linear);
     let picture = picture(&panel, Theme::Light);
     assert!(picture.contains("absent (no points)"));
@@ -381,7 +382,8 @@ fn html__values_and_states_are_in_the_page_without_scripts() {
 fn html__an_empty_panel_is_named_and_not_drawn() {
     let mut none = panel(vec![line("a", vec![point(1.0, None, true)])], Scale::Linear);
     none.title = "nothing <here>".into();
-    let lost = panel(vec![line("a", vec![point(1.0, None, false)])], Scale::Linear);
+    let points = vec![point(1.0, None, false), point(2.0, None, false)];
+    let lost = panel(vec![line("a", points)], Scale::Linear);
     let page = html::render(&document(vec![none, lost], vec![], vec![]));
     assert_eq!(data(&page)["panels"].as_array().unwrap().len(), 1, "unstable is something to show");
     assert!(page.contains("measured no point of it: nothing &lt;here&gt;. It needs "));
@@ -389,9 +391,24 @@ fn html__an_empty_panel_is_named_and_not_drawn() {
 }
 
 #[test]
+fn html__points_at_one_x_are_a_table() {
+    let at = |x| panel(vec![line("a", vec![point(1.0, Some(2.0), true), x])], Scale::Linear);
+    let one = at(point(2.0, None, true));
+    let page = html::render(&document(vec![one, at(point(2.0, Some(3.0), true))], vec![], vec![]));
+    assert_eq!(data(&page)["panels"].as_array().unwrap().len(), 1);
+    assert_eq!(page.matches("data-plot=").count(), 1);
+    assert!(page.contains("aria-label=\"Values: Panel\"><table"), "shown at once");
+    assert!(page.contains(
+        "<noscript><div class=\"scroll\" tabindex=\"0\" role=\"region\" \
+                           aria-label=\"Values of plot 1: Panel\">"
+    ));
+}
+
+#[test]
 fn html__a_label_has_one_style() {
     let of = |labels: [&str; 2]| {
-        let one = |label| line(label, vec![point(1.0, Some(2.0), true)]);
+        let one =
+            |label| line(label, vec![point(1.0, Some(2.0), true), point(2.0, Some(2.0), true)]);
         panel(labels.map(one).to_vec(), Scale::Linear)
     };
     let page = html::render(&document(vec![of(["a", "b"]), of(["b", "c"])], vec![], vec![]));
@@ -443,7 +460,7 @@ fn plots__are_total() {
     }
     let page = html::render(&document(panels, vec![], vec![]));
     let drawn = data(&page)["panels"].as_array().unwrap().len();
-    assert_eq!(drawn, 10, "four of the 14 have nothing to show");
+    assert_eq!(drawn, 2, "of 14 four have nothing to show, and eight a table of one x");
 }
 
 #[test]

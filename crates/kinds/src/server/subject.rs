@@ -219,7 +219,8 @@ impl Subject for ServerPlan {
         self.run.requests_max
     }
     fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
-        let work = self.run.requests as f64 * f64::from(replications);
+        // A trace or phases may have fewer than the plan allows.
+        let work = scenario.requests as f64 * f64::from(replications);
         // Histograms of six slices a type, for the replications of one point.
         let histograms = 6.0 * self.types.len().max(1) as f64 * 262_144.0;
         Effort {

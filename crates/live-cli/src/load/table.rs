@@ -72,7 +72,7 @@ pub fn render(report: &Report) -> String {
                 "Lower the rate, free the machine, use --wait hybrid or spin, or go before ",
             );
             out.push_str("others (`chrt -f 10 cavy load ...`);\n");
-            out.push_str("--force-publish gives them all the same, labelled.\n");
+            out.push_str("--force-publish prints them nevertheless, with a label.\n");
             if given {
                 out.push_str(&latencies(report));
             }

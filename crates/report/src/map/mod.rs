@@ -257,9 +257,9 @@ fn table(out: &mut String, map: &Map, number: usize) {
         "<details class=\"values\"><summary>Values</summary><noscript>\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" \
          aria-label=\"Values of map {}, figure {number}\">\
-         <table class=\"data\"><thead><tr><th scope=\"col\">Name</th>\
-         <th scope=\"col\" class=\"n\">Latitude</th><th scope=\"col\" class=\"n\">Longitude</th>\
-         <th scope=\"col\">What it says</th></tr></thead>",
+         <table class=\"data\"><thead><tr><th scope=\"col\" class=\"t\">Name</th>\
+         <th scope=\"col\">Latitude</th><th scope=\"col\">Longitude</th>\
+         <th scope=\"col\" class=\"t\">What it says</th></tr></thead>",
         escape(&map.title),
     );
     let mut room = ROWS;
@@ -272,8 +272,7 @@ fn table(out: &mut String, map: &Map, number: usize) {
         let mut row = |name: &str, (lat, lon): (f64, f64), says: &str| {
             let _ = write!(
                 out,
-                "<tr><td>{}</td><td class=\"n\">{lat:.2}</td><td class=\"n\">{lon:.2}</td>\
-                 <td>{}</td></tr>",
+                "<tr><td class=t>{}<td>{lat:.2}<td>{lon:.2}<td class=t>{}",
                 escape(name),
                 escape(says)
             );
@@ -293,7 +292,7 @@ fn table(out: &mut String, map: &Map, number: usize) {
         let more = all - ROWS;
         let _ = write!(
             out,
-            "<tbody><tr><td colspan=\"4\">{more} more are in <code>maps.csv</code>.</td></tr>\
+            "<tbody><tr><td class=\"t\" colspan=\"4\">{more} more are in <code>maps.csv</code>.</td></tr>\
              </tbody>"
         );
     }

@@ -31,10 +31,10 @@ pub fn source() -> Source {
         title: "DAST: transactions across regions that local ones do not wait for",
         question: "What do transactions of one region pay for those that cross regions, and with \
                    which protocol?",
-        summary: "Transactions of one region take the latest timestamp of their region, those \
-                  across regions one in the future, so that the first never wait for the second. \
-                  What it does not give stands beside: strictness across regions, the loss of a \
-                  region, fast transactions across regions.",
+        summary: "Transactions within a region take the latest timestamp of their region, and \
+                  transactions across regions take one in the future. So the former never wait for \
+                  the latter. DAST does not give strictness across regions, it does not survive \
+                  the loss of a region, and transactions across regions are not fast.",
         claims: include_str!("claims.toml"),
         live_claims: "",
         live: "cavy live txn",
@@ -143,7 +143,7 @@ static CONFLICT: Study<RegionsPlan> = Study {
         title: "More and more conflicts",
         plan: include_str!("plans/conflict.toml"),
         files: &[],
-        shows: "TPC-A, its rows drawn more and more unevenly.",
+        shows: "TPC-A. The greater Zipf's exponent, the more transactions want the same rows.",
         claimed: "DAST and SLOG are indifferent to conflicts; Janus and TAPIR lose their \
                   throughput.",
     },
@@ -187,9 +187,9 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
         title: "More and more transactions across regions",
         plan: include_str!("plans/crt_ratio.toml"),
         files: &[],
-        shows: "Payment alone, with 10 to 90 % of it across regions. Beside it: DAST as the source \
-                describes it, where clocks wait with what waits for a value, and what its \
-                artifact does.",
+        shows: "Payments only, 10 to 90 % of them across regions. DAST stands beside two variants. \
+                In paper mode the clocks of a region stay below a transaction that waits for a \
+                value, as the source describes it. Artifact mode does what the published code does.",
         claimed: "Throughput falls, and latency within regions stays low.",
     },
     measure: |experiment| {
@@ -251,8 +251,9 @@ static JITTER: Study<RegionsPlan> = Study {
         title: "Jitter between regions",
         plan: include_str!("plans/jitter.toml"),
         files: &[],
-        shows: "Each message between regions takes up to X less or more. Beside it: the same when \
-                a coordinator sends commits to each replica, as the artifact does.",
+        shows: "Each message between regions takes up to X less or more. DAST stands beside a \
+                variant in which a coordinator sends commits to each replica directly, as the \
+                artifact does.",
         claimed: "Latency within regions is roughly stable, across them it grows with the jitter.",
     },
     measure: |experiment| {

@@ -143,9 +143,11 @@ pub fn over_servers(
 
 /// Every point, with its timeouts by cause.
 pub fn tables(e: &NetExperiment) -> Vec<Table> {
-    let columns = [
-        "sender",
-        "servers",
+    // A plan that sweeps nothing else has one number of servers, which the figure says.
+    let with_servers = e.results.iter().any(|result| servers(result) > 0);
+    let mut columns = vec!["sender"];
+    columns.extend(with_servers.then_some("servers"));
+    columns.extend([
         "goodput (Mb/s)",
         "median block (ms)",
         "p90 block (ms)",
@@ -154,15 +156,15 @@ pub fn tables(e: &NetExperiment) -> Vec<Table> {
         "tails",
         "sent again",
         "most in a row",
-    ];
+    ]);
     let row = |result: &NetResult| {
         let blocks = result.blocks.as_ref()?;
         let missing = || Cell::Missing("n/a".into());
         let count = |value: Option<u64>| value.map_or(missing(), |n| Cell::Number(n as f64));
         let cause = |place: usize| count(blocks.timeouts.map(|all| all[place]));
-        Some(vec![
-            Cell::Text(result.label.clone()),
-            Cell::Number(servers(result) as f64),
+        let mut cells = vec![Cell::Text(result.label.clone())];
+        cells.extend(with_servers.then(|| Cell::Number(servers(result) as f64)));
+        cells.extend([
             Cell::Number(blocks.goodput_mbps()),
             Cell::Number(blocks.p50_ms),
             blocks.within_ms(90).map_or(missing(), Cell::Number),
@@ -171,12 +173,13 @@ pub fn tables(e: &NetExperiment) -> Vec<Table> {
             cause(1),
             cause(2),
             count(blocks.timeouts_run),
-        ])
+        ]);
+        Some(cells)
     };
     vec![Table {
         id: "blocks".to_string(),
         title: "Blocks after the first, and timeouts of all".to_string(),
-        columns: columns.map(String::from).to_vec(),
+        columns: columns.into_iter().map(String::from).collect(),
         rows: e.results.iter().filter_map(row).collect(),
     }]
 }

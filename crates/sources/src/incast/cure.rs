@@ -13,11 +13,12 @@ pub static MODERN: Study<NetworkPlan> = Study {
         title: "Today's recovery, by jiffies and by microseconds",
         plan: include_str!("plans/modern.toml"),
         files: &[],
-        shows: "The stock sender of 2009, Linux of today (RACK-TLP, PRR, undo, timestamps, its \
-                delayed acknowledgements, jiffies of 4 ms), and the same machinery with timers of \
-                a microsecond and no floor.",
-        claimed: "RACK, TLP and CUBIC leave incast at a few per cent of the link, since their \
-                  timers are jiffies and a window lost whole tells them nothing.",
+        shows: "The unmodified sender of 2009 stands beside a Linux of today, with RACK-TLP, PRR, \
+                undo, timestamps, its delayed acknowledgements and jiffies of 4 ms, and beside the \
+                same machinery with timers of a microsecond and no least timeout (`fine`).",
+        claimed: "RACK, TLP and CUBIC do not help: incast still reaches a few percent of the link. \
+                  Their timers count in jiffies, and if a whole window is lost, no acknowledgement \
+                  tells them.",
     },
     measure: modern,
     found: found_modern,
@@ -38,8 +39,9 @@ fn modern(e: &NetExperiment) -> Vec<Measured> {
 fn found_modern(e: &NetExperiment) -> String {
     let at = |label: &str| cells::mbps(goodput(e, label, 16));
     format!(
-        "With 16 servers: {} Mb/s as in 2009, {} with RACK-TLP by jiffies, {} with CUBIC besides, \
-         {} where its floor is 8 ms; {} with the same by microseconds.",
+        "With 16 servers, the sender of 2009 reaches {} Mb/s, Linux with RACK-TLP {}, with CUBIC \
+         as well {}, and with a least timeout of 8 ms {}. With timers of a microsecond it reaches \
+         {}.",
         at("2009"),
         at("Linux, NewReno"),
         at("Linux, CUBIC"),
@@ -55,11 +57,12 @@ pub static CURE: Study<NetworkPlan> = Study {
         title: "The cure that the client brings",
         plan: include_str!("plans/cure.toml"),
         files: &[],
-        shows: "Servers with the stock timeout of 200 ms. The client of the last curve asks a \
-                server, and lets it send, only when its port has room for another segment: whole \
-                segments, in turn.",
-        claimed: "Ours, beyond the source: no timeout and the goodput of one server, with any \
-                  number of them, and no change to a server.",
+        shows: "Servers have the usual least timeout of 200 ms. The client of the last curve asks \
+                a server, and lets it send, only when its port has room for another whole segment. \
+                Servers take turns.",
+        claimed: "The source has no such client; these claims are our own. With any number of \
+                  servers there is no timeout, goodput is that of a single server, and no server \
+                  is changed.",
     },
     measure: cure,
     found: found_cure,
@@ -92,7 +95,9 @@ fn cure(e: &NetExperiment) -> Vec<Measured> {
 fn found_cure(e: &NetExperiment) -> String {
     let at = |label: &str, n| cells::mbps(goodput(e, label, n));
     format!(
-        "With 16 servers {} Mb/s stock, {} without a floor, {} scheduled; with 128: {}, {} and {}.",
+        "With 16 servers, goodput is {} Mb/s with the usual timeout, {} without a least timeout, \
+         and {} if the client lets servers send in turn. With 128 servers it is {}, {} and {} \
+         Mb/s.",
         at("stock", 16),
         at("no floor", 16),
         at(CURED, 16),
@@ -109,10 +114,11 @@ pub static THOUSANDS: Study<NetworkPlan> = Study {
         title: "The cure for thousands",
         plan: include_str!("plans/cure_thousands.toml"),
         files: &[],
-        shows: "2048 servers at 10 Gb/s through 32 KB: the best sender of `thousands`, and stock \
-                servers before a client that gives them windows in turns.",
-        claimed: "Ours, beyond the source: nine tenths of the link, and next to nothing is sent \
-                  twice.",
+        shows: "2048 servers send at 10 Gb/s through a port of 32 KB. The best sender of the \
+                figure `thousands` stands beside unmodified servers whose client lets them send in \
+                turn.",
+        claimed: "The source has no such client; these claims are our own. It uses nine tenths of \
+                  the link, and hardly anything is sent twice.",
     },
     measure: cured_thousands,
     found: found_thousands,
@@ -136,8 +142,8 @@ fn found_thousands(e: &NetExperiment) -> String {
         ratio.map_or("?".into(), |ratio| format!("{ratio:.2}"))
     };
     format!(
-        "{} Mb/s scheduled, and each segment is sent {} times; {} and {} with short timeouts \
-         stretched at random.",
+        "If the client lets servers send in turn, goodput is {} Mb/s, and each segment is sent {} \
+         times. With short timeouts that are stretched at random it is {} Mb/s and {} times.",
         cells::mbps(goodput(e, CURED, 2048)),
         sends(CURED),
         cells::mbps(goodput(e, "random", 2048)),

@@ -12,12 +12,13 @@ pub static DCTCP: Study<NetworkPlan> = Study {
         title: "DCTCP: marks before losses",
         plan: include_str!("plans/dctcp.toml"),
         files: &[],
-        shows: "Blocks of 1 MB from up to 60 servers, through a port with a static buffer of 100 \
-                KB: DCTCP, whose switch marks what meets 20 packets, and NewReno, both with least \
-                timeouts of 10 and of 200 ms. All begin with two segments.",
+        shows: "Up to 60 servers send blocks of 1 MB through a port with a static buffer of 100 \
+                KB. They use DCTCP, whose switch marks packets that find 20 others waiting, or \
+                NewReno, both with least timeouts of 10 and of 200 ms. All begin with two \
+                segments.",
         claimed: "Short queues leave room for bursts: DCTCP has no timeout up to 35 to 40 servers. \
-                  From there on two segments of each overflow the port, which no mark can tell \
-                  anybody in time, and it does as TCP does.",
+                  With more, the first two segments of each overflow the port. No mark can tell \
+                  the senders in time, and DCTCP is as bad as TCP.",
     },
     measure,
     found,
@@ -66,8 +67,8 @@ fn found(e: &NetExperiment) -> String {
     };
     let at = |label: &str, n| cells::mbps(goodput(e, label, n));
     format!(
-        "The first timeouts are met with {} for DCTCP and with {} for NewReno. With 20 servers: {} \
-         and {} Mb/s at 200 ms; with 60 {} and {} at 10 ms.",
+        "The first timeouts come with {} for DCTCP and with {} for NewReno. With 20 servers and \
+         200 ms, DCTCP reaches {} Mb/s and NewReno {}; with 60 servers and 10 ms, {} and {}.",
         first(SHORT),
         first("NewReno, 10 ms"),
         at("DCTCP, 200 ms", 20),

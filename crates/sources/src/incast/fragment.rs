@@ -68,8 +68,8 @@ pub static BUFFERS: Study<NetworkPlan> = Study {
         title: "Larger buffers move the collapse",
         plan: include_str!("plans/buffers.toml"),
         files: &[],
-        shows: "The stock sender with a least timeout of 200 ms, 256,000 octets from each server, \
-                through ports of 32 KB to 1 MB.",
+        shows: "Each server sends 256,000 octets with a least timeout of 200 ms, through ports of \
+                32 KB to 1 MB.",
         claimed: "Twice the buffer is good for about twice the servers before goodput collapses. \
                   It moves the collapse and does not prevent it.",
     },
@@ -141,11 +141,12 @@ pub static CENSUS: Study<NetworkPlan> = Study {
         title: "What timers run out for",
         plan: include_str!("plans/census.toml"),
         files: &[],
-        shows: "Timeouts of servers by what they had heard since their left edge moved. Tables \
-                part them by cause: the whole window was lost; the tail was, with one or two \
-                duplicates; or what was lost had been sent again already.",
-        claimed: "With many servers most timeouts have no duplicate acknowledgement at all: all \
-                  that was sent was lost, and nothing but a timer could repair it.",
+        shows: "What had a server heard from the client, since the last acknowledgement of new \
+                data, when its timer ran out? The table counts timeouts by their cause: the whole \
+                window was lost; the end of it was lost, with one or two duplicate \
+                acknowledgements; or the lost data had been sent again already.",
+        claimed: "With many servers, most timeouts come without any duplicate acknowledgement: \
+                  everything that was sent was lost, and only a timer could repair that.",
     },
     measure: census,
     found: found_census,
@@ -175,8 +176,8 @@ fn found_census(e: &NetExperiment) -> String {
     let at = |n| silent(e, "200 ms", n).map_or("?".into(), |share| format!("{share:.0}"));
     let fine = silent(e, "200 us", 16).map_or("?".into(), |share| format!("{share:.0}"));
     format!(
-        "At 200 ms nothing was heard before {} % of all timeouts with 4 servers, {} % with 16, {} \
-         % with 64; at 200 us before {fine} % with 16.",
+        "With a least timeout of 200 ms, nothing had been heard before {} % of all timeouts with 4 \
+         servers, {} % with 16 and {} % with 64. With 200 us and 16 servers it was {fine} %.",
         at(4),
         at(16),
         at(64)
@@ -204,10 +205,11 @@ pub static LATENCY: Study<NetworkPlan> = Study {
         title: "How long a block takes",
         plan: include_str!("plans/latency.toml"),
         files: &[],
-        shows: "Blocks of 4 MiB from 16 servers, which take 33.6 ms of the wire alone, by the \
-                share of blocks that are done in a time.",
-        claimed: "All answers are there within 40 ms, and a factor of 7 later when one of them \
-                  waits for a stock timer. The talk says microseconds, which cannot be [incast 0].",
+        shows: "16 servers send blocks of 4 MiB, which take 33.6 ms on the wire alone. The plot \
+                shows which share of the blocks is complete after which time.",
+        claimed: "All answers arrive within 40 ms, and a factor of 7 later if one of them waits \
+                  for a timer of 200 ms. The talk says microseconds, which is impossible [incast \
+                  0].",
     },
     measure: latency,
     found: found_latency,
@@ -252,12 +254,15 @@ fn found_latency(e: &NetExperiment) -> String {
     };
     let (stock, fine) = (at("200 ms"), at("none"));
     let medians = format!(
-        "Half of all blocks take {} ms at a least timeout of 200 ms, and {} without one",
+        "The median block takes {} ms with a least timeout of 200 ms, and {} ms without one",
         stock.0, fine.0
     );
     match (stock.1, fine.1) {
         (Some(stock), Some(fine)) => {
-            format!("{medians}; the slowest tenth {stock:.0} and {fine:.0}.")
+            format!(
+                "{medians}. The slowest tenth of the blocks takes {stock:.0} and {fine:.0} ms \
+                     or more."
+            )
         }
         // Of a quick run's blocks too few are beyond.
         _ => format!("{medians}."),

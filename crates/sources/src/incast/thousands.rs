@@ -14,12 +14,13 @@ pub static THOUSANDS: Study<NetworkPlan> = Study {
         title: "Thousands of servers: timeouts that are stretched at random",
         plan: include_str!("plans/thousands.toml"),
         files: &[],
-        shows: "Blocks of 80 MB from up to 2048 servers at 10 Gb/s, a round trip of 20 us and a \
-                port of 32 KB. Timeouts are plain or stretched by up to a half at random, and \
-                doublings are forgotten by a segment that was sent once, or early: by anything \
-                new that is acknowledged.",
-        claimed: "From some hundreds of servers on, senders that lost together time out together \
-                  and lose again, while the link idles between. A random stretch parts them.",
+        shows: "Up to 2048 servers send blocks of 80 MB at 10 Gb/s, with a round trip of 20 us and \
+                a port of 32 KB. Timeouts are plain or stretched by up to a half at random. The \
+                doubling of timeouts ends when a segment that was sent once is acknowledged, or, \
+                where it says `early`, when anything new is.",
+        claimed: "From some hundreds of servers on, senders that lose packets together also time \
+                  out together and lose packets again, while the link idles between. If timeouts \
+                  are stretched at random, senders no longer act together.",
     },
     measure,
     found,
@@ -76,8 +77,9 @@ fn found(e: &NetExperiment) -> String {
         ratio.map_or("?".into(), |ratio| format!("{ratio:.1}"))
     };
     format!(
-        "With 2048 servers and no floor: {} Mb/s plain, {} stretched; with 200 us: {} and {}. Each \
-         segment is sent {} and {} times without a floor: goodput alone hides it.",
+        "With 2048 servers and no least timeout, goodput is {} Mb/s with plain timeouts and {} with \
+         stretched ones; with a least timeout of 200 us it is {} and {}. Without a least timeout \
+         each segment is sent {} and {} times, which goodput alone does not show.",
         at("none, plain"),
         at("none, random"),
         at("200 us, plain"),

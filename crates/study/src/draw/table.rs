@@ -154,7 +154,8 @@ pub fn capacities<S: Subject>(experiment: &Experiment<S>) -> Option<Table> {
         row
     });
     let rows = rows.collect();
-    let title = format!("{} that meets each objective", super::headline(&last_good));
+    let verb = if axis.is_some_and(|axis| axis.whole) { "meet" } else { "meets" };
+    let title = format!("{} that {verb} each objective", super::headline(&last_good));
     Some(Table { id: "capacity".to_string(), title, columns, rows })
 }
 
