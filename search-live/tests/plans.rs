@@ -87,7 +87,11 @@ fn searches() -> Vec<Search> {
     let by_tag =
         SortKey { by: SortBy::Keyword("tag".into()), descending: false, missing_first: true };
     let numbers = |which| Aggregation {
-        what: What::Numbers { source: Source::Double("price".into()), which },
+        what: What::Numbers {
+            source: Source::Double("price".into()),
+            shown: Shown::Number,
+            which,
+        },
         within: BTreeMap::new(),
     };
     let tags = Aggregation {
