@@ -313,7 +313,8 @@ enum Health {
 }
 
 impl Health {
-    /// Red: ids on no server in step. Yellow: a server is away, or arcs are shorter than wanted.
+    /// By the directory. Red: ids on no server in step. Yellow: a server is away, or arcs are
+    /// shorter than wanted.
     fn of(gate: &Gate, map: Option<&Arc<Spread>>, p: u64) -> Health {
         let Some(map) = map else { return Health::Red };
         let config = gate.cluster.config();
@@ -360,6 +361,13 @@ pub async fn health(gate: &Gate, expression: Option<&str>, url: &Url) -> Result<
         for index in &indices {
             let map = maps.get(&index.number);
             worst = worst.max(Health::of(gate, map, index.p()));
+            // The map takes servers for what they were: those that have just been started may have
+            // no lease yet, and answer nothing.
+            if worst < Health::Red
+                && !gate.everywhere(index, &Question::Size).await?.lost.is_empty()
+            {
+                worst = Health::Red;
+            }
             if let Some(map) = map {
                 active += map.p;
                 up = up.min(map.states.iter().filter(|state| **state == State::Up).count());
