@@ -3,6 +3,7 @@
 
 pub mod api;
 pub mod cluster;
+pub mod corpus;
 pub mod date;
 pub mod engine;
 pub mod study;

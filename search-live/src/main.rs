@@ -10,6 +10,7 @@ use cavy_search_live::api::gate::Gate;
 use cavy_search_live::cluster::Cluster;
 use cavy_search_live::cluster::keeper::Keeper;
 use cavy_search_live::cluster::local::Local;
+use cavy_search_live::corpus;
 use cavy_search_live::study;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
@@ -34,6 +35,8 @@ enum What {
     Node(NodeArgs),
     /// Study a cluster on this machine under load, with every answer checked.
     Study(StudyArgs),
+    /// Write documents for `_bulk`, and requests for `cavy load`, a file for each kind of query.
+    Corpus(CorpusArgs),
 }
 
 /// A cluster on this machine.
@@ -129,6 +132,34 @@ struct StudyArgs {
     json: bool,
 }
 
+/// Documents and requests.
+#[derive(Debug, Args)]
+struct CorpusArgs {
+    /// `packages`: paragraphs of the descriptions that apt has; `zipf`: words by Zipf's law; a file
+    /// or a folder: paragraphs of texts, `.gz` and `.dz` unpacked.
+    #[arg(value_name = "SOURCE")]
+    source: String,
+    /// Where files are written: `documents.ndjson`, and `rare.txt`, `middle.txt`, `frequent.txt`,
+    /// `and.txt`, `or.txt`, `broad.txt`.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The index that documents go to and requests ask.
+    #[arg(long, default_value = "texts")]
+    index: String,
+    /// Documents at most.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    documents: u64,
+    /// Requests of each kind.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    requests: u32,
+    /// Of words by Zipf's law, and of the words of requests.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Make the index and send the documents to the front end at this address.
+    #[arg(long, value_name = "ADDRESS")]
+    send: Option<SocketAddr>,
+}
+
 /// Which study.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Which {
@@ -149,6 +180,7 @@ fn main() -> ExitCode {
     let done = match command.what {
         Some(What::Node(args)) => node(&args),
         Some(What::Study(args)) => study(&args),
+        Some(What::Corpus(args)) => written(&args),
         None => local(&command.local),
     };
     match done {
@@ -328,6 +360,19 @@ fn greeting(http: SocketAddr) -> String {
          -H 'Content-Type: application/json' -d '{{\"index.roar.p\": 2}}'\n  curl \
          'http://{http}/_cat/shards?v'\nCtrl-C ends all nodes"
     )
+}
+
+fn written(args: &CorpusArgs) -> Result<(), Fault> {
+    let source = corpus::Source::read(&args.source).map_err(wrong)?;
+    let many = (args.documents, args.requests as usize, args.seed);
+    let count = corpus::write(&args.out, &source, &args.index, many).map_err(failed)?;
+    let folder = args.out.display();
+    eprintln!("{count} documents, and {} requests of each kind, in {folder}", args.requests);
+    if let Some(to) = args.send {
+        let sent = corpus::send(&args.out, &args.index, to).map_err(failed)?;
+        eprintln!("{sent} documents are in [{}] of {to}", args.index);
+    }
+    Ok(())
 }
 
 fn study(args: &StudyArgs) -> Result<(), Fault> {

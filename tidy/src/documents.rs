@@ -22,6 +22,7 @@ pub fn parts() -> Vec<Part> {
     let registry = Registry { kinds: cavy_kinds::all(), sources: cavy_sources::all() };
     let mut all =
         vec![("kinds".to_string(), kinds(&registry)), ("systems".to_string(), systems(&registry))];
+    all.push(("answers beside OpenSearch's".to_string(), crate::conformance::table()));
     all.push(("pages of seeds".to_string(), seeds_pages(&registry)));
     if let Some(any) = registry.kinds.first() {
         all.push(("keys of all plans".to_string(), reference::shared(&any.schema())));

@@ -1,5 +1,6 @@
 //! The files of the repository, for its tests of itself; see `tests/`.
 
+pub mod conformance;
 pub mod documents;
 pub mod guides;
 pub mod pages;

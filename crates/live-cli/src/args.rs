@@ -219,7 +219,8 @@ pub struct Load {
     /// A type of request: its name, its share (1 when absent; shares need not add up to 1), and
     /// what to send: `METHOD PATH BODY`, `/PATH`, the words of a command, for Homa a number of
     /// bytes, or for tcp:// `line TEXT`, `block BYTES`, `echo BYTES` or `framed TEXT`, which say
-    /// where an answer ends. May be given often.
+    /// where an answer ends. For http:// and https:// also `@FILE`: a request a line, sent in turn.
+    /// May be given often.
     #[arg(
         long = "type",
         value_name = "NAME[@SHARE]=REQUEST",

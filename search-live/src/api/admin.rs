@@ -5,7 +5,7 @@ use super::error::Error;
 use super::gate::{Gate, Index, refused};
 use super::mapping::{Mapping, merge};
 use crate::engine::question::{Finding, Question};
-use cavy_search::cluster::catalogue::Change;
+use cavy_search::cluster::catalogue::{Change, Refusal};
 use cavy_search::cluster::{Map as Spread, State};
 use cavy_search::ring::Arc as Length;
 use serde_json::{Map, Value, json};
@@ -34,10 +34,15 @@ fn check_name(name: &str) -> Result<(), Error> {
     if name == "." || name == ".." {
         return Err(invalid("must not be '.' or '..'"));
     }
-    if name.contains([' ', '"', '*', '\\', '<', '|', ',', '>', '/', '?', '#', ':']) {
-        return Err(invalid(
-            "must not contain the following characters [' ','\"','*','\\','<','|',',','>','/','?']",
-        ));
+    if name.contains('#') {
+        return Err(invalid("must not contain '#'"));
+    }
+    if name.contains(':') {
+        return Err(invalid("must not contain ':'"));
+    }
+    if name.contains([' ', '"', '*', '\\', '<', '|', ',', '>', '/', '?']) {
+        let why = "must not contain the following characters [ , \", *, \\, <, |, ,, >, /, ?]";
+        return Err(invalid(why));
     }
     if name.len() > 255 {
         return Err(invalid("index name is too long, (greater than 255)"));
@@ -71,6 +76,68 @@ fn wanted_p(settings: &Value, servers: usize) -> Result<Option<u32>, Error> {
     }
 }
 
+/// Beginnings of the names of settings that an index may have in Elasticsearch.
+const SETTINGS: [&str; 24] = [
+    "analysis.",
+    "auto_expand_replicas",
+    "blocks.",
+    "codec",
+    "default_pipeline",
+    "final_pipeline",
+    "gc_deletes",
+    "highlight.",
+    "indexing.",
+    "mapping.",
+    "max_",
+    "merge.",
+    "number_of_",
+    "priority",
+    "query.",
+    "refresh_interval",
+    "roar.p",
+    "routing",
+    "search.",
+    "soft_deletes.",
+    "sort.",
+    "store.",
+    "translog.",
+    "unassigned.",
+];
+
+/// Settings with their whole names, `index.` first.
+fn flat(path: &str, settings: &Value) -> Vec<(String, Value)> {
+    match settings {
+        Value::Object(map) => map
+            .iter()
+            .flat_map(|(name, value)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                flat(&path, value)
+            })
+            .collect(),
+        value => {
+            let name = path.strip_prefix("index.").unwrap_or(path);
+            vec![(format!("index.{name}"), value.clone())]
+        }
+    }
+}
+
+/// Refuses what is no setting, and what is no value of one.
+fn check_setting(name: &str, value: &Value) -> Result<(), Error> {
+    let own = name.strip_prefix("index.").unwrap_or(name);
+    if !SETTINGS.iter().any(|known| own.starts_with(known)) {
+        return Err(Error::argument(format!(
+            "unknown setting [{name}] please check that any required plugins are installed, or \
+             check the breaking changes documentation for removed settings"
+        )));
+    }
+    if let ("refresh_interval", Some(text)) = (own, value.as_str())
+        && text != "-1"
+    {
+        super::scroll::span(name, text)?;
+    }
+    Ok(())
+}
+
 fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
@@ -79,12 +146,26 @@ fn now_ms() -> u64 {
 /// `PUT /{index}`.
 pub async fn create(gate: &Gate, name: &str, body: &Value) -> Result<Value, Error> {
     check_name(name)?;
+    let known = |key: &&String| !matches!(key.as_str(), "settings" | "mappings" | "aliases");
+    if let Some(key) = body.as_object().and_then(|body| body.keys().find(known)) {
+        let reason = format!("unknown key [{key}] for create index");
+        return Err(Error::new(400, "parse_exception", reason));
+    }
+    if body.get("aliases").and_then(Value::as_object).is_some_and(|all| !all.is_empty()) {
+        return Err(Error::argument("[aliases] are not served"));
+    }
     let empty = json!({});
     let settings = body.get("settings").unwrap_or(&empty);
     let servers = gate.cluster.servers.len();
     let p = wanted_p(settings, servers)?.unwrap_or(gate.cluster.p);
     let mappings = body.get("mappings").unwrap_or(&empty);
-    let mapping = Mapping::read(mappings)?;
+    let mapping = Mapping::read(mappings).map_err(|error| match error.kind {
+        "mapper_parsing_exception" => {
+            let reason = format!("Failed to parse mapping [_doc]: {}", error.reason);
+            Error::new(400, error.kind, reason).because(error)
+        }
+        _ => error,
+    })?;
     let mut kept = json!({ "roar": { "p": p } });
     let index = settings.get("index").unwrap_or(settings);
     for key in ["number_of_shards", "number_of_replicas", "refresh_interval"] {
@@ -98,6 +179,17 @@ pub async fn create(gate: &Gate, name: &str, body: &Value) -> Result<Value, Erro
     let about = serde_json::to_vec(&about).unwrap_or_default().into();
     match gate.change(Change::Create { name: name.to_owned(), p, about }).await? {
         Ok(()) => Ok(json!({ "acknowledged": true, "shards_acknowledged": true, "index": name })),
+        Err(Refusal::Exists) => {
+            let uuid = match gate.index(name).await {
+                Ok(index) => index.uuid().clone(),
+                Err(_) => json!("_na_"),
+            };
+            let shown = uuid.as_str().unwrap_or_default();
+            let reason = format!("index [{name}/{shown}] already exists");
+            Err(Error::new(400, "resource_already_exists_exception", reason)
+                .with("index", name)
+                .with("index_uuid", uuid))
+        }
         Err(refusal) => Err(refused(refusal, name, gate)),
     }
 }
@@ -115,7 +207,10 @@ fn settings_of(index: &Index) -> Value {
     });
     for key in ["number_of_replicas", "refresh_interval"] {
         if let Some(value) = about["settings"].get(key) {
-            settings[key] = value.clone();
+            settings[key] = match value {
+                Value::String(text) => json!(text),
+                value => json!(value.to_string()),
+            };
         }
     }
     settings
@@ -144,7 +239,7 @@ pub async fn put_mapping(gate: &Gate, expression: &str, body: &Value) -> Result<
             let next = index.mapping.with(body)?;
             let mut about = (*index.about).clone();
             about["mappings"] = next.tree().clone();
-            Ok(Some(about))
+            Ok((about != *index.about).then_some(about))
         })
         .await?;
     }
@@ -154,22 +249,25 @@ pub async fn put_mapping(gate: &Gate, expression: &str, body: &Value) -> Result<
 /// `PUT /{index}/_settings`: p among them, at any time.
 pub async fn put_settings(gate: &Gate, expression: &str, body: &Value) -> Result<Value, Error> {
     let body = body.get("settings").unwrap_or(body);
-    let Some(settings) = body.as_object().filter(|map| !map.is_empty()) else {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: no settings to update;",
-        ));
-    };
+    if body.as_object().is_none_or(Map::is_empty) {
+        return Err(Error::invalid("no settings to update"));
+    }
     let p = wanted_p(body, gate.cluster.servers.len())?;
-    let fixed = |key: &&String| key.contains("number_of_shards");
-    if let Some(key) = settings.keys().find(fixed) {
+    let names = flat("", body);
+    for (name, value) in &names {
+        check_setting(name, value)?;
+    }
+    let indices = gate.indices(expression, false).await?;
+    if let Some((key, _)) = names.iter().find(|(name, _)| name.ends_with("number_of_shards")) {
+        let open = indices
+            .iter()
+            .map(|index| format!("[{}/{}]", index.name, index.uuid().as_str().unwrap_or_default()));
+        let open = open.collect::<Vec<_>>().join(", ");
         return Err(Error::argument(format!(
-            "Can't update non dynamic settings [[{key}]] for open indices: there are no shards \
-             here, set [index.roar.p]"
+            "Can't update non dynamic settings [[{key}]] for open indices [{open}]"
         )));
     }
-    for index in gate.indices(expression, false).await? {
+    for index in indices {
         let altered = gate
             .alter(&index.name, |index| {
                 let mut about = (*index.about).clone();
@@ -215,7 +313,8 @@ enum Health {
 }
 
 impl Health {
-    /// Red: ids on no server in step. Yellow: a server is away, or arcs are shorter than wanted.
+    /// By the directory. Red: ids on no server in step. Yellow: a server is away, or arcs are
+    /// shorter than wanted.
     fn of(gate: &Gate, map: Option<&Arc<Spread>>, p: u64) -> Health {
         let Some(map) = map else { return Health::Red };
         let config = gate.cluster.config();
@@ -249,7 +348,7 @@ pub async fn health(gate: &Gate, expression: Option<&str>, url: &Url) -> Result<
         Some("yellow") => Some(Health::Yellow),
         Some("red") | None => None,
         Some(other) => {
-            return Err(Error::argument(format!("unknown cluster health status [{other}]")));
+            return Err(Error::constant("cluster.health.ClusterHealthStatus", other));
         }
     };
     let until = std::time::Instant::now() + std::time::Duration::from_secs(25);
@@ -262,6 +361,13 @@ pub async fn health(gate: &Gate, expression: Option<&str>, url: &Url) -> Result<
         for index in &indices {
             let map = maps.get(&index.number);
             worst = worst.max(Health::of(gate, map, index.p()));
+            // The map takes servers for what they were: those that have just been started may have
+            // no lease yet, and answer nothing.
+            if worst < Health::Red
+                && !gate.everywhere(index, &Question::Size).await?.lost.is_empty()
+            {
+                worst = Health::Red;
+            }
             if let Some(map) = map {
                 active += map.p;
                 up = up.min(map.states.iter().filter(|state| **state == State::Up).count());
@@ -299,8 +405,21 @@ pub struct Table {
 }
 
 impl Table {
+    /// Keeps the columns that are named, in that order.
+    fn keep(&mut self, wanted: &str) {
+        let place = |name: &str| self.columns.iter().position(|column| *column == name);
+        let places: Vec<usize> = wanted.split(',').filter_map(|name| place(name.trim())).collect();
+        self.columns = places.iter().map(|at| self.columns[*at]).collect();
+        for row in &mut self.rows {
+            *row = places.iter().map(|at| row[*at].clone()).collect();
+        }
+    }
+
     /// As text, or as JSON.
-    pub fn write(self, url: &Url) -> Result<String, Value> {
+    pub fn write(mut self, url: &Url) -> Result<String, Value> {
+        if let Some(wanted) = url.get("h") {
+            self.keep(wanted);
+        }
         if url.get("format").is_some_and(|format| format == "json") {
             let row = |row: &Vec<String>| {
                 let pairs = self.columns.iter().zip(row).map(|(c, v)| ((*c).to_owned(), json!(v)));
@@ -322,6 +441,13 @@ impl Table {
         }
         Ok(text)
     }
+}
+
+/// Seconds since 1970, and the time of the day.
+fn clock() -> (String, String) {
+    let ms = now_ms();
+    let of_day = crate::date::write(ms as i64);
+    ((ms / 1_000).to_string(), of_day.get(11..19).unwrap_or("").to_owned())
 }
 
 async fn size(gate: &Gate, index: &Index) -> Result<(u64, u64), Error> {
@@ -383,10 +509,10 @@ pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Err
             for index in &indices {
                 all += size(gate, index).await?.0;
             }
-            let seconds = now_ms() / 1_000;
+            let (epoch, timestamp) = clock();
             Table {
-                columns: vec!["epoch", "count"],
-                rows: vec![vec![seconds.to_string(), all.to_string()]],
+                columns: vec!["epoch", "timestamp", "count"],
+                rows: vec![vec![epoch, timestamp, all.to_string()]],
             }
         }
         "health" => {
@@ -395,13 +521,39 @@ pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Err
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             };
-            let columns = vec!["cluster", "status", "node.total", "node.data", "shards"];
+            let (epoch, timestamp) = clock();
+            let columns = vec![
+                "epoch",
+                "timestamp",
+                "cluster",
+                "status",
+                "node.total",
+                "node.data",
+                "shards",
+                "pri",
+                "relo",
+                "init",
+                "unassign",
+                "pending_tasks",
+                "max_task_wait_time",
+                "active_shards_percent",
+            ];
+            let percent = health["active_shards_percent_as_number"].as_f64().unwrap_or(0.0);
             let row = vec![
+                epoch,
+                timestamp,
                 text("cluster_name"),
                 text("status"),
                 text("number_of_nodes"),
                 text("number_of_data_nodes"),
                 text("active_shards"),
+                text("active_primary_shards"),
+                text("relocating_shards"),
+                text("initializing_shards"),
+                text("unassigned_shards"),
+                text("number_of_pending_tasks"),
+                "-".into(),
+                format!("{percent:.1}%"),
             ];
             Table { columns, rows: vec![row] }
         }
@@ -467,7 +619,8 @@ pub async fn cat(gate: &Gate, what: &str, expression: &str) -> Result<Table, Err
             Table { columns, rows }
         }
         other => {
-            return Err(Error::argument(format!("_cat/{other} is not served")));
+            let what = format!("no handler found for uri [/_cat/{other}] and method [GET]");
+            return Err(Error::plain(400, what));
         }
     })
 }
@@ -493,21 +646,31 @@ pub fn root(gate: &Gate) -> Value {
     })
 }
 
-/// `_stats` and `/{index}/_stats`.
-pub async fn stats(gate: &Gate, expression: &str) -> Result<Value, Error> {
+/// `_stats` and `/{index}/_stats`: `docs`, `store` or `_all`.
+pub async fn stats(gate: &Gate, expression: &str, metrics: &str) -> Result<Value, Error> {
     let mut map = Map::new();
-    let (mut all_documents, mut all_bytes) = (0, 0);
+    let (mut all_documents, mut all_bytes, mut parts) = (0, 0, 0);
+    let wanted = |name: &str| metrics.split(',').any(|one| one == name || one == "_all");
     let of = |documents: u64, bytes: u64| {
-        let docs = json!({ "count": documents, "deleted": 0 });
-        json!({ "docs": docs, "store": { "size_in_bytes": bytes } })
+        let mut of = Map::new();
+        if wanted("docs") {
+            of.insert("docs".into(), json!({ "count": documents, "deleted": 0 }));
+        }
+        if wanted("store") {
+            of.insert("store".into(), json!({ "size_in_bytes": bytes }));
+        }
+        Value::Object(of)
     };
     for index in gate.indices(expression, false).await? {
         let (documents, bytes) = size(gate, &index).await?;
         all_documents += documents;
         all_bytes += bytes;
         let own = of(documents, bytes);
-        map.insert(index.name, json!({ "primaries": own, "total": own }));
+        parts += index.p();
+        let about = json!({ "uuid": index.uuid(), "primaries": own, "total": own });
+        map.insert(index.name, about);
     }
     let own = of(all_documents, all_bytes);
-    Ok(json!({ "_all": { "primaries": own, "total": own }, "indices": map }))
+    let shards = json!({ "total": parts, "successful": parts, "failed": 0 });
+    Ok(json!({ "_shards": shards, "_all": { "primaries": own, "total": own }, "indices": map }))
 }

@@ -1,7 +1,7 @@
 //! Documents: index, create, get, delete, update, in bulk.
 
 use super::Query;
-use super::error::Error;
+use super::error::{Error, meant, token};
 use super::gate::{Gate, Index, refused};
 use super::mapping::{Mapping, merge};
 use crate::cluster::content::Bytes;
@@ -17,6 +17,35 @@ use std::sync::Arc;
 const ID_BYTES: usize = 512;
 /// Writes of one bulk that are under way at a time.
 const AT_A_TIME: usize = 256;
+
+/// Keys of a line of a bulk that says what is done; those that are not served change nothing here.
+const METADATA: [&str; 12] = [
+    "_index",
+    "_id",
+    "_source",
+    "if_seq_no",
+    "if_primary_term",
+    "version",
+    "version_type",
+    "routing",
+    "retry_on_conflict",
+    "require_alias",
+    "pipeline",
+    "dynamic_templates",
+];
+/// Keys of an update.
+const UPDATE: [&str; 10] = [
+    "doc",
+    "upsert",
+    "doc_as_upsert",
+    "detect_noop",
+    "script",
+    "scripted_upsert",
+    "_source",
+    "if_seq_no",
+    "if_primary_term",
+    "lang",
+];
 
 /// What is done to a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,15 +150,9 @@ pub async fn got(gate: &Gate, index: &Index, ids: Vec<String>) -> Result<Vec<Got
     Ok(all)
 }
 
-fn conflict(id: &str, reason: String, index: &str) -> Error {
-    Error::new(
-        409,
-        "version_conflict_engine_exception",
-        format!("[{id}]: version conflict, {reason}"),
-    )
-    .with("index", index)
-    .with("shard", "0")
-    .with("index_uuid", "_na_")
+fn conflict(id: &str, reason: String) -> Error {
+    let reason = format!("[{id}]: version conflict, {reason}");
+    Error::new(409, "version_conflict_engine_exception", reason)
 }
 
 /// Carries items out, in order for each document; one result an item.
@@ -200,7 +223,7 @@ async fn of_index(
         let item = &items[*at];
         let now = current.entry(id.clone()).or_default();
         match decided(item, id, now, &mapping) {
-            Err(error) => results[*at] = Some(Err(error.with_index(&index.name))),
+            Err(error) => results[*at] = Some(Err(error.of_document(&index))),
             Ok(Decided::Nothing(result)) => {
                 results[*at] = Some(Ok(shown(item, &index.name, id, now, result)));
             }
@@ -291,10 +314,14 @@ async fn join<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
 }
 
 impl Error {
-    fn with_index(self, index: &str) -> Error {
-        match self.more.contains_key("index") || self.kind == "mapper_parsing_exception" {
-            true => self,
-            false => self.with("index", index),
+    /// What is wrong with a document in its index says so.
+    fn of_document(self, index: &Index) -> Error {
+        match self.kind {
+            "version_conflict_engine_exception" | "document_missing_exception" => self
+                .with("index", index.name.clone())
+                .with("shard", "0")
+                .with("index_uuid", index.uuid().clone()),
+            _ => self,
         }
     }
 }
@@ -313,7 +340,7 @@ enum Decided {
 
 fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<Decided, Error> {
     if id.len() > ID_BYTES {
-        return Err(Error::argument(format!(
+        return Err(Error::invalid(&format!(
             "id [{id}] is too long, must be no longer than 512 bytes but was: {}",
             id.len()
         )));
@@ -329,7 +356,6 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
                 format!(
                     "required seqNo [{seq_no}], primary term [{term}]. but no document was found"
                 ),
-                &item.index,
             ));
         }
         if has != seq_no || term != 1 {
@@ -339,7 +365,6 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
                     "required seqNo [{seq_no}], primary term [{term}]. current document has seqNo \
                      [{has}] and primary term [1]"
                 ),
-                &item.index,
             ));
         }
     }
@@ -350,7 +375,6 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
                 "current version [{}] is higher or equal to the one provided [{version}]",
                 now.count
             ),
-            &item.index,
         ));
     }
     let write = |source: Bytes, json: &Value, result| {
@@ -359,11 +383,9 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
     };
     let wrote = if now.there { "updated" } else { "created" };
     match item.action {
-        Action::Create if now.there => Err(conflict(
-            id,
-            format!("document already exists (current version [{}])", now.count),
-            &item.index,
-        )),
+        Action::Create if now.there => {
+            Err(conflict(id, format!("document already exists (current version [{}])", now.count)))
+        }
         Action::Index | Action::Create => {
             let json: Value = serde_json::from_slice(&item.body).map_err(|error| {
                 Error::new(400, "mapper_parsing_exception", "failed to parse")
@@ -382,6 +404,12 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
         Action::Update => {
             let body: Value =
                 serde_json::from_slice(&item.body).map_err(|error| Error::json(&error))?;
+            let known = |key: &&String| !UPDATE.contains(&key.as_str());
+            if let Some(key) = body.as_object().and_then(|body| body.keys().find(known)) {
+                let hint = meant(key, &UPDATE);
+                let reason = format!("[UpdateRequest] unknown field [{key}]{hint}");
+                return Err(Error::new(400, "x_content_parse_exception", reason));
+            }
             if body.get("script").is_some() {
                 return Err(Error::argument("scripts are not served: send a [doc]"));
             }
@@ -390,11 +418,7 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
                 .filter(|doc| doc.is_object())
                 .or_else(|| body.get("upsert").filter(|doc| doc.is_object() && !now.there))
             else {
-                return Err(Error::new(
-                    400,
-                    "action_request_validation_exception",
-                    "Validation Failed: 1: script or doc is missing;",
-                ));
+                return Err(Error::invalid("script or doc is missing"));
             };
             if !now.there {
                 let as_upsert = body.get("doc_as_upsert") == Some(&json!(true));
@@ -404,8 +428,7 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
                         404,
                         "document_missing_exception",
                         format!("[{id}]: document missing"),
-                    )
-                    .with("index", item.index.clone()));
+                    ));
                 };
                 let source: Bytes = serde_json::to_vec(new).unwrap_or_default().into();
                 return write(source, new, "created");
@@ -424,16 +447,17 @@ fn decided(item: &Item, id: &str, now: &Current, mapping: &Mapping) -> Result<De
 }
 
 fn shown(item: &Item, index: &str, id: &str, now: &Current, result: &str) -> Value {
+    let told = u32::from(result != "noop");
     let mut value = json!({
         "_index": index,
         "_id": id,
         "_version": now.count.max(1),
         "result": result,
-        "_shards": { "total": 1, "successful": if result == "noop" { 0 } else { 1 }, "failed": 0 },
+        "_shards": { "total": told, "successful": told, "failed": 0 },
         "_seq_no": now.seq_no(),
         "_primary_term": 1,
     });
-    if item.source
+    if (item.source || asks_for_source(item))
         && let Some(source) = &now.source.0
     {
         let source: Value = serde_json::from_slice(source).unwrap_or(Value::Null);
@@ -442,6 +466,12 @@ fn shown(item: &Item, index: &str, id: &str, now: &Current, result: &str) -> Val
         });
     }
     value
+}
+
+/// Whether an update asks in its body for the document that it makes.
+fn asks_for_source(item: &Item) -> bool {
+    let asked = || serde_json::from_slice::<Value>(&item.body).ok()?.get("_source").cloned();
+    item.action == Action::Update && asked().is_some_and(|asked| asked != json!(false))
 }
 
 /// The status of a result.
@@ -456,6 +486,11 @@ pub fn status(result: &Value) -> u16 {
 /// `refresh=true`, `refresh=wait_for` or `refresh`: every later answer has what is written.
 pub fn at_once(query: &Query) -> bool {
     query.get("refresh").is_some_and(|value| value != "false")
+}
+
+/// `refresh=true` or `refresh`, which an answer repeats.
+fn forced(query: &Query) -> bool {
+    query.get("refresh").is_some_and(|value| value == "true" || value.is_empty())
 }
 
 /// `PUT /{index}/_doc/{id}` and its kin.
@@ -474,27 +509,30 @@ pub async fn one(
         None => Ok(None),
         Some(text) => text.parse::<u64>().map(Some).map_err(|_| {
             Error::argument(format!("Failed to parse long parameter [{name}] with value [{text}]"))
+                .because(Error::no_number(text))
         }),
     };
     let only_if = match (number("if_seq_no")?, number("if_primary_term")?) {
         (Some(seq_no), Some(term)) => Some((seq_no, term)),
         (None, None) => None,
-        _ => {
-            return Err(Error::new(
-                400,
-                "action_request_validation_exception",
-                "Validation Failed: 1: ifSeqNo is set, but primary term is 0, or the other way \
-                 round;",
-            ));
+        (Some(_), None) => {
+            return Err(Error::invalid("ifSeqNo is set, but primary term is [0]"));
+        }
+        (None, Some(term)) => {
+            let what = format!("ifSeqNo is unassigned, but primary term is [{term}]");
+            return Err(Error::invalid(&what));
         }
     };
     let external = match query.get("version_type").map(String::as_str) {
         Some("external" | "external_gte") => number("version")?,
         _ => None,
     };
-    if action == Action::Delete || (action == Action::Update && !gate.exists(index).await?) {
-        // Neither makes an index.
-        gate.index(index).await?;
+    if action == Action::Delete {
+        // It makes no index.
+        gate.index(index).await.map_err(Error::of_expression)?;
+    }
+    if body.is_empty() && action != Action::Delete {
+        return Err(Error::new(400, "parse_exception", "request body is required"));
     }
     let item = Item {
         action,
@@ -507,17 +545,10 @@ pub async fn one(
     };
     let mut results = carry_out(gate, vec![item], at_once(query)).await;
     let mut result = results.pop().unwrap_or_else(|| Err(Error::argument("nothing")))?;
-    if at_once(query) {
+    if forced(query) {
         result["forced_refresh"] = json!(true);
     }
     Ok((status(&result), result))
-}
-
-impl Gate {
-    /// Whether there is such an index.
-    pub async fn exists(&self, name: &str) -> Result<bool, Error> {
-        Ok(self.all().await?.0.indices.contains_key(name))
-    }
 }
 
 /// `_bulk`.
@@ -528,7 +559,10 @@ pub async fn bulk(
     body: &[u8],
 ) -> Result<Value, Error> {
     let began = std::time::Instant::now();
-    if !body.is_empty() && body.last() != Some(&b'\n') {
+    if body.is_empty() {
+        return Err(Error::new(400, "parse_exception", "request body is required"));
+    }
+    if body.last() != Some(&b'\n') {
         return Err(Error::argument("The bulk request must be terminated by a newline [\\n]"));
     }
     let mut lines = body.split(|byte| *byte == b'\n').enumerate();
@@ -538,15 +572,17 @@ pub async fn bulk(
             continue;
         }
         let number = number + 1;
-        let malformed = |what: &str| {
+        let malformed = |expected: &str, found: &str| {
             Error::argument(format!(
-                "Malformed action/metadata line [{number}], expected START_OBJECT but found \
-                 [{what}]"
+                "Malformed action/metadata line [{number}], expected {expected} but found [{found}]"
             ))
         };
         let action: Value = serde_json::from_slice(line).map_err(|error| Error::json(&error))?;
-        let Some((name, about)) = action.as_object().and_then(|map| map.iter().next()) else {
-            return Err(malformed("VALUE"));
+        let Some(action) = action.as_object() else {
+            return Err(malformed("START_OBJECT", token(&action)));
+        };
+        let Some((name, about)) = action.iter().next() else {
+            return Err(malformed("FIELD_NAME", "END_OBJECT"));
         };
         let action = match name.as_str() {
             "index" => Action::Index,
@@ -554,22 +590,20 @@ pub async fn bulk(
             "update" => Action::Update,
             "delete" => Action::Delete,
             other => {
-                return Err(Error::argument(format!(
-                    "Malformed action/metadata line [{number}], expected field [create], [delete], \
-                     [index] or [update] but found [{other}]"
-                )));
+                return Err(malformed("one of [create, delete, index, update]", other));
             }
         };
-        if !about.is_object() {
-            return Err(malformed("VALUE_STRING"));
+        let Some(metadata) = about.as_object() else {
+            return Err(malformed("START_OBJECT or END_OBJECT", token(about)));
+        };
+        if let Some(key) = metadata.keys().find(|key| !METADATA.contains(&key.as_str())) {
+            return Err(Error::argument(format!(
+                "Action/metadata line [{number}] contains an unknown parameter [{key}]"
+            )));
         }
         let index = about.get("_index").and_then(Value::as_str).or(index);
         let Some(index) = index else {
-            return Err(Error::new(
-                400,
-                "action_request_validation_exception",
-                format!("Validation Failed: {number}: index is missing;"),
-            ));
+            return Err(Error::invalid("index is missing"));
         };
         let id = match about.get("_id") {
             None | Some(Value::Null) => None,
@@ -577,11 +611,7 @@ pub async fn bulk(
             Some(other) => Some(other.to_string()),
         };
         if id.is_none() && matches!(action, Action::Update | Action::Delete) {
-            return Err(Error::new(
-                400,
-                "action_request_validation_exception",
-                "Validation Failed: 1: id is missing;",
-            ));
+            return Err(Error::invalid("id is missing"));
         }
         let body = match action {
             Action::Delete => [].as_slice().into(),
@@ -611,19 +641,19 @@ pub async fn bulk(
         });
     }
     if items.is_empty() {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: no requests added;",
-        ));
+        return Err(Error::invalid("no requests added"));
     }
     let shown: Vec<(Action, String, Option<String>)> =
         items.iter().map(|item| (item.action, item.index.clone(), item.id.clone())).collect();
     let results = carry_out(gate, items, at_once(query)).await;
     let errors = results.iter().any(Result::is_err);
+    let forced = forced(query);
     let written = results.into_iter().zip(shown).map(|(result, (action, index, id))| {
         let value = match result {
             Ok(mut value) => {
+                if forced {
+                    value["forced_refresh"] = json!(true);
+                }
                 value["status"] = json!(status(&value));
                 value
             }

@@ -1,7 +1,9 @@
 //! The query language: JSON to conditions with fields resolved.
 
-use super::error::Error;
+use super::error::{Error, meant, token};
+use super::mapping::no_date as unread;
 use super::mapping::{Mapping, Type};
+use super::words;
 use crate::date;
 use crate::engine::entry::Typed;
 use crate::engine::question::Query;
@@ -36,6 +38,54 @@ const KNOWN: [&str; 18] = [
     "wildcard",
 ];
 
+/// Keys of `match` that mean nothing where words are not cut apart, and leave answers as they are.
+const MATCH: [&str; 9] = [
+    "query",
+    "operator",
+    "minimum_should_match",
+    "lenient",
+    "zero_terms_query",
+    "max_expansions",
+    "prefix_length",
+    "fuzzy_transpositions",
+    "auto_generate_synonyms_phrase_query",
+];
+/// The same of `multi_match`.
+const MULTI_MATCH: [&str; 9] = [
+    "query",
+    "fields",
+    "type",
+    "operator",
+    "minimum_should_match",
+    "lenient",
+    "zero_terms_query",
+    "max_expansions",
+    "prefix_length",
+];
+/// Keys that would change an answer, and do not here.
+const UNSERVED: [&str; 7] = [
+    "analyzer",
+    "case_insensitive",
+    "cutoff_frequency",
+    "fuzziness",
+    "fuzzy_rewrite",
+    "slop",
+    "tie_breaker",
+];
+
+/// Keys of `bool`, in both spellings that Elasticsearch knows.
+const BOOL: [&str; 9] = [
+    "must",
+    "should",
+    "filter",
+    "must_not",
+    "mustNot",
+    "minimum_should_match",
+    "adjust_pure_negative",
+    "boost",
+    "_name",
+];
+
 /// Reads a query.
 pub fn query(json: &Value, mapping: &Mapping) -> Result<Query, Error> {
     let query = read(json, mapping, 0)?;
@@ -55,6 +105,7 @@ pub fn query(json: &Value, mapping: &Mapping) -> Result<Query, Error> {
 
 fn scored(query: &Query) -> usize {
     match query {
+        Query::Best { of, .. } => 1 + of.iter().map(scored).sum::<usize>(),
         Query::Bool { must, should, filter, must_not, .. } => {
             1 + must.iter().chain(should).chain(filter).chain(must_not).map(scored).sum::<usize>()
         }
@@ -62,32 +113,39 @@ fn scored(query: &Query) -> usize {
     }
 }
 
-/// How far two words are apart: letters changed, left out or put in.
-fn apart(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, letter) in one.chars().enumerate() {
-        let mut before = std::mem::replace(&mut row[0], at + 1);
-        for (place, own) in other.iter().enumerate() {
-            let changed = before + usize::from(letter != *own);
-            before = row[place + 1];
-            row[place + 1] = changed.min(before + 1).min(row[place] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 fn unknown(name: &str) -> Error {
-    let near = KNOWN.iter().map(|known| (apart(name, known), *known)).min();
-    let hint = match near {
-        Some((apart, known)) if apart <= 2.max(name.len() / 3) => {
-            format!(" did you mean [{known}]?")
-        }
-        _ => String::new(),
-    };
     let cause =
         Error::new(400, "named_object_not_found_exception", format!("unknown field [{name}]"));
-    Error::parsing(format!("unknown query [{name}]{hint}")).because(cause)
+    Error::parsing(format!("unknown query [{name}]{}", meant(name, &KNOWN))).because(cause)
+}
+
+/// A value that is no number, where a condition is made of it.
+fn no_number(value: &Value) -> Error {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let cause = Error::no_number(&text);
+    let reason = format!("failed to create query: {}", cause.reason);
+    Error::new(400, "query_shard_exception", reason).because(cause).at_shard()
+}
+
+/// A value that is no date, where a condition is made of it.
+fn no_date(value: &Value) -> Error {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let cause = unread(&text);
+    let reason = format!("{}: [{}]", cause.reason, cause.reason);
+    Error::new(400, "parse_exception", reason).because(cause).at_shard()
+}
+
+/// Refuses keys that a condition does not have, and those that are not served.
+fn keys(of: &str, about: &Value, known: &[&str]) -> Result<(), Error> {
+    for name in about.as_object().into_iter().flat_map(Map::keys) {
+        if UNSERVED.contains(&name.as_str()) {
+            return Err(Error::argument(format!("[{name}] of [{of}] is not served")));
+        }
+        if !known.contains(&name.as_str()) && name != "boost" && name != "_name" {
+            return Err(Error::parsing(format!("[{of}] query does not support [{name}]")));
+        }
+    }
+    Ok(())
 }
 
 fn object<'a>(json: &'a Value, of: &str) -> Result<&'a Map<String, Value>, Error> {
@@ -103,7 +161,8 @@ fn only<'a>(map: &'a Map<String, Value>, of: &str) -> Result<(&'a String, &'a Va
         (Some((first, _)), Some((second, _))) => Err(Error::parsing(format!(
             "[{of}] query doesn't support multiple fields, found [{first}] and [{second}]"
         ))),
-        _ => Err(Error::parsing(format!("[{of}] query requires a field"))),
+        _ if of.starts_with("match") => Err(Error::parsing("No text specified for text query")),
+        _ => Err(Error::argument("field name is null or empty")),
     }
 }
 
@@ -140,60 +199,78 @@ fn read(json: &Value, mapping: &Mapping, depth: usize) -> Result<Query, Error> {
     let (name, body) = match (all.next(), all.next()) {
         (None, _) => return Err(Error::argument("query malformed, empty clause found")),
         (Some(one), None) => one,
-        (Some((name, _)), Some((next, _))) => {
+        (Some((name, _)), Some(_)) => {
             return Err(Error::parsing(format!(
-                "[{name}] malformed query, expected [END_OBJECT] but found [FIELD_NAME] [{next}]"
+                "[{name}] malformed query, expected [END_OBJECT] but found [FIELD_NAME]"
             )));
         }
     };
     match name.as_str() {
         "match_all" => {
+            let odd =
+                object(body, name)?.keys().find(|key| !matches!(key.as_str(), "boost" | "_name"));
+            if let Some(key) = odd {
+                let reason = format!("[match_all] unknown field [{key}]");
+                let cause = Error::new(400, "x_content_parse_exception", reason.clone());
+                return Err(Error::parsing(reason).because(cause));
+            }
             let boost = boost(Some(body))?;
             Ok(if boost == 1.0 { Query::All } else { constant(Query::All, boost) })
         }
         "match_none" => Ok(Query::Nothing),
         "match" | "match_phrase" | "match_bool_prefix" => {
             let (field, about) = only(object(body, name)?, name)?;
+            keys(name, about, &MATCH)?;
             let value = about.get("query").unwrap_or(about);
             if value.is_object() || value.is_array() {
                 return Err(Error::parsing(format!(
-                    "[{name}] unknown token [START_OBJECT] after [query]"
+                    "[{name}] unknown token [{}] after [query]",
+                    token(value)
                 )));
             }
             matching(name, field, value, about, mapping)
         }
         "multi_match" => {
+            keys(name, body, &MULTI_MATCH)?;
             let fields = strings(body.get("fields"));
             let value = body.get("query").unwrap_or(&Value::Null);
             let names: Vec<String> = match fields.is_empty() {
                 true => mapping.all().map(|(path, _)| path.clone()).collect(),
                 false => fields,
             };
-            let mut should = Vec::new();
+            let mut of = Vec::new();
             for name in names {
                 let (path, factor) = match name.split_once('^') {
                     Some((path, factor)) => (path.to_owned(), factor.parse().unwrap_or(1.0)),
                     None => (name.clone(), 1.0_f32),
                 };
                 let one = matching("match", &path, value, body, mapping)?;
-                should.push(if factor == 1.0 { one } else { times(one, factor) });
+                of.push(if factor == 1.0 { one } else { times(one, factor) });
             }
-            Ok(any(should, 1))
+            match body.get("type").and_then(Value::as_str).unwrap_or("best_fields") {
+                "best_fields" => Ok(best(of, 1.0)),
+                "most_fields" => Ok(any(of, 1)),
+                other => {
+                    Err(Error::argument(format!("[type] [{other}] of [multi_match] is not served")))
+                }
+            }
         }
         "term" => {
             let (field, about) = only(object(body, name)?, name)?;
             if about.is_array() {
                 return Err(Error::parsing("[term] query does not support array of values"));
             }
+            keys(name, about, &["value"])?;
             let value = about.get("value").unwrap_or(about);
             term(field, value, boost(Some(about))?, mapping)
         }
         "terms" => {
             let (field, values) = only(object(body, name)?, name)?;
             let Value::Array(values) = values else {
-                return Err(Error::parsing(
-                    "[terms] query requires an array of terms or a lookup that is not supported",
-                ));
+                return Err(match values.is_object() {
+                    true => Error::argument("[terms] by a lookup is not served"),
+                    false => Error::parsing(format!("[terms] query does not support [{field}]")),
+                });
             };
             if values.len() > TERMS {
                 return Err(Error::argument(format!(
@@ -207,10 +284,14 @@ fn read(json: &Value, mapping: &Mapping, depth: usize) -> Result<Query, Error> {
         }
         "range" => {
             let (field, about) = only(object(body, name)?, name)?;
-            range(field, object(about, name)?, mapping)
+            let Value::Object(about) = about else {
+                return Err(Error::parsing(format!("[range] query does not support [{field}]")));
+            };
+            range(field, about, mapping)
         }
         "prefix" => {
             let (field, about) = only(object(body, name)?, name)?;
+            keys(name, about, &["value", "rewrite"])?;
             let value = about.get("value").unwrap_or(about);
             let Value::String(prefix) = value else {
                 return Err(Error::parsing("[prefix] query requires a string"));
@@ -219,11 +300,13 @@ fn read(json: &Value, mapping: &Mapping, depth: usize) -> Result<Query, Error> {
             let text = match mapping.get(field).map(|field| field.of) {
                 Some(Type::Text) => true,
                 Some(Type::Keyword) => false,
-                Some(_) => {
-                    return Err(Error::argument(format!(
-                        "Can only use prefix queries on keyword, text and wildcard fields - not \
-                         on [{field}]"
-                    )));
+                Some(of) => {
+                    let reason = format!(
+                        "Can only use prefix queries on keyword and text fields - not on [{field}] \
+                         which is of type [{}]",
+                        of.name()
+                    );
+                    return Err(Error::new(400, "query_shard_exception", reason).at_shard());
                 }
                 None => return Ok(Query::Nothing),
             };
@@ -266,24 +349,21 @@ fn read(json: &Value, mapping: &Mapping, depth: usize) -> Result<Query, Error> {
                 .ok_or_else(|| Error::parsing("[constant_score] requires a 'filter' element"))?;
             Ok(constant(read(filter, mapping, depth + 1)?, boost(Some(body))?))
         }
-        "dis_max" => Err(Error::argument("[dis_max] is not served; use [bool] with [should]")),
-        "query_string" | "simple_query_string" => query_string(body, mapping),
+        "dis_max" => {
+            keys(name, body, &["queries"])?;
+            let queries = body.get("queries").and_then(Value::as_array);
+            let queries = queries.filter(|all| !all.is_empty()).ok_or_else(|| {
+                Error::parsing("[dis_max] requires 'queries' field with at least one clause")
+            })?;
+            let of = queries.iter().map(|one| read(one, mapping, depth + 1));
+            Ok(best(of.collect::<Result<_, _>>()?, boost(Some(body))?))
+        }
+        "query_string" | "simple_query_string" => words::query_string(body, mapping),
         "bool" => {
             let map = object(body, name)?;
-            for key in map.keys() {
-                if !matches!(
-                    key.as_str(),
-                    "must"
-                        | "should"
-                        | "filter"
-                        | "must_not"
-                        | "minimum_should_match"
-                        | "boost"
-                        | "_name"
-                        | "adjust_pure_negative"
-                ) {
-                    return Err(Error::parsing(format!("[bool] query does not support [{key}]")));
-                }
+            if let Some(key) = map.keys().find(|key| !BOOL.contains(&key.as_str())) {
+                let reason = format!("[bool] unknown field [{key}]{}", meant(key, &BOOL));
+                return Err(Error::new(400, "x_content_parse_exception", reason));
             }
             let all = |key: &str| -> Result<Vec<Query>, Error> {
                 match map.get(key) {
@@ -291,11 +371,17 @@ fn read(json: &Value, mapping: &Mapping, depth: usize) -> Result<Query, Error> {
                     Some(Value::Array(all)) => {
                         all.iter().map(|one| read(one, mapping, depth + 1)).collect()
                     }
-                    Some(one) => Ok(vec![read(one, mapping, depth + 1)?]),
+                    Some(one) if one.is_object() => Ok(vec![read(one, mapping, depth + 1)?]),
+                    Some(other) => {
+                        let token = token(other);
+                        let reason =
+                            format!("[bool] {key} doesn't support values of type: {token}");
+                        Err(Error::new(400, "x_content_parse_exception", reason))
+                    }
                 }
             };
             let (must, should) = (all("must")?, all("should")?);
-            let (filter, must_not) = (all("filter")?, all("must_not")?);
+            let (filter, must_not) = (all("filter")?, [all("must_not")?, all("mustNot")?].concat());
             let needed = should.is_empty() || !must.is_empty() || !filter.is_empty();
             let least = match map.get("minimum_should_match") {
                 None | Some(Value::Null) => usize::from(!needed),
@@ -325,6 +411,15 @@ fn any(mut should: Vec<Query>, least: usize) -> Query {
             least,
             boost: 1.0,
         },
+    }
+}
+
+/// One of these, with the best score of any.
+pub(super) fn best(mut of: Vec<Query>, boost: f32) -> Query {
+    match of.len() {
+        0 => Query::Nothing,
+        1 if boost == 1.0 => of.remove(0),
+        _ => Query::Best { of, boost },
     }
 }
 
@@ -361,7 +456,7 @@ fn at_least(value: &Value, of: usize) -> Result<usize, Error> {
     Ok(least.max(0) as usize)
 }
 
-fn strings(value: Option<&Value>) -> Vec<String> {
+pub(super) fn strings(value: Option<&Value>) -> Vec<String> {
     let one = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -374,7 +469,7 @@ fn strings(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-fn matching(
+pub(super) fn matching(
     name: &str,
     field: &str,
     value: &Value,
@@ -394,8 +489,12 @@ fn matching(
                 return Ok(Query::Phrase { field, words, boost });
             }
             let one = |word: String| Query::Word { field: field.clone(), word, boost };
-            let least = match about.get("operator").and_then(Value::as_str) {
-                Some(operator) if operator.eq_ignore_ascii_case("and") => words.len(),
+            let operator = about.get("operator").and_then(Value::as_str).unwrap_or("or");
+            let least = match operator.to_uppercase().as_str() {
+                "AND" => words.len(),
+                other if other != "OR" => {
+                    return Err(Error::constant("index.query.Operator", other));
+                }
                 _ => match about.get("minimum_should_match") {
                     Some(value) => at_least(value, words.len())?.clamp(1, words.len().max(1)),
                     None => 1,
@@ -441,11 +540,8 @@ fn term(field: &str, value: &Value, boost: f32, mapping: &Mapping) -> Result<Que
     let Some(own) = mapping.get(field) else { return Ok(Query::Nothing) };
     match own.of.value(value) {
         Some(typed) => Ok(exactly(field, typed, boost)),
-        None => Err(Error::new(
-            400,
-            "query_shard_exception",
-            format!("failed to create query: For input string: {value}"),
-        )),
+        None if own.of == Type::Date => Err(no_date(value)),
+        None => Err(no_number(value)),
     }
 }
 
@@ -498,12 +594,9 @@ fn range(field: &str, about: &Map<String, Value>, mapping: &Mapping) -> Result<Q
     }
     let boost = boost(Some(&Value::Object(about.clone())))?;
     let Some(own) = mapping.get(field) else { return Ok(Query::Nothing) };
-    let wrong = |value: &Value| {
-        Error::new(
-            400,
-            "query_shard_exception",
-            format!("failed to create query: For input string: {value}"),
-        )
+    let wrong = |value: &Value| match own.of {
+        Type::Date => no_date(value),
+        _ => no_number(value),
     };
     let field = field.to_owned();
     match own.of {
@@ -575,75 +668,6 @@ fn range(field: &str, about: &Map<String, Value>, mapping: &Mapping) -> Result<Q
     }
 }
 
-/// Words, `field:word`, `+`, `-`, AND, OR and quoted phrases: what people type into a box.
-fn query_string(body: &Value, mapping: &Mapping) -> Result<Query, Error> {
-    let text = body.get("query").and_then(Value::as_str).unwrap_or_default();
-    let mut fields = strings(body.get("fields"));
-    fields.extend(body.get("default_field").and_then(Value::as_str).map(str::to_owned));
-    if fields.is_empty() || fields == ["*"] {
-        let words = mapping.all().filter(|(_, field)| field.of == Type::Text);
-        fields = words.map(|(path, _)| path.clone()).collect();
-    }
-    if text.trim() == "*" || text.trim() == "*:*" {
-        return Ok(Query::All);
-    }
-    let all_needed = body
-        .get("default_operator")
-        .and_then(Value::as_str)
-        .is_some_and(|operator| operator.eq_ignore_ascii_case("and"));
-    let (mut must, mut should, mut must_not) = (Vec::new(), Vec::new(), Vec::new());
-    let mut and = all_needed;
-    let mut rest = text.trim_start();
-    while !rest.is_empty() {
-        let sign = rest.chars().next().filter(|sign| matches!(sign, '+' | '-'));
-        if sign.is_some() {
-            rest = &rest[1..];
-        }
-        let end = match rest.find('"') {
-            Some(open) if !rest[..open].contains(char::is_whitespace) => {
-                rest[open + 1..].find('"').map_or(rest.len(), |close| open + close + 2)
-            }
-            _ => rest.find(char::is_whitespace).unwrap_or(rest.len()),
-        };
-        let (word, after) = rest.split_at(end);
-        rest = after.trim_start();
-        match word {
-            "" => continue,
-            "AND" | "&&" => {
-                and = true;
-                must.append(&mut should);
-                continue;
-            }
-            "OR" | "||" => {
-                and = false;
-                continue;
-            }
-            _ => {}
-        }
-        let (own, word) = match word.split_once(':') {
-            Some((field, word)) if mapping.get(field).is_some() => (vec![field.to_owned()], word),
-            _ => (fields.clone(), word),
-        };
-        let quoted = word.strip_prefix('"').map(|word| word.trim_end_matches('"'));
-        let name = if quoted.is_some() { "match_phrase" } else { "match" };
-        let value = Value::String(quoted.unwrap_or(word).to_owned());
-        let one = |field: &String| match mapping.get(field).map(|field| field.of) {
-            // A word that is no number is in no field of numbers.
-            Some(of) if of.value(&value).is_none() => Ok(Query::Nothing),
-            _ => matching(name, field, &value, &Value::Null, mapping),
-        };
-        let one = any(own.iter().map(one).collect::<Result<Vec<_>, Error>>()?, 1);
-        match sign {
-            Some('-') => must_not.push(one),
-            Some(_) => must.push(one),
-            None if and => must.push(one),
-            None => should.push(one),
-        }
-    }
-    let least = usize::from(must.is_empty() && !should.is_empty());
-    Ok(Query::Bool { must, should, filter: Vec::new(), must_not, least, boost: 1.0 })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -666,7 +690,7 @@ mod tests {
         assert_eq!(two.reason, "[match] query doesn't support multiple fields, found [a] and [b]");
         assert_eq!(
             wrong(json!({"bool": {"musst": []}})).reason,
-            "[bool] query does not support [musst]"
+            "[bool] unknown field [musst] did you mean any of [must, mustNot]?"
         );
         let mut deep = json!({"match_all": {}});
         (0..50).for_each(|_| deep = json!({"bool": {"must": [deep.clone()]}}));

@@ -2,7 +2,7 @@
 
 use super::Query;
 use super::documents::got;
-use super::error::Error;
+use super::error::{Error, token};
 use super::gate::Gate;
 use crate::engine::question::Got;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ pub async fn get(
     query: &Query,
     source_alone: bool,
 ) -> Result<(u16, Value), Error> {
-    let known = gate.index(index).await?;
+    let known = gate.index(index).await.map_err(Error::of_expression)?;
     let found = got(gate, &known, vec![id.to_owned()]).await?;
     let found = found.into_iter().find(|got| !got.deleted);
     if source_alone {
@@ -147,28 +147,34 @@ fn document(index: &str, got: Got, wanted: &Wanted) -> Value {
 /// `_mget`.
 pub async fn mget(gate: &Gate, index: Option<&str>, body: &Value) -> Result<Value, Error> {
     let mut wanted: Vec<(String, String, Wanted)> = Vec::new();
-    let none = || Error::argument("index is missing for doc 0");
+    for (key, value) in body.as_object().into_iter().flatten() {
+        if !matches!((key.as_str(), value), ("ids" | "docs", Value::Array(_))) {
+            let token = token(value);
+            return Err(Error::parsing(format!(
+                "unknown key [{key}] for a {token}, expected [docs] or [ids]"
+            )));
+        }
+    }
+    let none = |at: usize| Error::invalid(&format!("index is missing for doc {at}"));
     if let Some(ids) = body.get("ids").and_then(Value::as_array) {
         for id in ids {
             let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
-            wanted.push((index.ok_or_else(none)?.to_owned(), id, Wanted::All));
+            let index = index.ok_or_else(|| none(wanted.len()))?;
+            wanted.push((index.to_owned(), id, Wanted::All));
         }
     }
     for doc in body.get("docs").and_then(Value::as_array).into_iter().flatten() {
-        let name = doc.get("_index").and_then(Value::as_str).or(index).ok_or_else(none)?;
+        let name = doc.get("_index").and_then(Value::as_str).or(index);
+        let name = name.ok_or_else(|| none(wanted.len()))?;
         let id = match doc.get("_id") {
             Some(Value::String(id)) => id.clone(),
             Some(Value::Number(id)) => id.to_string(),
-            _ => return Err(Error::argument("id is missing for doc 0")),
+            _ => return Err(Error::invalid(&format!("id is missing for doc {}", wanted.len()))),
         };
         wanted.push((name.to_owned(), id, Wanted::read(doc.get("_source"))));
     }
     if wanted.is_empty() {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: no documents to get;",
-        ));
+        return Err(Error::invalid("no documents to get"));
     }
     if wanted.len() > 10_000 {
         return Err(Error::argument("[_mget] of more than 10000 documents"));
@@ -192,8 +198,9 @@ pub async fn mget(gate: &Gate, index: Option<&str>, body: &Value) -> Result<Valu
         }
     }
     let docs = wanted.into_iter().map(|(name, id, wanted)| {
-        if let Some(error) = failed.get(&name) {
-            return json!({ "_index": name, "_id": id, "error": error.body()["error"] });
+        if let Some(error) = failed.get(&name).cloned() {
+            let error = error.of_expression().body();
+            return json!({ "_index": name, "_id": id, "error": error["error"] });
         }
         match found.get(&(name.clone(), id.clone())).filter(|got| !got.deleted) {
             Some(got) => document(&name, got.clone(), &wanted),

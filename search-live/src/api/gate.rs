@@ -20,6 +20,8 @@ use tokio::sync::oneshot;
 
 /// Nothing of the cluster is waited for longer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Letters of a name that nothing else has, as in Elasticsearch.
+pub const NAME: usize = 22;
 /// Locks that keep writes of one document in order.
 const LOCKS: usize = 1_024;
 
@@ -39,6 +41,11 @@ pub struct Index {
 }
 
 impl Index {
+    /// The name that no other index had or will have.
+    pub fn uuid(&self) -> &Value {
+        &self.about["uuid"]
+    }
+
     /// The p that is wanted.
     pub fn p(&self) -> u64 {
         self.about["settings"]["roar"]["p"].as_u64().unwrap_or(1)
@@ -77,6 +84,8 @@ pub struct Scroll {
     pub keep: Duration,
     /// Documents in all.
     pub total: u64,
+    /// What of sources clients see.
+    pub wanted: super::fetch::Wanted,
     /// In the order of the ring: the id after which the next page begins, and whether all was met.
     pub walk: Option<(u64, bool)>,
 }
@@ -126,12 +135,12 @@ impl Gate {
         }
     }
 
-    /// A name that is not given twice by this process.
+    /// A name of `NAME` letters that is not given twice by this process.
     pub fn name(&self) -> String {
-        let mut random = [0; 12];
+        let mut random = [0; 16];
         let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
         let serial = self.serial.fetch_add(1, Relaxed);
-        let mut text = String::with_capacity(20);
+        let mut text = String::with_capacity(NAME);
         const LETTERS: &[u8; 64] =
             b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
         let bytes = random.iter().copied().chain(serial.to_le_bytes().into_iter().take(6));

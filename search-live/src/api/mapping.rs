@@ -56,7 +56,8 @@ impl Type {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// As mappings name it.
+    pub fn name(self) -> &'static str {
         match self {
             Type::Text => "text",
             Type::Keyword => "keyword",
@@ -169,6 +170,10 @@ impl Mapping {
 
     fn properties(&mut self, path: &str, properties: &Value, depth: usize) -> Result<(), Error> {
         let broken = |reason: String| Error::new(400, "mapper_parsing_exception", reason);
+        // Some clients write no fields as an empty list.
+        if properties.as_array().is_some_and(Vec::is_empty) {
+            return Ok(());
+        }
         let Value::Object(properties) = properties else {
             return Err(broken("Expected map for property [properties]".into()));
         };
@@ -210,9 +215,7 @@ impl Mapping {
         name: &str,
     ) -> Result<(), Error> {
         let Some(of) = Type::read(of) else {
-            let reason = format!(
-                "Failed to parse mapping: No handler for type [{of}] declared on field [{name}]"
-            );
+            let reason = format!("No handler for type [{of}] declared on field [{name}]");
             return Err(Error::new(400, "mapper_parsing_exception", reason));
         };
         let ignore_above = about.get("ignore_above").and_then(Value::as_u64);
@@ -385,17 +388,46 @@ fn unfit(path: &str, of: Type, id: &str, value: &Value) -> Error {
         Value::String(text) => text.chars().take(32).collect(),
         other => other.to_string().chars().take(32).collect::<String>(),
     };
-    let of = of.name();
-    let cause = format!("For input string: \"{preview}\"");
+    let name = of.name();
+    let cause = match of {
+        Type::Date => no_date(&preview),
+        Type::Boolean => Error::argument(format!(
+            "Failed to parse value [{preview}] as only [true] or [false] are allowed."
+        )),
+        Type::Text | Type::Keyword => Error::new(
+            400,
+            "illegal_state_exception",
+            format!("Can't get text on a {}", super::error::token(value)),
+        ),
+        Type::Whole(least, most) if value.is_number() => Error::new(
+            400,
+            "input_coercion_exception",
+            format!(
+                "Numeric value ({preview}) out of range of {} ({least} - {most})",
+                if name == "integer" { "int" } else { name }
+            ),
+        ),
+        Type::Whole(..) | Type::Float => Error::no_number(&preview),
+    };
     Error::new(
         400,
         "mapper_parsing_exception",
         format!(
-            "failed to parse field [{path}] of type [{of}] in document with id '{id}'. Preview of \
-             field's value: '{preview}'"
+            "failed to parse field [{path}] of type [{name}] in document with id '{id}'. Preview \
+             of field's value: '{preview}'"
         ),
     )
-    .because(Error::argument(cause))
+    .because(cause)
+}
+
+/// A text that is no date.
+pub fn no_date(text: &str) -> Error {
+    let cause =
+        Error::new(400, "date_time_parse_exception", "Failed to parse with all enclosed parsers");
+    Error::argument(format!(
+        "failed to parse date field [{text}] with format [strict_date_optional_time||epoch_millis]"
+    ))
+    .because(cause)
 }
 
 /// The field that a value brings.

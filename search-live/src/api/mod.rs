@@ -12,7 +12,10 @@ pub mod fetch;
 pub mod gate;
 pub mod keys;
 pub mod mapping;
+pub mod parameters;
+pub mod scroll;
 pub mod search;
+mod words;
 
 use bytes::Bytes;
 use documents::Action;
@@ -197,6 +200,7 @@ async fn answered(gate: &Gate, request: Request<Incoming>) -> Result<Reply, Erro
         }
     }
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    parameters::check(&segments, &query)?;
     route(gate, &parts.method, &segments, &query, body).await
 }
 
@@ -223,21 +227,26 @@ async fn route(
     match path {
         [] if get => ok(admin::root(gate)),
         ["_search"] if ask => ok(search::search(gate, "_all", query, &json_of(&body)?).await?),
-        ["_search", "scroll"] if ask => ok(search::scroll(gate, query, &json_of(&body)?).await?),
-        ["_search", "scroll"] if is("DELETE") => ok(search::close(gate, &json_of(&body)?, None)),
+        ["_search", "scroll"] if ask => ok(scroll::next(gate, query, &json_of(&body)?).await?),
+        ["_search", "scroll"] if is("DELETE") => {
+            let (status, told) = scroll::close(gate, &json_of(&body)?, None);
+            Ok(Reply::Json(status, told))
+        }
         ["_search", "scroll", id] if is("DELETE") => {
-            ok(search::close(gate, &Value::Null, Some(id)))
+            let (status, told) = scroll::close(gate, &Value::Null, Some(id));
+            Ok(Reply::Json(status, told))
         }
         ["_search", "scroll", id] if ask => {
             let body = json!({ "scroll_id": id });
-            ok(search::scroll(gate, query, &body).await?)
+            ok(scroll::next(gate, query, &body).await?)
         }
         ["_count"] if ask => ok(search::count(gate, "_all", query, &json_of(&body)?).await?),
         ["_msearch"] if ask => ok(search::msearch(gate, None, &body).await?),
         ["_mget"] if ask => ok(fetch::mget(gate, None, &json_of(&body)?).await?),
         ["_bulk"] if write => ok(documents::bulk(gate, None, query, &body).await?),
         ["_refresh"] if ask => refresh(gate, "_all").await,
-        ["_stats"] if get => ok(admin::stats(gate, "_all").await?),
+        ["_stats"] if get => ok(admin::stats(gate, "_all", "_all").await?),
+        ["_stats", metrics] if get => ok(admin::stats(gate, "_all", metrics).await?),
         ["_cluster", "health"] if get => ok(admin::health(gate, None, query).await?),
         ["_cluster", "health", index] if get => ok(admin::health(gate, Some(index), query).await?),
         ["_cluster", "settings"] if get => ok(json!({
@@ -257,6 +266,10 @@ async fn route(
         ["_license"] if get => ok(json!({
             "license": { "status": "active", "type": "basic", "uid": "cavy" },
         })),
+        // A name that no index may have, and that nothing else has.
+        [index] if is("PUT") && parameters::methods(path).is_none() => {
+            ok(admin::create(gate, index, &json_of(&body)?).await?)
+        }
         [index] if !index.starts_with('_') || *index == "_all" => match method.as_str() {
             "HEAD" => {
                 let found = gate.indices(index, false).await.is_ok_and(|all| !all.is_empty());
@@ -264,7 +277,10 @@ async fn route(
             }
             "GET" => ok(admin::describe(gate, index, "").await?),
             "PUT" => {
-                let body = json_of(&body)?;
+                let body = json_of(&body).map_err(|error| {
+                    Error::new(400, "parse_exception", "Failed to parse content to map")
+                        .because(error)
+                })?;
                 ok(admin::create(gate, index, &body).await?)
             }
             "DELETE" => ok(admin::delete(gate, index).await?),
@@ -279,7 +295,8 @@ async fn route(
         [index, "_mget"] if ask => ok(fetch::mget(gate, Some(index), &json_of(&body)?).await?),
         [index, "_bulk"] if write => ok(documents::bulk(gate, Some(index), query, &body).await?),
         [index, "_refresh" | "_flush" | "_forcemerge"] if ask => refresh(gate, index).await,
-        [index, "_stats"] if get => ok(admin::stats(gate, index).await?),
+        [index, "_stats"] if get => ok(admin::stats(gate, index, "_all").await?),
+        [index, "_stats", metrics] if get => ok(admin::stats(gate, index, metrics).await?),
         [index, "_mapping" | "_mappings"] if get => {
             ok(admin::describe(gate, index, "_mapping").await?)
         }
@@ -323,9 +340,20 @@ async fn route(
     }
 }
 
+/// What is not served: another method of a path that is, or a path that is not.
 fn wrong_method(method: &Method, path: &[&str]) -> Error {
-    let path = path.join("/");
-    Error::argument(format!("no handler found for uri [/{path}] and method [{method}]"))
+    let uri = path.join("/");
+    match parameters::methods(path) {
+        Some(allowed) => Error::plain(
+            405,
+            format!(
+                "Incorrect HTTP method for uri [/{uri}] and method [{method}], allowed: [{allowed}]"
+            ),
+        ),
+        None => {
+            Error::plain(400, format!("no handler found for uri [/{uri}] and method [{method}]"))
+        }
+    }
 }
 
 fn table(table: admin::Table, query: &Query) -> Result<Reply, Error> {

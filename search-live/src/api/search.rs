@@ -1,39 +1,44 @@
-//! Searches: `_search`, `_count`, `_msearch`, scrolls.
+//! Searches: `_search`, `_count`, `_msearch`.
 
-use super::error::Error;
+use super::error::{Error, token};
 use super::fetch::{Wanted, picked};
-use super::gate::{Gate, Index, Scroll};
+use super::gate::{Gate, Index};
 use super::mapping::Type;
 use super::{Query as Url, counting, dsl};
 use crate::engine::question::{
     Finding, Found, Hit, Query, Question, Search, SortBy, SortKey, SortValue, Statistics,
 };
-use cavy_search::ring::{Slice, WHOLE};
+use cavy_search::ring::Slice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// `from` + `size` at most, as in Elasticsearch.
 const WINDOW: usize = 10_000;
-/// Scrolls that are open at a time, as in Elasticsearch.
-const SCROLLS: usize = 500;
 
 /// What of hits is given back.
 #[derive(Clone, Debug)]
-struct Shape {
-    from: usize,
-    wanted: Wanted,
-    version: bool,
-    seq_no: bool,
-    scored: bool,
-    sorted: bool,
-    total: bool,
+pub struct Shape {
+    /// Hits that are left out first.
+    pub from: usize,
+    /// Of sources.
+    pub wanted: Wanted,
+    /// `_version`.
+    pub version: bool,
+    /// `_seq_no` and `_primary_term`.
+    pub seq_no: bool,
+    /// `_score`.
+    pub scored: bool,
+    /// `sort`.
+    pub sorted: bool,
+    /// How many there are.
+    pub total: bool,
 }
 
 /// What came of a search of one index.
-struct Outcome {
-    found: Found,
+pub struct Outcome {
+    /// Hits, how many there are, and what was counted.
+    pub found: Found,
     parts: u32,
     lost: usize,
     covered: f64,
@@ -41,18 +46,26 @@ struct Outcome {
     plan: Value,
 }
 
-fn window(name: &str, value: Option<&Value>, default: usize) -> Result<usize, Error> {
-    match value {
-        None | Some(Value::Null) => Ok(default),
-        Some(value) => {
-            let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
-            match number {
-                Some(number) if number >= 0 => Ok(number as usize),
-                Some(number) => Err(Error::argument(format!(
-                    "[{name}] parameter cannot be negative, found [{number}]"
-                ))),
-                None => Err(Error::parsing(format!("[{name}] must be a number, found {value}"))),
-            }
+/// `from` or `size`, of the URL or else of the body.
+fn window(
+    name: &str,
+    url: Option<&String>,
+    body: Option<&Value>,
+    default: usize,
+) -> Result<usize, Error> {
+    let number: Result<i64, Error> = match (url, body) {
+        (Some(text), _) => text.parse().map_err(|_| {
+            let reason = format!("Failed to parse int parameter [{name}] with value [{text}]");
+            Error::argument(reason).because(Error::no_number(text))
+        }),
+        (None, None | Some(Value::Null)) => return Ok(default),
+        (None, Some(Value::String(text))) => text.parse().map_err(|_| Error::no_number(text)),
+        (None, Some(value)) => value.as_i64().ok_or_else(|| Error::key(name, value)),
+    };
+    match number? {
+        number if number >= 0 => Ok(number as usize),
+        number => {
+            Err(Error::argument(format!("[{name}] parameter cannot be negative, found [{number}]")))
         }
     }
 }
@@ -83,7 +96,10 @@ fn sort_keys(json: Option<&Value>, index: &Index) -> Result<Vec<SortKey>, Error>
             Some("asc") => false,
             Some("desc") => true,
             Some(other) => {
-                return Err(Error::argument(format!("Unknown SortOrder [{other}]")));
+                let wrong = Error::constant("search.sort.SortOrder", other);
+                // As an object the order is a field of it.
+                let inner = one.get(&field).is_some_and(Value::is_object);
+                return Err(if inner { Error::field("field_sort", "order", wrong) } else { wrong });
             }
         };
         let missing_first = about.get("missing").and_then(Value::as_str) == Some("_first");
@@ -102,7 +118,8 @@ fn sort_keys(json: Option<&Value>, index: &Index) -> Result<Vec<SortKey>, Error>
                          disabled by default. Please use a keyword field instead. Alternatively, \
                          set fielddata=true on [{field}] in order to load field data by \
                          uninverting the inverted index. Note that this can use significant memory."
-                    )));
+                    ))
+                    .at_shard());
                 }
                 None if about.get("unmapped_type").is_some() => SortBy::Long(field.clone()),
                 None => {
@@ -111,7 +128,7 @@ fn sort_keys(json: Option<&Value>, index: &Index) -> Result<Vec<SortKey>, Error>
                         "query_shard_exception",
                         format!("No mapping found for [{field}] in order to sort on"),
                     )
-                    .with("index", index.name.clone()));
+                    .at_shard());
                 }
             },
         };
@@ -120,45 +137,92 @@ fn sort_keys(json: Option<&Value>, index: &Index) -> Result<Vec<SortKey>, Error>
     Ok(if keys.is_empty() { vec![score] } else { keys })
 }
 
+/// A value of `search_after`; `None` if the key has no such values.
+fn after(value: &Value, key: &SortKey) -> Option<SortValue> {
+    if *value == missing(key) {
+        return Some(SortValue::Missing);
+    }
+    Some(match (&key.by, value) {
+        (_, Value::Null) => SortValue::Missing,
+        (SortBy::Id | SortBy::Keyword(_), Value::String(word)) => SortValue::Keyword(word.clone()),
+        (SortBy::Doc, value) => SortValue::Ring(value.as_u64()?),
+        (SortBy::Long(_), Value::String(text)) => SortValue::Long(crate::date::read(text)?),
+        (SortBy::Long(_), value) => SortValue::Long(value.as_i64()?),
+        (_, Value::String(text)) => SortValue::Double(text.parse().ok()?),
+        (_, value) => SortValue::Double(value.as_f64()?),
+    })
+}
+
+fn no_place(value: &Value, key: &SortKey) -> Error {
+    let field = match &key.by {
+        SortBy::Keyword(field) | SortBy::Long(field) | SortBy::Double(field) => field,
+        SortBy::Score => "_score",
+        SortBy::Doc => "_doc",
+        SortBy::Id => "_id",
+    };
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Error::argument(format!("Failed to parse search_after value for field [{field}]."))
+        .because(Error::no_number(&text))
+        .at_shard()
+}
+
+/// What stands for a value that a document does not have: what comes first or last.
+fn missing(key: &SortKey) -> Value {
+    let least = key.missing_first != key.descending;
+    match (&key.by, least) {
+        (SortBy::Long(_), true) => json!(i64::MIN),
+        (SortBy::Long(_), false) => json!(i64::MAX),
+        (SortBy::Double(_), true) => json!("-Infinity"),
+        (SortBy::Double(_), false) => json!("Infinity"),
+        _ => Value::Null,
+    }
+}
+
+/// Refuses keys that a search does not have or that are not served, and values that none has.
+fn check_keys(map: &Map<String, Value>) -> Result<(), Error> {
+    for (key, value) in map {
+        let fits = match key.as_str() {
+            _ if value.is_null() => true,
+            "query" | "post_filter" | "aggs" | "aggregations" => value.is_object(),
+            "search_after" => value.is_array(),
+            "sort" => value.is_array() || value.is_object() || value.is_string(),
+            "from" | "size" | "min_score" | "terminate_after" => {
+                value.is_number() || value.is_string()
+            }
+            "_source"
+            | "track_total_hits"
+            | "track_scores"
+            | "version"
+            | "timeout"
+            | "seq_no_primary_term"
+            | "stored_fields"
+            | "profile"
+            | "explain" => true,
+            "highlight" | "suggest" | "rescore" | "collapse" | "script_fields" | "slice"
+            | "pit" | "fields" | "docvalue_fields" | "runtime_mappings" | "knn"
+            | "indices_boost" | "stats" | "ext" => {
+                return Err(Error::argument(format!("[{key}] of a search is not served")));
+            }
+            _ => false,
+        };
+        if !fits {
+            return Err(Error::key(key, value));
+        }
+    }
+    Ok(())
+}
+
 /// What a body and a URL ask for of an index.
-fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), Error> {
+pub fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), Error> {
     let map = match body {
         Value::Null => &Map::new(),
         Value::Object(map) => map,
-        _ => return Err(Error::parsing("Expected [START_OBJECT] but found something else")),
-    };
-    for key in map.keys() {
-        if !matches!(
-            key.as_str(),
-            "query"
-                | "from"
-                | "size"
-                | "sort"
-                | "search_after"
-                | "aggs"
-                | "aggregations"
-                | "_source"
-                | "track_total_hits"
-                | "track_scores"
-                | "min_score"
-                | "post_filter"
-                | "version"
-                | "seq_no_primary_term"
-                | "timeout"
-                | "stored_fields"
-                | "fields"
-                | "docvalue_fields"
-                | "explain"
-                | "highlight"
-                | "profile"
-                | "terminate_after"
-        ) {
-            return Err(Error::parsing(format!(
-                "unknown key [{key}] for a search: not served, or misspelt"
-            )));
+        other => {
+            let found = token(other);
+            return Err(Error::parsing(format!("Expected [START_OBJECT] but found [{found}]")));
         }
-    }
-    let of_url = |name: &str| url.get(name).map(|text| json!(text));
+    };
+    check_keys(map)?;
     let query = match (map.get("query"), url.get("q")) {
         (_, Some(text)) => {
             let operator = url.get("default_operator").cloned().unwrap_or("or".into());
@@ -171,15 +235,16 @@ fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), Error
         (Some(query), None) if !query.is_null() => dsl::query(query, &index.mapping)?,
         _ => Query::All,
     };
-    let from = window("from", of_url("from").as_ref().or(map.get("from")), 0)?;
-    let size = window("size", of_url("size").as_ref().or(map.get("size")), 10)?;
+    let from = window("from", url.get("from"), map.get("from"), 0)?;
+    let size = window("size", url.get("size"), map.get("size"), 10)?;
     if from + size > WINDOW {
         return Err(Error::argument(format!(
             "Result window is too large, from + size must be less than or equal to: [{WINDOW}] but \
              was [{}]. See the scroll api for a more efficient way to request large data sets. \
              This limit can be set by changing the [index.max_result_window] index level setting.",
             from + size
-        )));
+        ))
+        .at_shard());
     }
     let url_sort =
         url.get("sort").map(|text| Value::Array(text.split(',').map(|one| json!(one)).collect()));
@@ -187,38 +252,23 @@ fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), Error
     let sorted = url_sort.is_some() || map.contains_key("sort");
     let after = match map.get("search_after") {
         None | Some(Value::Null) => None,
-        Some(Value::Array(values)) if !sorted => {
-            let _ = values;
-            return Err(Error::argument("Sort must contain at least one field."));
+        Some(Value::Array(_)) if !sorted => {
+            return Err(Error::argument("Sort must contain at least one field.").at_shard());
         }
         Some(Value::Array(values)) if values.len() != sort.len() => {
             return Err(Error::argument(format!(
                 "search_after has {} value(s) but sort has {}.",
                 values.len(),
                 sort.len()
-            )));
+            ))
+            .at_shard());
         }
         Some(Value::Array(values)) => {
-            let one = |(value, key): (&Value, &SortKey)| {
-                let wrong =
-                    || Error::argument(format!("Failed to parse search_after value [{value}]"));
-                Ok(match (&key.by, value) {
-                    (_, Value::Null) => SortValue::Missing,
-                    (SortBy::Id | SortBy::Keyword(_), Value::String(word)) => {
-                        SortValue::Keyword(word.clone())
-                    }
-                    (SortBy::Doc, value) => SortValue::Ring(value.as_u64().ok_or_else(wrong)?),
-                    (SortBy::Long(_), Value::String(text)) => {
-                        SortValue::Long(crate::date::read(text).ok_or_else(wrong)?)
-                    }
-                    (SortBy::Long(_), value) => SortValue::Long(value.as_i64().ok_or_else(wrong)?),
-                    (_, value) => SortValue::Double(value.as_f64().ok_or_else(wrong)?),
-                })
-            };
+            let one = |(value, key)| after(value, key).ok_or_else(|| no_place(value, key));
             let values = values.iter().zip(&sort).map(one).collect::<Result<Vec<_>, Error>>()?;
             Some((values, None))
         }
-        Some(other) => return Err(Error::parsing(format!("[search_after] cannot be {other}"))),
+        Some(other) => return Err(Error::key("search_after", other)),
     };
     let aggregations = match map.get("aggs").or_else(|| map.get("aggregations")) {
         None | Some(Value::Null) => BTreeMap::new(),
@@ -258,7 +308,7 @@ fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), Error
 }
 
 /// Gathers what scores need to know, from slices that tile the ring.
-async fn with_statistics(gate: &Gate, index: &Index, search: &mut Search) -> Result<(), Error> {
+pub async fn with_statistics(gate: &Gate, index: &Index, search: &mut Search) -> Result<(), Error> {
     let scored = search.least_score.is_some()
         || search.sort.iter().any(|key| matches!(key.by, SortBy::Score));
     let mut words: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -280,7 +330,8 @@ async fn with_statistics(gate: &Gate, index: &Index, search: &mut Search) -> Res
     Ok(())
 }
 
-async fn run(
+/// Searches an index, or a slice of it.
+pub async fn run(
     gate: &Gate,
     index: &Index,
     search: &mut Search,
@@ -313,13 +364,15 @@ async fn run(
 }
 
 /// A score with as many digits as 32 bits need.
-fn number(score: f32) -> Value {
+pub fn number(score: f32) -> Value {
     json!(score.to_string().parse::<f64>().unwrap_or(0.0))
 }
 
-fn sort_value(value: &SortValue) -> Value {
+fn sort_value((value, key): (&SortValue, &SortKey)) -> Value {
     match value {
-        SortValue::Missing => Value::Null,
+        SortValue::Missing => missing(key),
+        // A score is of 32 bits here as well.
+        SortValue::Double(score) if matches!(key.by, SortBy::Score) => number(*score as f32),
         SortValue::Long(value) => json!(value),
         SortValue::Double(value) => json!(value),
         SortValue::Keyword(word) => json!(word),
@@ -327,7 +380,8 @@ fn sort_value(value: &SortValue) -> Value {
     }
 }
 
-fn hit(index: &str, hit: &Hit, shape: &Shape) -> Value {
+/// A hit as clients see it.
+pub fn hit(index: &str, hit: &Hit, shape: &Shape, keys: &[SortKey]) -> Value {
     let mut map = Map::new();
     map.insert("_index".into(), json!(index));
     map.insert("_id".into(), json!(hit.id));
@@ -347,7 +401,7 @@ fn hit(index: &str, hit: &Hit, shape: &Shape) -> Value {
         }
     }
     if shape.sorted {
-        map.insert("sort".into(), hit.sort.iter().map(sort_value).collect());
+        map.insert("sort".into(), hit.sort.iter().zip(keys).map(sort_value).collect());
     }
     Value::Object(map)
 }
@@ -361,7 +415,7 @@ pub async fn search(
 ) -> Result<Value, Error> {
     let began = Instant::now();
     if let Some(keep) = url.get("scroll") {
-        return open_scroll(gate, expression, url, body, keep).await;
+        return super::scroll::open(gate, expression, url, body, keep).await;
     }
     let lenient = url.get("ignore_unavailable").is_some_and(|value| value == "true");
     let indices = gate.indices(expression, lenient).await?;
@@ -375,7 +429,8 @@ pub async fn search(
     let mut keys = Vec::new();
     let mut hits = 0;
     for index in &indices {
-        let (mut search, own) = read(index, url, body)?;
+        let read = read(index, url, body);
+        let (mut search, own) = read.map_err(|error| error.of_index(&index.name, index.uuid()))?;
         let outcome = run(gate, index, &mut search, None).await?;
         total += outcome.found.total;
         parts += outcome.parts as usize;
@@ -436,12 +491,16 @@ pub async fn search(
     if shape.as_ref().is_none_or(|shape| shape.total) {
         inside.insert("total".into(), json!({ "value": total, "relation": "eq" }));
     }
-    let best = best.filter(|_| shape.as_ref().is_some_and(|shape| shape.scored && hits > 0));
+    // In another order than that of scores none is the best.
+    let scored = |shape: &Shape| shape.scored && hits > 0 && keys.len() == 1;
+    let best = best.filter(|_| shape.as_ref().is_some_and(scored));
+    // Of no index there is a best score all the same.
+    let best = best.or(indices.is_empty().then_some(0.0));
     inside.insert("max_score".into(), best.map_or(Value::Null, number));
     let written: Vec<Value> = match &shape {
         None => Vec::new(),
         Some(shape) => {
-            all.iter().skip(shape.from).map(|(index, one)| hit(index, one, shape)).collect()
+            all.iter().skip(shape.from).map(|(index, one)| hit(index, one, shape, &keys)).collect()
         }
     };
     inside.insert("hits".into(), json!(written));
@@ -458,24 +517,55 @@ pub async fn search(
 /// `_count`.
 pub async fn count(gate: &Gate, expression: &str, url: &Url, body: &Value) -> Result<Value, Error> {
     let mut body = body.as_object().cloned().unwrap_or_default();
+    if let Some(key) = body.keys().find(|key| *key != "query") {
+        return Err(Error::parsing(format!("request does not support [{key}]")));
+    }
     body.insert("size".into(), json!(0));
     let answer = search(gate, expression, url, &Value::Object(body)).await?;
     Ok(json!({ "count": answer["hits"]["total"]["value"], "_shards": answer["_shards"] }))
 }
 
+/// Whether a search of several may not say this about itself.
+fn unknown_header(key: &&String) -> bool {
+    !matches!(
+        key.as_str(),
+        "index"
+            | "indices"
+            | "search_type"
+            | "preference"
+            | "routing"
+            | "request_cache"
+            | "allow_partial_search_results"
+            | "ignore_unavailable"
+            | "ignore_throttled"
+            | "allow_no_indices"
+            | "expand_wildcards"
+            | "ccs_minimize_roundtrips"
+            | "cancel_after_time_interval"
+    )
+}
+
 /// `_msearch`.
 pub async fn msearch(gate: &Gate, index: Option<&str>, body: &[u8]) -> Result<Value, Error> {
     let began = Instant::now();
+    if body.is_empty() {
+        let reason = "request body or source parameter is required";
+        return Err(Error::new(400, "parse_exception", reason));
+    }
+    let unended = || Error::argument("The msearch request must be terminated by a newline [\n]");
+    if body.last() != Some(&b'\n') {
+        return Err(unended());
+    }
     let mut lines =
         body.split(|byte| *byte == b'\n').filter(|line| !line.iter().all(u8::is_ascii_whitespace));
     let mut answers = Vec::new();
     while let Some(head) = lines.next() {
         let head: Value = serde_json::from_slice(head).map_err(|error| Error::json(&error))?;
-        let Some(line) = lines.next() else {
-            return Err(Error::argument(
-                "The msearch request must be terminated by a newline [\\n]",
-            ));
-        };
+        let Some(line) = lines.next() else { return Err(unended()) };
+        if let Some(key) = head.as_object().and_then(|head| head.keys().find(unknown_header)) {
+            let reason = format!("key [{key}] is not supported in the metadata section");
+            return Err(Error::argument(reason));
+        }
         let asked: Value = serde_json::from_slice(line).map_err(|error| Error::json(&error))?;
         let names = match head.get("index") {
             Some(Value::String(name)) => name.clone(),
@@ -493,244 +583,13 @@ pub async fn msearch(gate: &Gate, index: Option<&str>, body: &[u8]) -> Result<Va
                 answer["status"] = json!(200);
                 answer
             }
+            // A search that cannot be read spoils all of them.
+            Err(error) if error.is_unread() => return Err(error),
             Err(error) => error.body(),
         });
     }
     if answers.is_empty() {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: no requests added;",
-        ));
+        return Err(Error::invalid("no requests added"));
     }
     Ok(json!({ "took": began.elapsed().as_millis() as u64, "responses": answers }))
-}
-
-/// How long `1m` is.
-fn keep_alive(text: &str) -> Result<Duration, Error> {
-    let at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let count: u64 = text[..at].parse().map_err(|_| {
-        Error::argument(format!("failed to parse setting [scroll] with value [{text}] as a time"))
-    })?;
-    let seconds = match &text[at..] {
-        "ms" => return Ok(Duration::from_millis(count)),
-        "s" => count,
-        "m" => count.saturating_mul(60),
-        "h" => count.saturating_mul(3_600),
-        "d" => count.saturating_mul(86_400),
-        _ => {
-            return Err(Error::argument(format!(
-                "failed to parse setting [scroll] with value [{text}] as a time value: unit is \
-                 missing or unrecognized"
-            )));
-        }
-    };
-    if seconds > 86_400 {
-        return Err(Error::argument(format!(
-            "Keep alive for request ({text}) is too large. It must be less than (1d). This limit \
-             can be set by changing the [search.max_keep_alive] cluster level setting."
-        )));
-    }
-    Ok(Duration::from_secs(seconds))
-}
-
-async fn open_scroll(
-    gate: &Gate,
-    expression: &str,
-    url: &Url,
-    body: &Value,
-    keep: &str,
-) -> Result<Value, Error> {
-    let keep = keep_alive(keep)?;
-    let indices = gate.indices(expression, false).await?;
-    let [index] = &indices[..] else {
-        return Err(Error::argument(format!(
-            "a scroll goes over one index, and [{expression}] is {}",
-            indices.len()
-        )));
-    };
-    let (mut search, shape) = read(index, url, body)?;
-    if shape.from > 0 {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: using [from] is not allowed in a scroll context;",
-        ));
-    }
-    if search.hits == 0 {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: [size] cannot be [0] in a scroll context;",
-        ));
-    }
-    // Statistics are taken once, so that scores go on as they began.
-    with_statistics(gate, index, &mut search).await?;
-    let in_ring_order = matches!(&search.sort[..], [key] if matches!(key.by, SortBy::Doc) && !key.descending)
-        && search.aggregations.is_empty();
-    let mut all = search.clone();
-    all.hits = 0;
-    all.aggregations = BTreeMap::new();
-    let total = run(gate, index, &mut all, None).await?.found.total;
-    let id = gate.name();
-    let until = Instant::now() + keep;
-    let walk = in_ring_order.then_some((u64::MAX, false));
-    let scroll = Scroll { index: index.name.clone(), search, until, keep, total, walk };
-    {
-        let mut open = gate.scrolls.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        open.retain(|_, scroll| scroll.until > now);
-        if open.len() >= SCROLLS {
-            return Err(Error::new(
-                429,
-                "rejected_execution_exception",
-                format!(
-                    "Trying to create too many scroll contexts. Must be less than or equal to: \
-                     [{SCROLLS}]. This limit can be set by changing the \
-                     [search.max_open_scroll_context] setting."
-                ),
-            ));
-        }
-        open.insert(id.clone(), scroll);
-    }
-    page(gate, &id, None, shape.wanted).await
-}
-
-/// The next page of a scroll.
-pub async fn scroll(gate: &Gate, url: &Url, body: &Value) -> Result<Value, Error> {
-    let id =
-        body.get("scroll_id").and_then(Value::as_str).or(url.get("scroll_id").map(String::as_str));
-    let Some(id) = id else {
-        return Err(Error::new(
-            400,
-            "action_request_validation_exception",
-            "Validation Failed: 1: scrollId is missing;",
-        ));
-    };
-    let keep = body.get("scroll").and_then(Value::as_str).or(url.get("scroll").map(String::as_str));
-    let keep = keep.map(keep_alive).transpose()?;
-    page(gate, id, keep, Wanted::All).await
-}
-
-async fn page(
-    gate: &Gate,
-    id: &str,
-    keep: Option<Duration>,
-    wanted: Wanted,
-) -> Result<Value, Error> {
-    let began = Instant::now();
-    let missing = || {
-        Error::new(
-            404,
-            "search_context_missing_exception",
-            format!("No search context found for id [{id}]"),
-        )
-    };
-    let mut scroll = {
-        let open = gate.scrolls.lock().unwrap_or_else(PoisonError::into_inner);
-        open.get(id).filter(|scroll| scroll.until > Instant::now()).cloned().ok_or_else(missing)?
-    };
-    let index = gate.index(&scroll.index).await?;
-    let mut search = scroll.search.clone();
-    search.aggregations = BTreeMap::new();
-    let size = search.hits;
-    let mut hits: Vec<Hit> = Vec::new();
-    let mut lost = 0;
-    let mut parts = 0;
-    match scroll.walk {
-        // In the order of the ring only the servers of an arc are asked.
-        Some((mut at, mut whole)) => {
-            let share = (size as u128 * WHOLE / u128::from(scroll.total.max(1))).min(WHOLE / 2);
-            let step = (share as u64).max(1 << 40);
-            while hits.len() < size && !whole {
-                // Up to the last id of the ring, and not around it.
-                let left = u64::MAX.wrapping_sub(at.wrapping_add(1));
-                let end = if left <= step { u64::MAX } else { at.wrapping_add(step) };
-                search.hits = size - hits.len();
-                let question = Question::Search(Box::new(search.clone()));
-                let answer = gate.look(&index, Slice::new(at, end), &question).await?;
-                lost += answer.lost.len();
-                parts += answer.parts;
-                let mut found = Found::default();
-                for finding in answer.findings {
-                    if let Finding::Found(more) = finding {
-                        let fault = |reason| Error::new(500, "exception", reason);
-                        found.add(more, &search).map_err(fault)?;
-                    }
-                }
-                let full = found.hits.len() == search.hits;
-                hits.append(&mut found.hits);
-                at = if full { hits.last().map_or(end, |hit| hit.ring) } else { end };
-                whole = at == u64::MAX;
-            }
-            scroll.walk = Some((at, whole));
-        }
-        None => {
-            let question = Question::Search(Box::new(search.clone()));
-            let answer = gate.ask(&index, &question).await?;
-            lost += answer.lost.len();
-            parts += answer.parts;
-            let mut found = Found::default();
-            for finding in answer.findings {
-                if let Finding::Found(more) = finding {
-                    let fault = |reason| Error::new(500, "exception", reason);
-                    found.add(more, &search).map_err(fault)?;
-                }
-            }
-            hits = found.hits;
-            if let Some(last) = hits.last() {
-                scroll.search.after = Some((last.sort.clone(), Some(last.ring)));
-            }
-        }
-    }
-    let shape = Shape {
-        from: 0,
-        wanted,
-        version: false,
-        seq_no: false,
-        scored: search.sort.iter().any(|key| matches!(key.by, SortBy::Score)),
-        sorted: true,
-        total: true,
-    };
-    scroll.keep = keep.unwrap_or(scroll.keep);
-    scroll.until = Instant::now() + scroll.keep;
-    let total = scroll.total;
-    {
-        let mut open = gate.scrolls.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.contains_key(id) {
-            open.insert(id.to_owned(), scroll);
-        }
-    }
-    let written: Vec<Value> = hits.iter().map(|one| hit(&index.name, one, &shape)).collect();
-    let best = hits.first().filter(|_| shape.scored).map(|hit| number(f32::from_bits(hit.score)));
-    Ok(json!({
-        "_scroll_id": id,
-        "took": began.elapsed().as_millis() as u64,
-        "timed_out": false,
-        "_shards": {
-            "total": parts, "successful": parts as usize - lost, "skipped": 0, "failed": lost,
-        },
-        "hits": {
-            "total": { "value": total, "relation": "eq" }, "max_score": best, "hits": written,
-        },
-    }))
-}
-
-/// Closes scrolls.
-pub fn close(gate: &Gate, body: &Value, of_path: Option<&str>) -> Value {
-    let mut open = gate.scrolls.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = open.len();
-    let mut ids: Vec<String> = of_path.map(str::to_owned).into_iter().collect();
-    match body.get("scroll_id") {
-        Some(Value::String(id)) => ids.push(id.clone()),
-        Some(Value::Array(all)) => {
-            ids.extend(all.iter().filter_map(|id| id.as_str().map(str::to_owned)));
-        }
-        _ => {}
-    }
-    match ids.iter().any(|id| id == "_all") {
-        true => open.clear(),
-        false => ids.iter().for_each(|id| drop(open.remove(id))),
-    }
-    json!({ "succeeded": true, "num_freed": before - open.len() })
 }

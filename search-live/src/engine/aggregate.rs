@@ -7,7 +7,7 @@
 use super::evaluate::{Matcher, Window};
 use super::question::Query;
 use super::segment::Segment;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,6 +115,8 @@ pub enum What {
     Numbers {
         /// Of what.
         source: Source,
+        /// How values are shown.
+        shown: Shown,
         /// Which of them is asked for.
         which: Number,
     },
@@ -182,15 +184,25 @@ pub enum Partial {
     Numbers {
         /// How many.
         count: u64,
-        /// The least.
+        /// The least; infinite where there is no value, which JSON writes as null.
+        #[serde(deserialize_with = "least")]
         min: f64,
         /// The greatest.
+        #[serde(deserialize_with = "greatest")]
         max: f64,
         /// All together, as floats that add up to it exactly.
         sum: Vec<f64>,
     },
     /// Different values.
     Different(BTreeSet<Key>),
+}
+
+fn least<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+}
+
+fn greatest<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NEG_INFINITY))
 }
 
 /// Adds a number to a sum that is kept without rounding: floats that do not overlap.
@@ -477,6 +489,32 @@ fn values(source: &Source, segment: &Segment, docs: &[u32], mut each: impl FnMut
     }
 }
 
+/// Numbers over values; those of dates are shown as dates as well.
+fn numbers(which: Number, shown: Shown, partial: &Partial) -> Value {
+    let one = |which| number(partial, which);
+    let all: Vec<(&str, Value)> = match which {
+        Number::ValueCount => vec![("value", json!(one(Number::ValueCount) as u64))],
+        Number::Sum => vec![("value", json!(one(Number::Sum)))],
+        Number::Stats => vec![
+            ("count", json!(one(Number::ValueCount) as u64)),
+            ("min", finite(one(Number::Min))),
+            ("max", finite(one(Number::Max))),
+            ("avg", finite(one(Number::Avg))),
+            ("sum", json!(one(Number::Sum))),
+        ],
+        which => vec![("value", finite(one(which)))],
+    };
+    let mut map = Map::new();
+    for (name, value) in all {
+        let date = value.as_f64().filter(|_| shown == Shown::Date && value.is_f64());
+        map.insert(name.into(), value);
+        if let Some(ms) = date {
+            map.insert(format!("{name}_as_string"), json!(crate::date::write(ms as i64)));
+        }
+    }
+    Value::Object(map)
+}
+
 /// As Elasticsearch writes it.
 pub fn write(aggregation: &Aggregation, partial: Option<&Partial>) -> Value {
     let nothing = Partial::nothing(&aggregation.what);
@@ -531,21 +569,8 @@ pub fn write(aggregation: &Aggregation, partial: Option<&Partial>) -> Value {
             inside(aggregation, all.first().unwrap_or(&empty), &mut map);
             Value::Object(map)
         }
-        (What::Numbers { which, .. }, Partial::Numbers { .. }) => {
-            let numbers = partial.unwrap_or(&nothing);
-            let one = |which| number(numbers, which);
-            match which {
-                Number::ValueCount => json!({ "value": one(Number::ValueCount) as u64 }),
-                Number::Sum => json!({ "value": one(Number::Sum) }),
-                Number::Stats => json!({
-                    "count": one(Number::ValueCount) as u64,
-                    "min": finite(one(Number::Min)),
-                    "max": finite(one(Number::Max)),
-                    "avg": finite(one(Number::Avg)),
-                    "sum": one(Number::Sum),
-                }),
-                which => json!({ "value": finite(one(*which)) }),
-            }
+        (What::Numbers { which, shown, .. }, Partial::Numbers { .. }) => {
+            numbers(*which, *shown, partial.unwrap_or(&nothing))
         }
         (What::Cardinality(_), Partial::Different(all)) => json!({ "value": all.len() }),
         _ => Value::Null,

@@ -147,6 +147,8 @@ struct Both {
     filter: Vec<(Node, f64)>,
     must_not: Vec<(Node, f64)>,
     least: usize,
+    /// The score is the best of `should`, and not their sum.
+    best: bool,
     child: Window,
     counts: Vec<u16>,
 }
@@ -413,8 +415,23 @@ fn build(
                 filter: all(filter, None)?,
                 must_not: all(must_not, None)?,
                 least: *least,
+                best: false,
                 child: Window::new(),
                 counts: vec![0; if *least > 1 { WINDOW as usize } else { 0 }],
+            };
+            (Node::Bool(Box::new(both)), f64::from(*boost))
+        }
+        Query::Best { of, boost } => {
+            let one = |query| build(query, segment, range, statistics);
+            let both = Both {
+                must: Vec::new(),
+                should: of.iter().map(one).collect::<Result<Vec<_>, _>>()?,
+                filter: Vec::new(),
+                must_not: Vec::new(),
+                least: 1,
+                best: true,
+                child: Window::new(),
+                counts: Vec::new(),
             };
             (Node::Bool(Box::new(both)), f64::from(*boost))
         }
@@ -594,7 +611,10 @@ impl Both {
             child.clear();
             node.fill(range.clone(), child);
             any.iter_mut().zip(child.bits).for_each(|(own, other)| *own |= other);
-            child.each(|at, score| window.scores[at as usize] += score * *boost);
+            child.each(|at, score| {
+                let sum = &mut window.scores[at as usize];
+                *sum = if self.best { sum.max(score * *boost) } else { *sum + score * *boost };
+            });
             if self.least > 1 {
                 child.each(|at, _| self.counts[at as usize] += 1);
             }

@@ -115,6 +115,13 @@ pub enum Query {
         /// Multiplies the score.
         boost: f32,
     },
+    /// One of others; the score is the best that any of them gives.
+    Best {
+        /// Which.
+        of: Vec<Query>,
+        /// Multiplies the score.
+        boost: f32,
+    },
     /// Another one, with this score for all.
     Constant {
         /// The condition.
@@ -133,6 +140,7 @@ impl Query {
             Query::Bool { must, should, .. } => {
                 must.iter().chain(should).for_each(|query| query.words(each));
             }
+            Query::Best { of, .. } => of.iter().for_each(|query| query.words(each)),
             _ => {}
         }
     }
@@ -144,6 +152,7 @@ impl Query {
                 let all = must.iter().chain(should).chain(filter).chain(must_not);
                 1 + all.map(Query::clauses).sum::<usize>()
             }
+            Query::Best { of, .. } => 1 + of.iter().map(Query::clauses).sum::<usize>(),
             Query::Constant { of, .. } => 1 + of.clauses(),
             Query::Strings { strings, .. } => strings.len(),
             _ => 1,

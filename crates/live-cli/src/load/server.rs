@@ -90,7 +90,8 @@ impl Server {
         let protocol: Result<Arc<dyn Protocol>, String> = match self.scheme {
             Scheme::Homa => return target::questions(texts).map(Sends::Questions),
             Scheme::Http => {
-                Http::with_headers(&self.host, headers, texts).map(|http| Arc::new(http) as _)
+                let types = texts.iter().map(|text| listed(text)).collect::<Result<Vec<_>, _>>()?;
+                Http::in_turn(&self.host, headers, &types).map(|http| Arc::new(http) as _)
             }
             Scheme::Resp => Resp::new(texts).map(|resp| Arc::new(resp) as _),
             Scheme::Tcp => Raw::new(texts).map(|raw| Arc::new(raw) as _),
@@ -99,6 +100,20 @@ impl Server {
         protocol
             .map(Sends::Requests)
             .map_err(|error| Fault::new(format!("{}: {error}", option(&error))))
+    }
+}
+
+/// The requests of a type: itself, or the lines of the file after `@`.
+fn listed(text: &str) -> Result<Vec<String>, Fault> {
+    let Some(path) = text.strip_prefix('@') else { return Ok(vec![text.to_string()]) };
+    let file = std::fs::read_to_string(path)
+        .map_err(|error| Fault::new(format!("--type: cannot read {path}: {error}")))?;
+    let lines = file.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<String> = lines.map(str::to_string).collect();
+    match lines.is_empty() {
+        true => Err(Fault::new(format!("--type: {path} has no request"))
+            .hint("write one a line, such as `POST /books/_search {\"size\": 3}`")),
+        false => Ok(lines),
     }
 }
 

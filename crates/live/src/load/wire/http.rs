@@ -3,14 +3,22 @@
 
 use crate::load::target::Outcome;
 use crate::load::wire::{Protocol, REPLY_BYTES_MAX, Reply, beginning};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Most headers of an answer.
 const HEADERS_MAX: usize = 64;
 
 /// Requests of HTTP/1.1 by type.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Http {
+    types: Vec<Turns>,
+}
+
+/// Requests of one type, which are sent in turn.
+#[derive(Debug)]
+struct Turns {
     requests: Vec<Request>,
+    sent: AtomicUsize,
 }
 
 #[derive(Clone, Debug)]
@@ -39,10 +47,28 @@ impl Http {
         headers: &[String],
         requests: &[String],
     ) -> Result<Http, String> {
+        let types: Vec<Vec<String>> = requests.iter().map(|text| vec![text.clone()]).collect();
+        Http::in_turn(host, headers, &types)
+    }
+
+    /// The same with any number of requests of each type, which are sent in turn.
+    ///
+    /// # Errors
+    /// A sentence about the request or the header that cannot be sent.
+    pub fn in_turn(host: &str, headers: &[String], types: &[Vec<String>]) -> Result<Http, String> {
         let headers: Vec<(&str, &str)> =
             headers.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
-        let requests = requests.iter().map(|text| request(host, &headers, text));
-        Ok(Http { requests: requests.collect::<Result<_, _>>()? })
+        let turns = |texts: &Vec<String>| {
+            let all = texts.iter().map(|text| request(host, &headers, text));
+            let requests: Vec<Request> = all.collect::<Result<_, String>>()?;
+            // Whose turn an answer belongs to is not kept.
+            let heads = requests.iter().filter(|request| request.head).count();
+            match heads == 0 || heads == requests.len() {
+                true => Ok(Turns { requests, sent: AtomicUsize::new(0) }),
+                false => Err("HEAD and other methods cannot be of one type".to_string()),
+            }
+        };
+        Ok(Http { types: types.iter().map(turns).collect::<Result<_, _>>()? })
     }
 }
 
@@ -102,11 +128,14 @@ fn request(host: &str, headers: &[(&str, &str)], text: &str) -> Result<Request, 
 
 impl Protocol for Http {
     fn request(&self, kind: u16) -> &[u8] {
-        self.requests.get(usize::from(kind)).map_or(&[], |request| &request.bytes)
+        let Some(turns) = self.types.get(usize::from(kind)) else { return &[] };
+        let turn = turns.sent.fetch_add(1, Relaxed) % turns.requests.len().max(1);
+        turns.requests.get(turn).map_or(&[], |request| &request.bytes)
     }
 
     fn reply(&self, kind: u16, bytes: &[u8]) -> Reply {
-        let head = self.requests.get(usize::from(kind)).is_some_and(|request| request.head);
+        let turns = self.types.get(usize::from(kind));
+        let head = turns.is_some_and(|turns| turns.requests.iter().any(|request| request.head));
         reply(bytes, head)
     }
 
@@ -246,6 +275,22 @@ mod tests {
 
     fn whole(length: usize, outcome: Outcome, close: bool) -> Reply {
         Reply::Whole { length, outcome, close }
+    }
+
+    #[test]
+    fn requests_of_a_type_are_sent_in_turn() {
+        let texts = |all: &[&str]| all.iter().map(|text| text.to_string()).collect::<Vec<_>>();
+        let types = [texts(&["/a", "/b", "/c"]), texts(&["HEAD /d"])];
+        let http = Http::in_turn("h:1", &[], &types).expect("requests");
+        let path = |kind| {
+            let bytes = http.request(kind).to_vec();
+            String::from_utf8(bytes).expect("text").split(' ').nth(1).map(str::to_string)
+        };
+        let paths: Vec<String> = [0, 0, 1, 0, 0, 1].iter().filter_map(|kind| path(*kind)).collect();
+        assert_eq!(paths, ["/a", "/b", "/d", "/c", "/a", "/d"]);
+        assert_eq!(http.request(2), b"");
+        let mixed = [texts(&["/a", "HEAD /a"])];
+        assert!(Http::in_turn("h:1", &[], &mixed).expect_err("mixed").contains("HEAD"));
     }
 
     #[test]
