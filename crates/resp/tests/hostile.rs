@@ -131,7 +131,7 @@ fn a_multi_of_a_million_commands_is_refused_whole_and_costs_no_memory() {
     let mut writer = stream.try_clone().unwrap();
     let sending = std::thread::spawn(move || -> io::Result<()> {
         writer.write_all(b"MULTI\r\n")?;
-        let thousand = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\nlong\r\n".repeat(1_000);
+        let thousand = b"SET k 1\r\n".repeat(1_000);
         for _ in 0..1_000 {
             writer.write_all(&thousand)?;
         }
@@ -168,8 +168,8 @@ fn clients_that_never_finish_a_request_are_ended_and_idle_ones_are_not() {
     let front = front(|options| {
         (options.slow, options.clients_max) = (Span::from_ms(700), 1_000);
     });
-    let slow: Vec<TcpStream> = (0..499).map(|_| connect(&front)).collect();
-    let mut idle: Vec<TcpStream> = (0..500).map(|_| connect(&front)).collect();
+    let slow: Vec<TcpStream> = (0..150).map(|_| connect(&front)).collect();
+    let mut idle: Vec<TcpStream> = (0..150).map(|_| connect(&front)).collect();
     for mut stream in &slow {
         stream.write_all(b"*2\r\n$3\r\nGE").unwrap();
     }
