@@ -64,7 +64,8 @@ pub const GUIDES: [Guide; 10] = [
 ];
 
 /// The guides that are not, and why.
-pub const NOT_RUN: [(&str, &str); 7] = [
+pub const NOT_RUN: [(&str, &str); 8] = [
+    ("add-a-protocol", "compiles an example and its tests; `make unit` compiles and runs those"),
     ("add-a-transport", "compiles an example; `make unit` compiles it as well"),
     ("compare-policies", "has no commands; its plans are tested as those of users"),
     ("microsecond-timeouts", "needs two hosts; crates/live-cli/tests/tcp.rs builds them"),

@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node", &["clock", "core"]),
     ("stack", &["clock", "core", "tcp"]),
     ("resp", &["clock", "core", "node", "txn"]),
-    ("txn-cli", &["clock", "core", "lab", "node", "resp", "txn"]),
+    ("txn-cli", &["clock", "core", "lab", "node", "resp", "testbed", "txn"]),
     ("traces", &[]),
     ("testbed", &["clock", "core"]),
     ("groups", &["clock", "core", "lab", "live", "whatif"]),

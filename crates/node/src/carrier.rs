@@ -44,6 +44,8 @@ const ACKNOWLEDGE_MESSAGES: u64 = 128;
 const PULSE: Span = Span::from_ms(500);
 /// A connection that is silent for so long has ended.
 const SILENCE: Span = Span::from_ms(3_000);
+/// What time brings is looked for this often at most.
+const TEND: Span = Span::from_ms(1);
 /// Both ends must have said who they are after this.
 const INTRODUCTION: Span = Span::from_ms(3_000);
 /// Between two attempts to dial, at first and at most.
@@ -176,6 +178,7 @@ pub(crate) struct Carrier<M: Talker, C> {
     codec: Arc<C>,
     links: Links,
     links_seen: u64,
+    tend_at: Instant,
     figures: Arc<Figures>,
     peers: BTreeMap<Node, Peer>,
     connections: Vec<Option<Connection>>,
@@ -226,6 +229,7 @@ where
             codec,
             links,
             links_seen: 0,
+            tend_at: now,
             figures,
             peers,
             connections: Vec::new(),
@@ -269,7 +273,12 @@ where
             if self.take_outward() {
                 return;
             }
-            self.tend();
+            // A message changes nothing of what time brings, and there may be thousands a second.
+            let now = cavy_clock::now();
+            if now >= self.tend_at || self.links.version() != self.links_seen {
+                self.tend_at = now + TEND;
+                self.tend();
+            }
             self.inbox.extend(&mut self.events);
         }
     }

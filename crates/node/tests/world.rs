@@ -365,7 +365,7 @@ fn too_much_for_a_dead_peer_breaks_its_channel_and_holds_up_nobody() {
 fn delays_are_kept_and_the_others_are_not_delayed() {
     let peers = addresses(3);
     let links = Links::new();
-    links.set(Node(0), Way { one_way: Span::from_ms(40), jitter: Span::from_ms(20) });
+    links.set(Node(0), Way { one_way: Span::from_ms(50), jitter: Span::from_ms(10) });
     let far = Options { links, ..options(&peers, 2) };
     let (a, b, c) = (run(options(&peers, 0)), run(options(&peers, 1)), run(far));
     asked(a.handle(), Word::Tell { many: 1 });

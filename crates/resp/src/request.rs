@@ -15,6 +15,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Those of a node's clients.
+    pub const fn of_nodes() -> Limits {
+        Limits { words: 65_536, word_bytes: 64 << 20, bytes: 80 << 20 }
+    }
+
     /// Few words, one of which is long.
     pub const fn small(word_bytes: usize) -> Limits {
         Limits { words: 64, word_bytes, bytes: word_bytes + REST_BYTES_MAX }

@@ -13,7 +13,11 @@ pub struct Space {
 }
 
 impl Space {
-    pub(super) fn open(name: &str) -> Result<Space, Error> {
+    /// The namespace of this name.
+    ///
+    /// # Errors
+    /// When there is none, or it may not be opened.
+    pub fn open(name: &str) -> Result<Space, Error> {
         let path = format!("/run/netns/{name}");
         let file = File::open(&path);
         let file = file.map_err(|error| Error::new(format!("cannot open {path}: {error}")))?;

@@ -171,7 +171,7 @@ impl Default for Controls {
     }
 }
 
-/// One-way times that the carrier makes, in milliseconds.
+/// One-way times between nodes, in milliseconds. Within a region the carrier makes them.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delay {
@@ -179,9 +179,23 @@ pub struct Delay {
     pub within_ms: f64,
     /// Between regions.
     pub across_ms: f64,
-    /// Up to so much more between regions, uniformly.
+    /// Evenly so much less or more between regions.
     #[serde(default)]
     pub jitter_ms: f64,
+    /// Who makes the way between regions.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    pub wan: Wan,
+}
+
+/// Who makes the distance between regions.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wan {
+    /// The receiving node, which holds messages until they are due. TCP sees nothing of it.
+    #[default]
+    Carrier,
+    /// A line between network namespaces, one for each region. It needs root.
+    Line,
 }
 
 /// A node.
@@ -198,6 +212,10 @@ pub struct NodeConfig {
     /// Where it tells its status and metrics, over HTTP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<SocketAddr>,
+    /// The network namespace in which it listens for other nodes and speaks to them. Clients and
+    /// questions about its state come in where it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<String>,
 }
 
 fn span(name: &str, ms: f64) -> Result<Span, Fault> {
@@ -247,7 +265,7 @@ impl Config {
                 text.parse::<SocketAddr>().map_err(|_| wrong())
             };
             let clients = layout.shard_of(node).map(|_| at(1_000)).transpose()?;
-            Ok(NodeConfig { id, address: at(0)?, clients, status: Some(at(2_000)?) })
+            Ok(NodeConfig { id, address: at(0)?, clients, status: Some(at(2_000)?), space: None })
         };
         let config = Config {
             cluster: "cavy".into(),
@@ -477,11 +495,11 @@ impl Config {
         let layout = self.layout();
         let ms = |ms: f64| Span::try_from_us(ms * 1e3).unwrap_or(Span::ZERO);
         let here: Region = layout.region_of_node(to);
-        Some(if layout.region_of_node(from) == here {
-            cavy_node::Way { one_way: ms(delay.within_ms), jitter: Span::ZERO }
-        } else {
-            cavy_node::Way { one_way: ms(delay.across_ms), jitter: ms(delay.jitter_ms) }
-        })
+        if layout.region_of_node(from) == here {
+            return Some(cavy_node::Way { one_way: ms(delay.within_ms), jitter: Span::ZERO });
+        }
+        let way = cavy_node::Way { one_way: ms(delay.across_ms), jitter: ms(delay.jitter_ms) };
+        (delay.wan == Wan::Carrier).then_some(way)
     }
 
     /// The node with this number.
@@ -515,7 +533,8 @@ mod tests {
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let mut config = config();
-        config.delay = Some(Delay { within_ms: 2.5, across_ms: 50.0, jitter_ms: 0.0 });
+        let wan = Wan::Carrier;
+        config.delay = Some(Delay { within_ms: 2.5, across_ms: 50.0, jitter_ms: 20.0, wan });
         assert!(!config.text().contains("controls"));
         config.controls.stretch = false;
         assert!(!Config::read(&config.text()).unwrap().dast().unwrap().stretch);
@@ -523,8 +542,17 @@ mod tests {
         assert_eq!(config.nodes.len(), 12);
         assert_eq!(config.part(4), "r1 shard 0 replica 1");
         assert_eq!(config.part(9), "r1 steward 0");
-        assert_eq!(config.way(Node(0), Node(3)).unwrap().one_way, Span::from_ms(50));
-        assert_eq!(config.way(Node(9), Node(3)).unwrap().one_way, Span::from_us(2_500));
+        let (across, within) = (config.way(Node(0), Node(3)), config.way(Node(9), Node(3)));
+        assert_eq!(across.map(|way| way.one_way), Some(Span::from_ms(50)));
+        assert_eq!(across.map(|way| way.jitter), Some(Span::from_ms(20)));
+        assert_eq!(within.unwrap().one_way, Span::from_us(2_500));
+        // A line makes the way between regions, and the carrier that within one.
+        config.delay =
+            Some(Delay { within_ms: 2.5, across_ms: 50.0, jitter_ms: 20.0, wan: Wan::Line });
+        config.nodes[3].space = Some("a".into());
+        assert_eq!(Config::read(&config.text()).unwrap(), config);
+        assert_eq!(config.way(Node(0), Node(3)), None);
+        assert_eq!(config.way(Node(9), Node(3)), within);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The command `cavy live txn`: nodes of DAST as processes, which clients of Redis speak to.
 //!
 //! `node` runs one node of a cluster that a file describes; `--local` starts them all on this
-//! machine, with the distances between regions in the carrier; `config` writes such a file for
-//! several hosts; `status` asks nodes how they are; `measure` runs clients and says how long their
-//! transactions take; `replay` lets a fresh machine decide what a node recorded. [`config`] is the
-//! file, `node` a process, `local` a cluster of them.
+//! machine, with distances between regions; `config` writes such a file for several hosts; `status`
+//! asks nodes how they are; `measure` runs clients and says how long their transactions take;
+//! `replay` lets a fresh machine decide what a node recorded. [`config`] is the file, `node` a
+//! process, `local` a cluster of them, `line` the distance between its regions.
 
 pub mod config;
 mod http;
+mod line;
 mod local;
 mod measure;
 mod node;
@@ -85,6 +86,7 @@ fn say(text: &str) {
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
   cavy live txn --local 3x2x3                        three regions, two shards each, three replicas
+  cavy live txn --local 3x2x3 --wan line             as root: TCP sees the distance as well
   redis-cli -p 7000 set '{r0}:a' 1                   a transaction of one region
   redis-cli -p 7000 mset '{r0}:a' 1 '{r2}:b' 2       one across regions
   cavy live txn config 3x1x3 --hosts 10.0.0.1,10.0.0.2,10.0.0.3 > cluster.toml

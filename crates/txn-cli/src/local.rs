@@ -1,9 +1,11 @@
 //! A whole cluster on this machine, a process for each node.
 
-use crate::config::{Config, Delay, NodeConfig, Protocol, Shape, Storage};
-use crate::{Fault, say, status, talk};
+use crate::config::{Config, Delay, NodeConfig, Protocol, Shape, Storage, Wan};
+use crate::{Fault, line, say, status, talk};
+use cavy_core::family::Node;
+use cavy_testbed::line::Line;
 use clap::Args;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -25,9 +27,12 @@ pub struct How {
     /// One-way time between regions.
     #[arg(long, default_value_t = 50.0, requires = "local")]
     pub across_ms: f64,
-    /// Up to so much more between regions.
+    /// Evenly so much less or more between regions.
     #[arg(long, default_value_t = 0.0, requires = "local")]
     pub jitter_ms: f64,
+    /// Who makes the distance between regions; the line where one can stand, if this is absent.
+    #[arg(long, value_enum, requires = "local")]
+    pub wan: Option<Wan>,
     /// A silent node is taken out after so long; more on a machine that is busy.
     #[arg(long, default_value_t = 500.0, requires = "local")]
     pub fail_after_ms: f64,
@@ -71,6 +76,8 @@ pub(crate) struct Local {
     folder: PathBuf,
     _temporary: Option<tempfile::TempDir>,
     nodes: Vec<Running>,
+    /// What makes the distance between regions, if a line does. It goes after the nodes.
+    pub line: Option<Arc<Line>>,
 }
 
 impl Drop for Local {
@@ -82,8 +89,17 @@ impl Drop for Local {
 }
 
 impl How {
+    /// The line between regions, where one is asked for, or none is and it can stand.
+    fn line(&self, shape: Shape) -> Result<Option<Line>, Fault> {
+        match self.wan {
+            Some(Wan::Line) => line::up(shape.regions, self.across_ms, self.jitter_ms).map(Some),
+            Some(Wan::Carrier) => Ok(None),
+            None => Ok(line::try_up(shape.regions, self.across_ms, self.jitter_ms)),
+        }
+    }
+
     /// The cluster that is asked for.
-    fn config(&self, shape: Shape) -> Result<Config, Fault> {
+    fn config(&self, shape: Shape, line: Option<&Line>) -> Result<Config, Fault> {
         let host = ["127.0.0.1".to_string()];
         let mut config = Config::of(shape, &[], &host, 10_000)?;
         if u32::from(self.port) + 20_000 + config.nodes.len() as u32 > 65_535 {
@@ -93,21 +109,30 @@ impl How {
         config.durable = self.durable;
         config.controls.history = self.versions;
         config.nodes.truncate(config.node_count() as usize);
-        let port = self.port;
-        let at =
-            |offset: u16, id: u32| SocketAddr::from(([127, 0, 0, 1], port + offset + id as u16));
+        let (port, layout) = (self.port, config.layout());
+        let at = |host: IpAddr, offset: u16, id: u32| {
+            SocketAddr::from((host, port + offset + id as u16))
+        };
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
         for node in &mut config.nodes {
             let id = node.id;
-            let clients = node.clients.map(|_| at(0, id));
-            let status = Some(at(20_000, id));
-            *node = NodeConfig { id, address: at(10_000, id), clients, status };
+            let region = usize::from(layout.region_of_node(Node(id)).0);
+            let host = line.map(|line| IpAddr::V4(line.plan().hosts[region].address));
+            *node = NodeConfig {
+                id,
+                address: at(host.unwrap_or(here), 10_000, id),
+                clients: node.clients.map(|_| at(here, 0, id)),
+                status: Some(at(here, 20_000, id)),
+                space: line.map(|line| line.hosts()[region].name().to_string()),
+            };
         }
         let (within_ms, across_ms) = (self.within_ms, self.across_ms);
         let jitter_ms = self.jitter_ms;
-        config.delay = Some(Delay { within_ms, across_ms, jitter_ms });
+        let wan = if line.is_some() { Wan::Line } else { Wan::Carrier };
+        config.delay = Some(Delay { within_ms, across_ms, jitter_ms, wan });
         config.timing.fail_after_ms = self.fail_after_ms;
         config.timing.sync_ms = self.sync_ms;
-        config.timing.est_ms = (2.0 * across_ms + jitter_ms - 4.0 * within_ms).max(2.0 * within_ms);
+        config.timing.est_ms = (2.0 * across_ms - 4.0 * within_ms).max(2.0 * within_ms);
         config.controls.stretch = !self.without_stretch;
         config.controls.commit_via_steward = !self.direct_commit;
         config.cluster = format!("local-{}", std::process::id());
@@ -119,7 +144,6 @@ impl How {
 impl Local {
     /// Starts the nodes. `above`: the words before the command's own.
     pub fn start(shape: Shape, how: &How, above: &[&str]) -> Result<Local, Fault> {
-        let config = how.config(shape)?;
         let temporary = match &how.data {
             Some(_) => None,
             None => Some(tempfile::tempdir().map_err(|e| Fault::new(format!("no folder: {e}")))?),
@@ -135,12 +159,15 @@ impl Local {
             return Err(Fault::input(text)
                 .hint("replicas hold data in memory, so a new cluster begins in an empty folder"));
         }
+        let line = how.line(shape)?;
+        let config = how.config(shape, line.as_ref())?;
         let file = folder.join("cluster.toml");
         std::fs::create_dir_all(&folder)
             .and_then(|()| std::fs::write(&file, config.text()))
             .map_err(|error| Fault::new(format!("cannot write {}: {error}", file.display())))?;
         let nodes = Vec::new();
-        let mut local = Local { config, file, folder, _temporary: temporary, nodes };
+        let line = line.map(Arc::new);
+        let mut local = Local { config, file, folder, _temporary: temporary, nodes, line };
         for node in &local.config.nodes {
             let mut running = Running { id: node.id, lives: 0, child: None };
             running.start(&local.folder, &local.file, how, above)?;
@@ -151,16 +178,28 @@ impl Local {
 }
 
 pub(crate) fn local(shape: Shape, how: &How, above: &[&str]) -> Result<ExitCode, Fault> {
-    let mut local = Local::start(shape, how, above)?;
+    // Before anything is made, so that an early Ctrl-C leaves as little behind as a late one.
     let ending = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ending);
     ctrlc::set_handler(move || told.store(true, Relaxed))
         .map_err(|error| Fault::new(format!("cannot hear signals: {error}")))?;
+    let mut local = Local::start(shape, how, above)?;
+    let control = match local.line.clone() {
+        Some(line) => Some(line::listen(line, Arc::clone(&ending))?),
+        None => None,
+    };
     local.introduce();
-    if local.until_ready(&ending)? {
-        say("ready");
+    let ended = local.until_ready(&ending).and_then(|ready| {
+        if ready {
+            say("ready");
+        }
+        local.watch(how, above, &ending)
+    });
+    ending.store(true, Relaxed);
+    if let Some(control) = control {
+        let _ = control.join();
     }
-    local.watch(how, above, &ending)
+    ended
 }
 
 impl Running {
@@ -212,7 +251,9 @@ impl Local {
         let delay = config.delay.map_or(String::new(), |delay| {
             format!(", {} ms within a region and {} ms across", delay.within_ms, delay.across_ms)
         });
-        say(&format!("{} nodes{delay}; {}", self.nodes.len(), self.file.display()));
+        let by =
+            if self.line.is_some() { ", by a line that `cavy live line set` changes" } else { "" };
+        say(&format!("{} nodes{delay}{by}; {}", self.nodes.len(), self.file.display()));
         for node in &self.nodes {
             let pid = node.child.as_ref().map_or(0, Child::id);
             let clients = config.node(node.id).and_then(|node| node.clients);

@@ -11,6 +11,7 @@ use cavy_node::{
 };
 use cavy_resp::request::Limits;
 use cavy_resp::{Front, FrontOptions, Reply};
+use cavy_testbed::space::Space;
 use cavy_txn::dast::Dast;
 use cavy_txn::locking::Locking;
 use cavy_txn::slog::Slog;
@@ -103,7 +104,13 @@ where
     options.about = config.text();
     let settings = M::settings(config)?;
     let make = move || M::build(settings, node);
-    let live = start(options, make, Postcard, NoJobs, |_, _| {}).map_err(|error| {
+    let begin = move || start(options, make, Postcard, NoJobs, |_, _| {});
+    let live = match &own.space {
+        // Its sockets, and the threads that open more, stay where they were begun.
+        Some(space) => Space::open(space)?.within(begin)?,
+        None => begin(),
+    };
+    let live = live.map_err(|error| {
         Fault::new(&error).hint("is the node running already, or its folder another node's?")
     })?;
     let handle = live.handle().clone();
@@ -155,7 +162,7 @@ fn front<M: Served>(
         clients_max: 10_000,
         patience: Span::from_ms(10_000),
         slow: Span::from_ms(30_000),
-        limits: Limits { words: 65_536, word_bytes: 64 << 20, bytes: 80 << 20 },
+        limits: Limits::of_nodes(),
         info: Box::new(move || information(&info)),
         admin: Box::new(move |words| administer(&admin, &layout, words)),
         wall: handle.wall().clone(),

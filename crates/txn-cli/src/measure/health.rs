@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::status;
 use cavy_core::{Instant, Span};
 use cavy_lab::statistics::quantile;
+use cavy_testbed::line::{Line, Report};
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -78,12 +79,18 @@ pub(super) struct Health {
     /// The view of each region, before and after.
     pub views_before: Vec<Option<u64>>,
     pub views_after: Vec<Option<u64>>,
+    /// What became of packets between regions, where a line carried them.
+    pub line: Option<Report>,
     /// Why latencies are in doubt.
     pub in_doubt: Vec<String>,
 }
 
 impl Watch {
-    pub fn begin(config: &Config) -> Watch {
+    pub fn begin(config: &Config, line: Option<&Line>) -> Watch {
+        if let Some(line) = line {
+            // A line that has ended says so in the end.
+            let _ = line.forget();
+        }
         let over = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&over);
         let sleeper = std::thread::spawn(move || {
@@ -99,8 +106,9 @@ impl Watch {
         Watch { ticks: ticks_now(), views: views(config), over, sleeper }
     }
 
-    pub fn end(self, config: &Config) -> Health {
+    pub fn end(self, config: &Config, line: Option<&Line>) -> Health {
         let after = ticks_now();
+        let said = line.map(Line::report);
         self.over.store(true, Relaxed);
         let mut late = self.sleeper.join().unwrap_or_default();
         late.sort_unstable();
@@ -120,11 +128,32 @@ impl Watch {
             nodes_late_p99_ms: late_nodes_ms(config),
             views_before: self.views,
             views_after,
+            line: None,
             in_doubt: Vec::new(),
         };
         health.in_doubt = health.doubts();
+        match said {
+            Some(Ok(report)) => {
+                health.in_doubt.extend(doubt_of(&report));
+                health.line = Some(report);
+            }
+            Some(Err(error)) => health.in_doubt.push(error.to_string()),
+            None => {}
+        }
         health
     }
+}
+
+/// Why a line should not be believed, if so.
+fn doubt_of(line: &Report) -> Option<String> {
+    let lost = line.all.overflowed + line.refused;
+    line.in_doubt().then(|| {
+        format!(
+            "the line was late by {:.2} ms at p99.9, at most {} ms, and lost {lost} packets",
+            line.late.p999_us / 1e3,
+            Report::LATE_P999_MAX_US / 1e3
+        )
+    })
 }
 
 impl Health {

@@ -6,13 +6,14 @@ mod health;
 mod trade;
 mod work;
 
-use crate::config::{Config, Protocol, Shape, Storage};
+use crate::config::{Config, Protocol, Shape, Storage, Wan};
 use crate::local::{How, Local};
 use crate::{Fault, say, talk};
 use cavy_clock::Wait;
 use cavy_core::family::Node;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::quantile::{self, BEYOND_MIN};
+use cavy_testbed::line::Line;
 use cavy_txn::tpcc;
 use cavy_txn::tpcc::audit::{Audit, Audited, Ended, Found};
 use cavy_txn::{Key, Shard};
@@ -291,6 +292,7 @@ struct Report {
     within_ms: Option<f64>,
     across_ms: Option<f64>,
     jitter_ms: Option<f64>,
+    wan: Option<Wan>,
     sync_ms: f64,
     est_ms: f64,
     stretch: bool,
@@ -356,7 +358,8 @@ pub(crate) fn measure(args: &MeasureArgs, above: &[&str]) -> Result<ExitCode, Fa
     let begin = cavy_clock::now();
     let counts = begin + warm_up;
     let times = Times { counts, end: counts + seconds, hop, history: args.history.is_some() };
-    let (tallies, health) = drive(&config, &business, seats, times, args.seed);
+    let line = local.as_ref().and_then(|local| local.line.as_deref());
+    let (tallies, health) = drive(&config, line, &business, seats, times, args.seed);
     let mut tally = Tally::default();
     for one in tallies {
         tally.add(one);
@@ -440,6 +443,7 @@ fn seats(config: &Config, each: u32) -> Result<Vec<Seat>, Fault> {
 /// Runs the clients, and watches while what they ask for counts.
 fn drive(
     config: &Config,
+    line: Option<&Line>,
     business: &Business,
     seats: Vec<Seat>,
     times: Times,
@@ -454,9 +458,9 @@ fn drive(
         };
         let threads: Vec<_> = seats.into_iter().map(run).collect();
         Wait::Sleep.until(times.counts);
-        let watch = Watch::begin(config);
+        let watch = Watch::begin(config, line);
         Wait::Sleep.until(times.end);
-        let health = watch.end(config);
+        let health = watch.end(config, line);
         let tallies = threads.into_iter().map(|thread| thread.join().unwrap_or_default());
         (tallies.collect(), health)
     })
@@ -633,6 +637,7 @@ fn report(
         within_ms: delay.map(|delay| delay.within_ms),
         across_ms: delay.map(|delay| delay.across_ms),
         jitter_ms: delay.map(|delay| delay.jitter_ms),
+        wan: delay.map(|delay| delay.wan),
         sync_ms: timing.sync_ms,
         est_ms: timing.est_ms,
         stretch: controls.stretch,
@@ -686,8 +691,9 @@ impl Report {
             let jitter = self.jitter_ms.unwrap_or(0.0);
             writeln!(
                 text,
-                "one way {within} ms within a region, {across} ms across, jitter {jitter} ms; \
+                "one way {within} ms within a region, {across} ms across{}, jitter {jitter} ms; \
                  {} ms from a client to its node",
+                if self.wan == Some(Wan::Line) { " by a line" } else { "" },
                 self.hop_ms
             )?;
         }
@@ -756,6 +762,18 @@ impl Report {
             health.sleep_late_most_ms,
             health.nodes_late_p99_ms
         )?;
+        if let Some(line) = &health.line {
+            writeln!(
+                text,
+                "the line late by {:.2} ms at p50, {:.2} at p99, {:.2} at p99.9; {} packets, {:.0} \
+                 % of a processor",
+                line.late.p50_us / 1e3,
+                line.late.p99_us / 1e3,
+                line.late.p999_us / 1e3,
+                line.all.offered,
+                line.processor_ratio * 100.0
+            )?;
+        }
         for doubt in &health.in_doubt {
             writeln!(text, "in doubt: {doubt}")?;
         }

@@ -35,13 +35,17 @@ fn free_port(nodes: u16) -> u16 {
 }
 
 impl Cluster {
-    /// A cluster with short distances; silence is borne for long, since test machines are busy.
+    /// A cluster with short distances, which nodes make themselves.
     pub fn start(shape: &str, nodes: u16, more: &[&str]) -> Cluster {
+        let distances = ["--within-ms", "0.5", "--across-ms", "10", "--wan", "carrier"];
+        Cluster::start_as(shape, nodes, &[&distances, more].concat())
+    }
+
+    pub fn start_as(shape: &str, nodes: u16, more: &[&str]) -> Cluster {
         let folder = tempfile::tempdir().unwrap();
         let port = free_port(nodes);
         let mut child = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
-            .args(["--local", shape, "--within-ms", "0.5", "--across-ms", "10"])
-            .args(["--port", &port.to_string()])
+            .args(["--local", shape, "--port", &port.to_string()])
             .arg("--data")
             .arg(folder.path())
             .args(more)
@@ -67,6 +71,19 @@ impl Cluster {
     /// Where clients of a node connect.
     pub fn at(&self, node: u16) -> u16 {
         self.port + node
+    }
+
+    /// kill -9 of the command itself.
+    pub fn kill_all(mut self) -> (u32, Vec<i32>) {
+        let command = self.child.id();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        (command, std::mem::take(&mut self.pids))
+    }
+
+    /// The process of the command.
+    pub fn command(&self) -> u32 {
+        self.child.id()
     }
 
     /// kill -9.

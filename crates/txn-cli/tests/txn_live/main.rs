@@ -5,5 +5,6 @@
 mod clients;
 mod cluster;
 mod faults;
+mod line;
 mod measure;
 mod resp;
