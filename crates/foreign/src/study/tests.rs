@@ -38,7 +38,7 @@ fn a_prediction_cannot_be_changed_after_the_truth_is_known() {
 
 fn observed(per_s: f64, php_us: f64) -> Observed {
     Observed {
-        answers: 100,
+        answers: 100.0,
         per_s,
         cpu_us_per_request: vec![100.0, php_us, 100.0],
         own_us_per_request: 50.0,
