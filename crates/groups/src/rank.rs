@@ -25,7 +25,7 @@ use cavy_core::{Instant, Span};
 use cavy_lab::statistics::Interval;
 use cavy_whatif::worth::{Bounds, Counted, Trial};
 use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::rounds::{Manner, Window};
@@ -84,7 +84,7 @@ pub struct Options {
 }
 
 /// What one service would buy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The service.
     pub service: String,
@@ -121,7 +121,7 @@ pub struct Row {
 }
 
 /// A value with its 95 % interval.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Estimate {
     /// The best single value.
     pub value: f64,
@@ -150,7 +150,7 @@ impl Estimate {
 }
 
 /// All services, the one that buys most first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ranking {
     /// By how much each was made faster, percent of its CPU time.
     pub faster_percent: f64,
@@ -184,7 +184,7 @@ pub struct Ranking {
 }
 
 /// What one service would buy, measured alone.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     /// The service.
     #[serde(flatten)]
@@ -253,7 +253,7 @@ impl Series {
 }
 
 /// What was seen in a window with nothing stopped and nothing driven.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observed {
     /// Answers, those at its ends by parts.
     pub answers: f64,

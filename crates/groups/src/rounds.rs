@@ -8,7 +8,7 @@ use cavy_core::{Instant, Span};
 use cavy_lab::statistics::{Interval, quantile};
 use cavy_whatif::governor::Doubts;
 use cavy_whatif::worth::{self, Bounds, Counted};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Busy cores above which they count as what bounds throughput.
 const SATURATED: f64 = 0.85;
@@ -46,7 +46,7 @@ impl Round {
 }
 
 /// The manner of a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
     /// Nobody stood.
@@ -60,7 +60,7 @@ pub enum Manner {
 }
 
 /// One window as it was counted, for whoever wants to judge an answer by more than its interval.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Window {
     /// Its round, from 0.
     pub round: usize,
