@@ -3,6 +3,7 @@
 use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult};
 use cavy_study::plan::Files;
 use cavy_study::plan::read::{Loaded, Text, load};
+use cavy_study::point::Manner;
 
 const PLAN: &str = r#"
 kind = "services"
@@ -125,6 +126,10 @@ fn results(overrides: &[&str]) -> Vec<ServicesResult> {
 }
 
 fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
+    results_in(plan, overrides, &Manner::default())
+}
+
+fn results_in(plan: &str, overrides: &[&str], manner: &Manner) -> Vec<ServicesResult> {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
     let text = Text {
         text: plan,
@@ -135,8 +140,7 @@ fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
     };
     let loaded: cavy_study::plan::read::Loaded<ServicesPlan> = load(&text).expect("a good plan");
     let files = Files::Carried(&[]);
-    let manner = cavy_study::point::Manner::default();
-    let run = |point| cavy_study::point::run(point, &files, &manner).expect("it runs");
+    let run = |point| cavy_study::point::run(point, &files, manner).expect("it runs");
     loaded.points.iter().map(run).collect()
 }
 
@@ -377,4 +381,21 @@ fn what_a_pause_costs_is_said_by_the_plan_and_missing_in_the_prediction() {
     }
     let flooded = "methods=[{ method = \"slowpoke\", batch = 8 }]";
     assert_ne!(digest(&[flooded, "stops.doubled_ratio=0.5"]), digest(&[flooded]));
+}
+
+#[test]
+fn a_system_that_is_known_already_is_as_if_it_ran() {
+    let methods = r#"methods=[{ method = "no_change" }, { method = "governor", mode = "count" }]"#;
+    let overrides = [methods, "run.replications=2"];
+    let first = results_of(PLAN, &overrides);
+    let again = results_of(PLAN, &overrides);
+    // Everything twice is everything anew.
+    let anew = results_in(PLAN, &overrides, &Manner { twice: true, ..Manner::default() });
+    for ((first, again), anew) in first.iter().zip(&again).zip(&anew) {
+        let of = |one: &ServicesResult| (one.digest.clone(), one.work, one.data.clone());
+        assert_eq!(of(first), of(again), "{}", first.label);
+        assert_eq!(of(first), of(anew), "{}", first.label);
+    }
+    let others = results_of(PLAN, &[methods, "run.seed=7"]);
+    assert_ne!(first[0].digest, others[0].digest, "another seed is another system");
 }

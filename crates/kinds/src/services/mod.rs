@@ -3,6 +3,7 @@
 mod change;
 mod draw;
 mod graph;
+mod kept;
 mod layered;
 mod plan;
 mod result;

@@ -2,6 +2,7 @@
 //! what replications say together.
 
 use super::change::{Change, What, cpu_ns, slower};
+use super::kept::Kept;
 use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
 use super::result::Predicted;
@@ -26,12 +27,13 @@ use cavy_whatif::{
     Windows, published,
 };
 use core::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What one replication came to.
 pub struct Replication {
     trail: Trail,
-    unchanged: Measured,
-    truth: Measured,
+    unchanged: Arc<Measured>,
+    truth: Arc<Measured>,
     predicted_per_s: Option<f64>,
     slowed: Option<Slowed>,
     doubts: Vec<String>,
@@ -39,9 +41,10 @@ pub struct Replication {
 }
 
 /// One system, run for some requests.
-struct Measured {
+pub struct Measured {
     per_s: f64,
-    latency: Histogram,
+    /// Of truths; a quarter of a megabyte that nobody asks of other systems.
+    latency: Option<Histogram>,
     /// Share of each service's cores that was busy.
     busy: Vec<f64>,
     /// CPU time of each service for a request, in nanoseconds.
@@ -140,6 +143,10 @@ fn go<C: Controller>(
     outcome.map_err(|error| RunError::Plan(PlanError::text(error.to_string())))
 }
 
+/// As many replications as most plans have, for a few points at a time.
+static UNCHANGED: Kept = Kept::new(128);
+static TRUTHS: Kept = Kept::new(32);
+
 /// Runs a system alone.
 fn measure(
     scenario: &Scenario,
@@ -169,7 +176,7 @@ fn measured<F>(network: &Network, outcome: &Outcome, counter: &Counter<'_, F>) -
     let completed = (counter.counted + counter.failed).max(1) as f64;
     Measured {
         per_s: counter.per_s(),
-        latency: counter.latency.clone(),
+        latency: Some(counter.latency.clone()),
         busy: services
             .clone()
             .map(|service| of_service(service) / (elapsed_ns * servers(network, service)))
@@ -208,9 +215,14 @@ const SLOWED: u32 = 2;
 
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
-    let unchanged = measure(scenario, &scenario.network, seed, manner)?;
+    let network = &scenario.network;
+    let unchanged = UNCHANGED.of(scenario, network, seed, manner, || {
+        let all = measure(scenario, network, seed, manner)?;
+        Ok(Measured { latency: None, ..all })
+    })?;
     let changed = deployment(&scenario.changed, seed, TRUTH, scenario.truth_cv);
-    let truth = measure(scenario, &changed, seed, manner)?;
+    let truth = TRUTHS
+        .of(scenario, &changed, seed, manner, || measure(scenario, &changed, seed, manner))?;
     let mut all = Prediction::default();
     predict(scenario, &unchanged, seed, manner, &mut all)?;
     let mut trail = unchanged.trail.clone();
@@ -218,7 +230,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         trail.fold(Instant::ZERO, other.digest());
     }
     let mut doubts = all.doubts;
-    for (what, one) in [("the unchanged system", &unchanged), ("the changed system", &truth)] {
+    for (what, one) in [("the unchanged system", &*unchanged), ("the changed system", &*truth)] {
         if one.ended != Ended::Enough {
             doubts.push(format!("{what} did not finish its requests: {:?}", one.ended));
         }
@@ -706,7 +718,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
         slowed.then(|| all.iter().sum::<f64>() / all.len().max(1) as f64)
     };
     let mut truth = Histogram::new();
-    runs.iter().for_each(|run| truth.merge(&run.truth.latency));
+    runs.iter().filter_map(|run| run.truth.latency.as_ref()).for_each(|one| truth.merge(one));
     let mut ours: Option<Histogram> = Some(Histogram::new());
     for run in runs {
         match (&mut ours, run.slowed.as_ref().and_then(|one| one.latency.as_ref())) {
