@@ -1,6 +1,7 @@
 //! Services that call each other, a change to one of them, and methods that predict what it gives.
 
 mod change;
+mod coz;
 mod draw;
 mod graph;
 mod kept;

@@ -2,6 +2,7 @@
 //! what replications say together.
 
 use super::change::{Change, What, cpu_ns, slower};
+use super::coz;
 use super::kept::Kept;
 use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
@@ -56,15 +57,15 @@ pub struct Measured {
 }
 
 /// A slowed system.
-struct Slowed {
-    per_s: f64,
-    paused_ratio: f64,
-    pause_ms: f64,
-    latency: Option<Histogram>,
+pub struct Slowed {
+    pub per_s: f64,
+    pub paused_ratio: f64,
+    pub pause_ms: f64,
+    pub latency: Option<Histogram>,
 }
 
 /// Counts requests from the end of the warm-up on, and ends the run.
-struct Counter<'a, F> {
+pub struct Counter<'a, F> {
     warmup: u64,
     requests: u64,
     seen: u64,
@@ -73,14 +74,14 @@ struct Counter<'a, F> {
     from: Instant,
     to: Instant,
     latency: Histogram,
-    finding: Option<&'a mut dyn FnMut(&F)>,
+    pub finding: Option<&'a mut dyn FnMut(&F)>,
     /// Ends with the first finding, and not by requests.
-    by_finding: bool,
+    pub by_finding: bool,
     in_virtual_time: bool,
 }
 
 impl<F> Counter<'_, F> {
-    fn new(warmup: u64, requests: u64) -> Self {
+    pub fn new(warmup: u64, requests: u64) -> Self {
         Counter {
             warmup,
             requests,
@@ -129,9 +130,9 @@ impl<F> Observer<F> for Counter<'_, F> {
 }
 
 /// Simulated time at most.
-const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
+pub const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
 
-fn go<C: Controller>(
+pub fn go<C: Controller>(
     setup: &Setup<'_>,
     controllers: &mut [C],
     observer: &mut impl Observer<C::Finding>,
@@ -199,7 +200,7 @@ fn servers(network: &Network, service: usize) -> f64 {
 }
 
 /// A factor of all CPU times of one deployment.
-fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
+pub fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
     if cv == 0.0 {
         return network.clone();
     }
@@ -211,7 +212,7 @@ fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
 }
 
 const TRUTH: u32 = 1;
-const SLOWED: u32 = 2;
+pub const SLOWED: u32 = 2;
 
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
@@ -250,12 +251,12 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
 }
 
 #[derive(Default)]
-struct Prediction {
-    per_s: Option<f64>,
-    slowed: Option<Slowed>,
-    doubts: Vec<String>,
-    trail: Option<Trail>,
-    requests: u64,
+pub struct Prediction {
+    pub per_s: Option<f64>,
+    pub slowed: Option<Slowed>,
+    pub doubts: Vec<String>,
+    pub trail: Option<Trail>,
+    pub requests: u64,
 }
 
 fn predict(
@@ -338,6 +339,7 @@ fn predict(
             };
             each_service(scenario, seed, manner, make, !own.exact, all)?;
         }
+        MethodPlan::Coz(own) => coz::fall_back(scenario, own, unchanged, seed, manner, all)?,
         MethodPlan::Governor(own) => govern(scenario, own, unchanged, seed, manner, all)?,
     }
     Ok(())
@@ -353,8 +355,15 @@ fn saved_ns(scenario: &Scenario, change: &Change) -> f64 {
     saved.iter().zip(&by_endpoint).map(|(ns, times)| ns * times).sum::<f64>() / visits.max(1e-12)
 }
 
+/// The share of its CPU time that a changed service saves. What a visit takes in all is what CPU
+/// accounting sees.
+pub fn share(scenario: &Scenario, change: &Change, unchanged: &Measured) -> f64 {
+    let whole = unchanged.cpu_ns[change.service] / scenario.visits[change.service].max(1e-12);
+    saved_ns(scenario, change) / whole.max(1.0)
+}
+
 /// Servers of what bounds a changed service: one for a lock.
-fn parallel(scenario: &Scenario, change: &Change) -> u32 {
+pub fn parallel(scenario: &Scenario, change: &Change) -> u32 {
     match change.lock {
         Some(_) => 1,
         None => servers(&scenario.network, change.service) as u32,
@@ -440,6 +449,12 @@ fn each_service<C: Controller>(
     Ok(())
 }
 
+/// As long as warm-up and requests take the unchanged system.
+pub fn window(scenario: &Scenario, unchanged: &Measured) -> (Span, Span) {
+    let span = |requests: u64| Span::from_ns((requests as f64 / unchanged.per_s * 1e9) as u64);
+    (span(scenario.warmup), span(scenario.requests).max(Span::from_us(1)))
+}
+
 /// Runs a system under a Governor.
 fn govern(
     scenario: &Scenario,
@@ -455,9 +470,7 @@ fn govern(
         let parallel = own.parallel.unwrap_or_else(|| parallel(scenario, change));
         let saved = change.saved_ns(&scenario.network);
         let service = &scenario.network.services[change.service];
-        // What a visit takes in all, as CPU accounting sees it.
-        let whole = unchanged.cpu_ns[change.service] / scenario.visits[change.service].max(1e-12);
-        let share = (saved_ns(scenario, change) / whole.max(1.0)).min(0.999);
+        let share = share(scenario, change, unchanged).min(0.999);
         let debt = match own.mode {
             ModePlan::Count => Debt::Count {
                 saved_ns: saved.iter().map(|ns| ns.round() as i64).collect(),
@@ -486,13 +499,12 @@ fn govern(
     let rest = (0..network.groups()).map(Group).filter(|group| !taken(group));
     let rest = rest.filter(|group| own.freezes_clients || group.0 != clients).collect();
     let limits = limits(scenario, own);
-    let window = Span::from_ns((scenario.requests as f64 / unchanged.per_s * 1e9) as u64);
-    let settle = Span::from_ns((scenario.warmup as f64 / unchanged.per_s * 1e9) as u64);
+    let (settle, length) = window(scenario, unchanged);
     let config = Config {
         targets,
         rest,
         limits,
-        windows: Windows { settle, length: window.max(Span::from_us(1)), pattern: vec![true] },
+        windows: Windows { settle, length, pattern: vec![true] },
         hosts: 0,
     };
     let governor = Governor::new(config)
