@@ -3,6 +3,7 @@
 use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult};
 use cavy_study::plan::Files;
 use cavy_study::plan::read::{Loaded, Text, load};
+use cavy_study::point::Manner;
 
 const PLAN: &str = r#"
 kind = "services"
@@ -125,6 +126,10 @@ fn results(overrides: &[&str]) -> Vec<ServicesResult> {
 }
 
 fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
+    results_in(plan, overrides, &Manner::default())
+}
+
+fn results_in(plan: &str, overrides: &[&str], manner: &Manner) -> Vec<ServicesResult> {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
     let text = Text {
         text: plan,
@@ -135,8 +140,7 @@ fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
     };
     let loaded: cavy_study::plan::read::Loaded<ServicesPlan> = load(&text).expect("a good plan");
     let files = Files::Carried(&[]);
-    let manner = cavy_study::point::Manner::default();
-    let run = |point| cavy_study::point::run(point, &files, &manner).expect("it runs");
+    let run = |point| cavy_study::point::run(point, &files, manner).expect("it runs");
     loaded.points.iter().map(run).collect()
 }
 
@@ -377,4 +381,90 @@ fn what_a_pause_costs_is_said_by_the_plan_and_missing_in_the_prediction() {
     }
     let flooded = "methods=[{ method = \"slowpoke\", batch = 8 }]";
     assert_ne!(digest(&[flooded, "stops.doubled_ratio=0.5"]), digest(&[flooded]));
+}
+
+#[test]
+fn a_system_that_is_known_already_is_as_if_it_ran() {
+    let methods = r#"methods=[{ method = "no_change" }, { method = "governor", mode = "count" }]"#;
+    let overrides = [methods, "run.replications=2"];
+    let first = results_of(PLAN, &overrides);
+    let again = results_of(PLAN, &overrides);
+    // Everything twice is everything anew.
+    let anew = results_in(PLAN, &overrides, &Manner { twice: true, ..Manner::default() });
+    for ((first, again), anew) in first.iter().zip(&again).zip(&anew) {
+        let of = |one: &ServicesResult| (one.digest.clone(), one.work, one.data.clone());
+        assert_eq!(of(first), of(again), "{}", first.label);
+        assert_eq!(of(first), of(anew), "{}", first.label);
+    }
+    let others = results_of(PLAN, &[methods, "run.seed=7"]);
+    assert_ne!(first[0].digest, others[0].digest, "another seed is another system");
+}
+
+/// Two services that take turns: while one works, the other waits for it. Nothing is ever queued,
+/// so a request takes the sum of both, and what is saved at the second is saved in all.
+const TURNS: &str = r#"
+kind = "services"
+title = "x"
+hop = 1
+
+[clients]
+population = 1
+call = "caller"
+
+[[services]]
+name = "caller"
+cores = 1
+steps = [{ cpu = 1000 }, { call = "called" }]
+
+[[services]]
+name = "called"
+cores = 1
+steps = [{ cpu = 1000 }]
+
+[whatif]
+service = "called"
+faster_ratio = 0.5
+
+[[methods]]
+method = "coz"
+
+[[methods]]
+method = "coz"
+credits = false
+
+[run]
+requests = 4000
+replications = 1
+"#;
+
+/// The method, the true gain and the predicted one, in percent.
+fn gains(plan: &str, overrides: &[&str]) -> [(String, f64, f64); 2] {
+    let of = |one: &ServicesResult| {
+        let predicted = one.predicted_gain_percent.as_ref().expect("a prediction").value;
+        (one.label.clone(), one.gain_percent.value, predicted)
+    };
+    let all = results_of(plan, overrides);
+    [of(&all[0]), of(&all[1])]
+}
+
+#[test]
+fn coz_needs_credits_where_services_wait_for_each_other() {
+    let [within, across] = gains(TURNS, &[]);
+    // 2 ms become 1.5.
+    let third = 100.0 / 3.0;
+    assert!((within.1 - third).abs() < 0.2, "{within:?}");
+    assert!(within.0 == "Coz" && (within.2 - third).abs() < 1.0, "{within:?}");
+    // The caller stands for the delay that it has already waited for: nothing seems to be gained.
+    assert!(across.0 == "Coz, no credits" && across.2.abs() < 1.0, "{across:?}");
+}
+
+#[test]
+fn coz_needs_no_credits_where_all_have_work() {
+    // Throughput is bounded by the second service, and then by the first: 1 / 1.4 ms becomes 1 / 1.
+    let longer = TURNS.replace("steps = [{ cpu = 1000 }]\n", "steps = [{ cpu = 1400 }]\n");
+    assert_ne!(longer, TURNS);
+    for (label, truth, predicted) in gains(&longer, &["clients.population=64"]) {
+        assert!((truth - 40.0).abs() < 0.5, "{label}: {truth}");
+        assert!((predicted - 40.0).abs() < 2.0, "{label}: {predicted}");
+    }
 }

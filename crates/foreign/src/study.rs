@@ -21,10 +21,12 @@
 //! Nothing here asks for more of the machine than an ordinary program gets: no priority or weight
 //! for the application and its clients. Only the thread that ends pauses goes before others.
 
+mod ledger;
+
 use crate::packages::Tree;
 use crate::tier::Alone;
 use crate::wordpress::{PACKAGES, Settings, Tier, Wordpress};
-use cavy_core::{Digest, Span};
+use cavy_core::Span;
 use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
@@ -36,13 +38,15 @@ use cavy_groups::select::Selector;
 use cavy_groups::stage::Stage;
 use cavy_groups::usage::Meter;
 use cavy_lab::statistics::Interval;
-use serde::Serialize;
-use serde_json::{Value, json};
-use std::fs::{self, File};
-use std::io::Write as _;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use ledger::Ledger;
+pub use ledger::verify;
 
 /// What clients ask for: the feed of the newest ten posts, which every WordPress has.
 const PAGE: &str = "/?feed=rss2";
@@ -83,10 +87,12 @@ pub struct Asked {
     pub out: PathBuf,
     /// Where packages are kept; a folder that is removed in the end when `None`.
     pub packages: Option<PathBuf>,
+    /// Keep what an earlier study has left in `out`, and measure what that lacks.
+    pub resume: bool,
 }
 
 /// One change whose worth is predicted and then measured.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
     /// Its name.
     pub name: String,
@@ -149,7 +155,7 @@ impl Point {
 }
 
 /// A point with all that became of it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Judged {
     /// The change.
     pub point: Point,
@@ -191,7 +197,7 @@ pub struct Judged {
 }
 
 /// What a study found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Programs and their versions.
     pub programs: Vec<String>,
@@ -226,6 +232,44 @@ pub struct Errors {
 }
 
 impl Outcome {
+    /// What an earlier study has left in `folder`, if any did.
+    fn left_in(folder: &Path) -> Result<Option<Outcome>, String> {
+        let file = folder.join("result.json");
+        let text = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| format!("{}: {error}", file.display()))?,
+        };
+        let mut outcome: Outcome = serde_json::from_str(&text).map_err(|error| {
+            format!("{} is no result of a study: {error}; begin without --resume", file.display())
+        })?;
+        (outcome.interrupted, outcome.cut_short) = (false, false);
+        Ok(Some(outcome))
+    }
+
+    /// Is `point` there with so many rounds?
+    fn has(&self, point: &Point, rounds: u32) -> bool {
+        let enough = |one: &Judged| one.point == *point && one.prediction.row.rounds >= rounds;
+        self.points.iter().any(enough)
+    }
+
+    /// Adds a point, in the place of one of its name.
+    fn add(&mut self, judged: Judged) {
+        self.points.retain(|one| one.point.name != judged.point.name);
+        self.points.push(judged);
+    }
+
+    /// Writes all there is until now to `folder`, so that an end at any time leaves it.
+    fn keep(&mut self, folder: &Path) -> Result<(), String> {
+        let of_points =
+            self.points.iter().flat_map(|one| [one.weather, one.prediction.row.weather]);
+        let of_ranking = self.ranking.iter().flat_map(|one| &one.rows).map(|row| row.weather);
+        self.weather = Weather::mean(&of_points.chain(of_ranking).collect::<Vec<_>>());
+        let (new, file) = (folder.join("result.json.new"), folder.join("result.json"));
+        let text = serde_json::to_string_pretty(&self).map_err(|error| error.to_string())?;
+        let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &file));
+        written.map_err(|error| format!("{}: {error}", file.display()))
+    }
+
     /// Errors over knobs or over real optimisations; `None` without any.
     pub fn errors(&self, real: bool) -> Option<Errors> {
         let rows: Vec<[f64; 3]> = self
@@ -283,10 +327,23 @@ pub fn run(
     Meter::open(&mounts.unified).map_err(|error| {
         Why::Skipped(format!("CPU time of control groups cannot be counted: {error}"))
     })?;
-    let points = chosen(asked)?;
     let failed = |error: std::io::Error| Why::Failed(format!("{}: {error}", asked.out.display()));
     fs::create_dir_all(&asked.out).map_err(failed)?;
-    let mut ledger = Ledger::begin(&asked.out.join("predictions.jsonl")).map_err(failed)?;
+    let earlier = if asked.resume { Outcome::left_in(&asked.out)? } else { None };
+    let mut points = chosen(asked)?;
+    let known = |point: &Point| earlier.as_ref().is_some_and(|all| all.has(point, asked.rounds));
+    points.retain(|point| !known(point));
+    let ranking = earlier.as_ref().and_then(|all| all.ranking.as_ref());
+    let ranked = asked.points_only || ranking.is_some_and(|one| !one.interrupted);
+    let path = asked.out.join("predictions.jsonl");
+    let mut ledger = match earlier {
+        Some(_) => Ledger::go_on(&path)?,
+        None => Ledger::begin(&path).map_err(failed)?,
+    };
+    let earlier = match earlier {
+        Some(outcome) if points.is_empty() && ranked => return Ok(outcome),
+        other => other,
+    };
     let folder = tempfile::Builder::new()
         .prefix("cavy-foreign-")
         .tempdir()
@@ -345,21 +402,16 @@ pub fn run(
         Some(per_s) => asked.pace.at_least(per_s, asked.clients, asked.answers, WINDOW_MAX),
         None => asked.pace,
     };
-    let mut ranking = None;
-    if !asked.points_only {
+    let mut outcome = earlier.unwrap_or_default();
+    if !ranked {
         progress("ranking the tiers");
         let pace = paced(bench.warm_up(asked.pace.settle, WARM_UP * asked.clients, stop));
         let rank = || bench.rank(&[0, 1, 2], &options(0.25, pace), &mut guard, stop, |_, _, _| {});
-        ranking = Some(first(rank).map_err(|error| error.to_string())?);
+        let ranking = first(rank).map_err(|error| error.to_string())?;
+        outcome.interrupted = ranking.interrupted;
+        outcome.ranking = Some(ranking);
     }
-    let mut outcome = Outcome {
-        programs: versions(&tree),
-        interrupted: ranking.as_ref().is_some_and(|ranking| ranking.interrupted),
-        ranking,
-        points: Vec::new(),
-        weather: Weather::default(),
-        cut_short: false,
-    };
+    outcome.programs = versions(&tree);
     let over = |outcome: &mut Outcome| {
         outcome.cut_short |=
             asked.at_most.is_some_and(|most| cavy_groups::now().since(begun) >= most);
@@ -430,15 +482,10 @@ pub fn run(
         outcome.interrupted |= stop.load(Ordering::Relaxed) || series.interrupted();
         truth.failed = bench.failed().0 - truth.failed;
         let prediction = bench.prediction(&series);
-        outcome.points.push(judge(point, service, alone_us, prediction, truth));
+        outcome.add(judge(point, service, alone_us, prediction, truth));
+        outcome.keep(&asked.out)?;
     }
-    let weather: Vec<Weather> = outcome
-        .points
-        .iter()
-        .flat_map(|one| [one.weather, one.prediction.row.weather])
-        .chain(outcome.ranking.iter().flat_map(|one| &one.rows).map(|row| row.weather))
-        .collect();
-    outcome.weather = Weather::mean(&weather);
+    outcome.keep(&asked.out)?;
     drop(bench);
     drop(stage);
     drop(guard);
@@ -518,7 +565,7 @@ fn percent(ln: f64) -> f64 {
 }
 
 /// Windows of truth of one round.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
     /// Without the change.
     pub without: Vec<Observed>,
@@ -695,62 +742,6 @@ fn judge(
         seen: truth.rounds.into_iter().map(|(_, seen)| seen).collect(),
         doubts,
     }
-}
-
-/// The file of predictions: each line holds one with the digest of it and of all before it, on disk
-/// before the change is made.
-struct Ledger {
-    file: File,
-    digest: Digest,
-}
-
-impl Ledger {
-    fn begin(path: &Path) -> std::io::Result<Ledger> {
-        Ok(Ledger { file: File::create(path)?, digest: Digest::new() })
-    }
-
-    fn predicted(&mut self, what: &Value) -> std::io::Result<String> {
-        let text = what.to_string();
-        self.digest.fold_value(&text);
-        let digest = format!("{:016x}", self.digest.value());
-        self.line(&json!({ "digest": digest, "predicted": text }))?;
-        Ok(digest)
-    }
-
-    fn learned(&mut self, of: &str, truth_percent: Option<f64>) -> std::io::Result<()> {
-        self.line(&json!({ "of": of, "truth_percent": truth_percent }))
-    }
-
-    fn line(&mut self, value: &Value) -> std::io::Result<()> {
-        writeln!(self.file, "{value}")?;
-        self.file.sync_all()
-    }
-}
-
-/// Checks a file of predictions: how many there are, each with the digest of all until it, and each
-/// truth after the prediction that it is about.
-///
-/// # Errors
-/// A sentence about the first line that is wrong.
-pub fn verify(path: &Path) -> Result<usize, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let (mut digest, mut seen) = (Digest::new(), Vec::new());
-    for (index, line) in text.lines().enumerate() {
-        let wrong = |why: &str| format!("{} line {}: {why}", path.display(), index + 1);
-        let value: Value = serde_json::from_str(line).map_err(|_| wrong("is no JSON"))?;
-        if let (Some(said), Some(predicted)) =
-            (value["digest"].as_str(), value["predicted"].as_str())
-        {
-            digest.fold_value(&predicted.to_string());
-            if format!("{:016x}", digest.value()) != said {
-                return Err(wrong("its digest is another: it or one before it was changed"));
-            }
-            seen.push(said.to_string());
-        } else if !value["of"].as_str().is_some_and(|of| seen.iter().any(|one| one == of)) {
-            return Err(wrong("its truth has no prediction before it"));
-        }
-    }
-    Ok(seen.len())
 }
 
 #[cfg(test)]

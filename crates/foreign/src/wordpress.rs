@@ -4,7 +4,7 @@
 use crate::packages::{Tree, run};
 use cavy_groups::select;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const STARTED: [Tier; 3] = [Tier::Database, Tier::Php, Tier::Web];
 
 /// A part that can be stopped on its own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// nginx.
@@ -63,7 +63,7 @@ impl Tier {
 }
 
 /// What can be changed while it runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// PHP keeps compiled scripts.
     pub opcache: bool,

@@ -110,6 +110,10 @@ impl Gate {
 /// One answered request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
+    /// Whose it was.
+    pub client: u32,
+    /// When it was sent.
+    pub sent: Instant,
     /// When it was answered.
     pub at: Instant,
     /// How long it took in virtual time.
@@ -294,12 +298,15 @@ struct Connection {
     /// What could not be written yet.
     out: Vec<u8>,
     input: Vec<u8>,
+    /// Since when its latency counts, on the clients' clock.
+    since: Instant,
     sent: Instant,
 }
 
 impl Connection {
     fn new(kind: u16) -> Connection {
-        Connection { stream: None, kind, out: Vec::new(), input: Vec::new(), sent: Instant::ZERO }
+        let (since, sent) = (Instant::ZERO, Instant::ZERO);
+        Connection { stream: None, kind, out: Vec::new(), input: Vec::new(), since, sent }
     }
 
     fn adopt(&mut self, mut stream: TcpStream, poll: &Poll, token: usize) -> io::Result<()> {
@@ -482,7 +489,7 @@ impl AtWork {
         let connection = &mut self.connections[client];
         connection.kind = (connection.kind + 1) % self.load.types.max(1);
         connection.out.extend_from_slice(self.load.protocol.request(connection.kind));
-        connection.sent = from;
+        (connection.since, connection.sent) = (from, now());
         if let Err(error) = connection.flush() {
             self.fail(client, &format!("cannot send: {error}"));
         }
@@ -502,8 +509,7 @@ impl AtWork {
                 Reply::Whole { length, outcome, close } => {
                     let reply: Vec<u8> = connection.input.drain(..length).collect();
                     closes |= close;
-                    let sent = connection.sent;
-                    self.ended(outcome, sent, &reply);
+                    self.ended(outcome, client, &reply);
                     if closes {
                         self.hang_up(client);
                     } else {
@@ -523,16 +529,17 @@ impl AtWork {
         }
     }
 
-    fn ended(&self, outcome: Outcome, sent: Instant, reply: &[u8]) {
+    fn ended(&self, outcome: Outcome, client: usize, reply: &[u8]) {
         if outcome != Outcome::Answered {
             self.complain(&self.load.protocol.complaint(reply));
             return;
         }
         self.gate.completed.fetch_add(1, Ordering::AcqRel);
-        let latency = self.gate.virtual_now().since(sent);
+        let Connection { since, sent, .. } = self.connections[client];
+        let latency = self.gate.virtual_now().since(since);
         let mut samples = lock(&self.shared.samples);
         if samples.len() < SAMPLES_MAX {
-            samples.push(Sample { at: now(), latency });
+            samples.push(Sample { client: client as u32, sent, at: now(), latency });
         }
     }
 

@@ -22,6 +22,7 @@ pub mod freezer;
 pub mod guard;
 pub mod machine;
 pub mod pace;
+mod parts;
 pub mod rank;
 pub mod refuse;
 mod rounds;

@@ -1,7 +1,7 @@
 //! What else this machine did meanwhile: whose processor time it was, and what the hypervisor took.
 
 use cavy_core::Span;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters of all cores and of this program at a moment, in ticks.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct Moment {
 }
 
 /// Shares of the processor time of all cores between two moments, each 0 to 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Weather {
     /// Taken by the hypervisor.
     pub steal_ratio: f64,

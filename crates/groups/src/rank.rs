@@ -11,20 +11,21 @@
 //! target stands as well: what these cost is the most that pauses can cost, since nobody computes
 //! meanwhile. *Shorter pauses*, and more of them, show what one costs while the target computes.
 
-use crate::clients::Clients;
+use crate::clients::{Clients, Sample};
 use crate::guard::Guard;
 use crate::machine::{Moment, Weather};
 use crate::pace::Pace;
+use crate::parts;
 use crate::rounds::{Cost, Gain, Round, latency_ms, mean_rate, row};
 use crate::stage::Stage;
 use crate::usage::Meter;
 use crate::world::{Member, Places, Run, World, WorldError};
-use cavy_core::Span;
 use cavy_core::family::probe::Group;
+use cavy_core::{Instant, Span};
 use cavy_lab::statistics::Interval;
-use cavy_whatif::worth::{Bounds, Trial};
+use cavy_whatif::worth::{Bounds, Counted, Trial};
 use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::rounds::{Manner, Window};
@@ -83,7 +84,7 @@ pub struct Options {
 }
 
 /// What one service would buy.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The service.
     pub service: String,
@@ -120,7 +121,7 @@ pub struct Row {
 }
 
 /// A value with its 95 % interval.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Estimate {
     /// The best single value.
     pub value: f64,
@@ -149,7 +150,7 @@ impl Estimate {
 }
 
 /// All services, the one that buys most first.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ranking {
     /// By how much each was made faster, percent of its CPU time.
     pub faster_percent: f64,
@@ -183,7 +184,7 @@ pub struct Ranking {
 }
 
 /// What one service would buy, measured alone.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Prediction {
     /// The service.
     #[serde(flatten)]
@@ -252,10 +253,10 @@ impl Series {
 }
 
 /// What was seen in a window with nothing stopped and nothing driven.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observed {
-    /// Answers.
-    pub answers: u32,
+    /// Answers, those at its ends by parts.
+    pub answers: f64,
     /// Answers a second.
     pub per_s: f64,
     /// CPU microseconds for a request, by service.
@@ -500,17 +501,21 @@ impl Bench {
         let gate = self.clients.gate();
         let (used, moment) = (self.places.usage()?, Moment::now());
         gate.take_completed();
+        drop(self.clients.take_samples());
         let begun = crate::now();
         std::thread::sleep(std::time::Duration::from_nanos(window.as_ns()));
-        let answers = gate.take_completed();
-        let completed = f64::from(answers);
-        let elapsed = crate::now().since(begun);
+        let (whole, ended) = (gate.take_completed(), crate::now());
+        let completed = match self.clients.are_open() {
+            true => f64::from(whole),
+            false => parts::answers(&self.clients.take_samples(), begun, ended),
+        };
+        let elapsed = ended.since(begun);
         let (after, now) = (self.places.usage()?, Moment::now());
         let used = after.iter().zip(&used).map(|(now, then)| now.saturating_sub(*then));
         let used: Vec<Span> = used.take(self.names.len()).collect();
         let services = used.iter().fold(Span::ZERO, |sum, one| sum + *one);
         Ok(Observed {
-            answers,
+            answers: completed,
             per_s: completed * 1e6 / elapsed.as_us().max(1.0),
             cpu_us_per_request: used.iter().map(|one| one.as_us() / completed.max(1.0)).collect(),
             own_us_per_request: now.own_since(&moment).as_us() / completed.max(1.0),
@@ -570,16 +575,18 @@ impl Bench {
         let mut run = self.drive(trial.slowed(), (target, visits), guard, stop)?;
         let run_end = Moment::now();
         let (own_cpu, measured) = (run_end.own_since(&moment), self.clients.take_samples());
+        let readings = self.counted(&run.findings, epoch, &measured);
         let (mut late, mut stopped) = (run.overdue, run.stopped);
         let mut extra = |config: Option<Config>, visits: (Group, f64)| {
             let Some(config) = config.filter(|_| options.control && !stopped) else {
                 return Ok(Vec::new());
             };
+            let epoch = crate::now();
             let run = self.drive(config, visits, guard, stop)?;
-            drop(self.clients.take_samples());
+            let samples = self.clients.take_samples();
             late = late.max(run.overdue);
             stopped |= run.stopped;
-            Ok::<_, WorldError>(run.findings)
+            Ok::<_, WorldError>(self.counted(&run.findings, epoch, &samples))
         };
         let controls = extra(trial.control(&run.findings), (trial.clock, 0.0))?;
         let shorter = extra(trial.shorter(&run.findings), (target, visits))?;
@@ -588,7 +595,7 @@ impl Bench {
             last.cpu.iter().take(self.names.len()).fold(Span::ZERO, |sum, cpu| sum + *cpu)
         });
         let round = Round {
-            readings: run.findings,
+            readings,
             controls,
             shorter,
             ledger,
@@ -598,6 +605,20 @@ impl Bench {
             weather: run_end.since(&moment, services),
         };
         Ok((round, late, stopped))
+    }
+
+    /// Windows with their answers, those at the ends by parts. Who arrives by himself is counted
+    /// whole: he has not always a request under way.
+    fn counted(&self, readings: &[Reading], epoch: Instant, samples: &[Sample]) -> Vec<Counted> {
+        let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
+        let of = |reading: &Reading| match self.clients.are_open() {
+            true => Counted::from(*reading),
+            false => {
+                let requests = parts::answers(samples, at(reading.from), at(reading.to));
+                Counted { reading: *reading, requests }
+            }
+        };
+        readings.iter().map(of).collect()
     }
 
     /// Drives one Governor through all windows of its pattern.

@@ -6,10 +6,9 @@ use crate::rank::{Estimate, Options, Row, Rule};
 use crate::world::Snapshot;
 use cavy_core::{Instant, Span};
 use cavy_lab::statistics::{Interval, quantile};
-use cavy_whatif::Reading;
 use cavy_whatif::governor::Doubts;
-use cavy_whatif::worth::{self, Bounds};
-use serde::Serialize;
+use cavy_whatif::worth::{self, Bounds, Counted};
+use serde::{Deserialize, Serialize};
 
 /// Busy cores above which they count as what bounds throughput.
 const SATURATED: f64 = 0.85;
@@ -19,11 +18,11 @@ const BETWEEN_MAX: f64 = 3.0;
 /// One target in one round.
 #[derive(Debug)]
 pub(crate) struct Round {
-    pub(crate) readings: Vec<Reading>,
+    pub(crate) readings: Vec<Counted>,
     /// Windows with as many pauses in which the target stood as well.
-    pub(crate) controls: Vec<Reading>,
+    pub(crate) controls: Vec<Counted>,
     /// Windows with more and shorter pauses.
-    pub(crate) shorter: Vec<Reading>,
+    pub(crate) shorter: Vec<Counted>,
     pub(crate) ledger: Vec<Snapshot>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) epoch: Instant,
@@ -47,7 +46,7 @@ impl Round {
 }
 
 /// The manner of a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Manner {
     /// Nobody stood.
@@ -61,7 +60,7 @@ pub enum Manner {
 }
 
 /// One window as it was counted, for whoever wants to judge an answer by more than its interval.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Window {
     /// Its round, from 0.
     pub round: usize,
@@ -71,8 +70,8 @@ pub struct Window {
     pub wall_s: f64,
     /// Its length in virtual time, seconds.
     pub virtual_s: f64,
-    /// Answers.
-    pub answers: u64,
+    /// Answers, those at its ends by parts.
+    pub answers: f64,
     /// Pauses.
     pub pauses: u32,
     /// CPU time of the target, seconds; of wall time in a control.
@@ -94,7 +93,7 @@ impl Window {
                 (&round.shorter, Manner::Shorter),
             ];
             for (readings, manner) in parts {
-                for reading in readings {
+                for Counted { reading, requests } in readings {
                     let cpu_s = |service| {
                         let at = |when| cpu_at(&round.ledger, service, when) / 1e6;
                         at(reading.to) - at(reading.from)
@@ -105,7 +104,7 @@ impl Window {
                         manner: if reading.slowed { manner } else { Manner::Baseline },
                         wall_s: reading.elapsed().as_us() / 1e6,
                         virtual_s: reading.elapsed_virtual().as_us() / 1e6,
-                        answers: reading.completions,
+                        answers: *requests,
                         pauses: reading.pauses,
                         target_s: reading.cpu[0].as_us() / 1e6,
                         target_inside_s: reading.cpu_inside[0].as_us() / 1e6,
@@ -154,8 +153,8 @@ pub(crate) fn mean_rate(round: &Round, slowed: bool) -> Option<f64> {
     let rates: Vec<f64> = round
         .readings
         .iter()
-        .filter(|reading| reading.slowed == slowed)
-        .map(Reading::predicted_per_s)
+        .filter(|one| one.reading.slowed == slowed)
+        .map(Counted::predicted_per_s)
         .collect();
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
@@ -164,8 +163,8 @@ pub(crate) fn mean_rate(round: &Round, slowed: bool) -> Option<f64> {
 pub(crate) fn latency_ms(rounds: &[&Round], slowed: bool, p: f64) -> Option<f64> {
     let mut latencies: Vec<u64> = Vec::new();
     for round in rounds {
-        let windows = round.readings.iter().filter(|reading| reading.slowed == slowed);
-        for window in windows {
+        let windows = round.readings.iter().map(|one| one.reading);
+        for window in windows.filter(|reading| reading.slowed == slowed) {
             let (from, to) = (
                 round.epoch + window.from.since(Instant::ZERO),
                 round.epoch + window.to.since(Instant::ZERO),
@@ -195,11 +194,12 @@ pub(crate) struct Cost {
 impl Cost {
     pub(crate) fn of(rounds: &[&Round], services: usize, cores: usize) -> Cost {
         let mut cpu_us = vec![0.0; services];
-        let (mut completions, mut elapsed_us) = (0_u64, 0.0);
+        let (mut completed, mut elapsed_us) = (0.0, 0.0);
         let (mut own_us, mut wall_us) = (0.0, 0.0);
         for round in rounds {
-            for window in round.readings.iter().filter(|reading| !reading.slowed) {
-                completions += window.completions;
+            for one in round.readings.iter().filter(|one| !one.reading.slowed) {
+                let window = one.reading;
+                completed += one.requests;
                 elapsed_us += window.elapsed().as_us();
                 for (service, sum) in cpu_us.iter_mut().enumerate() {
                     let at = |when| cpu_at(&round.ledger, service, when);
@@ -209,7 +209,7 @@ impl Cost {
             own_us += round.own_cpu.as_us();
             wall_us += round.ledger.last().map_or(0.0, |last| last.at.since(Instant::ZERO).as_us());
         }
-        let requests = (completions as f64).max(1.0);
+        let requests = f64::max(completed, 1.0);
         // This program is counted by ticks, so its share is taken over whole rounds.
         let own = own_us / wall_us.max(1.0) * elapsed_us;
         let busy = (cpu_us.iter().sum::<f64>() + own) / (elapsed_us.max(1.0) * cores as f64);
@@ -261,7 +261,7 @@ pub(crate) fn row(
     let (mut pauses, mut paused, mut elapsed) = (0_u64, Span::ZERO, Span::ZERO);
     let (mut used, mut inside) = (Span::ZERO, Span::ZERO);
     let mut bits = 0;
-    for window in rounds.iter().flat_map(|round| &round.readings) {
+    for window in rounds.iter().flat_map(|round| &round.readings).map(|one| one.reading) {
         bits |= window.doubts;
         if window.slowed {
             pauses += u64::from(window.pauses);
@@ -377,6 +377,7 @@ fn words(bits: u8) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::pace::Pace;
+    use cavy_whatif::Reading;
 
     #[test]
     fn cpu_time_between_snapshots_is_interpolated() {
@@ -417,11 +418,12 @@ mod tests {
     }
 
     fn round(controls: Vec<Reading>, shorter: Vec<Reading>) -> Round {
+        let counted = |all: Vec<Reading>| all.into_iter().map(Counted::from).collect();
         Round {
             // 1000/s; with 0.2 s of pauses 1000 in 0.8 s.
-            readings: vec![reading(false, 1_000, 0), reading(true, 1_000, 200)],
-            controls,
-            shorter,
+            readings: counted(vec![reading(false, 1_000, 0), reading(true, 1_000, 200)]),
+            controls: counted(controls),
+            shorter: counted(shorter),
             ledger: vec![Snapshot { at: Instant::ZERO, cpu: vec![Span::ZERO] }],
             samples: Vec::new(),
             epoch: Instant::ZERO,

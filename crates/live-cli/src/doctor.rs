@@ -6,6 +6,9 @@
 use crate::args;
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
+use cavy_groups::refuse::Mounts;
+use cavy_groups::stage;
+use cavy_groups::usage::Meter;
 use cavy_live::load::machine::Machine;
 use cavy_report::model::{Cell, Table};
 use cavy_testbed::trial::Trial;
@@ -74,6 +77,7 @@ pub fn doctor(args: &args::Doctor) -> Result<ExitCode, Fault> {
     checks.extend(network());
     checks.extend(congestion_controls());
     checks.extend(tcp());
+    checks.extend(processes());
     checks.extend(machine(args));
     if args.json {
         terminal::print_json(&serde_json::json!({ "checks": checks }))?;
@@ -177,6 +181,29 @@ fn tcp() -> Vec<Check> {
         checks.push(check.poor_unless(there, "install it; without it those tests are skipped"));
     }
     checks
+}
+
+/// What stops processes, what counts their CPU time, and whom a killed program left standing.
+fn processes() -> Vec<Check> {
+    let mounts = Mounts::find();
+    let freezers = mounts.as_ref().map_err(Clone::clone).map(|mounts| match mounts.freezer {
+        Some(_) => "cgroup v2 and v1".to_string(),
+        None => "cgroup v2".to_string(),
+    });
+    let counted = mounts.and_then(|mounts| {
+        let meter = Meter::open(&mounts.unified).map_err(|error| error.to_string());
+        meter.map(|_| "by performance events of control groups".to_string())
+    });
+    let left = match stage::stale().len() {
+        0 => Ok("nobody was left standing".to_string()),
+        some => Err(format!("{some} programs were killed while they had stopped services")),
+    };
+    let events = "run as root, or set kernel.perf_event_paranoid to 0";
+    vec![
+        Check::of("freezer", freezers, "whatif: services are stopped", "mount cgroup v2"),
+        Check::of("CPU time of groups", counted, "whatif: when services go on", events),
+        Check::of("stopped services", left, "all go on", "run `cavy live whatif thaw`"),
+    ]
 }
 
 fn machine(args: &args::Doctor) -> Vec<Check> {

@@ -7,7 +7,7 @@ use crate::point::{self, Manner, RunError};
 use crate::search;
 use crate::store::Store;
 use crate::subject::Subject;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Hears how work goes on.
@@ -100,13 +100,15 @@ impl Runner<'_> {
     /// Runs all jobs, each key once: every core takes the longest that is left, until none is, or
     /// one failed, or all is to stop.
     pub fn run(&self, jobs: &[Box<dyn Job + '_>]) -> Result<(), RunError> {
-        let mut unique: BTreeMap<&str, &dyn Job> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<&dyn Job> = Vec::new();
         for job in jobs {
-            unique.entry(job.key()).or_insert(job.as_ref());
+            if seen.insert(job.key()) && !job.is_kept(self.store) {
+                open.push(job.as_ref());
+            }
         }
-        let mut open: Vec<&dyn Job> =
-            unique.into_values().filter(|job| !job.is_kept(self.store)).collect();
-        // The longest first: what is left for one core at the end is short.
+        // The longest first: what is left for one core at the end is short. Those that take as long
+        // stay in the order of the plan, so that what points have in common is still at hand.
         open.sort_by(|a, b| b.core_s().total_cmp(&a.core_s()));
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let one = |job: &dyn Job| {

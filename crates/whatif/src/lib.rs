@@ -15,10 +15,12 @@
 //!
 //! **Reading order.** [`governor`] is the recommended core: one controller for all groups.
 //! [`daemon`] carries its orders to other hosts. [`published`] is Slowpoke as its artifact has it,
-//! a controller in each service, and [`uncoordinated`] its predecessor.
+//! a controller in each service, and [`uncoordinated`] its predecessor. [`coz`] is the rule that
+//! all of them come from, for threads of one process.
 #![no_std]
 extern crate alloc;
 
+pub mod coz;
 pub mod daemon;
 pub mod governor;
 pub mod poker;
@@ -27,6 +29,7 @@ mod standing;
 pub mod uncoordinated;
 pub mod worth;
 
+pub use coz::Coz;
 pub use daemon::Daemon;
 pub use governor::{Busy, Change, Config, ConfigError, Governor, Limits, Reading, Target, Windows};
 pub use published::Published;

@@ -106,10 +106,32 @@ impl Trial {
     }
 }
 
+/// A window with its requests as they were counted: some worlds know what part of a request that was
+/// under way belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Counted {
+    /// The window.
+    pub reading: Reading,
+    /// Requests that were completed in it.
+    pub requests: f64,
+}
+
+impl From<Reading> for Counted {
+    fn from(reading: Reading) -> Self {
+        Counted { reading, requests: reading.completions as f64 }
+    }
+}
+
+impl Counted {
+    /// Throughput in virtual time, in requests a second.
+    pub fn predicted_per_s(&self) -> f64 {
+        self.requests * 1e9 / self.reading.elapsed_virtual().as_ns().max(1) as f64
+    }
+}
+
 /// Sums over windows of one manner.
 #[derive(Default)]
 struct Sums {
-    requests: u64,
     pauses: u64,
     paused: Span,
     elapsed: Span,
@@ -122,7 +144,6 @@ impl Sums {
     fn of(readings: &[Reading], slowed: bool) -> Sums {
         let each = readings.iter().filter(|one| one.slowed == slowed);
         each.fold(Sums::default(), |sums, one| Sums {
-            requests: sums.requests + one.completions,
             pauses: sums.pauses + u64::from(one.pauses),
             paused: sums.paused + one.paused,
             elapsed: sums.elapsed + one.elapsed(),
@@ -144,14 +165,17 @@ pub struct Level {
 }
 
 impl Level {
-    /// Of those of `readings` that were slowed, or those that were not; `None` when nothing was
+    /// Of those of `windows` that were slowed, or those that were not; `None` when nothing was
     /// completed.
-    pub fn of(readings: &[Reading], slowed: bool) -> Option<Level> {
-        let Sums { requests, pauses, paused, elapsed, cpu, got } = Sums::of(readings, slowed);
+    pub fn of(windows: &[Counted], slowed: bool) -> Option<Level> {
+        let readings: Vec<Reading> = windows.iter().map(|one| one.reading).collect();
+        let Sums { pauses, paused, elapsed, cpu, got } = Sums::of(&readings, slowed);
+        let counted = windows.iter().filter(|one| one.reading.slowed == slowed);
+        let requests: f64 = counted.map(|one| one.requests).sum();
         let virtual_ns = elapsed.saturating_sub(paused).as_ns();
-        let each = |sum: u64| sum as f64 / requests as f64;
+        let each = |sum: u64| sum as f64 / requests;
         let delivered = got.as_ns() as f64 / cpu.as_ns().max(1) as f64;
-        (requests > 0 && virtual_ns > 0).then(|| Level {
+        (requests > 0.0 && virtual_ns > 0).then(|| Level {
             virtual_ns: each(virtual_ns),
             pauses: each(pauses),
             delivered,
@@ -173,9 +197,9 @@ pub struct Round {
 }
 
 impl Round {
-    /// Of the readings of [`Trial::slowed`], [`Trial::shorter`] and [`Trial::control`]; those of
-    /// the last two may be missing.
-    pub fn of(slowed: &[Reading], shorter: &[Reading], control: &[Reading]) -> Option<Round> {
+    /// Of the windows of [`Trial::slowed`], [`Trial::shorter`] and [`Trial::control`]; those of the
+    /// last two may be missing.
+    pub fn of(slowed: &[Counted], shorter: &[Counted], control: &[Counted]) -> Option<Round> {
         Some(Round {
             baseline: Level::of(slowed, false)?,
             slowed: Level::of(slowed, true)?,

@@ -5,6 +5,7 @@ use cavy_core::family::Node;
 use cavy_core::family::probe::{Controller, Epoch, Group};
 use cavy_core::laws::probe::{Offer, Probe};
 use cavy_core::laws::{Punctuality, Rig, hold};
+use cavy_whatif::coz::{Coz, Rule};
 use cavy_whatif::daemon::{Daemon, Order, SETS};
 use cavy_whatif::published::Word;
 use cavy_whatif::{
@@ -180,4 +181,35 @@ fn daemons_keep_the_laws() {
     let make = move || Daemon::new(Node(1), groups());
     let (freezes, _) = keeps(make, offer(Some(say as fn(u64) -> Order)));
     assert!(freezes > 10, "{freezes}");
+}
+
+#[test]
+fn every_coz_keeps_the_laws() {
+    for (targets, credits) in [(1, true), (1, false), (2, true)] {
+        let rule = Rule {
+            targets: (0..targets).map(Group).collect(),
+            others: (targets..GROUPS).map(Group).collect(),
+            share: 0.5,
+            parallel: 2,
+            sample: Span::from_us(20),
+            batch: 3,
+            tick: Span::from_us(50),
+            credits,
+            lease: Span::from_us(4_000),
+            settle: Span::from_us(500),
+            length: Span::from_us(4_000),
+        };
+        let make = move || Coz::new(rule.clone());
+        let world = || Offer { losses: false, ..offer(None) };
+        for seed in 0..6 {
+            hold(|| Probe::new(world(), seed, make.clone()), seed, 12_000);
+        }
+        // Windows go on for ever, as the Governor's do.
+        let mut rig = Rig::new(Probe::new(world(), 1, make), 1, Punctuality::Exact);
+        (0..20_000).for_each(|_| {
+            let _ = rig.step();
+        });
+        assert!(rig.environment().freezes > 10, "{}", rig.environment().freezes);
+        assert!(rig.environment().findings > 1);
+    }
 }

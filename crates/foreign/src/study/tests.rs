@@ -28,9 +28,14 @@ fn a_prediction_cannot_be_changed_after_the_truth_is_known() {
     let second = ledger.predicted(&json!({ "gain": 12.5 })).expect("written");
     assert_ne!(first, second, "a digest covers what came before");
     assert_eq!(verify(&path), Ok(2));
+    // A later piece of the study goes on with it.
+    let mut later = Ledger::go_on(&path).expect("a file");
+    later.predicted(&json!({ "gain": 12.5 })).expect("written");
+    assert_eq!(verify(&path), Ok(3));
     let good = fs::read_to_string(&path).expect("text");
     fs::write(&path, good.replacen("12.5", "11.0", 1)).expect("written");
     assert!(verify(&path).expect_err("changed").contains("line 1: its digest"));
+    assert!(Ledger::go_on(&path).err().is_some_and(|why| why.contains("line 1: its digest")));
     let truth_first: Vec<&str> = good.lines().skip(1).collect();
     fs::write(&path, truth_first.join("\n")).expect("written");
     assert!(verify(&path).expect_err("no prediction").contains("no prediction before"));
@@ -38,7 +43,7 @@ fn a_prediction_cannot_be_changed_after_the_truth_is_known() {
 
 fn observed(per_s: f64, php_us: f64) -> Observed {
     Observed {
-        answers: 100,
+        answers: 100.0,
         per_s,
         cpu_us_per_request: vec![100.0, php_us, 100.0],
         own_us_per_request: 50.0,
@@ -110,4 +115,24 @@ fn a_study_is_held_to_itself() {
     let moved = judged(25.0, 10.0);
     assert!((moved.base_percent.expect("bases").value + 20.0).abs() < 1e-9);
     assert!(moved.doubts[0].contains("something else moved"), "{:?}", moved.doubts);
+}
+
+#[test]
+fn what_an_earlier_piece_has_measured_is_known_to_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(Outcome::left_in(folder.path()).expect("no file is no mistake").is_none());
+    let mut outcome = Outcome::default();
+    outcome.add(judged(25.0, 8.0));
+    outcome.keep(folder.path()).expect("written");
+    let mut known = Outcome::left_in(folder.path()).expect("read").expect("there");
+    let point = outcome.points[0].point.clone();
+    assert!(known.has(&point, 2) && !known.has(&point, 3), "it has two rounds");
+    let other = Point { after: Settings { php_burn: 1, ..point.after }, ..point };
+    assert!(!known.has(&other, 2), "another change of the same name");
+    assert_eq!(serde_json::to_string(&known).ok(), serde_json::to_string(&outcome).ok());
+    known.add(judged(30.0, 8.0));
+    assert_eq!(known.points.len(), 1, "measured again, it is there once");
+    fs::write(folder.path().join("result.json"), "{}").expect("written");
+    let why = Outcome::left_in(folder.path()).expect_err("no result");
+    assert!(why.contains("begin without --resume"), "{why}");
 }

@@ -1,8 +1,10 @@
 //! Services that call each other, a change to one of them, and methods that predict what it gives.
 
 mod change;
+mod coz;
 mod draw;
 mod graph;
+mod kept;
 mod layered;
 mod plan;
 mod result;

@@ -509,6 +509,22 @@ methods! {
         #[serde(default)]
         exact: bool,
     }
+    /// The rule of Coz.
+    Coz {
+        /// Is who was blocked credited the delays inserted meanwhile, as within a process? Across
+        /// services nobody knows who woke whom.
+        #[serde(default = "yes")]
+        credits: bool,
+        /// CPU time of the target for a sample, microseconds.
+        #[serde(default = "default_sample_us")]
+        sample_us: f64,
+        /// Samples that are worked off together.
+        #[serde(default = "default_samples")]
+        batch: u32,
+        /// How often services are looked at, microseconds.
+        #[serde(default = "default_look_us")]
+        tick_us: f64,
+    }
     /// One controller for all.
     Governor {
         /// What its debt grows with.
@@ -544,6 +560,18 @@ fn default_threshold_us() -> f64 {
 
 fn default_batch() -> u32 {
     100
+}
+
+fn default_sample_us() -> f64 {
+    1_000.0
+}
+
+fn default_samples() -> u32 {
+    10
+}
+
+fn default_look_us() -> f64 {
+    100.0
 }
 
 /// Which CPU times the law of utilisation goes by.
@@ -610,6 +638,9 @@ pub enum MethodPlan {
     Uncoordinated(Uncoordinated),
     /// Slowpoke as published: the target counts, and floods a pause through its neighbours.
     Slowpoke(Slowpoke),
+    /// Each sample of the target's CPU time obliges all other services to stand, each by itself:
+    /// the rule of Coz, with services in the place of threads.
+    Coz(Coz),
     /// One controller that freezes everything but the target.
     Governor(Governor),
 }
@@ -625,6 +656,7 @@ impl MethodPlan {
             MethodPlan::Mva(own) => &mut own.label,
             MethodPlan::Uncoordinated(own) => &mut own.label,
             MethodPlan::Slowpoke(own) => &mut own.label,
+            MethodPlan::Coz(own) => &mut own.label,
             MethodPlan::Governor(own) => &mut own.label,
         }
     }
@@ -654,6 +686,8 @@ impl MethodPlan {
             }
             MethodPlan::Uncoordinated(_) => "uncoordinated".to_string(),
             MethodPlan::Slowpoke(_) => "Slowpoke".to_string(),
+            MethodPlan::Coz(own) if own.credits => "Coz".to_string(),
+            MethodPlan::Coz(_) => "Coz, no credits".to_string(),
             MethodPlan::Governor(own) => match own.mode {
                 ModePlan::Count => "Governor, count".to_string(),
                 ModePlan::Clock => "Governor, clock".to_string(),

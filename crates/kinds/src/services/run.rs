@@ -2,6 +2,8 @@
 //! what replications say together.
 
 use super::change::{Change, What, cpu_ns, slower};
+use super::coz;
+use super::kept::Kept;
 use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
 use super::result::Predicted;
@@ -26,12 +28,13 @@ use cavy_whatif::{
     Windows, published,
 };
 use core::ops::ControlFlow;
+use std::sync::Arc;
 
 /// What one replication came to.
 pub struct Replication {
     trail: Trail,
-    unchanged: Measured,
-    truth: Measured,
+    unchanged: Arc<Measured>,
+    truth: Arc<Measured>,
     predicted_per_s: Option<f64>,
     slowed: Option<Slowed>,
     doubts: Vec<String>,
@@ -39,9 +42,10 @@ pub struct Replication {
 }
 
 /// One system, run for some requests.
-struct Measured {
+pub struct Measured {
     per_s: f64,
-    latency: Histogram,
+    /// Of truths; a quarter of a megabyte that nobody asks of other systems.
+    latency: Option<Histogram>,
     /// Share of each service's cores that was busy.
     busy: Vec<f64>,
     /// CPU time of each service for a request, in nanoseconds.
@@ -53,15 +57,15 @@ struct Measured {
 }
 
 /// A slowed system.
-struct Slowed {
-    per_s: f64,
-    paused_ratio: f64,
-    pause_ms: f64,
-    latency: Option<Histogram>,
+pub struct Slowed {
+    pub per_s: f64,
+    pub paused_ratio: f64,
+    pub pause_ms: f64,
+    pub latency: Option<Histogram>,
 }
 
 /// Counts requests from the end of the warm-up on, and ends the run.
-struct Counter<'a, F> {
+pub struct Counter<'a, F> {
     warmup: u64,
     requests: u64,
     seen: u64,
@@ -70,14 +74,14 @@ struct Counter<'a, F> {
     from: Instant,
     to: Instant,
     latency: Histogram,
-    finding: Option<&'a mut dyn FnMut(&F)>,
+    pub finding: Option<&'a mut dyn FnMut(&F)>,
     /// Ends with the first finding, and not by requests.
-    by_finding: bool,
+    pub by_finding: bool,
     in_virtual_time: bool,
 }
 
 impl<F> Counter<'_, F> {
-    fn new(warmup: u64, requests: u64) -> Self {
+    pub fn new(warmup: u64, requests: u64) -> Self {
         Counter {
             warmup,
             requests,
@@ -126,9 +130,9 @@ impl<F> Observer<F> for Counter<'_, F> {
 }
 
 /// Simulated time at most.
-const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
+pub const UNTIL: Instant = Instant::from_ns(100_000_000_000_000);
 
-fn go<C: Controller>(
+pub fn go<C: Controller>(
     setup: &Setup<'_>,
     controllers: &mut [C],
     observer: &mut impl Observer<C::Finding>,
@@ -139,6 +143,10 @@ fn go<C: Controller>(
     let outcome = run(&setup, controllers, &mut Events::of(manner, Queue::Heap), observer);
     outcome.map_err(|error| RunError::Plan(PlanError::text(error.to_string())))
 }
+
+/// As many replications as most plans have, for a few points at a time.
+static UNCHANGED: Kept = Kept::new(128);
+static TRUTHS: Kept = Kept::new(32);
 
 /// Runs a system alone.
 fn measure(
@@ -169,7 +177,7 @@ fn measured<F>(network: &Network, outcome: &Outcome, counter: &Counter<'_, F>) -
     let completed = (counter.counted + counter.failed).max(1) as f64;
     Measured {
         per_s: counter.per_s(),
-        latency: counter.latency.clone(),
+        latency: Some(counter.latency.clone()),
         busy: services
             .clone()
             .map(|service| of_service(service) / (elapsed_ns * servers(network, service)))
@@ -192,7 +200,7 @@ fn servers(network: &Network, service: usize) -> f64 {
 }
 
 /// A factor of all CPU times of one deployment.
-fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
+pub fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
     if cv == 0.0 {
         return network.clone();
     }
@@ -204,13 +212,18 @@ fn deployment(network: &Network, seed: u64, node: u32, cv: f64) -> Network {
 }
 
 const TRUTH: u32 = 1;
-const SLOWED: u32 = 2;
+pub const SLOWED: u32 = 2;
 
 /// Runs one replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
-    let unchanged = measure(scenario, &scenario.network, seed, manner)?;
+    let network = &scenario.network;
+    let unchanged = UNCHANGED.of(scenario, network, seed, manner, || {
+        let all = measure(scenario, network, seed, manner)?;
+        Ok(Measured { latency: None, ..all })
+    })?;
     let changed = deployment(&scenario.changed, seed, TRUTH, scenario.truth_cv);
-    let truth = measure(scenario, &changed, seed, manner)?;
+    let truth = TRUTHS
+        .of(scenario, &changed, seed, manner, || measure(scenario, &changed, seed, manner))?;
     let mut all = Prediction::default();
     predict(scenario, &unchanged, seed, manner, &mut all)?;
     let mut trail = unchanged.trail.clone();
@@ -218,7 +231,7 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         trail.fold(Instant::ZERO, other.digest());
     }
     let mut doubts = all.doubts;
-    for (what, one) in [("the unchanged system", &unchanged), ("the changed system", &truth)] {
+    for (what, one) in [("the unchanged system", &*unchanged), ("the changed system", &*truth)] {
         if one.ended != Ended::Enough {
             doubts.push(format!("{what} did not finish its requests: {:?}", one.ended));
         }
@@ -238,12 +251,12 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
 }
 
 #[derive(Default)]
-struct Prediction {
-    per_s: Option<f64>,
-    slowed: Option<Slowed>,
-    doubts: Vec<String>,
-    trail: Option<Trail>,
-    requests: u64,
+pub struct Prediction {
+    pub per_s: Option<f64>,
+    pub slowed: Option<Slowed>,
+    pub doubts: Vec<String>,
+    pub trail: Option<Trail>,
+    pub requests: u64,
 }
 
 fn predict(
@@ -326,6 +339,7 @@ fn predict(
             };
             each_service(scenario, seed, manner, make, !own.exact, all)?;
         }
+        MethodPlan::Coz(own) => coz::fall_back(scenario, own, unchanged, seed, manner, all)?,
         MethodPlan::Governor(own) => govern(scenario, own, unchanged, seed, manner, all)?,
     }
     Ok(())
@@ -341,8 +355,15 @@ fn saved_ns(scenario: &Scenario, change: &Change) -> f64 {
     saved.iter().zip(&by_endpoint).map(|(ns, times)| ns * times).sum::<f64>() / visits.max(1e-12)
 }
 
+/// The share of its CPU time that a changed service saves. What a visit takes in all is what CPU
+/// accounting sees.
+pub fn share(scenario: &Scenario, change: &Change, unchanged: &Measured) -> f64 {
+    let whole = unchanged.cpu_ns[change.service] / scenario.visits[change.service].max(1e-12);
+    saved_ns(scenario, change) / whole.max(1.0)
+}
+
 /// Servers of what bounds a changed service: one for a lock.
-fn parallel(scenario: &Scenario, change: &Change) -> u32 {
+pub fn parallel(scenario: &Scenario, change: &Change) -> u32 {
     match change.lock {
         Some(_) => 1,
         None => servers(&scenario.network, change.service) as u32,
@@ -428,6 +449,12 @@ fn each_service<C: Controller>(
     Ok(())
 }
 
+/// As long as warm-up and requests take the unchanged system.
+pub fn window(scenario: &Scenario, unchanged: &Measured) -> (Span, Span) {
+    let span = |requests: u64| Span::from_ns((requests as f64 / unchanged.per_s * 1e9) as u64);
+    (span(scenario.warmup), span(scenario.requests).max(Span::from_us(1)))
+}
+
 /// Runs a system under a Governor.
 fn govern(
     scenario: &Scenario,
@@ -443,9 +470,7 @@ fn govern(
         let parallel = own.parallel.unwrap_or_else(|| parallel(scenario, change));
         let saved = change.saved_ns(&scenario.network);
         let service = &scenario.network.services[change.service];
-        // What a visit takes in all, as CPU accounting sees it.
-        let whole = unchanged.cpu_ns[change.service] / scenario.visits[change.service].max(1e-12);
-        let share = (saved_ns(scenario, change) / whole.max(1.0)).min(0.999);
+        let share = share(scenario, change, unchanged).min(0.999);
         let debt = match own.mode {
             ModePlan::Count => Debt::Count {
                 saved_ns: saved.iter().map(|ns| ns.round() as i64).collect(),
@@ -473,13 +498,12 @@ fn govern(
     let rest = (0..network.groups()).map(Group).filter(|group| !taken(group));
     let rest = rest.filter(|group| own.freezes_clients || group.0 != clients).collect();
     let limits = limits(scenario, own);
-    let window = Span::from_ns((scenario.requests as f64 / unchanged.per_s * 1e9) as u64);
-    let settle = Span::from_ns((scenario.warmup as f64 / unchanged.per_s * 1e9) as u64);
+    let (settle, length) = window(scenario, unchanged);
     let config = Config {
         targets,
         rest,
         limits,
-        windows: Windows { settle, length: window.max(Span::from_us(1)), pattern: vec![true] },
+        windows: Windows { settle, length, pattern: vec![true] },
         hosts: 0,
     };
     let governor = Governor::new(config)
@@ -705,7 +729,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
         slowed.then(|| all.iter().sum::<f64>() / all.len().max(1) as f64)
     };
     let mut truth = Histogram::new();
-    runs.iter().for_each(|run| truth.merge(&run.truth.latency));
+    runs.iter().filter_map(|run| run.truth.latency.as_ref()).for_each(|one| truth.merge(one));
     let mut ours: Option<Histogram> = Some(Histogram::new());
     for run in runs {
         match (&mut ours, run.slowed.as_ref().and_then(|one| one.latency.as_ref())) {

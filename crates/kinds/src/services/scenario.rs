@@ -114,6 +114,13 @@ fn check(plan: &ServicesPlan, method: &MethodPlan) -> Result<(), PlanError> {
             Err(PlanError::text(why).hint("give `clients.population`, or leave this method out"))
         }
         MethodPlan::Governor(own) => check_governor(own, &field),
+        MethodPlan::Coz(own) => {
+            if own.batch == 0 {
+                return Err(PlanError::field(field("batch"), 0, "at least 1"));
+            }
+            graph::length(&field("sample_us"), own.sample_us)?;
+            graph::length(&field("tick_us"), own.tick_us).map(drop)
+        }
         _ => Ok(()),
     }
 }

@@ -16,7 +16,7 @@ impl Heap4 {
 
     /// An empty set with room for `events`.
     pub fn with_capacity(events: usize) -> Self {
-        Heap4 { quad: Quad(Vec::with_capacity(events)) }
+        Heap4 { quad: Quad::with_capacity(events) }
     }
 }
 
@@ -48,43 +48,79 @@ impl Pending for Heap4 {
 
 /// The heap itself, over whole keys here and over the halves of keys in the wheel.
 ///
-/// Invariant: the children of `i` are `4 i + 1 ..= 4 i + 4`, and none is smaller than its parent.
+/// Most events make one other event. So a root that was popped stays open until the next push takes
+/// its place and sinks from there, or until the next pop fills it with the last item: one way
+/// through the heap for both instead of two.
+///
+/// Invariant: the children of `i` are `4 i + 1 ..= 4 i + 4`, and none is smaller than its parent,
+/// but for an open root, which is no item.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Quad<T>(Vec<T>);
+pub(super) struct Quad<T> {
+    items: Vec<T>,
+    open: bool,
+}
 
 impl<T: Copy + Ord> Quad<T> {
+    pub(super) fn with_capacity(items: usize) -> Self {
+        Quad { items: Vec::with_capacity(items), open: false }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.items.len() - usize::from(self.open)
     }
 
     pub(super) fn peek(&self) -> Option<T> {
-        self.0.first().copied()
+        match self.open {
+            false => self.items.first().copied(),
+            true => self.items.iter().skip(1).take(4).min().copied(),
+        }
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.items.clear();
+        self.open = false;
     }
 
     #[inline]
     pub(super) fn push(&mut self, item: T) {
-        let mut hole = self.0.len();
-        self.0.push(item);
+        if self.open {
+            self.open = false;
+            self.sink(item);
+            return;
+        }
+        let mut hole = self.items.len();
+        self.items.push(item);
         while hole > 0 {
             let parent = (hole - 1) / 4;
-            if self.0[parent] <= item {
+            if self.items[parent] <= item {
                 break;
             }
-            self.0[hole] = self.0[parent];
+            self.items[hole] = self.items[parent];
             hole = parent;
         }
-        self.0[hole] = item;
+        self.items[hole] = item;
     }
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
-        let item = self.0.pop()?;
-        let heap = self.0.as_mut_slice();
-        let Some(&top) = heap.first() else { return Some(item) };
+        if self.open {
+            self.open = false;
+            let last = self.items.pop()?;
+            if self.items.is_empty() {
+                // It was the open root.
+                return None;
+            }
+            self.sink(last);
+        }
+        let top = *self.items.first()?;
+        self.open = true;
+        Some(top)
+    }
+
+    /// Puts `item` in the place of the root, and lets it sink to where it belongs.
+    #[inline]
+    fn sink(&mut self, item: T) {
+        let heap = self.items.as_mut_slice();
         let mut hole = 0;
         loop {
             let first = 4 * hole + 1;
@@ -112,7 +148,6 @@ impl<T: Copy + Ord> Quad<T> {
             hole = least;
         }
         heap[hole] = item;
-        Some(top)
     }
 }
 
@@ -132,5 +167,27 @@ mod tests {
             expected.sort_unstable();
             assert_eq!(popped, expected);
         }
+    }
+
+    #[test]
+    fn an_open_root_is_no_item() {
+        let mut quad = Quad::default();
+        let mut others = std::collections::BTreeSet::new();
+        let mut next = 1u64;
+        for step in 0..20_000u64 {
+            // Any order of pushes and pops, growing and shrinking.
+            next = next.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
+            let grows = (step / 1_000).is_multiple_of(2);
+            let of_eight = if grows { 5 } else { 3 };
+            if (next >> 33) % 8 < of_eight {
+                quad.push(next);
+                others.insert(next);
+            } else {
+                assert_eq!(quad.pop(), others.pop_first());
+            }
+            assert_eq!((quad.len(), quad.peek()), (others.len(), others.first().copied()));
+        }
+        quad.clear();
+        assert_eq!((quad.len(), quad.peek(), quad.pop()), (0, None, None));
     }
 }

@@ -107,7 +107,11 @@ impl Processor {
     }
 
     /// Brings what threads have received up to `now`.
+    #[inline]
     pub(super) fn advance(&mut self, now: Instant) {
+        if now == self.updated {
+            return;
+        }
         self.received_ns += now.since(self.updated).as_ns() as f64 * self.rate();
         self.updated = now;
     }

@@ -195,6 +195,9 @@ impl Replica {
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, received_ns: Option<f64>) {
         let passed = now.since(self.account.at);
+        if passed.is_zero() {
+            return;
+        }
         self.account.at = now;
         if let Some(received_ns) = received_ns {
             let each = received_ns - self.account.received_ns;

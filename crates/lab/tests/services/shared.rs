@@ -15,7 +15,7 @@ use cavy_lab::services::{
     run,
 };
 use cavy_lab::statistics::Interval;
-use cavy_whatif::worth::{Bounds, Round, Trial, settle};
+use cavy_whatif::worth::{Bounds, Counted, Round, Trial, settle};
 use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target, Windows};
 
 fn exponential(us: f64) -> Law {
@@ -201,7 +201,9 @@ impl Case {
             };
             let shorter = more(trial.shorter(&slowed), 2);
             let control = more(trial.control(&slowed), 3);
-            let one = Round::of(&slowed, &shorter, &control).expect("requests in all windows");
+            let counted = |all: &[Reading]| all.iter().map(|one| Counted::from(*one)).collect();
+            let all: [Vec<Counted>; 3] = [&slowed, &shorter, &control].map(|all| counted(all));
+            let one = Round::of(&all[0], &all[1], &all[2]).expect("requests in all windows");
             found.doubts |= slowed.iter().fold(0, |bits, one| bits | one.doubts);
             found.least.push(one.least_ln());
             found.measured.extend(one.measured_ln());

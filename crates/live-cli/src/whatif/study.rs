@@ -63,6 +63,10 @@ pub struct Study {
     /// Where predictions and the result are written.
     #[arg(long, value_name = "DIR", default_value = "cavy-whatif-study")]
     out: PathBuf,
+    /// Keep the points and the ranking that an earlier study has left in --out with as many rounds,
+    /// and measure what is missing. A study may thus be made in pieces.
+    #[arg(long)]
+    resume: bool,
     /// Keep the unpacked packages here, and use those that are there.
     #[arg(long, value_name = "DIR")]
     packages: Option<PathBuf>,
@@ -88,6 +92,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         at_most: args.at_most,
         out: args.out.clone(),
         packages: args.packages.clone(),
+        resume: args.resume,
     };
     let stop = signals::stop(Second::Waits)?;
     let begun = cavy_groups::now();
@@ -105,10 +110,6 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
             return Err(Fault::new(why).code(FAILED).hint("all programs were stopped"));
         }
     };
-    let text = serde_json::to_string_pretty(&outcome).map_err(|e| Fault::new(e.to_string()))?;
-    let file = asked.out.join("result.json");
-    std::fs::write(&file, text)
-        .map_err(|error| Fault::new(format!("{}: {error}", file.display())).code(FAILED))?;
     if args.json {
         terminal::print_json(&outcome)?;
     } else {

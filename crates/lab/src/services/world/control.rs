@@ -64,6 +64,13 @@ where
 
     fn carry_out(&mut self, controller: u32) {
         let index = controller as usize;
+        // Of most steps a controller wants nothing: it hears of every visit.
+        if self.outboxes[index].entries().is_empty() {
+            if self.setup.check {
+                self.controllers[index].check();
+            }
+            return;
+        }
         let mut outbox = core::mem::replace(&mut self.outboxes[index], Outbox::with_capacity(0));
         for out in outbox.drain() {
             match out {

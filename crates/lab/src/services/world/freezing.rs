@@ -2,7 +2,7 @@
 
 use super::super::replica::{Hold, Parcel};
 use super::super::report::Observer;
-use super::{Doing, Mark, Plan, World, entry};
+use super::{Doing, Lease, Mark, Plan, World, entry};
 use crate::pending::{Class, Pending};
 use cavy_core::family::probe::{Controller, Epoch, Group, Input, Set};
 use cavy_core::{Instant, Span};
@@ -49,7 +49,42 @@ where
                 self.plan(lands, Plan::Land(group, controller, epoch));
             }
         }
-        self.plan(self.now + lease, Plan::Lease(controller, set, epoch));
+        self.lend(controller, set, epoch, lease);
+    }
+
+    /// Notes when a freeze ends by itself.
+    fn lend(&mut self, controller: u32, set: Set, epoch: Epoch, lease: Span) {
+        let (at, tie) = (self.now + lease, self.ties.next());
+        self.last_lease = self.last_lease.max(at);
+        if at == Instant::NEVER {
+            return;
+        }
+        if self.leases.back().is_some_and(|last| last.at > at) {
+            self.plan_as(at, tie, Plan::Lease(controller, set, epoch));
+            return;
+        }
+        self.leases.push_back(Lease { at, tie, controller, set, epoch });
+        if self.leases.len() == 1 {
+            self.plan_as(at, tie, Plan::Lease(controller, set, epoch));
+        }
+    }
+
+    /// The first lease in the order is over: the next one whose freeze still lasts is an event.
+    fn next_lease(&mut self) {
+        self.leases.pop_front();
+        while let Some(&Lease { at, tie, controller, set, epoch }) = self.leases.front() {
+            let members = self.controllers[controller as usize].members(set);
+            let lasts = members.iter().any(|group| {
+                let one = self.replicas.get(group.0 as usize);
+                let holds = one.map_or(&[][..], |one| &one.holds);
+                holds.iter().any(|hold| hold.controller == controller && hold.epoch == epoch)
+            });
+            if lasts {
+                self.plan_as(at, tie, Plan::Lease(controller, set, epoch));
+                return;
+            }
+            self.leases.pop_front();
+        }
     }
 
     fn stop_latency(&mut self, group: u32) -> Span {
@@ -198,6 +233,11 @@ where
 
     pub(super) fn lease_ends(&mut self, controller: u32, set: Set, epoch: Epoch) {
         let now = self.now;
+        let first = self.leases.front();
+        let of = |one: &Lease| (one.at, one.controller, one.set, one.epoch);
+        if first.is_some_and(|one| of(one) == (now, controller, set, epoch)) {
+            self.next_lease();
+        }
         for place in 0..self.controllers[controller as usize].members(set).len() {
             let group = self.controllers[controller as usize].members(set)[place].0;
             if group as usize >= self.replicas.len() {

@@ -265,6 +265,16 @@ enum Mark {
     Newcomer = 8,
 }
 
+/// When a freeze ends by itself, with the tie-breaker of that event.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    at: Instant,
+    tie: u64,
+    controller: u32,
+    set: Set,
+    epoch: Epoch,
+}
+
 /// A closed or open population at run time.
 #[derive(Debug)]
 struct Crowd {
@@ -319,6 +329,11 @@ struct World<'a, C: Controller, P, O> {
     streams: Vec<Stream>,
     alarms: Vec<Vec<(Timer, Instant)>>,
     watched: Vec<Watched>,
+    /// Leases that end in this order; only the first is an event. Hardly any is needed, and hundreds
+    /// would be pending all the time.
+    leases: VecDeque<Lease>,
+    /// When the last of all leases ends that there ever were.
+    last_lease: Instant,
     dead: Vec<bool>,
     /// Whom a group has met: of each group and service or replica.
     met: Vec<bool>,
@@ -426,6 +441,8 @@ where
                 .collect(),
             alarms: vec![Vec::new(); count],
             watched: Vec::new(),
+            leases: VecDeque::new(),
+            last_lease: Instant::ZERO,
             dead: vec![false; count],
             met: if introduces { vec![false; replicas.len() * peers] } else { Vec::new() },
             replicas,
@@ -461,7 +478,10 @@ where
         let mut still = 0u32;
         while self.over.is_none() {
             let Some(key) = self.pending.pop() else {
-                self.over = Some(Ended::Stuck);
+                // Nothing but leases was to come.
+                let late = self.last_lease > self.setup.until;
+                self.over = Some(if late { Ended::Time } else { Ended::Stuck });
+                self.now = self.now.max(self.last_lease).min(self.setup.until);
                 break;
             };
             if key.at() > self.setup.until {
@@ -515,6 +535,11 @@ where
     }
 
     fn plan(&mut self, at: Instant, plan: Plan<C::Message>) {
+        let tie = self.ties.next();
+        self.plan_as(at, tie, plan);
+    }
+
+    fn plan_as(&mut self, at: Instant, tie: u64, plan: Plan<C::Message>) {
         let index = match self.free_plans.pop() {
             Some(index) => {
                 self.plans[index as usize] = plan;
@@ -525,7 +550,8 @@ where
                 self.plans.len() as u32 - 1
             }
         };
-        self.push(at.max(self.now), Class::Timer, index, entry::PLAN);
+        let slot = index << entry::BITS | entry::PLAN;
+        self.pending.push(Key::new(at.max(self.now), Class::Timer, tie, slot));
     }
 
     fn plan_due(&mut self, index: u32) {
