@@ -31,7 +31,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Segments of about one size before they are merged.
-const TIER: usize = 4;
+const TIER: u32 = 4;
+
+/// Which segments of these sizes to merge: where there are four of about one size, these and all
+/// smaller ones; of the greatest such size. A document is then written anew as often as there are
+/// sizes, and not whenever four small segments have come.
+fn alike(sizes: &[u32]) -> Vec<usize> {
+    let tier = |size: &u32| size.max(&1).ilog(TIER);
+    let count = |of: u32| sizes.iter().filter(|size| tier(size) == of).count();
+    let full = sizes.iter().map(tier).filter(|of| count(*of) >= TIER as usize).max();
+    let small = |at: &usize| full.is_some_and(|of| tier(&sizes[*at]) <= of);
+    (0..sizes.len()).filter(small).collect()
+}
 
 /// A segment as searches see it.
 #[derive(Clone, Debug)]
@@ -188,6 +199,16 @@ impl Index {
         self.index(|_, _| true)
     }
 
+    /// Indexes what the server holds and is pending. What is being copied waits for its turn, which
+    /// counts as work of the copy.
+    ///
+    /// # Errors
+    /// When tantivy fails.
+    pub fn refresh_held(&self) -> Result<usize, String> {
+        let held = |state: &State, ring| state.held.is_none_or(|held| held.contains(ring));
+        self.index(held)
+    }
+
     /// Indexes what the next answer must have, and what else the server holds and is pending.
     fn show(&self) -> Result<(), String> {
         let _showing = self.showing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,15 +286,8 @@ impl Index {
     pub fn merge(&self) -> Result<bool, String> {
         let _merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = self.state().parts.clone();
-        let tier = |part: &Part| part.alive.max(1).ilog2() / 2;
-        let mut chosen: Vec<Part> = Vec::new();
-        for part in parts.iter() {
-            let alike: Vec<Part> =
-                parts.iter().filter(|other| tier(other) <= tier(part)).cloned().collect();
-            if alike.len() >= TIER && alike.len() > chosen.len() {
-                chosen = alike;
-            }
-        }
+        let sizes: Vec<u32> = parts.iter().map(|part| part.alive).collect();
+        let mut chosen: Vec<Part> = alike(&sizes).into_iter().map(|at| parts[at].clone()).collect();
         if chosen.is_empty() {
             // What is mostly dead is cheap to merge with itself.
             let mostly = |part: &&Part| part.alive < part.segment.count() / 2;
@@ -665,5 +679,48 @@ impl Engine {
     pub fn all(&self) -> Vec<Arc<Index>> {
         let known = self.indices.read().unwrap_or_else(PoisonError::into_inner);
         known.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alike;
+
+    #[test]
+    fn few_or_unlike_segments_stay_as_they_are() {
+        assert_eq!(alike(&[]), [] as [usize; 0]);
+        assert_eq!(alike(&[1_000, 300, 20]), [] as [usize; 0]);
+        assert_eq!(alike(&[1_000, 70, 20, 5, 1]), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn small_segments_are_merged_without_the_large_ones() {
+        assert_eq!(alike(&[1_000, 1, 2, 1, 3]), [1, 2, 3, 4]);
+        assert_eq!(alike(&[1_000, 20, 1, 17, 30, 60]), [1, 2, 3, 4, 5], "smaller ones go along");
+        assert_eq!(alike(&[5, 1, 1, 1, 1, 6, 9, 15]), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    /// Documents that come one by one are written anew as often as there are sizes, and there are
+    /// few segments at any time.
+    #[test]
+    fn each_document_is_written_a_few_times() {
+        let (mut sizes, mut written, mut most) = (Vec::new(), 0, 0);
+        for _ in 0..4_096 {
+            sizes.push(1);
+            loop {
+                let chosen = alike(&sizes);
+                let sum: u32 = chosen.iter().map(|at| sizes[*at]).sum();
+                written += sum;
+                let mut at = 0;
+                sizes.retain(|_| (at += 1, !chosen.contains(&(at - 1))).1);
+                sizes.extend((sum > 0).then_some(sum));
+                if sum == 0 {
+                    break;
+                }
+            }
+            most = most.max(sizes.len());
+        }
+        assert!(written <= 6 * 4_096, "{written}");
+        assert!(most <= 18, "{most}");
     }
 }
