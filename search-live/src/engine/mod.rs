@@ -12,12 +12,14 @@
 //! and whoever is second finds that it is there.
 
 pub mod aggregate;
+pub mod aside;
 pub mod entry;
 pub mod evaluate;
 pub mod question;
 pub mod segment;
 pub mod text;
 
+use aside::aside;
 use cavy_search::ring::Slice;
 use entry::{Entry, ring_id};
 use evaluate::{Matcher, Window};
@@ -196,17 +198,25 @@ impl Index {
     /// # Errors
     /// When tantivy fails.
     pub fn refresh(&self) -> Result<usize, String> {
-        self.index(|_, _| true)
+        self.index(|_, _| true, Segment::build)
     }
 
-    /// Indexes what the server holds and is pending. What is being copied waits for its turn, which
-    /// counts as work of the copy.
+    /// The same when nobody else wants a processor.
+    ///
+    /// # Errors
+    /// When tantivy fails.
+    pub fn refresh_aside(&self) -> Result<usize, String> {
+        self.index(|_, _| true, |docs| aside(|| Segment::build(docs)))
+    }
+
+    /// Indexes what the server holds and is pending, when nobody else wants a processor. What is
+    /// being copied waits for its turn, which counts as work of the copy.
     ///
     /// # Errors
     /// When tantivy fails.
     pub fn refresh_held(&self) -> Result<usize, String> {
         let held = |state: &State, ring| state.held.is_none_or(|held| held.contains(ring));
-        self.index(held)
+        self.index(held, |docs| aside(|| Segment::build(docs)))
     }
 
     /// Indexes what the next answer must have, and what else the server holds and is pending.
@@ -219,12 +229,16 @@ impl Index {
         let held = |state: &State, ring: u64| {
             state.held.is_none_or(|held| held.contains(ring)) || state.at_once.contains(&ring)
         };
-        self.index(held).map(|_| ())
+        self.index(held, Segment::build).map(|_| ())
     }
 
     /// Puts pending documents into a segment. Others may do the same at the same time: what is
     /// there in this version, or in a newer one, is dead in the segment that comes second.
-    fn index(&self, chosen: impl Fn(&State, u64) -> bool) -> Result<usize, String> {
+    fn index(
+        &self,
+        chosen: impl Fn(&State, u64) -> bool,
+        build: impl Fn(Vec<Arc<Doc>>) -> tantivy::Result<Segment>,
+    ) -> Result<usize, String> {
         let taken: Vec<Arc<Doc>> = {
             let state = self.state();
             let rings = state.pending.iter().filter(|ring| chosen(&state, **ring));
@@ -237,7 +251,7 @@ impl Index {
         let living: Vec<Arc<Doc>> = taken.iter().filter(|doc| !doc.deleted).cloned().collect();
         let segment = match living.is_empty() {
             true => None,
-            false => Some(Arc::new(Segment::build(living).map_err(|error| error.to_string())?)),
+            false => Some(Arc::new(build(living).map_err(|error| error.to_string())?)),
         };
         let mut guard = self.state();
         let state = &mut *guard;
@@ -279,7 +293,8 @@ impl Index {
         Ok(taken.len())
     }
 
-    /// Merges segments of about one size, if there are enough. Returns whether it did.
+    /// Merges segments of about one size, if there are enough, when nobody else wants a processor.
+    /// Returns whether it did.
     ///
     /// # Errors
     /// When tantivy fails.
@@ -302,7 +317,8 @@ impl Index {
             docs.collect::<Vec<_>>()
         };
         let docs: Vec<Arc<Doc>> = chosen.iter().flat_map(alive).collect();
-        let segment = Arc::new(Segment::build(docs).map_err(|error| error.to_string())?);
+        let built = aside(|| Segment::build(docs));
+        let segment = Arc::new(built.map_err(|error| error.to_string())?);
         let mut state = self.state();
         state.segments += 1;
         let number = state.segments;
