@@ -37,6 +37,9 @@ enum What {
     Study(StudyArgs),
     /// Write documents for `_bulk`, and requests for `cavy load`, a file for each kind of query.
     Corpus(CorpusArgs),
+    /// Measure what sub-queries take of a processor, by the documents they examine: tables that
+    /// plans of the lab read.
+    Cost(CostArgs),
 }
 
 /// A cluster on this machine.
@@ -82,6 +85,23 @@ struct NodeArgs {
     parent: Option<u32>,
 }
 
+/// What sub-queries take.
+#[derive(Debug, Args)]
+struct CostArgs {
+    /// Documents: a text of UTF-8, a document each line.
+    #[arg(long, value_name = "FILE")]
+    texts: PathBuf,
+    /// Where `cost_sealed.csv`, `cost_text.csv` and `cost_query.csv` are written.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Sub-queries of each of ten sizes, and of each sort.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    repetitions: u32,
+    /// Of words and slices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 /// A study.
 #[derive(Debug, Args)]
 struct StudyArgs {
@@ -118,6 +138,10 @@ struct StudyArgs {
     /// Queries a second that `delay` tries, in turn.
     #[arg(long, value_delimiter = ',', default_value = "10,40,80")]
     rates: Vec<f64>,
+    /// Percent of a processor that each server has while `delay` measures; 10 is a millisecond of
+    /// ten, and the system knows no less.
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
+    quota_percent: f64,
     /// A part that is so much later than predicted is sent to others as well; 0: never.
     #[arg(long, default_value_t = 0)]
     hedge_ms: u64,
@@ -169,9 +193,9 @@ enum Which {
     Kill,
     /// Servers are told to end, one after the other, hand over what they hold, and come back.
     Roll,
-    /// Each p at each of `--rates`: which has the least mean at which.
+    /// Each p at each of `--rates`: which has the least mean at which. Needs root.
     Delay,
-    /// A server stands still for a second every ten, with `--hedge-ms` and without.
+    /// A server stands still for a second every twenty, with `--hedge-ms` and without.
     Tail,
 }
 
@@ -181,6 +205,7 @@ fn main() -> ExitCode {
         Some(What::Node(args)) => node(&args),
         Some(What::Study(args)) => study(&args),
         Some(What::Corpus(args)) => written(&args),
+        Some(What::Cost(args)) => cost(&args),
         None => local(&command.local),
     };
     match done {
@@ -375,6 +400,23 @@ fn written(args: &CorpusArgs) -> Result<(), Fault> {
     Ok(())
 }
 
+fn cost(args: &CostArgs) -> Result<(), Fault> {
+    let path = args.texts.display();
+    let text =
+        std::fs::read_to_string(&args.texts).map_err(|error| wrong(format!("{path}: {error}")))?;
+    let texts: Vec<String> = text.lines().map(str::to_owned).collect();
+    let costs = study::cost::measure(&texts, args.repetitions, args.seed)
+        .map_err(|error| wrong(format!("{path}: {error}")))?;
+    let of = [("sealed", &costs.sealed), ("text", &costs.text), ("query", &costs.query)];
+    for (name, samples) in of {
+        let file = args.out.join(format!("cost_{name}.csv"));
+        std::fs::write(&file, study::cost::csv(samples))
+            .map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        println!("{}", file.display());
+    }
+    Ok(())
+}
+
 fn study(args: &StudyArgs) -> Result<(), Fault> {
     if let Some(p) = args.p.iter().find(|p| **p == 0 || **p > args.servers) {
         return Err(wrong(format!("--p has {p}, and must be 1 to {}", args.servers)));
@@ -389,6 +431,10 @@ fn study(args: &StudyArgs) -> Result<(), Fault> {
     if let Some(rate) = args.rates.iter().find(|rate| !(**rate > 0.0 && **rate <= 1e6)) {
         return Err(wrong(format!("--rates has {rate}, and must be above 0")));
     }
+    if !(10.0..=100.0).contains(&args.quota_percent) {
+        let percent = args.quota_percent;
+        return Err(wrong(format!("--quota-percent is {percent}, and must be 10 to 100")));
+    }
     let many = (args.servers, args.front_ends);
     let mut local = Local::new(&program, &folder, many, None, change).map_err(wrong)?;
     local.start_all().map_err(failed)?;
@@ -397,6 +443,7 @@ fn study(args: &StudyArgs) -> Result<(), Fault> {
         queries_per_s: args.queries,
         writes_per_s: args.writes,
         bulk: args.bulk,
+        broad: false,
         seed: args.seed,
     };
     let tell = |row: &serde_json::Value| {
@@ -422,10 +469,15 @@ fn study(args: &StudyArgs) -> Result<(), Fault> {
         Which::Kill => study::kill(&mut local, load, (args.p[0], args.cycles), tell),
         Which::Roll => study::roll(&mut local, load, (args.p[0], args.cycles), tell),
         Which::Delay => {
-            let rest = Duration::from_secs(args.seconds);
-            study::delay(&mut local, load, (&args.p, &args.rates), rest, tell)
+            let spreads = study::spread::Spreads {
+                p: &args.p,
+                rates: &args.rates,
+                rest: Duration::from_secs(args.seconds),
+                quota_percent: args.quota_percent,
+            };
+            study::spread::delay(&mut local, load, spreads, tell)
         }
-        Which::Tail => study::tail(&mut local, load, (args.p[0], args.cycles), tell),
+        Which::Tail => study::stall::tail(&mut local, load, (args.p[0], args.cycles), tell),
     };
     local.end();
     let _ = std::fs::remove_dir_all(&folder);

@@ -17,10 +17,17 @@ pub trait Jobs<P: Protocol>: Send + Sync + 'static {
     /// work ended.
     fn run(&self, work: Work, job: &P::Job, cancelled: &AtomicBool);
 
+    /// What other threads took of processors for the job that this thread has just run. It counts
+    /// as what the job took.
+    fn done_elsewhere(&self) -> Span {
+        Span::ZERO
+    }
+
     /// A job that gives way is done by a thread of its own, so that no other job waits behind it.
     ///
     /// The thread has the priority of all others: one of a low priority, on a machine where others
-    /// always want to run, keeps whatever lock it has for as long as they do.
+    /// always want to run, keeps whatever lock it has for as long as they do. A job may have such a
+    /// thread for what needs no lock ([`Jobs::done_elsewhere`]).
     fn gives_way(&self, _: &P::Job) -> bool {
         false
     }
@@ -156,7 +163,8 @@ fn work<P: Protocol>(shared: &Shared<P::Job>, which: usize, jobs: &impl Jobs<P>,
         drop(queue);
         let began = processor_ns();
         jobs.run(work, &job, &cancelled);
-        let took = Span::from_ns(processor_ns().saturating_sub(began));
+        let own = Span::from_ns(processor_ns().saturating_sub(began));
+        let took = own + jobs.done_elsewhere();
         shared.queue.lock().running.retain(|(running, _)| *running != work);
         told(Done { work, took, finished: !cancelled.load(Relaxed) });
     }

@@ -2,12 +2,12 @@
 //! that it logs are taken in, ids that it gives up are forgotten.
 
 use super::content::{Bytes, Live, Made};
-use crate::engine::Engine;
 use crate::engine::entry::Entry;
 use crate::engine::question::Question;
+use crate::engine::{Engine, aside};
 use cavy_core::family::Node;
 use cavy_core::family::message::{Effect, Input, Talker, Work};
-use cavy_core::{Cx, Machine, Out, Outbox};
+use cavy_core::{Cx, Machine, Out, Outbox, Span};
 use cavy_node::Jobs;
 use cavy_search::cluster::many::{Many, Record, Timer, Words};
 use cavy_search::cluster::{Config, Job, message};
@@ -163,9 +163,13 @@ impl Jobs<Words<Live>> for Hands {
             Job::Read(_) => {}
             // What was copied is indexed now, so that it counts as work of the copy.
             Job::Merge(_) => {
-                let _ = self.engine.index(*index).refresh();
+                let _ = self.engine.index(*index).refresh_aside();
             }
         }
+    }
+
+    fn done_elsewhere(&self) -> Span {
+        aside::spent()
     }
 
     /// Queries do not wait for what is copied.

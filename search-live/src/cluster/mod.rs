@@ -262,8 +262,8 @@ impl Cluster {
         let hands = Hands::new(engine.clone(), made.clone());
         let live = cavy_node::start(options, make, Binary::new(made), hands, |_, _| {})
             .map_err(|error| error.to_string())?;
-        if server.is_some() {
-            tend(&engine);
+        if let Some(server) = server {
+            tend(&engine, server);
         }
         Ok(Running { live, engine })
     }
@@ -281,15 +281,18 @@ pub struct Running {
 const REFRESH: Duration = Duration::from_secs(1);
 
 /// Indexes what is pending now and then, and merges segments, as long as somebody has the index.
-fn tend(engine: &Arc<Engine>) {
+/// Servers of one machine that were started together do not all do so at one moment.
+fn tend(engine: &Arc<Engine>, server: u32) {
     let engine = Arc::downgrade(engine);
     std::thread::spawn(move || {
+        // Fractions of the golden ratio lie far apart, whatever their number.
+        std::thread::sleep(REFRESH.mul_f64((f64::from(server) * 0.618_034).fract()));
         loop {
             std::thread::sleep(REFRESH);
             let Some(engine) = engine.upgrade() else { return };
             for index in engine.all() {
                 // A segment that cannot be built is tried again; searches say why it fails.
-                let _ = index.refresh();
+                let _ = index.refresh_held();
                 let _ = index.merge();
             }
         }

@@ -12,12 +12,14 @@
 //! and whoever is second finds that it is there.
 
 pub mod aggregate;
+pub mod aside;
 pub mod entry;
 pub mod evaluate;
 pub mod question;
 pub mod segment;
 pub mod text;
 
+use aside::aside;
 use cavy_search::ring::Slice;
 use entry::{Entry, ring_id};
 use evaluate::{Matcher, Window};
@@ -31,7 +33,18 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Segments of about one size before they are merged.
-const TIER: usize = 4;
+const TIER: u32 = 4;
+
+/// Which segments of these sizes to merge: where there are four of about one size, these and all
+/// smaller ones; of the greatest such size. A document is then written anew as often as there are
+/// sizes, and not whenever four small segments have come.
+fn alike(sizes: &[u32]) -> Vec<usize> {
+    let tier = |size: &u32| size.max(&1).ilog(TIER);
+    let count = |of: u32| sizes.iter().filter(|size| tier(size) == of).count();
+    let full = sizes.iter().map(tier).filter(|of| count(*of) >= TIER as usize).max();
+    let small = |at: &usize| full.is_some_and(|of| tier(&sizes[*at]) <= of);
+    (0..sizes.len()).filter(small).collect()
+}
 
 /// A segment as searches see it.
 #[derive(Clone, Debug)]
@@ -185,7 +198,25 @@ impl Index {
     /// # Errors
     /// When tantivy fails.
     pub fn refresh(&self) -> Result<usize, String> {
-        self.index(|_, _| true)
+        self.index(|_, _| true, Segment::build)
+    }
+
+    /// The same when nobody else wants a processor.
+    ///
+    /// # Errors
+    /// When tantivy fails.
+    pub fn refresh_aside(&self) -> Result<usize, String> {
+        self.index(|_, _| true, |docs| aside(|| Segment::build(docs)))
+    }
+
+    /// Indexes what the server holds and is pending, when nobody else wants a processor. What is
+    /// being copied waits for its turn, which counts as work of the copy.
+    ///
+    /// # Errors
+    /// When tantivy fails.
+    pub fn refresh_held(&self) -> Result<usize, String> {
+        let held = |state: &State, ring| state.held.is_none_or(|held| held.contains(ring));
+        self.index(held, |docs| aside(|| Segment::build(docs)))
     }
 
     /// Indexes what the next answer must have, and what else the server holds and is pending.
@@ -198,12 +229,16 @@ impl Index {
         let held = |state: &State, ring: u64| {
             state.held.is_none_or(|held| held.contains(ring)) || state.at_once.contains(&ring)
         };
-        self.index(held).map(|_| ())
+        self.index(held, Segment::build).map(|_| ())
     }
 
     /// Puts pending documents into a segment. Others may do the same at the same time: what is
     /// there in this version, or in a newer one, is dead in the segment that comes second.
-    fn index(&self, chosen: impl Fn(&State, u64) -> bool) -> Result<usize, String> {
+    fn index(
+        &self,
+        chosen: impl Fn(&State, u64) -> bool,
+        build: impl Fn(Vec<Arc<Doc>>) -> tantivy::Result<Segment>,
+    ) -> Result<usize, String> {
         let taken: Vec<Arc<Doc>> = {
             let state = self.state();
             let rings = state.pending.iter().filter(|ring| chosen(&state, **ring));
@@ -216,7 +251,7 @@ impl Index {
         let living: Vec<Arc<Doc>> = taken.iter().filter(|doc| !doc.deleted).cloned().collect();
         let segment = match living.is_empty() {
             true => None,
-            false => Some(Arc::new(Segment::build(living).map_err(|error| error.to_string())?)),
+            false => Some(Arc::new(build(living).map_err(|error| error.to_string())?)),
         };
         let mut guard = self.state();
         let state = &mut *guard;
@@ -258,22 +293,16 @@ impl Index {
         Ok(taken.len())
     }
 
-    /// Merges segments of about one size, if there are enough. Returns whether it did.
+    /// Merges segments of about one size, if there are enough, when nobody else wants a processor.
+    /// Returns whether it did.
     ///
     /// # Errors
     /// When tantivy fails.
     pub fn merge(&self) -> Result<bool, String> {
         let _merging = self.merging.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = self.state().parts.clone();
-        let tier = |part: &Part| part.alive.max(1).ilog2() / 2;
-        let mut chosen: Vec<Part> = Vec::new();
-        for part in parts.iter() {
-            let alike: Vec<Part> =
-                parts.iter().filter(|other| tier(other) <= tier(part)).cloned().collect();
-            if alike.len() >= TIER && alike.len() > chosen.len() {
-                chosen = alike;
-            }
-        }
+        let sizes: Vec<u32> = parts.iter().map(|part| part.alive).collect();
+        let mut chosen: Vec<Part> = alike(&sizes).into_iter().map(|at| parts[at].clone()).collect();
         if chosen.is_empty() {
             // What is mostly dead is cheap to merge with itself.
             let mostly = |part: &&Part| part.alive < part.segment.count() / 2;
@@ -288,7 +317,8 @@ impl Index {
             docs.collect::<Vec<_>>()
         };
         let docs: Vec<Arc<Doc>> = chosen.iter().flat_map(alive).collect();
-        let segment = Arc::new(Segment::build(docs).map_err(|error| error.to_string())?);
+        let built = aside(|| Segment::build(docs));
+        let segment = Arc::new(built.map_err(|error| error.to_string())?);
         let mut state = self.state();
         state.segments += 1;
         let number = state.segments;
@@ -665,5 +695,48 @@ impl Engine {
     pub fn all(&self) -> Vec<Arc<Index>> {
         let known = self.indices.read().unwrap_or_else(PoisonError::into_inner);
         known.values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::alike;
+
+    #[test]
+    fn few_or_unlike_segments_stay_as_they_are() {
+        assert_eq!(alike(&[]), [] as [usize; 0]);
+        assert_eq!(alike(&[1_000, 300, 20]), [] as [usize; 0]);
+        assert_eq!(alike(&[1_000, 70, 20, 5, 1]), [] as [usize; 0]);
+    }
+
+    #[test]
+    fn small_segments_are_merged_without_the_large_ones() {
+        assert_eq!(alike(&[1_000, 1, 2, 1, 3]), [1, 2, 3, 4]);
+        assert_eq!(alike(&[1_000, 20, 1, 17, 30, 60]), [1, 2, 3, 4, 5], "smaller ones go along");
+        assert_eq!(alike(&[5, 1, 1, 1, 1, 6, 9, 15]), [0, 1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    /// Documents that come one by one are written anew as often as there are sizes, and there are
+    /// few segments at any time.
+    #[test]
+    fn each_document_is_written_a_few_times() {
+        let (mut sizes, mut written, mut most) = (Vec::new(), 0, 0);
+        for _ in 0..4_096 {
+            sizes.push(1);
+            loop {
+                let chosen = alike(&sizes);
+                let sum: u32 = chosen.iter().map(|at| sizes[*at]).sum();
+                written += sum;
+                let mut at = 0;
+                sizes.retain(|_| (at += 1, !chosen.contains(&(at - 1))).1);
+                sizes.extend((sum > 0).then_some(sum));
+                if sum == 0 {
+                    break;
+                }
+            }
+            most = most.max(sizes.len());
+        }
+        assert!(written <= 6 * 4_096, "{written}");
+        assert!(most <= 18, "{most}");
     }
 }

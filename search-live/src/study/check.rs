@@ -49,6 +49,13 @@ pub enum Fault {
     },
     /// Nobody wrote that.
     Invented(Met),
+    /// Of everything: how many documents there are and the sum of their keys, while nobody writes.
+    Counted {
+        /// What was found.
+        found: (u64, u64),
+        /// What was acknowledged.
+        acknowledged: (u64, u64),
+    },
 }
 
 /// Everything that was written, and when. Times are of one clock of the clients.
@@ -90,6 +97,18 @@ impl Checker {
             history.writes.iter().filter(|write| write.acknowledged.is_some()).count() as u64
         };
         self.keys.values().map(of).sum()
+    }
+
+    /// Whether everything was found, by the number of documents and the sum of their keys. Every
+    /// write has been acknowledged, and none is under way.
+    pub fn all(&self, found: (u64, u64)) -> Option<Fault> {
+        let there = |(key, history): (&u64, &History)| {
+            let last = history.writes.iter().rfind(|write| !write.refused)?;
+            last.value.map(|_| *key)
+        };
+        let keys = self.keys.iter().filter_map(there);
+        let acknowledged = keys.fold((0, 0), |(count, sum), key| (count + 1, sum + key));
+        (found != acknowledged).then_some(Fault::Counted { found, acknowledged })
     }
 
     /// Whether an answer about `keys`, which was asked for at `sent` and came at `came`, may be.
@@ -192,5 +211,22 @@ mod tests {
         assert_eq!(faults(&[(1, 10), (3, 30)]), [Fault::Invented((3, 30))]);
         assert_eq!(faults(&[(1, 10), (7, 1)]), [Fault::Invented((7, 1))]);
         assert_eq!(faults(&[(1, 11)]), [Fault::Invented((1, 11))]);
+    }
+
+    #[test]
+    fn everything_is_counted() {
+        let mut checker = Checker::new();
+        for key in 1..=5 {
+            let write = checker.sent(key, Some(7), key);
+            checker.acknowledged(key, write, key);
+        }
+        let deleted = checker.sent(2, None, 9);
+        checker.acknowledged(2, deleted, 10);
+        assert_eq!(checker.all((4, 13)), None);
+        let counted = |found| Some(Fault::Counted { found, acknowledged: (4, 13) });
+        // One is lost, one is there twice, one has come back, and one stands for another.
+        for found in [(3, 8), (5, 18), (5, 15), (4, 12)] {
+            assert_eq!(checker.all(found), counted(found));
+        }
     }
 }

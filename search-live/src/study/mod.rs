@@ -1,7 +1,16 @@
 //! Live studies: a cluster under load whose every answer is checked.
+//!
+//! **Reading order.** [`check`] (what is right), [`client`], this module (the load, and studies of
+//! p, kills and restarts), [`spread`] and [`quota`] (delay by p), [`stall`]; beside them [`cost`]
+//! and [`sealed`], which need no cluster.
 
 pub mod check;
 pub mod client;
+pub mod cost;
+pub mod quota;
+pub mod sealed;
+pub mod spread;
+pub mod stall;
 
 use crate::cluster::local::Local;
 use cavy_core::{Purpose, Stream};
@@ -19,6 +28,8 @@ use std::time::{Duration, Instant};
 const INDEX: &str = "study";
 /// Keys of a group: a query asks for one group.
 const GROUP: u64 = 32;
+/// A query about everything counts so often.
+const COUNTS: u32 = 12;
 /// Nothing is waited for longer by a client.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,6 +44,8 @@ pub struct Load {
     pub writes_per_s: f64,
     /// Writes of one request: above 1 they are sent as `_bulk`.
     pub bulk: u32,
+    /// Queries go through every document, and not through a group of them.
+    pub broad: bool,
     /// Of keys and kinds of writes.
     pub seed: u64,
 }
@@ -43,12 +56,30 @@ struct Part {
     queries: Histogram<u64>,
     writes: Histogram<u64>,
     partial: u64,
+    /// Sub-queries of these queries, those sent again included.
+    parts: u64,
+    /// When the part began, and the slowest queries: when they were due, and what they took.
+    began: u64,
+    slowest: Vec<(u64, u64)>,
+}
+
+/// So many of the slowest queries of a part are named.
+const SLOWEST: usize = 6;
+
+/// How many queries a second, counted anew when that changes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Rate {
+    number: u64,
+    per_s: f64,
 }
 
 /// Counters of a run that goes on.
 struct Shared {
     began: Instant,
     ending: AtomicBool,
+    rate: Mutex<Rate>,
+    /// Queries that have no answer yet.
+    under_way: AtomicU64,
     checker: Mutex<Checker>,
     part: Mutex<Part>,
     answers: AtomicU64,
@@ -64,11 +95,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Part {
-    fn new() -> Part {
+    fn new(began: u64) -> Part {
         let histogram = || {
             Histogram::new_with_bounds(1, 60_000_000, 3).unwrap_or_else(|_| unreachable!("bounds"))
         };
-        Part { queries: histogram(), writes: histogram(), partial: 0 }
+        let (queries, writes) = (histogram(), histogram());
+        Part { queries, writes, partial: 0, parts: 0, began, slowest: Vec::new() }
+    }
+
+    fn answered(&mut self, due: u64, came: u64) {
+        let took = came.saturating_sub(due).max(1);
+        self.queries.saturating_record(took);
+        self.slowest.push((due, took));
+        self.slowest.sort_unstable_by_key(|(_, took)| std::cmp::Reverse(*took));
+        self.slowest.truncate(SLOWEST);
     }
 }
 
@@ -182,48 +222,128 @@ fn write_bulk(shared: &Shared, client: &mut Client, writes: &[Sent], due: u64) {
     }
 }
 
+const WORDS: [&str; 16] = [
+    "ring", "arc", "slice", "server", "query", "part", "index", "search", "delay", "load", "copy",
+    "lease", "map", "epoch", "front", "end",
+];
+
 fn text(key: u64, value: u64) -> String {
-    const WORDS: [&str; 16] = [
-        "ring", "arc", "slice", "server", "query", "part", "index", "search", "delay", "load",
-        "copy", "lease", "map", "epoch", "front", "end",
-    ];
     let word = |at: u64| WORDS[((key * 31 + value * 7 + at * at) % 16) as usize];
     (0..24).map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// Asks about one group, whose documents are looked at, or about all, which are counted.
 fn query(shared: &Shared, client: &mut Client, draws: &mut Stream, load: &Load, due: u64) {
     let groups = load.keys.div_ceil(GROUP);
     let group = draws.below(groups);
-    let body = json!({
-        "size": 2 * GROUP,
-        "query": {"bool": {
-            "filter": [{"term": {"group": group}}],
-            "should": [{"match": {"text": "ring query delay"}}],
-        }},
-    });
+    let body = match load.broad {
+        false => json!({
+            "size": 2 * GROUP,
+            "query": {"bool": {
+                "filter": [{"term": {"group": group}}],
+                "should": [{"match": {"text": "ring query delay"}}],
+            }},
+        }),
+        true => {
+            // Enough to count that a slice takes more of a processor than what is around it.
+            let count = |n: u32| (format!("k{n}"), json!({"stats": {"field": "key"}}));
+            json!({
+                "size": 10,
+                "track_total_hits": true,
+                "query": {"match": {"text": WORDS.join(" ")}},
+                "aggs": (0..COUNTS).map(count).collect::<serde_json::Map<_, _>>(),
+            })
+        }
+    };
     let sent = shared.now();
+    shared.under_way.fetch_add(1, Relaxed);
     let answer = client.ask("POST", &format!("/{INDEX}/_search"), &body.to_string());
+    shared.under_way.fetch_sub(1, Relaxed);
     let came = shared.now();
     match answer {
         Ok((200, answer)) => {
             let partial = answer["_shards"]["failed"].as_u64() != Some(0);
-            let hit = |hit: &Value| -> Met {
-                let source = &hit["_source"];
-                let number = |name: &str| source[name].as_u64().unwrap_or(u64::MAX);
-                (number("key"), number("value"))
+            let faults = match load.broad {
+                true => {
+                    let count = answer["hits"]["total"]["value"].as_u64().unwrap_or(0);
+                    let sum = answer["aggregations"]["k0"]["sum"].as_f64().unwrap_or(0.0);
+                    let fault = lock(&shared.checker).all((count, sum as u64));
+                    fault.filter(|_| !partial).into_iter().collect()
+                }
+                false => {
+                    let keys = group * GROUP..((group + 1) * GROUP).min(load.keys);
+                    let met = documents(&answer);
+                    lock(&shared.checker).look(keys, &met, (sent, came), partial)
+                }
             };
-            let hits = answer["hits"]["hits"].as_array();
-            let met: Vec<Met> = hits.into_iter().flatten().map(hit).collect();
-            let keys = group * GROUP..((group + 1) * GROUP).min(load.keys);
-            let faults = lock(&shared.checker).look(keys, &met, (sent, came), partial);
             lock(&shared.faults).extend(faults.into_iter().map(|fault| (came, fault)));
             shared.answers.fetch_add(1, Relaxed);
             let mut part = lock(&shared.part);
-            part.queries.saturating_record(came.saturating_sub(due).max(1));
+            part.answered(due, came);
             part.partial += u64::from(partial);
+            part.parts += answer["_shards"]["total"].as_u64().unwrap_or(0);
         }
         Ok((status, answer)) => shared.refuse(status, &answer),
         Err(_) => drop(shared.unanswered.fetch_add(1, Relaxed)),
+    }
+}
+
+/// The hits of an answer.
+fn documents(answer: &Value) -> Vec<Met> {
+    let hit = |hit: &Value| -> Met {
+        let source = &hit["_source"];
+        let number = |name: &str| source[name].as_u64().unwrap_or(u64::MAX);
+        (number("key"), number("value"))
+    };
+    answer["hits"]["hits"].as_array().into_iter().flatten().map(hit).collect()
+}
+
+/// Asks by the schedule of a client, of so many, until the run ends.
+fn queries(shared: &Shared, mut client: Client, load: &Load, number: u64) {
+    let mut draws = Stream::keyed(load.seed, number as u32, Purpose::Arrivals);
+    let (mut rate, mut due) = (Rate { number: u64::MAX, per_s: 0.0 }, 0.0);
+    loop {
+        let wanted = *lock(&shared.rate);
+        let gap = CLIENTS as f64 / wanted.per_s * 1e6;
+        if wanted.number != rate.number {
+            rate = wanted;
+            due = shared.now() as f64 + gap * draws.unit();
+        }
+        // The rate may change meanwhile, so it is looked at now and then.
+        let now = shared.now() as f64;
+        let rests = wanted.per_s <= 0.0 || due > now;
+        if !wait(shared, now.max(due.min(now + 20_000.0)) as u64) {
+            return;
+        }
+        if rests {
+            continue;
+        }
+        query(shared, &mut client, &mut draws, load, due as u64);
+        due -= gap * (1.0 - draws.unit()).ln();
+    }
+}
+
+/// Writes by the schedule of a client, of so many, until the run ends.
+fn writes(shared: &Shared, mut client: Client, load: &Load, number: u64) {
+    let mut draws = Stream::keyed(load.seed, number as u32, Purpose::Sizes);
+    let bulk = u64::from(load.bulk.max(1));
+    let gap = CLIENTS as f64 * bulk as f64 / load.writes_per_s * 1e6;
+    let mut due = shared.now() as f64 + gap * draws.unit();
+    let mut value = 0;
+    while wait(shared, due as u64) {
+        value += 1;
+        // Each client has keys of its own, so that a key has one writer.
+        let own = load.keys.div_ceil(CLIENTS);
+        let first = draws.below(own);
+        let keys = (first..own.min(first + bulk)).map(|n| n * CLIENTS + number);
+        let keys = keys.filter(|key| *key < load.keys);
+        let sent: Vec<Sent> = keys.map(|key| Sent::new(shared, &mut draws, key, value)).collect();
+        match &sent[..] {
+            [] => {}
+            [one] => write(shared, &mut client, one, due as u64),
+            _ => write_bulk(shared, &mut client, &sent, due as u64),
+        }
+        due -= gap * (1.0 - draws.unit()).ln();
     }
 }
 
@@ -254,8 +374,10 @@ impl Running {
         let shared = Arc::new(Shared {
             began: Instant::now(),
             ending: AtomicBool::new(false),
+            rate: Mutex::new(Rate { number: 0, per_s: load.queries_per_s }),
+            under_way: AtomicU64::new(0),
             checker: Mutex::new(Checker::new()),
-            part: Mutex::new(Part::new()),
+            part: Mutex::new(Part::new(0)),
             answers: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             faults: Mutex::new(Vec::new()),
@@ -282,57 +404,39 @@ impl Running {
                 other => return Err(format!("documents were not taken: {other:?}")),
             }
         }
-        let begins = shared.now();
         let mut threads = Vec::new();
         for number in 0..CLIENTS {
             let front = fronts[number as usize % fronts.len()];
-            for writes in [false, true] {
-                let shared = shared.clone();
-                let bulk = u64::from(load.bulk.max(1));
-                let rate = match writes {
-                    true => load.writes_per_s / bulk as f64,
-                    false => load.queries_per_s,
-                };
-                if rate <= 0.0 {
-                    continue;
-                }
-                threads.push(std::thread::spawn(move || {
-                    let purpose = if writes { Purpose::Sizes } else { Purpose::Arrivals };
-                    let mut draws = Stream::keyed(load.seed, number as u32, purpose);
-                    let mut client = Client::new(front, PATIENCE);
-                    let gap = CLIENTS as f64 / rate * 1e6;
-                    let mut due = begins as f64 + gap * draws.unit();
-                    let mut value = 0;
-                    while wait(&shared, due as u64) {
-                        if writes {
-                            value += 1;
-                            // Each client has keys of its own, so that a key has one writer.
-                            let own = load.keys.div_ceil(CLIENTS);
-                            let first = draws.below(own);
-                            let keys = (first..own.min(first + bulk)).map(|n| n * CLIENTS + number);
-                            let keys = keys.filter(|key| *key < load.keys);
-                            let sent: Vec<Sent> = keys
-                                .map(|key| Sent::new(&shared, &mut draws, key, value))
-                                .collect();
-                            match &sent[..] {
-                                [] => {}
-                                [one] => write(&shared, &mut client, one, due as u64),
-                                _ => write_bulk(&shared, &mut client, &sent, due as u64),
-                            }
-                        } else {
-                            query(&shared, &mut client, &mut draws, &load, due as u64);
-                        }
-                        due -= gap * (1.0 - draws.unit()).ln();
-                    }
-                }));
+            let client = || Client::new(front, PATIENCE);
+            let (one, own) = (client(), shared.clone());
+            threads.push(std::thread::spawn(move || queries(&own, one, &load, number)));
+            if load.writes_per_s > 0.0 {
+                let (one, own) = (client(), shared.clone());
+                threads.push(std::thread::spawn(move || writes(&own, one, &load, number)));
             }
         }
         Ok(Running { shared, threads })
     }
 
+    /// From now on there are so many queries a second.
+    fn pace(&self, queries_per_s: f64) {
+        let mut rate = lock(&self.shared.rate);
+        *rate = Rate { number: rate.number + 1, per_s: queries_per_s };
+    }
+
+    /// No query comes any more, and all that came are answered.
+    fn calm(&self) {
+        self.pace(0.0);
+        // A client that has just looked at the rate may still begin one.
+        std::thread::sleep(Duration::from_millis(5));
+        while self.shared.under_way.load(Relaxed) > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// What came since the last call: queries, p50, mean and p99 in ms, writes' p99, partial ones.
     pub fn part(&self) -> Value {
-        let part = std::mem::replace(&mut *lock(&self.shared.part), Part::new());
+        let part = std::mem::replace(&mut *lock(&self.shared.part), Part::new(self.shared.now()));
         let ms = |us: u64| us as f64 / 1e3;
         json!({
             "queries": part.queries.len(),
@@ -344,6 +448,19 @@ impl Running {
             "writes": part.writes.len(),
             "writes_p99_ms": ms(part.writes.value_at_quantile(0.99)),
             "partial": part.partial,
+            "parts": part.parts,
+            // Milliseconds since this part began, and what a query took that was due then.
+            "slowest": part
+                .slowest
+                .iter()
+                .map(|(due, took)| (ms(due.saturating_sub(part.began)), ms(*took)))
+                .collect::<Vec<_>>(),
+            // Microseconds, and how many queries took that: so that runs can be put together.
+            "took": part
+                .queries
+                .iter_recorded()
+                .map(|one| (one.value_iterated_to(), one.count_at_value()))
+                .collect::<Vec<_>>(),
         })
     }
 
@@ -579,86 +696,4 @@ pub fn roll(
     }
     let verdict = running.end();
     Ok(json!({ "study": "roll", "rows": rows, "checker": verdict }))
-}
-
-/// R3: each p at each of several rates of queries; which p has the least mean at which.
-///
-/// # Errors
-/// When the cluster does not start.
-pub fn delay(
-    local: &mut Local,
-    load: Load,
-    (spreads, rates): (&[u32], &[f64]),
-    rest: Duration,
-    mut tell: impl FnMut(&Value),
-) -> Result<Value, String> {
-    let fronts: Vec<SocketAddr> = local.cluster.front_ends.iter().map(|f| f.http).collect();
-    let mut client = Client::new(fronts[0], PATIENCE);
-    let (mut rows, mut verdicts, mut best) = (Vec::new(), Vec::new(), Vec::new());
-    for &rate in rates {
-        let first = *spreads.first().ok_or("no p is given")?;
-        let running = Running::start(&fronts, Load { queries_per_s: rate, ..load }, first)?;
-        let mut least: Option<(f64, u32)> = None;
-        for &p in spreads {
-            let body = json!({"index.roar.p": p}).to_string();
-            let answer = client.ask("PUT", &format!("/{INDEX}/_settings"), &body);
-            if !matches!(answer, Ok((200, _))) {
-                return Err(format!("p was not taken: {answer:?}"));
-            }
-            if settled(local, &mut client, PATIENCE * 3).is_none() {
-                return Err(not_green(&mut client));
-            }
-            // What was under way while p changed is not counted.
-            std::thread::sleep(Duration::from_millis(500));
-            running.part();
-            std::thread::sleep(rest);
-            let mut row = running.part();
-            row["p"] = json!(p);
-            row["queries_per_s"] = json!(rate);
-            row["what"] = json!(format!("p {p}, {rate}/s"));
-            let mean = row["mean_ms"].as_f64().unwrap_or(f64::INFINITY);
-            if least.is_none_or(|(least, _)| mean < least) {
-                least = Some((mean, p));
-            }
-            tell(&row);
-            rows.push(row);
-        }
-        best.push(json!({ "queries_per_s": rate, "p": least.map(|(_, p)| p) }));
-        verdicts.push(running.end());
-        let _ = client.ask("DELETE", &format!("/{INDEX}"), "");
-    }
-    let sum = |name: &str| verdicts.iter().filter_map(|one| one[name].as_u64()).sum::<u64>();
-    let checker = json!({
-        "answers_checked": sum("answers_checked"),
-        "writes_acknowledged": sum("writes_acknowledged"),
-        "faults": sum("faults"), "refused": sum("refused"), "unanswered": sum("unanswered"),
-    });
-    Ok(json!({ "study": "delay", "rows": rows, "best": best, "checker": checker }))
-}
-
-/// R5: a server stands still for a second every ten, `cycles` times.
-///
-/// # Errors
-/// When the cluster does not start.
-pub fn tail(
-    local: &mut Local,
-    load: Load,
-    (p, cycles): (u32, u32),
-    mut tell: impl FnMut(&Value),
-) -> Result<Value, String> {
-    let (running, _) = begin(local, load, p)?;
-    let layout = local.cluster.layout();
-    let mut draws = Stream::keyed(load.seed, 2, Purpose::Faults);
-    let node = layout.server(draws.below(u64::from(layout.servers)) as u32).0;
-    for _ in 0..cycles {
-        std::thread::sleep(Duration::from_secs(9));
-        local.pause(node, true);
-        std::thread::sleep(Duration::from_secs(1));
-        local.pause(node, false);
-    }
-    let mut row = running.part();
-    row["what"] = json!(format!("hedge {} ms", local.cluster.hedge_ms));
-    tell(&row);
-    let verdict = running.end();
-    Ok(json!({ "study": "tail", "rows": [row], "checker": verdict }))
 }

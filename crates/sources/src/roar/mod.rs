@@ -4,6 +4,7 @@
 //! specification, which come from a simulator of its own [roar 5].
 
 mod changes;
+mod cost;
 mod measure;
 mod plans;
 mod rivals;
@@ -27,6 +28,7 @@ pub fn source() -> Source {
         live: "cavy live search",
         live_study: "",
         figures: vec![
+            &cost::COST,
             &spread::DELAY,
             &spread::THROUGHPUT,
             &rivals::IDENTICAL,
