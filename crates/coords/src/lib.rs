@@ -19,6 +19,7 @@
 extern crate alloc;
 
 pub mod agent;
+mod arc;
 pub mod config;
 pub mod filter;
 pub mod history;

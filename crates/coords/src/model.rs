@@ -95,12 +95,12 @@ pub fn update(
     if !suspect {
         let radians = step_ms * (apart / estimate) / scale;
         let radians = radians.clamp(-angle, core::f64::consts::PI - angle);
+        let rotated = own.position.rotated(peer.position, angle, radians, rng);
         own.position = match config.planted {
-            Some(Planted::NotNormalized) => {
-                own.position.rotated(peer.position, radians, rng).unwrap_or(own.position)
-            }
-            _ => own.position.moved_away(peer.position, radians, rng),
-        };
+            Some(Planted::NotNormalized) => rotated,
+            _ => rotated.and_then(Point::normalized),
+        }
+        .unwrap_or(own.position);
     }
     let height_ms = own.height_ms + step_ms * (heights / estimate);
     own.height_ms = height_ms.clamp(config.height_min_ms, config.rtt_max_ms);
