@@ -6,7 +6,7 @@
 
 use cavy_bench::{in_turns, ns_per, print_machine};
 use cavy_coords::predictors::serf::{Client, Coordinate as SerfCoordinate};
-use cavy_coords::{Config, Coordinate, Point, predict_ms, update};
+use cavy_coords::{Config, Coordinate, Point, predict_each, predict_ms, update};
 use cavy_core::{Purpose, Stream};
 
 const MACHINES: usize = 1_000_000;
@@ -83,7 +83,8 @@ fn main() {
         .collect();
     let mut draw = || rng.below(MACHINES as u64) as usize;
     let pairs: Vec<(usize, usize)> = (0..PAIRS).map(|_| (draw(), draw())).collect();
-    let sums = std::cell::Cell::new([0.0; 3]);
+    let numbers: Vec<(u32, u32)> = pairs.iter().map(|(a, b)| (*a as u32, *b as u32)).collect();
+    let sums = std::cell::Cell::new([0.0; 4]);
     let keep = |which: usize, sum: f64| {
         let mut all = sums.get();
         all[which] = sum;
@@ -111,11 +112,20 @@ fn main() {
                 keep(2, pairs.iter().map(of).sum());
             })
         },
+        &mut || {
+            ns_per(PAIRS as u64, || {
+                let mut sum = 0.0;
+                predict_each(&machines, &numbers, &config, |ms| sum += ms);
+                keep(3, sum);
+            })
+        },
     ]);
-    let [ours, by_hand, of_serf] = sums.get();
+    let [ours, by_hand, of_serf, together] = sums.get();
     assert!((ours / by_hand - 1.0).abs() < 1e-9, "{ours} {by_hand}");
+    assert_eq!(ours, together);
     println!("| among 10^6 machines, pairs at random | ns | over the loop |\n|---|---|---|");
     println!("| a prediction | {:.1} | {:.2} |", predicted[0], predicted[0] / predicted[1]);
+    println!("| of many, together | {:.1} | {:.2} |", predicted[3], predicted[3] / predicted[1]);
     println!("| the loop by hand | {:.1} | 1 |", predicted[1]);
     println!("| serf's distance in 8 dimensions | {:.1} | |", predicted[2]);
     println!("  sums {ours:.3e} {by_hand:.3e} {of_serf:.3e}");

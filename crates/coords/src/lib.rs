@@ -19,6 +19,7 @@
 extern crate alloc;
 
 pub mod agent;
+mod arc;
 pub mod config;
 pub mod filter;
 pub mod history;
@@ -32,5 +33,5 @@ pub mod wire;
 
 pub use config::{Config, ConfigError, Detours};
 pub use map::Line;
-pub use model::{Coordinate, Learnt, predict_ms, update};
+pub use model::{Coordinate, Learnt, predict_each, predict_ms, update};
 pub use sphere::Point;

@@ -1,5 +1,6 @@
 //! Points of the unit sphere, and moves along great circles.
 
+use crate::arc;
 use cavy_core::Stream;
 
 /// Mean radius of the Earth.
@@ -68,7 +69,7 @@ impl Point {
     /// near points, and between near antipodes ([htrae 2.2]).
     #[inline]
     pub fn angle(self, other: Point) -> f64 {
-        libm::atan2(self.cross_length(other), self.dot(other))
+        arc::angle(self.cross_length(other), self.dot(other))
     }
 
     /// The distance to `other` along the surface of the Earth.
@@ -89,17 +90,21 @@ impl Point {
     /// it when negative. From a point on top of it nothing is "away", so the point stays; from its
     /// antipode every direction leads back, and one is drawn at random ([htrae 2.4]).
     pub fn moved_away(self, from: Point, radians: f64, rng: &mut Stream) -> Point {
-        // Rounding would let the vector grow or shrink over thousands of moves.
-        self.rotated(from, radians, rng).and_then(Point::normalized).unwrap_or(self)
+        let rotated = self.rotated(from, self.angle(from), radians, rng);
+        rotated.and_then(Point::normalized).unwrap_or(self)
     }
 
-    /// [`Point::moved_away`], as rounding leaves it; `None` where the point stays.
-    pub(crate) fn rotated(self, from: Point, radians: f64, rng: &mut Stream) -> Option<Point> {
-        if radians == 0.0 {
-            return None;
-        }
-        let angle = self.angle(from);
-        if angle < DIRECTIONLESS_RAD {
+    /// [`Point::moved_away`] from a point that is `angle` away, as rounding leaves it: over
+    /// thousands of moves the vector would grow or shrink. `None` where the point stays.
+    #[inline]
+    pub(crate) fn rotated(
+        self,
+        from: Point,
+        angle: f64,
+        radians: f64,
+        rng: &mut Stream,
+    ) -> Option<Point> {
+        if radians == 0.0 || angle < DIRECTIONLESS_RAD {
             return None;
         }
         let away = if angle > core::f64::consts::PI - DIRECTIONLESS_RAD {
@@ -162,7 +167,8 @@ impl Point {
         libm::sqrt(x * x + y * y + z * z)
     }
 
-    fn normalized(self) -> Option<Point> {
+    #[inline]
+    pub(crate) fn normalized(self) -> Option<Point> {
         let length = libm::sqrt(self.dot(self));
         let point = Point { x: self.x / length, y: self.y / length, z: self.z / length };
         (length.is_finite() && length > 1e-12).then_some(point)

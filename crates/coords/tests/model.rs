@@ -5,7 +5,7 @@
 
 use cavy_coords::config::Planted;
 use cavy_coords::map::Line;
-use cavy_coords::{Config, Coordinate, Detours, Learnt, Point, predict_ms, update};
+use cavy_coords::{Config, Coordinate, Detours, Learnt, Point, predict_each, predict_ms, update};
 use cavy_core::{Purpose, Stream};
 
 type Predict = fn(&Coordinate, &Coordinate, &Config) -> f64;
@@ -370,4 +370,21 @@ fn degrees_are_what_they_were() {
     {
         assert_eq!(Point::from_degrees(latitude, longitude), None);
     }
+}
+
+#[test]
+fn predictions_asked_for_together_are_those_made_one_by_one() {
+    let (mut rng, config) = (draws(12), config());
+    let machines: Vec<Coordinate> = (0..50).map(|_| random(&mut rng, &config)).collect();
+    for count in [0, 1, 15, 16, 17, 100] {
+        let mut any = || rng.below(50) as u32;
+        let pairs: Vec<(u32, u32)> = (0..count).map(|_| (any(), any())).collect();
+        let one = |(a, b): &(u32, u32)| {
+            predict_ms(&machines[*a as usize], &machines[*b as usize], &config)
+        };
+        let mut together = Vec::new();
+        predict_each(&machines, &pairs, &config, |ms| together.push(ms));
+        assert_eq!(together, pairs.iter().map(one).collect::<Vec<_>>());
+    }
+    predict_each(&[], &[], &config, |_| panic!("nothing was asked"));
 }

@@ -8,6 +8,7 @@ use cavy_coords::predictors::landmarks::{Composition, Legs, Located};
 use cavy_coords::predictors::limits::{Chance, Oracle};
 use cavy_coords::predictors::pyxida::Pyxida;
 use cavy_coords::predictors::serf::Serf;
+use cavy_coords::predictors::survey::{Parts, Survey};
 use cavy_coords::predictors::vivaldi::Vivaldi;
 use cavy_coords::predictors::{Learner, Predictor, Probe, Space};
 use cavy_coords::start::Known;
@@ -33,13 +34,23 @@ fn truth(from: u32, to: u32) -> f64 {
     apart * (1.0 + f64::from((a * 31 + b * 17) % 7) / 20.0) + f64::from(a % 5) + f64::from(b % 5)
 }
 
-fn globe() -> Globe {
+fn known() -> Vec<(Known, u32)> {
     let known = |point| (Known { address: Some(point), country: None }, 0);
     // Two of them nobody can locate.
     let mut all: Vec<(Known, u32)> = places().into_iter().map(known).collect();
     all[3].0.address = None;
     all[9].0.address = None;
-    Globe::new(Config::with_line(SERVERS), all)
+    all
+}
+
+fn globe() -> Globe {
+    Globe::new(Config::with_line(SERVERS), known())
+}
+
+/// With history or without.
+fn survey(history: bool) -> Survey {
+    let parts = Parts { history, ..Parts::default() };
+    Survey::new(Config::with_line(SERVERS), parts, Memory::default(), known())
 }
 
 fn legs() -> Legs {
@@ -71,6 +82,8 @@ fn all() -> Vec<Named> {
     all.extend(both(["3-D", "3-D, both", "3-D, history"], Vivaldi::<3>::new(MACHINES)));
     all.extend(both(["pyxida", "pyxida, both", "pyxida, history"], Pyxida::<4>::new(MACHINES)));
     all.extend(both(["serf", "serf, both", "serf, history"], Serf::new(MACHINES)));
+    all.push(("survey", Box::new(survey(false))));
+    all.push(("survey, history", Box::new(survey(true))));
     let place = |landmark: u32| places().get(landmark as usize).copied();
     all.push(("located", Box::new(Located::new(&legs(), MACHINES, SERVERS, place, Some(90.0)))));
     all.push(("composed", Box::new(Composition::new(legs(), None))));
@@ -98,6 +111,21 @@ fn along(predictor: &mut dyn Predictor, probes: &[Probe]) -> Vec<Option<u64>> {
         predictor.learn(probe, &mut rng);
     }
     said
+}
+
+/// Whoever predicts and learns at once says and learns what it does one after the other.
+#[test]
+fn a_probe_is_met_as_it_is_predicted_and_then_learnt() {
+    let mut met = probes(2_000);
+    // Also of what cannot have been measured.
+    met[900].rtt_ms = -1.0;
+    met[1_300].to = met[1_300].from;
+    for ((name, mut one), (_, mut other)) in all().into_iter().zip(all()) {
+        let said = along(&mut *one, &met);
+        let mut rng = draws(3, 0);
+        let bits = |probe| other.meet(probe, &mut rng).map(f64::to_bits);
+        assert_eq!(met.iter().map(bits).collect::<Vec<_>>(), said, "{name}");
+    }
 }
 
 #[test]
@@ -156,7 +184,7 @@ fn those_that_learn_err_less_in_the_end() {
         error(&mut *one)
     };
     assert_eq!(of("oracle"), 0.0);
-    for name in ["globe", "vivaldi", "3-D", "pyxida", "serf"] {
+    for name in ["globe", "vivaldi", "3-D", "pyxida", "serf", "survey"] {
         assert!(of(name) < 0.5 * of("chance"), "{name}: {} of {}", of(name), of("chance"));
     }
     assert!(of("globe") < of("geo"), "{} of {}", of("globe"), of("geo"));

@@ -52,6 +52,12 @@ pub trait Predictor {
     fn predict_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64>;
     /// Is told what was measured. Whatever makes no sense changes nothing.
     fn learn(&mut self, probe: &Probe, rng: &mut Stream);
+    /// What it says of a probe before it is told what was measured; then it learns from it.
+    fn meet(&mut self, probe: &Probe, rng: &mut Stream) -> Option<f64> {
+        let said = self.predict_ms(probe.from, probe.to, probe.at);
+        self.learn(probe, rng);
+        said
+    }
     /// Where it takes `machine` to be, if it thinks of places on the Earth.
     fn place(&self, machine: u32) -> Option<Point> {
         let _ = machine;
@@ -151,5 +157,13 @@ impl<S: Space> Predictor for Learner<S> {
 
     fn place(&self, machine: u32) -> Option<Point> {
         self.space.place(machine)
+    }
+}
+
+/// Room for one more in a list of which each of millions of machines has one: room for twice as
+/// many, as vectors make it, would be gigabytes that nobody uses.
+fn make_room<T>(list: &mut Vec<T>) {
+    if list.len() == list.capacity() {
+        list.reserve_exact(4 + list.len() / 8);
     }
 }

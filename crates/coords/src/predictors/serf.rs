@@ -5,8 +5,8 @@
 //! rounding of a double (`tests/serf.rs`): so times are cut to whole nanoseconds where that package
 //! passes durations.
 
-use super::Space;
 use super::euclid::{Vector, add, difference, length, random_direction};
+use super::{Space, make_room};
 use crate::filter::{Filter, Window};
 use alloc::vec::Vec;
 use cavy_core::{Instant, Stream};
@@ -88,8 +88,11 @@ fn whole_ns(seconds: f64) -> f64 {
 pub struct Client {
     coordinate: Coordinate,
     shortfalls: [f64; ADJUSTMENTS],
-    next: usize,
-    /// By peer, in order: with millions of machines a map of its own for each takes gigabytes.
+    next: u8,
+    /// What the only measurement of a peer was, by peer in order: with millions of machines, most
+    /// of which meet a peer once, a window for each takes gigabytes.
+    once: Vec<(u32, f64)>,
+    /// Of peers that were measured more often, by peer in order.
     windows: Vec<(u32, Window<3>)>,
 }
 
@@ -102,7 +105,8 @@ impl Default for Client {
 impl Client {
     /// A client that begins with `coordinate`.
     pub fn at(coordinate: Coordinate) -> Self {
-        Client { coordinate, shortfalls: [0.0; ADJUSTMENTS], next: 0, windows: Vec::new() }
+        let shortfalls = [0.0; ADJUSTMENTS];
+        Client { coordinate, shortfalls, next: 0, once: Vec::new(), windows: Vec::new() }
     }
 
     /// Its coordinate.
@@ -110,17 +114,35 @@ impl Client {
         &self.coordinate
     }
 
+    /// What the last measurements of `peer` say together.
+    fn filtered(&mut self, peer: u32, rtt_s: f64) -> f64 {
+        let Client { once, windows, .. } = self;
+        let again = match windows.binary_search_by_key(&peer, |(known, _)| *known) {
+            Ok(at) => at,
+            Err(at) => match once.binary_search_by_key(&peer, |(known, _)| *known) {
+                Ok(first) => {
+                    let mut window = Window::default();
+                    window.push(once.remove(first).1, Filter::MEDIAN_OF_THREE);
+                    windows.insert(at, (peer, window));
+                    at
+                }
+                // The median of one.
+                Err(at) => {
+                    make_room(once);
+                    once.insert(at, (peer, rtt_s));
+                    return rtt_s;
+                }
+            },
+        };
+        windows[again].1.push(rtt_s, Filter::MEDIAN_OF_THREE)
+    }
+
     /// Learns that a round trip to `peer`, which is at `other`, took `rtt_s` seconds.
     pub fn update(&mut self, peer: u32, other: &Coordinate, rtt_s: f64, rng: &mut Stream) {
         if !(0.0..=RTT_MAX_S).contains(&rtt_s) || !other.is_valid() {
             return;
         }
-        let found = self.windows.binary_search_by_key(&peer, |(known, _)| *known);
-        let at = found.unwrap_or_else(|at| {
-            self.windows.insert(at, (peer, Window::default()));
-            at
-        });
-        let rtt_s = self.windows[at].1.push(rtt_s, Filter::MEDIAN_OF_THREE);
+        let rtt_s = self.filtered(peer, rtt_s);
 
         let estimate = self.coordinate.distance(other);
         let believed = rtt_s.max(ZERO);
@@ -132,8 +154,8 @@ impl Client {
         let force = MOVE_GAIN * weight * (believed - estimate);
         self.coordinate.push(force, other, rng);
 
-        self.shortfalls[self.next] = rtt_s - self.coordinate.raw_distance(other);
-        self.next = (self.next + 1) % ADJUSTMENTS;
+        self.shortfalls[usize::from(self.next)] = rtt_s - self.coordinate.raw_distance(other);
+        self.next = (self.next + 1) % ADJUSTMENTS as u8;
         let sum: f64 = self.shortfalls.iter().sum();
         self.coordinate.adjustment = sum / (2.0 * ADJUSTMENTS as f64);
 

@@ -11,7 +11,7 @@
 //! The constants were chosen on the anchors of RIPE Atlas (decision 19).
 
 use super::globe::Globe;
-use super::{Learner, Predictor, Probe};
+use super::{Learner, Predictor, Probe, make_room};
 use crate::config::Config;
 use crate::history::Memory;
 use crate::map::{FLOOR_MS_PER_KM, Line};
@@ -29,6 +29,8 @@ const CELLS: usize = 10 * COLUMNS;
 const CELL_PRIOR: f64 = 3.0;
 /// Reach of what was measured to a peer, kilometers.
 const REACH_KM: f64 = 500.0;
+/// So many reaches away nothing counts any more.
+const REACHES_MAX: f64 = 3.0;
 /// Weight by which corrections from single peers are drawn to zero.
 const REACH_PRIOR: f64 = 0.25;
 /// Measurements that a height is drawn to zero by.
@@ -111,6 +113,41 @@ impl Site {
     }
 }
 
+/// What a prediction reads of the peers of both ends, which are anywhere in memory.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Spot {
+    /// Where it is taken to be.
+    site: Option<Site>,
+    height_ms: f64,
+}
+
+/// A place in steps of 389 m: small enough that those of millions of machines stay near the
+/// processor. Most of what two machines measured was to peers far from the other one, and this is
+/// enough to see that.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Rough([i16; 3]);
+
+impl Rough {
+    const STEPS: f64 = 16_384.0;
+    /// Beyond all places.
+    const NOWHERE: Rough = Rough([i16::MAX; 3]);
+
+    fn new(site: Option<Site>) -> Rough {
+        let step = |part: f64| libm::round(part * Rough::STEPS) as i16;
+        site.map_or(Rough::NOWHERE, |site| Rough(site.point.vector().map(step)))
+    }
+
+    /// Is the other place certainly out of reach? Rounding moves either by less than a step.
+    fn is_beyond(self, other: Rough) -> bool {
+        const LIMIT: f64 = REACHES_MAX / EARTH_PER_REACH * Rough::STEPS + 2.0;
+        let square = |axis: usize| {
+            let apart = (i32::from(self.0[axis]) - i32::from(other.0[axis])).unsigned_abs();
+            u64::from(apart * apart)
+        };
+        square(0) + square(1) + square(2) > (LIMIT * LIMIT) as u64
+    }
+}
+
 /// A mean error that forgets.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Faded {
@@ -134,9 +171,6 @@ impl Faded {
 struct Machine {
     /// Where it is said to be.
     said: Option<Point>,
-    /// Where it is taken to be.
-    site: Option<Site>,
-    height_ms: f64,
     /// The oldest first.
     measured: Vec<Measured>,
     heard: u32,
@@ -150,6 +184,7 @@ impl Machine {
         if self.measured.len() >= peers_max {
             self.measured.remove(0);
         }
+        make_room(&mut self.measured);
         self.measured.push(one);
         self.heard = self.heard.saturating_add(1);
     }
@@ -160,6 +195,23 @@ impl Machine {
     }
 }
 
+/// A measurement of the machine that is looked at, with what is known of the peer.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Near {
+    rtt_ms: f64,
+    there: Site,
+    height_ms: f64,
+    /// From where the machine is taken to be.
+    km: f64,
+}
+
+/// Lists that are filled anew for each machine that learns.
+#[derive(Clone, Debug, Default)]
+struct Lists {
+    near: Vec<Near>,
+    errors: Vec<f64>,
+}
+
 /// Everything that all probes together say.
 #[derive(Clone, Debug)]
 pub struct Survey {
@@ -167,10 +219,18 @@ pub struct Survey {
     memory: Memory,
     line: Line,
     machines: Vec<Machine>,
+    /// By machine.
+    spots: Vec<Spot>,
+    /// Where each machine is taken to be, roughly.
+    rough: Vec<Rough>,
+    lists: Lists,
     /// Sum of what the additive part is short of, and pairs, by the cells of both ends.
     cells: Vec<(f64, f64)>,
     globe: Learner<Globe>,
 }
+
+/// What distance, heights and corrections say, and what moving coordinates do.
+type Both = (Option<f64>, Option<f64>);
 
 /// Where the mean of two cells stands.
 fn cells(a: Site, b: Site) -> usize {
@@ -190,30 +250,41 @@ impl Survey {
             let said = known.address.or(known.country);
             Machine {
                 said,
-                site: said.map(Site::new),
-                height_ms: 0.0,
                 measured: Vec::new(),
                 heard: 0,
                 additive: Faded::default(),
                 moving: Faded::default(),
             }
         };
-        let machines = known.iter().map(machine).collect();
+        let machines: Vec<Machine> = known.iter().map(machine).collect();
+        let spot = |one: &Machine| Spot { site: one.said.map(Site::new), height_ms: 0.0 };
+        let spots: Vec<Spot> = machines.iter().map(spot).collect();
+        let rough = spots.iter().map(|spot| Rough::new(spot.site)).collect();
         let line = config.line;
         let globe = Learner::new(Globe::new(config, known)).symmetric(true);
         let cells = vec![(0.0, 0.0); CELLS * CELLS];
-        Survey { parts, memory, line, machines, cells, globe }
+        let lists = Lists::default();
+        Survey { parts, memory, line, machines, spots, rough, lists, cells, globe }
+    }
+
+    fn site(&self, machine: usize) -> Option<Site> {
+        self.spots.get(machine)?.site
+    }
+
+    fn set_site(&mut self, machine: usize, site: Option<Site>) {
+        self.spots[machine].site = site;
+        self.rough[machine] = Rough::new(site);
     }
 
     /// Is the position that was given for `machine` disproved by what was measured?
     pub fn is_disproved(&self, machine: u32) -> bool {
-        let own = self.machines.get(machine as usize);
-        own.is_some_and(|m| m.said.is_some() && m.said != m.site.map(|site| site.point))
+        let said = self.machines.get(machine as usize).and_then(|own| own.said);
+        said.is_some() && said != self.site(machine as usize).map(|site| site.point)
     }
 
     /// Line and heights.
     fn plain_ms(&self, a: usize, b: usize, km: f64) -> f64 {
-        let heights = self.machines[a].height_ms + self.machines[b].height_ms;
+        let heights = self.spots[a].height_ms + self.spots[b].height_ms;
         (self.line.rtt_ms(km) + heights).max(FLOOR_RATIO * FLOOR_MS_PER_KM * km)
     }
 
@@ -229,13 +300,17 @@ impl Survey {
     /// What `from` measured to peers near `to` beyond what the other parts say: sum and weight.
     fn near_ms(&self, from: usize, to: usize, here: Site, other: Site) -> (f64, f64) {
         let (mut sum, mut weight) = (0.0, 0.0);
+        let rough = self.rough[to];
         for one in &self.machines[from].measured {
             let peer = one.peer as usize;
-            let Some(there) = self.machines[peer].site.filter(|_| peer != to) else { continue };
+            if self.rough[peer].is_beyond(rough) || peer == to {
+                continue;
+            }
+            let Some(there) = self.spots[peer].site else { continue };
             // Squared chords, in units of the reach: nearly arcs at this distance, and cheap.
             let square = there.point.chord_squared(other.point);
             let apart = square * (EARTH_PER_REACH * EARTH_PER_REACH);
-            if apart > 9.0 {
+            if apart > REACHES_MAX * REACHES_MAX {
                 continue;
             }
             let share = libm::exp(-0.5 * apart);
@@ -251,7 +326,7 @@ impl Survey {
     fn additive_ms(&self, a: usize, b: usize) -> Option<f64> {
         // In one order, so that both ends say the same to the bit.
         let (a, b) = (a.min(b), a.max(b));
-        let (here, there) = (self.machines[a].site?, self.machines[b].site?);
+        let (here, there) = (self.site(a)?, self.site(b)?);
         let km = here.point.distance_km(there.point);
         let mut estimate = self.plain_ms(a, b, km) + self.cell_ms(here, there);
         if self.parts.peers {
@@ -262,20 +337,36 @@ impl Survey {
     }
 
     /// Both sorts of estimates.
-    fn both_ms(&self, a: u32, b: u32, now: Instant) -> (Option<f64>, Option<f64>) {
+    fn both_ms(&self, a: u32, b: u32, now: Instant) -> Both {
         (self.additive_ms(a as usize, b as usize), self.globe.predict_ms(a, b, now))
     }
 
-    /// How badly a place explains what `machine` measured: mean absolute error with the best
+    /// Looks up what is known of the peers of `machine`, once for all that follows: they are
+    /// anywhere in memory, which is asked for all of them before the first is needed.
+    fn look_up(&self, machine: usize, near: &mut Vec<Near>) {
+        near.clear();
+        near.extend(self.machines[machine].measured.iter().filter_map(|one| {
+            let Spot { site, height_ms } = self.spots[one.peer as usize];
+            Some(Near { rtt_ms: one.rtt_ms, there: site?, height_ms, km: 0.0 })
+        }));
+        self.measure_up(machine, near);
+    }
+
+    /// Distances from where `machine` is taken to be.
+    fn measure_up(&self, machine: usize, near: &mut [Near]) {
+        let Some(here) = self.site(machine) else { return };
+        near.iter_mut().for_each(|one| one.km = here.point.distance_km(one.there.point));
+    }
+
+    /// How badly a place explains what a machine measured: mean absolute error with the best
     /// height, milliseconds, and what beats light besides.
-    fn misfit_ms(&self, machine: usize, at: Point, errors: &mut Vec<f64>) -> f64 {
+    fn misfit_ms(&self, lists: &mut Lists, km: impl Fn(&Near) -> f64) -> f64 {
+        let Lists { near, errors } = lists;
         errors.clear();
         let mut beaten = 0.0;
-        for one in &self.machines[machine].measured {
-            let peer = &self.machines[one.peer as usize];
-            let Some(there) = peer.site else { continue };
-            let km = at.distance_km(there.point);
-            errors.push(one.rtt_ms - self.line.rtt_ms(km) - peer.height_ms);
+        for one in near.iter() {
+            let km = km(one);
+            errors.push(one.rtt_ms - self.line.rtt_ms(km) - one.height_ms);
             beaten += (FLOOR_MS_PER_KM * km - one.rtt_ms).clamp(0.0, 100.0);
         }
         if errors.is_empty() {
@@ -290,57 +381,59 @@ impl Survey {
     }
 
     /// Moves `machine` where its measurements say that it is not where it is said to be.
-    fn locate(&mut self, machine: usize) {
+    fn locate(&mut self, machine: usize, lists: &mut Lists) {
         let own = &self.machines[machine];
         let moving = self.globe.space().coordinate(machine as u32).map(|c| c.position);
         let Some(said) = own.said else {
-            self.machines[machine].site = moving.map(Site::new);
+            self.set_site(machine, moving.map(Site::new));
+            self.measure_up(machine, &mut lists.near);
             return;
         };
         if own.measured.len() < DISPROOF_MIN {
             return;
         }
-        let mut errors = Vec::with_capacity(own.measured.len());
-        let stays = self.misfit_ms(machine, said, &mut errors);
+        let is_there = self.site(machine).is_some_and(|site| site.point == said);
+        let stays = match is_there {
+            true => self.misfit_ms(lists, |one| one.km),
+            false => self.misfit_ms(lists, |one| said.distance_km(one.there.point)),
+        };
         let mut best = (DISPROOF_RATIO * stays, said);
         if stays >= DOUBT_MS {
-            let mut near: Vec<(f64, u32)> =
-                own.measured.iter().map(|one| (one.rtt_ms, one.peer)).collect();
-            near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let peers = near.iter().take(TRIED).map(|(_, peer)| &self.machines[*peer as usize]);
-            let places = peers.flat_map(|peer| [peer.site.map(|site| site.point), peer.said]);
-            let tried: Vec<Point> = [moving, own.site.map(|site| site.point)]
-                .into_iter()
-                .chain(places)
-                .flatten()
-                .collect();
-            for place in tried {
-                let misfit = self.misfit_ms(machine, place, &mut errors);
+            for place in self.others(machine, moving) {
+                let misfit = self.misfit_ms(lists, |one| place.distance_km(one.there.point));
                 if misfit < best.0 {
                     best = (misfit, place);
                 }
             }
         }
-        if own.site.is_none_or(|site| site.point != best.1) {
-            self.machines[machine].site = Some(Site::new(best.1));
+        if self.site(machine).is_none_or(|site| site.point != best.1) {
+            self.set_site(machine, Some(Site::new(best.1)));
+            self.measure_up(machine, &mut lists.near);
         }
     }
 
+    /// Where else a machine might be that is not where it is said to be.
+    fn others(&self, machine: usize, moving: Option<Point>) -> Vec<Point> {
+        let mut near: Vec<(f64, u32)> =
+            self.machines[machine].measured.iter().map(|one| (one.rtt_ms, one.peer)).collect();
+        near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let place = |machine: usize| self.site(machine).map(|site| site.point);
+        let peers = near.iter().take(TRIED).map(|(_, peer)| *peer as usize);
+        let places = peers.flat_map(|peer| [place(peer), self.machines[peer].said]);
+        [moving, place(machine)].into_iter().chain(places).flatten().collect()
+    }
+
     /// The height that `machine`'s measurements ask for.
-    fn raise(&mut self, machine: usize) {
-        let own = &self.machines[machine];
-        let Some(here) = own.site else { return };
+    fn raise(&mut self, machine: usize, near: &[Near]) {
+        let Some(here) = self.site(machine) else { return };
         let (mut sum, mut count) = (0.0, HEIGHT_PRIOR);
-        for one in &own.measured {
-            let peer = &self.machines[one.peer as usize];
-            let Some(there) = peer.site else { continue };
-            let km = here.point.distance_km(there.point);
-            let said = self.line.rtt_ms(km) + peer.height_ms;
-            let beyond = one.rtt_ms - said - self.cell_ms(here, there);
+        for one in near {
+            let said = self.line.rtt_ms(one.km) + one.height_ms;
+            let beyond = one.rtt_ms - said - self.cell_ms(here, one.there);
             sum += beyond.clamp(-HEIGHT_CLIP_MS, HEIGHT_CLIP_MS);
             count += 1.0;
         }
-        self.machines[machine].height_ms = sum / count;
+        self.spots[machine].height_ms = sum / count;
     }
 
     fn known_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64> {
@@ -353,13 +446,10 @@ impl Survey {
 
 const EARTH_PER_REACH: f64 = crate::sphere::EARTH_RADIUS_KM / REACH_KM;
 
-impl Predictor for Survey {
-    fn predict_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64> {
+impl Survey {
+    /// The mean of both sorts of estimates, by how wrong they have been at both ends.
+    fn mean_ms(&self, from: u32, to: u32, (additive, moving): Both) -> Option<f64> {
         let (a, b) = (self.machines.get(from as usize)?, self.machines.get(to as usize)?);
-        if let Some(known) = self.known_ms(from, to, now) {
-            return Some(known);
-        }
-        let (additive, moving) = self.both_ms(from, to, now);
         let (additive, moving) = match (additive, moving) {
             (Some(additive), Some(moving)) if self.parts.coordinates => (additive, moving),
             (additive, moving) => return additive.or(moving),
@@ -373,13 +463,10 @@ impl Predictor for Survey {
         Some((by_additive * additive + by_moving * moving) / (by_additive + by_moving))
     }
 
-    fn learn(&mut self, probe: &Probe, rng: &mut Stream) {
+    /// Learns from a probe of which `both` was said.
+    fn learn_beside(&mut self, probe: &Probe, (additive, moving): Both, rng: &mut Stream) {
         let Probe { from, to, rtt_ms, at } = *probe;
         let (a, b) = (from as usize, to as usize);
-        if !probe.makes_sense() || a.max(b) >= self.machines.len() {
-            return;
-        }
-        let (additive, moving) = self.both_ms(from, to, at);
         for end in [a, b] {
             if let Some(said) = additive {
                 self.machines[end].additive.add((said - rtt_ms).abs());
@@ -389,7 +476,7 @@ impl Predictor for Survey {
             }
         }
         self.globe.learn(probe, rng);
-        if let Some((here, there)) = self.machines[a].site.zip(self.machines[b].site) {
+        if let Some((here, there)) = self.site(a).zip(self.site(b)) {
             let beyond = rtt_ms - self.plain_ms(a, b, here.point.distance_km(there.point));
             let (sum, count) = &mut self.cells[cells(here, there)];
             *sum += beyond.clamp(-100.0, 100.0);
@@ -398,16 +485,81 @@ impl Predictor for Survey {
         for (end, peer) in [(a, to), (b, from)] {
             self.machines[end].measure(Measured::new(peer, rtt_ms, at), self.memory.peers.max(1));
         }
+        let mut lists = core::mem::take(&mut self.lists);
         for end in [a, b] {
+            self.look_up(end, &mut lists.near);
             let own = &self.machines[end];
             if own.looks() && (self.parts.moves || own.said.is_none()) {
-                self.locate(end);
+                self.locate(end, &mut lists);
             }
-            self.raise(end);
+            self.raise(end, &lists.near);
+        }
+        self.lists = lists;
+    }
+
+    /// Can this have been measured, between machines that there are?
+    fn takes(&self, probe: &Probe) -> bool {
+        probe.makes_sense() && (probe.from.max(probe.to) as usize) < self.machines.len()
+    }
+}
+
+impl Predictor for Survey {
+    fn predict_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64> {
+        if from.max(to) as usize >= self.machines.len() {
+            return None;
+        }
+        self.known_ms(from, to, now).or_else(|| self.mean_ms(from, to, self.both_ms(from, to, now)))
+    }
+
+    fn learn(&mut self, probe: &Probe, rng: &mut Stream) {
+        if self.takes(probe) {
+            let both = self.both_ms(probe.from, probe.to, probe.at);
+            self.learn_beside(probe, both, rng);
         }
     }
 
+    /// Learning begins with what was predicted, so it is made once for both.
+    fn meet(&mut self, probe: &Probe, rng: &mut Stream) -> Option<f64> {
+        let Probe { from, to, at, .. } = *probe;
+        if !self.takes(probe) {
+            return self.predict_ms(from, to, at);
+        }
+        let both = self.both_ms(from, to, at);
+        let said = self.known_ms(from, to, at).or_else(|| self.mean_ms(from, to, both));
+        self.learn_beside(probe, both, rng);
+        said
+    }
+
     fn place(&self, machine: u32) -> Option<Point> {
-        Some(self.machines.get(machine as usize)?.site?.point)
+        Some(self.site(machine as usize)?.point)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cavy_core::Purpose;
+
+    /// What is passed over counts nothing, and of what counts nothing little is looked at.
+    #[test]
+    fn rough_places_hide_nobody_within_reach() {
+        let mut rng = Stream::keyed(1, 0, Purpose::Test);
+        let (mut beyond, mut seen) = (0, 0);
+        for _ in 0..200_000 {
+            let here = Point::random(&mut rng);
+            let radians = (0.99 + 0.02 * rng.unit()) * REACHES_MAX / EARTH_PER_REACH;
+            let there = here.moved_away(Point::random(&mut rng), radians, &mut rng);
+            let rough = |point: Point| Rough::new(Some(Site::new(point)));
+            let apart = here.chord_squared(there) * (EARTH_PER_REACH * EARTH_PER_REACH);
+            let is_beyond = apart > REACHES_MAX * REACHES_MAX;
+            beyond += u32::from(is_beyond);
+            if rough(here).is_beyond(rough(there)) {
+                assert!(is_beyond, "{:?} {:?}", here.degrees(), there.degrees());
+                seen += 1;
+            }
+        }
+        assert!(seen > 7 * beyond / 10, "{seen} of {beyond}");
+        let rough = Rough::new(Some(Site::new(Point::random(&mut rng))));
+        assert!(rough.is_beyond(Rough::NOWHERE) && Rough::NOWHERE.is_beyond(rough));
     }
 }
