@@ -1,4 +1,4 @@
-//! Coz's rule: samples of the target oblige all others to fall back, each by itself ([slowpoke B7]).
+//! Coz's rule ([slowpoke B7]): samples of the target oblige others to fall back, each by itself.
 //!
 //! A thread of Coz is a group here. Each sample of the target's CPU time is worth a delay, and a
 //! counter for all knows the sum of them. Each group has a counter of its own: who is behind stands
@@ -186,7 +186,7 @@ impl Coz {
     fn catch_up(&mut self, place: usize, cx: &mut CozCx<'_>) {
         let one = &mut self.threads[place];
         let behind = Span::from_ns((self.inserted_ns - one.delayed_ns).max(0.0) as u64);
-        // Less than a microsecond is no pause. What is left when half of a lease is over comes next.
+        // Less than a microsecond is no pause. What is left when half a lease is over comes next.
         let span = behind.min(Span::from_ns(self.rule.lease.as_ns() / 2));
         if span < Span::from_us(1) {
             return;

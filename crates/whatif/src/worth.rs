@@ -106,8 +106,8 @@ impl Trial {
     }
 }
 
-/// A window with its requests as they were counted: some worlds know what part of a request that was
-/// under way belongs to it.
+/// A window with its requests as they were counted: some worlds know what part of a request that
+/// was under way belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
     /// The window.

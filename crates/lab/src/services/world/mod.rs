@@ -329,8 +329,8 @@ struct World<'a, C: Controller, P, O> {
     streams: Vec<Stream>,
     alarms: Vec<Vec<(Timer, Instant)>>,
     watched: Vec<Watched>,
-    /// Leases that end in this order; only the first is an event. Hardly any is needed, and hundreds
-    /// would be pending all the time.
+    /// Leases that end in this order; only the first is an event. Hardly any is needed, and
+    /// hundreds would be pending all the time.
     leases: VecDeque<Lease>,
     /// When the last of all leases ends that there ever were.
     last_lease: Instant,
