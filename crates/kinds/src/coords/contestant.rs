@@ -1,7 +1,7 @@
 //! Predictors as a plan names them, ready to predict.
 
 use super::plan::{CoordsPlan, FitName, FitPlan, LandmarksPlan, PositionsPlan, PredictorPlan};
-use super::world::{Truth, World};
+use super::world::{Machine, Truth, World};
 use cavy_coords::history::Memory;
 use cavy_coords::map::Sample;
 use cavy_coords::predictors::geolocation::Geolocation;
@@ -17,6 +17,7 @@ use cavy_coords::start::Known;
 use cavy_coords::systems::{Corrected, RADIUS_MAX_KM};
 use cavy_coords::{Config, Detours, Line, Point};
 use cavy_core::{Purpose, Stream};
+use std::borrow::Cow;
 
 /// Pairs that a line is fitted to, of worlds with more.
 const FIT_PAIRS_MAX: u64 = 20_000;
@@ -33,11 +34,11 @@ pub struct Given {
 
 /// Where predictors are told that machines are, before some of it is made wrong.
 fn told(world: &World, positions: PositionsPlan) -> Vec<Option<Point>> {
-    let of = |machine: &super::world::Machine| match positions {
+    let of = |machine: Cow<'_, Machine>| match positions {
         PositionsPlan::Said => machine.said,
         PositionsPlan::True => machine.place,
     };
-    world.machines.iter().map(of).collect()
+    world.all().map(of).collect()
 }
 
 /// What predictors are given in the replication of `seed`.
@@ -49,12 +50,12 @@ pub fn given(world: &World, plan: &CoordsPlan, seed: u64) -> Given {
             *place = Point::random(&mut wrong);
         }
     }
-    let located = world.machines.iter().zip(&places);
+    let located = world.all().zip(&places);
     let known = located.filter_map(|(machine, place)| Some((machine.system, (*place)?)));
     let corrected = Corrected::by_radius(known.filter(|(system, _)| *system != 0), RADIUS_MAX_KM);
-    let systems = world.machines.iter().map(|m| corrected.effective(m.system)).collect();
+    let systems = world.all().map(|machine| corrected.effective(machine.system)).collect();
     let mut draws = Stream::keyed(seed, 0, Purpose::Labels);
-    let covered = world.machines.iter().map(|_| draws.unit() <= plan.covered_ratio).collect();
+    let covered = (0..world.count()).map(|_| draws.unit() <= plan.covered_ratio).collect();
     Given { places, systems, covered }
 }
 

@@ -25,17 +25,26 @@ enum Draw {
     Saving = 6,
 }
 
+/// A player, as far as round trips go. All of it in one place: among millions, each list of its own
+/// would be one more wait for memory.
+#[derive(Clone, Copy, Debug)]
+struct Player {
+    place: Point,
+    access_ms: f64,
+    area: u32,
+    /// Numbers of very large ones come first, from 1.
+    system: u32,
+    region: u8,
+    /// Where a database says that it is.
+    said: Point,
+}
+
 /// What lies between players.
 #[derive(Clone, Debug)]
 pub struct Players {
     plan: PlayersPlan,
     seed: u64,
-    places: Vec<Point>,
-    access_ms: Vec<f64>,
-    regions: Vec<u8>,
-    areas: Vec<u32>,
-    /// 0 for players in very large systems.
-    small_systems: Vec<u32>,
+    players: Vec<Player>,
     /// First day, and number of days.
     there: Vec<(u32, u32)>,
 }
@@ -139,21 +148,15 @@ impl Players {
         let mut players = Players {
             plan: plan.clone(),
             seed,
-            places: Vec::new(),
-            access_ms: Vec::new(),
-            regions: Vec::new(),
-            areas: Vec::new(),
-            small_systems: Vec::new(),
-            there: Vec::new(),
+            players: Vec::with_capacity(plan.count as usize),
+            there: Vec::with_capacity(plan.count as usize),
         };
-        let mut machines = Vec::new();
-        for number in 0..plan.count {
+        for _ in 0..plan.count {
             let city = cities.draw(plan, &mut rng);
             let distance_km = plan.city_radius_km * libm::sqrt(rng.unit());
             let place = away(cities.places[city], distance_km, &mut rng);
             let said = said(plan, place, &cities, &mut rng);
             let access = sigma * normal([rng.unit(), rng.unit()]);
-            // Numbers of giants come first, from 1.
             let giant = plan.giants > 0 && rng.unit() <= plan.giants_ratio;
             let system = if giant {
                 1 + giants.draw(&mut rng) as u32
@@ -167,53 +170,60 @@ impl Players {
                 plan.days
             };
             let first = rng.below(u64::from(plan.days - days.min(plan.days)) + 1) as u32;
-            players.access_ms.push(plan.access_median_ms * libm::exp(access));
-            players.regions.push(region(place));
-            players.areas.push(area(place, plan.area_deg));
-            players.small_systems.push(if giant { 0 } else { system });
-            players.there.push((first, days.min(plan.days)));
-            players.places.push(place);
-            machines.push(Machine {
-                name: format!("player-{number}"),
-                place: Some(place),
-                said: Some(said),
+            players.players.push(Player {
+                place,
+                access_ms: plan.access_median_ms * libm::exp(access),
+                area: area(place, plan.area_deg),
                 system,
+                region: region(place),
+                said,
             });
+            players.there.push((first, days.min(plan.days)));
         }
         let truth = Truth::Players(Box::new(players));
-        World { machines, truth, credits: &[], note: String::new() }
+        World { machines: Vec::new(), truth, credits: &[], note: String::new() }
+    }
+
+    /// Players.
+    pub fn count(&self) -> u32 {
+        self.players.len() as u32
+    }
+
+    /// A player as a machine among others.
+    pub fn machine(&self, number: u32) -> Machine {
+        let Player { place, said, system, .. } = self.players[number as usize];
+        let name = format!("player-{number}");
+        Machine { name, place: Some(place), said: Some(said), system }
     }
 
     /// The round trip between two players, milliseconds, the same from either end.
     pub fn rtt_ms(&self, a: u32, b: u32) -> Option<f64> {
-        let count = self.places.len() as u32;
-        if a == b || a >= count || b >= count {
+        let (one, other) = (self.players.get(a as usize)?, self.players.get(b as usize)?);
+        if a == b {
             return None;
         }
         let plan = &self.plan;
-        let (i, j) = (a as usize, b as usize);
-        let km = self.places[i].distance_km(self.places[j]);
-        let of_areas = units(self.seed, Draw::Area, self.areas[i], self.areas[j]);
+        let km = one.place.distance_km(other.place);
+        let of_areas = units(self.seed, Draw::Area, one.area, other.area);
         let of_pair = units(self.seed, Draw::Pair, a, b);
         let wide =
             plan.stretch_area_sigma * normal(of_areas) + plan.stretch_pair_sigma * normal(of_pair);
         let stretch = (median_stretch(&plan.stretch, km) * libm::exp(wide)).max(1.0);
         let mut rtt = FLOOR_MS_PER_KM * km * stretch;
-        let (here, there) = (self.regions[i], self.regions[j]);
+        let (here, there) = (one.region, other.region);
         if here != there {
             let [unit, _] = units(self.seed, Draw::Border, here.into(), there.into());
             rtt -= plan.border_mean_ms * libm::log(unit);
         }
-        let same = self.small_systems[i] != 0 && self.small_systems[i] == self.small_systems[j];
-        let saved = if same {
-            let system = self.small_systems[i];
+        let system = one.system;
+        let saved = if system > plan.giants && system == other.system {
             let [unit, _] = units(self.seed, Draw::Saving, system, system);
             let (least, most) = plan.same_system_saving;
             least + (most - least) * unit
         } else {
             0.0
         };
-        rtt += (self.access_ms[i] + self.access_ms[j]) * (1.0 - saved);
+        rtt += (one.access_ms + other.access_ms) * (1.0 - saved);
         let [detour, _] = units(self.seed, Draw::Detour, a, b);
         if detour <= plan.detour_ratio {
             let [unit, _] = units(self.seed, Draw::DetourLength, a, b);
@@ -231,8 +241,8 @@ impl Players {
 
     /// All probes of sessions that come to `probes_each` for a player on average, by time.
     pub fn visits(&self, probes_each: u32, rng: &mut Stream) -> Vec<Visit> {
-        let mut visits = Vec::with_capacity(self.places.len() * probes_each as usize);
-        self.sessions(probes_each, rng, |visit| visits.push(visit));
+        let mut visits = Vec::with_capacity(self.players.len() * probes_each as usize);
+        self.sessions(&Days::new(self), probes_each, rng, |visit| visits.push(visit));
         visits.sort_by_key(|visit| visit.at);
         visits
     }
@@ -248,6 +258,7 @@ impl Players {
         let days = u64::from(self.plan.days);
         let days_each = days.div_ceil(parts.clamp(1, days.max(1)));
         let parts = days.div_ceil(days_each.max(1)).max(1);
+        let by_day = Days::new(self);
         let part = move |part: u64| {
             let from = Instant::from_ns(part * days_each * DAY_NS);
             // The last session may end after midnight of the last day.
@@ -256,7 +267,7 @@ impl Players {
                 false => Instant::from_ns((part + 1) * days_each * DAY_NS),
             };
             let mut visits = Vec::new();
-            self.sessions(probes_each, &mut rng.clone(), |visit| {
+            self.sessions(&by_day, probes_each, &mut rng.clone(), |visit| {
                 if visit.at >= from && visit.at < to {
                     visits.push(visit);
                 }
@@ -268,15 +279,15 @@ impl Players {
     }
 
     /// Draws sessions, in no order of time.
-    fn sessions(&self, probes_each: u32, rng: &mut Stream, mut each: impl FnMut(Visit)) {
+    fn sessions(
+        &self,
+        by_day: &Days,
+        probes_each: u32,
+        rng: &mut Stream,
+        mut each: impl FnMut(Visit),
+    ) {
         let plan = &self.plan;
-        let count = self.places.len();
-        let mut by_day: Vec<Vec<u32>> = vec![Vec::new(); plan.days as usize];
-        for (player, (first, days)) in self.there.iter().enumerate() {
-            for day in *first..first + days {
-                by_day[day as usize].push(player as u32);
-            }
-        }
+        let count = self.players.len();
         let wanted = count * probes_each as usize;
         let mut made = 0;
         let between = |(least, most): (u32, u32), rng: &mut Stream| {
@@ -287,7 +298,7 @@ impl Players {
             let from = rng.below(count as u64) as u32;
             let (first, days) = self.there[from as usize];
             let day = first + rng.below(days.into()) as u32;
-            let here = &by_day[day as usize];
+            let here = by_day.on(day);
             let candidates = between(plan.candidates, rng).min(here.len() - 1);
             let probed = between(plan.probed, rng).min(candidates).min(wanted - made);
             others.clear();
@@ -306,10 +317,44 @@ impl Players {
             };
             made += others.len();
             others.iter().enumerate().map(visit).for_each(&mut each);
-            if probed == 0 && by_day.iter().all(|here| here.len() < 2) {
+            if probed == 0 && (0..plan.days).all(|day| by_day.on(day).len() < 2) {
                 break;
             }
         }
+    }
+}
+
+/// Who is there on each day, in the order of their numbers.
+struct Days {
+    players: Vec<u32>,
+    /// Where each day begins in them, and the last one ends.
+    begins: Vec<usize>,
+}
+
+impl Days {
+    fn new(of: &Players) -> Days {
+        let mut begins = vec![0; of.plan.days as usize + 1];
+        let days = |(first, days): &(u32, u32)| *first as usize..(first + days) as usize;
+        for day in of.there.iter().flat_map(days) {
+            begins[day + 1] += 1;
+        }
+        for day in 1..begins.len() {
+            begins[day] += begins[day - 1];
+        }
+        let mut next = begins.clone();
+        let mut players = vec![0; begins.last().copied().unwrap_or(0)];
+        for (player, there) in of.there.iter().enumerate() {
+            for day in days(there) {
+                players[next[day]] = player as u32;
+                next[day] += 1;
+            }
+        }
+        Days { players, begins }
+    }
+
+    fn on(&self, day: u32) -> &[u32] {
+        let day = day as usize;
+        &self.players[self.begins[day]..self.begins[day + 1]]
     }
 }
 

@@ -222,12 +222,11 @@ pub fn replay(
     let every = about.div_ceil(BEFORE_MAX).max(1);
     let mut last = Instant::ZERO;
     for probe in probes {
-        let estimate = predictor.predict_ms(probe.from, probe.to, probe.at);
+        let estimate = predictor.meet(&probe, &mut rng);
         if replayed.probes.is_multiple_of(every) {
             replayed.before.push(estimate, probe.rtt_ms);
         }
         replayed.trail.fold(probe.at, estimate.map_or(0, f64::to_bits));
-        predictor.learn(&probe, &mut rng);
         replayed.probes += 1;
         last = probe.at;
     }

@@ -49,8 +49,14 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
         }
         (None, _) => unreachable!("all other data are read once, with the scenario"),
     };
-    let given = contestant::given(world, plan, seed);
-    let Given { systems, covered, .. } = &given;
+    let mut given = contestant::given(world, plan, seed);
+    let mut predictor = contestant::build(world, &plan.predictors[0], &given, line, seed);
+    let map = plan.map && replication == 0;
+    if !map && plan.worst_ratio.is_none() {
+        // Nobody asks for them any more, and those of millions are a hundred megabytes.
+        given.places = Vec::new();
+    }
+    let Given { systems, covered, places } = &given;
     let asked = Asked {
         probes_per_node: plan.probes_per_node,
         interval: Span::try_from_us(plan.interval_s * 1e6).unwrap_or(Span::ZERO),
@@ -58,12 +64,11 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
         covered,
         systems,
         picks: &plan.picks,
-        said: &given.places,
+        said: places,
         worst: plan.worst_ratio.map(|ratio| (ratio, scenario.detours.as_slice())),
-        map: plan.map && replication == 0,
+        map,
     };
     let probes = replay::probes(world, &asked, seed);
-    let mut predictor = contestant::build(world, &plan.predictors[0], &given, line, seed);
     replay::replay(world, predictor.as_mut(), probes, &asked, seed)
 }
 

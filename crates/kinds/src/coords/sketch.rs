@@ -80,19 +80,19 @@ pub fn sketch(
     now: Instant,
 ) -> Option<Sketch> {
     let after = errors(world, predictor, now);
-    let machines = world.machines.iter().zip(said).zip(before.into_iter().zip(after)).zip(0..);
-    let node = |(((machine, said), (before_ms, after_ms)), number)| {
-        let machine: &super::world::Machine = machine;
-        let said: &Option<Point> = said;
-        Some(Sketched {
-            name: machine.name.clone(),
-            said: said.map(rounded),
-            now: rounded(predictor.place(number)?),
-            place: machine.place.map(rounded),
-            before_ms,
-            after_ms,
+    let errors = before.into_iter().zip(after);
+    let machines = world.all().zip(said).zip(errors).zip(0..);
+    let nodes: Vec<Sketched> = machines
+        .filter_map(|(((machine, said), (before_ms, after_ms)), number)| {
+            Some(Sketched {
+                now: rounded(predictor.place(number)?),
+                said: said.map(rounded),
+                place: machine.place.map(rounded),
+                name: machine.into_owned().name,
+                before_ms,
+                after_ms,
+            })
         })
-    };
-    let nodes: Vec<Sketched> = machines.filter_map(node).collect();
+        .collect();
     (!nodes.is_empty()).then_some(Sketch { count: world.count(), nodes })
 }

@@ -2,6 +2,7 @@
 
 use super::players::Players;
 use cavy_coords::Point;
+use std::borrow::Cow;
 
 /// One machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +75,7 @@ pub enum Truth {
 /// Machines and the round trips between them.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// The machines.
+    /// The machines; none where players are made up, who say themselves what they are.
     pub machines: Vec<Machine>,
     /// Round trips.
     pub truth: Truth,
@@ -87,7 +88,18 @@ pub struct World {
 impl World {
     /// Machines.
     pub fn count(&self) -> u32 {
-        self.machines.len() as u32
+        match &self.truth {
+            Truth::Players(players) => players.count(),
+            _ => self.machines.len() as u32,
+        }
+    }
+
+    /// All machines, in the order of their numbers.
+    pub fn all(&self) -> impl Iterator<Item = Cow<'_, Machine>> {
+        (0..self.count()).map(|number| match &self.truth {
+            Truth::Players(players) => Cow::Owned(players.machine(number)),
+            _ => Cow::Borrowed(&self.machines[number as usize]),
+        })
     }
 
     /// How long a round trip between two machines takes, milliseconds, without what varies from
