@@ -4,7 +4,7 @@
 //! ways are rows of a table. Coefficients and the order of operations are those of the arc tangent
 //! in `libm`, so results are the same to the bit.
 
-use core::f64::consts::PI;
+use core::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 /// What rounding takes from pi.
 const PI_REST: f64 = 1.224_646_799_147_353_2e-16;
@@ -30,9 +30,9 @@ const fn piece([a, b, c, d]: [f64; 4], base: f64, rest: f64) -> Piece {
 const PIECES: [Piece; 5] = [
     piece([1.0, 0.0, 0.0, 1.0], 0.0, 0.0),
     piece([2.0, 1.0, 1.0, 2.0], 4.636_476_090_008_061e-1, 2.269_877_745_296_168_7e-17),
-    piece([1.0, 1.0, 1.0, 1.0], 7.853_981_633_974_483e-1, 3.061_616_997_868_383e-17),
+    piece([1.0, 1.0, 1.0, 1.0], FRAC_PI_4, 3.061_616_997_868_383e-17),
     piece([1.0, 1.5, 1.5, 1.0], 9.827_937_232_473_29e-1, 1.390_331_103_123_099_8e-17),
-    piece([0.0, 1.0, 1.0, 0.0], 1.570_796_326_794_896_6, 6.123_233_995_736_766e-17),
+    piece([0.0, 1.0, 1.0, 0.0], FRAC_PI_2, 6.123_233_995_736_766e-17),
 ];
 
 /// Coefficients of the series of `x - atan(x)` over `x`, the odd powers of `x * x`, then the even.
@@ -57,7 +57,7 @@ const EVEN: [f64; 5] = [
 pub fn angle(sine: f64, cosine: f64) -> f64 {
     let tangent = sine / cosine.abs();
     // Right angles, and what is no number.
-    if !(tangent >= 0.0 && tangent < 1e18) {
+    if !(0.0..1e18).contains(&tangent) {
         return libm::atan2(sine, cosine);
     }
     let at = EDGES.iter().map(|edge| usize::from(tangent >= *edge)).sum::<usize>();
