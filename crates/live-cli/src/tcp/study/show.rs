@@ -343,7 +343,7 @@ fn machine(all: &[&MeasuredCell], place: &str) -> Table {
 #[cfg(test)]
 mod tests {
     use super::super::bed::Run;
-    use super::super::way::Cell as Way;
+    use super::super::way::{BLOCK_BYTES, Cell as Talk, named};
     use super::*;
     use cavy_trials::health::Health;
     use cavy_trials::weather::Weather;
@@ -357,7 +357,8 @@ mod tests {
             health: Health::default(),
             weather: Weather::default(),
         };
-        let cell = Way::of(name, servers).expect("a way");
+        let way = named(name).expect("a way");
+        let cell = Talk { way, servers, block_bytes: BLOCK_BYTES };
         MeasuredCell { mbit, port_bytes: 32_000, cell, repetition: 0, run }
     }
 
