@@ -314,9 +314,9 @@ fn claims(document: &Document) -> String {
 }
 
 /// In a report with more measured claims than this, those that are reproduced are folded, figure by
-/// figure. A reader looks for the others first, and with all claims unfolded the largest report would
-/// have more than the 15,000 nodes that it may have. (How long it takes to open depends more on the
-/// figures; see `.figure` in `report.css`.)
+/// figure. A reader looks for the others first, and with all claims unfolded the largest report
+/// would have more than the 15,000 nodes that it may have. (How long it takes to open depends more
+/// on the figures; see `.figure` in `report.css`.)
 const SHOWN_CLAIMS: usize = 400;
 
 /// Claims that need not be seen at once, folded where they are many: those without a value, and in
@@ -516,7 +516,8 @@ fn push_panel(out: &mut String, panel: &Panel, index: Option<usize>) {
     let title = escape(&panel.title);
     let _ = write!(
         out,
-        "<figure class=\"panel\"><figcaption><b>{title}</b><span class=\"y\">{}</span></figcaption>",
+        "<figure class=\"panel\"><figcaption><b>{title}</b><span class=\"y\">{}</span>\
+         </figcaption>",
         escape(&frame::head(panel)),
     );
     let name = match index {

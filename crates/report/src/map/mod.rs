@@ -292,8 +292,8 @@ fn table(out: &mut String, map: &Map, number: usize) {
         let more = all - ROWS;
         let _ = write!(
             out,
-            "<tbody><tr><td class=\"t\" colspan=\"4\">{more} more are in <code>maps.csv</code>.</td></tr>\
-             </tbody>"
+            "<tbody><tr><td class=\"t\" colspan=\"4\">{more} more are in \
+             <code>maps.csv</code>.</td></tr></tbody>"
         );
     }
     out.push_str("</table></div></noscript></details>");

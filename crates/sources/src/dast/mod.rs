@@ -189,7 +189,8 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
         files: &[],
         shows: "Payments only, 10 to 90 % of them across regions. DAST stands beside two variants. \
                 In paper mode the clocks of a region stay below a transaction that waits for a \
-                value, as the source describes it. Artifact mode does what the published code does.",
+                value, as the source describes it. Artifact mode does what the published code \
+                does.",
         claimed: "Throughput falls, and latency within regions stays low.",
     },
     measure: |experiment| {

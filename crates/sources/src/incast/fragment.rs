@@ -208,8 +208,8 @@ pub static LATENCY: Study<NetworkPlan> = Study {
         shows: "16 servers send blocks of 4 MiB, which take 33.6 ms on the wire alone. The plot \
                 shows which share of the blocks is complete after which time.",
         claimed: "All answers arrive within 40 ms, and a factor of 7 later if one of them waits \
-                  for a timer of 200 ms. The talk says microseconds, which is impossible [incast \
-                  0].",
+                  for a timer of 200 ms. The talk says microseconds, which is impossible \
+                  [incast 0].",
     },
     measure: latency,
     found: found_latency,

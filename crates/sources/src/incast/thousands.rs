@@ -77,9 +77,9 @@ fn found(e: &NetExperiment) -> String {
         ratio.map_or("?".into(), |ratio| format!("{ratio:.1}"))
     };
     format!(
-        "With 2048 servers and no least timeout, goodput is {} Mb/s with plain timeouts and {} with \
-         stretched ones; with a least timeout of 200 us it is {} and {}. Without a least timeout \
-         each segment is sent {} and {} times, which goodput alone does not show.",
+        "With 2048 servers and no least timeout, goodput is {} Mb/s with plain timeouts and {} \
+         with stretched ones; with a least timeout of 200 us it is {} and {}. Without a least \
+         timeout each segment is sent {} and {} times, which goodput alone does not show.",
         at("none, plain"),
         at("none, random"),
         at("200 us, plain"),
