@@ -607,8 +607,8 @@ impl Bench {
         Ok((round, late, stopped))
     }
 
-    /// Windows with their answers, those at the ends by parts. Who arrives by himself is counted
-    /// whole: he has not always a request under way.
+    /// Windows with their answers, those at the ends by parts. Clients of an open population do not
+    /// always have a request under way, so their requests are counted whole.
     fn counted(&self, readings: &[Reading], epoch: Instant, samples: &[Sample]) -> Vec<Counted> {
         let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
         let of = |reading: &Reading| match self.clients.are_open() {
