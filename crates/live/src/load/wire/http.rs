@@ -129,7 +129,10 @@ fn request(host: &str, headers: &[(&str, &str)], text: &str) -> Result<Request, 
 impl Protocol for Http {
     fn request(&self, kind: u16) -> &[u8] {
         let Some(turns) = self.types.get(usize::from(kind)) else { return &[] };
-        let turn = turns.sent.fetch_add(1, Relaxed) % turns.requests.len().max(1);
+        let turn = match turns.requests.len() {
+            0 | 1 => 0,
+            many => turns.sent.fetch_add(1, Relaxed) % many,
+        };
         turns.requests.get(turn).map_or(&[], |request| &request.bytes)
     }
 
