@@ -125,7 +125,8 @@ fn packages(text: &str, each: &mut impl FnMut(Document) -> io::Result<bool>) -> 
             match line.trim() {
                 "." => {
                     // The first one is a summary, which says something in any length.
-                    if paragraph.len() >= SHORTEST || number == 0 {
+                    let summary = number == 0 && !paragraph.is_empty();
+                    if paragraph.len() >= SHORTEST || summary {
                         let id = format!("{name}-{version}-{number}");
                         let body = std::mem::take(&mut paragraph);
                         let (title, section) = (name.clone(), section.clone());
