@@ -393,6 +393,35 @@ pub enum StudyName {
     Costs,
     /// Homa beside TCP, QUIC and gRPC, between hosts on this machine. Needs root.
     Homa,
+    /// A search cluster whose p changes, `cavy-search`; only when it is named. Needs root.
+    Search,
+}
+
+impl StudyName {
+    /// It compares pools of threads.
+    pub fn has_pools(self) -> bool {
+        !matches!(self, StudyName::Homa | StudyName::Search)
+    }
+}
+
+/// A part of the study of search.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchPart {
+    /// p changes while queries and writes go on.
+    Change,
+    /// Delay by p at three rates, beside the lab.
+    Delay,
+    /// A server stands still now and then, with hedging and without.
+    Tail,
+}
+
+/// What only the study of search reads.
+#[derive(Arguments, Clone, Debug)]
+#[command(next_help_heading = "Study search")]
+pub struct SearchStudy {
+    /// What to measure; all three when absent.
+    #[arg(long, value_enum, value_name = "PARTS", value_delimiter = ',')]
+    pub search_parts: Vec<SearchPart>,
 }
 
 /// Whom the study of Homa compares.
@@ -524,7 +553,7 @@ claim that the machine was too busy for is called too noisy to publish, whatever
 Writes report.html, report.json, claims.json, series.csv, tables.csv and the recordings of the first
 repetition into the folder given by --out. Exit code 1 when a claim is not reproduced.")]
 pub struct Study {
-    /// Which; all when absent.
+    /// Which; all but search when absent.
     #[arg(value_enum, value_name = "STUDY")]
     pub studies: Vec<StudyName>,
     /// Length of one run, for l4 of each phase; 120 (l1), 60 (l2), 20 and 60 (l3), 20 (l4), 10
@@ -569,6 +598,9 @@ pub struct Study {
     /// What only the study of Homa reads.
     #[command(flatten)]
     pub homa: HomaStudy,
+    /// What only the study of search reads.
+    #[command(flatten)]
+    pub search: SearchStudy,
 }
 
 impl Study {
@@ -587,7 +619,7 @@ impl Study {
         say("seconds", self.seconds.map(|seconds| seconds.to_string()));
         say("repetitions", self.repetitions.map(|number| number.to_string()));
         say("seed", given(self.seed != 1, self.seed.to_string()));
-        if study != Some(StudyName::Homa) {
+        if study.is_none_or(StudyName::has_pools) {
             say("peers", names(&self.peers));
             say("wait", given(self.wait != Wait::Hybrid, name(self.wait)));
         }
@@ -600,6 +632,9 @@ impl Study {
             say("loads", given(!loads.is_empty(), loads.join(",")));
             say("parts", names(&homa.parts));
             say("mbit", homa.mbit.map(|mbit| mbit.to_string()));
+        }
+        if study == Some(StudyName::Search) {
+            say("search-parts", names(&self.search.search_parts));
         }
         if self.quick {
             words.push("--quick".to_string());

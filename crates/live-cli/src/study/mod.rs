@@ -3,7 +3,7 @@
 //!
 //! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
 //! for all, in turns), then the studies `l1` to `l4` and `costs`. `homa` is a study of its own
-//! kind, on a network of hosts. What all have in common, turns, health, kept runs and claims, is
+//! kind, on a network of hosts, and `search` one of a cluster of processes. What all have in common, turns, health, kept runs and claims, is
 //! the room `trials`.
 
 mod costs;
@@ -16,6 +16,7 @@ mod l4;
 mod peers;
 pub mod plan;
 pub mod plans;
+mod search;
 mod tables;
 mod trial;
 mod work;
@@ -72,7 +73,7 @@ impl Settings {
     fn has_peers_for(&self, study: StudyName) -> bool {
         match study {
             StudyName::L2 => !l2::peers(self).is_empty(),
-            StudyName::Costs | StudyName::Homa => true,
+            StudyName::Costs | StudyName::Homa | StudyName::Search => true,
             StudyName::L1 | StudyName::L3 | StudyName::L4 => !self.pools().is_empty(),
         }
     }
@@ -198,6 +199,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
             StudyName::L4 => l4::run(&settings)?,
             StudyName::Costs => costs::run(&settings)?,
             StudyName::Homa => homa::run(&settings)?,
+            StudyName::Search => search::run(&settings)?,
         };
         let name = args::name(study);
         let quiet = part.quiet();
@@ -250,7 +252,7 @@ fn settings(args: &Study) -> Result<Settings, Fault> {
     } else {
         PeerName::ALL.into_iter().filter(|peer| args.peers.contains(peer)).collect()
     };
-    let pools = args.studies.is_empty() || args.studies.iter().any(|&of| of != StudyName::Homa);
+    let pools = args.studies.is_empty() || args.studies.iter().any(|&of| of.has_pools());
     let go = if pools && peers.contains(&PeerName::Go) {
         Go::build()
     } else {
@@ -294,6 +296,12 @@ const HOMA: (&str, &str) = (
      result.",
 );
 
+/// Title and summary of reports about search alone.
+const SEARCH: (&str, &str) = (
+    "Search live: a cluster whose p changes while it serves",
+    "The machines of the lab as processes of this machine, with an index each and clients that      look at every answer: p goes up and down, queries are spread over more or fewer servers, and      a server stands still now and then.",
+);
+
 /// The document without results.
 fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
     let fact = |name: &str, value: String| (name.to_string(), value);
@@ -317,9 +325,7 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
         fact("in brackets", "the smallest and greatest of one repetition".into()),
         fact("cores", "no thread is bound to one".into()),
     ];
-    let only_homa =
-        !args.studies.is_empty() && args.studies.iter().all(|&study| study == StudyName::Homa);
-    if !only_homa {
+    if args.studies.is_empty() || args.studies.iter().any(|&study| study.has_pools()) {
         facts.extend([
             fact("warm-up", "the first tenth of each run (not l4)".into()),
             fact(
@@ -351,7 +357,12 @@ fn blank(args: &Study, settings: &Settings, machine: &Machine) -> Document {
             ),
         ));
     }
-    let (title, summary) = if only_homa { HOMA } else { SCHED };
+    let only = |one| !args.studies.is_empty() && args.studies.iter().all(|&study| study == one);
+    let (title, summary) = match () {
+        () if only(StudyName::Homa) => HOMA,
+        () if only(StudyName::Search) => SEARCH,
+        () => SCHED,
+    };
     Document {
         title: title.to_string(),
         summary: summary.to_string(),

@@ -24,9 +24,9 @@ pub fn source() -> Source {
                   each document; schemes with fixed parts choose better among unequal servers. \
                   Placement of servers on the ring, refinements and failures are measured beside.",
         claims: include_str!("claims.toml"),
-        live_claims: "",
+        live_claims: include_str!("live.toml"),
         live: "cavy live search",
-        live_study: "",
+        live_study: "cavy live study search",
         figures: vec![
             &cost::COST,
             &spread::DELAY,
