@@ -447,8 +447,8 @@ impl Config {
     /// # Errors
     /// A time that is none.
     pub fn slog(&self) -> Result<slog::Config, Fault> {
-        // Where the network itself makes the distances, the file does not know them: 50 ms each way is
-        // what the regions of the specification have between them `[dast 4.4]`.
+        // Where the network itself makes the distances, the file does not know them: 50 ms each way
+        // is what the regions of the specification have between them `[dast 4.4]`.
         let across_ms = self.delay.map_or(50.0, |delay| delay.across_ms + delay.jitter_ms);
         Ok(slog::Config {
             orderers_away: span("delay.across_ms", across_ms)?,

@@ -3,8 +3,8 @@
 //!
 //! Reading order: `work` (what requests do), `peers` (who is compared), `trial` (the same arrivals
 //! for all, in turns), then the studies `l1` to `l4` and `costs`. `homa` is a study of its own
-//! kind, on a network of hosts, and `search` one of a cluster of processes. What all have in common, turns, health, kept runs and claims, is
-//! the room `trials`.
+//! kind, on a network of hosts, and `search` one of a cluster of processes. What all have in
+//! common, turns, health, kept runs and claims, is the room `trials`.
 
 mod costs;
 mod floors;
@@ -299,7 +299,9 @@ const HOMA: (&str, &str) = (
 /// Title and summary of reports about search alone.
 const SEARCH: (&str, &str) = (
     "Search live: a cluster whose p changes while it serves",
-    "The machines of the lab as processes of this machine, with an index each and clients that      look at every answer: p goes up and down, queries are spread over more or fewer servers, and      a server stands still now and then.",
+    "The machines of the lab as processes of this machine, with an index each and clients that \
+     look at every answer: p goes up and down, queries are spread over more or fewer servers, and \
+     a server stands still now and then.",
 );
 
 /// The document without results.
