@@ -78,7 +78,8 @@ fn clause_7_2_a_session_with_curls_own_words() {
 #[test]
 fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
     let mut town = Town::new("load", 6, 2, 3);
-    let load = Load { keys: 200, queries_per_s: 20.0, writes_per_s: 10.0, bulk: 1, seed: 7 };
+    let load =
+        Load { keys: 200, queries_per_s: 20.0, writes_per_s: 10.0, bulk: 1, broad: false, seed: 7 };
     let done = study::change(&mut town.local, load, &[3, 5, 2], Duration::from_secs(1), |_| {})
         .expect("a study");
     let said = &done["checker"];
@@ -149,7 +150,8 @@ fn clause_2_9_servers_that_lost_their_folders_are_filled_before_they_answer() {
 #[test]
 fn clause_2_9_servers_that_are_told_to_end_hand_over_and_nothing_is_refused() {
     let mut town = Town::new("roll", 5, 2, 2);
-    let load = Load { keys: 150, queries_per_s: 15.0, writes_per_s: 8.0, bulk: 3, seed: 9 };
+    let load =
+        Load { keys: 150, queries_per_s: 15.0, writes_per_s: 8.0, bulk: 3, broad: false, seed: 9 };
     let done = study::roll(&mut town.local, load, (2, 2), |_| {}).expect("a study");
     let said = &done["checker"];
     assert_eq!((&said["faults"], &said["refused"]), (&json!(0), &json!(0)), "{said:#}");
@@ -170,7 +172,8 @@ fn r4_no_acknowledged_write_is_lost_or_revived() {
     let mut town = Town::new("kills", 12, 2, 4);
     // A cycle takes some seven seconds.
     let writes_per_s = (writes as f64 / (7.0 * f64::from(cycles))).max(10.0);
-    let load = Load { keys: 2_000, queries_per_s: 15.0, writes_per_s, bulk: 8, seed: 3 };
+    let load =
+        Load { keys: 2_000, queries_per_s: 15.0, writes_per_s, bulk: 8, broad: false, seed: 3 };
     let (mut acknowledged, mut round) = (0, 0);
     while acknowledged < writes {
         assert!(round < 20, "{acknowledged} of {writes} writes after {round} rounds");
