@@ -2,6 +2,7 @@
 
 use crate::faults::{FAILED, Fault};
 use cavy_core::Span;
+use cavy_lab::statistics::quantile;
 use cavy_live::load::machine::Machine;
 use cavy_trials::weather::Weather;
 use serde::{Deserialize, Serialize};
@@ -107,9 +108,13 @@ impl Took {
         (self.count() > 0).then(|| sum / self.count() as f64)
     }
 
-    /// What a share of them stays below, microseconds.
+    /// What a share of them stays below, microseconds; `None` above the median where fewer than a
+    /// hundred lie beyond it.
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        let wanted = (share * self.count() as f64).ceil().max(1.0) as u64;
+        if !quantile::given(self.count(), share) {
+            return None;
+        }
+        let wanted = quantile::rank(self.count(), share);
         let mut seen = 0;
         let reaches = |(_, many): &&(u64, u64)| {
             seen += many;
@@ -135,13 +140,13 @@ mod tests {
             parts: 0,
             took: took.to_vec(),
         };
-        let rows = [row(&[(10, 98), (500, 1)]), row(&[(20, 1)])];
+        let rows = [row(&[(10, 9_800), (500, 100)]), row(&[(20, 100)])];
         let took = Took::of(&rows);
         assert_eq!(
             (took.count(), took.quantile(0.98), took.quantile(0.99)),
-            (100, Some(10.0), Some(20.0))
+            (10_000, Some(10.0), Some(20.0))
         );
-        assert_eq!(took.quantile(0.999), Some(500.0));
+        assert_eq!(took.quantile(0.999), None, "ten lie beyond it");
         assert_eq!(took.mean(), Some(15.0));
         assert_eq!(Took::of([]).quantile(0.5), None);
     }

@@ -17,7 +17,7 @@ pub fn title(part: SearchPart) -> &'static str {
 
 /// Milliseconds.
 pub fn ms(us: Option<f64>) -> Cell {
-    us.map_or(Cell::Missing("none".to_string()), |us| Cell::Number(us / 1e3))
+    us.map_or(Cell::Missing("n/a".to_string()), |us| Cell::Number(us / 1e3))
 }
 
 /// The stretches of all runs that are called so.
@@ -130,18 +130,27 @@ pub fn checked_words(runs: &[(u32, Run)]) -> String {
 
 /// Values of `change`.
 pub fn change_findings(runs: &[(u32, Run)]) -> Vec<Finding> {
-    let worst = |of: &dyn Fn(&Took) -> Option<f64>| {
-        let ratio = |(during, before): &(&str, &str)| {
+    // What both took, where the ratio is greatest; `None` where a fall has too few queries.
+    let worst = |runs: &[(u32, Run)], of: &dyn Fn(&Took) -> Option<f64>| {
+        let both = |(during, before): &(&str, &str)| {
             let (during, before) = (Took::of(named(runs, during)), Took::of(named(runs, before)));
-            Some((of(&during)? / of(&before)?, of(&during)?, of(&before)?, during.count()))
+            Some((of(&during)?, of(&before)?))
         };
-        FALLS.iter().filter_map(ratio).max_by(|a, b| a.0.total_cmp(&b.0))
+        let all: Vec<(f64, f64)> = FALLS.iter().map(both).collect::<Option<_>>()?;
+        all.into_iter().max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
     };
+    let during = FALLS.iter().map(|(during, _)| Took::of(named(runs, during)).count());
+    let least = during.min().unwrap_or(0);
     let ratio = |id: &str, of: &dyn Fn(&Took) -> Option<f64>| {
-        let found = worst(of);
-        let samples = found.map_or(0, |one| one.3);
-        let full = format!("live.roar.{id}");
-        Finding::ratio(&full, found.map(|one| one.1), found.map(|one| one.2), samples)
+        let (over, under) = worst(runs, of).unzip();
+        let each = runs.iter().filter_map(|run| worst(std::slice::from_ref(run), of));
+        let each: Vec<f64> = each.map(|(over, under)| over / under).collect();
+        let found = Finding::ratio(&format!("live.roar.{id}"), over, under, least);
+        let (low, high) = match over {
+            Some(_) => (each.iter().copied().reduce(f64::min), each.into_iter().reduce(f64::max)),
+            None => (None, None),
+        };
+        Finding { low, high, ..found }
     };
     let (faults, refused, looked) = counts(runs);
     let settled = RISES.iter().flat_map(|what| named(runs, what)).filter_map(|row| row.settled_s);
@@ -259,10 +268,10 @@ mod tests {
     fn a_change_is_compared_with_what_was_just_before() {
         let rows = || {
             vec![
-                row("at 8", &[(1_000, 99), (9_000, 1)], None),
-                row("8 to 3", &[(2_000, 98), (9_000, 2)], Some(4.0)),
-                row("at 12", &[(1_000, 100)], None),
-                row("12 to 4", &[(1_000, 100)], Some(3.0)),
+                row("at 8", &[(1_000, 9_900), (9_000, 100)], None),
+                row("8 to 3", &[(2_000, 9_800), (9_000, 200)], Some(4.0)),
+                row("at 12", &[(1_000, 10_000)], None),
+                row("12 to 4", &[(1_000, 10_000)], Some(3.0)),
                 row("3 to 12", &[(1_000, 5)], Some(0.7)),
             ]
         };
@@ -276,13 +285,15 @@ mod tests {
 
     #[test]
     fn hedging_is_compared_with_none() {
-        let late = run(vec![row("", &[(1_000, 900), (400_000, 2)], None)], 0);
+        let late = run(vec![row("", &[(1_000, 180_000), (400_000, 400)], None)], 0);
         let mut hedged = late.clone();
-        hedged.rows = vec![row("", &[(1_000, 400), (40_000, 1)], None)];
+        hedged.rows = vec![row("", &[(1_000, 160_000), (40_000, 400)], None)];
         let findings = tail_findings(&[(0, late), (20, hedged)]);
         assert_eq!(found(&findings, "tail_hedged"), Some(0.1));
         let extra = found(&findings, "tail_extra").expect("a ratio");
-        assert!((extra - 902.0 / 401.0).abs() < 1e-9);
+        assert!((extra - 1_804.0 / 1_604.0).abs() < 1e-9);
         assert_eq!(found(&findings, "tail_faults"), Some(0.0));
+        let few = run(vec![row("", &[(1_000, 3_500), (400_000, 4)], None)], 0);
+        assert_eq!(found(&tail_findings(&[(0, few.clone()), (20, few)]), "tail_hedged"), None);
     }
 }
