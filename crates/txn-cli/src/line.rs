@@ -32,7 +32,7 @@ pub(crate) fn up(regions: u16, across_ms: f64, jitter_ms: f64) -> Result<Line, F
             .hint("`--wan carrier`, or a shape such as 3x2x3"));
     }
     if let Some(reason) = cavy_testbed::obstacle() {
-        return Err(Fault::new(format!("--wan line is not to be had: {reason}"))
+        return Err(Fault::new(format!("--wan line cannot work here: {reason}"))
             .hint("run the command as root, for example with sudo")
             .hint(CURE));
     }
