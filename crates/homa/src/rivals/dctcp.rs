@@ -14,9 +14,9 @@ use super::endpoint::{
     ConfigError, EndCx, Endpoint, PAYLOAD_BYTES, Rival, Timer, Why, machine, require, require_span,
 };
 use super::flows::Reuse;
-use super::pias::Thresholds;
 use super::scoreboard::Scoreboard;
 use super::selective::{self, Header};
+use super::thresholds::Thresholds;
 use super::turns::Lanes;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Message, Seen};

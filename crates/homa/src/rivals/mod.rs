@@ -20,8 +20,8 @@
 //!
 //! **Reading order.** [`endpoint`], what all share, and its parts [`received`] and [`flows`]; then
 //! [`blast`], the smallest rival; what senders choose by, [`least`] and [`turns`]; [`scoreboard`]
-//! and [`selective`], for those that acknowledge each packet: [`pfabric`], [`dctcp`], [`pias`];
-//! last those that ask the receiver, [`phost`] and [`ndp`].
+//! and [`selective`], for those that acknowledge each packet: [`pfabric`], [`dctcp`], [`pias`] with
+//! its [`thresholds`]; last those that ask the receiver, [`phost`] and [`ndp`].
 
 pub mod alarm;
 pub mod blast;
@@ -36,6 +36,7 @@ pub mod pias;
 pub mod received;
 pub mod scoreboard;
 pub mod selective;
+pub mod thresholds;
 pub mod turns;
 
 pub use endpoint::{
