@@ -4,6 +4,7 @@ use crate::central::Central;
 use crate::cycle_stealing::CycleStealing;
 use crate::darc::{self, Darc};
 use crate::distributed::{Distributed, Steering};
+use crate::hint::TypeHint;
 use crate::machine::{Inspect, Learning, Server};
 use crate::priority::{Order, Priority, Shortest};
 use crate::ranked::{Foresight, Ranked, Ranking};
@@ -19,15 +20,6 @@ use core::fmt;
 
 /// The most types a policy tells apart; ranks fit one machine word.
 pub const KINDS_MAX: u16 = 63;
-
-/// What is known of a type before the first request.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct TypeHint {
-    /// Mean service time.
-    pub mean: Span,
-    /// Share of all requests.
-    pub ratio: f64,
-}
 
 /// A policy and its parameters.
 #[derive(Clone, PartialEq, Debug)]

@@ -23,6 +23,7 @@ pub mod config;
 pub mod cycle_stealing;
 pub mod darc;
 pub mod distributed;
+mod hint;
 pub mod machine;
 pub mod priority;
 pub mod queue;
@@ -33,5 +34,6 @@ pub mod workers;
 #[cfg(feature = "serde")]
 mod written;
 
-pub use config::{Policy, PolicyError, TypeHint, build, build_foreseeing};
+pub use config::{Policy, PolicyError, build, build_foreseeing};
+pub use hint::TypeHint;
 pub use machine::{Inspect, Learning, Server};

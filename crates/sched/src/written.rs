@@ -1,10 +1,9 @@
 //! How parts of a policy are written that are no plain fields: in recordings of pools.
 
-use crate::config::TypeHint;
 use alloc::vec::Vec;
 use cavy_core::Span;
 use cavy_core::family::cpu::Kind;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// Spans as nanoseconds.
 pub mod span {
@@ -47,19 +46,5 @@ pub mod groups {
         let all = Vec::<(Vec<u16>, u16)>::deserialize(from)?;
         let kinds = |numbers: Vec<u16>| numbers.into_iter().map(Kind).collect();
         Ok(all.into_iter().map(|(numbers, workers)| (kinds(numbers), workers)).collect())
-    }
-}
-
-/// As (mean in ns, ratio).
-impl Serialize for TypeHint {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        (self.mean.as_ns(), self.ratio).serialize(to)
-    }
-}
-
-impl<'de> Deserialize<'de> for TypeHint {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<TypeHint, D::Error> {
-        let (mean_ns, ratio) = <(u64, f64)>::deserialize(from)?;
-        Ok(TypeHint { mean: Span::from_ns(mean_ns), ratio })
     }
 }

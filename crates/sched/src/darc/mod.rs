@@ -10,7 +10,7 @@ pub mod rehearsal;
 pub mod reservation;
 pub mod sizing;
 
-use crate::config::TypeHint;
+use crate::hint::TypeHint;
 use crate::machine::{Admission, Discipline, Learning, Start};
 use crate::queue::{Job, Queue};
 use crate::workers::{Pool, WorkerSet};

@@ -3,13 +3,16 @@
 
 use super::GroupOrder;
 use super::reservation::{Group, Table, round_demand};
-use super::sizing::STABLE_UTILIZATION;
 use crate::workers::WorkerSet;
 use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use cavy_core::family::cpu::{Kind, Worker};
 use cavy_core::{Instant, Span};
 use core::cmp::Reverse;
+
+/// Share of its workers that a group may be loaded with before we call it unstable: the rounding
+/// and the noise of one window stay below the rest.
+pub(super) const STABLE_UTILIZATION: f64 = 0.98;
 
 /// What is rehearsed and what counts as better.
 #[derive(Clone, PartialEq, Debug)]

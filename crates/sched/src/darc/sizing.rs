@@ -1,6 +1,6 @@
 //! How many workers each group gets.
 
-use super::rehearsal::Terms;
+use super::rehearsal::{STABLE_UTILIZATION, Terms};
 use super::reservation::{Demand, Group, round_demand};
 use alloc::vec::Vec;
 
@@ -34,10 +34,6 @@ impl Default for Objective {
         Objective { slowdown: 10.0, miss_ratio: 0.001 }
     }
 }
-
-/// Share of its workers that a group may be loaded with before we call it unstable: the rounding
-/// and the noise of one window stay below the rest.
-pub(super) const STABLE_UTILIZATION: f64 = 0.98;
 
 impl Sizing {
     /// Workers for each group, shortest first. `arrivals_per_s` is 0 when the load is not known
