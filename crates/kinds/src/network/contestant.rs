@@ -1,6 +1,6 @@
 //! Transports as a network plan names them.
 
-use super::plan::BufferPlan;
+use super::buffer::BufferPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,7 @@
 
 use super::NetExperiment;
 use super::plan::NetworkPlan;
-use super::result::{BlockResult, NetResult, NetSummary, SizeSlice};
-use super::subject::GOODPUT;
+use super::result::{BlockResult, GOODPUT, NetResult, NetSummary, SizeSlice};
 use super::traffic::TrafficPlan;
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
 use cavy_study::draw::{self, Column, Curve, Drawn, axis, facet, headline, suffix};

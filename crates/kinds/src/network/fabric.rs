@@ -1,15 +1,13 @@
 //! From a plan to a network: topology, delays, routing, and the bounds on its size.
 
-use super::plan::{
-    BufferPlan, CountingPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName,
-};
+use super::plan::{CountingPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, TopologyName};
 use super::recorded::number;
 use crate::csv::open;
 use cavy_core::family::Node;
 use cavy_core::{Ratio, Span};
 use cavy_lab::net::{
-    Buffer, Counting, Egress, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place,
-    PortClass, Rate, Routing, Topology,
+    Counting, Egress, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, PortClass,
+    Rate, Routing, Topology,
 };
 use cavy_study::plan::{Files, PlanError};
 
@@ -229,15 +227,6 @@ pub fn faults(plan: &FabricPlan) -> Result<Faults, PlanError> {
     }
     let billionths = (plan.loss_ratio * 1e9).round() as u32;
     Ok(Ratio::new(billionths, 1_000_000_000).map_or_else(Faults::default, Faults::loss))
-}
-
-/// What switches can keep.
-pub fn buffer(plan: &BufferPlan) -> Buffer {
-    match *plan {
-        BufferPlan::Word(_) => Buffer::Unlimited,
-        BufferPlan::PerPort(one) => Buffer::PerPort { bytes: one.per_port_bytes },
-        BufferPlan::Shared(one) => Buffer::Shared { bytes: one.shared_bytes, alpha: one.alpha },
-    }
 }
 
 /// Keys that belong to another shape.

@@ -1,8 +1,7 @@
 //! What a plan must keep to that is run between hosts of one machine.
 
-use super::plan::{
-    BufferPlan, FabricPlan, FramingPlan, LivePlan, NetworkPlan, PerPortPlan, TopologyName,
-};
+use super::buffer::{BufferPlan, PerPortPlan};
+use super::plan::{FabricPlan, FramingPlan, LivePlan, NetworkPlan, TopologyName};
 use super::traffic::{ArrivalsName, TrafficPlan};
 use crate::live::for_the_lab;
 use cavy_study::plan::PlanError;

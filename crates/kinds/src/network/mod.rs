@@ -10,10 +10,11 @@
 //!
 //! **Not here.** No protocol and no world: those are `cavy_homa` and `cavy_lab::net`.
 //!
-//! **Reading order.** [`plan`], [`traffic`] and [`contestant`] (what can be written), [`scenario`]
-//! (what is run, checked), [`transport`] (what each transport is), [`run`] and [`result`] (what it
+//! **Reading order.** [`plan`], [`traffic`], [`buffer`] and [`contestant`] (what can be written),
+//! [`scenario`] (what is run, checked), [`transport`] (what each transport is), [`run`] and [`result`] (what it
 //! came to), [`draw`]; `subject` ties them together.
 
+pub mod buffer;
 pub mod classes;
 pub mod contestant;
 pub mod draw;
@@ -28,6 +29,7 @@ pub mod scenario;
 mod sections;
 mod standing;
 mod subject;
+pub mod surroundings;
 pub mod tail;
 pub mod tcp;
 pub mod timeline;

@@ -8,6 +8,9 @@ use cavy_study::outcome::{Outcome, Quantile, Summary};
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 
+/// The metric that is no percentile: payload that arrived, of answers where messages are questions.
+pub(super) const GOODPUT: &str = "goodput_gbps";
+
 /// What some messages experienced. `None` where there are none; ask [`Quantile::supported`] whether
 /// there were enough.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

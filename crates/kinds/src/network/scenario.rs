@@ -7,8 +7,9 @@ use super::fabric::{self, Fabric};
 use super::messages;
 use super::plan::{NetPhasePlan, NetRunPlan, NetworkPlan};
 use super::recorded::{self, Recorded};
+use super::surroundings::Surroundings;
 use super::traffic::{ArrivalsName, Arriving, Converging, Skewing, Striped, TrafficPlan};
-use super::transport::{self, Surroundings, Transport};
+use super::transport::{self, Transport};
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_lab::net::traffic::{

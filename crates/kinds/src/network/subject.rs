@@ -4,7 +4,7 @@ use super::contestant::TransportPlan;
 use super::draw;
 use super::live;
 use super::plan::NetworkPlan;
-use super::result::{Carried, NetSummary, SizeSlice};
+use super::result::{Carried, GOODPUT, NetSummary, SizeSlice};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
 use super::sections;
@@ -43,9 +43,6 @@ const TEMPLATES: [Template; 3] = [
         files: &[],
     },
 ];
-
-/// The metric that is no percentile: payload that arrived, of answers where messages are questions.
-pub(super) const GOODPUT: &str = "goodput_gbps";
 
 /// The metrics of blocks: payload over what the client's link carries, and the time within which 99
 /// of 100 blocks are done.

@@ -1,7 +1,7 @@
 //! TCP as a network plan configures it.
 
 use super::contestant::{CongestionPlan, EcnPlan, FloorPlan, LikePlan, RackPlan, TcpPlan};
-use super::transport::Surroundings;
+use super::surroundings::Surroundings;
 use cavy_core::Span;
 use cavy_study::plan::PlanError;
 use cavy_tcp::{

@@ -4,12 +4,13 @@
 //! trip or more bytes in one, windows, buffers and timeouts grow with it; they never shrink below
 //! what was published.
 
+use super::buffer::buffer;
 use super::contestant::{
     BasicPlan, CutoffsPlan, DctcpPlan, EcnPlan, HomaPlan, HomaVariant, PiasPlan, RecoveryPlan,
     TransportPlan,
 };
-use super::fabric::{self, Fabric};
 use super::plan::WorkloadName;
+use super::surroundings::Surroundings;
 use cavy_core::Span;
 use cavy_homa::config::{
     Adaptive, ClassedBy, Granting, Incast, Informed, Learning, OldestGrants, Order as HomaOrder,
@@ -21,7 +22,6 @@ use cavy_homa::rivals::{self, FRAME_BYTES, blast, dctcp, ndp, pfabric, phost, pi
 use cavy_homa::{Config, Cutoffs, Homa};
 use cavy_lab::net::{Buffer, Network, Order, Routing};
 use cavy_study::plan::PlanError;
-use cavy_workload::Sizes;
 use cavy_workload::sizes::Framing;
 
 /// Bytes that a full frame takes in a buffer: without preamble and gap.
@@ -30,9 +30,6 @@ const BUFFERED_FRAME: u32 = FRAME_BYTES - 20;
 const SIMULATOR_SCHEDULED_HEADER_BYTES: u32 = 16;
 /// Full packets of the published round trip.
 const RTT_PACKETS: u32 = 7;
-/// What the published constants assume a round trip to carry, and to take.
-const RTT_BYTES: f64 = 10_000.0;
-const RTT_NS: f64 = 7_800.0;
 
 /// A transport, ready to be made for each host.
 #[derive(Clone, Debug)]
@@ -55,54 +52,6 @@ pub enum Transport {
     Tcp(Box<cavy_tcp::Config>),
     /// The oracle.
     Oracle,
-}
-
-/// What a transport is built for.
-#[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
-    /// The network.
-    pub fabric: &'a Fabric,
-    /// Message sizes.
-    pub sizes: &'a Sizes,
-    /// A published workload, as it is.
-    pub workload: Option<WorkloadName>,
-    /// Are messages questions?
-    pub asks: bool,
-    /// Can packets be lost, beside what full buffers lose?
-    pub lossy: bool,
-    /// Was a buffer given by the plan?
-    pub buffer_given: bool,
-    /// Length of the whole run: nobody may give up before.
-    pub length: Span,
-}
-
-impl Surroundings<'_> {
-    /// How many times the published round trip's bytes, at least once.
-    fn growth(&self) -> f64 {
-        (f64::from(self.fabric.rtt_bytes) / RTT_BYTES).max(1.0)
-    }
-
-    /// How many times the published round trip, at least once.
-    fn slowness(&self) -> f64 {
-        (self.fabric.round_trip.as_ns() as f64 / RTT_NS).max(1.0)
-    }
-
-    fn grown(&self, amount: u32) -> u32 {
-        (f64::from(amount) * self.growth()).ceil() as u32
-    }
-
-    fn slowed(&self, us: f64) -> Span {
-        Span::from_ns((us * 1e3 * self.slowness()).round() as u64)
-    }
-
-    /// A rival's full packet on the wire.
-    fn frame_bytes(&self) -> u32 {
-        self.fabric.network.framing.wire_bytes(rivals::HEADER_BYTES + rivals::PAYLOAD_BYTES)
-    }
-
-    fn patience(&self) -> Span {
-        Span::from_ms(1_000).max(self.length.saturating_mul(20))
-    }
 }
 
 /// Builds the transport of `plan`.
@@ -281,7 +230,7 @@ pub fn network(
         }
     }
     if let Some(given) = plan.buffer().or(of_plan.buffer.as_ref()) {
-        network.buffer = fabric::buffer(given);
+        network.buffer = buffer(given);
     }
     network
         .check()

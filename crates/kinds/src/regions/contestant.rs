@@ -2,8 +2,8 @@
 
 use super::plan::{
     DastMode, DastPlan, JanusPlan, OrdererPlan, ProtocolPlan, SlogPlan, TapirPlan, TwoPhasePlan,
+    span,
 };
-use super::scenario::span;
 use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_study::plan::PlanError;

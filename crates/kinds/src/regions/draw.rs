@@ -1,8 +1,7 @@
 //! What is drawn and tabled of experiments on regions.
 
 use super::plan::RegionsPlan;
-use super::result::RegionsResult;
-use super::subject::THROUGHPUT;
+use super::result::{RegionsResult, THROUGHPUT};
 use cavy_report::model::{Cell, Scale};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
 use cavy_study::objective::Metric;

@@ -1,7 +1,16 @@
 //! Plans for transactions across regions as they are written.
 
+use cavy_core::Span;
+use cavy_study::plan::PlanError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// A time that a plan gives in milliseconds.
+pub(super) fn span(key: &str, ms: f64) -> Result<Span, PlanError> {
+    Span::try_from_us(ms * 1e3)
+        .filter(|span| *span <= Span::from_ms(3_600_000))
+        .ok_or_else(|| PlanError::field(key, ms, "from 0 to 3600000 (an hour)"))
+}
 
 /// Transactions in regions and across them, and the protocols that order them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,8 @@ use cavy_study::experiment::Experiment;
 use cavy_study::outcome::{Estimate, Outcome, Quantile};
 use serde::{Deserialize, Serialize};
 
+pub(super) const THROUGHPUT: &str = "throughput_per_s";
+
 /// A plan for regions that was run.
 pub type RegionsExperiment = Experiment<RegionsPlan>;
 /// One point of it.

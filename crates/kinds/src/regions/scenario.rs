@@ -1,7 +1,7 @@
 //! What one replication needs: who is where, the network, what is asked, the protocol.
 
 use super::contestant::Contestant;
-use super::plan::{FaultPlan, RegionsPlan, WorkloadPlan};
+use super::plan::{FaultPlan, RegionsPlan, WorkloadPlan, span};
 use cavy_core::{Instant, Span};
 use cavy_lab::net::{Outage, OutageKind};
 use cavy_lab::wan::{ClockStep, Jitter, Link, Setup, Site};
@@ -23,12 +23,6 @@ pub struct Scenario {
     pub(super) warmup: Span,
     /// Regions that a fault names.
     pub(super) struck: BTreeSet<Region>,
-}
-
-pub(super) fn span(key: &str, ms: f64) -> Result<Span, PlanError> {
-    Span::try_from_us(ms * 1e3)
-        .filter(|span| *span <= Span::from_ms(3_600_000))
-        .ok_or_else(|| PlanError::field(key, ms, "from 0 to 3600000 (an hour)"))
 }
 
 /// The scenario of a plan with one protocol.

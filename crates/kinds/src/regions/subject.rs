@@ -2,7 +2,7 @@
 
 use super::draw;
 use super::plan::{ProtocolPlan, RegionsPlan};
-use super::result::{Latency, Regional};
+use super::result::{Latency, Regional, THROUGHPUT};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
 use cavy_lab::statistics::interval::Interval;
@@ -22,8 +22,6 @@ const TEMPLATES: [Template; 1] = [Template {
     text: include_str!("templates/regions.toml"),
     files: &[],
 }];
-
-pub(super) const THROUGHPUT: &str = "throughput_per_s";
 
 /// Which latency and percentile `irt_p99_ms` and its like are.
 fn percentile(metric: &str) -> Option<(bool, u32)> {

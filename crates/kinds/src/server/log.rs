@@ -4,11 +4,15 @@
 //! is read is put in the order of arrival, and requests of one second are spread evenly over it.
 
 use super::plan::{Stamp, TraceFormat, TracePlan};
-use super::trace::wrong;
 use crate::moment::{Unit, log_ns, time_ns};
 use cavy_study::plan::{Files, PlanError};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
+
+/// A fault in the file called `name`.
+pub(super) fn wrong(name: &str, what: &str) -> PlanError {
+    PlanError::text(what).in_file(name)
+}
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -3,7 +3,7 @@
 use super::draw;
 use super::live;
 use super::plan::{LOAD, Policy, ServerPlan, ServicePlan, TypePlan, WorkersPlan};
-use super::result::{Served, TypeSummary};
+use super::result::{Served, TypeSummary, type_name};
 use super::run::{self, Run};
 use super::scenario::{self, Scenario};
 use cavy_lab::statistics::interval::Interval;
@@ -44,11 +44,6 @@ const TEMPLATES: [Template; 3] = [
 /// Bytes of a timeline's histogram, of which there is one for each type and bin: the pages that the
 /// latencies of one bin touch, out of 256 KB that are set aside.
 const TIMELINE_BIN_BYTES: f64 = 16_384.0;
-
-/// The name in `"get"`.
-pub(super) fn type_name(whose: &str) -> &str {
-    whose.trim_matches('"')
-}
 
 impl Subject for ServerPlan {
     const ABOUT: AboutKind = AboutKind {

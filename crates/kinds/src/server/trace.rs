@@ -1,6 +1,6 @@
 //! Measured service times and recorded requests.
 
-use super::log::{self, Logged};
+use super::log::{self, Logged, wrong};
 use super::plan::{TraceFormat, TracePlan, Unit};
 use crate::csv::open;
 use cavy_core::{Instant, Span};
@@ -30,11 +30,6 @@ impl Trace {
             })
             .collect()
     }
-}
-
-/// A fault in the file called `name`.
-pub(super) fn wrong(name: &str, what: &str) -> PlanError {
-    PlanError::text(what).in_file(name)
 }
 
 /// The times in `column` of the CSV file `file`, in ns.
