@@ -9,6 +9,7 @@
 mod args;
 mod coords;
 mod doctor;
+mod expect;
 mod faults;
 mod homa;
 mod line;

@@ -1,14 +1,12 @@
 //! `cavy-live load`.
 
-mod expect;
 mod outputs;
 mod page;
 mod server;
 mod table;
 
-pub use expect::{Expectation, expectation};
-
 use crate::args::{self, Load};
+use crate::expect::{Expectation, Judged};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use crate::signals::{self, Second};
 use crate::terminal;
@@ -20,7 +18,6 @@ use cavy_live::load::{
 };
 use cavy_report::number::count;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
-use expect::Judged;
 use outputs::Outputs;
 use server::{Server, connect};
 use std::io::IsTerminal as _;

@@ -1,7 +1,7 @@
 //! The report of a run: one HTML file with plots.
 
-use super::expect::{Judged, time};
 use crate::args::Load;
+use crate::expect::{Judged, time};
 use cavy_live::load::ledger::Times;
 use cavy_live::load::report::{Percentiles, TypeReport, quantile_ns};
 use cavy_live::load::{Model, Report, Verdict};

@@ -1,16 +1,13 @@
 //! What the server does, whichever protocol asked for it: sorts requests into types and has them
 //! run by the pool.
 
-use super::store::{Store, StoreError};
+use super::store::{KEY_BYTES_MAX, Store, StoreError};
 use cavy_core::Span;
 use cavy_live::pool::JobError;
 use cavy_live::{Kind, Pool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-
-/// Longest key, in bytes.
-pub const KEY_BYTES_MAX: usize = 1_024;
 
 /// Memory for values that wait to be set and for answers that wait to be fetched, all clients
 /// together.

@@ -3,7 +3,6 @@
 //! The paper's server keeps 5000 tiny keys in RocksDB; GET seeks one key, SCAN goes over all of
 //! them. redb does the same here, and RocksDB behind a feature.
 
-use super::service::KEY_BYTES_MAX;
 use redb::{
     Database, Durability, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
 };
@@ -14,6 +13,9 @@ use std::sync::{Mutex, Once, PoisonError, RwLock};
 
 /// Keys that a new store has, `key0` to `key4999` `[persephone 4.1]`.
 pub const KEYS: u32 = 5_000;
+
+/// Longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1_024;
 
 /// What each of them holds.
 const VALUE: &[u8] = b"value";

@@ -1,6 +1,6 @@
 //! What can be typed after `cavy-live tcp`.
 
-use super::study::WAYS;
+use super::study::way::WAYS;
 use crate::quantity;
 use cavy_core::Span;
 use cavy_stack::Ipv4Net;

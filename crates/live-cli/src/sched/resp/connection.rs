@@ -2,7 +2,8 @@
 
 use super::command::{self, Answer};
 use crate::sched::doors::{Closed, Ending};
-use crate::sched::service::{KEY_BYTES_MAX, Service};
+use crate::sched::service::Service;
+use crate::sched::store::KEY_BYTES_MAX;
 use bytes::{Buf as _, BytesMut};
 use cavy_resp::request::{self, Limits as Sizes, Request};
 use futures_util::FutureExt as _;

@@ -13,9 +13,7 @@ mod bed;
 mod plan;
 mod programme;
 mod show;
-mod way;
-
-pub use way::WAYS;
+pub mod way;
 
 use crate::faults::{FAILED, Fault};
 use crate::signals::{self, Second};
@@ -36,7 +34,7 @@ use plan::FromServers;
 use programme::Programme;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-use way::Cell;
+use way::{Cell, WAYS};
 
 /// A measured cell.
 pub struct MeasuredCell {
