@@ -94,7 +94,7 @@ pub use record::{ReplayError, Replayed, replay};
 pub use wall::{Skew, Wall};
 pub use work::{Jobs, NoJobs};
 
-use carrier::{Carrier, CarrierOptions, Outward};
+use carrier::{Carrier, CarrierOptions, Outward, Started};
 use cavy_core::family::Node;
 use cavy_core::family::message::{Protocol, Talker};
 use cavy_core::{Purpose, Span, Stream};
@@ -418,7 +418,7 @@ where
         message_bytes_max: options.message_bytes_max,
     };
     let (links, address) = (options.links.clone(), options.listen);
-    let (outward, address, carrier) = Carrier::start(
+    let Started { carrier, outward, address, thread } = Carrier::start(
         carried,
         Arc::clone(&inbox),
         Arc::clone(&codec),
@@ -449,6 +449,7 @@ where
         wall,
         inbox,
         outward: Arc::clone(&outward),
+        carrier,
         writer,
         recorder,
         bench,
@@ -458,7 +459,7 @@ where
     let stepper = std::thread::Builder::new()
         .name(format!("cavy-node-{}", node.0))
         .spawn(move || Stepper::new(make(), world).run(replayed))?;
-    Ok(Live { handle, stepper, carrier, outward })
+    Ok(Live { handle, stepper, carrier: thread, outward })
 }
 
 type Records<M> =
