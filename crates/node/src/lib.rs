@@ -64,8 +64,9 @@
 //! # Threads
 //!
 //! One steps the machine, one carries (`carrier`: all sockets), one appends to the log, one writes
-//! the recording, [`Options::workers`] do [`Jobs`], and one does those that give way. Nothing that
-//! the machine asks for makes it wait.
+//! the recording, [`Options::workers`] do [`Jobs`], and one does those that give way. Where
+//! [`Options::links`] has delays, the first one carries as well. Nothing that the machine asks for
+//! makes it wait.
 //!
 //! **Reading order.** [`Options`], [`start`], [`Handle`]; [`Codec`], [`Jobs`]; then `world` (the
 //! steps), `channel` (what two ends agree on), `frame`, `carrier`, [`log`], [`record`].

@@ -152,9 +152,9 @@ impl Rounds {
         outward.round().map(|round| self.last + round)
     }
 
-    /// Is it time for one? Whoever has woken for something else makes it a little early.
+    /// Is it time for one? Whoever has woken for something else makes it early.
     pub fn is_time(&self, outward: &Outward, now: Instant) -> bool {
-        outward.round().is_some_and(|round| 4 * now.since(self.last).as_ns() >= 3 * round.as_ns())
+        outward.round().is_some_and(|round| 2 * now.since(self.last).as_ns() >= round.as_ns())
     }
 
     pub fn made(&mut self, now: Instant) {
