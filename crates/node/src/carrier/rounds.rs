@@ -1,12 +1,12 @@
 //! Rounds: what the machine's thread does for the carrier's where distances are made here.
 //!
 //! A message that is held until it is due need not be read when it comes. So nobody waits for
-//! connections of peers that are far enough away: the machine's thread, which wakes for what is due
-//! anyway, reads them then, and at least once in half the least delay. It also writes what its steps
-//! send. A cluster on one machine has many nodes, and each is told the clocks of all others 200
-//! times a second; without rounds, a report woke the carrier's thread of the sender, that of the
-//! receiver, and the machine's when it was due. Times do not change, since a message is stamped as
-//! it is written and held from then on.
+//! connections of peers that are far enough away: the machine's thread, which wakes for what is
+//! due anyway, reads them then, and at least once in half the least delay. It also writes what its
+//! steps send. A cluster on one machine has many nodes, and each is told the clocks of all others
+//! 200 times a second; without rounds, a report woke the carrier's thread of the sender, that of
+//! the receiver, and the machine's when it was due. Times do not change, since a message is
+//! stamped as it is written and held from then on.
 
 use super::{Carrier, End, FIRST, Handled, Phase, Sending};
 use crate::codec::Codec;
