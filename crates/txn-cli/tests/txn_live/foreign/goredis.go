@@ -49,8 +49,14 @@ func main() {
 		}
 		return connection, err
 	}
-	r := redis.NewClient(&redis.Options{Addr: at(home), Protocol: protocol, Dialer: dial})
-	other := redis.NewClient(&redis.Options{Addr: at(far), Protocol: protocol})
+	// A busy machine may be slow, and what was asked twice would be counted twice.
+	patience := 30 * time.Second
+	r := redis.NewClient(&redis.Options{
+		Addr: at(home), Protocol: protocol, Dialer: dial, ReadTimeout: patience,
+	})
+	other := redis.NewClient(&redis.Options{
+		Addr: at(far), Protocol: protocol, ReadTimeout: patience,
+	})
 	must(r.Del(ctx, "{r0}:count", "{r0}:x", "{r1}:y", "{r1}:h").Err())
 
 	replies, err := r.Pipelined(ctx, func(p redis.Pipeliner) error {
