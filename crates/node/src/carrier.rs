@@ -3,9 +3,15 @@
 //! Two nodes share one connection; the one with the greater number dials. What is sent is kept by
 //! its [`Channel`] until the other end has acknowledged it, and goes into a connection as far as
 //! that takes it, so a slow peer holds up nobody but itself.
+//!
+//! The carrier is behind a lock, since the machine's thread carries too where distances are made
+//! here: see [`rounds`].
 
 mod datagrams;
+mod rounds;
 mod tend;
+
+pub(crate) use rounds::{Outward, Rounds};
 
 use crate::channel::{Channel, Meeting, Standing};
 use crate::codec::Codec;
@@ -18,7 +24,7 @@ use cavy_core::family::message::{Talker, Via};
 use cavy_core::{Instant, Span};
 use mio::event::Source as _;
 use mio::net::{TcpListener, TcpStream, UdpSocket};
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -67,42 +73,6 @@ pub(crate) struct Sending {
     pub bytes: Arc<[u8]>,
 }
 
-/// What the machine's thread hands over.
-pub(crate) struct Outward {
-    queue: Mutex<(Vec<Sending>, bool)>,
-    waker: Waker,
-}
-
-impl std::fmt::Debug for Outward {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Outward")
-    }
-}
-
-impl Outward {
-    pub fn wake(&self) {
-        let _ = self.waker.wake();
-    }
-
-    pub fn send(&self, sendings: &mut Vec<Sending>) {
-        if sendings.is_empty() {
-            return;
-        }
-        let mut queue = self.queue.lock();
-        let sleeping = queue.0.is_empty();
-        queue.0.append(sendings);
-        drop(queue);
-        if sleeping {
-            let _ = self.waker.wake();
-        }
-    }
-
-    pub fn stop(&self) {
-        self.queue.lock().1 = true;
-        let _ = self.waker.wake();
-    }
-}
-
 pub(crate) struct CarrierOptions {
     pub me: Node,
     pub listen: SocketAddr,
@@ -147,6 +117,8 @@ struct Connection {
     acknowledge_at: Option<Instant>,
     /// Not read further, because the machine has too much to read already.
     paused: bool,
+    /// Read in rounds.
+    held: bool,
 }
 
 struct Peer {
@@ -157,6 +129,14 @@ struct Peer {
     redial_at: Instant,
     redial: Span,
     due: Due,
+}
+
+/// What [`Carrier::start`] gives.
+pub(crate) struct Started<M: Talker, C> {
+    pub carrier: Arc<Mutex<Carrier<M, C>>>,
+    pub outward: Arc<Outward>,
+    pub address: SocketAddr,
+    pub thread: JoinHandle<()>,
 }
 
 /// Why a connection ends.
@@ -170,7 +150,11 @@ fn refuse(why: impl Into<String>) -> End {
 
 pub(crate) struct Carrier<M: Talker, C> {
     options: CarrierOptions,
-    poll: Poll,
+    /// Of what wakes the carrier's thread.
+    registry: Registry,
+    /// Of peers whose messages are held: nobody waits for it.
+    rounds: Poll,
+    round_events: Events,
     listener: TcpListener,
     datagrams: UdpSocket,
     outward: Arc<Outward>,
@@ -200,7 +184,7 @@ where
         codec: Arc<C>,
         links: Links,
         figures: Arc<Figures>,
-    ) -> io::Result<(Arc<Outward>, SocketAddr, JoinHandle<()>)> {
+    ) -> io::Result<Started<M, C>> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
@@ -209,7 +193,7 @@ where
         registry.register(&mut listener, LISTENER, Interest::READABLE)?;
         registry.register(&mut datagrams, DATAGRAMS, Interest::READABLE)?;
         let waker = Waker::new(registry, WAKER)?;
-        let outward = Arc::new(Outward { queue: Mutex::new((Vec::new(), false)), waker });
+        let outward = Arc::new(Outward::new(waker));
         let now = cavy_clock::now();
         let of = |(node, address): &(Node, SocketAddr)| {
             let channel = Channel::new(options.incarnation, options.lived, options.kept_bytes_max);
@@ -219,9 +203,11 @@ where
         };
         let peers = options.peers.iter().filter(|(node, _)| *node != options.me).map(of).collect();
         links.watch(&outward);
-        let mut carrier = Carrier {
+        let carrier = Carrier {
             options,
-            poll,
+            registry: registry.try_clone()?,
+            rounds: Poll::new()?,
+            round_events: Events::with_capacity(256),
             listener,
             datagrams,
             outward: Arc::clone(&outward),
@@ -237,60 +223,77 @@ where
             scratch: Vec::new(),
             chunk: vec![0; CHUNK],
         };
+        let carrier = Arc::new(Mutex::new(carrier));
+        let own = Arc::clone(&carrier);
         let thread = std::thread::Builder::new()
             .name("cavy-carrier".to_string())
-            .spawn(move || carrier.run())?;
-        Ok((outward, address, thread))
+            .spawn(move || Carrier::run(poll, &own))?;
+        Ok(Started { carrier, outward, address, thread })
     }
 
-    fn run(&mut self) {
+    /// The carrier's thread. Nobody else waits while it does.
+    fn run(mut poll: Poll, carrier: &Mutex<Self>) {
         let mut events = Events::with_capacity(256);
+        let mut timeout = carrier.lock().timeout();
         loop {
-            let timeout = self.timeout();
-            if let Err(error) = self.poll.poll(&mut events, Some(timeout))
+            if let Err(error) = poll.poll(&mut events, Some(timeout))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                self.inbox.push(Event::Fault(format!("the carrier cannot wait: {error}")));
+                let fault = format!("the carrier cannot wait: {error}");
+                carrier.lock().inbox.push(Event::Fault(fault));
                 return;
             }
-            for event in &events {
-                match event.token() {
-                    LISTENER => self.accept(),
-                    WAKER => {}
-                    DATAGRAMS => self.read_datagrams(),
-                    Token(token) => {
-                        let slot = token - FIRST;
-                        if event.is_writable() || event.is_write_closed() {
-                            self.handled(slot, |carrier| carrier.writable(slot));
-                        }
-                        let ended = event.is_read_closed() || event.is_error();
-                        if event.is_readable() || ended {
-                            self.handled(slot, |carrier| carrier.readable(slot, ended));
-                        }
-                    }
-                }
-            }
-            if self.take_outward() {
+            let mut carrier = carrier.lock();
+            if carrier.turn(&events) {
                 return;
             }
-            // A message changes nothing of what time brings, and there may be thousands a second.
-            let now = cavy_clock::now();
-            if now >= self.tend_at || self.links.version() != self.links_seen {
-                self.tend_at = now + TEND;
-                self.tend();
+            timeout = carrier.timeout();
+        }
+    }
+
+    /// Handles what has come and what time brings. True when the node ends.
+    fn turn(&mut self, events: &Events) -> bool {
+        self.figures.turns.fetch_add(1, Relaxed);
+        for event in events {
+            match event.token() {
+                LISTENER => self.accept(),
+                WAKER => {}
+                DATAGRAMS => self.read_datagrams(),
+                _ => self.ready(event),
             }
-            self.inbox.extend(&mut self.events);
+        }
+        if self.take_outward() {
+            return true;
+        }
+        // A message changes nothing of what time brings, and there may be thousands a second.
+        let now = cavy_clock::now();
+        if now >= self.tend_at || self.links.version() != self.links_seen {
+            self.tend_at = now + TEND;
+            self.tend();
+        }
+        self.inbox.extend(&mut self.events);
+        false
+    }
+
+    /// A connection can be read or written.
+    fn ready(&mut self, event: &mio::event::Event) {
+        let slot = event.token().0 - FIRST;
+        if event.is_writable() || event.is_write_closed() {
+            self.handled(slot, |carrier| carrier.writable(slot));
+        }
+        let ended = event.is_read_closed() || event.is_error();
+        if event.is_readable() || ended {
+            self.handled(slot, |carrier| carrier.readable(slot, ended));
         }
     }
 
     fn timeout(&self) -> Duration {
-        let busy = self
-            .connections
-            .iter()
-            .flatten()
-            .any(|c| c.phase != Phase::Up || c.acknowledge_at.is_some() || c.paused);
+        let connections = self.connections.iter().flatten();
+        let busy = |c: &Connection| {
+            c.phase != Phase::Up || c.acknowledge_at.is_some() || c.paused || c.held
+        };
         let missing = self.peers.values().any(|peer| peer.up.is_none());
-        Duration::from_millis(if busy || missing { 10 } else { 100 })
+        Duration::from_millis(if connections.into_iter().any(busy) || missing { 10 } else { 100 })
     }
 
     /// Carries out an act on a connection, and ends the connection where it says so.
@@ -311,7 +314,8 @@ where
         let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else {
             return;
         };
-        let _ = connection.stream.deregister(self.poll.registry());
+        let registry = if connection.held { self.rounds.registry() } else { &self.registry };
+        let _ = connection.stream.deregister(registry);
         let now = cavy_clock::now();
         if let Some(peer) = connection.peer.and_then(|peer| self.peers.get_mut(&peer)) {
             if peer.up == Some(slot) {
@@ -336,7 +340,7 @@ where
         let free = self.connections.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.connections.len());
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut stream, Token(slot + FIRST), interest)?;
+        self.registry.register(&mut stream, Token(slot + FIRST), interest)?;
         let now = cavy_clock::now();
         let connection = Connection {
             stream,
@@ -355,6 +359,7 @@ where
             spoke: now,
             acknowledge_at: None,
             paused: false,
+            held: false,
         };
         if slot == self.connections.len() {
             self.connections.push(Some(connection));
@@ -600,6 +605,7 @@ where
             let connection = self.connection(slot)?;
             frame::meet(&mut connection.output, &proof, &mine);
         }
+        self.place(slot)?;
         self.flush(slot)
     }
 
@@ -707,10 +713,7 @@ where
 
     /// What the machine has sent. True when the node ends.
     fn take_outward(&mut self) -> bool {
-        let (sendings, stop) = {
-            let mut queue = self.outward.queue.lock();
-            (std::mem::take(&mut queue.0), queue.1)
-        };
+        let (sendings, stop) = self.outward.take();
         let mut touched: Vec<Node> = Vec::new();
         for sending in sendings {
             match sending.via {

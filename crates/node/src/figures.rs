@@ -97,6 +97,8 @@ figures! {
     step_ns,
     /// Times that the machine's thread woke: something was due, or a timer.
     wakes,
+    /// Times that the carrier's thread woke.
+    turns,
     /// Messages sent on channels.
     sent,
     /// Their bytes, without frames.

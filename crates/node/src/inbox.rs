@@ -128,8 +128,14 @@ impl<M: Talker> Inbox<M> {
         self.queue.lock().events.len()
     }
 
-    /// Everything that is there, as soon as some of it is due, or at `deadline`.
-    pub fn take(&self, into: &mut VecDeque<Event<M>>, deadline: Option<Instant>) {
+    /// Whoever waits goes on, though nothing is there for it.
+    pub fn wake(&self) {
+        self.queue.lock().earliest = Instant::ZERO;
+        self.more.notify_one();
+    }
+
+    /// Waits until something that is there is due, or until `deadline`.
+    pub fn wait(&self, deadline: Option<Instant>) {
         let deadline = deadline.unwrap_or(Instant::NEVER);
         let mut queue = self.queue.lock();
         loop {
@@ -147,6 +153,11 @@ impl<M: Talker> Inbox<M> {
             self.more.wait_for(&mut queue, Duration::from_nanos(left));
         }
         queue.asleep_until = Instant::ZERO;
+    }
+
+    /// Everything that is there.
+    pub fn take(&self, into: &mut VecDeque<Event<M>>) {
+        let mut queue = self.queue.lock();
         queue.earliest = Instant::NEVER;
         std::mem::swap(&mut queue.events, into);
     }

@@ -64,8 +64,9 @@
 //! # Threads
 //!
 //! One steps the machine, one carries (`carrier`: all sockets), one appends to the log, one writes
-//! the recording, [`Options::workers`] do [`Jobs`], and one does those that give way. Nothing that
-//! the machine asks for makes it wait.
+//! the recording, [`Options::workers`] do [`Jobs`], and one does those that give way. Where
+//! [`Options::links`] has delays, the first one carries as well. Nothing that the machine asks for
+//! makes it wait.
 //!
 //! **Reading order.** [`Options`], [`start`], [`Handle`]; [`Codec`], [`Jobs`]; then `world` (the
 //! steps), `channel` (what two ends agree on), `frame`, `carrier`, [`log`], [`record`].
@@ -94,7 +95,7 @@ pub use record::{ReplayError, Replayed, replay};
 pub use wall::{Skew, Wall};
 pub use work::{Jobs, NoJobs};
 
-use carrier::{Carrier, CarrierOptions, Outward};
+use carrier::{Carrier, CarrierOptions, Outward, Started};
 use cavy_core::family::Node;
 use cavy_core::family::message::{Protocol, Talker};
 use cavy_core::{Purpose, Span, Stream};
@@ -418,7 +419,7 @@ where
         message_bytes_max: options.message_bytes_max,
     };
     let (links, address) = (options.links.clone(), options.listen);
-    let (outward, address, carrier) = Carrier::start(
+    let Started { carrier, outward, address, thread } = Carrier::start(
         carried,
         Arc::clone(&inbox),
         Arc::clone(&codec),
@@ -449,6 +450,7 @@ where
         wall,
         inbox,
         outward: Arc::clone(&outward),
+        carrier,
         writer,
         recorder,
         bench,
@@ -458,7 +460,7 @@ where
     let stepper = std::thread::Builder::new()
         .name(format!("cavy-node-{}", node.0))
         .spawn(move || Stepper::new(make(), world).run(replayed))?;
-    Ok(Live { handle, stepper, carrier, outward })
+    Ok(Live { handle, stepper, carrier: thread, outward })
 }
 
 type Records<M> =

@@ -30,7 +30,7 @@ pub struct Links {
 struct Rules {
     ways: BTreeMap<Node, Way>,
     cut: BTreeSet<Node>,
-    /// Counts changes of `cut`, so that the carrier need not compare.
+    /// Counts changes, so that the carrier need not compare.
     version: u64,
     carriers: Vec<Weak<Outward>>,
 }
@@ -56,7 +56,9 @@ impl Links {
 
     /// What comes from `peer` takes this way from now on.
     pub fn set(&self, peer: Node, way: Way) {
-        self.rules.write().ways.insert(peer, way);
+        let mut rules = self.rules.write();
+        rules.ways.insert(peer, way);
+        rules.changed();
     }
 
     /// Nothing goes to or comes from `peer` until it is mended. Channels go on where they stopped,

@@ -1,6 +1,6 @@
 //! The thread that steps the machine.
 
-use crate::carrier::{Outward, Sending};
+use crate::carrier::{Carrier, Outward, Rounds, Sending};
 use crate::codec::Codec;
 use crate::figures::Figures;
 use crate::inbox::{Answer, Event, Inbox};
@@ -12,6 +12,7 @@ use crate::work::Bench;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Entry, Input, Protocol, Talker, Via};
 use cavy_core::{Cx, Instant, Out, Outbox, Span, Stream};
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::hash::Hash;
@@ -67,6 +68,7 @@ pub(crate) struct World<M: Talker, C> {
     pub wall: Wall,
     pub inbox: Arc<Inbox<M>>,
     pub outward: Arc<Outward>,
+    pub carrier: Arc<Mutex<Carrier<M, C>>>,
     pub writer: Option<Writer>,
     pub recorder: Option<Recorder>,
     pub bench: Option<Bench<<Of<M> as Protocol>::Job>>,
@@ -91,13 +93,15 @@ pub(crate) struct Stepper<M: Talker, C> {
     members: Vec<Node>,
     /// Without a log, records are stored when they are appended.
     unlogged: Option<u64>,
+    rounds: Rounds,
 }
 
 impl<M, C> Stepper<M, C>
 where
-    M: Talker,
+    M: Talker + 'static,
     M::Timer: Hash,
     C: Codec<M::Protocol>,
+    Event<M>: Send,
     <Of<M> as Protocol>::Job: Send + 'static,
 {
     pub fn new(machine: M, world: World<M, C>) -> Self {
@@ -117,6 +121,7 @@ where
             records: Vec::new(),
             members: Vec::new(),
             unlogged: None,
+            rounds: Rounds::new(),
         }
     }
 
@@ -134,7 +139,9 @@ where
         let mut events = VecDeque::new();
         let ended = loop {
             let deadline = self.deadline();
-            self.world.inbox.take(&mut events, deadline);
+            self.world.inbox.wait(deadline);
+            self.round();
+            self.world.inbox.take(&mut events);
             self.world.figures.wakes.fetch_add(1, Relaxed);
             let mut ended = None;
             while let Some(event) = events.pop_front() {
@@ -173,7 +180,20 @@ where
     fn deadline(&self) -> Option<Instant> {
         let held = self.held.peek().map(|Reverse(held)| held.due);
         let record = self.world.recorder.as_ref().map(|recorder| recorder.deadline());
-        [held, self.timers.next(), record].into_iter().flatten().min()
+        let round = self.rounds.deadline(&self.world.outward);
+        [held, self.timers.next(), record, round].into_iter().flatten().min()
+    }
+
+    /// Reads what peers have sent whose messages are held.
+    fn round(&mut self) {
+        let now = cavy_clock::now();
+        if self.rounds.is_time(&self.world.outward, now) {
+            self.rounds.made(now);
+            // Whoever has it carries; what is not read now is read in the next round.
+            if let Some(mut carrier) = self.world.carrier.try_lock() {
+                carrier.round();
+            }
+        }
     }
 
     /// Handles what was held until now.
@@ -356,7 +376,14 @@ where
 
     /// Gives the carrier and the log what the steps since the last time have for them.
     fn hand_over(&mut self) {
-        self.world.outward.send(&mut self.sendings);
+        let world = &self.world;
+        if !self.sendings.is_empty() {
+            let carrier = world.outward.round().and_then(|_| world.carrier.try_lock());
+            match carrier {
+                Some(mut carrier) => carrier.send(&mut self.sendings),
+                None => world.outward.send(&mut self.sendings),
+            }
+        }
         if let Some(writer) = self.world.writer.as_ref().filter(|_| !self.records.is_empty()) {
             writer.append(self.records.drain(..));
         }

@@ -385,24 +385,54 @@ fn delays_are_kept_and_the_others_are_not_delayed() {
 }
 
 #[test]
-fn a_message_on_its_way_wakes_nobody() {
+fn messages_on_their_way_wake_nobody_but_for_rounds() {
     let peers = addresses(2);
     let links = Links::new();
     links.set(Node(0), Way { one_way: Span::from_ms(60_000), jitter: Span::ZERO });
-    let far = Options { links, ..options(&peers, 1) };
+    let far = Options { links: links.clone(), ..options(&peers, 1) };
     let (a, b) = (run(options(&peers, 0)), run(far));
     peers_up(b.handle(), 1);
-    let before = b.handle().figures().wakes.load(Relaxed);
-    let began = cavy_clock::now();
-    for many in 1..=40 {
+    let (figures, many) = (b.handle().figures(), 2_000);
+    let counted = || (figures.wakes.load(Relaxed), figures.turns.load(Relaxed));
+    let (before, began) = (counted(), cavy_clock::now());
+    for _ in 0..many {
         asked(a.handle(), say(1, 1));
-        while b.handle().figures().received.load(Relaxed) < many {
-            assert!(cavy_clock::now().since(began) < Span::from_ms(20_000));
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
-    assert_eq!(b.handle().figures().wakes.load(Relaxed), before);
+    while figures.received.load(Relaxed) < many {
+        assert!(cavy_clock::now().since(began) < Span::from_ms(20_000));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let (after, passed) = (counted(), cavy_clock::now().since(began).as_us() / 1e3);
+    // A round every 5 ms at most, and a turn every 10; what each message costs is beyond that.
+    let (wakes, turns) = (after.0 - before.0, after.1 - before.1);
+    assert!(wakes as f64 <= passed / 5.0 + 10.0, "{wakes} wakes in {passed} ms");
+    assert!(turns as f64 <= passed / 5.0 + 10.0, "{turns} turns in {passed} ms");
     assert_eq!(heard(b.handle(), 0), []);
+    // A way that is short from now on is read at once, and what comes stays behind what is held.
+    links.set(Node(0), Way::default());
+    asked(a.handle(), say(1, 1));
+    until(b.handle(), "nothing", |m| m.heard.is_empty());
+    end(a);
+    end(b);
+}
+
+#[test]
+fn ways_that_change_while_messages_come_lose_none_and_keep_their_order() {
+    let peers = addresses(2);
+    let links = Links::new();
+    let far = Options { links: links.clone(), ..options(&peers, 1) };
+    let (a, b) = (run(options(&peers, 0)), run(far));
+    peers_up(b.handle(), 1);
+    let mut last = 0;
+    for turn in 0..40 {
+        let one_way = [Span::ZERO, Span::from_ms(4)][turn % 2];
+        links.set(Node(0), Way { one_way, jitter: Span::ZERO });
+        last = asked(a.handle(), say(1, 50));
+        std::thread::sleep(Duration::from_millis(turn as u64 % 5));
+    }
+    until(b.handle(), "all", |m| m.heard.get(&Node(0)).is_some_and(|h| h.len() == 2_000));
+    assert_eq!(last, 2_000);
+    assert_eq!(heard(b.handle(), 0), numbers(1..=2_000));
     end(a);
     end(b);
 }

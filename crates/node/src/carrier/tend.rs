@@ -24,6 +24,8 @@ where
                 let peer = self.connections[slot].as_ref().and_then(|c| c.peer);
                 if peer.is_some_and(|peer| self.links.is_cut(peer)) {
                     self.close(slot);
+                } else if peer.is_some() {
+                    self.handled(slot, |carrier| carrier.place(slot));
                 }
             }
         }
@@ -51,9 +53,17 @@ where
                 continue;
             }
             if now.since(connection.heard) > SILENCE {
-                self.close(slot);
-                continue;
+                if connection.held {
+                    // A machine in a long step makes no rounds.
+                    self.handled(slot, |carrier| carrier.readable(slot, true));
+                }
+                let heard = self.connections[slot].as_ref().map(|connection| connection.heard);
+                if heard.is_none_or(|heard| now.since(heard) > SILENCE) {
+                    self.close(slot);
+                    continue;
+                }
             }
+            let Some(connection) = &mut self.connections[slot] else { continue };
             let late = connection.acknowledge_at.is_some_and(|at| at <= now);
             if late || now.since(connection.spoke) > PULSE {
                 let node = connection.peer;

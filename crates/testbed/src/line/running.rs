@@ -134,7 +134,7 @@ fn build(plan: Plan, owner: Owner) -> Result<Line, Error> {
                 format!("addr add {}/32 dev {DEVICE}", host.address),
             ],
         )?;
-        tools::batch("ip", Some(space.name()), &[route(&plan, host)])?;
+        tools::batch("ip", Some(space.name()), &routes(&plan, host))?;
         hosts.push(space);
         tunnels.push(made);
     }
@@ -172,12 +172,19 @@ fn build(plan: Plan, owner: Owner) -> Result<Line, Error> {
     Ok(Line { plan, hosts, orders, bell, thread: Some(thread), owner })
 }
 
-/// The way out. Congestion control is chosen here, because a namespace may only take a default that
-/// the machine allows everybody, and what the machine allows is not ours to change.
-fn route(plan: &Plan, host: &Host) -> String {
-    let control = plan.congestion_control.as_ref().map(|name| format!(" congctl {name}"));
-    let control = control.unwrap_or_default();
-    format!("route add default dev {DEVICE} src {}{control}", host.address)
+/// The way out, and the way of a host to itself. Congestion control is chosen here, because a
+/// namespace may only take a default that the machine allows everybody, and what the machine allows
+/// is not ours to change.
+fn routes(plan: &Plan, host: &Host) -> Vec<String> {
+    let address = host.address;
+    let Some(name) = &plan.congestion_control else {
+        return vec![format!("route add default dev {DEVICE} src {address}")];
+    };
+    let own = format!("{address} dev {DEVICE} table local proto kernel scope host src {address}");
+    vec![
+        format!("route add default dev {DEVICE} src {address} congctl {name}"),
+        format!("route change local {own} congctl {name}"),
+    ]
 }
 
 /// Makes the tunnel of the host that this thread is in.

@@ -116,6 +116,71 @@ fn clients_that_nobody_here_wrote_are_served() {
     cluster.end();
 }
 
+/// Runs a client's program against a cluster of its own: for each of `protocols`, and the last time
+/// its node is killed in the middle.
+fn serves(program: &mut dyn FnMut() -> Command, protocols: &[&str]) {
+    let cluster = Cluster::start("2x1x3", 12, &["--fail-after-ms", "3000"]);
+    for (turn, protocol) in protocols.iter().enumerate() {
+        let killed = if turn + 1 == protocols.len() { cluster.pids[0] } else { 0 };
+        let given = [cluster.at(0).to_string(), cluster.at(4).to_string(), killed.to_string()];
+        let out = program().args(given).arg(protocol).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout).trim_end().to_string();
+        assert_eq!(said, "fine", "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    cluster.end();
+}
+
+#[test]
+fn ioredis_is_served() {
+    // `npm install -g ioredis` puts it where only this finds it.
+    let root = Command::new("npm").args(["root", "-g"]).output();
+    let root = root.map_or_else(|_| Vec::new(), |out| out.stdout);
+    let root = String::from_utf8_lossy(&root).trim().to_string();
+    let node = || {
+        let mut node = Command::new("node");
+        node.env("NODE_PATH", &root);
+        node
+    };
+    let there = node().args(["-e", "require('ioredis')"]).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: ioredis is not installed (npm install -g ioredis)");
+        return;
+    }
+    let mut program = || {
+        let mut node = node();
+        node.args(["-e", include_str!("foreign/ioredis.js"), "--"]);
+        node
+    };
+    serves(&mut program, &["0", "0"]);
+}
+
+#[test]
+fn go_redis_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("go.mod", "module clients\n\ngo 1.24\n\nrequire github.com/redis/go-redis/v9 v9.23.0\n");
+    write("main.go", include_str!("foreign/goredis.go"));
+    // Only what has been fetched before: a test asks no registry.
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "client", "."]).current_dir(folder.path());
+    go.envs([("GOPROXY", "off"), ("GOSUMDB", "off"), ("GOFLAGS", "-mod=mod")]);
+    let is_at_fault =
+        |said: &str| said.contains("main.go:") && !said.contains("disabled by GOPROXY=off");
+    match go.output() {
+        Ok(out) if out.status.success() => {}
+        // Its own faults are faults; a module that is missing and an old compiler are not.
+        Ok(out) if is_at_fault(&String::from_utf8_lossy(&out.stderr)) => {
+            panic!("{}", String::from_utf8_lossy(&out.stderr))
+        }
+        _ => {
+            let get = "go mod download github.com/redis/go-redis/v9@v9.23.0";
+            eprintln!("SKIPPED: go-redis is not there ({get})");
+            return;
+        }
+    }
+    serves(&mut || Command::new(folder.path().join("client")), &["3", "2"]);
+}
+
 #[test]
 fn hostile_words_end_in_errors_and_the_rest_is_served() {
     let cluster = Cluster::start("1x1x3", 6, &["--fail-after-ms", "1500"]);
