@@ -48,6 +48,7 @@ fn observed(per_s: f64, php_us: f64) -> Observed {
         cpu_us_per_request: vec![100.0, php_us, 100.0],
         own_us_per_request: 50.0,
         weather: Weather { busy_ratio: 0.95, ..Weather::default() },
+        rates: None,
     }
 }
 
