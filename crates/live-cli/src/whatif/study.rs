@@ -177,11 +177,11 @@ fn shown(outcome: &Outcome) -> String {
     out.push_str(
         "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would \
          be if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what \
-         each predicted;\nevened: the error if the machine had been as fast in all windows; \
-         as loaded: the error if the share under load had been known. base: \
-         the unchanged application\nbeside the change over that beside the pauses, zero if the \
-         study agrees with itself.\nbetween: \
-         predicted if pauses cost nothing, and if they cost what they do when all stand.\n\n",
+         each predicted;\nevened: the error if the machine had been as fast in all windows; as \
+         loaded:\nif the share under load had been known. base: the unchanged application \
+         beside the change over\nthat beside the pauses, zero if the \
+         study agrees with itself. between: \
+         predicted if pauses\ncost nothing, and if they cost what they do when all stand.\n\n",
     );
     for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
         if let Some(Errors { points, mean, worst, no_change, law, skill }) = errors {
