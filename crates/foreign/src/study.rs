@@ -1,11 +1,12 @@
 //! Predictions for an application of others, written down before the change, and then its truth.
 //!
 //! For each point: by which share the change makes its tier faster is measured on a second
-//! deployment, one request after the other. Then rounds on the first deployment, each in this
-//! order: what the change buys is predicted by windows of pauses, without the change being there;
-//! that is written to a file with its digest; then the change is made and unmade in windows of the
-//! order without, with, with, without, under the same clients. So prediction and truth meet the
-//! same weather, and no truth is known before its prediction is on disk.
+//! deployment, of which only the CPU time of that tier is looked at. Then rounds on the first
+//! deployment, each in this order: what the change buys is predicted by windows of pauses, without
+//! the change being there; that is written to a file with its digest; then the change is made and
+//! unmade in windows of the order without, with, with, without, under the same clients. So
+//! prediction and truth meet the same weather, and no truth is known before its prediction is on
+//! disk.
 //!
 //! **How long windows are.** Without opcache there are eight answers a second, with it fifty. So
 //! the pace is set for each point anew, and for the changed application by its own answers
@@ -18,10 +19,18 @@
 //! the tier was faster under load stands beside the one measured alone, which the prediction went
 //! by.
 //!
+//! **How fast the machine was** is looked at beside all windows ([`cavy_groups::speed`]). Windows
+//! of the unchanged application, before all points, say how far they differ and how throughput goes
+//! with that speed ([`unchanged`]). Gains as if the machine had been as fast in all windows stand
+//! beside those that are judged: reads of memory are slower beside some applications than beside
+//! others, and a change of the application would count as weather.
+//!
 //! Nothing here asks for more of the machine than an ordinary program gets: no priority or weight
 //! for the application and its clients. Only the thread that ends pauses goes before others.
 
 mod ledger;
+mod truth;
+pub mod unchanged;
 
 use crate::packages::Tree;
 use crate::tier::Alone;
@@ -32,12 +41,11 @@ use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
 use cavy_groups::machine::Weather;
 use cavy_groups::pace::Pace;
-use cavy_groups::rank::{Bench, Estimate, Observed, Options, Prediction, Ranking, Rule};
+use cavy_groups::rank::{Bench, Estimate, Options, Prediction, Ranking, Rule};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
 use cavy_groups::stage::Stage;
 use cavy_groups::usage::Meter;
-use cavy_lab::statistics::Interval;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs;
@@ -47,6 +55,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ledger::Ledger;
 pub use ledger::verify;
+pub use truth::Seen;
+use truth::{Truth, judge, windows};
+use unchanged::{Kind, Unchanged, bases};
 
 /// What clients ask for: the feed of the newest ten posts, which every WordPress has.
 const PAGE: &str = "/?feed=rss2";
@@ -54,11 +65,12 @@ const PAGE: &str = "/?feed=rss2";
 const PHP_BURN: u32 = 60_000;
 /// The same for the database.
 const DATABASE_BURN: u32 = 40_000;
-/// Requests before CPU time of a tier is counted, after each change.
-const WARM_UP_ALONE: u32 = 8;
 /// Answers for each client before anything is counted after a change ([slowpoke 2.7]). Those also
 /// make each process of PHP read all scripts again after a reload.
 const WARM_UP: u32 = 2;
+/// Answers for each client before the first window of all, 12 s: MariaDB took up to twice its time
+/// for some seconds after it was filled.
+const WARM_UP_FIRST: u32 = 25;
 /// No window is longer, however few answers there are.
 const WINDOW_MAX: Span = Span::from_ms(30_000);
 
@@ -81,6 +93,8 @@ pub struct Asked {
     pub clients: u32,
     /// Requests of each window in which a tier is measured alone.
     pub alone: u32,
+    /// Windows of each unchanged application before the points; none when 0.
+    pub unchanged: u32,
     /// Begin no further round after so much time; what there is then is reported.
     pub at_most: Option<Span>,
     /// Where predictions and the result are written.
@@ -161,6 +175,14 @@ pub struct Judged {
     pub point: Point,
     /// CPU microseconds of the tier for a request without and with the change, measured alone.
     pub alone_us: [f64; 2],
+    /// The gain that was predicted and the true one as if the machine had been as fast in all
+    /// windows, percent; `None` where the study knows nothing of that.
+    pub evened: Option<[Estimate; 2]>,
+    /// The error of those, percent.
+    pub error_evened_percent: Option<f64>,
+    /// By how much arithmetic and reads of the machine were faster with the change than without,
+    /// percent: what the change does to the machine, and no weather, if it is far from zero.
+    pub rates_percent: Option<[Estimate; 2]>,
     /// By how much the change makes the tier faster under the clients' load, percent of its CPU
     /// time; known only afterwards.
     pub faster_loaded_percent: Option<f64>,
@@ -204,14 +226,30 @@ pub struct Outcome {
     /// All tiers of the plain application by what making them faster would buy; `None` when only
     /// points were asked for.
     pub ranking: Option<Ranking>,
+    /// Windows of the unchanged application, where they were asked for.
+    pub unchanged: Option<Unchanged>,
     /// All points.
     pub points: Vec<Judged>,
+    /// Points that were not measured, and why.
+    #[serde(default)]
+    pub not_measured: Vec<NotMeasured>,
     /// The machine, over all rounds.
     pub weather: Weather,
     /// The time that was given was over before all rounds were.
     pub cut_short: bool,
     /// It was interrupted.
     pub interrupted: bool,
+}
+
+/// A point that was not measured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NotMeasured {
+    /// Its name.
+    pub point: String,
+    /// CPU microseconds of the tier for a request without and with the change, measured alone.
+    pub alone_us: [f64; 2],
+    /// Why.
+    pub why: String,
 }
 
 /// Errors of several points.
@@ -255,6 +293,7 @@ impl Outcome {
     /// Adds a point, in the place of one of its name.
     fn add(&mut self, judged: Judged) {
         self.points.retain(|one| one.point.name != judged.point.name);
+        self.not_measured.retain(|one| one.point != judged.point.name);
         self.points.push(judged);
     }
 
@@ -357,9 +396,12 @@ pub fn run(
     let mut measured = Wordpress::start(&tree, &folder.path().join("measured"), plain)?;
     let mut second = Wordpress::start(&tree, &folder.path().join("alone"), plain)?;
     let mut alone = Vec::new();
+    if !points.is_empty() {
+        second.get_all(PAGE, WARM_UP_FIRST * asked.clients, asked.clients)?;
+    }
     for point in &points {
         progress(&format!("{}: {} alone", point.name, point.target.name()));
-        alone.push(measure_alone(&mut second, point, asked.alone, &mounts.unified)?);
+        alone.push(measure_alone(&mut second, point, asked, &mounts.unified)?);
         if stop.load(Ordering::Relaxed) {
             return Err(Why::Failed("interrupted before anything was predicted".to_string()));
         }
@@ -387,6 +429,7 @@ pub fn run(
     };
     let clients = Clients::start(load)?;
     let mut bench = Bench::new(&stage, clients)?;
+    bench.watch_speed().map_err(|error| format!("cannot look at the machine: {error}"))?;
     let options = |faster: f64, pace: Pace| Options {
         faster,
         rule: Rule::Delivered,
@@ -399,10 +442,32 @@ pub fn run(
         pause_min: Some(Span::from_us(500)),
     };
     let paced = |per_s: Option<f64>| match per_s {
-        Some(per_s) => asked.pace.at_least(per_s, asked.clients, asked.answers, WINDOW_MAX),
+        Some(per_s) => {
+            asked.pace.at_least(per_s, WARM_UP * asked.clients, asked.answers, WINDOW_MAX)
+        }
         None => asked.pace,
     };
     let mut outcome = earlier.unwrap_or_default();
+    bench.warm_up(asked.pace.settle, WARM_UP_FIRST * asked.clients, stop);
+    if outcome.unchanged.is_none() && asked.unchanged > 0 {
+        progress("windows of the unchanged application");
+        let mut kinds = Vec::new();
+        for settings in bases(&points) {
+            measured.apply(settings)?;
+            let pace = paced(bench.warm_up(asked.pace.settle, WARM_UP * asked.clients, stop));
+            let mut seen = Vec::new();
+            while seen.len() < asked.unchanged as usize && !stop.load(Ordering::Relaxed) {
+                seen.push(bench.observe(pace.window).map_err(|error| error.to_string())?);
+            }
+            kinds.push(Kind { settings, seen });
+        }
+        // Fewer windows than asked for would be kept for the next piece.
+        let whole = !stop.load(Ordering::Relaxed);
+        outcome.unchanged = whole.then(|| Unchanged::of(kinds));
+        outcome.keep(&asked.out)?;
+    }
+    let spread = outcome.unchanged.as_ref().and_then(|unchanged| unchanged.spread);
+    let evening = spread.map(|spread| spread.evening);
     if !ranked {
         progress("ranking the tiers");
         let pace = paced(bench.warm_up(asked.pace.settle, WARM_UP * asked.clients, stop));
@@ -423,14 +488,16 @@ pub fn run(
         }
         let faster = 1.0 - alone_us[1] / alone_us[0];
         if !(0.005..0.97).contains(&faster) {
-            return Err(Why::Failed(format!(
-                "{}: {} takes {:.0} us without and {:.0} us with the change, which is no \
-                 optimisation",
-                point.name,
+            let why = format!(
+                "{} takes {:.0} us without and {:.0} us with the change, which is no optimisation",
                 point.target.name(),
                 alone_us[0],
                 alone_us[1]
-            )));
+            );
+            progress(&format!("{}: not measured: {why}", point.name));
+            outcome.not_measured.retain(|one| one.point != point.name);
+            outcome.not_measured.push(NotMeasured { point: point.name, alone_us, why });
+            continue;
         }
         let service = Tier::ALL.iter().position(|tier| *tier == point.target).unwrap_or(0);
         measured.apply(point.before)?;
@@ -461,6 +528,8 @@ pub fn run(
                 .predicted(&json!({
                     "point": point, "round": tried, "alone_us": alone_us,
                     "gain_percent": series.last_gain_ln().map(percent),
+                    "evening": evening, "gain_evened_percent": evening
+                        .and_then(|evening| series.last_evened_gain_ln(&evening)).map(percent),
                 }))
                 .map_err(failed)?;
             progress(&format!("{}: written down as {}; its truth", point.name, truth.digest));
@@ -482,7 +551,15 @@ pub fn run(
         outcome.interrupted |= stop.load(Ordering::Relaxed) || series.interrupted();
         truth.failed = bench.failed().0 - truth.failed;
         let prediction = bench.prediction(&series);
-        outcome.add(judge(point, service, alone_us, prediction, truth));
+        let evened = evening.and_then(|evening| {
+            Some([series.evened_gain_percent(&evening)?, truth.evened(&evening)?])
+        });
+        let judged = judge(point, service, alone_us, prediction, truth);
+        outcome.add(Judged {
+            error_evened_percent: evened.map(|[one, true_one]| over_truth(one.value, true_one)),
+            evened,
+            ..judged
+        });
         outcome.keep(&asked.out)?;
     }
     outcome.keep(&asked.out)?;
@@ -540,208 +617,32 @@ fn first<T: Send>(measure: impl FnOnce() -> T + Send) -> T {
 }
 
 /// CPU microseconds of the point's tier for a request, without and with the change, in the order
-/// without, with, with, without.
+/// without, with, with, without. As many requests are under way as in the study: one after the
+/// other, a page finds other caches, and a burn of arithmetic does not mind.
 fn measure_alone(
     second: &mut Wordpress,
     point: &Point,
-    requests: u32,
+    asked: &Asked,
     unified: &Path,
 ) -> Result<[f64; 2], String> {
     let mut sums = [0.0; 2];
     let mut meter = Alone::of(second, point.target, unified)?;
     for with in [0, 1, 1, 0] {
         second.apply(if with == 1 { point.after } else { point.before })?;
-        for _ in 0..WARM_UP_ALONE {
-            second.get(PAGE)?;
-        }
-        sums[with] += meter.us_per_request(second, PAGE, requests)? / 2.0;
+        second.get_all(PAGE, WARM_UP * asked.clients, asked.clients)?;
+        sums[with] += meter.us_per_request(second, PAGE, asked.alone, asked.clients)? / 2.0;
     }
     Ok(sums)
+}
+
+/// Throughput by a gain that was predicted over that by the true one, less one, percent.
+fn over_truth(predicted_percent: f64, truth: Estimate) -> f64 {
+    ((100.0 + predicted_percent) / (100.0 + truth.value) - 1.0) * 100.0
 }
 
 /// Percent of a logarithm of a ratio.
 fn percent(ln: f64) -> f64 {
     (ln.exp() - 1.0) * 100.0
-}
-
-/// Windows of truth of one round.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Seen {
-    /// Without the change.
-    pub without: Vec<Observed>,
-    /// With it.
-    pub with: Vec<Observed>,
-}
-
-impl Seen {
-    fn rate(of: &[Observed]) -> f64 {
-        of.iter().map(|one| one.per_s).sum::<f64>() / of.len().max(1) as f64
-    }
-
-    fn ratio_ln(one: f64, other: f64) -> Option<f64> {
-        (one > 0.0 && other > 0.0).then(|| (one / other).ln())
-    }
-
-    /// The logarithm of throughput with the change over that without.
-    fn gain_ln(&self) -> Option<f64> {
-        Seen::ratio_ln(Seen::rate(&self.with), Seen::rate(&self.without))
-    }
-
-    /// The same, if throughput grew as CPU time for a request shrank.
-    fn by_cpu_ln(&self) -> Option<f64> {
-        let us = |of: &[Observed]| of.iter().map(Observed::all_us_per_request).sum::<f64>();
-        Seen::ratio_ln(us(&self.without), us(&self.with))
-    }
-
-    fn us(of: &[Observed], service: usize) -> f64 {
-        of.iter().map(|one| one.cpu_us_per_request[service]).sum()
-    }
-
-    fn weather(&self) -> Weather {
-        let all: Vec<Weather> =
-            self.without.iter().chain(&self.with).map(|one| one.weather).collect();
-        Weather::mean(&all)
-    }
-}
-
-/// All rounds of one point.
-struct Truth {
-    /// Throughput of the baselines beside the pauses, and the windows of truth.
-    rounds: Vec<(Option<f64>, Seen)>,
-    digest: String,
-    left_out: u32,
-    failed: u64,
-}
-
-impl Truth {
-    fn new(failed: u64) -> Truth {
-        Truth { rounds: Vec::new(), digest: String::new(), left_out: 0, failed }
-    }
-
-    fn estimate(&self, of: impl Fn(&Option<f64>, &Seen) -> Option<f64>) -> Option<Estimate> {
-        let each: Vec<f64> = self.rounds.iter().filter_map(|(base, seen)| of(base, seen)).collect();
-        let interval = Interval::of_mean(&each)?;
-        Some(Estimate {
-            value: percent(interval.estimate),
-            low: percent(interval.low),
-            high: percent(interval.high),
-        })
-    }
-}
-
-/// Makes and unmakes the change, and looks on: so many clients, at the pace for so many answers a
-/// second. It ends without the change.
-fn windows(
-    measured: &mut Wordpress,
-    bench: &mut Bench,
-    point: &Point,
-    (clients, paced): (u32, &dyn Fn(Option<f64>) -> Pace),
-    stop: &AtomicBool,
-) -> Result<Seen, String> {
-    let mut seen = Seen::default();
-    let mut pace = None;
-    for with in [false, true, true, false] {
-        let wanted = if with { point.after } else { point.before };
-        let same = measured.settings() == wanted;
-        measured.apply(wanted)?;
-        // What was under way is answered, and then some windows of the same kind adjoin.
-        let pace = match pace {
-            Some(pace) if same => pace,
-            _ => *pace.insert(paced(bench.warm_up(Span::ZERO, WARM_UP * clients, stop))),
-        };
-        let observed = bench.observe(pace.window).map_err(|error| error.to_string())?;
-        if with {
-            seen.with.push(observed)
-        } else {
-            seen.without.push(observed)
-        }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    measured.apply(point.before)?;
-    Ok(seen)
-}
-
-/// Share by which a base may differ from itself, percent, before it is said.
-const BASE_MAX: f64 = 3.0;
-
-fn judge(
-    point: Point,
-    service: usize,
-    alone_us: [f64; 2],
-    prediction: Prediction,
-    truth: Truth,
-) -> Judged {
-    let gain = truth.estimate(|_, seen| seen.gain_ln());
-    let by_cpu = truth.estimate(|_, seen| seen.by_cpu_ln());
-    let base = truth.estimate(|base, seen| Seen::ratio_ln(Seen::rate(&seen.without), (*base)?));
-    let loaded = |with: bool| -> f64 {
-        let of = |seen: &Seen| Seen::us(if with { &seen.with } else { &seen.without }, service);
-        truth.rounds.iter().map(|(_, seen)| of(seen)).sum()
-    };
-    let faster_loaded_percent =
-        (loaded(false) > 0.0).then(|| (1.0 - loaded(true) / loaded(false)) * 100.0);
-    let weather: Vec<Weather> = truth.rounds.iter().map(|(_, seen)| seen.weather()).collect();
-    let weather = Weather::mean(&weather);
-    // Both are gains over the same system, so errors of throughput are ratios of gains.
-    let error = |predicted: Option<f64>| {
-        let (predicted, truth) = (predicted?, gain?.value);
-        Some(((100.0 + predicted) / (100.0 + truth) - 1.0) * 100.0)
-    };
-    let mut doubts = Vec::new();
-    if let Some(base) = base
-        && (base.low > 0.0 || base.high < 0.0)
-        && base.value.abs() > BASE_MAX
-    {
-        doubts.push(format!(
-            "the unchanged application got {:+.1} % ({:+.1} to {:+.1}) more requests done beside \
-             the change than beside the pauses: something else moved",
-            base.value, base.low, base.high
-        ));
-    }
-    if !weather.quiet() {
-        doubts.push(format!(
-            "the machine was not idle: other programs took {:.0} % of processor time and the \
-             hypervisor {:.0} % while the truth was measured",
-            weather.others_ratio * 100.0,
-            weather.steal_ratio * 100.0
-        ));
-    }
-    if let Some(loaded) = faster_loaded_percent
-        && (loaded - prediction.faster_percent).abs() > 3.0
-    {
-        doubts.push(format!(
-            "the change made {} {loaded:.0} % faster under load, and {:.0} % alone, which is what \
-             was predicted for",
-            point.target.name(),
-            prediction.faster_percent
-        ));
-    }
-    let predicted = prediction.row.gain_percent.map(|gain| gain.value);
-    let as_loaded = predicted.zip(faster_loaded_percent).map(|(gain, loaded)| {
-        let saved = 1.0 - 100.0 / (100.0 + gain);
-        (1.0 / (1.0 - saved * loaded / prediction.faster_percent) - 1.0) * 100.0
-    });
-    Judged {
-        error_percent: error(predicted),
-        error_as_loaded_percent: error(as_loaded),
-        no_change_error_percent: error(Some(0.0)),
-        law_error_percent: error(Some(prediction.row.law_percent)),
-        point,
-        alone_us,
-        faster_loaded_percent,
-        prediction,
-        digest: truth.digest,
-        truth_percent: gain,
-        truth_by_cpu_percent: by_cpu,
-        base_percent: base,
-        weather,
-        left_out: truth.left_out,
-        failed: truth.failed,
-        seen: truth.rounds.into_iter().map(|(_, seen)| seen).collect(),
-        doubts,
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! CPU time that one tier takes for a request, measured on that tier alone.
 //!
-//! One client asks one request after the other. What the tier then takes for a request says by
-//! which share a change makes it faster, and nothing about throughput.
+//! As many clients ask as in the study, of a deployment that nothing else uses. What the tier then
+//! takes for a request says by which share a change makes it faster, and nothing about throughput.
 
 use crate::wordpress::{Tier, Wordpress};
 use cavy_groups::usage::Meter;
@@ -34,7 +34,7 @@ impl Alone {
         Ok(Alone { dir, meter })
     }
 
-    /// CPU microseconds for a request, over `requests` of them one after the other.
+    /// CPU microseconds for a request, over `requests` of them, so many `at_once`.
     ///
     /// # Errors
     /// A sentence, when a request is not answered.
@@ -43,12 +43,11 @@ impl Alone {
         application: &Wordpress,
         path: &str,
         requests: u32,
+        at_once: u32,
     ) -> Result<f64, String> {
         let failed = |error| format!("CPU time cannot be read: {error}");
         let before = self.meter.read().map_err(failed)?;
-        for _ in 0..requests {
-            application.get(path)?;
-        }
+        application.get_all(path, requests, at_once)?;
         let after = self.meter.read().map_err(failed)?;
         Ok(after.saturating_sub(before).as_us() / f64::from(requests))
     }

@@ -15,7 +15,7 @@
 //! groups for them), [`freezer`], [`usage`] (CPU time to the microsecond), [`guard`], [`world`]
 //! (the loop that drives a controller), [`clients`] (closed clients that stand with the rest),
 //! [`pace`] (how long windows are), [`rank`] (what each service would buy), [`machine`] (what else
-//! went on), [`selftest`].
+//! went on), [`speed`] (how fast the machine was), [`selftest`].
 
 pub mod clients;
 pub mod freezer;
@@ -28,6 +28,7 @@ pub mod refuse;
 mod rounds;
 pub mod select;
 pub mod selftest;
+pub mod speed;
 pub mod stage;
 pub mod usage;
 pub mod world;

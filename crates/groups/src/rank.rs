@@ -17,6 +17,7 @@ use crate::machine::{Moment, Weather};
 use crate::pace::Pace;
 use crate::parts;
 use crate::rounds::{Cost, Gain, Round, latency_ms, mean_rate, row};
+use crate::speed::{Evening, Rates, Speed};
 use crate::stage::Stage;
 use crate::usage::Meter;
 use crate::world::{Member, Places, Run, World, WorldError};
@@ -238,7 +239,19 @@ impl Series {
 
     /// The logarithm of what the last round says of throughput: changed over unchanged.
     pub fn last_gain_ln(&self) -> Option<f64> {
-        self.rounds.last()?.gain_ln()
+        Some(Round::gain_ln(&self.rounds.last()?.worth()?))
+    }
+
+    /// The same as if the machine had been as fast in all windows; `None` where nobody looked.
+    pub fn last_evened_gain_ln(&self, evening: &Evening) -> Option<f64> {
+        Some(Round::gain_ln(&self.rounds.last()?.worth_at(evening)?))
+    }
+
+    /// The gain over all rounds, percent, as if the machine had been as fast in all windows.
+    pub fn evened_gain_percent(&self, evening: &Evening) -> Option<Estimate> {
+        let all = self.rounds.iter().map(|round| round.worth_at(evening));
+        let gain = Gain::of_all(&all.collect::<Option<Vec<_>>>()?)?;
+        Some(Estimate::from(gain.settled).map(|ln| (ln.exp() - 1.0) * 100.0))
     }
 
     /// The machine in the last round.
@@ -265,6 +278,8 @@ pub struct Observed {
     pub own_us_per_request: f64,
     /// The machine.
     pub weather: Weather,
+    /// How fast it was, where somebody looked.
+    pub rates: Option<Rates>,
 }
 
 impl Observed {
@@ -280,6 +295,7 @@ pub struct Bench {
     names: Vec<String>,
     places: Places,
     clients: Clients,
+    speed: Option<Speed>,
 }
 
 impl Bench {
@@ -305,7 +321,17 @@ impl Bench {
         members.push(Member::Clients(clients.gate()));
         members.push(Member::Clock);
         let names = stage.places().iter().map(|place| place.name.clone()).collect();
-        Ok(Bench { names, places: Places::new(members), clients })
+        Ok(Bench { names, places: Places::new(members), clients, speed: None })
+    }
+
+    /// Looks how fast the machine is from now on, for 1 % of it. Threads that look are started by
+    /// this one, and go before others where it does.
+    ///
+    /// # Errors
+    /// When they cannot be started.
+    pub fn watch_speed(&mut self) -> std::io::Result<()> {
+        self.speed = Some(Speed::start()?);
+        Ok(())
     }
 
     /// The shortest pause that groups of so many threads allow ([slowpoke 7.2]): stopping 64
@@ -520,6 +546,7 @@ impl Bench {
             cpu_us_per_request: used.iter().map(|one| one.as_us() / completed.max(1.0)).collect(),
             own_us_per_request: now.own_since(&moment).as_us() / completed.max(1.0),
             weather: now.since(&moment, services),
+            rates: self.speed.as_ref().and_then(|speed| speed.between(begun, ended)),
         })
     }
 
@@ -575,11 +602,11 @@ impl Bench {
         let mut run = self.drive(trial.slowed(), (target, visits), guard, stop)?;
         let run_end = Moment::now();
         let (own_cpu, measured) = (run_end.own_since(&moment), self.clients.take_samples());
-        let readings = self.counted(&run.findings, epoch, &measured);
+        let (readings, rates) = self.counted(&run.findings, epoch, &measured);
         let (mut late, mut stopped) = (run.overdue, run.stopped);
         let mut extra = |config: Option<Config>, visits: (Group, f64)| {
             let Some(config) = config.filter(|_| options.control && !stopped) else {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), Vec::new()));
             };
             let epoch = crate::now();
             let run = self.drive(config, visits, guard, stop)?;
@@ -588,8 +615,8 @@ impl Bench {
             stopped |= run.stopped;
             Ok::<_, WorldError>(self.counted(&run.findings, epoch, &samples))
         };
-        let controls = extra(trial.control(&run.findings), (trial.clock, 0.0))?;
-        let shorter = extra(trial.shorter(&run.findings), (target, visits))?;
+        let (controls, of_controls) = extra(trial.control(&run.findings), (trial.clock, 0.0))?;
+        let (shorter, of_shorter) = extra(trial.shorter(&run.findings), (target, visits))?;
         let ledger = std::mem::take(&mut run.ledger);
         let services = ledger.last().map_or(Span::ZERO, |last| {
             last.cpu.iter().take(self.names.len()).fold(Span::ZERO, |sum, cpu| sum + *cpu)
@@ -598,6 +625,7 @@ impl Bench {
             readings,
             controls,
             shorter,
+            rates: [rates, of_controls, of_shorter],
             ledger,
             samples: measured,
             epoch,
@@ -609,7 +637,12 @@ impl Bench {
 
     /// Windows with their answers, those at the ends by parts. Clients of an open population do not
     /// always have a request under way, so their requests are counted whole.
-    fn counted(&self, readings: &[Reading], epoch: Instant, samples: &[Sample]) -> Vec<Counted> {
+    fn counted(
+        &self,
+        readings: &[Reading],
+        epoch: Instant,
+        samples: &[Sample],
+    ) -> (Vec<Counted>, Vec<Option<Rates>>) {
         let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
         let of = |reading: &Reading| match self.clients.are_open() {
             true => Counted::from(*reading),
@@ -618,7 +651,8 @@ impl Bench {
                 Counted { reading: *reading, requests }
             }
         };
-        readings.iter().map(of).collect()
+        let rates = |one: &Reading| self.speed.as_ref()?.between(at(one.from), at(one.to));
+        (readings.iter().map(of).collect(), readings.iter().map(rates).collect())
     }
 
     /// Drives one Governor through all windows of its pattern.

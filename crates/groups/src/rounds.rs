@@ -3,6 +3,7 @@
 use crate::clients::Sample;
 use crate::machine::Weather;
 use crate::rank::{Estimate, Options, Row, Rule};
+use crate::speed::{Evening, Rates};
 use crate::world::Snapshot;
 use cavy_core::{Instant, Span};
 use cavy_lab::statistics::{Interval, quantile};
@@ -23,6 +24,8 @@ pub(crate) struct Round {
     pub(crate) controls: Vec<Counted>,
     /// Windows with more and shorter pauses.
     pub(crate) shorter: Vec<Counted>,
+    /// How fast the machine was in each window of the three kinds, where somebody looked.
+    pub(crate) rates: [Vec<Option<Rates>>; 3],
     pub(crate) ledger: Vec<Snapshot>,
     pub(crate) samples: Vec<Sample>,
     pub(crate) epoch: Instant,
@@ -36,12 +39,25 @@ impl Round {
         worth::Round::of(&self.readings, &self.shorter, &self.controls)
     }
 
+    /// The same as if the machine had been as fast in all of them; `None` where nobody looked.
+    pub(crate) fn worth_at(&self, evening: &Evening) -> Option<worth::Round> {
+        let even = |counted: &[Counted], rates: &[Option<Rates>]| {
+            let each = counted.iter().zip(rates).map(|(one, rates)| {
+                Some(Counted { requests: one.requests / evening.factor((*rates)?), ..*one })
+            });
+            each.collect::<Option<Vec<Counted>>>()
+        };
+        let [readings, controls, shorter] = &self.rates;
+        let readings = even(&self.readings, readings)?;
+        let (shorter, controls) = (even(&self.shorter, shorter)?, even(&self.controls, controls)?);
+        worth::Round::of(&readings, &shorter, &controls)
+    }
+
     /// The logarithm of what it says by itself: throughput changed over unchanged.
-    pub(crate) fn gain_ln(&self) -> Option<f64> {
-        let one = self.worth()?;
+    pub(crate) fn gain_ln(one: &worth::Round) -> f64 {
         let alone = |value| Bounds { value, low: value, high: value };
         let [measured, most] = [one.measured_ln(), one.most_ln()].map(|ln| ln.map(alone));
-        Some(worth::settle(alone(one.least_ln()), measured, most).value)
+        worth::settle(alone(one.least_ln()), measured, most).value
     }
 }
 
@@ -80,6 +96,8 @@ pub struct Window {
     pub target_inside_s: f64,
     /// CPU time of all services, seconds; nothing for controls and shorter pauses.
     pub cpu_s: Vec<f64>,
+    /// How fast the machine was, where somebody looked.
+    pub rates: Option<Rates>,
 }
 
 impl Window {
@@ -92,8 +110,8 @@ impl Window {
                 (&round.controls, Manner::Control),
                 (&round.shorter, Manner::Shorter),
             ];
-            for (readings, manner) in parts {
-                for Counted { reading, requests } in readings {
+            for ((readings, manner), rates) in parts.into_iter().zip(&round.rates) {
+                for (Counted { reading, requests }, rates) in readings.iter().zip(rates) {
                     let cpu_s = |service| {
                         let at = |when| cpu_at(&round.ledger, service, when) / 1e6;
                         at(reading.to) - at(reading.from)
@@ -109,6 +127,7 @@ impl Window {
                         target_s: reading.cpu[0].as_us() / 1e6,
                         target_inside_s: reading.cpu_inside[0].as_us() / 1e6,
                         cpu_s: (0..services).filter(|_| first).map(cpu_s).collect(),
+                        rates: *rates,
                     });
                 }
             }
@@ -130,7 +149,11 @@ pub(crate) struct Gain {
 impl Gain {
     /// Of at least two rounds.
     pub(crate) fn of(rounds: &[Round]) -> Option<Gain> {
-        let all: Vec<worth::Round> = rounds.iter().filter_map(Round::worth).collect();
+        Gain::of_all(&rounds.iter().filter_map(Round::worth).collect::<Vec<_>>())
+    }
+
+    /// The same of what each round was worth.
+    pub(crate) fn of_all(all: &[worth::Round]) -> Option<Gain> {
         let bounds = |of: &dyn Fn(&worth::Round) -> Option<f64>| {
             let each: Vec<f64> = all.iter().filter_map(of).collect();
             // A bound that some rounds lack says nothing of those.
@@ -422,6 +445,7 @@ mod tests {
         Round {
             // 1000/s; with 0.2 s of pauses 1000 in 0.8 s.
             readings: counted(vec![reading(false, 1_000, 0), reading(true, 1_000, 200)]),
+            rates: [vec![None; 2], vec![None; controls.len()], vec![None; shorter.len()]],
             controls: counted(controls),
             shorter: counted(shorter),
             ledger: vec![Snapshot { at: Instant::ZERO, cpu: vec![Span::ZERO] }],

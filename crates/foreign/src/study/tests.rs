@@ -1,4 +1,5 @@
 use super::*;
+use cavy_groups::rank::Observed;
 
 #[test]
 fn points_differ_from_their_base_in_their_tier_alone() {
@@ -48,6 +49,7 @@ fn observed(per_s: f64, php_us: f64) -> Observed {
         cpu_us_per_request: vec![100.0, php_us, 100.0],
         own_us_per_request: 50.0,
         weather: Weather { busy_ratio: 0.95, ..Weather::default() },
+        rates: None,
     }
 }
 
@@ -118,11 +120,59 @@ fn a_study_is_held_to_itself() {
 }
 
 #[test]
+fn a_machine_that_is_slower_with_the_change_is_taken_out() {
+    use cavy_groups::speed::{Evening, Rates};
+    let at = |per_s: f64, memory| Observed {
+        rates: Some(Rates { core: 75_000.0, memory }),
+        ..observed(per_s, 1_000.0)
+    };
+    let evening =
+        Evening { even: Rates { core: 75_000.0, memory: 4_000.0 }, core: 0.0, memory: 0.5 };
+    let mut truth = Truth::new(0);
+    for _ in 0..2 {
+        // 25 % more at a machine whose reads take 1.21 times as long: 37.5 % more at even speed.
+        let with = vec![at(10.0, 4_000.0 / 1.21); 2];
+        truth.rounds.push((None, Seen { without: vec![at(8.0, 4_000.0); 2], with }));
+    }
+    let evened = truth.evened(&evening).expect("all windows have rates");
+    assert!((evened.value - 37.5).abs() < 1e-9, "{evened:?}");
+    let seen = Seen { without: vec![observed(8.0, 1.0)], with: vec![at(10.0, 4_000.0)] };
+    truth.rounds = vec![(None, seen)];
+    assert_eq!(truth.evened(&evening), None, "nobody looked in one of the windows");
+}
+
+#[test]
+fn windows_beside_busy_programs_tell_nothing_of_the_spread() {
+    use super::unchanged::{Kind, Unchanged, bases};
+    use cavy_groups::speed::Rates;
+    let points = Point::all(false);
+    let settings = bases(&points);
+    assert_eq!(settings.len(), 5, "a burn in each of two tiers, opcache, index, gzip");
+    let seen: Vec<Observed> = (0..8)
+        .map(|index| {
+            let mut one = observed(40.0 + f64::from(index % 2), 1_000.0);
+            one.rates = Some(Rates { core: 75_000.0, memory: 4_000.0 });
+            if index == 7 {
+                (one.per_s, one.weather.others_ratio) = (10.0, 0.5);
+            }
+            one
+        })
+        .collect();
+    let unchanged = Unchanged::of(vec![Kind { settings: settings[0], seen }]);
+    let spread = unchanged.spread.expect("seven windows");
+    assert_eq!(spread.windows, 7);
+    assert!(spread.percent > 1.0 && spread.percent < 3.0, "{spread:?}");
+}
+
+#[test]
 fn what_an_earlier_piece_has_measured_is_known_to_the_next() {
     let folder = tempfile::tempdir().expect("a folder");
     assert!(Outcome::left_in(folder.path()).expect("no file is no mistake").is_none());
     let mut outcome = Outcome::default();
     outcome.add(judged(25.0, 8.0));
+    let other_point =
+        NotMeasured { point: "gzip".to_string(), alone_us: [1.0, 1.0], why: "no gain".to_string() };
+    outcome.not_measured.push(other_point);
     outcome.keep(folder.path()).expect("written");
     let mut known = Outcome::left_in(folder.path()).expect("read").expect("there");
     let point = outcome.points[0].point.clone();
@@ -132,6 +182,11 @@ fn what_an_earlier_piece_has_measured_is_known_to_the_next() {
     assert_eq!(serde_json::to_string(&known).ok(), serde_json::to_string(&outcome).ok());
     known.add(judged(30.0, 8.0));
     assert_eq!(known.points.len(), 1, "measured again, it is there once");
+    assert_eq!(known.not_measured.len(), 1, "it is another point");
+    let mut gzip = judged(5.0, 8.0);
+    gzip.point.name = "gzip".to_string();
+    known.add(gzip);
+    assert!(known.not_measured.is_empty(), "measured after all");
     fs::write(folder.path().join("result.json"), "{}").expect("written");
     let why = Outcome::left_in(folder.path()).expect_err("no result");
     assert!(why.contains("begin without --resume"), "{why}");

@@ -47,9 +47,14 @@ pub struct Study {
     /// 30 s; 100, or 20 with --quick.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     answers: Option<u32>,
-    /// Requests of each window in which a tier is measured alone; 60, or 20 with --quick.
+    /// Requests of each window in which a tier is measured alone; 100, or 40 with --quick.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=10_000))]
     alone: Option<u32>,
+    /// Windows of each unchanged application before the points: how far they differ, and whether
+    /// the speed of the machine, measured beside all windows, explains it; 12, or none with
+    /// --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    unchanged: Option<u32>,
     /// Do not rank the tiers before the points.
     #[arg(long)]
     points_only: bool,
@@ -88,7 +93,8 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         answers: args.answers.unwrap_or(if args.quick { 20 } else { 100 }),
         points_only: args.points_only,
         clients: args.clients,
-        alone: args.alone.unwrap_or(if args.quick { 20 } else { 60 }),
+        alone: args.alone.unwrap_or(if args.quick { 40 } else { 100 }),
+        unchanged: args.unchanged.unwrap_or(if args.quick { 0 } else { 12 }),
         at_most: args.at_most,
         out: args.out.clone(),
         packages: args.packages.clone(),
@@ -140,6 +146,7 @@ fn shown(outcome: &Outcome) -> String {
             range(one.truth_percent),
             range(one.truth_by_cpu_percent),
             percent(one.error_percent),
+            percent(one.error_evened_percent),
             percent(one.error_as_loaded_percent),
             percent(one.law_error_percent),
             percent(one.no_change_error_percent),
@@ -158,6 +165,7 @@ fn shown(outcome: &Outcome) -> String {
         "true %",
         "by CPU %",
         "error %",
+        "evened %",
         "as loaded %",
         "law %",
         "no change %",
@@ -169,10 +177,11 @@ fn shown(outcome: &Outcome) -> String {
     out.push_str(
         "\nfaster: the tier, measured alone; loaded: under the clients. by CPU: what truth would \
          be if\nthroughput grew as CPU time for a request shrank. error, law, no change: of what \
-         each predicted;\nas loaded: the error if the share under load had been known. base: \
-         the unchanged application\nbeside the change over that beside the pauses, zero if the \
-         study agrees with itself.\nbetween: \
-         predicted if pauses cost nothing, and if they cost what they do when all stand.\n\n",
+         each predicted;\nevened: the error if the machine had been as fast in all windows; as \
+         loaded:\nif the share under load had been known. base: the unchanged application \
+         beside the change over\nthat beside the pauses, zero if the \
+         study agrees with itself. between: \
+         predicted if pauses\ncost nothing, and if they cost what they do when all stand.\n\n",
     );
     for (name, errors) in [("knobs", outcome.errors(false)), ("real", outcome.errors(true))] {
         if let Some(Errors { points, mean, worst, no_change, law, skill }) = errors {
@@ -183,7 +192,37 @@ fn shown(outcome: &Outcome) -> String {
             );
         }
     }
+    if let Some(spread) = outcome.unchanged.as_ref().and_then(|unchanged| unchanged.spread) {
+        let _ = writeln!(
+            out,
+            "{} windows of unchanged applications: throughput differs by {:.1} %, at even speed of \
+             the machine by {:.1} %; it goes with arithmetic to the power of {:.2} and with reads \
+             to that of {:.2}",
+            spread.windows,
+            spread.percent,
+            spread.evened_percent,
+            spread.evening.core,
+            spread.evening.memory
+        );
+    }
+    for one in &outcome.not_measured {
+        let _ = writeln!(out, "not measured: {}: {}", one.point, one.why);
+    }
     for one in &outcome.points {
+        if let Some([core, memory]) = one.rates_percent {
+            let _ = writeln!(
+                out,
+                "{}: with the change arithmetic is {:+.1} % faster ({:+.1} to {:+.1}), reads \
+                 {:+.1} % ({:+.1} to {:+.1})",
+                one.point.name,
+                core.value,
+                core.low,
+                core.high,
+                memory.value,
+                memory.low,
+                memory.high
+            );
+        }
         if one.left_out > 0 {
             let _ = writeln!(out, "{}: {} rounds were taken again", one.point.name, one.left_out);
         }
