@@ -300,7 +300,10 @@ pub fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), E
         hits: from + size,
         sort,
         after,
-        least_score: map.get("min_score").and_then(Value::as_f64).map(|score| score as f32),
+        least_score: map
+            .get("min_score")
+            .and_then(Value::as_f64)
+            .map(|score| (score as f32).clamp(f32::MIN, f32::MAX)),
         source: shape.wanted != Wanted::None,
         aggregations,
     };

@@ -185,10 +185,10 @@ pub enum Partial {
         /// How many.
         count: u64,
         /// The least; infinite where there is no value, which JSON writes as null.
-        #[serde(deserialize_with = "least")]
+        #[serde(deserialize_with = "or_infinity")]
         min: f64,
         /// The greatest.
-        #[serde(deserialize_with = "greatest")]
+        #[serde(deserialize_with = "or_minus_infinity")]
         max: f64,
         /// All together, as floats that add up to it exactly.
         sum: Vec<f64>,
@@ -197,11 +197,13 @@ pub enum Partial {
     Different(BTreeSet<Key>),
 }
 
-fn least<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+/// Infinite numbers travel as null.
+pub(super) fn or_infinity<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
-fn greatest<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+/// The same.
+pub(super) fn or_minus_infinity<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NEG_INFINITY))
 }
 
