@@ -135,8 +135,8 @@ impl Segment {
         Segment::build_with(docs, || ())
     }
 
-    /// The same by a thread that goes last. A system may let a thread go on for a while before another
-    /// one, however urgent, so it steps back by itself.
+    /// The same by a thread that goes last. A system may let a thread go on for a while before
+    /// another one, however urgent, so it steps back by itself.
     pub fn build_aside(docs: Vec<Arc<Doc>>) -> tantivy::Result<Segment> {
         aside(|| Segment::build_with(docs, std::thread::yield_now))
     }

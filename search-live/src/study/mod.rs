@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 const INDEX: &str = "study";
 /// Keys of a group: a query asks for one group.
 const GROUP: u64 = 32;
-/// A query about everything counts so often: what a slice takes of a processor is then not much less
-/// than the milliseconds for which a quota lets a server go on.
+/// A query about everything counts so often: what a slice takes of a processor is then not much
+/// less than the milliseconds for which a quota lets a server go on.
 const COUNTS: u32 = 200;
 /// Nothing is waited for longer by a client.
 const PATIENCE: Duration = Duration::from_secs(20);

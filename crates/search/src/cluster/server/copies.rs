@@ -52,8 +52,8 @@ impl<C: Content> Server<C> {
         }
     }
 
-    /// So many ids, or fewer if a window would have more written documents than it may, going by what
-    /// this server has itself.
+    /// So many ids, or fewer if a window would have more written documents than it may, going by
+    /// what this server has itself.
     fn portion(&self, ids: u64) -> u128 {
         let ids = u128::from(ids.max(1));
         let (Some(most), false) = (self.config.window_documents, self.empty) else { return ids };
