@@ -79,7 +79,7 @@ fn a_choice_of_p_says_why_there_is_none() {
         let made = run::<SearchPlan>(
             &format!(
                 "kind = \"search\"\ntitle = \"t\"\nservers = 12\norder = \"interleaved\"\n\
-                 documents = 1000\nfixed_ms = 1\ndocument_us = 10\nqueries_per_s = {per_s}\n\
+                 documents = 1000\nfixed_ms = 1\ndocument_us = 10\np = 1\nqueries_per_s = {per_s}\n\
                  [[schemes]]\nscheme = \"roar\"\n[sweep]\np = [1, 2]\n\
                  [run]\nqueries = 2200\nwarmup_queries = 200\nreplications = 2\n"
             ),
