@@ -129,7 +129,7 @@ struct StudyArgs {
     /// Writes of one request; above 1 they are sent as `_bulk`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     bulk: u32,
-    /// Seconds at each p.
+    /// Seconds at each p; `change` stays at one that does not fall next for two at most.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Times that nodes are killed, told to end, or stand still.

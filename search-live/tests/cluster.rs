@@ -75,6 +75,40 @@ fn clause_7_2_a_session_with_curls_own_words() {
     }
 }
 
+/// An answer has 65,535 buckets at most, those without documents and those within others included.
+/// Beyond that there is an error, however many servers counted them, and no shorter answer.
+#[test]
+fn clause_7_2_an_answer_has_no_more_buckets_than_elasticsearch_lets_it_have() {
+    let mut town = Town::new("buckets", 4, 1, 2);
+    let mut lines = String::new();
+    for n in (0..300).chain([65_534]) {
+        lines.push_str(&format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"));
+    }
+    let (_, bulk) = town.client.ask("POST", "/many/_bulk?refresh=true", &lines).expect("bulk");
+    assert_eq!(bulk["errors"], json!(false), "{bulk}");
+    let by = |interval: f64| json!({"histogram": {"field": "n", "interval": interval}});
+    let within = |what: Value| json!({"terms": {"field": "n", "size": 301}, "aggs": {"in": what}});
+    let mut ask =
+        |aggs: Value| town.ask("POST", "/many/_search", json!({"size": 0, "aggs": {"of": aggs}}));
+    let (status, answer) = ask(by(1.0));
+    let shown = answer["aggregations"]["of"]["buckets"].as_array().map(Vec::len);
+    assert_eq!((status, shown), (200, Some(65_535)));
+    assert_eq!(ask(within(by(1.0))).0, 200);
+    let ranges: Vec<Value> = (0..220).map(|n| json!({"to": 299 - n % 2})).collect();
+    let ranges = json!({"range": {"field": "n", "ranges": ranges}, "aggs": {"in": by(1.0)}});
+    let first = json!({"range": {"field": "n", "ranges": [{"to": 9}]}, "aggs": {"in": by(1e-300)}});
+    for aggs in [by(0.5), ranges, first] {
+        let (status, answer) = ask(aggs);
+        let error = &answer["error"];
+        let kind = json!("too_many_buckets_exception");
+        assert_eq!((status, &error["type"], &answer["status"]), (400, &kind, &json!(400)));
+        let reason = error["reason"].as_str().unwrap_or_default();
+        let begins =
+            "Trying to create too many buckets. Must be less than or equal to: [65535] but";
+        assert!(reason.starts_with(begins), "{reason}");
+    }
+}
+
 #[test]
 fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
     let mut town = Town::new("load", 6, 2, 3);

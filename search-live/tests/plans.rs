@@ -3,7 +3,9 @@
 use cavy_core::{Purpose, Stream};
 use cavy_search::ring::{Arc as Length, Ring, Slice};
 use cavy_search_live::engine::Index;
-use cavy_search_live::engine::aggregate::{Aggregation, Number, Order, Shown, Source, What, write};
+use cavy_search_live::engine::aggregate::{
+    Aggregation, BUCKETS, Number, Order, Shown, Source, What, write,
+};
 use cavy_search_live::engine::entry::{Entry, Typed, ring_id};
 use cavy_search_live::engine::question::{
     Finding, Found, Query, Question, Search, SortBy, SortKey, Statistics,
@@ -169,7 +171,8 @@ fn ask(plan: &[(&Index, Slice)], search: &Search) -> String {
     let counted: Vec<String> = search
         .aggregations
         .iter()
-        .map(|(name, of)| write(of, found.aggregations.get(name)).to_string())
+        .map(|(name, of)| write(of, found.aggregations.get(name), &mut BUCKETS.clone()))
+        .map(|written| written.expect("few buckets").to_string())
         .collect();
     let hits = serde_json::to_string(&found.hits).expect("JSON");
     format!("{} {:?} {hits} {counted:?}", found.total, found.best)

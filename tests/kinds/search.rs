@@ -1,7 +1,11 @@
-//! What search copies when p changes, and when.
+//! What search copies when p changes, and when; and what tables say.
 
+use crate::sections::run;
+use cavy_kinds::search::SearchPlan;
 use cavy_kinds::search::changes::{Change, next, stages};
 use cavy_kinds::search::copier::{CHUNK, Copier};
+use cavy_report::model::Cell;
+use cavy_study::draw;
 
 fn clusters(p: u32) -> Vec<Vec<u32>> {
     (0..p).map(|j| (0..48).filter(|server| server % p == j).collect()).collect()
@@ -64,4 +68,37 @@ fn copies_do_not_wait_for_ever() {
     let mut free_at = 60_000_000_000;
     assert_eq!(copier.copy(&mut free_at, 900_000_000), 0);
     assert_eq!(copier.copy(&mut free_at, 1_100_000_000), CHUNK);
+}
+
+/// 4,000 queries have a mean and no 99th percentile. With too many there is neither.
+#[test]
+fn a_choice_of_p_says_why_there_is_none() {
+    for (per_s, mean, tail) in
+        [(100, None, "too few queries"), (5_000, Some("none keeps up"), "none keeps up")]
+    {
+        let made = run::<SearchPlan>(
+            &format!(
+                "kind = \"search\"\ntitle = \"t\"\nservers = 12\norder = \"interleaved\"\n\
+                 documents = 1000\nfixed_ms = 1\ndocument_us = 10\np = 1\nqueries_per_s = {per_s}\n\
+                 [[schemes]]\nscheme = \"roar\"\n[sweep]\np = [1, 2]\n\
+                 [run]\nqueries = 2200\nwarmup_queries = 200\nreplications = 2\n"
+            ),
+            false,
+        );
+        let tables = &draw::figures(&made, "test")[0].tables;
+        let table = tables.iter().find(|table| table.id == "choices-base").expect("a table");
+        let why = |head: &str| {
+            let at = table.columns.iter().position(|column| column == head).expect("a column");
+            match &table.rows[0][at] {
+                Cell::Missing(why) => Some(why.as_str()),
+                _ => None,
+            }
+        };
+        for head in ["p, least mean", "mean (ms)"] {
+            assert_eq!(why(head), mean, "{head} at {per_s}/s");
+        }
+        for head in ["p, least p99", "p99 (ms)", "copies"] {
+            assert_eq!(why(head), Some(tail), "{head} at {per_s}/s");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use cavy_study::subject::Subject;
 use std::sync::atomic::AtomicBool;
 
 /// Runs a plan as a figure does, or as a user does.
-fn run<S: Subject>(text: &str, sectioned: bool) -> Experiment<S> {
+pub fn run<S: Subject>(text: &str, sectioned: bool) -> Experiment<S> {
     let text = Text { text, name: "test", files: &Files::NONE, overrides: &[], quick: false };
     let mut loaded = load(&text).expect("a plan");
     loaded.points.iter_mut().for_each(|point| point.sectioned = sectioned);

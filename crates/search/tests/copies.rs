@@ -25,10 +25,15 @@ struct Talk {
 impl Talk {
     /// With what an earlier life stored.
     fn new(log: Vec<Record>) -> Talk {
+        Talk::with(log, |_| {})
+    }
+
+    fn with(log: Vec<Record>, change: impl FnOnce(&mut Config)) -> Talk {
         let ring = Ring::equal(&[0, 1, 2]);
         let cost = Cost { fixed_ns: 1_000, scan_ns: 1_000_000 };
         let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 3]);
         (config.chunk, config.piece, config.window) = (1 << 62, 1 << 60, 1 << 62);
+        change(&mut config);
         let machine = Member::new(&config, LAYOUT.server(0));
         let rng = Stream::keyed(1, 0, Purpose::Test);
         let (now, effects) = (Instant::from_ns(1), Vec::new());
@@ -172,17 +177,45 @@ fn clause_2_8_a_chunk_has_all_documents_of_its_slice() {
     });
     assert_eq!(talk.chunks().len(), 1, "one piece was read so far");
     talk.go_on();
-    let chunks = talk.chunks();
+    let all: Vec<u64> = ids.into_iter().chain([late]).collect();
+    whole(&talk.chunks(), slice, &all);
+}
+
+/// Pieces tile a slice, and each has those of these documents that are in it.
+fn whole(chunks: &[(Slice, Arc<[Doc]>)], slice: Slice, ids: &[u64]) {
     let mut edge = slice.hi;
-    for (part, docs) in &chunks {
+    for (part, docs) in chunks {
         assert_eq!(part.hi, edge, "pieces go backwards without a gap");
         edge = part.lo;
-        for id in ids.iter().chain([&late]).filter(|id| part.contains(**id)) {
+        for id in ids.iter().filter(|id| part.contains(**id)) {
             let sent = docs.iter().any(|doc| doc.id == *id);
             assert!(sent, "{id:#x} is in {part:?} and not in the chunk");
         }
     }
     assert_eq!(edge, slice.lo, "{chunks:?}");
+}
+
+/// Where a window would have more written documents than it may, pieces are shorter: a quarter of
+/// a window has a quarter of them.
+#[test]
+fn clause_2_8_pieces_are_shorter_where_there_are_more_documents() {
+    let slice = Slice::new(0, 1 << 61);
+    for (most, pieces) in [(None, 2), (Some(1_000), 2), (Some(16), 10), (Some(4), 38)] {
+        let mut talk = Talk::with(Vec::new(), |config| config.window_documents = most);
+        talk.grant(State::Up);
+        // It holds five sixths of the ring, so that a window, which is a quarter, has 77.
+        let ids: Vec<u64> = (0..256).map(|n| (n << 56) + 1).collect();
+        let held = ids.iter().filter(|id| talk.write(**id)).count();
+        assert!(held > 200, "it takes {held}");
+        talk.effects.clear();
+        talk.told(LAYOUT.server(1), Message::Fetch { ask: 7, slice, written_only: false });
+        talk.go_on();
+        let chunks = talk.chunks();
+        whole(&chunks, slice, &ids);
+        let most = most.map_or(64, |most| most as usize).div_ceil(4);
+        assert!(chunks.iter().all(|(_, docs)| docs.len() <= most + 1), "{chunks:?}");
+        assert!(chunks.len() >= pieces, "{} pieces", chunks.len());
+    }
 }
 
 /// A server has no name before it is stored, logs no write before the directory knows it by that

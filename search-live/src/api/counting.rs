@@ -3,7 +3,9 @@
 use super::dsl;
 use super::error::{Error, meant};
 use super::mapping::{Mapping, Type};
-use crate::engine::aggregate::{Aggregation, BUCKETS, Number, Order, Shown, Source, What};
+use crate::engine::aggregate::{
+    self, Aggregation, BUCKETS, Number, Order, Partial, Shown, Source, What,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -320,18 +322,21 @@ fn order(json: Option<&Value>) -> Result<Order, Error> {
 }
 
 /// What was asked for, as a field of an answer.
+///
+/// # Errors
+/// When that are more buckets than an answer may have.
 pub fn written(
     wanted: &BTreeMap<String, Aggregation>,
-    found: &BTreeMap<String, crate::engine::aggregate::Partial>,
-) -> Value {
-    let mut map = Map::new();
+    found: &BTreeMap<String, Partial>,
+) -> Result<Value, String> {
+    let (mut map, mut room) = (Map::new(), BUCKETS);
     for (name, aggregation) in wanted {
-        let mut value = crate::engine::aggregate::write(aggregation, found.get(name));
+        let mut value = aggregate::write(aggregation, found.get(name), &mut room)?;
         // The number within that an order may name by the aggregation alone.
         if value.is_null() {
             value = json!({});
         }
         map.insert(name.clone(), value);
     }
-    Value::Object(map)
+    Ok(Value::Object(map))
 }

@@ -551,14 +551,11 @@ pub async fn one(
     Ok((status(&result), result))
 }
 
-/// `_bulk`.
-pub async fn bulk(
-    gate: &Gate,
-    index: Option<&str>,
-    query: &Query,
-    body: &[u8],
-) -> Result<Value, Error> {
-    let began = std::time::Instant::now();
+/// What the lines of a `_bulk` ask for, of this index where they do not say.
+///
+/// # Errors
+/// When a line that says what is done is none; then nothing of the bulk is done.
+pub fn items(index: Option<&str>, body: &[u8]) -> Result<Vec<Item>, Error> {
     if body.is_empty() {
         return Err(Error::new(400, "parse_exception", "request body is required"));
     }
@@ -643,6 +640,18 @@ pub async fn bulk(
     if items.is_empty() {
         return Err(Error::invalid("no requests added"));
     }
+    Ok(items)
+}
+
+/// `_bulk`.
+pub async fn bulk(
+    gate: &Gate,
+    index: Option<&str>,
+    query: &Query,
+    body: &[u8],
+) -> Result<Value, Error> {
+    let began = std::time::Instant::now();
+    let items = items(index, body)?;
     let shown: Vec<(Action, String, Option<String>)> =
         items.iter().map(|item| (item.action, item.index.clone(), item.id.clone())).collect();
     let results = carry_out(gate, items, at_once(query)).await;

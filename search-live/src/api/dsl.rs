@@ -170,7 +170,7 @@ fn boost(json: Option<&Value>) -> Result<f32, Error> {
     match json.map(|json| json.get("boost").unwrap_or(&Value::Null)) {
         None | Some(Value::Null) => Ok(1.0),
         Some(value) => match number(value) {
-            Some(boost) if boost >= 0.0 && boost.is_finite() => Ok(boost as f32),
+            Some(boost) if boost >= 0.0 && (boost as f32).is_finite() => Ok(boost as f32),
             Some(_) => Err(Error::argument("negative [boost] are not allowed")),
             None => Err(Error::parsing(format!("[boost] must be a number, found {value}"))),
         },
@@ -241,7 +241,11 @@ fn read(json: &Value, mapping: &Mapping, depth: usize) -> Result<Query, Error> {
             let mut of = Vec::new();
             for name in names {
                 let (path, factor) = match name.split_once('^') {
-                    Some((path, factor)) => (path.to_owned(), factor.parse().unwrap_or(1.0)),
+                    Some((path, factor)) => {
+                        let factor =
+                            factor.parse().ok().filter(|f: &f32| f.is_finite() && *f >= 0.0);
+                        (path.to_owned(), factor.unwrap_or(1.0))
+                    }
                     None => (name.clone(), 1.0_f32),
                 };
                 let one = matching("match", &path, value, body, mapping)?;

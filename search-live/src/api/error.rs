@@ -44,6 +44,14 @@ impl Error {
         Error::new(400, "action_request_validation_exception", reason)
     }
 
+    /// Why servers, or a front end that puts together what they found, have no answer.
+    pub fn of_finding(reason: String) -> Error {
+        match reason.starts_with("Trying to create too many buckets") {
+            true => Error::new(400, "too_many_buckets_exception", reason),
+            false => Error::new(500, "search_phase_execution_exception", reason),
+        }
+    }
+
     /// A text that is no number.
     pub fn no_number(text: &str) -> Error {
         Error::new(400, "number_format_exception", format!("For input string: \"{text}\""))

@@ -274,12 +274,7 @@ impl Gate {
                     _ => None,
                 });
                 match failed {
-                    Some(reason) if reason.starts_with("Trying to create too many buckets") => {
-                        Err(Error::new(400, "too_many_buckets_exception", reason))
-                    }
-                    Some(reason) => {
-                        Err(Error::new(500, "search_phase_execution_exception", reason))
-                    }
+                    Some(reason) => Err(Error::of_finding(reason)),
                     None => Ok(Answer { findings, lost, parts }),
                 }
             }

@@ -300,7 +300,10 @@ pub fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), E
         hits: from + size,
         sort,
         after,
-        least_score: map.get("min_score").and_then(Value::as_f64).map(|score| score as f32),
+        least_score: map
+            .get("min_score")
+            .and_then(Value::as_f64)
+            .map(|score| (score as f32).clamp(f32::MIN, f32::MAX)),
         source: shape.wanted != Wanted::None,
         aggregations,
     };
@@ -354,10 +357,7 @@ pub async fn run(
     let mut found = Found::default();
     for finding in answer.findings {
         if let Finding::Found(more) = finding {
-            found.add(more, search).map_err(|reason| match reason.starts_with("Trying") {
-                true => Error::new(400, "too_many_buckets_exception", reason),
-                false => Error::new(500, "search_phase_execution_exception", reason),
-            })?;
+            found.add(more, search).map_err(Error::of_finding)?;
         }
     }
     Ok(Outcome { found, parts, lost, covered, plan })
@@ -506,7 +506,7 @@ pub async fn search(
     inside.insert("hits".into(), json!(written));
     answer["hits"] = Value::Object(inside);
     if !wanted.is_empty() {
-        answer["aggregations"] = counting::written(&wanted, &counted);
+        answer["aggregations"] = counting::written(&wanted, &counted).map_err(Error::of_finding)?;
     }
     if url.get("explain_plan").is_some_and(|value| value == "true") {
         answer["roar"] = Value::Object(plans);

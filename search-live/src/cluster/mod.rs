@@ -22,6 +22,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A server takes what comes in a window at one go, while queries wait: two milliseconds.
+const WINDOW_DOCUMENTS: u32 = 128;
+
 /// A front end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -223,7 +226,9 @@ impl Cluster {
         config.copy_percent = self.copy_percent;
         let (after, percent) = (Span::from_ms(self.hedge_ms), self.hedge_percent);
         config.hedge = (self.hedge_ms > 0).then_some(Hedge { after, percent });
-        (config.chunk, config.piece, config.window) = (1 << 57, 1 << 57, 1 << 59);
+        // A window is asked for at once: a segment of what came takes milliseconds, however small.
+        (config.chunk, config.piece, config.window) = (1 << 59, 1 << 58, 1 << 59);
+        config.window_documents = Some(WINDOW_DOCUMENTS);
         config.card_bytes_per_s = Some(self.card_mbit_per_s * 1_000_000 / 8);
         config
     }

@@ -185,10 +185,10 @@ pub enum Partial {
         /// How many.
         count: u64,
         /// The least; infinite where there is no value, which JSON writes as null.
-        #[serde(deserialize_with = "least")]
+        #[serde(deserialize_with = "or_infinity")]
         min: f64,
         /// The greatest.
-        #[serde(deserialize_with = "greatest")]
+        #[serde(deserialize_with = "or_minus_infinity")]
         max: f64,
         /// All together, as floats that add up to it exactly.
         sum: Vec<f64>,
@@ -197,11 +197,13 @@ pub enum Partial {
     Different(BTreeSet<Key>),
 }
 
-fn least<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+/// Infinite numbers travel as null.
+pub(super) fn or_infinity<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
-fn greatest<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+/// The same.
+pub(super) fn or_minus_infinity<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or(f64::NEG_INFINITY))
 }
 
@@ -325,12 +327,16 @@ impl Partial {
 fn limit(buckets: usize) -> Result<(), String> {
     match buckets <= BUCKETS {
         true => Ok(()),
-        false => Err(format!(
-            "Trying to create too many buckets. Must be less than or equal to: [{BUCKETS}] but \
-             was [{buckets}]. This limit can be set by changing the [search.max_buckets] cluster \
-             level setting."
-        )),
+        false => Err(too_many(buckets)),
     }
+}
+
+fn too_many(buckets: usize) -> String {
+    format!(
+        "Trying to create too many buckets. Must be less than or equal to: [{BUCKETS}] but was \
+         [{buckets}]. This limit can be set by changing the [search.max_buckets] cluster level \
+         setting."
+    )
 }
 
 /// Counts over documents of a segment, whose numbers ascend.
@@ -515,16 +521,23 @@ fn numbers(which: Number, shown: Shown, partial: &Partial) -> Value {
     Value::Object(map)
 }
 
-/// As Elasticsearch writes it.
-pub fn write(aggregation: &Aggregation, partial: Option<&Partial>) -> Value {
+/// As Elasticsearch writes it. `room` is how many buckets the answer may still have.
+///
+/// # Errors
+/// When it would have more, those without documents included.
+pub fn write(
+    aggregation: &Aggregation,
+    partial: Option<&Partial>,
+    room: &mut usize,
+) -> Result<Value, String> {
     let nothing = Partial::nothing(&aggregation.what);
-    match (&aggregation.what, partial.unwrap_or(&nothing)) {
+    Ok(match (&aggregation.what, partial.unwrap_or(&nothing)) {
         (What::Terms { shown, size, order, least, .. }, Partial::Buckets(all)) => {
             let mut kept: Vec<&Bucket> = all.iter().filter(|(_, n, _)| n >= least).collect();
             kept.sort_by(|a, b| by(order, a, b).then_with(|| a.0.cmp(&b.0)));
             let rest: u64 = kept.iter().skip(*size).map(|(_, n, _)| n).sum();
-            let shown: Vec<Value> =
-                kept.iter().take(*size).map(|b| bucket(aggregation, b, *shown)).collect();
+            let shown = kept.iter().take(*size).map(|b| bucket(aggregation, b, *shown, room));
+            let shown: Vec<Value> = shown.collect::<Result<_, String>>()?;
             json!({
                 "doc_count_error_upper_bound": 0,
                 "sum_other_doc_count": rest,
@@ -537,15 +550,14 @@ pub fn write(aggregation: &Aggregation, partial: Option<&Partial>) -> Value {
             for one in all.iter().filter(|(_, n, _)| n >= least) {
                 let Key::Double(key) = one.0 else { continue };
                 if let Some(last) = last.filter(|_| *least == 0) {
-                    // Gaps, as far as an answer may be long.
                     let gaps = ((key - last) / interval).round() as usize;
-                    for step in (1..gaps).take(BUCKETS.saturating_sub(written.len())) {
+                    for step in 1..gaps {
                         let empty =
                             (Key::Double(last + step as f64 * interval), 0, BTreeMap::new());
-                        written.push(bucket(aggregation, &empty, *shown));
+                        written.push(bucket(aggregation, &empty, *shown, room)?);
                     }
                 }
-                written.push(bucket(aggregation, one, *shown));
+                written.push(bucket(aggregation, one, *shown, room)?);
                 last = Some(key);
             }
             json!({ "buckets": written })
@@ -558,15 +570,15 @@ pub fn write(aggregation: &Aggregation, partial: Option<&Partial>) -> Value {
                 map.insert("key".into(), json!(name));
                 from.iter().for_each(|from| drop(map.insert("from".into(), json!(from))));
                 to.iter().for_each(|to| drop(map.insert("to".into(), json!(to))));
-                inside(aggregation, one, &mut map);
-                Value::Object(map)
+                inside(aggregation, one, &mut map, room)?;
+                Ok(Value::Object(map))
             });
-            json!({ "buckets": written.collect::<Vec<_>>() })
+            json!({ "buckets": written.collect::<Result<Vec<_>, String>>()? })
         }
         (What::Filter(_), Partial::Buckets(all)) => {
             let empty = (Key::Long(0), 0, BTreeMap::new());
             let mut map = Map::new();
-            inside(aggregation, all.first().unwrap_or(&empty), &mut map);
+            inside(aggregation, all.first().unwrap_or(&empty), &mut map, room)?;
             Value::Object(map)
         }
         (What::Numbers { which, shown, .. }, Partial::Numbers { .. }) => {
@@ -574,7 +586,7 @@ pub fn write(aggregation: &Aggregation, partial: Option<&Partial>) -> Value {
         }
         (What::Cardinality(_), Partial::Different(all)) => json!({ "value": all.len() }),
         _ => Value::Null,
-    }
+    })
 }
 
 fn finite(value: f64) -> Value {
@@ -619,7 +631,12 @@ fn by(order: &Order, a: &Bucket, b: &Bucket) -> Ordering {
     if descending { order.reverse() } else { order }
 }
 
-fn bucket(aggregation: &Aggregation, one: &Bucket, shown: Shown) -> Value {
+fn bucket(
+    aggregation: &Aggregation,
+    one: &Bucket,
+    shown: Shown,
+    room: &mut usize,
+) -> Result<Value, String> {
     let mut map = Map::new();
     match (&one.0, shown) {
         (Key::Keyword(word), _) => drop(map.insert("key".into(), json!(word))),
@@ -638,15 +655,22 @@ fn bucket(aggregation: &Aggregation, one: &Bucket, shown: Shown) -> Value {
         (Key::Long(value), Shown::Number) => drop(map.insert("key".into(), json!(value))),
         (Key::Double(value), _) => drop(map.insert("key".into(), json!(value))),
     }
-    inside(aggregation, one, &mut map);
-    Value::Object(map)
+    inside(aggregation, one, &mut map, room)?;
+    Ok(Value::Object(map))
 }
 
-fn inside(aggregation: &Aggregation, one: &Bucket, map: &mut Map<String, Value>) {
+fn inside(
+    aggregation: &Aggregation,
+    one: &Bucket,
+    map: &mut Map<String, Value>,
+    room: &mut usize,
+) -> Result<(), String> {
+    *room = room.checked_sub(1).ok_or_else(|| too_many(BUCKETS + 1))?;
     map.insert("doc_count".into(), json!(one.1));
     for (name, inner) in &aggregation.within {
-        map.insert(name.clone(), write(inner, one.2.get(name)));
+        map.insert(name.clone(), write(inner, one.2.get(name), room)?);
     }
+    Ok(())
 }
 
 #[cfg(test)]

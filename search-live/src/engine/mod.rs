@@ -19,7 +19,6 @@ pub mod question;
 pub mod segment;
 pub mod text;
 
-use aside::aside;
 use cavy_search::ring::Slice;
 use entry::{Entry, ring_id};
 use evaluate::{Matcher, Window};
@@ -206,7 +205,7 @@ impl Index {
     /// # Errors
     /// When tantivy fails.
     pub fn refresh_aside(&self) -> Result<usize, String> {
-        self.index(|_, _| true, |docs| aside(|| Segment::build(docs)))
+        self.index(|_, _| true, Segment::build_aside)
     }
 
     /// Indexes what the server holds and is pending, when nobody else wants a processor. What is
@@ -216,7 +215,7 @@ impl Index {
     /// When tantivy fails.
     pub fn refresh_held(&self) -> Result<usize, String> {
         let held = |state: &State, ring| state.held.is_none_or(|held| held.contains(ring));
-        self.index(held, |docs| aside(|| Segment::build(docs)))
+        self.index(held, Segment::build_aside)
     }
 
     /// Indexes what the next answer must have, and what else the server holds and is pending.
@@ -317,7 +316,7 @@ impl Index {
             docs.collect::<Vec<_>>()
         };
         let docs: Vec<Arc<Doc>> = chosen.iter().flat_map(alive).collect();
-        let built = aside(|| Segment::build(docs));
+        let built = Segment::build_aside(docs);
         let segment = Arc::new(built.map_err(|error| error.to_string())?);
         let mut state = self.state();
         state.segments += 1;

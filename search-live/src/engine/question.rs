@@ -1,6 +1,6 @@
 //! What a front end asks of a server about a slice, and what it hears.
 
-use super::aggregate::{Aggregation, Partial};
+use super::aggregate::{Aggregation, Partial, or_infinity, or_minus_infinity};
 use super::entry::Typed;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -79,9 +79,11 @@ pub enum Query {
     Doubles {
         /// The field's path.
         field: String,
-        /// The least.
+        /// The least; JSON has no infinite one.
+        #[serde(deserialize_with = "or_minus_infinity")]
         least: f64,
         /// The greatest.
+        #[serde(deserialize_with = "or_infinity")]
         most: f64,
         /// The score.
         boost: f32,

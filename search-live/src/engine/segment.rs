@@ -3,6 +3,7 @@
 //! Document numbers ascend with ring ids, so that a slice of the ring is one interval of numbers,
 //! or two where it goes around zero `[roar 7.1]`.
 
+use super::aside::aside;
 use super::entry::{Entry, Typed};
 use super::text;
 use cavy_search::ring::Slice;
@@ -23,6 +24,9 @@ use tantivy::{Index, TantivyDocument};
 const SMALL: usize = 3_000_000;
 /// The same for a large one.
 const LARGE: usize = 60_000_000;
+
+/// Documents after which a thread that goes last steps back: some 300 us.
+const BREATH: usize = 8;
 
 /// A document of an index, at a version.
 #[derive(Debug)]
@@ -127,7 +131,17 @@ impl Plan {
 
 impl Segment {
     /// Indexes documents, which need not be in order; one at a place of the ring.
-    pub fn build(mut docs: Vec<Arc<Doc>>) -> tantivy::Result<Segment> {
+    pub fn build(docs: Vec<Arc<Doc>>) -> tantivy::Result<Segment> {
+        Segment::build_with(docs, || ())
+    }
+
+    /// The same by a thread that goes last. A system may let a thread go on for a while before
+    /// another one, however urgent, so it steps back by itself.
+    pub fn build_aside(docs: Vec<Arc<Doc>>) -> tantivy::Result<Segment> {
+        aside(|| Segment::build_with(docs, std::thread::yield_now))
+    }
+
+    fn build_with(mut docs: Vec<Arc<Doc>>, breathe: fn()) -> tantivy::Result<Segment> {
         docs.sort_unstable_by_key(|doc| doc.ring);
         let (plan, schema) = Plan::of(&docs);
         let budget = if docs.len() < 5_000 { SMALL } else { LARGE };
@@ -164,6 +178,9 @@ impl Segment {
                 }
             }
             writer.add_document(document)?;
+            if at % BREATH == BREATH - 1 {
+                breathe();
+            }
         }
         let index = writer.finalize()?;
         let segments = index.searchable_segments()?;

@@ -28,8 +28,9 @@ use std::time::{Duration, Instant};
 const INDEX: &str = "study";
 /// Keys of a group: a query asks for one group.
 const GROUP: u64 = 32;
-/// A query about everything counts so often.
-const COUNTS: u32 = 12;
+/// A query about everything counts so often: what a slice takes of a processor is then not much
+/// less than the milliseconds for which a quota lets a server go on.
+const COUNTS: u32 = 200;
 /// Nothing is waited for longer by a client.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -522,7 +523,10 @@ fn begin(local: &mut Local, load: Load, p: u32) -> Result<(Running, Client), Str
     Ok((running, client))
 }
 
-/// R1: p goes through `steps` under load; `rest` before, and after each change.
+/// A p that does not fall next is looked at for so long at most: nothing is compared with it.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// R1: p goes through `steps` under load, and stays for `rest` where it falls next.
 ///
 /// # Errors
 /// When the cluster does not start.
@@ -536,14 +540,18 @@ pub fn change(
     let first = *steps.first().ok_or("no p is given")?;
     let (running, mut client) = begin(local, load, first)?;
     let mut rows = Vec::new();
-    std::thread::sleep(rest);
+    let rest = |at: usize| match steps.get(at + 1).is_some_and(|next| *next < steps[at]) {
+        true => rest,
+        false => rest.min(BETWEEN),
+    };
+    std::thread::sleep(rest(0));
     let mut row = running.part();
     row["p"] = json!(first);
     row["what"] = json!("before");
     tell(&row);
     rows.push(row);
     let mut before = first;
-    for &p in &steps[1..] {
+    for (at, &p) in steps.iter().enumerate().skip(1) {
         let body = json!({"index.roar.p": p}).to_string();
         let began = Instant::now();
         let answer = client.ask("PUT", &format!("/{INDEX}/_settings"), &body);
@@ -559,7 +567,7 @@ pub fn change(
         row["settled_s"] = json!(took.map(|took| took.as_secs_f64()));
         tell(&row);
         rows.push(row);
-        std::thread::sleep(rest);
+        std::thread::sleep(rest(at));
         let mut row = running.part();
         row["p"] = json!(p);
         row["what"] = json!(format!("at {p}"));

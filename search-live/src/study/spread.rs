@@ -10,6 +10,8 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(500);
 /// What servers use of processors without any query is measured for so long.
 const IDLE: Duration = Duration::from_secs(3);
+/// A cell is told in so many rows, one after the other, so that one sees how far its mean varies.
+const SECTIONS: u32 = 6;
 
 /// Which p, at which rates of queries, how long each, and which share of a processor a server has.
 #[derive(Clone, Copy, Debug)]
@@ -62,18 +64,27 @@ pub fn delay(
             let (before, began) = (quotas.used_ns(), std::time::Instant::now());
             running.part();
             running.pace(rate);
-            std::thread::sleep(spreads.rest);
-            running.calm();
-            let mut row = running.part();
+            let mut cell: Vec<Value> = Vec::new();
+            for section in 1..=SECTIONS {
+                std::thread::sleep(spreads.rest / SECTIONS);
+                if section == SECTIONS {
+                    running.calm();
+                }
+                let mut row = running.part();
+                row["p"] = json!(p);
+                row["queries_per_s"] = json!(rate);
+                row["what"] = json!(format!("p {p}, {rate}/s"));
+                cell.push(row);
+            }
             let used = quotas.used_ns().saturating_sub(before) as f64;
             let own = used - idle_ns_per_s * began.elapsed().as_secs_f64();
-            let asked = row["queries"].as_u64().unwrap_or(0) as f64;
-            row["p"] = json!(p);
-            row["queries_per_s"] = json!(rate);
-            row["what"] = json!(format!("p {p}, {rate}/s"));
-            row["processor_ms"] = json!(own / asked.max(1.0) / 1e6);
-            tell(&row);
-            rows.push(row);
+            let asked: u64 = cell.iter().filter_map(|row| row["queries"].as_u64()).sum();
+            if let Some(last) = cell.last_mut() {
+                // Of the whole cell.
+                last["processor_ms"] = json!(own / asked.max(1) as f64 / 1e6);
+                tell(last);
+            }
+            rows.extend(cell);
         }
         quotas.set(None)?;
     }

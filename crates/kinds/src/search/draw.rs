@@ -121,16 +121,15 @@ pub fn choices(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tab
     let row = |(label, load, points): &(String, f64, Vec<&SearchResult>)| {
         let by_mean = least(points, "mean_ms");
         let by_tail = least(points, "p99_ms");
-        let p = |found: Option<(&SearchResult, f64)>| {
-            found
-                .and_then(|(one, _)| p_of(one))
-                .map_or(Cell::Missing("none keeps up".to_string()), Cell::Number)
+        // A percentile needs more queries than a mean.
+        let why = match points.iter().any(|point| point.stable()) {
+            true => "too few queries",
+            false => "none keeps up",
         };
-        let value = |found: Option<(&SearchResult, f64)>| {
-            found.map_or(Cell::Missing("none".to_string()), |(_, value)| Cell::Number(value))
-        };
-        let copies =
-            by_tail.map_or(Cell::Missing("none".to_string()), |(one, _)| Cell::Number(one.copies));
+        let cell = |value: Option<f64>| value.map_or(Cell::Missing(why.to_string()), Cell::Number);
+        let p = |found: Option<(&SearchResult, f64)>| cell(found.and_then(|(one, _)| p_of(one)));
+        let value = |found: Option<(&SearchResult, f64)>| cell(found.map(|(_, value)| value));
+        let copies = cell(by_tail.map(|(one, _)| one.copies));
         vec![
             Cell::Text(label.clone()),
             Cell::Number(*load),

@@ -92,7 +92,7 @@ fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
         setup.check = true;
         let gone = draw(&mut setup, seed);
         let Ended { broken: why, found, partial: some, put_out: out, moves } =
-            go(Habit::usual(), &setup, gone);
+            go(Habit::usual().short_pieces(seed), &setup, gone);
         moved += moves;
         (all, partial, put_out) = (all + found, partial + some, put_out + out);
         if let Some(why) = why {
@@ -133,7 +133,7 @@ fn clause_2_9_who_comes_back_without_a_log_is_filled_before_it_answers() {
         let mut setup = network(seed);
         setup.check = true;
         some_lose_their_logs(&mut setup, &mut Stream::keyed(seed, 9, Purpose::Test));
-        let ended = go(Habit::doubled(), &setup, 0);
+        let ended = go(Habit::doubled().short_pieces(seed), &setup, 0);
         (all, put_out) = (all + ended.found, put_out + ended.put_out);
         if let Some(why) = ended.broken {
             let again = again("faults::clause_2_9_who_comes_back", seed);

@@ -44,6 +44,8 @@ pub struct Habit {
     pub copies_wait: bool,
     /// p is at most so large. Up to 3 every document is on two servers at least.
     pub p_most: u32,
+    /// Written documents in a window of a copy at most.
+    pub window_documents: Option<u32>,
 }
 
 impl Habit {
@@ -51,7 +53,13 @@ impl Habit {
         let (change, lease) = (Span::from_ms(300), Span::from_ms(100));
         let moves = Span::from_ms(120);
         let (bugs, p_most) = (Bugs::default(), LAYOUT.servers);
-        Habit { bugs, change, moves, lease, calm: false, copies_wait: true, p_most }
+        let (calm, copies_wait, window_documents) = (false, true, None);
+        Habit { bugs, change, moves, lease, calm, copies_wait, p_most, window_documents }
+    }
+
+    /// In every other run pieces of copies are short, as where there are many documents.
+    pub fn short_pieces(self, seed: u64) -> Habit {
+        Habit { window_documents: (seed % 2 == 1).then_some(2), ..self }
     }
 
     /// Nobody leaves, and every document is on two servers at least.
@@ -84,6 +92,7 @@ fn config(habit: Habit) -> Config {
     config.copy_percent = 100;
     config.bugs = habit.bugs;
     config.copies_wait = habit.copies_wait;
+    config.window_documents = habit.window_documents;
     config.beat = Span::from_ms(20);
     config.server_lease = habit.lease;
     config.front_end_lease = habit.lease * 2;

@@ -218,6 +218,9 @@ pub struct Config {
     /// Ids that a server has asked for and not taken in at most. So far one end of a copy may be
     /// ahead of the other one, when either waits for queries.
     pub window: u64,
+    /// Written documents in a window at most, by how many a server has: with more, requests, pieces
+    /// and windows are shorter. What comes at once delays queries, however few ids it has.
+    pub window_documents: Option<u32>,
     /// Share of a processor that copies may have, in percent, 1 to 100; reading and merging
     /// together. They have the same share of a card.
     pub copy_percent: u32,
@@ -250,6 +253,7 @@ impl Config {
             chunk: 1 << 50,
             piece: 1 << 50,
             window: 1 << 50,
+            window_documents: None,
             copy_percent: 20,
             card_bytes_per_s: None,
             copies_wait: true,

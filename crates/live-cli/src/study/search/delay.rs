@@ -4,6 +4,7 @@ use super::run::{Row, Run, Took};
 use super::show::{checked, checked_words, counts, ms, value};
 use crate::faults::{FAILED, Fault};
 use cavy_kinds::search::SearchPlan;
+use cavy_lab::statistics::{Interval, sectioning};
 use cavy_report::model::{Cell, Figure, Panel, Point, Scale, Series, Table};
 use cavy_study::draw::axis;
 use cavy_study::plan::read::load;
@@ -12,10 +13,13 @@ use cavy_study::point;
 use cavy_trials::Finding;
 
 /// What is run: the grid of p rises, so that nothing is copied between.
-pub const ARGS: &str = "delay --p 2,3,4,6,12 --rates 5,40,75 --documents 20000 --quota-percent 10";
+/// Rates are a tenth, a half and all of what servers do at p = 12.
+pub const ARGS: &str = "delay --p 2,3,4,6,12 --rates 5,25,52 --documents 10000 --quota-percent 10";
 const QUOTA: f64 = 0.1;
 const SERVERS: u32 = 12;
-const DOCUMENTS: u32 = 20_000;
+const DOCUMENTS: u32 = 10_000;
+/// Each knows what its own answers said.
+const FRONT_ENDS: u32 = 2;
 
 /// A point: p, the rate, and what queries took live and in the lab.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ struct At {
     p: u32,
     per_s: f64,
     took: Took,
+    /// Of the mean, by the rows of its cell, which follow each other; milliseconds.
+    interval: Option<Interval>,
     lab_ms: Option<f64>,
 }
 
@@ -53,9 +59,10 @@ fn lab(fixed_ms: f64, scan_ms: f64, grid: &[(u32, f64)]) -> Result<Vec<Option<f6
     let one = |&(p, per_s): &(u32, f64)| -> Result<Option<f64>, Fault> {
         let text = format!(
             "kind = \"search\"\ntitle = \"The cluster\"\nsummary = \"As it was measured.\"\n\
-             servers = {SERVERS}\norder = \"interleaved\"\ndocuments = {DOCUMENTS}\nfixed_ms = \
-             {fixed_ms:.6}\ndocument_us = {:.6}\np = {p}\nqueries_per_s = {per_s}\n[[schemes]]\n\
-             scheme = \"roar\"\n[run]\nqueries = 22000\nwarmup_queries = 2000\nreplications = 3\n",
+             servers = {SERVERS}\nfront_ends = {FRONT_ENDS}\norder = \"interleaved\"\ndocuments = \
+             {DOCUMENTS}\nfixed_ms = {fixed_ms:.6}\ndocument_us = {:.6}\np = \
+             {p}\nqueries_per_s = {per_s}\n[[schemes]]\nscheme = \"roar\"\n[run]\nqueries = \
+             22000\nwarmup_queries = 2000\nreplications = 3\n",
             scan_ms * 1e3 / f64::from(DOCUMENTS)
         );
         let text = Text {
@@ -90,21 +97,24 @@ impl<'a> Delays<'a> {
         let at = |&(p, per_s): &(u32, f64)| {
             rows.iter().copied().filter(move |row| row.p == p && row.queries_per_s == Some(per_s))
         };
-        let lowest = grid.iter().map(|place| place.1).fold(f64::INFINITY, f64::min);
-        let low = rows.iter().filter(|row| row.queries_per_s == Some(lowest));
+        // What servers do beside queries is taken off, and weighs least where there are most.
+        let highest = grid.iter().map(|place| place.1).fold(0.0, f64::max);
+        let high = rows.iter().filter(|row| row.queries_per_s == Some(highest));
         let costs: Vec<(f64, f64)> =
-            low.filter_map(|row| Some((f64::from(row.p), row.processor_ms?))).collect();
+            high.filter_map(|row| Some((f64::from(row.p), row.processor_ms?))).collect();
         let line = line(&costs).map(|(scan, fixed, explained)| (fixed, scan, explained));
         let usable = line.filter(|(fixed, scan, _)| *fixed >= 0.0 && *scan > 0.0);
         let lab = match usable {
             Some((fixed, scan, _)) => lab(fixed / QUOTA, scan / QUOTA, &grid)?,
             None => vec![None; grid.len()],
         };
-        let point = |(place, lab_ms): (&(u32, f64), Option<f64>)| At {
-            p: place.0,
-            per_s: place.1,
-            took: Took::of(at(place)),
-            lab_ms,
+        let point = |(place, lab_ms): (&(u32, f64), Option<f64>)| {
+            let ms = |row: &Row| Some(Took::of([row]).mean()? / 1e3);
+            let sections: Vec<f64> = at(place).filter_map(ms).collect();
+            let took = Took::of(at(place));
+            let mean = took.mean().map(|us| us / 1e3);
+            let interval = mean.and_then(|mean| sectioning::interval(mean, &sections, 0.95));
+            At { p: place.0, per_s: place.1, took, interval, lab_ms }
         };
         let points = grid.iter().zip(lab).map(point).collect();
         Ok(Delays { runs, points, line })
@@ -135,6 +145,20 @@ impl<'a> Delays<'a> {
         at.took.mean().map(|us| us / 1e3)
     }
 
+    /// The best p at a rate, and those whose mean's interval meets that of the best.
+    fn named(&self, best: &At) -> String {
+        let meets = |at: &&At| {
+            let both = at.interval.zip(best.interval);
+            at.p != best.p && both.is_none_or(|(one, best)| one.low <= best.high)
+        };
+        let here = self.points.iter().filter(|at| at.per_s == best.per_s).filter(meets);
+        let alike: Vec<String> = here.map(|at| at.p.to_string()).collect();
+        match alike.is_empty() {
+            true => best.p.to_string(),
+            false => format!("{} (or {})", best.p, alike.join(", ")),
+        }
+    }
+
     /// Values for claims.
     pub fn findings(&self) -> Vec<Finding> {
         let rates = self.rates();
@@ -157,12 +181,12 @@ impl<'a> Delays<'a> {
             let over = |(best, lab): (&&At, &&At)| Some(Delays::live(lab)? / Delays::live(best)?);
             best.iter().zip(lab).filter_map(over).reduce(f64::max)
         });
-        let names = |all: &Option<Vec<&At>>| {
-            all.as_ref().map_or("none".to_string(), |all| {
-                all.iter().map(|at| at.p.to_string()).collect::<Vec<_>>().join(", ")
-            })
+        let names = |all: &Option<Vec<&At>>, name: &dyn Fn(&At) -> String| {
+            let all = all.iter().flatten().map(|at| name(at));
+            all.collect::<Vec<_>>().join(", ")
         };
-        let note = format!("Live {}, lab {}.", names(&best), names(&lab));
+        let live = names(&best, &|at| self.named(at));
+        let note = format!("Live {live}; lab {}.", names(&lab, &|at| at.p.to_string()));
         let costs = self.line.map_or(String::new(), |(fixed, scan, _)| {
             format!("{fixed:.3} ms a sub-query and {scan:.3} ms for everything.")
         });
@@ -179,21 +203,21 @@ impl<'a> Delays<'a> {
 
     /// To look at.
     pub fn figure(&self, again: &str) -> Figure {
-        let series = |per_s: f64, name: &str, of: &dyn Fn(&At) -> Option<f64>| {
-            let point = |at: &At| Point {
-                x: f64::from(at.p),
-                y: of(at),
-                low: None,
-                high: None,
-                samples: at.took.count(),
-                stable: true,
+        type Value = (Option<f64>, Option<Interval>);
+        let series = |per_s: f64, name: &str, of: &dyn Fn(&At) -> Value| {
+            let point = |at: &At| {
+                let (y, interval) = of(at);
+                let (low, high) = interval.map(|both| (both.low, both.high)).unzip();
+                let (x, samples) = (f64::from(at.p), at.took.count());
+                Point { x, y, low, high, samples, stable: true }
             };
             let here = self.points.iter().filter(|at| at.per_s == per_s);
             Series { label: format!("{name}, {per_s}/s"), points: here.map(point).collect() }
         };
         let rates = self.rates();
-        let live = rates.iter().map(|rate| series(*rate, "live", &Delays::live));
-        let lab = rates.iter().map(|rate| series(*rate, "lab", &|at| at.lab_ms));
+        let live =
+            rates.iter().map(|rate| series(*rate, "live", &|at| (Delays::live(at), at.interval)));
+        let lab = rates.iter().map(|rate| series(*rate, "lab", &|at| (at.lab_ms, None)));
         let panel = Panel {
             id: "delay-by-p".to_string(),
             title: "Mean latency by p".to_string(),
@@ -208,6 +232,8 @@ impl<'a> Delays<'a> {
                 Cell::Number(at.p.into()),
                 Cell::Number(at.took.count() as f64),
                 ms(at.took.mean()),
+                ms(at.interval.map(|both| both.low * 1e3)),
+                ms(at.interval.map(|both| both.high * 1e3)),
                 ms(at.took.quantile(0.99)),
                 ms(at.lab_ms.map(|mean| mean * 1e3)),
             ]
@@ -215,9 +241,18 @@ impl<'a> Delays<'a> {
         let table = Table {
             id: "delay-points".to_string(),
             title: "Latency by rate and p".to_string(),
-            columns: ["queries/s", "p", "queries", "mean (ms)", "p99 (ms)", "lab, mean (ms)"]
-                .map(str::to_string)
-                .to_vec(),
+            columns: [
+                "queries/s",
+                "p",
+                "queries",
+                "mean (ms)",
+                "from (ms)",
+                "to (ms)",
+                "p99 (ms)",
+                "lab, mean (ms)",
+            ]
+            .map(str::to_string)
+            .to_vec(),
             rows: self.points.iter().map(row).collect(),
         };
         Figure {
@@ -275,5 +310,22 @@ mod tests {
         // At 130/s twelve parts are more than all servers can do: 10 ms of 12 x 10 %.
         assert_eq!(found("delay_lab"), Some(0.0), "{findings:?}");
         assert_eq!(found("delay_near"), Some(1.0));
+    }
+
+    #[test]
+    fn means_that_the_rows_of_their_cells_do_not_separate_are_named() {
+        let cell = |p: u32, means: [u64; 3]| means.map(|mean_us| row(p, 1.0, mean_us));
+        let rows = [
+            cell(2, [19_000, 20_000, 21_000]),
+            cell(6, [18_000, 19_500, 21_000]),
+            cell(12, [40_000, 41_000, 42_000]),
+        ];
+        let rows = rows.concat();
+        let runs = [(0, Run { rows, checker: Checker::default(), weather: Weather::default() })];
+        let delays = Delays::of(&runs).map_err(|fault| fault.render()).expect("delays");
+        let best = delays.best(1.0, Delays::live).expect("a best p");
+        assert_eq!(delays.named(best), "6 (or 2)");
+        let interval = best.interval.expect("three rows");
+        assert!(interval.low < 19.5 && interval.high > 19.5, "{interval:?}");
     }
 }

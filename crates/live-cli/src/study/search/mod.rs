@@ -22,8 +22,10 @@ use cavy_trials::{Heard, Part};
 use run::Run;
 use std::sync::atomic::Ordering;
 
-/// The values of p through which `change` goes.
+/// The values of p through which `change` goes, and then so many times on.
 const STEPS: &str = "4,5,8,3,12,4";
+const AGAIN: &str = ",8,3,12,4";
+const CYCLES: usize = 7;
 /// Hedging of `tail`: none, and after so many milliseconds.
 const HEDGES: [u32; 2] = [0, 20];
 
@@ -87,14 +89,19 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
     for one in chosen {
         let (figure, findings, all) = match one {
             SearchPart::Change => {
-                let seconds = seconds((10.0, 4.0));
+                let seconds = seconds((5.0, 4.0));
+                let (documents, cycles) = if quick { (4_000, 0) } else { (12_000, CYCLES) };
+                let steps = format!("{STEPS}{}", AGAIN.repeat(cycles));
                 let all = runs(settings, one, repetitions, &[0], |_| {
-                    words(&format!("change --p {STEPS} --documents 4000 --seconds {seconds}"))
+                    words(&format!(
+                        "change --p {steps} --documents {documents} --queries 150 --writes 5 \
+                         --seconds {seconds}"
+                    ))
                 })?;
                 (show::change(&all, &again), show::change_findings(&all), all)
             }
             SearchPart::Delay => {
-                let seconds = seconds((12.0, 4.0));
+                let seconds = seconds((8.0, 4.0));
                 let all = runs(settings, one, repetitions, &[0], |_| {
                     words(&format!("{} --seconds {seconds}", delay::ARGS))
                 })?;
@@ -102,10 +109,10 @@ pub fn run(settings: &Settings) -> Result<Part, Fault> {
                 (delays.figure(&again), delays.findings(), all)
             }
             SearchPart::Tail => {
-                let cycles = if quick { 1 } else { (seconds((100.0, 20.0)) / 20).max(1) };
+                let cycles = if quick { 1 } else { (seconds((60.0, 20.0)) / 20).max(1) };
                 let all = runs(settings, one, repetitions, &HEDGES, |hedge_ms| {
                     words(&format!(
-                        "tail --p 4 --documents 2000 --queries 60 --writes 5 --cycles {cycles} \
+                        "tail --p 12 --documents 2000 --queries 170 --writes 5 --cycles {cycles} \
                          --hedge-ms {hedge_ms}"
                     ))
                 })?;

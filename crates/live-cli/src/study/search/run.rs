@@ -25,7 +25,7 @@ pub struct Row {
     /// Of `delay`.
     #[serde(default)]
     pub queries_per_s: Option<f64>,
-    /// What a query took of all servers' processors.
+    /// What a query took of all servers' processors, at the last of the rows of a cell.
     #[serde(default)]
     pub processor_ms: Option<f64>,
     /// Sub-queries.
@@ -111,9 +111,11 @@ impl Took {
     /// What a share of them stays below, microseconds; `None` above the median where fewer than a
     /// hundred lie beyond it.
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        if !quantile::given(self.count(), share) {
-            return None;
-        }
+        quantile::given(self.count(), share).then(|| self.reached(share))?
+    }
+
+    /// The same, however few lie beyond it: for parts of what is put together.
+    pub fn reached(&self, share: f64) -> Option<f64> {
         let wanted = quantile::rank(self.count(), share);
         let mut seen = 0;
         let reaches = |(_, many): &&(u64, u64)| {

@@ -3,8 +3,10 @@
 use super::HEDGES;
 use super::run::{Row, Run, Took};
 use crate::args::SearchPart;
+use cavy_lab::statistics::sectioning;
 use cavy_report::model::{Cell, Figure, Table};
 use cavy_trials::Finding;
+use std::cmp::Ordering::Equal;
 
 /// In words.
 pub fn title(part: SearchPart) -> &'static str {
@@ -69,9 +71,15 @@ fn stretches(runs: &[(u32, Run)]) -> Vec<String> {
     all
 }
 
-/// Changes for a lower p: their name, and that of the stretch before.
-const FALLS: [(&str, &str); 2] = [("8 to 3", "at 8"), ("12 to 4", "at 12")];
-const RISES: [&str; 3] = ["4 to 5", "5 to 8", "3 to 12"];
+/// Changes for a lower p, and for a higher one.
+const FALLS: [&str; 2] = ["8 to 3", "12 to 4"];
+const RISES: [&str; 4] = ["4 to 5", "5 to 8", "3 to 12", "4 to 8"];
+
+/// Each fall so called, with the stretch before it.
+fn falls<'a>(runs: &'a [(u32, Run)], what: &str) -> Vec<[&'a Row; 2]> {
+    let pairs = runs.iter().flat_map(|(_, run)| run.rows.windows(2));
+    pairs.filter(|two| two[1].what == what).map(|two| [&two[0], &two[1]]).collect()
+}
 
 /// What happens while p changes.
 pub fn change(runs: &[(u32, Run)], again: &str) -> Figure {
@@ -106,9 +114,9 @@ pub fn change(runs: &[(u32, Run)], again: &str) -> Figure {
     Figure {
         id: "live.roar.change".to_string(),
         title: "p changes while it serves".to_string(),
-        shows: "Twelve servers, two front ends and a directory as processes of this machine, 40 \
-                queries and 20 writes a second; p = 4, 5, 8, 3, 12, 4. Where p falls, servers copy \
-                first, and queries go on with the p before."
+        shows: "Twelve servers, two front ends and a directory as processes of this machine, 150 \
+                queries and 5 writes a second; p = 4, 5, 8, 3, 12, 4, and 8, 3, 12, 4 several \
+                times. Where p falls, servers copy first, and queries go on with the p before."
             .to_string(),
         claimed: "Lowering p leaves delay as it was; raising is usable at once.".to_string(),
         found: checked_words(runs),
@@ -130,27 +138,30 @@ pub fn checked_words(runs: &[(u32, Run)]) -> String {
 
 /// Values of `change`.
 pub fn change_findings(runs: &[(u32, Run)]) -> Vec<Finding> {
-    // What both took, where the ratio is greatest; `None` where a fall has too few queries.
-    let worst = |runs: &[(u32, Run)], of: &dyn Fn(&Took) -> Option<f64>| {
-        let both = |(during, before): &(&str, &str)| {
-            let (during, before) = (Took::of(named(runs, during)), Took::of(named(runs, before)));
-            Some((of(&during)?, of(&before)?))
-        };
-        let all: Vec<(f64, f64)> = FALLS.iter().map(both).collect::<Option<_>>()?;
-        all.into_iter().max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))
-    };
-    let during = FALLS.iter().map(|(during, _)| Took::of(named(runs, during)).count());
-    let least = during.min().unwrap_or(0);
-    let ratio = |id: &str, of: &dyn Fn(&Took) -> Option<f64>| {
-        let (over, under) = worst(runs, of).unzip();
-        let each = runs.iter().filter_map(|run| worst(std::slice::from_ref(run), of));
-        let each: Vec<f64> = each.map(|(over, under)| over / under).collect();
-        let found = Finding::ratio(&format!("live.roar.{id}"), over, under, least);
-        let (low, high) = match over {
-            Some(_) => (each.iter().copied().reduce(f64::min), each.into_iter().reduce(f64::max)),
-            None => (None, None),
-        };
-        Finding { low, high, ..found }
+    let ratio = |id: &str,
+                 of: &dyn Fn(&Took) -> Option<f64>,
+                 part: &dyn Fn(&Took) -> Option<f64>| {
+        let all = FALLS.map(|what| {
+            let falls = falls(runs, what);
+            let side = |at: usize| Took::of(falls.iter().map(|two| two[at]));
+            let (before, during) = (side(0), side(1));
+            let samples = during.count().min(before.count());
+            let found = Finding::ratio(id, of(&during), of(&before), samples);
+            // Each fall beside the stretch just before it is a section of its own.
+            let section = |two: &[&Row; 2]| {
+                Some(part(&Took::of([two[1]]))? / part(&Took::of([two[0]]))?.max(1e-3))
+            };
+            let sections: Vec<f64> = falls.iter().filter_map(section).collect();
+            let interval =
+                found.value.and_then(|whole| sectioning::interval(whole, &sections, 0.95));
+            let (low, high) = interval.map(|interval| (interval.low, interval.high)).unzip();
+            let note = format!("{what}, {} falls: {}", falls.len(), found.note);
+            Finding { low, high, note, ..found }
+        });
+        // The worse of both; none where one has too few queries.
+        let lacks = all.iter().find(|found| found.value.is_none()).cloned();
+        let worst = all.into_iter().max_by(|a, b| a.value.partial_cmp(&b.value).unwrap_or(Equal));
+        lacks.or(worst).unwrap_or_else(|| Finding::nothing(id))
     };
     let (faults, refused, looked) = counts(runs);
     let settled = RISES.iter().flat_map(|what| named(runs, what)).filter_map(|row| row.settled_s);
@@ -160,8 +171,8 @@ pub fn change_findings(runs: &[(u32, Run)]) -> Vec<Finding> {
     vec![
         value("change_faults", Some(faults as f64), looked, String::new()),
         value("change_refused", Some(refused as f64), looked, String::new()),
-        ratio("change_mean", &Took::mean).of_median(),
-        ratio("change_p99", &|took| took.quantile(0.99)),
+        ratio("live.roar.change_mean", &Took::mean, &Took::mean).of_median(),
+        ratio("live.roar.change_p99", &|took| took.quantile(0.99), &|took| took.reached(0.99)),
         value("change_usable", longest, count, String::new()),
     ]
 }
@@ -207,9 +218,10 @@ pub fn tail(runs: &[(u32, Run)], again: &str) -> Figure {
     Figure {
         id: "live.roar.tail".to_string(),
         title: "A server stands still now and then".to_string(),
-        shows: "Twelve servers as processes of this machine, p = 4, 60 queries and 5 writes a \
-                second; one server stands still for a second every twenty. Late parts are given to \
-                others after 300 ms, or sent to others as well after 20 ms; both in turns."
+        shows: "Twelve servers as processes of this machine, p = 12, so that every query asks \
+                every server, 170 queries and 5 writes a second; one server stands still for a \
+                second every twenty. Late parts are given to others after 300 ms, or sent to \
+                others as well after 20 ms; both in turns."
             .to_string(),
         claimed: "Any part may be sent to other servers that hold the same documents; the first \
                   answer counts."
@@ -225,12 +237,25 @@ pub fn tail(runs: &[(u32, Run)], again: &str) -> Figure {
 /// Values of `tail`.
 pub fn tail_findings(runs: &[(u32, Run)]) -> Vec<Finding> {
     let (without, hedged) = (with(runs, HEDGES[0]), with(runs, HEDGES[1]));
-    let p999 = |rows: &[&Row]| Took::of(rows.iter().copied()).quantile(0.999);
-    let samples = Took::of(hedged.iter().copied()).count();
+    let samples = [&hedged, &without].map(|rows| Took::of(rows.iter().copied()).count());
+    let samples = samples[0].min(samples[1]);
+    let ratio = |id: &str, share: f64| {
+        let whole = |rows: &[&Row]| Took::of(rows.iter().copied()).quantile(share);
+        let found = Finding::ratio(id, whole(&hedged), whole(&without), samples);
+        // Each time that the server stood still is a section, beside that of the other run.
+        let reached = |row: &Row| Took::of([row]).reached(share);
+        let both = hedged.iter().zip(&without);
+        let sections: Vec<f64> =
+            both.filter_map(|(one, two)| Some(reached(one)? / reached(two)?.max(1e-3))).collect();
+        let interval = found.value.and_then(|whole| sectioning::interval(whole, &sections, 0.95));
+        let (low, high) = interval.map(|interval| (interval.low, interval.high)).unzip();
+        Finding { low, high, ..found }
+    };
     let extra = parts(&hedged).zip(parts(&without)).map(|(with, without)| with / without);
     let (faults, refused, looked) = counts(runs);
     vec![
-        Finding::ratio("live.roar.tail_hedged", p999(&hedged), p999(&without), samples),
+        ratio("live.roar.tail_hedged", 0.999),
+        ratio("live.roar.tail_p99", 0.99),
         value("tail_extra", extra, samples, String::new()),
         value("tail_faults", Some((faults + refused) as f64), looked, String::new()),
     ]
@@ -277,7 +302,10 @@ mod tests {
         };
         let findings = change_findings(&[(0, run(rows(), 0)), (0, run(rows(), 2))]);
         assert_eq!(found(&findings, "change_faults"), Some(2.0));
-        assert_eq!(found(&findings, "change_p99"), Some(9.0));
+        let p99 = findings.iter().find(|one| one.id.ends_with("change_p99")).expect("it");
+        // Both falls have the same ratio.
+        assert_eq!((p99.value, p99.low, p99.high), (Some(9.0), Some(9.0), Some(9.0)));
+        assert!(p99.note.starts_with("8 to 3, 2 falls: 9.000 ms over 1.000 ms"), "{}", p99.note);
         assert_eq!(found(&findings, "change_usable"), Some(0.7));
         let mean = found(&findings, "change_mean").expect("a mean");
         assert!((mean - 2_140.0 / 1_080.0).abs() < 1e-9, "{mean}");
@@ -290,6 +318,7 @@ mod tests {
         hedged.rows = vec![row("", &[(1_000, 160_000), (40_000, 400)], None)];
         let findings = tail_findings(&[(0, late), (20, hedged)]);
         assert_eq!(found(&findings, "tail_hedged"), Some(0.1));
+        assert_eq!(found(&findings, "tail_p99"), Some(1.0));
         let extra = found(&findings, "tail_extra").expect("a ratio");
         assert!((extra - 1_804.0 / 1_604.0).abs() < 1e-9);
         assert_eq!(found(&findings, "tail_faults"), Some(0.0));

@@ -52,6 +52,16 @@ impl<C: Content> Server<C> {
         }
     }
 
+    /// So many ids, or fewer if a window would have more written documents than it may, going by
+    /// what this server has itself.
+    fn portion(&self, ids: u64) -> u128 {
+        let ids = u128::from(ids.max(1));
+        let (Some(most), false) = (self.config.window_documents, self.empty) else { return ids };
+        let (own, window) = (self.docs.len() as u128, u128::from(self.config.window));
+        let documents = own * window / self.held.width().max(1);
+        (ids * u128::from(most.max(1)) / documents.max(1)).clamp(1, ids)
+    }
+
     /// As much of a slice as a message can have: it begins with the first document that fits.
     fn fitting(&self, slice: Slice) -> Slice {
         let first = self.written(slice).rev().nth(DOCS - 1).map(|doc| doc.id);
@@ -81,7 +91,7 @@ impl<C: Content> Server<C> {
     pub(super) fn read(&mut self, cx: &mut Context<'_, C>) {
         let (now, due) = (cx.now(), self.read_after);
         let waiting: u128 = self.ready.iter().map(|ready| ready.slice.width()).sum();
-        while !self.reading && waiting < u128::from(self.config.window.max(1)) {
+        while !self.reading && waiting < self.portion(self.config.window) {
             if self.wanted.is_empty() {
                 return;
             }
@@ -96,9 +106,9 @@ impl<C: Content> Server<C> {
                 && self.may_answer(now)
                 && self.holds(rest)
             {
-                let piece = self.config.piece.max(1);
-                let slice = match !written_only && u128::from(piece) < rest.width() {
-                    true => Slice::new(rest.hi.wrapping_sub(piece), rest.hi),
+                let piece = self.portion(self.config.piece);
+                let slice = match !written_only && piece < rest.width() {
+                    true => Slice::new(rest.hi.wrapping_sub(piece as u64), rest.hi),
                     false => rest,
                 };
                 let slice = self.fitting(slice);
@@ -203,20 +213,20 @@ impl<C: Content> Server<C> {
             (None, Some(reach)) => reach.lo,
             (None, None) => target.hi,
         };
-        let chunk = u128::from(self.config.chunk);
+        let chunk = self.portion(self.config.chunk);
         let open = |fetch: &Fetch| {
             let came = fetch.came.iter().map(|slice| slice.width()).sum::<u128>();
             fetch.rest.map_or(0, Slice::width) + came
         };
         let under_way = self.fetches.iter().map(open).sum::<u128>();
         let full = self.fetches.len() >= self.config.requests()
-            || under_way + chunk > u128::from(self.config.window);
+            || under_way + chunk > self.portion(self.config.window);
         if full && !self.fetches.is_empty() {
             return None;
         }
         let missing = Slice::new(target.lo, edge);
         let whole = missing.width() <= chunk;
-        let lo = if whole { missing.lo } else { edge.wrapping_sub(self.config.chunk) };
+        let lo = if whole { missing.lo } else { edge.wrapping_sub(chunk as u64) };
         Some((Slice::new(lo, edge), false))
     }
 
