@@ -52,6 +52,11 @@ impl History {
         (now.since(entry.at) <= memory.lifetime).then_some(entry.rtt_ms)
     }
 
+    /// Reads the oldest one, so that it is near the processor afterwards.
+    pub(crate) fn read(&self) -> u64 {
+        self.entries.first().map_or(0, |entry| u64::from(entry.peer))
+    }
+
     /// Peers that are remembered.
     pub fn len(&self) -> usize {
         self.entries.len()

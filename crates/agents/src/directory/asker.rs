@@ -2,7 +2,7 @@
 //! lately, and what pairs of its region and another one take longer.
 
 use super::index::{REGIONS, Search, Seat, region};
-use super::{Directory, Entry, LIFETIME_S, Said, Source};
+use super::{Directory, Entry, LIFETIME_S, Said, Source, p90_ms};
 use cavy_coords::Coordinate;
 use cavy_coords::map::FLOOR_MS_PER_KM;
 use std::cell::RefCell;
@@ -25,6 +25,8 @@ pub struct Asker<'a> {
     young: Vec<(u32, f64)>,
     /// By the other region.
     rows: RefCell<Vec<Option<Row>>>,
+    /// The p90 over the prediction by where that is from, which is the same for all pairs.
+    by_source: [Option<f64>; 3],
 }
 
 impl<'a> Asker<'a> {
@@ -34,7 +36,9 @@ impl<'a> Asker<'a> {
         let young = young.filter(|one| now_s.saturating_sub(one.at_s) <= LIFETIME_S);
         let mut young: Vec<(u32, f64)> = young.map(|one| (one.peer, one.rtt_ms)).collect();
         young.sort_unstable_by_key(|one| one.0);
-        Some(Asker { directory, node, entry, young, rows: RefCell::default() })
+        let by_source = [Source::History, Source::Coord, Source::Geo];
+        let by_source = by_source.map(|source| directory.source_p90(source));
+        Some(Asker { directory, node, entry, young, rows: RefCell::default(), by_source })
     }
 
     fn measured_ms(&self, peer: u32) -> Option<f64> {
@@ -54,6 +58,11 @@ impl<'a> Asker<'a> {
         }
     }
 
+    fn with_p90(&self, rtt_ms: f64, source: Source, by_region: Option<f64>) -> Said {
+        let p90_ms = p90_ms(rtt_ms, source, by_region, || self.by_source[source as usize]);
+        Said { rtt_ms, p90_ms, source }
+    }
+
     /// Can the two reach each other, as far as they said?
     pub fn meets(&self, to: u32) -> Option<bool> {
         self.entry.said.reach.meets(self.directory.entry(to)?.said.reach)
@@ -63,12 +72,13 @@ impl<'a> Asker<'a> {
     /// measured.
     pub fn said(&self, to: u32) -> Option<Said> {
         if let Some(rtt_ms) = self.measured_ms(to) {
-            let p90_ms = self.directory.p90_ms(rtt_ms, Source::History, None);
-            return Some(Said { rtt_ms, p90_ms, source: Source::History });
+            return Some(self.with_p90(rtt_ms, Source::History, None));
         }
         let there = self.directory.entry(to)?;
         let (one, other) = (self.entry.coordinate()?, there.coordinate()?);
-        Some(self.directory.predicted(one, other, self.row(region(there.cell))))
+        let row = self.row(region(there.cell));
+        let (rtt_ms, source) = self.directory.predicted(one, other, row.residual_ms);
+        Some(self.with_p90(rtt_ms, source, row.p90))
     }
 
     /// The `k` nearest nodes of a class, or of all, that can be reached; the nearest first.

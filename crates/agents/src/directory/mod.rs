@@ -239,6 +239,22 @@ fn pair(a: u16, b: u16) -> (u16, u16) {
     (a.min(b), a.max(b))
 }
 
+/// What nine tenths are expected below: by what was measured between the same regions, or else of
+/// all that is from the same source.
+fn p90_ms(
+    rtt_ms: f64,
+    source: Source,
+    by_region: Option<f64>,
+    by_source: impl Fn() -> Option<f64>,
+) -> f64 {
+    let ratio = match source {
+        Source::History => by_source().unwrap_or(MEASURED_P90),
+        Source::Coord => by_region.or_else(by_source).unwrap_or(UNTRAINED),
+        Source::Geo => by_source().unwrap_or(UNTRAINED),
+    };
+    rtt_ms * ratio.max(1.0)
+}
+
 impl Directory {
     /// Nobody yet.
     pub fn new(model: Config) -> Directory {
@@ -503,12 +519,11 @@ impl Directory {
         said.max(FLOOR_MS_PER_KM * one.position.distance_km(other.position))
     }
 
-    /// A prediction, of whose regions `row` is.
-    fn predicted(&self, one: &Coordinate, other: &Coordinate, row: Row) -> Said {
-        let rtt_ms = self.pair_ms(one, other, row.residual_ms);
+    /// A prediction, and where it is from.
+    fn predicted(&self, one: &Coordinate, other: &Coordinate, residual_ms: f64) -> (f64, Source) {
         let learnt = one.updates > 0 || other.updates > 0;
         let source = if learnt { Source::Coord } else { Source::Geo };
-        Said { rtt_ms, p90_ms: self.p90_ms(rtt_ms, source, row.p90), source }
+        (self.pair_ms(one, other, residual_ms), source)
     }
 
     /// What was measured from `from` to `to` in the last hour.
@@ -523,26 +538,26 @@ impl Directory {
         reach(from)?.meets(reach(to)?)
     }
 
-    fn p90_ms(&self, rtt_ms: f64, source: Source, by_region: Option<f64>) -> f64 {
-        let by_source = || self.by_source.get(&source)?.p90();
-        let ratio = match source {
-            Source::History => by_source().unwrap_or(MEASURED_P90),
-            Source::Coord => by_region.or_else(by_source).unwrap_or(UNTRAINED),
-            Source::Geo => by_source().unwrap_or(UNTRAINED),
-        };
-        rtt_ms * ratio.max(1.0)
+    /// The p90 over what is said, of all that is from there.
+    fn source_p90(&self, source: Source) -> Option<f64> {
+        self.by_source.get(&source)?.p90()
     }
 
     /// The round trip from `from` to `to`; `None` when one of them has no coordinate and nothing
     /// was measured.
     pub fn said(&self, from: u32, to: u32, now_s: u64) -> Option<Said> {
+        let said = |rtt_ms: f64, source: Source, by_region: Option<f64>| {
+            let p90_ms = p90_ms(rtt_ms, source, by_region, || self.source_p90(source));
+            Some(Said { rtt_ms, p90_ms, source })
+        };
         if let Some(rtt_ms) = self.measured_ms(from, to, now_s) {
-            let p90_ms = self.p90_ms(rtt_ms, Source::History, None);
-            return Some(Said { rtt_ms, p90_ms, source: Source::History });
+            return said(rtt_ms, Source::History, None);
         }
         let (here, there) = (self.entry(from)?, self.entry(to)?);
         let row = self.row(region(here.cell), region(there.cell));
-        Some(self.predicted(here.coordinate()?, there.coordinate()?, row))
+        let (one, other) = (here.coordinate()?, there.coordinate()?);
+        let (rtt_ms, source) = self.predicted(one, other, row.residual_ms);
+        said(rtt_ms, source, row.p90)
     }
 
     /// A node that asks for many round trips, or for who is near.

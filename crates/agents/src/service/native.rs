@@ -1,11 +1,11 @@
 //! cavy's own calls ([htrae 7.2]).
 
 use super::{Answer, Ask, Refusal, Service, unescaped, values};
-use crate::directory::{Change, CoordChange, Entry, NodeChange, ProbesChange, Said};
+use crate::directory::{Change, CoordChange, Entry, NodeChange, ProbesChange, Said, Source};
 use crate::wire::Reach;
 use cavy_places::{Found, Rung};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -52,10 +52,16 @@ struct ProbeBody {
 /// A question about many nodes, whose names are too long for a path.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RttBody {
-    from: String,
-    to: Vec<String>,
+struct RttBody<'a> {
+    #[serde(borrow)]
+    from: Id<'a>,
+    #[serde(borrow)]
+    to: Vec<Id<'a>>,
 }
+
+/// An id as it stands in a body, copied only where it has escapes.
+#[derive(Deserialize)]
+struct Id<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A report: a list of probes, or one that can be repeated.
 #[derive(Deserialize)]
@@ -95,8 +101,25 @@ struct PairAnswer<'a> {
     /// Can they reach each other? Beside the round trip, and no part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     reachable: Option<bool>,
-    #[serde(flatten)]
-    said: Option<Said>,
+    // Written out: to flatten them takes longer than to predict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtt_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    p90_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<Source>,
+}
+
+impl<'a> PairAnswer<'a> {
+    fn new(to: &'a str, reachable: Option<bool>, said: Option<Said>) -> PairAnswer<'a> {
+        PairAnswer {
+            to,
+            reachable,
+            rtt_ms: said.map(|said| said.rtt_ms),
+            p90_ms: said.map(|said| said.p90_ms),
+            source: said.map(|said| said.source),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -110,7 +133,7 @@ fn wrong(field: &str, value: impl std::fmt::Debug, must: &str) -> Refusal {
     (400, format!("`{field}` is {value:?}, but must be {must}"))
 }
 
-fn body<T: DeserializeOwned>(ask: &Ask<'_>) -> Result<T, Refusal> {
+fn body<'a, T: Deserialize<'a>>(ask: &Ask<'a>) -> Result<T, Refusal> {
     serde_json::from_slice(ask.body).map_err(|error| (400, format!("the body: {error}")))
 }
 
@@ -153,8 +176,8 @@ impl Service {
             ("GET", ["v1", "rtt"]) => self.get_rtt(ask, now_s),
             ("POST", ["v1", "rtt"]) => {
                 let RttBody { from, to } = body(ask)?;
-                let to: Vec<&str> = to.iter().map(String::as_str).collect();
-                self.rtts(&from, &to, now_s)
+                let to: Vec<&str> = to.iter().map(|id| id.0.as_ref()).collect();
+                self.rtts(&from.0, &to, now_s)
             }
             ("GET", ["v1", "nearest"]) => self.get_nearest(ask, now_s),
             ("GET", ["metrics"]) => Ok(self.metrics()),
@@ -337,8 +360,8 @@ impl Service {
         drop(asker);
         drop(directory);
         let pairs = to.iter().zip(all);
-        let all: Vec<PairAnswer<'_>> =
-            pairs.map(|(to, (reachable, said))| PairAnswer { to, reachable, said }).collect();
+        let pairs = pairs.map(|(to, (reachable, said))| PairAnswer::new(to, reachable, said));
+        let all: Vec<PairAnswer<'_>> = pairs.collect();
         Ok(Answer::json(200, &all))
     }
 

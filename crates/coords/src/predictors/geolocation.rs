@@ -31,6 +31,10 @@ impl Space for Geolocation {
         Some(self.line.rtt_ms(place(from)?.distance_km(place(to)?)))
     }
 
+    fn read(&self, machine: u32) -> u64 {
+        self.place(machine).map_or(0, |place| place.vector()[0].to_bits())
+    }
+
     fn place(&self, machine: u32) -> Option<Point> {
         self.places.get(machine as usize).copied().flatten()
     }

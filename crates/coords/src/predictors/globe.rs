@@ -64,6 +64,10 @@ impl Space for Globe {
         Some(model::predict_ms(self.coordinate(from)?, self.coordinate(to)?, &self.config))
     }
 
+    fn read(&self, machine: u32) -> u64 {
+        self.coordinate(machine).map_or(0, |own| own.error.to_bits() ^ u64::from(own.updates))
+    }
+
     fn place(&self, machine: u32) -> Option<Point> {
         Some(self.coordinate(machine)?.position)
     }

@@ -58,11 +58,23 @@ pub trait Predictor {
         self.learn(probe, rng);
         said
     }
+    /// Hears which probes it will meet next. Nothing changes: it may read what it knows of their
+    /// ends, so that among millions of machines the processor waits for memory once for all.
+    fn expect(&self, probes: &[Probe]) {
+        let _ = probes;
+    }
     /// Where it takes `machine` to be, if it thinks of places on the Earth.
     fn place(&self, machine: u32) -> Option<Point> {
         let _ = machine;
         None
     }
+}
+
+/// Reads of both ends of `probes` whatever `read` does, in vain but for where it is afterwards:
+/// near the processor.
+fn read_ends(probes: &[Probe], read: impl Fn(u32) -> u64) {
+    let add = |sum: u64, one: &Probe| sum ^ read(one.from) ^ read(one.to);
+    core::hint::black_box(probes.iter().fold(0, add));
 }
 
 /// Coordinates of machines `0..n`.
@@ -82,6 +94,11 @@ pub trait Space {
         at: Instant,
         rng: &mut Stream,
     );
+    /// Reads something of each part of memory that `machine` has ([`Predictor::expect`]).
+    fn read(&self, machine: u32) -> u64 {
+        let _ = machine;
+        0
+    }
     /// Where it takes `machine` to be, if it thinks of places on the Earth.
     fn place(&self, machine: u32) -> Option<Point> {
         let _ = machine;
@@ -152,6 +169,13 @@ impl<S: Space> Predictor for Learner<S> {
         remember(from, to);
         if self.symmetric {
             remember(to, from);
+        }
+    }
+
+    fn expect(&self, probes: &[Probe]) {
+        read_ends(probes, |machine| self.space.read(machine));
+        if let Some((_, histories)) = &self.histories {
+            read_ends(probes, |machine| histories.get(machine as usize).map_or(0, History::read));
         }
     }
 

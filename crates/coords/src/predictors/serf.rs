@@ -192,6 +192,15 @@ impl Space for Serf {
         Some(of(from)?.distance(of(to)?) * 1e3)
     }
 
+    fn read(&self, machine: u32) -> u64 {
+        let Some(client) = self.machines.get(machine as usize) else { return 0 };
+        let Client { coordinate, shortfalls, next, once, .. } = client;
+        let middle = once.get(once.len() / 2).map_or(0, |(peer, _)| u64::from(*peer));
+        let parts = [coordinate.place[0], coordinate.height, shortfalls[0], shortfalls[8]];
+        let parts = parts.iter().fold(shortfalls[16].to_bits(), |sum, part| sum ^ part.to_bits());
+        parts ^ middle ^ u64::from(*next)
+    }
+
     fn update(
         &mut self,
         machine: u32,

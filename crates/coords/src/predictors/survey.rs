@@ -11,7 +11,7 @@
 //! The constants were chosen on the anchors of RIPE Atlas (decision 19).
 
 use super::globe::Globe;
-use super::{Learner, Predictor, Probe, make_room};
+use super::{Learner, Predictor, Probe, make_room, read_ends};
 use crate::config::Config;
 use crate::history::Memory;
 use crate::map::{FLOOR_MS_PER_KM, Line};
@@ -113,39 +113,14 @@ impl Site {
     }
 }
 
-/// What a prediction reads of the peers of both ends, which are anywhere in memory.
+/// What a prediction reads of the peers of both ends, which are anywhere in memory: each lies in
+/// one line of the cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(align(64))]
 struct Spot {
     /// Where it is taken to be.
     site: Option<Site>,
     height_ms: f64,
-}
-
-/// A place in steps of 389 m: small enough that those of millions of machines stay near the
-/// processor. Most of what two machines measured was to peers far from the other one, and this is
-/// enough to see that.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Rough([i16; 3]);
-
-impl Rough {
-    const STEPS: f64 = 16_384.0;
-    /// Beyond all places.
-    const NOWHERE: Rough = Rough([i16::MAX; 3]);
-
-    fn new(site: Option<Site>) -> Rough {
-        let step = |part: f64| libm::round(part * Rough::STEPS) as i16;
-        site.map_or(Rough::NOWHERE, |site| Rough(site.point.vector().map(step)))
-    }
-
-    /// Is the other place certainly out of reach? Rounding moves either by less than a step.
-    fn is_beyond(self, other: Rough) -> bool {
-        const LIMIT: f64 = REACHES_MAX / EARTH_PER_REACH * Rough::STEPS + 2.0;
-        let square = |axis: usize| {
-            let apart = (i32::from(self.0[axis]) - i32::from(other.0[axis])).unsigned_abs();
-            u64::from(apart * apart)
-        };
-        square(0) + square(1) + square(2) > (LIMIT * LIMIT) as u64
-    }
 }
 
 /// A mean error that forgets.
@@ -179,14 +154,15 @@ struct Machine {
 }
 
 impl Machine {
-    fn measure(&mut self, one: Measured, peers_max: usize) {
+    /// Says whom it forgets for it.
+    fn measure(&mut self, one: Measured, peers_max: usize) -> Option<u32> {
         self.measured.retain(|known| known.peer != one.peer);
-        if self.measured.len() >= peers_max {
-            self.measured.remove(0);
-        }
+        let full = self.measured.len() >= peers_max;
+        let forgotten = full.then(|| self.measured.remove(0).peer);
         make_room(&mut self.measured);
         self.measured.push(one);
         self.heard = self.heard.saturating_add(1);
+        forgotten
     }
 
     /// Is it time to look at the position?
@@ -198,6 +174,7 @@ impl Machine {
 /// A measurement of the machine that is looked at, with what is known of the peer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Near {
+    peer: u32,
     rtt_ms: f64,
     there: Site,
     height_ms: f64,
@@ -205,11 +182,13 @@ struct Near {
     km: f64,
 }
 
-/// Lists that are filled anew for each machine that learns.
+/// Lists that are filled anew for each probe.
 #[derive(Clone, Debug, Default)]
 struct Lists {
-    near: Vec<Near>,
+    /// Of both ends.
+    near: [Vec<Near>; 2],
     errors: Vec<f64>,
+    places: Vec<Point>,
 }
 
 /// Everything that all probes together say.
@@ -221,8 +200,6 @@ pub struct Survey {
     machines: Vec<Machine>,
     /// By machine.
     spots: Vec<Spot>,
-    /// Where each machine is taken to be, roughly.
-    rough: Vec<Rough>,
     lists: Lists,
     /// Sum of what the additive part is short of, and pairs, by the cells of both ends.
     cells: Vec<(f64, f64)>,
@@ -259,21 +236,15 @@ impl Survey {
         let machines: Vec<Machine> = known.iter().map(machine).collect();
         let spot = |one: &Machine| Spot { site: one.said.map(Site::new), height_ms: 0.0 };
         let spots: Vec<Spot> = machines.iter().map(spot).collect();
-        let rough = spots.iter().map(|spot| Rough::new(spot.site)).collect();
         let line = config.line;
         let globe = Learner::new(Globe::new(config, known)).symmetric(true);
         let cells = vec![(0.0, 0.0); CELLS * CELLS];
         let lists = Lists::default();
-        Survey { parts, memory, line, machines, spots, rough, lists, cells, globe }
+        Survey { parts, memory, line, machines, spots, lists, cells, globe }
     }
 
     fn site(&self, machine: usize) -> Option<Site> {
         self.spots.get(machine)?.site
-    }
-
-    fn set_site(&mut self, machine: usize, site: Option<Site>) {
-        self.spots[machine].site = site;
-        self.rough[machine] = Rough::new(site);
     }
 
     /// Is the position that was given for `machine` disproved by what was measured?
@@ -283,9 +254,8 @@ impl Survey {
     }
 
     /// Line and heights.
-    fn plain_ms(&self, a: usize, b: usize, km: f64) -> f64 {
-        let heights = self.spots[a].height_ms + self.spots[b].height_ms;
-        (self.line.rtt_ms(km) + heights).max(FLOOR_RATIO * FLOOR_MS_PER_KM * km)
+    fn plain_ms(&self, heights_ms: f64, km: f64) -> f64 {
+        (self.line.rtt_ms(km) + heights_ms).max(FLOOR_RATIO * FLOOR_MS_PER_KM * km)
     }
 
     /// What pairs between these two cells take longer.
@@ -297,58 +267,68 @@ impl Survey {
         sum / (count + CELL_PRIOR)
     }
 
-    /// What `from` measured to peers near `to` beyond what the other parts say: sum and weight.
-    fn near_ms(&self, from: usize, to: usize, here: Site, other: Site) -> (f64, f64) {
+    /// What `from`, of which `near` are the peers, measured to peers near `to` beyond what the
+    /// other parts say: sum and weight.
+    fn near_ms(
+        &self,
+        (from, to): (usize, usize),
+        near: impl Iterator<Item = Near>,
+        km: impl Fn(&Near) -> f64,
+    ) -> (f64, f64) {
         let (mut sum, mut weight) = (0.0, 0.0);
-        let rough = self.rough[to];
-        for one in &self.machines[from].measured {
-            let peer = one.peer as usize;
-            if self.rough[peer].is_beyond(rough) || peer == to {
-                continue;
-            }
-            let Some(there) = self.spots[peer].site else { continue };
+        let Some((here, other)) = self.site(from).zip(self.site(to)) else { return (sum, weight) };
+        let height_ms = self.spots[from].height_ms;
+        for one in near {
             // Squared chords, in units of the reach: nearly arcs at this distance, and cheap.
-            let square = there.point.chord_squared(other.point);
+            let square = one.there.point.chord_squared(other.point);
             let apart = square * (EARTH_PER_REACH * EARTH_PER_REACH);
-            if apart > REACHES_MAX * REACHES_MAX {
+            if apart > REACHES_MAX * REACHES_MAX || one.peer as usize == to {
                 continue;
             }
             let share = libm::exp(-0.5 * apart);
-            let said = self.plain_ms(from, peer, here.point.distance_km(there.point));
-            let beyond = one.rtt_ms - said - self.cell_ms(here, there);
+            let said = self.plain_ms(height_ms + one.height_ms, km(&one));
+            let beyond = one.rtt_ms - said - self.cell_ms(here, one.there);
             sum += share * beyond.clamp(-PLACE_CLIP_MS, PLACE_CLIP_MS);
             weight += share;
         }
         (sum, weight)
     }
 
-    /// What line, heights, cells and peers say.
-    fn additive_ms(&self, a: usize, b: usize) -> Option<f64> {
+    /// What line, heights, cells and peers say; `near_ms` is what [`Survey::near_ms`] says from
+    /// one end to the other.
+    fn additive_ms(
+        &self,
+        (a, b): (usize, usize),
+        near_ms: impl Fn(usize, usize) -> (f64, f64),
+    ) -> Option<f64> {
         // In one order, so that both ends say the same to the bit.
         let (a, b) = (a.min(b), a.max(b));
         let (here, there) = (self.site(a)?, self.site(b)?);
         let km = here.point.distance_km(there.point);
-        let mut estimate = self.plain_ms(a, b, km) + self.cell_ms(here, there);
+        let heights_ms = self.spots[a].height_ms + self.spots[b].height_ms;
+        let mut estimate = self.plain_ms(heights_ms, km) + self.cell_ms(here, there);
         if self.parts.peers {
-            let (one, other) = (self.near_ms(a, b, here, there), self.near_ms(b, a, there, here));
+            let (one, other) = (near_ms(a, b), near_ms(b, a));
             estimate += (one.0 + other.0) / (one.1 + other.1 + REACH_PRIOR);
         }
         Some(estimate.max(FLOOR_RATIO * FLOOR_MS_PER_KM * km))
     }
 
-    /// Both sorts of estimates.
-    fn both_ms(&self, a: u32, b: u32, now: Instant) -> Both {
-        (self.additive_ms(a as usize, b as usize), self.globe.predict_ms(a, b, now))
+    /// The peers of `machine`, without distances.
+    fn peers(&self, machine: usize) -> impl Iterator<Item = Near> {
+        self.machines[machine].measured.iter().filter_map(|one| self.near(one.peer, one.rtt_ms))
+    }
+
+    fn near(&self, peer: u32, rtt_ms: f64) -> Option<Near> {
+        let Spot { site, height_ms } = self.spots[peer as usize];
+        Some(Near { peer, rtt_ms, there: site?, height_ms, km: 0.0 })
     }
 
     /// Looks up what is known of the peers of `machine`, once for all that follows: they are
     /// anywhere in memory, which is asked for all of them before the first is needed.
     fn look_up(&self, machine: usize, near: &mut Vec<Near>) {
         near.clear();
-        near.extend(self.machines[machine].measured.iter().filter_map(|one| {
-            let Spot { site, height_ms } = self.spots[one.peer as usize];
-            Some(Near { rtt_ms: one.rtt_ms, there: site?, height_ms, km: 0.0 })
-        }));
+        near.extend(self.peers(machine));
         self.measure_up(machine, near);
     }
 
@@ -360,14 +340,35 @@ impl Survey {
 
     /// How badly a place explains what a machine measured: mean absolute error with the best
     /// height, milliseconds, and what beats light besides.
-    fn misfit_ms(&self, lists: &mut Lists, km: impl Fn(&Near) -> f64) -> f64 {
-        let Lists { near, errors } = lists;
+    ///
+    /// A place that is certainly worse than `limit_ms` is told early: whatever the height is, two
+    /// errors are together at least as large as what lies between them.
+    fn misfit_ms(
+        &self,
+        near: &[Near],
+        errors: &mut Vec<f64>,
+        limit_ms: f64,
+        km: impl Fn(&Near) -> f64,
+    ) -> f64 {
         errors.clear();
-        let mut beaten = 0.0;
-        for one in near.iter() {
+        let (mut beaten, mut between, mut last) = (0.0, 0.0, None);
+        // A little more, because the sums are rounded in another order below.
+        let enough = limit_ms * near.len() as f64 * (1.0 + 1e-9);
+        for one in near {
             let km = km(one);
-            errors.push(one.rtt_ms - self.line.rtt_ms(km) - one.height_ms);
+            let error = one.rtt_ms - self.line.rtt_ms(km) - one.height_ms;
+            errors.push(error);
             beaten += (FLOOR_MS_PER_KM * km - one.rtt_ms).clamp(0.0, 100.0);
+            last = match last {
+                None => Some(error),
+                Some(other) => {
+                    between += f64::min((error - other as f64).abs(), PLACE_CLIP_MS);
+                    None
+                }
+            };
+            if beaten + between > enough {
+                return f64::INFINITY;
+            }
         }
         if errors.is_empty() {
             return 0.0;
@@ -381,46 +382,66 @@ impl Survey {
     }
 
     /// Moves `machine` where its measurements say that it is not where it is said to be.
-    fn locate(&mut self, machine: usize, lists: &mut Lists) {
+    fn locate(&mut self, machine: usize, near: &mut [Near], lists: &mut Lists) {
         let own = &self.machines[machine];
         let moving = self.globe.space().coordinate(machine as u32).map(|c| c.position);
         let Some(said) = own.said else {
-            self.set_site(machine, moving.map(Site::new));
-            self.measure_up(machine, &mut lists.near);
+            self.spots[machine].site = moving.map(Site::new);
+            self.measure_up(machine, near);
             return;
         };
         if own.measured.len() < DISPROOF_MIN {
             return;
         }
         let is_there = self.site(machine).is_some_and(|site| site.point == said);
+        let Lists { errors, places, .. } = lists;
         let stays = match is_there {
-            true => self.misfit_ms(lists, |one| one.km),
-            false => self.misfit_ms(lists, |one| said.distance_km(one.there.point)),
+            true => self.misfit_ms(near, errors, f64::INFINITY, |one| one.km),
+            false => {
+                let km = |one: &Near| said.distance_km(one.there.point);
+                self.misfit_ms(near, errors, f64::INFINITY, km)
+            }
         };
         let mut best = (DISPROOF_RATIO * stays, said);
         if stays >= DOUBT_MS {
-            for place in self.others(machine, moving) {
-                let misfit = self.misfit_ms(lists, |one| place.distance_km(one.there.point));
+            self.others(machine, moving, places);
+            for place in places {
+                let km = |one: &Near| place.distance_km(one.there.point);
+                let misfit = self.misfit_ms(near, errors, best.0, km);
                 if misfit < best.0 {
-                    best = (misfit, place);
+                    best = (misfit, *place);
                 }
             }
         }
         if self.site(machine).is_none_or(|site| site.point != best.1) {
-            self.set_site(machine, Some(Site::new(best.1)));
-            self.measure_up(machine, &mut lists.near);
+            self.spots[machine].site = Some(Site::new(best.1));
+            self.measure_up(machine, near);
         }
     }
 
-    /// Where else a machine might be that is not where it is said to be.
-    fn others(&self, machine: usize, moving: Option<Point>) -> Vec<Point> {
-        let mut near: Vec<(f64, u32)> =
-            self.machines[machine].measured.iter().map(|one| (one.rtt_ms, one.peer)).collect();
-        near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    /// Where else a machine might be that is not where it is said to be; each place once.
+    fn others(&self, machine: usize, moving: Option<Point>, places: &mut Vec<Point>) {
+        let mut nearest: [Option<(f64, u32)>; TRIED] = [None; TRIED];
+        for one in &self.machines[machine].measured {
+            let mut next = Some((one.rtt_ms, one.peer));
+            for kept in &mut nearest {
+                let before =
+                    |a: (f64, u32), b: (f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)).is_lt();
+                let Some(new) = next else { break };
+                if kept.is_none_or(|kept| before(new, kept)) {
+                    next = kept.replace(new);
+                }
+            }
+        }
         let place = |machine: usize| self.site(machine).map(|site| site.point);
-        let peers = near.iter().take(TRIED).map(|(_, peer)| *peer as usize);
-        let places = peers.flat_map(|peer| [place(peer), self.machines[peer].said]);
-        [moving, place(machine)].into_iter().chain(places).flatten().collect()
+        let peers = nearest.iter().flatten().map(|(_, peer)| *peer as usize);
+        let of_peers = peers.flat_map(|peer| [place(peer), self.machines[peer].said]);
+        places.clear();
+        for other in [moving, place(machine)].into_iter().chain(of_peers).flatten() {
+            if !places.contains(&other) && self.machines[machine].said != Some(other) {
+                places.push(other);
+            }
+        }
     }
 
     /// The height that `machine`'s measurements ask for.
@@ -463,8 +484,14 @@ impl Survey {
         Some((by_additive * additive + by_moving * moving) / (by_additive + by_moving))
     }
 
-    /// Learns from a probe of which `both` was said.
-    fn learn_beside(&mut self, probe: &Probe, (additive, moving): Both, rng: &mut Stream) {
+    /// Learns from a probe of which `both` was said. `lists` has the peers of both ends.
+    fn learn_beside(
+        &mut self,
+        probe: &Probe,
+        (additive, moving): Both,
+        lists: &mut Lists,
+        rng: &mut Stream,
+    ) {
         let Probe { from, to, rtt_ms, at } = *probe;
         let (a, b) = (from as usize, to as usize);
         for end in [a, b] {
@@ -477,24 +504,31 @@ impl Survey {
         }
         self.globe.learn(probe, rng);
         if let Some((here, there)) = self.site(a).zip(self.site(b)) {
-            let beyond = rtt_ms - self.plain_ms(a, b, here.point.distance_km(there.point));
+            let heights_ms = self.spots[a].height_ms + self.spots[b].height_ms;
+            let km = here.point.distance_km(there.point);
+            let beyond = rtt_ms - self.plain_ms(heights_ms, km);
             let (sum, count) = &mut self.cells[cells(here, there)];
             *sum += beyond.clamp(-100.0, 100.0);
             *count += 1.0;
         }
-        for (end, peer) in [(a, to), (b, from)] {
-            self.machines[end].measure(Measured::new(peer, rtt_ms, at), self.memory.peers.max(1));
-        }
-        let mut lists = core::mem::take(&mut self.lists);
-        for end in [a, b] {
-            self.look_up(end, &mut lists.near);
+        let peers_max = self.memory.peers.max(1);
+        let forgotten = [(a, to), (b, from)].map(|(end, peer)| {
+            self.machines[end].measure(Measured::new(peer, rtt_ms, at), peers_max)
+        });
+        for (index, (end, peer)) in [(a, to), (b, from)].into_iter().enumerate() {
+            let mut near = core::mem::take(&mut lists.near[index]);
+            near.retain(|one| one.peer != peer && Some(one.peer) != forgotten[index]);
+            near.extend(self.near(peer, rtt_ms));
+            if let Some(last) = near.last_mut().filter(|one| one.peer == peer) {
+                self.measure_up(end, core::slice::from_mut(last));
+            }
             let own = &self.machines[end];
             if own.looks() && (self.parts.moves || own.said.is_none()) {
-                self.locate(end, &mut lists);
+                self.locate(end, &mut near, lists);
             }
-            self.raise(end, &lists.near);
+            self.raise(end, &near);
+            lists.near[index] = near;
         }
-        self.lists = lists;
     }
 
     /// Can this have been measured, between machines that there are?
@@ -505,61 +539,63 @@ impl Survey {
 
 impl Predictor for Survey {
     fn predict_ms(&self, from: u32, to: u32, now: Instant) -> Option<f64> {
-        if from.max(to) as usize >= self.machines.len() {
+        let (a, b) = (from as usize, to as usize);
+        if a.max(b) >= self.machines.len() {
             return None;
         }
-        self.known_ms(from, to, now).or_else(|| self.mean_ms(from, to, self.both_ms(from, to, now)))
+        let additive = || {
+            self.additive_ms((a, b), |from, to| {
+                let here = self.site(from);
+                let km = |one: &Near| here.map_or(0.0, |h| h.point.distance_km(one.there.point));
+                self.near_ms((from, to), self.peers(from), km)
+            })
+        };
+        let both = || (additive(), self.globe.predict_ms(from, to, now));
+        self.known_ms(from, to, now).or_else(|| self.mean_ms(from, to, both()))
     }
 
     fn learn(&mut self, probe: &Probe, rng: &mut Stream) {
         if self.takes(probe) {
-            let both = self.both_ms(probe.from, probe.to, probe.at);
-            self.learn_beside(probe, both, rng);
+            self.meet(probe, rng);
         }
     }
 
-    /// Learning begins with what was predicted, so it is made once for both.
+    /// Learning begins with what was predicted, and both read what is known of the same peers, so
+    /// that is looked up once.
     fn meet(&mut self, probe: &Probe, rng: &mut Stream) -> Option<f64> {
         let Probe { from, to, at, .. } = *probe;
         if !self.takes(probe) {
             return self.predict_ms(from, to, at);
         }
-        let both = self.both_ms(from, to, at);
+        let mut lists = core::mem::take(&mut self.lists);
+        let ends = [from as usize, to as usize];
+        ends.iter().zip(&mut lists.near).for_each(|(end, near)| self.look_up(*end, near));
+        let additive = self.additive_ms((ends[0], ends[1]), |from, to| {
+            let near = &lists.near[usize::from(from != ends[0])];
+            self.near_ms((from, to), near.iter().copied(), |one| one.km)
+        });
+        let both = (additive, self.globe.predict_ms(from, to, at));
         let said = self.known_ms(from, to, at).or_else(|| self.mean_ms(from, to, both));
-        self.learn_beside(probe, both, rng);
+        self.learn_beside(probe, both, &mut lists, rng);
+        self.lists = lists;
         said
+    }
+
+    fn expect(&self, probes: &[Probe]) {
+        self.globe.expect(probes);
+        let measured = |machine: u32| {
+            self.machines.get(machine as usize).map_or(&[][..], |own| own.measured.as_slice())
+        };
+        // Where the lists are, then the lists, a line of the cache at a time, then the peers.
+        read_ends(probes, |machine| measured(machine).len() as u64);
+        let xor = |sum: u64, one: &Measured| sum ^ u64::from(one.peer);
+        read_ends(probes, |machine| measured(machine).iter().step_by(4).fold(0, xor));
+        let height = |one: &Measured| self.spots[one.peer as usize].height_ms.to_bits();
+        let xor = |sum: u64, one: &Measured| sum ^ height(one);
+        read_ends(probes, |machine| measured(machine).iter().fold(0, xor));
     }
 
     fn place(&self, machine: u32) -> Option<Point> {
         Some(self.site(machine as usize)?.point)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cavy_core::Purpose;
-
-    /// What is passed over counts nothing, and of what counts nothing little is looked at.
-    #[test]
-    fn rough_places_hide_nobody_within_reach() {
-        let mut rng = Stream::keyed(1, 0, Purpose::Test);
-        let (mut beyond, mut seen) = (0, 0);
-        for _ in 0..200_000 {
-            let here = Point::random(&mut rng);
-            let radians = (0.99 + 0.02 * rng.unit()) * REACHES_MAX / EARTH_PER_REACH;
-            let there = here.moved_away(Point::random(&mut rng), radians, &mut rng);
-            let rough = |point: Point| Rough::new(Some(Site::new(point)));
-            let apart = here.chord_squared(there) * (EARTH_PER_REACH * EARTH_PER_REACH);
-            let is_beyond = apart > REACHES_MAX * REACHES_MAX;
-            beyond += u32::from(is_beyond);
-            if rough(here).is_beyond(rough(there)) {
-                assert!(is_beyond, "{:?} {:?}", here.degrees(), there.degrees());
-                seen += 1;
-            }
-        }
-        assert!(seen > 7 * beyond / 10, "{seen} of {beyond}");
-        let rough = Rough::new(Some(Site::new(Point::random(&mut rng))));
-        assert!(rough.is_beyond(Rough::NOWHERE) && Rough::NOWHERE.is_beyond(rough));
     }
 }

@@ -11,6 +11,7 @@ use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
 use cavy_core::{Digest, Instant, Purpose, Stream};
 use cavy_study::plan::PlanError;
 use core::f64::consts::{PI, TAU};
+use core::ops::Range;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -35,8 +36,6 @@ struct Player {
     /// Numbers of very large ones come first, from 1.
     system: u32,
     region: u8,
-    /// Where a database says that it is.
-    said: Point,
 }
 
 /// What lies between players.
@@ -45,8 +44,10 @@ pub struct Players {
     plan: PlayersPlan,
     seed: u64,
     players: Vec<Player>,
+    /// Where a database says that each is.
+    said: Vec<Point>,
     /// First day, and number of days.
-    there: Vec<(u32, u32)>,
+    there: Vec<(u16, u16)>,
 }
 
 /// A probe of a session: who, whom, when.
@@ -149,6 +150,7 @@ impl Players {
             plan: plan.clone(),
             seed,
             players: Vec::with_capacity(plan.count as usize),
+            said: Vec::with_capacity(plan.count as usize),
             there: Vec::with_capacity(plan.count as usize),
         };
         for _ in 0..plan.count {
@@ -176,9 +178,10 @@ impl Players {
                 area: area(place, plan.area_deg),
                 system,
                 region: region(place),
-                said,
             });
-            players.there.push((first, days.min(plan.days)));
+            players.said.push(said);
+            // `check` has bounded days.
+            players.there.push((first as u16, days.min(plan.days) as u16));
         }
         let truth = Truth::Players(Box::new(players));
         World { machines: Vec::new(), truth, credits: &[], note: String::new() }
@@ -191,7 +194,8 @@ impl Players {
 
     /// A player as a machine among others.
     pub fn machine(&self, number: u32) -> Machine {
-        let Player { place, said, system, .. } = self.players[number as usize];
+        let Player { place, system, .. } = self.players[number as usize];
+        let said = self.said[number as usize];
         let name = format!("player-{number}");
         Machine { name, place: Some(place), said: Some(said), system }
     }
@@ -232,6 +236,14 @@ impl Players {
         Some(rtt)
     }
 
+    /// Reads both ends of several visits, whose round trips are asked for next: the processor waits
+    /// for memory once, and not for one after the other.
+    pub fn fetch(&self, visits: &[Visit]) {
+        let read = |player: u32| u64::from(self.players[player as usize].region);
+        let sum = visits.iter().fold(0, |sum, one| sum + read(one.from) + read(one.to));
+        std::hint::black_box(sum);
+    }
+
     /// What one probe of a round trip of `rtt_ms` takes.
     pub fn noisy_ms(&self, rtt_ms: f64, rng: &mut Stream) -> f64 {
         let shape = self.plan.noise_shape;
@@ -239,22 +251,10 @@ impl Players {
         rtt_ms * (1.0 + self.plan.noise_mean_ratio * sum / f64::from(shape.max(1)))
     }
 
-    /// All probes of sessions that come to `probes_each` for a player on average, by time.
-    pub fn visits(&self, probes_each: u32, rng: &mut Stream) -> Vec<Visit> {
-        let mut visits = Vec::with_capacity(self.players.len() * probes_each as usize);
-        self.sessions(&Days::new(self), probes_each, rng, |visit| visits.push(visit));
-        visits.sort_by_key(|visit| visit.at);
-        visits
-    }
-
-    /// The same in `parts` of some days each: sessions are drawn anew for each part, and only what
-    /// lies in it is kept and put in order. So tens of millions of probes need little memory.
-    pub fn visits_in_parts(
-        &self,
-        probes_each: u32,
-        parts: u64,
-        rng: Stream,
-    ) -> impl Iterator<Item = Visit> {
+    /// All probes of sessions that come to `probes_each` for a player on average, by time, in
+    /// `parts` of some days each. Sessions are drawn anew for each part, and only what lies in it
+    /// is kept and put in order. So tens of millions of probes need little memory.
+    pub fn visits(&self, probes_each: u32, parts: u64, rng: Stream) -> impl Iterator<Item = Visit> {
         let days = u64::from(self.plan.days);
         let days_each = days.div_ceil(parts.clamp(1, days.max(1)));
         let parts = days.div_ceil(days_each.max(1)).max(1);
@@ -267,10 +267,8 @@ impl Players {
                 false => Instant::from_ns((part + 1) * days_each * DAY_NS),
             };
             let mut visits = Vec::new();
-            self.sessions(&by_day, probes_each, &mut rng.clone(), |visit| {
-                if visit.at >= from && visit.at < to {
-                    visits.push(visit);
-                }
+            self.sessions(&by_day, probes_each, &mut rng.clone(), from..to, |visit| {
+                visits.push(visit);
             });
             visits.sort_by_key(|visit| visit.at);
             visits
@@ -278,12 +276,15 @@ impl Players {
         (0..parts).flat_map(part)
     }
 
-    /// Draws sessions, in no order of time.
+    /// Draws all sessions, in no order of time, and says what is probed `within` some days. Of
+    /// other sessions it only draws how many numbers they take: whom they meet is anywhere in
+    /// memory, and waiting for that takes most of the time.
     fn sessions(
         &self,
         by_day: &Days,
         probes_each: u32,
         rng: &mut Stream,
+        within: Range<Instant>,
         mut each: impl FnMut(Visit),
     ) {
         let plan = &self.plan;
@@ -293,30 +294,32 @@ impl Players {
         let between = |(least, most): (u32, u32), rng: &mut Stream| {
             (u64::from(least) + rng.below(u64::from(most - least) + 1)) as usize
         };
-        let mut others = Vec::new();
+        // Where those who are probed stand among those who are there that day.
+        let mut others: Vec<usize> = Vec::new();
         while made < wanted {
             let from = rng.below(count as u64) as u32;
             let (first, days) = self.there[from as usize];
-            let day = first + rng.below(days.into()) as u32;
+            let day = u32::from(first) + rng.below(days.into()) as u32;
             let here = by_day.on(day);
             let candidates = between(plan.candidates, rng).min(here.len() - 1);
             let probed = between(plan.probed, rng).min(candidates).min(wanted - made);
             others.clear();
             while others.len() < probed {
-                let to = here[rng.below(here.len() as u64) as usize];
-                if to != from && !others.contains(&to) {
-                    others.push(to);
+                let at = rng.below(here.len() as u64) as usize;
+                if !by_day.is_at(day, at, from) && !others.contains(&at) {
+                    others.push(at);
                 }
             }
             let begin = u64::from(day) * DAY_NS + rng.below(DAY_NS);
             // One after the other, a second apart.
-            let visit = |(index, to): (usize, &u32)| Visit {
-                from,
-                to: *to,
-                at: Instant::from_ns(begin + index as u64 * 1_000_000_000),
-            };
+            let moment = |index: usize| Instant::from_ns(begin + index as u64 * 1_000_000_000);
+            if moment(0) < within.end && moment(probed) >= within.start {
+                let visit =
+                    |(index, at): (usize, &usize)| Visit { from, to: here[*at], at: moment(index) };
+                let visits = others.iter().enumerate().map(visit);
+                visits.filter(|visit| within.contains(&visit.at)).for_each(&mut each);
+            }
             made += others.len();
-            others.iter().enumerate().map(visit).for_each(&mut each);
             if probed == 0 && (0..plan.days).all(|day| by_day.on(day).len() < 2) {
                 break;
             }
@@ -329,12 +332,18 @@ struct Days {
     players: Vec<u32>,
     /// Where each day begins in them, and the last one ends.
     begins: Vec<usize>,
+    /// Of each day, how many come before each block of numbers, and before the end of the last one.
+    before: Vec<u32>,
+    blocks: usize,
 }
+
+/// Numbers of players in a block.
+const BLOCK: u32 = 4_096;
 
 impl Days {
     fn new(of: &Players) -> Days {
         let mut begins = vec![0; of.plan.days as usize + 1];
-        let days = |(first, days): &(u32, u32)| *first as usize..(first + days) as usize;
+        let days = |(first, days): &(u16, u16)| *first as usize..(first + days) as usize;
         for day in of.there.iter().flat_map(days) {
             begins[day + 1] += 1;
         }
@@ -349,7 +358,22 @@ impl Days {
                 next[day] += 1;
             }
         }
-        Days { players, begins }
+        let blocks = of.there.len().div_ceil(BLOCK as usize);
+        let mut before = Vec::with_capacity((begins.len() - 1) * (blocks + 1));
+        for day in begins.windows(2) {
+            let here = &players[day[0]..day[1]];
+            let of_block = |block| here.partition_point(|player| *player < block as u32 * BLOCK);
+            before.extend((0..=blocks).map(|block| of_block(block) as u32));
+        }
+        Days { players, begins, before, blocks }
+    }
+
+    /// Is `player` the one at `at` of those who are there on `day`? Mostly this is told without a
+    /// look at who is there: in order of their numbers, `player` stands elsewhere.
+    fn is_at(&self, day: u32, at: usize, player: u32) -> bool {
+        let block = day as usize * (self.blocks + 1) + (player / BLOCK) as usize;
+        let (first, end) = (self.before[block], self.before[block + 1]);
+        (first as usize..end as usize).contains(&at) && self.on(day)[at] == player
     }
 
     fn on(&self, day: u32) -> &[u32] {

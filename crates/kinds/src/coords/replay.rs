@@ -20,6 +20,8 @@ const PICKERS_MAX: u32 = 10_000;
 /// Predictions before a probe whose errors are kept: of more probes every second, third and so on,
 /// so that memory does not grow with their number.
 pub const BEFORE_MAX: u64 = 4_000_000;
+/// Probes of which is read ahead what they need, so that the processor waits for memory once.
+const AHEAD: usize = 16;
 /// Probes of players that are drawn and put in order at a time, about.
 const PART_PROBES: u64 = 4_000_000;
 
@@ -133,17 +135,32 @@ pub fn probes<'w>(
         }
         Truth::Players(players) => {
             let mut noise = Stream::keyed(seed, 0, Purpose::Delays);
-            let probe = move |visit: Visit| {
+            let mut probe = move |visit: &Visit| {
                 let rtt_ms = world.rtt_ms(visit.from, visit.to)?;
                 let rtt_ms = players.noisy_ms(rtt_ms, &mut noise);
                 Some(Probe { from: visit.from, to: visit.to, rtt_ms, at: visit.at })
             };
             let all = u64::from(world.count()) * u64::from(asked.probes_per_node);
             let parts = all.div_ceil(PART_PROBES);
-            let visits = players.visits_in_parts(asked.probes_per_node, parts, rng);
-            Box::new(visits.filter_map(probe))
+            let mut visits = players.visits(asked.probes_per_node, parts, rng);
+            let mut some = Vec::with_capacity(AHEAD);
+            Box::new(
+                core::iter::from_fn(move || {
+                    take_some(&mut visits, &mut some);
+                    players.fetch(&some);
+                    (!some.is_empty())
+                        .then(|| some.iter().filter_map(&mut probe).collect::<Vec<_>>())
+                })
+                .flatten(),
+            )
         }
     }
+}
+
+/// Puts the next few into `some`; leaves it empty at the end.
+fn take_some<T>(from: &mut impl Iterator<Item = T>, some: &mut Vec<T>) {
+    some.clear();
+    some.extend(from.take(AHEAD));
 }
 
 /// In each round every machine probes one other one.
@@ -221,14 +238,22 @@ pub fn replay(
     let about = u64::from(world.count()) * u64::from(asked.probes_per_node);
     let every = about.div_ceil(BEFORE_MAX).max(1);
     let mut last = Instant::ZERO;
-    for probe in probes {
-        let estimate = predictor.meet(&probe, &mut rng);
-        if replayed.probes.is_multiple_of(every) {
-            replayed.before.push(estimate, probe.rtt_ms);
+    let (mut probes, mut some) = (probes.into_iter(), Vec::with_capacity(AHEAD));
+    loop {
+        take_some(&mut probes, &mut some);
+        if some.is_empty() {
+            break;
         }
-        replayed.trail.fold(probe.at, estimate.map_or(0, f64::to_bits));
-        replayed.probes += 1;
-        last = probe.at;
+        predictor.expect(&some);
+        for probe in &some {
+            let estimate = predictor.meet(probe, &mut rng);
+            if replayed.probes.is_multiple_of(every) {
+                replayed.before.push(estimate, probe.rtt_ms);
+            }
+            replayed.trail.fold(probe.at, estimate.map_or(0, f64::to_bits));
+            replayed.probes += 1;
+            last = probe.at;
+        }
     }
     replayed.end = last + Span::from_ms(1);
     pairs(world, predictor, asked, seed, &mut replayed);
