@@ -11,8 +11,9 @@
 //! **Not here.** No protocol and no world: those are `cavy_homa` and `cavy_lab::net`.
 //!
 //! **Reading order.** [`plan`], [`traffic`], [`buffer`] and [`contestant`] (what can be written),
-//! [`scenario`] (what is run, checked), [`transport`] (what each transport is), [`run`] and [`result`] (what it
-//! came to), [`draw`]; `subject` ties them together.
+//! [`scenario`] (what is run, checked), [`transport`] (what each transport is) with its
+//! [`surroundings`], [`run`] and [`result`] (what it came to), [`draw`]; `subject` ties them
+//! together.
 
 pub mod buffer;
 pub mod classes;
