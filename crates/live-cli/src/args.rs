@@ -1,5 +1,6 @@
 //! What can be typed.
 
+use crate::expect::{Expectation, expectation};
 use crate::quantity;
 use cavy_core::Span;
 use clap::{Args as Arguments, Parser, Subcommand, ValueEnum};
@@ -271,8 +272,8 @@ pub struct Load {
     /// What must hold, or the exit code is 1: `p99 <= 5ms`, `p999_us <= 800 for get`,
     /// `answered_ratio >= 99.9%`, `sent_per_s >= 990`. Without `for` it must hold for every type.
     /// May be given often.
-    #[arg(long = "expect", value_name = "METRIC <= LIMIT", value_parser = crate::expect::expectation)]
-    pub expectations: Vec<crate::expect::Expectation>,
+    #[arg(long = "expect", value_name = "METRIC <= LIMIT", value_parser = expectation)]
+    pub expectations: Vec<Expectation>,
     /// Connections, made before the first request.
     #[arg(long, short, value_name = "N", default_value = "64",
         value_parser = clap::value_parser!(u16).range(1..=16_384))]
