@@ -362,7 +362,7 @@ impl Survey {
             last = match last {
                 None => Some(error),
                 Some(other) => {
-                    between += f64::min((error - other as f64).abs(), PLACE_CLIP_MS);
+                    between += f64::min((error - other).abs(), PLACE_CLIP_MS);
                     None
                 }
             };
