@@ -314,8 +314,9 @@ fn bad_input_is_one_sentence_and_a_cure() {
     }
 }
 
-/// A server that is silent for so long loses its turn.
-const TURN: Span = Span::from_ms(10);
+/// A server that is silent for 10 ms loses its turn. Who watches sleeps most of the time and gets a
+/// core sooner than those who work, so half of that is enough.
+const LATE: Span = Span::from_ms(5);
 
 /// Cells of a table of a report: what `text` or `value` says, by row and column.
 fn cells<'a>(report: &'a Value, id: &str) -> Vec<&'a Vec<Value>> {
@@ -385,7 +386,7 @@ fn the_study_sees_stock_kernels_collapse_and_our_senders_and_turns_not() {
         let missed = collapse_and_cure();
         let worst = stalls.worst();
         let Err(why) = missed else { return };
-        assert!(worst > TURN, "threads waited {worst} at most, and {why}");
+        assert!(worst > LATE, "threads waited {worst} at most, and {why}");
         tries.push(format!("a thread waited {worst}: {why}"));
     }
     println!("SKIPPED: this machine is too busy: {tries:?}");
