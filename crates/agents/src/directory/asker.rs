@@ -25,7 +25,8 @@ pub struct Asker<'a> {
     young: Vec<(u32, f64)>,
     /// By the other region.
     rows: RefCell<Vec<Option<Row>>>,
-    /// The p90 over the prediction by where that is from, which is the same for all pairs.
+    /// The p90 over the prediction, of history, of coordinates that have learnt and of places; the
+    /// same for all pairs.
     by_source: [Option<f64>; 3],
 }
 
@@ -59,8 +60,13 @@ impl<'a> Asker<'a> {
     }
 
     fn with_p90(&self, rtt_ms: f64, source: Source, by_region: Option<f64>) -> Said {
-        let p90_ms = p90_ms(rtt_ms, source, by_region, || self.by_source[source as usize]);
-        Said { rtt_ms, p90_ms, source }
+        let [history, coord, geo] = self.by_source;
+        let by_source = || match source {
+            Source::History => history,
+            Source::Coord => coord,
+            Source::Geo => geo,
+        };
+        Said { rtt_ms, p90_ms: p90_ms(rtt_ms, source, by_region, by_source), source }
     }
 
     /// Can the two reach each other, as far as they said?
