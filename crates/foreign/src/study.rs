@@ -91,7 +91,8 @@ pub struct Asked {
     pub points_only: bool,
     /// Clients, each with one request under way.
     pub clients: u32,
-    /// Requests of each window in which a tier is measured alone.
+    /// Requests without a point's change, and as many with it, in which its tier is measured alone;
+    /// a third of them where processes start anew for the change.
     pub alone: u32,
     /// Windows of each unchanged application before the points; none when 0.
     pub unchanged: u32,
@@ -616,23 +617,37 @@ fn first<T: Send>(measure: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// CPU microseconds of the point's tier for a request, without and with the change, in the order
-/// without, with, with, without. As many requests are under way as in the study: one after the
-/// other, a page finds other caches, and a burn of arithmetic does not mind.
+/// CPU microseconds of the point's tier for a request, without and with the change, in blocks of
+/// the order without, with, with, without. As many requests are under way as in the study: one
+/// after the other, a page finds other caches, and a burn of arithmetic does not mind.
+///
+/// The machine changes its speed for seconds at a time. So where the next request already meets a
+/// change, blocks are short and many: four windows of 60 requests called a burn of 16 % one of 32.
 fn measure_alone(
     second: &mut Wordpress,
     point: &Point,
     asked: &Asked,
     unified: &Path,
 ) -> Result<[f64; 2], String> {
+    let warm_up = WARM_UP * asked.clients;
+    let at_once = point.before.next_request_meets(&point.after);
+    let (blocks, requests) = if at_once {
+        (asked.alone.div_ceil(2 * warm_up).max(1), warm_up)
+    } else {
+        (1, asked.alone.div_ceil(6).max(1))
+    };
+    second.apply(point.before)?;
+    second.get_all(PAGE, warm_up, asked.clients)?;
     let mut sums = [0.0; 2];
     let mut meter = Alone::of(second, point.target, unified)?;
-    for with in [0, 1, 1, 0] {
+    for with in [0, 1, 1, 0].repeat(blocks as usize) {
         second.apply(if with == 1 { point.after } else { point.before })?;
-        second.get_all(PAGE, WARM_UP * asked.clients, asked.clients)?;
-        sums[with] += meter.us_per_request(second, PAGE, asked.alone, asked.clients)? / 2.0;
+        if !at_once {
+            second.get_all(PAGE, warm_up, asked.clients)?;
+        }
+        sums[with] += meter.us_per_request(second, PAGE, requests, asked.clients)?;
     }
-    Ok(sums)
+    Ok(sums.map(|sum| sum / f64::from(2 * blocks)))
 }
 
 /// Throughput by a gain that was predicted over that by the true one, less one, percent.

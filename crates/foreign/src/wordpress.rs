@@ -95,6 +95,16 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// The next request already meets what differs: nothing starts anew for it, and no table is
+    /// built. That is so for burns.
+    #[must_use]
+    pub fn next_request_meets(&self, other: &Settings) -> bool {
+        let Settings { php_burn, database_burn, .. } = *other;
+        Settings { php_burn, database_burn, ..*self } == *other
+    }
+}
+
 /// WordPress at work, until this is dropped.
 #[derive(Debug)]
 pub struct Wordpress {

@@ -15,6 +15,7 @@ fn points_differ_from_their_base_in_their_tier_alone() {
             let wanted = Tier::ALL.map(|tier| tier == point.target);
             assert_eq!(changed, wanted, "{point:?}");
             assert_eq!(a.children, b.children);
+            assert_eq!(a.next_request_meets(&b), !point.real, "burns alone");
         }
     }
 }

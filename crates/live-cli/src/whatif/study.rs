@@ -47,8 +47,9 @@ pub struct Study {
     /// 30 s; 100, or 20 with --quick.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     answers: Option<u32>,
-    /// Requests of each window in which a tier is measured alone; 100, or 40 with --quick.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=10_000))]
+    /// Requests without a change, and as many with it, in which its tier is measured alone, a third
+    /// of them where processes start anew for the change; 600, or 240 with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(30..=100_000))]
     alone: Option<u32>,
     /// Windows of each unchanged application before the points: how far they differ, and whether
     /// the speed of the machine, measured beside all windows, explains it; 12, or none with
@@ -93,7 +94,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
         answers: args.answers.unwrap_or(if args.quick { 20 } else { 100 }),
         points_only: args.points_only,
         clients: args.clients,
-        alone: args.alone.unwrap_or(if args.quick { 40 } else { 100 }),
+        alone: args.alone.unwrap_or(if args.quick { 240 } else { 600 }),
         unchanged: args.unchanged.unwrap_or(if args.quick { 0 } else { 12 }),
         at_most: args.at_most,
         out: args.out.clone(),
