@@ -227,6 +227,20 @@ fn an_asker_says_what_is_said_of_each_pair() {
 }
 
 #[test]
+fn many_numbers_are_those_of_each_id() {
+    let directory = busy(4, 400);
+    // Some are gone, some never were, and some are asked for twice.
+    let ids: Vec<String> = (0..500).map(|n| format!("n{:05}", n * 7 % 450)).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).chain(["", "n", "\u{fc}ber"]).collect();
+    for count in [0, 1, 15, 16, 17, 400, ids.len()] {
+        let each: Vec<Option<u32>> = ids[..count].iter().map(|id| directory.number(id)).collect();
+        assert_eq!(directory.numbers(&ids[..count]), each);
+        assert!(count < 400 || each.contains(&None) && each.iter().flatten().count() > 300);
+    }
+    assert_eq!(Directory::new(Config::default()).numbers(&["nobody"]), [None]);
+}
+
+#[test]
 fn a_report_in_pieces_is_learnt_as_at_once() {
     let mut rng = Stream::keyed(8, 0, Purpose::Test);
     let (mut whole, mut parts) = (busy(8, 200), busy(8, 200));

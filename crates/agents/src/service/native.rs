@@ -348,14 +348,15 @@ impl Service {
         let directory = self.directory();
         let start = directory.number(from).and_then(|node| directory.asker(node, now_s));
         let asker = start.ok_or_else(|| unknown("from", from))?;
-        let pair = |to: &&str| {
-            let node = directory.number(to).ok_or_else(|| unknown("to", to))?;
+        let pair = |(to, node): (&&str, Option<u32>)| {
+            let node = node.ok_or_else(|| unknown("to", to))?;
             let reachable = asker.meets(node);
             // No milliseconds for those who cannot meet.
             let said = (reachable != Some(false)).then(|| asker.said(node));
             Ok((reachable, said.flatten()))
         };
-        let all = to.iter().map(pair).collect::<Result<Vec<_>, Refusal>>()?;
+        let nodes = directory.numbers(to);
+        let all = to.iter().zip(nodes).map(pair).collect::<Result<Vec<_>, Refusal>>()?;
         // Changes need not wait for the text.
         drop(asker);
         drop(directory);
