@@ -421,6 +421,8 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
     let semicolons = square("40").replace(',', ";");
     files("matrix", Box::leak(semicolons.into_boxed_str()), NODES).expect("as spreadsheets write");
     files("pairs", "from,to,rtt_ms\nlondon,paris,9\nparis,rome,22\n", NODES).expect("pairs");
+    // One place of a database may be wrong.
+    files("pairs", "from,to,rtt_ms\nlondon,paris,0.009\nparis,rome,22\n", NODES).expect("one");
     let swapped = "name,lat,lon\nsydney,151.2,-33.9\nparis,48.9,2.35\n";
     for (kind, data, nodes, found) in [
         ("matrix", square("0.02"), NODES, "are these seconds"),
@@ -438,6 +440,12 @@ fn files_of_ones_own_are_read_and_what_is_wrong_is_said() {
         ("matrix", square("40"), "place\na\n", "no column `name`"),
         ("pairs", "from,to,rtt_ms\nlondon,berlin,9\n", NODES, "no node is called `berlin`"),
         ("pairs", "from,to,rtt_ms\nrome,rome,9\n", NODES, "`rome` measured itself"),
+        (
+            "pairs",
+            "from,to,rtt_ms\nlondon,paris,0.009\nparis,rome,0.022\n",
+            NODES,
+            "are these seconds",
+        ),
         ("pairs", "from,to,rtt_ms\n", NODES, "no pair was measured"),
         (
             "pairs",
@@ -634,4 +642,15 @@ fn a_map_shows_a_wrong_row_and_where_its_coordinate_went() {
     let oracle = of("predictor = \"oracle\"");
     plan.predictors = vec![oracle];
     assert!(run(&named("ripe-2018"), &plan, 1, 100).sketch.is_none(), "it thinks of no places");
+}
+
+#[test]
+fn who_chooses_seldom_asks_everybody() {
+    let picks = PicksPlan { probed: 3, ..PicksPlan::default() };
+    // Sixteen probes and three each time, or ten each time: 22 or 20 for two choices, 25 or 30 for
+    // three.
+    let choices = picks.pays_from(16.0, 10).expect("seven are saved");
+    assert!(choices > 2.0 && choices < 3.0, "{choices}");
+    assert_eq!(picks.pays_from(16.0, 3), None, "the best three are all");
+    assert_eq!(picks.pays_from(0.0, 10), Some(0.0), "geolocation needs no probes");
 }

@@ -127,6 +127,23 @@ mod tests {
         assert!(store(&folder.path().join("no/such"), 3, &kept()).is_err());
     }
 
+    /// The offsets of docs/reference/coords-wire.md, byte by byte.
+    #[test]
+    fn a_file_is_laid_out_as_the_reference_says() {
+        let said = Said { latitude: 1, longitude: -2, height: 3, error: 4, system: 5 };
+        let kept = Kept { said, address: Some((6, -7)) };
+        let expected = [
+            &b"cavycrd1"[..],
+            &[1, 2, 1, 0],
+            &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe, 0, 3, 0, 4, 0, 0, 0, 5],
+            &[0, 0, 0, 6, 0xff, 0xff, 0xff, 0xf9],
+        ]
+        .concat();
+        let bytes = bytes(0x0102, &kept);
+        assert_eq!((&bytes[..36], bytes.len()), (&expected[..], 44));
+        assert_eq!(bytes[36..], digest(&SHA256, &expected).as_ref()[..8]);
+    }
+
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {

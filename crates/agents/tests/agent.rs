@@ -185,3 +185,74 @@ fn strange_options_are_refused_by_name() {
     let error = Agent::start(&Options { bind, ..quiet() }).expect_err("taken").to_string();
     assert!(error.contains(&bind.to_string()), "{error}");
 }
+
+/// A socket that gives back what comes, and its address.
+fn echo() -> SocketAddr {
+    let socket = UdpSocket::bind(any()).expect("a socket");
+    let address = socket.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let mut bytes = [0; PROBE_BYTES];
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let _ = socket.send_to(&bytes[..length], from);
+        }
+    });
+    address
+}
+
+/// How long a round trip to an echo takes for a program that looks at the clock itself, ms.
+fn by_hand(socket: &UdpSocket, to: SocketAddr) -> f64 {
+    let mut bytes = [0; PROBE_BYTES];
+    let began = cavy_clock::now();
+    socket.send_to(&bytes, to).expect("sent");
+    socket.recv_from(&mut bytes).expect("received");
+    cavy_clock::now().since(began).as_us() / 1e3
+}
+
+/// How good round trips are, beside those of a plain echo in the same run ([htrae 7.1]): with a
+/// quiet machine, and with two threads a core that never rest.
+#[test]
+#[ignore = "measures; run it with --release and --nocapture, nothing beside it"]
+fn how_good_round_trips_are() {
+    let burst = || Options { gap: Span::from_ms(1), ..quiet() };
+    let (one, two) = (start(&burst()), start(&burst()));
+    let (socket, echo) = (UdpSocket::bind(any()).expect("a socket"), echo());
+    let measure = |count: usize| {
+        let (mut ours, mut plain) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            plain.push(by_hand(&socket, echo));
+            ours.extend(one.probe(two.local_address()).expect("it runs"));
+        }
+        [ours, plain].map(|mut all| {
+            all.sort_unstable_by(f64::total_cmp);
+            all
+        })
+    };
+    let at = |all: &[f64], share: f64| all[(all.len() as f64 * share) as usize] * 1e3;
+    let quiet = measure(2_000);
+    let medians = [0, 1].map(|way| at(&quiet[way], 0.5));
+    let cores = std::thread::available_parallelism().expect("a count").get();
+    let rests = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for _ in 0..2 * cores {
+        let rests = rests.clone();
+        std::thread::spawn(move || {
+            while !rests.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    let busy = measure(10_000);
+    rests.store(true, std::sync::atomic::Ordering::Relaxed);
+    for (way, name) in
+        ["agent, median of four", "plain echo, clock of the program"].iter().enumerate()
+    {
+        let beyond = |share| at(&busy[way], share) - medians[way];
+        println!(
+            "{name}: quiet p50 {:.0} us; busy: p50 {:.0}, p90 {:.0}, p99 {:.0} us above that, of {}",
+            medians[way],
+            beyond(0.5),
+            beyond(0.9),
+            beyond(0.99),
+            busy[way].len()
+        );
+    }
+}

@@ -112,7 +112,11 @@ fn what_makes_no_sense_is_refused_by_field_value_and_cure() {
     for (method, path, body, status, words) in [
         ("POST", "/v1/nodes", node(json!({ "lat": 91.0, "lon": 0.0 })), 400, "`lat` is 91"),
         ("POST", "/v1/nodes", node(json!({ "lat": 1.0, "lon": 181.0 })), 400, "`lon` is 181"),
-        ("POST", "/v1/nodes", node(json!({ "lat": 1.0 })), 400, "given both"),
+        ("POST", "/v1/nodes", node(json!({ "lat": 1.0 })), 400, "`lat` needs a `lon`"),
+        ("POST", "/v1/nodes", node(json!({ "lon": 1.0 })), 400, "`lon` needs a `lat`"),
+        ("POST", "/v1/nodes", json!([]), 400, "an object with `id`"),
+        ("PUT", "/v1/nodes/alice/coord", json!(7), 400, "an object with `lat`"),
+        ("POST", "/v1/rtt", json!("alice"), 400, "an object with `from`"),
         ("POST", "/v1/nodes", node(json!({ "ip": "nowhere" })), 400, "the body"),
         ("POST", "/v1/nodes", node(json!({ "colour": "red" })), 400, "colour"),
         ("POST", "/v1/nodes", json!({ "id": "" }), 400, "`id` is \"\""),
@@ -133,7 +137,7 @@ fn what_makes_no_sense_is_refused_by_field_value_and_cure() {
         ),
         ("GET", "/v1/nearest?from=nobody", Value::Null, 404, "POST /v1/nodes"),
         ("GET", "/v1/nearest?from=alice&k=0", Value::Null, 400, "`k` is \"0\""),
-        ("GET", "/v1/nearest?from=alice&colour=red", Value::Null, 400, "colour"),
+        ("GET", "/v1/nearest?from=alice&colour=red", Value::Null, 400, "\"colour\" is no"),
         ("GET", "/v1/nearest", Value::Null, 400, "`from`"),
         ("GET", "/v1/rtt?from=alice", Value::Null, 400, "`to` is 0"),
         ("POST", "/v1/probes", json!({ "from": "a" }), 400, "{from, to, rtt_ms}"),
@@ -224,6 +228,20 @@ fn an_asker_says_what_is_said_of_each_pair() {
             }
         }
     }
+}
+
+#[test]
+fn many_numbers_are_those_of_each_id() {
+    let directory = busy(4, 400);
+    // Some are gone, some never were, and some are asked for twice.
+    let ids: Vec<String> = (0..500).map(|n| format!("n{:05}", n * 7 % 450)).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).chain(["", "n", "\u{fc}ber"]).collect();
+    for count in [0, 1, 15, 16, 17, 400, ids.len()] {
+        let each: Vec<Option<u32>> = ids[..count].iter().map(|id| directory.number(id)).collect();
+        assert_eq!(directory.numbers(&ids[..count]), each);
+        assert!(count < 400 || each.contains(&None) && each.iter().flatten().count() > 300);
+    }
+    assert_eq!(Directory::new(Config::default()).numbers(&["nobody"]), [None]);
 }
 
 #[test]

@@ -124,6 +124,38 @@ fn a_probe_and_a_reply_are_laid_out_as_the_reference_says() {
     assert_eq!(Datagram::read(&other), Err(Refused::Kind));
 }
 
+/// As above.
+#[test]
+fn feedback_and_gossip_are_laid_out_as_the_reference_says() {
+    let said = Said { latitude: 1, longitude: -2, height: 3, error: 4, system: 5 };
+    let told = Told { said, updates: 6, reach: Reach::default() };
+    let coordinate = [0, 0, 0, 1, 0xff, 0xff, 0xff, 0xfe, 0, 3, 0, 4, 0, 6, 0, 0, 0, 0, 0, 5];
+    let nonce_and_token = [[0, 0, 0, 0, 0, 0, 0, 7], [0, 0, 0, 0, 0, 0, 0, 8]].concat();
+    let feedback = Datagram::Feedback { space: 0x0102, nonce: 7, token: 8, rtt_us: 9, told };
+    let expected =
+        [&[0x63, 0x76, 1, 3, 1, 2, 1, 0][..], &nonce_and_token, &coordinate, &[0, 0, 0, 9]];
+    assert_eq!(feedback.bytes(), expected.concat());
+    let mut heard = [None; GOSSIP];
+    let [four, six] = ["192.0.2.1:258", "[2001:db8::1]:259"].map(|a| a.parse().expect("one"));
+    heard[0] = Some(Heard { at: four, age_s: 10, told });
+    heard[1] = Some(Heard { at: six, age_s: 11, told });
+    let gossip = Datagram::Gossip { space: 0x0102, nonce: 7, token: 8, heard }.bytes();
+    let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
+    let long = [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let expected = [
+        &[0x63, 0x76, 1, 4, 1, 2, gossip[6], 2][..],
+        &nonce_and_token,
+        &mapped,
+        &[1, 2, 0, 10],
+        &coordinate,
+        &long,
+        &[1, 3, 0, 11],
+        &coordinate,
+    ];
+    assert_eq!(gossip, expected.concat());
+    assert_eq!(gossip.len(), 24 + 40 * 2);
+}
+
 #[test]
 fn who_can_meet_whom_is_told_apart_from_distance() {
     let nat = |nat| Reach { nat, ..Reach::default() };

@@ -18,6 +18,9 @@ pub struct Point {
 }
 
 impl Point {
+    /// The north pole.
+    pub const POLE: Point = Point { x: 0.0, y: 0.0, z: 1.0 };
+
     /// The point at a latitude in -90 to 90 degrees and a longitude in -180 to 180 degrees; `None`
     /// when either is beyond that or no number.
     pub fn from_degrees(latitude: f64, longitude: f64) -> Option<Point> {

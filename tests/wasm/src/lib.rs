@@ -3,6 +3,8 @@
 //! The module must have no imports: one would mean that something below found a clock, a source of
 //! randomness or a console. `run.mjs` checks that and compares the digests.
 
+#[path = "../coords.rs"]
+mod coords;
 #[path = "../golden.rs"]
 mod golden;
 #[path = "../net.rs"]
@@ -13,6 +15,7 @@ mod services;
 mod wan;
 
 use cavy_lab::pending::Heap4;
+use coords::COORDS;
 use golden::GOLDEN;
 use net::NET;
 use services::SERVICES;
@@ -24,6 +27,7 @@ enum Run {
     Wan(usize),
     Services(usize),
     Net(usize),
+    Coords(usize),
 }
 
 /// Runs are numbered through the worlds, in this order.
@@ -31,11 +35,13 @@ fn run(index: u32) -> Run {
     let index = index as usize;
     let (wan, services) = (GOLDEN.len(), GOLDEN.len() + WAN.len());
     let net = services + SERVICES.len();
+    let coords = net + NET.len();
     match index {
         _ if index < wan => Run::Cpu(index),
         _ if index < services => Run::Wan(index - wan),
         _ if index < net => Run::Services(index - services),
-        _ => Run::Net(index - net),
+        _ if index < coords => Run::Net(index - net),
+        _ => Run::Coords(index - coords),
     }
 }
 
@@ -45,13 +51,14 @@ fn name(index: u32) -> &'static str {
         Run::Wan(one) => WAN[one].0,
         Run::Services(one) => SERVICES[one].0,
         Run::Net(one) => NET[one].0,
+        Run::Coords(one) => COORDS[one].0,
     }
 }
 
 /// How many golden runs there are.
 #[unsafe(no_mangle)]
 pub extern "C" fn golden_count() -> u32 {
-    (GOLDEN.len() + WAN.len() + SERVICES.len() + NET.len()) as u32
+    (GOLDEN.len() + WAN.len() + SERVICES.len() + NET.len() + COORDS.len()) as u32
 }
 
 /// Where the name of run `index` lies in memory, as UTF-8.
@@ -74,6 +81,7 @@ pub extern "C" fn golden_digest(index: u32) -> u64 {
         Run::Wan(one) => WAN[one].1,
         Run::Services(one) => SERVICES[one].1,
         Run::Net(one) => NET[one].1,
+        Run::Coords(one) => COORDS[one].1,
     }
 }
 
@@ -85,5 +93,6 @@ pub extern "C" fn golden_run(index: u32) -> u64 {
         Run::Wan(one) => wan::echo(&wan::setup(one as u32), &mut Heap4::new()).0.trail.digest(),
         Run::Services(one) => services::digest(&SERVICES[one]),
         Run::Net(one) => net::digest(&NET[one], &mut Heap4::new()),
+        Run::Coords(one) => coords::digest(&COORDS[one]),
     }
 }

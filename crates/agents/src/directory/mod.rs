@@ -293,6 +293,15 @@ impl Directory {
         self.ids.get(id, &self.nodes)
     }
 
+    /// The numbers of many nodes, about each of which something is asked next.
+    pub fn numbers(&self, ids: &[&str]) -> Vec<Option<u32>> {
+        let read = |entry: &Entry| {
+            let height = entry.coordinate().map_or(0, |own| own.height_ms.to_bits());
+            height ^ u64::from(entry.cell) ^ u64::from(entry.said.reach.relay)
+        };
+        self.ids.get_each(ids, &self.nodes, read)
+    }
+
     /// A node.
     pub fn entry(&self, node: u32) -> Option<&Entry> {
         self.nodes.get(node as usize)?.as_ref()

@@ -18,7 +18,7 @@ const PUBLISHED_DEG: f64 = 0.5;
 const NEAREST: usize = 10;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `id`, and `ip` or `lat` and `lon`")]
 struct NodeBody {
     id: String,
     ip: Option<IpAddr>,
@@ -31,7 +31,7 @@ struct NodeBody {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `lat`, `lon`, `height_ms` and `error`")]
 struct CoordBody {
     lat: f64,
     lon: f64,
@@ -42,7 +42,7 @@ struct CoordBody {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `from`, `to` and `rtt_ms`")]
 struct ProbeBody {
     from: String,
     to: String,
@@ -51,7 +51,7 @@ struct ProbeBody {
 
 /// A question about many nodes, whose names are too long for a path.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `from`, and `to`, a list of nodes")]
 struct RttBody<'a> {
     #[serde(borrow)]
     from: Id<'a>,
@@ -131,6 +131,10 @@ struct NearAnswer<'a> {
 
 fn wrong(field: &str, value: impl std::fmt::Debug, must: &str) -> Refusal {
     (400, format!("`{field}` is {value:?}, but must be {must}"))
+}
+
+fn no_parameter(name: &str, known: &str) -> Refusal {
+    (400, format!("{name:?} is no parameter of this call; it has {known}"))
 }
 
 fn body<'a, T: Deserialize<'a>>(ask: &Ask<'a>) -> Result<T, Refusal> {
@@ -232,7 +236,8 @@ impl Service {
         let given = match (said.lat, said.lon) {
             (None, None) => None,
             (Some(lat), Some(lon)) => Some((within("lat", lat, 90.0)?, within("lon", lon, 180.0)?)),
-            (lat, lon) => return Err(wrong("lat, lon", (lat, lon), "given both, or neither")),
+            (Some(_), None) => return Err((400, "`lat` needs a `lon`: give both".to_string())),
+            (None, Some(_)) => return Err((400, "`lon` needs a `lat`: give both".to_string())),
         };
         let places = self.places.read().unwrap_or_else(PoisonError::into_inner);
         let found = said.ip.map_or(Found::NOTHING, |ip| places.find(ip));
@@ -332,7 +337,7 @@ impl Service {
             match name.as_str() {
                 "from" => from = Some(value),
                 "to" => lists.push(value),
-                _ => return Err(wrong("query", name, "from or to: ?from=A&to=B,C")),
+                _ => return Err(no_parameter(&name, "from and to: ?from=A&to=B,C")),
             }
         }
         let from = from.ok_or_else(|| wrong("from", "", "a node: ?from=A&to=B,C"))?;
@@ -348,14 +353,15 @@ impl Service {
         let directory = self.directory();
         let start = directory.number(from).and_then(|node| directory.asker(node, now_s));
         let asker = start.ok_or_else(|| unknown("from", from))?;
-        let pair = |to: &&str| {
-            let node = directory.number(to).ok_or_else(|| unknown("to", to))?;
+        let pair = |(to, node): (&&str, Option<u32>)| {
+            let node = node.ok_or_else(|| unknown("to", to))?;
             let reachable = asker.meets(node);
             // No milliseconds for those who cannot meet.
             let said = (reachable != Some(false)).then(|| asker.said(node));
             Ok((reachable, said.flatten()))
         };
-        let all = to.iter().map(pair).collect::<Result<Vec<_>, Refusal>>()?;
+        let nodes = directory.numbers(to);
+        let all = to.iter().zip(nodes).map(pair).collect::<Result<Vec<_>, Refusal>>()?;
         // Changes need not wait for the text.
         drop(asker);
         drop(directory);
@@ -377,7 +383,7 @@ impl Service {
                     let number = value.parse().ok().filter(|k| (1..=most).contains(k));
                     k = number.ok_or_else(|| wrong("k", value, &must))?;
                 }
-                _ => return Err(wrong("query", name, "from, k or class")),
+                _ => return Err(no_parameter(&name, "from, k and class")),
             }
         }
         let from = from.ok_or_else(|| wrong("from", "", "a node: ?from=A&k=10&class=server"))?;

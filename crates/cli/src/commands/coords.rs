@@ -102,8 +102,12 @@ fn fit(args: &CoordsFit, clock: Clock) -> Result<Outcome, Fault> {
         }))?;
         return Ok(Outcome::Success);
     }
-    let words = |quality: &Quality| match (quality.p50_ms, quality.p90_ms) {
-        (Some(p50), Some(p90)) => {
+    let words = |quality: &Quality| match (quality.samples, quality.p50_ms, quality.p90_ms) {
+        (1, Some(only), _) => format!("{only:.1} ms (1 prediction)"),
+        (2..10, Some(p50), _) => {
+            format!("median {p50:.1} ms ({} predictions, too few for a p90)", quality.samples)
+        }
+        (_, Some(p50), Some(p90)) => {
             format!("median {p50:.1} ms, p90 {p90:.1} ms ({} predictions)", quality.samples)
         }
         _ => "no predictions".to_string(),
@@ -121,8 +125,11 @@ fn fit(args: &CoordsFit, clock: Clock) -> Result<Outcome, Fault> {
         let few: Vec<&str> = fitted.nowhere.iter().take(8).map(String::as_str).collect();
         let _ = writeln!(
             out,
-            "  {} nodes have neither a position nor three measurements: {}",
-            fitted.nowhere.len(),
+            "  {} neither a position nor three measurements: {}",
+            match fitted.nowhere.len() {
+                1 => "1 node has".to_string(),
+                many => format!("{many} nodes have"),
+            },
             few.join(", ")
         );
     }

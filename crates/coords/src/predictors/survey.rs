@@ -10,6 +10,8 @@
 //!
 //! The constants were chosen on the anchors of RIPE Atlas (decision 19).
 
+mod rough;
+
 use super::globe::Globe;
 use super::{Learner, Predictor, Probe, make_room, read_ends};
 use crate::config::Config;
@@ -20,6 +22,7 @@ use crate::start::Known;
 use alloc::vec;
 use alloc::vec::Vec;
 use cavy_core::{Instant, Stream};
+use rough::Rough;
 
 /// Width of a cell, degrees; how many there are from west to east, and in all.
 const CELL_DEG: f64 = 20.0;
@@ -38,6 +41,10 @@ const HEIGHT_PRIOR: f64 = 2.0;
 /// What one measurement counts at most, in heights and for positions, milliseconds.
 const HEIGHT_CLIP_MS: f64 = 80.0;
 const PLACE_CLIP_MS: f64 = 60.0;
+/// What beating light counts at most, milliseconds.
+const BEATEN_MAX_MS: f64 = 100.0;
+/// The least and the greatest height that a place is tried with, milliseconds.
+const HEIGHTS_MS: (f64, f64) = (-20.0, 60.0);
 /// Measurements from which on a position can be disproved.
 const DISPROOF_MIN: usize = 3;
 /// A position whose mean error is below this is not in doubt, milliseconds.
@@ -113,14 +120,44 @@ impl Site {
     }
 }
 
-/// What a prediction reads of the peers of both ends, which are anywhere in memory: each lies in
-/// one line of the cache.
+/// What is read of the peers of both ends of a probe, which are anywhere in memory: each fills one
+/// line of the cache. Options would make it larger.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(align(64))]
 struct Spot {
-    /// Where it is taken to be.
-    site: Option<Site>,
+    /// Where it is taken to be; anything when the cell is [`NO_CELL`].
+    at: Point,
+    /// Where it is said to be; anything when nobody says.
+    said: Point,
     height_ms: f64,
+    cell: u16,
+    is_said: bool,
+}
+
+/// The cell of a machine of which nobody knows where it is.
+const NO_CELL: u16 = u16::MAX;
+
+impl Spot {
+    /// A machine that is said to be there.
+    fn new(said: Option<Point>) -> Spot {
+        let at = said.unwrap_or(Point::POLE);
+        let cell = said.map_or(NO_CELL, |said| Site::new(said).cell);
+        Spot { at, said: at, height_ms: 0.0, cell, is_said: said.is_some() }
+    }
+
+    fn site(&self) -> Option<Site> {
+        (self.cell != NO_CELL).then_some(Site { point: self.at, cell: self.cell })
+    }
+
+    fn said(&self) -> Option<Point> {
+        self.is_said.then_some(self.said)
+    }
+
+    fn move_to(&mut self, place: Option<Point>) {
+        let site = place.map(Site::new);
+        self.cell = site.map_or(NO_CELL, |site| site.cell);
+        self.at = site.map_or(self.at, |site| site.point);
+    }
 }
 
 /// A mean error that forgets.
@@ -142,10 +179,10 @@ impl Faded {
     }
 }
 
-#[derive(Clone, PartialEq, Debug)]
+/// What only a machine's own probes read; it fills one line of the cache, too.
+#[derive(Clone, PartialEq, Debug, Default)]
+#[repr(align(64))]
 struct Machine {
-    /// Where it is said to be.
-    said: Option<Point>,
     /// The oldest first.
     measured: Vec<Measured>,
     heard: u32,
@@ -165,9 +202,9 @@ impl Machine {
         forgotten
     }
 
-    /// Is it time to look at the position?
+    /// Is it time to look at a position that was said?
     fn looks(&self) -> bool {
-        self.said.is_none() || self.heard <= LOOKS_FIRST || self.heard.is_multiple_of(LOOKS_EVERY)
+        self.heard <= LOOKS_FIRST || self.heard.is_multiple_of(LOOKS_EVERY)
     }
 }
 
@@ -189,6 +226,7 @@ struct Lists {
     near: [Vec<Near>; 2],
     errors: Vec<f64>,
     places: Vec<Point>,
+    rough: Rough,
 }
 
 /// Everything that all probes together say.
@@ -223,19 +261,9 @@ impl Survey {
         known: impl IntoIterator<Item = (Known, u32)>,
     ) -> Self {
         let known: Vec<(Known, u32)> = known.into_iter().collect();
-        let machine = |(known, _): &(Known, u32)| {
-            let said = known.address.or(known.country);
-            Machine {
-                said,
-                measured: Vec::new(),
-                heard: 0,
-                additive: Faded::default(),
-                moving: Faded::default(),
-            }
-        };
-        let machines: Vec<Machine> = known.iter().map(machine).collect();
-        let spot = |one: &Machine| Spot { site: one.said.map(Site::new), height_ms: 0.0 };
-        let spots: Vec<Spot> = machines.iter().map(spot).collect();
+        let machines = vec![Machine::default(); known.len()];
+        let spot = |(known, _): &(Known, u32)| Spot::new(known.address.or(known.country));
+        let spots: Vec<Spot> = known.iter().map(spot).collect();
         let line = config.line;
         let globe = Learner::new(Globe::new(config, known)).symmetric(true);
         let cells = vec![(0.0, 0.0); CELLS * CELLS];
@@ -244,13 +272,13 @@ impl Survey {
     }
 
     fn site(&self, machine: usize) -> Option<Site> {
-        self.spots.get(machine)?.site
+        self.spots.get(machine)?.site()
     }
 
     /// Is the position that was given for `machine` disproved by what was measured?
     pub fn is_disproved(&self, machine: u32) -> bool {
-        let said = self.machines.get(machine as usize).and_then(|own| own.said);
-        said.is_some() && said != self.site(machine as usize).map(|site| site.point)
+        let spot = self.spots.get(machine as usize);
+        spot.is_some_and(|own| own.is_said && own.site().is_none_or(|site| site.point != own.said))
     }
 
     /// Line and heights.
@@ -320,8 +348,9 @@ impl Survey {
     }
 
     fn near(&self, peer: u32, rtt_ms: f64) -> Option<Near> {
-        let Spot { site, height_ms } = self.spots[peer as usize];
-        Some(Near { peer, rtt_ms, there: site?, height_ms, km: 0.0 })
+        let spot = &self.spots[peer as usize];
+        let height_ms = spot.height_ms;
+        Some(Near { peer, rtt_ms, there: spot.site()?, height_ms, km: 0.0 })
     }
 
     /// Looks up what is known of the peers of `machine`, once for all that follows: they are
@@ -340,35 +369,13 @@ impl Survey {
 
     /// How badly a place explains what a machine measured: mean absolute error with the best
     /// height, milliseconds, and what beats light besides.
-    ///
-    /// A place that is certainly worse than `limit_ms` is told early: whatever the height is, two
-    /// errors are together at least as large as what lies between them.
-    fn misfit_ms(
-        &self,
-        near: &[Near],
-        errors: &mut Vec<f64>,
-        limit_ms: f64,
-        km: impl Fn(&Near) -> f64,
-    ) -> f64 {
+    fn misfit_ms(&self, near: &[Near], errors: &mut Vec<f64>, km: impl Fn(&Near) -> f64) -> f64 {
         errors.clear();
-        let (mut beaten, mut between, mut last) = (0.0, 0.0, None);
-        // A little more, because the sums are rounded in another order below.
-        let enough = limit_ms * near.len() as f64 * (1.0 + 1e-9);
+        let mut beaten = 0.0;
         for one in near {
             let km = km(one);
-            let error = one.rtt_ms - self.line.rtt_ms(km) - one.height_ms;
-            errors.push(error);
-            beaten += (FLOOR_MS_PER_KM * km - one.rtt_ms).clamp(0.0, 100.0);
-            last = match last {
-                None => Some(error),
-                Some(other) => {
-                    between += f64::min((error - other).abs(), PLACE_CLIP_MS);
-                    None
-                }
-            };
-            if beaten + between > enough {
-                return f64::INFINITY;
-            }
+            errors.push(one.rtt_ms - self.line.rtt_ms(km) - one.height_ms);
+            beaten += (FLOOR_MS_PER_KM * km - one.rtt_ms).clamp(0.0, BEATEN_MAX_MS);
         }
         if errors.is_empty() {
             return 0.0;
@@ -376,45 +383,46 @@ impl Survey {
         let count = errors.len() as f64;
         let middle = (errors.len() - 1) / 2;
         let height = *errors.select_nth_unstable_by(middle, f64::total_cmp).1;
-        let height = height.clamp(-20.0, 60.0) * count / (count + 1.0);
+        let height = height.clamp(HEIGHTS_MS.0, HEIGHTS_MS.1) * count / (count + 1.0);
         let sum: f64 = errors.iter().map(|e| (e - height).abs().min(PLACE_CLIP_MS)).sum();
         (sum + beaten) / count
     }
 
     /// Moves `machine` where its measurements say that it is not where it is said to be.
     fn locate(&mut self, machine: usize, near: &mut [Near], lists: &mut Lists) {
-        let own = &self.machines[machine];
         let moving = self.globe.space().coordinate(machine as u32).map(|c| c.position);
-        let Some(said) = own.said else {
-            self.spots[machine].site = moving.map(Site::new);
+        let Some(said) = self.spots[machine].said() else {
+            self.spots[machine].move_to(moving);
             self.measure_up(machine, near);
             return;
         };
-        if own.measured.len() < DISPROOF_MIN {
+        if self.machines[machine].measured.len() < DISPROOF_MIN {
             return;
         }
         let is_there = self.site(machine).is_some_and(|site| site.point == said);
-        let Lists { errors, places, .. } = lists;
+        let Lists { errors, places, rough, .. } = lists;
         let stays = match is_there {
-            true => self.misfit_ms(near, errors, f64::INFINITY, |one| one.km),
-            false => {
-                let km = |one: &Near| said.distance_km(one.there.point);
-                self.misfit_ms(near, errors, f64::INFINITY, km)
-            }
+            true => self.misfit_ms(near, errors, |one| one.km),
+            false => self.misfit_ms(near, errors, |one| said.distance_km(one.there.point)),
         };
         let mut best = (DISPROOF_RATIO * stays, said);
         if stays >= DOUBT_MS {
             self.others(machine, moving, places);
+            rough.fill(near, self.line);
             for place in places {
+                // Of forty places one is better, and most are worse by far.
+                if rough.misfit_min_ms(*place) >= best.0 {
+                    continue;
+                }
                 let km = |one: &Near| place.distance_km(one.there.point);
-                let misfit = self.misfit_ms(near, errors, best.0, km);
+                let misfit = self.misfit_ms(near, errors, km);
                 if misfit < best.0 {
                     best = (misfit, *place);
                 }
             }
         }
         if self.site(machine).is_none_or(|site| site.point != best.1) {
-            self.spots[machine].site = Some(Site::new(best.1));
+            self.spots[machine].move_to(Some(best.1));
             self.measure_up(machine, near);
         }
     }
@@ -435,10 +443,11 @@ impl Survey {
         }
         let place = |machine: usize| self.site(machine).map(|site| site.point);
         let peers = nearest.iter().flatten().map(|(_, peer)| *peer as usize);
-        let of_peers = peers.flat_map(|peer| [place(peer), self.machines[peer].said]);
+        let of_peers = peers.flat_map(|peer| [place(peer), self.spots[peer].said()]);
+        let said = self.spots[machine].said();
         places.clear();
         for other in [moving, place(machine)].into_iter().chain(of_peers).flatten() {
-            if !places.contains(&other) && self.machines[machine].said != Some(other) {
+            if !places.contains(&other) && said != Some(other) {
                 places.push(other);
             }
         }
@@ -522,8 +531,8 @@ impl Survey {
             if let Some(last) = near.last_mut().filter(|one| one.peer == peer) {
                 self.measure_up(end, core::slice::from_mut(last));
             }
-            let own = &self.machines[end];
-            if own.looks() && (self.parts.moves || own.said.is_none()) {
+            let is_said = self.spots[end].is_said;
+            if !is_said || (self.parts.moves && self.machines[end].looks()) {
                 self.locate(end, &mut near, lists);
             }
             self.raise(end, &near);

@@ -170,6 +170,7 @@ pub fn tables(experiment: &CoordsExperiment, variant: &str) -> Vec<Table> {
         format!("below {} ms", plan.below_ms),
         format!("nearest among {} probed", plan.probed),
         "penalty then, p95 (ms)".to_string(),
+        "probing all is cheaper below (choices a node)".to_string(),
     ];
     let row = |r: &CoordsResult, pick: &super::result::Pick| {
         let quantile = |q: &Option<cavy_study::outcome::Quantile>| {
@@ -185,6 +186,10 @@ pub fn tables(experiment: &CoordsExperiment, variant: &str) -> Vec<Table> {
             cell(r, Some(&pick.below_ratio)),
             cell(r, Some(&pick.probed_hit_ratio)),
             quantile(&pick.probed_penalty_p95_ms),
+            match plan.pays_from(r.load(), pick.candidates) {
+                None => Cell::Text("always".to_string()),
+                Some(choices) => Cell::Number(choices),
+            },
         ]
     };
     let most = experiment.of_variant(variant).map(|r| r.load()).fold(0.0, f64::max);

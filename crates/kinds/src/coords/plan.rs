@@ -240,6 +240,16 @@ pub struct PicksPlan {
     pub probed: u32,
 }
 
+impl PicksPlan {
+    /// From how many choices a node on it pays to make the predictor's probes once and then ask the
+    /// best few each time: below that, asking all candidates each time takes fewer probes. `None`
+    /// where the best few are all of them.
+    pub fn pays_from(&self, probes_per_node: f64, candidates: u32) -> Option<f64> {
+        let saved = candidates.checked_sub(self.probed).filter(|saved| *saved > 0)?;
+        Some(probes_per_node / f64::from(saved))
+    }
+}
+
 impl Default for PicksPlan {
     fn default() -> Self {
         PicksPlan { candidates: vec![2, 5, 10, 20, 50], each: 20, below_ms: 75.0, probed: 3 }

@@ -48,6 +48,9 @@ pub struct Players {
     said: Vec<Point>,
     /// First day, and number of days.
     there: Vec<(u16, u16)>,
+    stretch: Stretch,
+    /// What lies between two regions, milliseconds, by the one and the other.
+    borders_ms: [[f64; REGIONS]; REGIONS],
 }
 
 /// A probe of a session: who, whom, when.
@@ -75,7 +78,10 @@ fn continent(name: &str) -> usize {
     }
 }
 
-/// One of eight regions.
+/// Regions that there are.
+const REGIONS: usize = 8;
+
+/// One of the regions.
 fn region(place: Point) -> u8 {
     let (latitude, longitude) = place.degrees();
     match (latitude, longitude) {
@@ -146,9 +152,17 @@ impl Players {
         let sigma = libm::log(plan.access_p90_ms / plan.access_median_ms) / 1.281_551_565_544_6;
         let giants = Zipf::new(plan.giants as usize, plan.system_exponent);
         let small = Zipf::new(plan.systems_per_city as usize, plan.system_exponent);
+        let border_ms = |here: usize, there: usize| {
+            let [unit, _] = units(seed, Draw::Border, here as u32, there as u32);
+            -plan.border_mean_ms * libm::log(unit)
+        };
+        let borders_ms = [0, 1, 2, 3, 4, 5, 6, 7];
+        let borders_ms = borders_ms.map(|here| borders_ms.map(|there| border_ms(here, there)));
         let mut players = Players {
             plan: plan.clone(),
             seed,
+            stretch: Stretch::new(&plan.stretch),
+            borders_ms,
             players: Vec::with_capacity(plan.count as usize),
             said: Vec::with_capacity(plan.count as usize),
             there: Vec::with_capacity(plan.count as usize),
@@ -212,12 +226,11 @@ impl Players {
         let of_pair = units(self.seed, Draw::Pair, a, b);
         let wide =
             plan.stretch_area_sigma * normal(of_areas) + plan.stretch_pair_sigma * normal(of_pair);
-        let stretch = (median_stretch(&plan.stretch, km) * libm::exp(wide)).max(1.0);
+        let stretch = (self.stretch.median(km) * libm::exp(wide)).max(1.0);
         let mut rtt = FLOOR_MS_PER_KM * km * stretch;
         let (here, there) = (one.region, other.region);
         if here != there {
-            let [unit, _] = units(self.seed, Draw::Border, here.into(), there.into());
-            rtt -= plan.border_mean_ms * libm::log(unit);
+            rtt += self.borders_ms[usize::from(here)][usize::from(there)];
         }
         let system = one.system;
         let saved = if system > plan.giants && system == other.system {
@@ -253,12 +266,16 @@ impl Players {
 
     /// All probes of sessions that come to `probes_each` for a player on average, by time, in
     /// `parts` of some days each. Sessions are drawn anew for each part, and only what lies in it
-    /// is kept and put in order. So tens of millions of probes need little memory.
+    /// is kept: some hours in each of many lists, each of which is put in order when it is its
+    /// turn, and dropped afterwards. So tens of millions of probes need little memory.
     pub fn visits(&self, probes_each: u32, parts: u64, rng: Stream) -> impl Iterator<Item = Visit> {
         let days = u64::from(self.plan.days);
         let days_each = days.div_ceil(parts.clamp(1, days.max(1)));
         let parts = days.div_ceil(days_each.max(1)).max(1);
-        let by_day = Days::new(self);
+        let by_day = Days::new(&self.there, self.plan.days);
+        let probes = self.players.len() as u64 * u64::from(probes_each);
+        let lists = (probes / parts).div_ceil(LIST_PROBES).max(1);
+        let list_ns = (days_each * DAY_NS).div_ceil(lists);
         let part = move |part: u64| {
             let from = Instant::from_ns(part * days_each * DAY_NS);
             // The last session may end after midnight of the last day.
@@ -266,12 +283,15 @@ impl Players {
                 true => Instant::NEVER,
                 false => Instant::from_ns((part + 1) * days_each * DAY_NS),
             };
-            let mut visits = Vec::new();
+            let mut visits = vec![Vec::new(); lists as usize];
             self.sessions(&by_day, probes_each, &mut rng.clone(), from..to, |visit| {
-                visits.push(visit);
+                let list = (visit.at.since(from).as_ns() / list_ns).min(lists - 1);
+                visits[list as usize].push(visit);
             });
-            visits.sort_by_key(|visit| visit.at);
-            visits
+            visits.into_iter().flat_map(|mut list| {
+                list.sort_by_key(|visit| visit.at);
+                list
+            })
         };
         (0..parts).flat_map(part)
     }
@@ -281,7 +301,7 @@ impl Players {
     /// memory, and waiting for that takes most of the time.
     fn sessions(
         &self,
-        by_day: &Days,
+        by_day: &Days<'_>,
         probes_each: u32,
         rng: &mut Stream,
         within: Range<Instant>,
@@ -296,16 +316,19 @@ impl Players {
         };
         // Where those who are probed stand among those who are there that day.
         let mut others: Vec<usize> = Vec::new();
+        let day_of = |at: Instant| (at.as_ns() / DAY_NS).min(plan.days.into()) as u32;
+        // A session that began before midnight goes on after it.
+        let listed = by_day.list(day_of(within.start).saturating_sub(1)..day_of(within.end));
         while made < wanted {
             let from = rng.below(count as u64) as u32;
             let (first, days) = self.there[from as usize];
             let day = u32::from(first) + rng.below(days.into()) as u32;
-            let here = by_day.on(day);
-            let candidates = between(plan.candidates, rng).min(here.len() - 1);
+            let here = by_day.count(day);
+            let candidates = between(plan.candidates, rng).min(here - 1);
             let probed = between(plan.probed, rng).min(candidates).min(wanted - made);
             others.clear();
             while others.len() < probed {
-                let at = rng.below(here.len() as u64) as usize;
+                let at = rng.below(here as u64) as usize;
                 if !by_day.is_at(day, at, from) && !others.contains(&at) {
                     others.push(at);
                 }
@@ -314,71 +337,93 @@ impl Players {
             // One after the other, a second apart.
             let moment = |index: usize| Instant::from_ns(begin + index as u64 * 1_000_000_000);
             if moment(0) < within.end && moment(probed) >= within.start {
+                let here = listed.on(day);
                 let visit =
                     |(index, at): (usize, &usize)| Visit { from, to: here[*at], at: moment(index) };
                 let visits = others.iter().enumerate().map(visit);
                 visits.filter(|visit| within.contains(&visit.at)).for_each(&mut each);
             }
             made += others.len();
-            if probed == 0 && (0..plan.days).all(|day| by_day.on(day).len() < 2) {
+            if probed == 0 && (0..plan.days).all(|day| by_day.count(day) < 2) {
                 break;
             }
         }
     }
 }
 
-/// Who is there on each day, in the order of their numbers.
-struct Days {
-    players: Vec<u32>,
-    /// Where each day begins in them, and the last one ends.
-    begins: Vec<usize>,
+/// How many are there on each day, and who on some of them.
+struct Days<'p> {
+    /// First day, and number of days, of each player.
+    there: &'p [(u16, u16)],
     /// Of each day, how many come before each block of numbers, and before the end of the last one.
     before: Vec<u32>,
     blocks: usize,
 }
 
 /// Numbers of players in a block.
-const BLOCK: u32 = 4_096;
+const BLOCK: usize = 1_024;
+/// Probes in a list that is put in order at once, about.
+const LIST_PROBES: u64 = 65_536;
 
-impl Days {
-    fn new(of: &Players) -> Days {
-        let mut begins = vec![0; of.plan.days as usize + 1];
-        let days = |(first, days): &(u16, u16)| *first as usize..(first + days) as usize;
-        for day in of.there.iter().flat_map(days) {
-            begins[day + 1] += 1;
-        }
-        for day in 1..begins.len() {
-            begins[day] += begins[day - 1];
-        }
-        let mut next = begins.clone();
-        let mut players = vec![0; begins.last().copied().unwrap_or(0)];
-        for (player, there) in of.there.iter().enumerate() {
-            for day in days(there) {
-                players[next[day]] = player as u32;
-                next[day] += 1;
+fn days_of((first, days): (u16, u16)) -> Range<usize> {
+    usize::from(first)..usize::from(first) + usize::from(days)
+}
+
+impl<'p> Days<'p> {
+    fn new(there: &'p [(u16, u16)], days: u32) -> Days<'p> {
+        let blocks = there.len().div_ceil(BLOCK);
+        let mut before = vec![0; days as usize * (blocks + 1)];
+        for (block, there) in there.chunks(BLOCK).enumerate() {
+            for day in there.iter().copied().flat_map(days_of) {
+                before[day * (blocks + 1) + block + 1] += 1;
             }
         }
-        let blocks = of.there.len().div_ceil(BLOCK as usize);
-        let mut before = Vec::with_capacity((begins.len() - 1) * (blocks + 1));
-        for day in begins.windows(2) {
-            let here = &players[day[0]..day[1]];
-            let of_block = |block| here.partition_point(|player| *player < block as u32 * BLOCK);
-            before.extend((0..=blocks).map(|block| of_block(block) as u32));
+        for of_day in before.chunks_mut(blocks + 1) {
+            (1..=blocks).for_each(|block| of_day[block] += of_day[block - 1]);
         }
-        Days { players, begins, before, blocks }
+        Days { there, before, blocks }
     }
 
-    /// Is `player` the one at `at` of those who are there on `day`? Mostly this is told without a
-    /// look at who is there: in order of their numbers, `player` stands elsewhere.
+    /// Players who are there on `day`.
+    fn count(&self, day: u32) -> usize {
+        self.before[day as usize * (self.blocks + 1) + self.blocks] as usize
+    }
+
+    /// Is `player`, who is there, the one at `at` of those who are there on `day`, in the order of
+    /// their numbers? Mostly `player` stands in another block.
     fn is_at(&self, day: u32, at: usize, player: u32) -> bool {
-        let block = day as usize * (self.blocks + 1) + (player / BLOCK) as usize;
-        let (first, end) = (self.before[block], self.before[block + 1]);
-        (first as usize..end as usize).contains(&at) && self.on(day)[at] == player
+        let number = player as usize / BLOCK;
+        let block = day as usize * (self.blocks + 1) + number;
+        let (first, end) = (self.before[block] as usize, self.before[block + 1] as usize);
+        (first..end).contains(&at) && {
+            let earlier = &self.there[number * BLOCK..player as usize];
+            let is_there = |there: &&(u16, u16)| days_of(**there).contains(&(day as usize));
+            first + earlier.iter().filter(is_there).count() == at
+        }
     }
 
+    /// Who is there on each of `days`.
+    fn list(&self, days: Range<u32>) -> Listed {
+        let mut lists: Vec<Vec<u32>> =
+            days.clone().map(|day| Vec::with_capacity(self.count(day))).collect();
+        for (player, there) in self.there.iter().enumerate() {
+            let Range { start, end } = days_of(*there);
+            let some = start.max(days.start as usize)..end.min(days.end as usize);
+            some.for_each(|day| lists[day - days.start as usize].push(player as u32));
+        }
+        Listed { first: days.start, lists }
+    }
+}
+
+/// Who is there on some days, in the order of their numbers.
+struct Listed {
+    first: u32,
+    lists: Vec<Vec<u32>>,
+}
+
+impl Listed {
     fn on(&self, day: u32) -> &[u32] {
-        let day = day as usize;
-        &self.players[self.begins[day]..self.begins[day + 1]]
+        &self.lists[(day - self.first) as usize]
     }
 }
 
@@ -432,17 +477,31 @@ fn said(plan: &PlayersPlan, place: Point, cities: &Cities, rng: &mut Stream) -> 
     }
 }
 
-/// Linear in the logarithm of the distance, flat beyond both ends.
-fn median_stretch(points: &[(f64, f64)], km: f64) -> f64 {
-    let after = points.partition_point(|(at, _)| *at < km);
-    match (after.checked_sub(1).map(|before| points[before]), points.get(after)) {
-        (Some((low, a)), Some((high, b))) => {
-            let along = libm::log(km / low) / libm::log(high / low);
-            a + (b - a) * along
+/// The median stretch by distance: linear in the logarithm, flat beyond both ends.
+#[derive(Clone, Debug)]
+struct Stretch {
+    points: Vec<(f64, f64)>,
+    /// Logarithm of each distance but the first, over the one before it.
+    steps: Vec<f64>,
+}
+
+impl Stretch {
+    fn new(points: &[(f64, f64)]) -> Stretch {
+        let steps = points.windows(2).map(|pair| libm::log(pair[1].0 / pair[0].0)).collect();
+        Stretch { points: points.to_vec(), steps }
+    }
+
+    fn median(&self, km: f64) -> f64 {
+        let points = &self.points;
+        let after = points.partition_point(|(at, _)| *at < km);
+        match (after.checked_sub(1).map(|before| points[before]), points.get(after)) {
+            (Some((low, a)), Some((_, b))) => {
+                a + (b - a) * (libm::log(km / low) / self.steps[after - 1])
+            }
+            (None, Some((_, only))) => *only,
+            (Some((_, only)), None) => only,
+            (None, None) => 1.0,
         }
-        (None, Some((_, only))) => *only,
-        (Some((_, only)), None) => only,
-        (None, None) => 1.0,
     }
 }
 

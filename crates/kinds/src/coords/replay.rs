@@ -22,8 +22,8 @@ const PICKERS_MAX: u32 = 10_000;
 pub const BEFORE_MAX: u64 = 4_000_000;
 /// Probes of which is read ahead what they need, so that the processor waits for memory once.
 const AHEAD: usize = 16;
-/// Probes of players that are drawn and put in order at a time, about.
-const PART_PROBES: u64 = 4_000_000;
+/// Probes of players that are drawn at a time, about.
+const PART_PROBES: u64 = 10_000_000;
 
 /// Errors of one sort, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
