@@ -83,6 +83,8 @@ pub struct Dast {
     /// The first replica of the region, and all of them.
     first_peer: u32,
     peers: Vec<Peer>,
+    /// The place among them of one whose clock was waited for.
+    slow: usize,
     /// Replicas that have joined and have no state yet.
     joining: BTreeSet<Node>,
     /// Replicas whose state this one waits for; those that have its own; it has rows.
@@ -168,6 +170,7 @@ impl Dast {
             told: 0,
             first_peer: replicas.first().map_or(0, |node| node.0),
             peers: replicas.iter().map(|_| Peer::new()).collect(),
+            slow: 0,
             joining: BTreeSet::new(),
             givers: BTreeSet::new(),
             state_given: BTreeSet::new(),
