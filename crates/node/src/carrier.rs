@@ -289,11 +289,15 @@ where
 
     fn timeout(&self) -> Duration {
         let connections = self.connections.iter().flatten();
-        let busy = |c: &Connection| {
-            c.phase != Phase::Up || c.acknowledge_at.is_some() || c.paused || c.held
-        };
         let missing = self.peers.values().any(|peer| peer.up.is_none());
-        Duration::from_millis(if connections.into_iter().any(busy) || missing { 10 } else { 100 })
+        let span = |c: &Connection| match () {
+            () if c.phase != Phase::Up || c.paused => 10,
+            // An acknowledgement frees memory of the other end, and that can wait a little.
+            () if c.acknowledge_at.is_some() || c.held => 30,
+            () => 100,
+        };
+        let spans = connections.map(span).chain(missing.then_some(10));
+        Duration::from_millis(spans.min().unwrap_or(100))
     }
 
     /// Carries out an act on a connection, and ends the connection where it says so.
@@ -620,12 +624,13 @@ where
     }
 
     fn data(&mut self, slot: usize, number: u64, stamp: Instant, message: &[u8]) -> Handled {
-        let node = self.connection(slot)?.peer.ok_or(End(None))?;
+        let connection = self.connection(slot)?;
+        let (arrived, node) = (connection.heard, connection.peer.ok_or(End(None))?);
         let peer = self.peers.get_mut(&node).ok_or(End(None))?;
         if !peer.channel.receive(number) {
             return Err(refuse(format!("node {} left out a message", node.0)));
         }
-        let (arrived, session) = (cavy_clock::now(), peer.channel.session());
+        let session = peer.channel.session();
         let due = peer.due.channel(self.links.way(node), stamp);
         let received = peer.channel.received();
         let Some(word) = self.codec.read_message(message) else {
@@ -661,9 +666,9 @@ where
 
     /// Gives a connection what waits for it, and the system what the connection has.
     fn flush(&mut self, slot: usize) -> Handled {
+        let now = cavy_clock::now();
         loop {
-            self.fill(slot)?;
-            let now = cavy_clock::now();
+            self.fill(slot, now)?;
             let connection = self.connection(slot)?;
             if connection.written == connection.output.len() {
                 connection.output.clear();
@@ -690,7 +695,7 @@ where
         }
     }
 
-    fn fill(&mut self, slot: usize) -> Handled {
+    fn fill(&mut self, slot: usize, stamp: Instant) -> Handled {
         let connection = self.connections.get_mut(slot).and_then(Option::as_mut);
         let connection = connection.ok_or(End(None))?;
         if connection.phase != Phase::Up {
@@ -699,7 +704,6 @@ where
         let node = connection.peer.ok_or(End(None))?;
         let Some(peer) = self.peers.get(&node) else { return Ok(()) };
         let received = peer.channel.received();
-        let stamp = cavy_clock::now();
         while connection.output.len() - connection.written < AHEAD
             && let Some(bytes) = peer.channel.kept(connection.next)
         {

@@ -475,10 +475,15 @@ impl Config {
             let text = format!("timing.fail_after_ms is {}", timing.fail_after_ms);
             return Err(Fault::input(text).hint("at least three reports must fit into it"));
         }
+        let est = span("timing.est_ms", timing.est_ms)?;
+        // Ten reports that a steward should hear must be missing before it suspects anybody, and
+        // of four that it makes the last is in time.
+        let stewards_every = (fail_after.as_ns() / 10).min(est.as_ns() / 4) / sync.as_ns();
         Ok(dast::Config {
             sync,
+            stewards_every: stewards_every.max(1) as u32,
             fail_after,
-            est: span("timing.est_ms", timing.est_ms)?,
+            est,
             crt_after: span("timing.crt_after_ms", timing.crt_after_ms)?,
             retry_after: span("timing.retry_after_ms", timing.retry_after_ms)?,
             fenced_reads: true,

@@ -11,8 +11,10 @@
 //! either. One in a hundred New-Orders takes itself back.
 //!
 //! **Reading order.** This file draws, and runs pieces; [`asked`] is what a transaction is asked
-//! for with, and [`audit`] whether all that was answered is in the rows.
+//! for with, `artifact` what the published artifact makes of it, and [`audit`] whether all that was
+//! answered is in the rows.
 
+mod artifact;
 pub mod asked;
 pub mod audit;
 
@@ -55,6 +57,8 @@ const PAY_HISTORY: u16 = 4;
 const DELIVER: u16 = 5;
 const LOOK: u16 = 6;
 const ROWS: u16 = 7;
+const TAKE_NUMBER: u16 = 8;
+const WRITE_BACK: u16 = 9;
 
 /// Set in the procedures of a store that has others as well.
 pub const NATIVE: u16 = 0x8000;
@@ -64,6 +68,8 @@ pub const NATIVE: u16 = 0x8000;
 pub enum Mix {
     /// 44 New-Order, 44 Payment, 4 each of the others.
     Full,
+    /// The same as the published artifact has them, which leaves out most of what they write.
+    Artifact,
     /// Payments, of which so many in a hundred have a customer of another region; of the others 15
     /// of another warehouse of their own.
     Payment {
@@ -122,7 +128,10 @@ impl Generator {
     pub fn draw(&self, client: u32, id: TxnId, draws: &mut Stream) -> Txn {
         match &self.rows {
             Some(rows) => tpca::draw(&self.layout, rows, id, self.home(client), draws),
-            None => self.ask(client, row_name(id), draws).txn(id),
+            None => {
+                let asked = self.ask(client, row_name(id), draws);
+                if self.mix == Mix::Artifact { artifact::txn(&asked, id) } else { asked.txn(id) }
+            }
         }
     }
 
@@ -131,7 +140,8 @@ impl Generator {
     pub fn ask(&self, client: u32, name: u64, draws: &mut Stream) -> Asked {
         let home = self.home(client);
         let district = u64::from(client / self.layout.shards()) % DISTRICTS;
-        let drawn = if self.mix == Mix::Full { draws.below(100) } else { 44 };
+        let all = matches!(self.mix, Mix::Full | Mix::Artifact);
+        let drawn = if all { draws.below(100) } else { 44 };
         match drawn {
             0..44 => self.new_order(name, home, district, draws),
             44..88 => self.payment(name, home, district, draws),
@@ -178,12 +188,12 @@ impl Generator {
         let layout = &self.layout;
         let region = layout.region_of(home);
         let elsewhere = match self.mix {
-            Mix::Full | Mix::Tpca { .. } => draws.below(100) < 15,
+            Mix::Full | Mix::Artifact | Mix::Tpca { .. } => draws.below(100) < 15,
             Mix::Payment { crt_percent } => draws.below(100) < u64::from(crt_percent),
         };
         let beyond = layout.shards() - layout.shards_per_region;
         let there = match self.mix {
-            Mix::Full if elsewhere => self.other(home, draws),
+            Mix::Full | Mix::Artifact if elsewhere => self.other(home, draws),
             Mix::Payment { .. } if elsewhere && beyond > 0 => {
                 let first = u32::from(region.0) * layout.shards_per_region;
                 let drawn = draws.below(u64::from(beyond)) as u32;
@@ -258,6 +268,17 @@ impl Procedures for Tpcc {
                     let row = [left, row[1] + quantity, row[2] + 1];
                     rows.write(access.key, Some(Value::Ints(row.into())));
                 }
+            }
+            TAKE_NUMBER => {
+                rows.read(key(0));
+                let number = number(rows, key(1));
+                rows.write(key(1), Some(Value::Int(number + 1)));
+                rows.read(key(2));
+                run.result.push(Value::Int(number));
+            }
+            WRITE_BACK => {
+                let before = number(rows, key(0));
+                rows.write(key(0), Some(Value::Int(before)));
             }
             PAY_HOME => {
                 for access in &piece.accesses {
@@ -340,11 +361,14 @@ mod tests {
     /// The table of `[dast 4.1]`: shares of CRTs by layout.
     #[test]
     fn clause_4_1_shares_of_crts() {
-        for (regions, shards, orders, payments, all) in
-            [(10, 10, 9.1, 13.6, 10.0), (4, 2, 8.6, 12.9, 9.5), (3, 2, 8.1, 12.0, 8.8)]
-        {
+        for (mix, regions, shards, orders, payments, all) in [
+            (Mix::Full, 10, 10, 9.1, 13.6, 10.0),
+            (Mix::Full, 4, 2, 8.6, 12.9, 9.5),
+            (Mix::Artifact, 4, 2, 8.6, 12.9, 9.5),
+            (Mix::Full, 3, 2, 8.1, 12.0, 8.8),
+        ] {
             let layout = Layout::new(regions, shards);
-            let generator = Generator::new(layout, Mix::Full);
+            let generator = Generator::new(layout, mix);
             let mut draws = Stream::keyed(5, 0, Purpose::Test);
             let (mut crts, mut of) = ([0u32; 5], [0u32; 5]);
             const N: u32 = 60_000;
@@ -366,6 +390,31 @@ mod tests {
                 assert!((found - expected).abs() < 0.6, "{found} for {expected} at {regions}");
             }
         }
+    }
+
+    /// What the artifact leaves out `[dast 4.1]`: of all that a warehouse writes, only the counter
+    /// of orders, the sum that is written back, stock, customers and one row of history are left.
+    #[test]
+    fn clause_4_1_the_artifact_inserts_nothing_and_has_no_hottest_row() {
+        let layout = Layout::new(4, 2);
+        let generator = Generator::new(layout, Mix::Artifact);
+        let mut draws = Stream::keyed(7, 0, Purpose::Test);
+        let mut written = alloc::collections::BTreeSet::new();
+        let mut history = alloc::collections::BTreeSet::new();
+        for number in 0..5_000 {
+            let id = TxnId { client: 1, number };
+            let txn = generator.draw(0, id, &mut draws);
+            let all = txn.pieces.iter().flat_map(|piece| &piece.accesses);
+            for access in all.filter(|access| access.write) {
+                written.insert(access.key.table);
+                if access.key.table == HISTORY {
+                    history.insert(access.key.row);
+                }
+            }
+        }
+        let kept = [DISTRICT_YTD, DISTRICT_NEXT, CUSTOMER, HISTORY, STOCK];
+        assert_eq!(written.into_iter().collect::<Vec<_>>(), kept);
+        assert_eq!(history.into_iter().collect::<Vec<_>>(), [0], "that of the warehouse");
     }
 
     #[test]

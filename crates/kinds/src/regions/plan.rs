@@ -92,6 +92,9 @@ impl Default for RegionsRun {
 pub enum WorkloadPlan {
     /// TPC-C, one warehouse a shard: about one transaction in ten crosses regions.
     Tpcc {},
+    /// TPC-C as the published artifact has it: no warehouse books what it takes in, nothing is
+    /// inserted but one row of history a warehouse, which all its payments write.
+    TpccArtifact {},
     /// TPC-C's Payment alone.
     Payment {
         /// Share of transactions whose customer is of another region, 0 to 1.

@@ -55,6 +55,7 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
     faults(plan, layout, &contestant, &mut setup)?;
     let mix = match plan.workload {
         WorkloadPlan::Tpcc {} => Mix::Full,
+        WorkloadPlan::TpccArtifact {} => Mix::Artifact,
         WorkloadPlan::Payment { crt_ratio } => {
             if !(0.0..=1.0).contains(&crt_ratio) {
                 return Err(PlanError::field("workload.crt_ratio", crt_ratio, "from 0 to 1"));

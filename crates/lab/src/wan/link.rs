@@ -84,12 +84,16 @@ pub(super) struct Lane {
 pub(super) struct Lanes {
     to: Vec<u32>,
     lanes: Vec<Lane>,
+    /// The place that was asked for last. The next question is often for the same one, or, where
+    /// a message goes to a whole region, for the one after it.
+    last: usize,
 }
 
 impl Lanes {
     #[inline]
     pub(super) fn get(&mut self, to: u32) -> &mut Lane {
-        let place = match self.to.binary_search(&to) {
+        let near = (self.last..self.to.len()).take(2).find(|place| self.to[*place] == to);
+        let place = match near.map_or_else(|| self.to.binary_search(&to), Ok) {
             Ok(place) => place,
             Err(place) => {
                 self.to.insert(place, to);
@@ -97,6 +101,7 @@ impl Lanes {
                 place
             }
         };
+        self.last = place;
         &mut self.lanes[place]
     }
 

@@ -83,6 +83,14 @@ fn a_fault_leaves_every_run_serializable_and_everything_ends() {
     faults::try_seeds(&config(Mode::Precise), test, faults::seeds(30));
 }
 
+/// As live, where one machine carries the reports of a whole cluster.
+#[test]
+fn a_fault_does_no_harm_where_stewards_hear_and_make_one_report_of_several() {
+    let test = "dast::a_fault_does_no_harm";
+    let config = Config { stewards_every: 4, ..config(Mode::Precise) };
+    faults::try_seeds(&config, test, faults::seeds(10));
+}
+
 /// What failures cost `[dast E7]`, with the bounds of the specification.
 mod stalls {
     use super::*;

@@ -63,7 +63,12 @@ static CLIENTS: Study<RegionsPlan> = Study {
             Some((one, one.crt.get(50)?))
         };
         let mut all = against_rivals(experiment);
-        all.push(plain("clients.two_phase_crt", crt(TWO_PHASE, 5.0)));
+        let two_phase = crt(TWO_PHASE, 5.0);
+        all.push(plain("clients.two_phase_crt", two_phase));
+        // 2D + 6d.
+        let off = two_phase.map(|(_, median)| 100.0 * (median.value / 115.0 - 1.0));
+        let samples = two_phase.map_or(0, |(one, _)| one.crt.samples);
+        all.push(value("clients.two_phase_law", off, samples, String::new()));
         all.extend([
             plain("clients.irt_p99", most.and_then(|r| Some((r, r.irt.get(99)?)))),
             plain("clients.irt_p99_safe", safe.and_then(|r| Some((r, r.irt.get(99)?)))),

@@ -1,18 +1,21 @@
 //! A local cluster, started by the command itself.
 
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 pub struct Cluster {
     child: Child,
     pub port: u16,
-    pub folder: tempfile::TempDir,
-    /// Process of each node, as the command says.
+    pub folder: TempDir,
+    /// Process of each node, as the command says, or as it was started again.
     pub pids: Vec<i32>,
+    revived: BTreeMap<usize, Child>,
 }
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
@@ -42,7 +45,11 @@ impl Cluster {
     }
 
     pub fn start_as(shape: &str, nodes: u16, more: &[&str]) -> Cluster {
-        let folder = tempfile::tempdir().unwrap();
+        Cluster::start_in(tempfile::tempdir().unwrap(), shape, nodes, more)
+    }
+
+    /// The same in a folder that may have folders of nodes.
+    pub fn start_in(folder: TempDir, shape: &str, nodes: u16, more: &[&str]) -> Cluster {
         let port = free_port(nodes);
         let mut child = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
             .args(["--local", shape, "--port", &port.to_string()])
@@ -65,7 +72,7 @@ impl Cluster {
             }
         }
         assert_eq!(pids.len(), usize::from(nodes), "it says who runs");
-        Cluster { child, port, folder, pids }
+        Cluster { child, port, folder, pids, revived: BTreeMap::new() }
     }
 
     /// Where clients of a node connect.
@@ -89,6 +96,31 @@ impl Cluster {
     /// kill -9.
     pub fn kill(&mut self, node: usize) {
         signal(self.pids[node], "-KILL");
+        self.wait_for_end(node);
+    }
+
+    /// Asks a node to end, and waits.
+    pub fn end_node(&mut self, node: usize) {
+        signal(self.pids[node], "-TERM");
+        self.wait_for_end(node);
+    }
+
+    /// Waits until the process of a node is gone.
+    pub fn wait_for_end(&mut self, node: usize) {
+        if let Some(mut child) = self.revived.remove(&node) {
+            let _ = child.wait();
+            return;
+        }
+        let began = Instant::now();
+        while !self.has_ended(node) {
+            assert!(began.elapsed() < Duration::from_secs(60), "node {node} does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The process of a node is gone.
+    pub fn has_ended(&self, node: usize) -> bool {
+        !std::path::Path::new("/proc").join(self.pids[node].to_string()).exists()
     }
 
     pub fn stop_for(&self, node: usize, span: Duration) {
@@ -98,7 +130,7 @@ impl Cluster {
     }
 
     /// Starts a node again, as an operator would.
-    pub fn revive(&self, node: usize) -> Revived {
+    pub fn revive(&mut self, node: usize) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
             .args(["node", "--with-parent", "--id", &node.to_string(), "--config"])
             .arg(self.file())
@@ -111,7 +143,8 @@ impl Cluster {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with(&format!("node {node} ")), "{line}");
-        Revived(child)
+        self.pids[node] = child.id() as i32;
+        self.revived.insert(node, child);
     }
 
     pub fn file(&self) -> PathBuf {
@@ -126,6 +159,17 @@ impl Cluster {
             .output()
             .unwrap();
         String::from_utf8(out.stdout).unwrap().lines().skip(1).map(str::to_string).collect()
+    }
+
+    /// A count that a node has for Prometheus.
+    pub fn metric(&self, node: usize, name: &str) -> u64 {
+        let address = ("127.0.0.1", self.port + 20_000 + node as u16);
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let start = format!("cavy_txn_{name}");
+        let lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let line = lines.into_iter().find(|line| line.starts_with(&start)).expect(name);
+        line.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
     /// Waits until `status` says so of a node.
@@ -146,9 +190,8 @@ impl Cluster {
     pub fn end(mut self) {
         signal(self.child.id() as i32, "-TERM");
         assert!(self.child.wait().unwrap().success());
-        for pid in &self.pids {
-            let left = std::path::Path::new("/proc").join(pid.to_string()).exists();
-            assert!(!left, "process {pid} is left");
+        for node in 0..self.pids.len() {
+            assert!(self.has_ended(node), "the process of node {node} is left");
         }
         let again = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
             .args(["--local", "1x1x3", "--port", &self.port.to_string(), "--data"])
@@ -163,8 +206,10 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        for child in std::iter::once(&mut self.child).chain(self.revived.values_mut()) {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 
@@ -185,15 +230,6 @@ fn a_cluster_whose_port_is_taken_ends() {
         "{said}"
     );
     assert!(said.contains("node 1 ended before the cluster was ready"), "{said}");
-}
-
-pub struct Revived(Child);
-
-impl Drop for Revived {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn signal(pid: i32, which: &str) {

@@ -1,199 +1,319 @@
-//! kill -9, silence and wrong clocks while clients append to lists, and what the checker says.
+//! What goes wrong while clients append to lists: nodes are killed, stand still, are cut off or
+//! find their disks full, and clocks step. Then the checker judges the clients' history.
+//!
+//! With `CAVY_FAIL_AFTER_MS`, a node is taken for failed after another time than 1,000 ms, which
+//! leaves room for a machine that is busy.
 
 use super::cluster::Cluster;
+use super::load::{Load, judged};
 use super::resp::{Client, Reply};
-use cavy_check::{Model, Options, judge, read};
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Lists that are appended to and read, four in each region.
-const KEYS: u64 = 8;
-
-/// The history of clients that run until they are told to stop.
-struct Load {
-    stop: Arc<AtomicBool>,
-    answered: Arc<AtomicU64>,
-    lines: Arc<Mutex<String>>,
-    threads: Vec<std::thread::JoinHandle<()>>,
+/// What goes wrong.
+#[derive(Clone, Debug)]
+enum Fault {
+    /// kill -9 of all these at one moment. They are started again when clients have gone on.
+    Kill(Vec<u16>),
+    /// The same with the steward that leads a region.
+    Leader(u16),
+    /// A node stands still for so many milliseconds.
+    Still(u16, u64),
+    /// The clock of a replica is stepped by so many milliseconds.
+    Clock(u16, i64),
+    /// Nothing passes between a region and the other one for so many milliseconds.
+    CutOff(u16, u64),
+    /// Nobody hears a replica, and as soon as it is out of the view its steward is killed.
+    CutThenLeader(u16),
+    /// Every node ends as it is told to and is started again, one after the other.
+    Rolling,
+    /// The disk of a node is full until the node has found so and others have gone on.
+    Full(u16),
 }
 
-fn key(number: u64) -> String {
-    format!("{{r{}}}:{number}", number % 2)
+/// A cluster of the regions r0 and r1, and its clients.
+struct Town {
+    cluster: Cluster,
+    load: Load,
+    shards: u16,
+    has_stewards: bool,
+    /// How far the clocks of one region may be ahead of those of the other, in milliseconds: a
+    /// transaction across regions waits for those that are behind.
+    ahead: u64,
 }
 
-impl Load {
-    /// `clients` clients, spread over `ports`; each turns to the next port when its node is gone.
-    fn start(ports: Vec<u16>, clients: u64) -> Load {
-        let stop = Arc::new(AtomicBool::new(false));
-        let lines = Arc::new(Mutex::new(String::new()));
-        let answered = Arc::new(AtomicU64::new(0));
-        let began = Instant::now();
-        let start = |client: u64| {
-            let (stop, lines, ports) = (stop.clone(), lines.clone(), ports.clone());
-            let answered = answered.clone();
-            std::thread::spawn(move || {
-                // The first client asks at the first port, the second at the second.
-                let mut at = client as usize + ports.len() - 2;
-                let mut connection = None;
-                let mut draws = client * 7_919 + 1;
-                let mut draw = |n: u64| {
-                    draws = draws.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (draws >> 33) % n
-                };
-                let mut number = 0;
-                while !stop.load(Relaxed) {
-                    let port = ports[at % ports.len()];
-                    let Some(talk) = connection.as_mut() else {
-                        at += 1;
-                        connection = Client::connect(ports[at % ports.len()]).ok();
-                        std::thread::sleep(Duration::from_millis(20));
-                        continue;
-                    };
-                    number += 1;
-                    let home = u64::from(port % 2);
-                    // Nine of ten stay within one region, which may be another one than the node's.
-                    let across = draw(10) == 0;
-                    let first = draw(KEYS / 2) * 2 + home;
-                    let second = if across { (first + 1) % KEYS } else { (first + 2) % KEYS };
-                    let value = client * 1_000_000 + number;
-                    let invoke = began.elapsed().as_nanos();
-                    let lines_of = [
-                        format!("RPUSH {} {value}", key(first)),
-                        format!("LRANGE {} 0 -1", key(second)),
-                    ];
-                    let done = talk.exec(&lines_of);
-                    let complete = began.elapsed().as_nanos();
-                    let mut line = String::new();
-                    let mut regions = vec![first % 2, second % 2];
-                    regions.dedup();
-                    let head = format!(
-                        "{{\"txn\":\"{client}:{number}\",\"client\":{client},\
-                         \"regions\":{regions:?},\"invoke_ns\":{invoke},"
-                    );
-                    let append = format!("[\"append\",\"{}\",{value}]", key(first));
-                    match done {
-                        Ok(Reply::List(replies)) => {
-                            let Some(Reply::List(items)) = replies.get(1) else {
-                                panic!("{replies:?}")
-                            };
-                            let items: Vec<&str> = items
-                                .iter()
-                                .map(|item| match item {
-                                    Reply::Text(text) => text.as_str(),
-                                    other => panic!("{other:?}"),
-                                })
-                                .collect();
-                            let read = format!("[\"r\",\"{}\",[{}]]", key(second), items.join(","));
-                            let _ = writeln!(
-                                line,
-                                "{head}\"complete_ns\":{complete},\"ops\":[{append},{read}]}}"
-                            );
-                            answered.fetch_add(1, Relaxed);
-                        }
-                        other => {
-                            // Nobody knows; the node is gone, or says that it does not know.
-                            let _ = writeln!(
-                                line,
-                                "{head}\"outcome\":\"unknown\",\"ops\":[{append}]}}"
-                            );
-                            if other.is_err() {
-                                connection = None;
-                            }
-                        }
-                    }
-                    lines.lock().unwrap().push_str(&line);
-                    std::thread::sleep(Duration::from_millis(5));
+fn fail_after() -> u64 {
+    std::env::var("CAVY_FAIL_AFTER_MS").map_or(1_000, |ms| ms.parse().expect("milliseconds"))
+}
+
+impl Town {
+    fn start(shards: u16, clients: u64, more: &[&str]) -> Town {
+        Town::start_in(tempfile::tempdir().unwrap(), shards, clients, more)
+    }
+
+    fn start_in(folder: tempfile::TempDir, shards: u16, clients: u64, more: &[&str]) -> Town {
+        let has_stewards = !more.contains(&"two-phase");
+        let nodes = 6 * shards + if has_stewards { 6 } else { 0 };
+        let (shape, patience) = (format!("2x{shards}x3"), fail_after().to_string());
+        let more =
+            [&["--wan", "carrier", "--within-ms", "0.5", "--across-ms", "10"], more].concat();
+        let more = [&["--fail-after-ms", &patience], &more[..]].concat();
+        let cluster = Cluster::start_in(folder, &shape, nodes, &more);
+        let replicas = (0..6 * shards).map(|node| (cluster.at(node), u64::from(node / shards / 3)));
+        let load = Load::start(replicas.collect(), clients);
+        load.more(40);
+        Town { cluster, load, shards, has_stewards, ahead: 0 }
+    }
+
+    fn region_of(&self, node: u16) -> u16 {
+        let replicas = 6 * self.shards;
+        if node < replicas { node / (3 * self.shards) } else { (node - replicas) / 3 }
+    }
+
+    fn nodes_of(&self, region: u16) -> Vec<u16> {
+        (0..self.cluster.pids.len() as u16).filter(|node| self.region_of(*node) == region).collect()
+    }
+
+    /// A replica of a region, and what it says of itself.
+    fn first(&self, region: u16) -> usize {
+        usize::from(region * self.shards * 3)
+    }
+
+    fn leader(&self, region: u16) -> u16 {
+        let status = self.cluster.status();
+        column(&status[self.first(region)], "steward").parse().expect("a number")
+    }
+
+    /// Waits until these nodes have their state and every replica is in its region's view.
+    fn whole(&self, nodes: &[u16]) {
+        for node in nodes {
+            let ready = |line: &str| column(line, "ready") == "true";
+            self.cluster.until("it has its state", usize::from(*node), ready);
+        }
+        for region in (0..2).filter(|_| self.has_stewards) {
+            let all = (3 * self.shards).to_string();
+            self.cluster.until("all are in", self.first(region), |l| column(l, "live") == all);
+        }
+    }
+
+    /// Says `CUT` or `MEND` for all nodes of `to` to each of `from` that is a replica.
+    fn ways(&self, word: &str, from: &[u16], to: &[u16]) {
+        for node in from.iter().filter(|node| **node < 6 * self.shards) {
+            let mut client = Client::connect(self.cluster.at(*node)).unwrap();
+            for other in to.iter().filter(|other| *other != node) {
+                let said = client.ask(&format!("CAVY {word} {other}")).unwrap();
+                assert_eq!(said, Reply::Text("OK".into()));
+            }
+        }
+    }
+
+    fn restart(&mut self, nodes: &[u16]) {
+        nodes.iter().for_each(|node| self.cluster.revive(usize::from(*node)));
+        self.whole(nodes);
+    }
+
+    fn kill(&mut self, nodes: &[u16]) {
+        nodes.iter().for_each(|node| self.cluster.kill(usize::from(*node)));
+        self.load.more(30);
+        self.restart(nodes);
+    }
+
+    /// Lets it happen, and waits until it is over and clients go on. Says how long the longest
+    /// answers took, and that none of them took longer than it may.
+    fn suffer(&mut self, fault: &Fault) {
+        let since = Instant::now();
+        match fault {
+            Fault::Kill(nodes) => self.kill(nodes),
+            Fault::Leader(region) => {
+                let leader = self.leader(*region);
+                self.kill(&[leader]);
+            }
+            Fault::Still(node, ms) => {
+                self.cluster.stop_for(usize::from(*node), Duration::from_millis(*ms));
+                self.load.more(20);
+                // Whoever was taken out though it had not failed comes back.
+                self.whole(&[*node]);
+            }
+            Fault::Clock(node, by) => {
+                let mut client = Client::connect(self.cluster.at(*node)).unwrap();
+                let said = client.ask(&format!("CAVY CLOCK {by}")).unwrap();
+                assert_eq!(said, Reply::Text("OK".into()));
+                self.ahead += by.unsigned_abs();
+                self.load.more(20);
+            }
+            Fault::CutOff(region, ms) => self.cut_off(*region, Duration::from_millis(*ms)),
+            Fault::CutThenLeader(replica) => self.cut_then_leader(*replica),
+            Fault::Rolling => {
+                for node in 0..self.cluster.pids.len() as u16 {
+                    self.cluster.end_node(usize::from(node));
+                    self.restart(&[node]);
                 }
-            })
+            }
+            Fault::Full(node) => self.full(*node),
+        }
+        self.load.more(20);
+        let (longest, lag) = (self.load.longest(since), self.load.lag(since));
+        eprintln!(
+            "  {fault:?}: longest answers {} ms within r0, {} within r1, {} others; a sleeper was \
+             late by {} ms",
+            longest[0].as_millis(),
+            longest[1].as_millis(),
+            longest[2].as_millis(),
+            lag.as_millis()
+        );
+        for (found, may) in longest.iter().zip(self.stalls(fault)) {
+            // An answer takes some ten hops, and each of them may be as late as a sleeper.
+            let may = may.map(|ms| Duration::from_millis(ms) + 20 * lag);
+            assert!(may.is_none_or(|may| *found <= may), "{fault:?}: {found:?} of {may:?}");
+        }
+    }
+
+    /// How long an answer within r0, within r1 and any other may take, in milliseconds `[dast E7]`.
+    /// There a node has failed after 100 ms, and a transaction across regions is looked after when
+    /// it is 500 ms old.
+    fn stalls(&self, fault: &Fault) -> [Option<u64>; 3] {
+        let patience = fail_after();
+        let usual = Some(60);
+        let (region, own, across) = match fault {
+            _ if !self.has_stewards => return [None; 3],
+            Fault::Kill(nodes) if nodes.len() == 1 && nodes[0] < 6 * self.shards => {
+                (self.region_of(nodes[0]), Some(patience + 60), Some(patience + 730))
+            }
+            Fault::Leader(region) => (*region, Some(patience + 180), Some(patience + 430)),
+            Fault::Still(node, ms) if *ms < patience => {
+                (self.region_of(*node), Some(ms + 60), Some(ms + 730))
+            }
+            // The region itself goes on too; what crosses waits.
+            Fault::CutOff(region, _) => (*region, usual, None),
+            Fault::Clock(node, _) => (self.region_of(*node), usual, Some(60)),
+            _ => return [None; 3],
         };
-        let threads = (1..=clients).map(start).collect();
-        Load { stop, answered, lines, threads }
+        let mut all = [usual, usual, across.map(|ms| ms + self.ahead)];
+        all[usize::from(region)] = own;
+        all
     }
 
-    /// Waits until so many more are answered.
-    fn more(&self, many: u64) {
-        let (began, before) = (Instant::now(), self.answered.load(Relaxed));
-        while self.answered.load(Relaxed) < before + many {
-            assert!(began.elapsed() < Duration::from_secs(60), "nothing is answered any more");
-            std::thread::sleep(Duration::from_millis(10));
+    /// The region goes on by itself.
+    fn cut_off(&mut self, region: u16, span: Duration) {
+        let (these, those) = (self.nodes_of(region), self.nodes_of(1 - region));
+        for (from, to) in [(&these, &those), (&those, &these)] {
+            self.ways("CUT", from, to);
         }
+        let until = Instant::now() + span;
+        let mut own = Client::connect(self.cluster.at(self.first(region) as u16 + 1)).unwrap();
+        let key = format!("{{r{region}}}:own");
+        let Reply::Int(mut number) = own.ask(&format!("INCR {key}")).unwrap() else { panic!() };
+        let first = number;
+        while Instant::now() < until {
+            number += 1;
+            assert_eq!(own.ask(&format!("INCR {key}")).unwrap(), Reply::Int(number));
+        }
+        let answered = (number - first) as u64;
+        assert!(answered > 4 * span.as_secs(), "it hardly goes on: {answered} in {span:?}");
+        for (from, to) in [(&these, &those), (&those, &these)] {
+            self.ways("MEND", from, to);
+        }
+        self.load.more(30);
     }
 
-    fn end(self, last: &mut Client) -> String {
-        self.stop.store(true, Relaxed);
-        for thread in self.threads {
-            thread.join().unwrap();
+    fn cut_then_leader(&mut self, replica: u16) {
+        let region = self.region_of(replica);
+        let all: Vec<u16> = (0..self.cluster.pids.len() as u16).collect();
+        let other = self.nodes_of(region).into_iter().find(|node| *node != replica).unwrap();
+        self.ways("CUT", &[replica], &all);
+        let left = (3 * self.shards - 1).to_string();
+        self.cluster.until("it is out", usize::from(other), |line| column(line, "live") == left);
+        let leader = column(&self.cluster.status()[usize::from(other)], "steward").parse().unwrap();
+        self.cluster.kill(usize::from(leader));
+        self.load.more(30);
+        self.ways("MEND", &[replica], &all);
+        self.cluster.revive(usize::from(leader));
+        self.whole(&[replica, leader]);
+    }
+
+    /// A node waits for room when it cannot write what it must remember, and others go on. A
+    /// replica of two-phase locks writes all the time; a steward of DAST when the view changes, so
+    /// a replica is killed until what is left of the last page of the log is used up.
+    fn full(&mut self, node: u16) {
+        let full = self.cluster.folder.path().join(format!("node-{node}")).join("filler");
+        fill(&full);
+        let replica = self.first(self.region_of(node)) as u16 + 1;
+        let began = Instant::now();
+        while self.cluster.metric(usize::from(node), "disk_full") == 0 {
+            assert!(began.elapsed() < Duration::from_secs(120), "node {node} finds room");
+            if self.has_stewards {
+                self.kill(&[replica]);
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
-        // What is there in the end: nothing that was answered may be missing.
-        let mut text = self.lines.lock().unwrap().clone();
-        let reads: Vec<String> = (0..KEYS).map(|k| format!("LRANGE {} 0 -1", key(k))).collect();
-        let Reply::List(lists) = last.exec(&reads).unwrap() else { panic!("no last read") };
-        let mut ops = Vec::new();
-        for (place, list) in lists.iter().enumerate() {
-            let Reply::List(items) = list else { panic!("{list:?}") };
-            let items: Vec<String> = items
-                .iter()
-                .map(|item| if let Reply::Text(text) = item { text.clone() } else { panic!() })
-                .collect();
-            ops.push(format!("[\"r\",\"{}\",[{}]]", key(place as u64), items.join(",")));
-        }
-        let _ =
-            writeln!(text, "{{\"txn\":\"last\",\"regions\":[0,1],\"ops\":[{}]}}", ops.join(","));
-        text
+        self.load.more(30);
+        std::fs::remove_file(full).unwrap();
+        self.whole(&[node]);
+    }
+
+    /// The end: all of it was one history. `last` is who reads what is there in the end.
+    fn judge(self, last: u16) -> Cluster {
+        let history = self.load.end(&mut Client::connect(self.cluster.at(last)).unwrap());
+        judged(&history);
+        self.cluster
     }
 }
 
-#[track_caller]
-fn judged(history: &str) {
-    if let Ok(path) = std::env::var("CAVY_HISTORY") {
-        std::fs::write(path, history).unwrap();
+/// Leaves no room on the disk of `path`.
+fn fill(path: &Path) {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(path).unwrap();
+    let mut piece = vec![0; 1 << 16];
+    while !piece.is_empty() {
+        if file.write_all(&piece).is_err() {
+            piece.truncate(piece.len() / 2);
+        }
     }
-    let history = read::read(history.as_bytes(), None).expect("a history");
-    let options = Options { model: Model::Serializable, shown: 5 };
-    let verdict = judge(&history, options).expect("values are told apart");
-    assert!(verdict.holds, "{:#?}", verdict.counts);
-    // In real time within one region, all but transactions across regions are in order.
-    eprintln!(
-        "{} committed, {} unknown, {} operations: serializable; {:?}",
-        verdict.committed, verdict.unknown, verdict.operations, verdict.counts
-    );
+}
+
+/// A small disk, until this is dropped.
+struct Small(PathBuf);
+
+impl Small {
+    /// `None`, with a reason, where none can be made.
+    fn at(path: PathBuf) -> Option<Small> {
+        std::fs::create_dir_all(&path).unwrap();
+        let done = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"])
+            .arg(&path)
+            .output()
+            .ok()?;
+        if !done.status.success() {
+            eprintln!("SKIPPED: no small disk: {}", String::from_utf8_lossy(&done.stderr));
+            return None;
+        }
+        Some(Small(path))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }
 
 #[test]
 fn nothing_answered_is_lost_when_replicas_managers_and_coordinators_are_killed() {
-    let mut cluster = Cluster::start("2x1x3", 12, &["--fail-after-ms", "1000", "--record"]);
     // Nodes 0 to 2 are region r0, 3 to 5 are r1; 6 to 8 and 9 to 11 are their stewards.
-    let load = Load::start((0..6).map(|node| cluster.at(node)).collect(), 4);
-    load.more(50);
-    // A replica that coordinates.
-    cluster.kill(1);
-    load.more(50);
-    cluster.until("it is out of the view", 0, |line| column(line, "live") == "2");
-    let revived = cluster.revive(1);
-    cluster.until("it is back in", 0, |line| column(line, "live") == "3");
-    cluster.until("it has its state", 1, |line| column(line, "ready") == "true");
-    assert_eq!(column(&cluster.status()[1], "life"), "2");
-    load.more(30);
-    // The manager of the other region.
-    cluster.kill(9);
-    load.more(30);
-    // Silence that is no death, and clocks that step.
-    cluster.stop_for(3, Duration::from_millis(300));
-    for by in ["5000", "-5000"] {
-        let mut client = Client::connect(cluster.at(4)).unwrap();
-        assert_eq!(client.ask(&format!("CAVY CLOCK {by}")).unwrap(), Reply::Text("OK".into()));
-        load.more(20);
-    }
-    let history = load.end(&mut Client::connect(cluster.at(0)).unwrap());
-    judged(&history);
-    drop(revived);
+    let mut town = Town::start(1, 4, &["--record"]);
+    town.suffer(&Fault::Kill(vec![1]));
+    assert_eq!(column(&town.cluster.status()[1], "life"), "2");
+    town.suffer(&Fault::Leader(1));
+    town.suffer(&Fault::Still(3, 300));
+    town.suffer(&Fault::Clock(4, 5_000));
+    town.suffer(&Fault::Clock(4, -5_000));
+    let cluster = town.judge(0);
     // A fresh machine decides what each node was told, those that were killed included.
     let files: Vec<_> =
         (0..12).map(|node| cluster.folder.path().join(format!("node-{node}.life-1.rec"))).collect();
     std::thread::sleep(Duration::from_millis(400));
-    let out = std::process::Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
+    let out = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
         .arg("replay")
         .args(&files[..2])
         .args(&files[9..10])
@@ -208,6 +328,36 @@ fn nothing_answered_is_lost_when_replicas_managers_and_coordinators_are_killed()
     assert!(text.lines().nth(1).unwrap().contains("up to where it was killed"), "{text}");
 }
 
+/// A region that is cut off for 5 s; a replica that is cut off before its steward fails; three
+/// replicas of three shards that fail at one moment.
+#[test]
+fn cuts_and_three_failures_at_once_lose_nothing() {
+    let mut town = Town::start(2, 6, &[]);
+    town.suffer(&Fault::CutOff(1, 5_000));
+    town.suffer(&Fault::CutThenLeader(2));
+    town.suffer(&Fault::Kill(vec![1, 4, 7]));
+    town.judge(5);
+}
+
+#[test]
+fn a_rolling_restart_loses_nothing() {
+    let mut town = Town::start(1, 4, &[]);
+    town.suffer(&Fault::Rolling);
+    town.judge(0);
+}
+
+#[test]
+fn a_full_disk_is_waited_for_and_loses_nothing() {
+    for (protocol, node) in [("dast", 7), ("two-phase", 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(disk) = Small::at(folder.path().join(format!("node-{node}"))) else { return };
+        let mut town = Town::start_in(folder, 1, 4, &["--durable", "on", "--protocol", protocol]);
+        town.suffer(&Fault::Full(node));
+        drop(disk);
+        town.judge(0);
+    }
+}
+
 /// Faults drawn by a seed, one after the other, while clients run. `CAVY_SEEDS=N` tries seeds 1 to
 /// N; without it, three are tried.
 #[test]
@@ -215,43 +365,24 @@ fn schedules_of_faults_lose_nothing() {
     let seeds = std::env::var("CAVY_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     for seed in 1..=seeds.unwrap_or(3u64) {
         eprintln!("CAVY_SEEDS={seed} cargo test -p cavy-txn-cli --test txn_live schedules");
-        let mut cluster = Cluster::start("2x1x3", 12, &["--fail-after-ms", "1000"]);
-        let load = Load::start((0..6).map(|node| cluster.at(node)).collect(), 3);
+        let mut town = Town::start(1, 3, &[]);
         let mut draws = seed;
         let mut draw = |n: u64| {
             draws = draws.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
             (draws >> 33) % n
         };
-        let mut revived = Vec::new();
-        let mut killed: Vec<usize> = Vec::new();
         for _ in 0..3 {
-            let node = draw(12) as usize;
-            let fault = if killed.contains(&node) { 2 } else { draw(4) };
-            eprintln!(
-                "  node {node}: {}",
-                ["kill -9", "kill -9", "silence", "clock"][fault as usize]
-            );
-            match fault {
-                0 | 1 => {
-                    killed.push(node);
-                    cluster.kill(node);
-                    load.more(5);
-                    revived.push(cluster.revive(node));
-                    cluster.until("it is back", node, |line| column(line, "ready") == "true");
-                }
-                2 if !killed.contains(&node) => {
-                    cluster.stop_for(node, Duration::from_millis(300));
-                }
-                _ => {
-                    let by = if draw(2) == 0 { 5_000 } else { -5_000 };
-                    let mut client = Client::connect(cluster.at(node as u16 % 6)).unwrap();
-                    client.ask(&format!("CAVY CLOCK {by}")).unwrap();
-                }
-            }
-            load.more(15);
+            let node = draw(12) as u16;
+            town.suffer(&match draw(7) {
+                0 | 1 => Fault::Kill(vec![node]),
+                2 => Fault::Still(node, 300),
+                3 => Fault::Leader(node % 2),
+                4 => Fault::CutThenLeader(node % 6),
+                5 => Fault::CutOff(node % 2, 1_000),
+                _ => Fault::Clock(node % 6, if draw(2) == 0 { 5_000 } else { -5_000 }),
+            });
         }
-        let history = load.end(&mut Client::connect(cluster.at(5)).unwrap());
-        judged(&history);
+        town.judge(5);
     }
 }
 

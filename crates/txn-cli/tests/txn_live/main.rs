@@ -6,5 +6,6 @@ mod clients;
 mod cluster;
 mod faults;
 mod line;
+mod load;
 mod measure;
 mod resp;

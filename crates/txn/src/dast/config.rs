@@ -10,6 +10,10 @@ pub struct Config {
     pub layout: Layout,
     /// Between two reports of a node's clock.
     pub sync: Span,
+    /// Stewards report once in so many `sync`, and hear one report of so many. They run nothing, so
+    /// these tell them who is alive and how late it is, and replicas what is promised, which is
+    /// `est` ahead. Several must fit into `fail_after`, and into `est`.
+    pub stewards_every: u32,
     /// How far ahead of its clock a steward anticipates a CRT. At least a delay within the region
     /// and the skew of its clocks; where it is shorter than those and `sync` together, IRTs wait
     /// too.
@@ -72,6 +76,7 @@ impl Config {
         let precise = Config {
             layout,
             sync: Span::from_ms(5),
+            stewards_every: 1,
             est: Span::from_ms(90),
             lookahead: None,
             fail_after: Span::from_ms(100),

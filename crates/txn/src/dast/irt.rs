@@ -228,7 +228,7 @@ impl Dast {
             set.first().map_or(clock, |(ts, _)| *ts)
         };
         let (stable, held) = (first(&self.unstable), first(&self.unheld));
-        self.cast(Body::Report { clock, stable, held });
+        self.tell_clock(Body::Report { clock, stable, held });
         // Its own, which it does not hear.
         let me = self.me;
         if let Some(own) = self.peer_mut(me) {

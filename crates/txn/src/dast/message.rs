@@ -406,6 +406,8 @@ pub struct Words;
 pub enum Group {
     /// Replicas in the view, and the three stewards.
     Region,
+    /// The same without stewards.
+    Replicas,
 }
 
 impl Protocol for Words {

@@ -78,9 +78,13 @@ pub struct Dast {
     status: Status,
     view: View,
     everyone: Vec<Node>,
+    /// How often it has told its clock.
+    told: u64,
     /// The first replica of the region, and all of them.
     first_peer: u32,
     peers: Vec<Peer>,
+    /// The place among them of one whose clock was waited for.
+    slow: usize,
     /// Replicas that have joined and have no state yet.
     joining: BTreeSet<Node>,
     /// Replicas whose state this one waits for; those that have its own; it has rows.
@@ -163,8 +167,10 @@ impl Dast {
             clock_seen: None,
             status: Status::Ready,
             everyone: Vec::new(),
+            told: 0,
             first_peer: replicas.first().map_or(0, |node| node.0),
             peers: replicas.iter().map(|_| Peer::new()).collect(),
+            slow: 0,
             joining: BTreeSet::new(),
             givers: BTreeSet::new(),
             state_given: BTreeSet::new(),
@@ -279,9 +285,26 @@ impl Dast {
     }
 
     fn cast(&mut self, body: Body) {
+        self.cast_to(Group::Region, body);
+    }
+
+    fn cast_to(&mut self, to: Group, body: Body) {
         let message = Message { view: self.view.number, body };
-        let cast = Effect::Cast { to: Group::Region, via: Via::Channel, message };
+        let cast = Effect::Cast { to, via: Via::Channel, message };
         self.out.push_back(Out::Effect(cast));
+    }
+
+    /// A report of a replica, which stewards need not hear each time.
+    fn tell_clock(&mut self, report: Body) {
+        self.told += 1;
+        let all = self.told.is_multiple_of(u64::from(self.config.stewards_every.max(1)));
+        self.cast_to(if all { Group::Region } else { Group::Replicas }, report);
+    }
+
+    /// How often it looks at what time brings.
+    fn between_ticks(&self) -> Span {
+        let every = if self.steward.is_some() { self.config.stewards_every } else { 1 };
+        self.config.sync * u64::from(every.max(1))
     }
 
     fn arm(&mut self, timer: Timer, at: Instant) {
@@ -407,15 +430,18 @@ impl Dast {
             self.sweep_at = self.now + Span::from_ms(50);
             self.ask_again();
         }
-        self.arm(Timer::Tick, self.now + self.config.sync);
+        self.arm(Timer::Tick, self.now + self.between_ticks());
     }
 }
 
 impl Talker for Dast {
     type Protocol = Words;
 
-    fn members(&self, _: Group) -> &[Node] {
-        &self.everyone
+    fn members(&self, group: Group) -> &[Node] {
+        match group {
+            Group::Region => &self.everyone,
+            Group::Replicas => &self.view.live,
+        }
     }
 }
 

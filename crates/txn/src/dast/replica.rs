@@ -1,6 +1,7 @@
 //! Entries in order of timestamps, and what runs when `[dast 2.7, 2.8]`.
 
 use super::message::{Attempt, Body, Done, Pending};
+use super::view::Peer;
 use super::{BATCH, Dast, Timer};
 use crate::client::{Note, Outcome, PieceResult};
 use crate::procedure::Given;
@@ -80,12 +81,20 @@ pub(super) struct Crt {
 }
 
 impl Dast {
-    /// The least clock of the others: they will coordinate nothing at or below it.
-    fn watermark(&self) -> Ts {
-        let waited = self.peers.iter().enumerate().filter(|(index, peer)| {
-            peer.waited_for && self.first_peer + *index as u32 != self.me.0
-        });
-        waited.map(|(_, peer)| peer.clock).min().unwrap_or(Ts::MAX)
+    /// `ts` is not below the watermark: one of the others may still coordinate something at or
+    /// below it. Asked after each message, so it looks first at the one for which it waited last.
+    fn waits_for_others(&mut self, ts: Ts) -> bool {
+        let (first, me) = (self.first_peer, self.me.0);
+        let behind = |(at, peer): (usize, &Peer)| {
+            peer.waited_for && first + at as u32 != me && peer.clock <= ts
+        };
+        let slow = self.slow;
+        if self.peers.get(slow).is_some_and(|peer| behind((slow, peer))) {
+            return true;
+        }
+        let found = self.peers.iter().enumerate().position(behind);
+        self.slow = found.unwrap_or(slow);
+        found.is_some()
     }
 
     /// What the first entry that has not begun waits for, in words.
@@ -116,7 +125,6 @@ impl Dast {
     /// Runs entries in order as far as `[dast 2.8]` allows.
     pub(super) fn run_what_may_run(&mut self) {
         let bugs = self.config.bugs;
-        let watermark = if bugs.no_watermark { Ts::MAX } else { self.watermark() };
         for _ in 0..BATCH {
             let Some((&(ts, id), queued)) = self.queue.first_key_value() else { return };
             let certain = queued.certain
@@ -130,7 +138,8 @@ impl Dast {
                     Kind::Crt(..) => false,
                     Kind::Read(_) => true,
                 };
-            if !certain || watermark <= ts || (!bugs.no_promise && self.promise <= ts.t) {
+            let promised = bugs.no_promise || self.promise > ts.t;
+            if !certain || !promised || (!bugs.no_watermark && self.waits_for_others(ts)) {
                 return;
             }
             if !bugs.no_watermark && self.peek_ts() <= ts {

@@ -277,17 +277,23 @@ impl NewOrder {
         let mut args = vec![takes_back, customer as i64, name as i64];
         args.extend(lines.iter().map(|line| line.item as i64));
         let mut pieces = vec![Piece::new(home, ORDER_HOME, args, accesses)];
-        let mut shards: Vec<Shard> = lines.iter().map(|line| line.supply).collect();
+        pieces.extend(self.stock(takes_back));
+        pieces
+    }
+
+    /// What it takes from the stock of each of its suppliers.
+    pub(super) fn stock(&self, takes_back: i64) -> Vec<Piece> {
+        let mut shards: Vec<Shard> = self.lines.iter().map(|line| line.supply).collect();
         shards.sort_unstable();
         shards.dedup();
-        for shard in shards {
-            let here = || lines.iter().filter(move |line| line.supply == shard);
+        let piece = |shard: Shard| {
+            let here = || self.lines.iter().filter(move |line| line.supply == shard);
             let accesses: Vec<Access> = here().map(|line| write(STOCK, stock_row(line))).collect();
             let quantities = here().map(|line| line.quantity as i64);
             let args = [takes_back].into_iter().chain(quantities).collect();
-            pieces.push(Piece::new(shard, ORDER_STOCK, args, accesses));
-        }
-        pieces
+            Piece::new(shard, ORDER_STOCK, args, accesses)
+        };
+        shards.into_iter().map(piece).collect()
     }
 }
 

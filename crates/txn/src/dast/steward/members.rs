@@ -119,9 +119,9 @@ impl Dast {
     pub(super) fn stood_still(&mut self, steward: &mut Steward) {
         let gap = self.now.since(steward.last_tick);
         steward.last_tick = self.now;
-        let usual = self.config.sync * 2;
-        if gap > usual && !self.config.bugs.hasty_steward {
-            let (now, still) = (self.now, gap - self.config.sync);
+        let usual = self.between_ticks();
+        if gap > usual * 2 && !self.config.bugs.hasty_steward {
+            let (now, still) = (self.now, gap - usual);
             for heard in steward.heard.values_mut() {
                 *heard = now.min(*heard + still);
             }
