@@ -5,7 +5,7 @@
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Input, Message};
-use cavy_core::laws::packet::{Application, Deeds, Links, Network, Queue};
+use cavy_core::laws::packet::{Application, Deeds, Links, Network, Outage, Queue};
 use cavy_core::{Instant, Span};
 use cavy_tcp::messages::Messages;
 use cavy_tcp::{Config, Congestion, Counts, RtoConfig, Schedule, Segment, Why};
@@ -141,4 +141,72 @@ fn incast_5_8_recovery_by_jiffies_does_not_help_and_by_microseconds_does() {
     let fine = goodput(Config::fine(Congestion::Cubic));
     println!("jiffies {slow:.0?}, microseconds {fine:.0} Mb/s");
     assert!(slow.iter().all(|&mbps| mbps < 200.0) && fine > 700.0, "{slow:?} {fine}");
+}
+
+/// Nothing passes from half a block on, until `timeouts` timers have run out.
+fn cut(star: &mut Star, block: Span, timeouts: u32) {
+    let from = star.network.now + Span::from_ns(block.as_ns() / 2);
+    // The repetition after j timers leaves 2^j - 1 of them after the cut.
+    let half_ways = (1_u64 << (timeouts - 1)) - 1 + (1 << timeouts) - 1;
+    let to = from + Span::from_ns(FLOOR.as_ns() * half_ways / 2);
+    star.network.weather.outages = vec![Outage { node: None, from, to }];
+}
+
+const FLOOR: Span = Span::from_ms(200);
+
+#[test]
+fn incast_5_3_k_timeouts_of_a_segment_take_2_to_the_k_less_1_floors() {
+    let mut star = Star::new(1, 1 << 20, stock(), stock());
+    star.block(1);
+    let wire = star.block(2);
+    let mbps = 8e3 * f64::from(1 << 20) / wire.as_ns() as f64;
+    assert!((900.0..960.0).contains(&mbps), "{mbps}");
+    for timeouts in 1..=4 {
+        let before = star.timeouts();
+        cut(&mut star, wire, timeouts);
+        let took = star.block(2 + u64::from(timeouts));
+        assert_eq!(star.timeouts() - before, u64::from(timeouts));
+        let closed = wire + FLOOR * ((1 << timeouts) - 1);
+        let ratio = took.as_ns() as f64 / closed.as_ns() as f64;
+        println!("{timeouts} timeouts: {took}, the closed form {closed}");
+        assert!((0.97..1.03).contains(&ratio), "{timeouts} timeouts: {took}, not {closed}");
+    }
+}
+
+#[test]
+fn incast_5_3_goodput_follows_from_the_share_of_blocks_with_a_timeout() {
+    let mut star = Star::new(1, 1 << 20, stock(), stock());
+    star.block(1);
+    let wire = star.block(2);
+    for blocks in [0_u64, 3, 10] {
+        let all: u64 = (0..10)
+            .map(|n| {
+                if n < blocks {
+                    cut(&mut star, wire, 1);
+                }
+                star.block(100 * (blocks + 1) + n).as_ns()
+            })
+            .sum();
+        let closed = 10 * wire.as_ns() + blocks * FLOOR.as_ns();
+        let ratio = all as f64 / closed as f64;
+        assert!((0.97..1.03).contains(&ratio), "{blocks} of 10: {ratio} of the closed form");
+    }
+}
+
+#[test]
+fn incast_5_3_first_bursts_fit_up_to_the_thresholds() {
+    // 32 KB keep 21 packets, and some leave while others arrive: the specification has 8 servers
+    // with bursts of three that come at once, 10 with such that come within a round trip, and 21
+    // and 30 with single packets.
+    let fits = |window: u16, servers: u32| {
+        let server = Config { initial_window: window, ..stock() };
+        let mut star = Star::new(servers, 1_400 * u32::from(window), stock(), server);
+        star.block(1);
+        star.dropped() == 0
+    };
+    for (window, least, most) in [(3, 8, 10), (1, 21, 30)] {
+        let found = (1..=40).take_while(|&servers| fits(window, servers)).last();
+        let bounds = found.is_some_and(|found| (least..=most).contains(&found));
+        assert!(bounds, "windows of {window}: {found:?} servers fit");
+    }
 }

@@ -324,6 +324,23 @@ fn incast_2_12_a_reader_that_stops_closes_the_window_and_a_lost_update_is_rescue
 }
 
 #[test]
+fn incast_2_14_a_timeout_shorter_than_a_packet_on_the_wire_delays_and_stops_nothing() {
+    // A packet takes 24 ms on each link, where the first timeouts are those of a round trip of a
+    // short SYN. Estimates follow what is measured, and undo takes back what was for nothing.
+    for config in [config(), quick(Config::fine(Congestion::NewReno))] {
+        let mut world = World::new(config, 4, Weather::default(), [60_000, 6_000]);
+        world.network.links.bits_per_s = 500_000;
+        world.run();
+        assert!(world.is_whole(), "{:?}", world.ends());
+        let (counts, wire) = (world.counts(), Span::from_ms(960));
+        println!("{:?}: {counts:?}", world.network.now);
+        assert!(counts.timeouts() > 0, "the case did not occur");
+        assert!(counts.retransmitted < counts.data_segments / 2, "{counts:?}");
+        assert!(world.network.now > Instant::ZERO + wire, "faster than the wire");
+    }
+}
+
+#[test]
 fn incast_2_4_nobody_listening_is_said_and_a_reset_ends() {
     let mut world = World::new(config(), 1, Weather::default(), [100, 0]);
     world.network.tell(Instant::ZERO, 0, Input::Open { ticket: 7, to: Node(1), port: 81 });

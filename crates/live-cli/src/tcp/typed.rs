@@ -223,7 +223,7 @@ probe; a claim that the machine was too busy for is called too noisy. Writes rep
 claims.json, series.csv and tables.csv into the folder given by --out. Exit code 1 when a claim is not
 reproduced.")]
 pub struct Study {
-    /// The plan's short form: the 36 cells that claims ask for, two repetitions of 1.2 s each; 2.4
+    /// The plan's short form: the 38 cells that claims ask for, two repetitions of 1.2 s each; 2.4
     /// s where timers of 200 ms are waited for.
     #[arg(long)]
     pub quick: bool,

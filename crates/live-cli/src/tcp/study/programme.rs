@@ -134,7 +134,7 @@ mod tests {
         let quick = programme(&Study { quick: true, ..args() });
         assert!(quick.minutes(Span::from_ms(100)) <= 4.0, "{}", quick.minutes(Span::from_ms(100)));
         let count = |site: &Site| site.cells.len();
-        assert_eq!(quick.sites.iter().map(count).collect::<Vec<_>>(), [25, 11]);
+        assert_eq!(quick.sites.iter().map(count).collect::<Vec<_>>(), [27, 11]);
         assert!(quick.sites[1].cells.iter().any(Cell::is_long));
         let seconds = |name| {
             let cell = quick.sites[0].cells.iter().find(|cell| cell.is(name, 16));
@@ -147,7 +147,7 @@ mod tests {
     fn the_full_form_measures_everybody_and_those_in_turn_with_more_servers() {
         let full = programme(&args());
         let count = |site: &Site| site.cells.len();
-        let (slow, fast) = (WAYS.len() * 5 + 4, WAYS.len() * 5 + 6);
+        let (slow, fast) = (WAYS.len() * 5 + 4 + 6, WAYS.len() * 5 + 4 + 2);
         assert_eq!(full.sites.iter().map(count).collect::<Vec<_>>(), [slow, slow, fast, fast]);
         let turns = full.sites[0].cells.iter().filter(|cell| cell.way.name == "turns");
         assert_eq!(turns.map(|cell| cell.servers).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64]);

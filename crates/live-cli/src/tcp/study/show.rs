@@ -113,6 +113,13 @@ pub fn findings(all: &[MeasuredCell]) -> Vec<Finding> {
             .filter(|one| one.port_bytes == 32_000)
             .collect())
     };
+    let short = |name: &str| {
+        Of(all
+            .iter()
+            .filter(|one| one.cell.is_short() && one.cell.way.name == name && one.mbit == 200)
+            .filter(|one| (one.port_bytes, one.cell.servers) == (32_000, 16))
+            .collect())
+    };
     let (slow, fast) = (long("reno"), long("ours-quick"));
     let block = |of: &Of<'_>, ratio| over(of.0.iter().map(|one| one.run.block_ms(ratio)));
     let latency = block(&slow, 0.5).zip(block(&fast, 0.5)).map(|(slow, fast)| Over {
@@ -140,6 +147,7 @@ pub fn findings(all: &[MeasuredCell]) -> Vec<Finding> {
         both("cure_over_stock_16_1g", of(1000, "turns", 16), of(1000, "reno-rack", 16))
             .or_else(|| both("cure_over_stock_16_1g", of(1000, "turns", 16), of(1000, "reno", 16))),
         own(all, 1000, "turns", &[16], "cure_own_16_1g"),
+        both("cure_over_stock_16_short", short("turns"), short("reno-rack")),
         both("control_no_turns", of(200, "no-turns", 16), of(200, "turns", 16)),
         both("control_twice", of(200, "twice", 16), of(200, "turns", 16)),
     ]

@@ -64,11 +64,13 @@ const fn turns(times: Option<u32>) -> Receiver {
 }
 
 /// All of them.
-pub const WAYS: [Way; 15] = [
+pub const WAYS: [Way; 17] = [
     way("reno", "kernel, reno, no RACK", kernel("reno", false, STOCK_US), PLAIN, true),
     way("reno-rack", "kernel, reno", STOCK, PLAIN, true),
     way("cubic", "kernel, cubic", kernel("cubic", true, STOCK_US), PLAIN, true),
+    way("cubic-no-rack", "kernel, cubic, no RACK", kernel("cubic", false, STOCK_US), PLAIN, true),
     way("bbr", "kernel, bbr", kernel("bbr", true, STOCK_US), PLAIN, true),
+    way("bbr-no-rack", "kernel, bbr, no RACK", kernel("bbr", false, STOCK_US), PLAIN, true),
     way("reno-quick", "kernel, reno, quick ACKs", kernel("reno", false, STOCK_US), QUICK, true),
     way("rto-8000", "kernel, 8 ms", kernel("reno", false, 8_000), PLAIN, false),
     way("rto-4000", "kernel, 4 ms", kernel("reno", false, 4_000), PLAIN, false),
@@ -105,6 +107,9 @@ pub struct Cell {
 pub const BLOCK_BYTES: usize = 1 << 20;
 /// A block of those that measure latency [incast 5.7].
 pub const LONG_BLOCK_BYTES: usize = 4 << 20;
+/// A block that takes as long at 200 Mb/s as one of 1 MiB at 1 Gb/s, so that a timeout costs as
+/// many blocks, on a port that this machine's processors are faster than. It divides by 16.
+pub const SHORT_BLOCK_BYTES: usize = 209_712;
 
 impl Cell {
     pub fn is(&self, name: &str, servers: u16) -> bool {
@@ -114,6 +119,10 @@ impl Cell {
 
     pub fn is_long(&self) -> bool {
         self.block_bytes == LONG_BLOCK_BYTES
+    }
+
+    pub fn is_short(&self) -> bool {
+        self.block_bytes == SHORT_BLOCK_BYTES
     }
 
     /// A name for files.
