@@ -6,8 +6,8 @@
 //! With the times that the rule draws for messages between hosts, 50 to 500 us, 13 of 236 graphs on
 //! one host erred by more than 3 %, at worst by 14; five of these with 16 or 64 clients were run
 //! with 20 us as well, and erred by 0.0 to 0.9 %. All times are constant, so clients go round
-//! together: where 1,024 answers come at once, a window of 10,000 holds ten such waves and is off by
-//! up to 5 %, whatever the method. So there are at most 256 clients.
+//! together: where 1,024 answers come at once, a window of 10,000 holds ten such waves and is off
+//! by up to 5 %, whatever the method. So there are at most 256 clients.
 //!
 //! Few cases run here. For the numbers of the notebook:
 //! `CAVY_CASES=300 cargo test -p cavy-lab --test services delivered -- --nocapture`.
