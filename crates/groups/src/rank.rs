@@ -37,6 +37,9 @@ pub const WINDOWS: u32 = 8;
 pub const WINDOWS_PLAIN: u32 = 4;
 /// The shortest pause that freezers hold to a tenth or so ([slowpoke 7.2]).
 const PAUSE_LEAST: Span = Span::from_us(100);
+/// While nobody stands usage is read at least so often, and more often only when a pause could be
+/// due: a reading takes 40 us, and each millisecond that was 4 % of a core.
+const LOOK_MAX: Span = Span::from_ms(6);
 /// Nobody waits longer for answers before windows begin.
 const WARM_UP_MAX: Span = Span::from_ms(30_000);
 /// Rounds before it may be enough.
@@ -585,6 +588,7 @@ impl Bench {
         let limits = Limits {
             pause_min,
             pause_max: (pause_min * 4).max(Limits::default().pause_max),
+            look_max: LOOK_MAX,
             ..Limits::default()
         };
         let target = Group(target as u32);

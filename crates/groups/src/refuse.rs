@@ -2,7 +2,7 @@
 
 use crate::select::Seen;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Programs without which nobody could repair anything, or which would restart what stands.
 const KEEPERS: [&str; 12] = [
@@ -31,6 +31,7 @@ fn program(command: &str) -> &str {
 pub fn faults(service: &str, pids: &BTreeSet<i32>, all: &BTreeMap<i32, Seen>) -> Vec<String> {
     let mut faults = Vec::new();
     let ancestors = ancestors(std::process::id() as i32, all);
+    let outputs = outputs();
     for pid in pids {
         let Some(seen) = all.get(pid) else { continue };
         let mut say = |why: &str| {
@@ -48,9 +49,36 @@ pub fn faults(service: &str, pids: &BTreeSet<i32>, all: &BTreeMap<i32, Seen>) ->
             say("is a thread of the kernel");
         } else if KEEPERS.contains(&program(&seen.command)) {
             say("keeps this machine or its containers going; select what it runs instead");
+        } else if reads(*pid, &outputs) {
+            say("reads what this program prints, which would wait for it while it stands; print \
+                 to a file or a terminal");
         }
     }
     faults
+}
+
+/// Pipes into which this program prints and complains.
+fn outputs() -> Vec<PathBuf> {
+    let to = |number: &str| std::fs::read_link(format!("/proc/self/fd/{number}")).ok();
+    let pipe = |to: &PathBuf| to.to_str().is_some_and(|to| to.starts_with("pipe:"));
+    ["1", "2"].into_iter().filter_map(to).filter(pipe).collect()
+}
+
+/// Does process `pid` hold the reading end of one of `pipes`?
+fn reads(pid: i32, pipes: &[PathBuf]) -> bool {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    entries.filter_map(Result::ok).any(|entry| {
+        let number = entry.file_name().to_string_lossy().into_owned();
+        std::fs::read_link(entry.path()).is_ok_and(|to| pipes.contains(&to))
+            && std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"))
+                .is_ok_and(|info| is_for_reading(&info))
+    })
+}
+
+/// The two lowest bits of the flags say what a descriptor is opened for: 0 for reading alone.
+fn is_for_reading(fdinfo: &str) -> bool {
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok()).is_some_and(|f| f & 3 == 0)
 }
 
 /// `pid` not included.

@@ -6,6 +6,8 @@ mod accuracy;
 mod allocation;
 #[path = "services/closed_forms.rs"]
 mod closed_forms;
+#[path = "services/delivered.rs"]
+mod delivered;
 #[path = "services/freezing.rs"]
 mod freezing;
 #[path = "services/seeds.rs"]

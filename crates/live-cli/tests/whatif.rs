@@ -183,3 +183,20 @@ fn what_must_not_be_stopped_is_refused_with_a_reason() {
     let said = String::from_utf8_lossy(&output.stderr).to_string();
     assert!(said.contains("ancestor"), "{said}");
 }
+
+#[test]
+fn who_reads_what_is_printed_is_not_stopped() {
+    let mut cat = std::process::Command::new("cat");
+    let mut cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cat runs");
+    let into = cat.stdin.take().expect("a pipe");
+    let service = format!("--service=log=pid:{}", cat.id());
+    let mut check = command(&["whatif", "check", &service]);
+    let status = check.stdout(Stdio::null()).stderr(into).status().expect("it runs");
+    // It holds the end into which it writes.
+    drop(check);
+    let mut said = String::new();
+    cat.stdout.take().expect("a pipe").read_to_string(&mut said).expect("text");
+    cat.wait().expect("it ends");
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("reads what this program prints"), "{said}");
+}

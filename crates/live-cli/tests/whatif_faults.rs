@@ -23,6 +23,8 @@ use std::time::Duration;
 const LEASE: Duration = Duration::from_millis(200);
 /// What is asked for beyond it, on a quiet machine.
 const AIM: Duration = Duration::from_millis(50);
+/// The number after this one is the next that the kernel gives away.
+const LAST_NUMBER: &str = "/proc/sys/kernel/ns_last_pid";
 /// What no machine may need.
 const MOST: Duration = Duration::from_secs(2);
 
@@ -216,12 +218,22 @@ impl Scene {
     }
 }
 
-/// The guard that `parent` started: that of a Governor, or the second one of a guard.
-fn guard_of(parent: u32) -> String {
-    let children = format!("/proc/{parent}/task/{parent}/children");
-    until("the guard is there", || {
-        fs::read_to_string(&children).ok()?.split_whitespace().next().map(str::to_string)
-    })
+/// The only child of `parent`.
+fn child(parent: u32) -> Option<String> {
+    let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    children.split_whitespace().next().map(str::to_string)
+}
+
+/// The same, waited for: the guard of a Governor, or the second one of a guard.
+fn child_of(parent: u32) -> String {
+    until("its child is there", || child(parent))
+}
+
+/// When a process started, in ticks since boot: with its number it is the process.
+fn started(pid: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in brackets and may hold anything; the start is the 20th word after it.
+    text.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_string)
 }
 
 fn end(mut governor: Child) {
@@ -243,15 +255,15 @@ fn fault(kind: Fault, scene: &mut Scene) -> Duration {
         }
         Fault::GuardKilled => {
             let mut governor = scene.governor(&[]);
-            let guard = guard_of(governor.id());
+            let guard = child_of(governor.id());
             scene.until_frozen();
             kill(&guard, "KILL");
             assert_eq!(governor.wait().expect("it ends").code(), Some(1));
         }
         Fault::BothKilled => {
             let mut governor = scene.governor(&[]);
-            let guard = guard_of(governor.id());
-            guard_of(guard.parse().expect("a number"));
+            let guard = child_of(governor.id());
+            child_of(guard.parse().expect("a number"));
             scene.until_frozen();
             // Stopped first, so that neither helps when the other is gone.
             kill(&governor.id().to_string(), "STOP");
@@ -261,8 +273,8 @@ fn fault(kind: Fault, scene: &mut Scene) -> Duration {
         }
         Fault::AllKilled => {
             let mut governor = scene.governor(&[]);
-            let guard = guard_of(governor.id());
-            let second = guard_of(guard.parse().expect("a number"));
+            let guard = child_of(governor.id());
+            let second = child_of(guard.parse().expect("a number"));
             scene.until_frozen();
             for pid in [&second, &governor.id().to_string()] {
                 kill(pid, "STOP");
@@ -312,7 +324,7 @@ fn fault(kind: Fault, scene: &mut Scene) -> Duration {
             forks.wait().expect("it ends");
             return free;
         }
-        Fault::PidUsedAgain => pid_used_again(&scene.unified),
+        Fault::PidUsedAgain => return pid_used_again(scene),
         Fault::TwoGovernors => {
             let governor = scene.governor(&[]);
             scene.until_frozen();
@@ -324,34 +336,82 @@ fn fault(kind: Fault, scene: &mut Scene) -> Duration {
     scene.until_free()
 }
 
-/// What a killed Governor wrote down names itself and a process by numbers that others have now.
-fn pid_used_again(unified: &Path) {
-    let own = std::process::id();
-    let stage = unified.join(format!("cavy-whatif-{own}"));
-    let place = stage.join("0");
-    fs::create_dir_all(&place).expect("a control group");
-    let mut sleeper = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
-    fs::write(place.join("cgroup.procs"), sleeper.id().to_string()).expect("it moves");
-    fs::write(place.join("cgroup.freeze"), "1").expect("it stands");
-    let elsewhere = unified.join(format!("cavy-fault-{own}"));
-    fs::create_dir_all(&elsewhere).expect("a control group");
-    let kept = serde_json::json!({
-        "pid": own, "started": 1, "dir": stage, "mechanism": "cgroup",
-        "places": [{ "name": "x", "dir": place, "ours": true, "origins": [
-            { "pid": 999_999, "started": 5, "dir": unified },
-            { "pid": sleeper.id(), "started": 1, "dir": elsewhere },
-        ] }],
-    });
-    fs::create_dir_all("/run/cavy").expect("a folder");
-    fs::write(format!("/run/cavy/whatif-{own}.json"), kept.to_string()).expect("a file");
-    let thawed = call(&["whatif", "thaw"]);
-    assert!(thawed.status.success(), "{}", String::from_utf8_lossy(&thawed.stderr));
-    let group = fs::read_to_string(format!("/proc/{}/cgroup", sleeper.id())).expect("it lives");
-    assert!(!group.contains("cavy-fault"), "it is not the process that came from there: {group}");
-    assert!(!group.contains("cavy-whatif"), "it is off the stage: {group}");
-    sleeper.kill().expect("it lives");
-    sleeper.wait().expect("it ends");
-    fs::remove_dir(&elsewhere).expect("nobody is in it");
+/// A shell that buries its child and has the next one at once, and that child. The number of the
+/// shell is the lower one, so that it counts as the first process of its service.
+fn shell_with_child() -> (Child, String) {
+    loop {
+        let mut shell = std::process::Command::new("sh");
+        let mut shell = shell.args(["-c", "while :; do sleep 60; done"]).spawn().expect("sh runs");
+        let child = child_of(shell.id());
+        if shell.id() < child.parse().expect("a number") {
+            return (shell, child);
+        }
+        shell.kill().expect("it runs");
+        shell.wait().expect("it ends");
+        kill(&child, "KILL");
+    }
+}
+
+/// A service's process ends while it stands, its number goes to another one of the service, and the
+/// Governor is killed: whoever lets groups go on must not take the new process for the old one.
+fn pid_used_again(scene: &Scene) -> Duration {
+    // Where the first child comes from, and its heir does not.
+    let home = scene.unified.join(format!("cavy-fault-{}", std::process::id()));
+    fs::create_dir_all(&home).expect("a control group");
+    for _ in 0..20 {
+        let (mut parent, first) = shell_with_child();
+        fs::write(home.join("cgroup.procs"), &first).expect("it moves");
+        let mut governor = scene.governor(&[format!("--service=heirs=pid:{}", parent.id())]);
+        let last = heir_of(scene, parent.id(), &first);
+        let mut free = None;
+        if last == first {
+            scene.until_frozen();
+            governor.kill().expect("it runs");
+            governor.wait().expect("it ends");
+            free = Some(scene.until_free());
+            let group = fs::read_to_string(format!("/proc/{first}/cgroup")).expect("it lives");
+            assert!(!group.contains("cavy-fault"), "the heir never was there: {group}");
+        } else {
+            end(governor);
+        }
+        parent.kill().expect("it runs");
+        parent.wait().expect("it ends");
+        kill(&last, "KILL");
+        if let Some(free) = free {
+            until("nobody is in it", || fs::remove_dir(&home).ok());
+            return free;
+        }
+    }
+    panic!("others took the number each time");
+}
+
+/// Ends children of `parent` while they stand until one has the number of the `first`, or others
+/// keep it; the child that is there then.
+fn heir_of(scene: &Scene, parent: u32, first: &str) -> String {
+    let before = first.parse::<u32>().expect("a number") - 1;
+    let mut one = first.to_string();
+    for _ in 0..3 {
+        // Two that start within a tick of the kernel, 10 ms, and have one number look the same.
+        std::thread::sleep(Duration::from_millis(25));
+        scene.until_frozen();
+        let dead = started(&one).expect("it lives");
+        kill(&one, "KILL");
+        let begun = now();
+        one = loop {
+            // Anybody may take the number before the shell does: it is offered again and again.
+            fs::write(LAST_NUMBER, before.to_string()).expect("root may");
+            let other = |heir: &String| *heir != one || started(heir).is_some_and(|at| at != dead);
+            if let Some(heir) = child(parent).filter(other) {
+                break heir;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody follows {one}");
+            std::thread::sleep(Duration::from_micros(100));
+        };
+        if one == first {
+            break;
+        }
+    }
+    one
 }
 
 #[derive(Default)]

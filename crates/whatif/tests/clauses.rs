@@ -149,12 +149,18 @@ fn clause_2_4_what_was_too_long_is_taken_off_the_next_pause() {
 }
 
 fn governor(targets: Vec<(u32, Change)>) -> Talk<Governor> {
+    looking(targets, Span::ZERO)
+}
+
+/// One that reads usage as rarely as `look_max` says where no pause can be due.
+fn looking(targets: Vec<(u32, Change)>, look_max: Span) -> Talk<Governor> {
     let rest = (0..5).filter(|group| targets.iter().all(|(target, _)| target != group));
     let rest = rest.map(Group).collect();
     let target = |(group, change)| Target { groups: vec![Group(group)], change };
     let limits = Limits {
         pause_min: Span::from_us(1_000),
         pause_max: Span::from_us(10_000),
+        look_max,
         ..Limits::default()
     };
     let windows =
@@ -252,6 +258,51 @@ fn clause_0_delivered_mode_stops_until_the_target_got_its_share() {
     assert!((talk.machine.debt_ns(0) - 750_000.0).abs() < 1e-6, "{}", talk.machine.debt_ns(0));
     // And it got .75 of a core at that rate, as far as is known: a pause of 1 ms pays them.
     assert_eq!(freezes(&talk.tell(5_600, used(2_500, 5_600))), [(0, 2, 1_000.0)]);
+}
+
+#[test]
+fn usage_is_read_when_a_pause_could_be_due() {
+    let used = |cpu_us: u64, us: u64| Input::Used {
+        group: Group(1),
+        at: Instant::from_ns(us * 1_000),
+        usage: Usage { cpu: Span::from_us(cpu_us), ..Usage::default() },
+    };
+    let watches = |said: &[Said<Governor>]| -> Vec<f64> {
+        let every = |out: &Said<Governor>| match out {
+            Out::Effect(Effect::Watch { every, .. }) => Some(every.as_us()),
+            _ => None,
+        };
+        said.iter().filter_map(every).collect()
+    };
+    let of = || {
+        let change = Change::Delivered { share: 0.25, parallel: 1 };
+        looking(vec![(1, change)], Span::from_us(8_000))
+    };
+    // A quarter of a millisecond is owed, of one. Three more of work, and the pause is due.
+    let mut busy = of();
+    assert_eq!(watches(&busy.tell(1_000, used(1_000, 1_000))), [3_000.0]);
+    let said = busy.tell(4_000, used(4_000, 4_000));
+    assert_eq!(freezes(&said), [(0, 1, 1_000.0)]);
+    assert_eq!(watches(&said), [1_000.0], "each tick while others stand");
+    // One that does little is looked at less often, and one that does nothing as rarely as may be.
+    let mut lazy = of();
+    lazy.tell(1_000, used(1_000, 1_000));
+    assert_eq!(watches(&lazy.tell(4_000, used(1_000, 4_000))), [6_000.0]);
+    assert_eq!(watches(&lazy.tell(10_000, used(1_000, 10_000))), [8_000.0]);
+    // It may have slept since it worked: others stand for it when it is seen to work.
+    let mut slept = of();
+    slept.tell(1_000, used(1_000, 1_000));
+    let said = slept.tell(12_000, used(5_000, 12_000));
+    assert_eq!((freezes(&said), watches(&said)), (vec![], vec![1_000.0]));
+    assert_eq!(freezes(&slept.tell(13_000, used(5_100, 13_000))), [(0, 1, 1_275.0)]);
+    // Every tick where nobody asks for less.
+    assert!(
+        watches(
+            &governor(vec![(1, Change::Delivered { share: 0.25, parallel: 1 })])
+                .tell(1_000, used(1_000, 1_000))
+        )
+        .is_empty()
+    );
 }
 
 #[test]

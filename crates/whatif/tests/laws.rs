@@ -21,6 +21,7 @@ fn limits() -> Limits {
         duty_max: 0.8,
         lease: Span::from_us(4_000),
         tick: Span::from_us(50),
+        look_max: Span::ZERO,
     }
 }
 
@@ -48,7 +49,10 @@ fn configs() -> Vec<Config> {
     let count = |saved_ns: &[i64]| Change::Count { saved_ns: saved_ns.to_vec(), parallel: 2 };
     let clock = |share, busy| Change::Clock { share, parallel: 2, busy };
     let delivered = |share| Change::Delivered { share, parallel: 1 };
+    let ahead = Limits { look_max: Span::from_us(120), ..limits() };
     vec![
+        Config { limits: ahead, ..config(&[(&[0], delivered(0.6))], 0) },
+        Config { limits: ahead, ..config(&[(&[3], clock(0.9, Busy::Cpu))], 0) },
         config(&[], 0),
         config(&[(&[0], count(&[9_000, 2_000]))], 0),
         config(&[(&[0, 1], count(&[6_000]))], 0),

@@ -365,6 +365,7 @@ fn drive(seed: u64, bug: Bug) -> Came {
         duty_max: 0.8,
         lease: Span::from_us(9_000),
         tick: Span::from_us(100),
+        look_max: Span::ZERO,
     };
     let config = Config {
         targets: vec![Target { groups: vec![Group(target)], change }],

@@ -99,6 +99,10 @@ pub struct Limits {
     pub lease: Span,
     /// How often usage of targets is read.
     pub tick: Span,
+    /// The longest time between two readings while nobody stands. Up to it usage is read when a
+    /// debt may be long enough for a pause; every tick when it is no longer than that. Only a
+    /// single target of a single group is read less often.
+    pub look_max: Span,
 }
 
 impl Default for Limits {
@@ -110,6 +114,7 @@ impl Default for Limits {
             duty_max: 0.85,
             lease: Span::from_ms(200),
             tick: Span::from_ms(1),
+            look_max: Span::ZERO,
         }
     }
 }
@@ -195,7 +200,7 @@ impl Config {
         if !self.targets.iter().all(good) {
             return Err(ConfigError::Change);
         }
-        let Limits { pause_min, pause_max, duty_max, lease, tick } = self.limits;
+        let Limits { pause_min, pause_max, duty_max, lease, tick, look_max: _ } = self.limits;
         let sound = !pause_min.is_zero()
             && pause_min <= pause_max
             && duty_max > 0.0

@@ -13,6 +13,7 @@
 //! pause in which it idled is no harm, since nothing at all happened in it.
 
 mod config;
+mod look;
 mod window;
 
 pub use config::{Busy, Change, Config, ConfigError, Limits, TARGETS, Target, Windows};
@@ -26,6 +27,7 @@ use cavy_core::family::probe::{
     Controller, Effect, Endpoint, Epoch, Group, Input, Set, Timer, Usage,
 };
 use cavy_core::{Cx, Instant, Machine, Span};
+use look::Look;
 use window::Window;
 
 /// All groups that are no target.
@@ -53,6 +55,7 @@ pub struct Governor {
     reported: [Option<Span>; SETS],
     heard: Vec<Epoch>,
     window: Window,
+    look: Look,
     aborted: bool,
 }
 
@@ -116,6 +119,7 @@ impl Governor {
             ledgers: config.targets.iter().map(ledger).collect(),
             pause_min: config.limits.pause_min,
             window: Window::new(&config.windows, config.limits.pause_max),
+            look: Look::new(&config),
             config,
             places,
             sets: sets.into_iter().map(Standing::new).collect(),
@@ -189,10 +193,15 @@ impl Governor {
             ledger.inside += cpu;
         }
         if !cpu.is_zero() {
-            ledger.worked_at = ledger.worked_at.max(at);
+            let worked_at = self.look.worked_until(seen_at, at, cpu);
+            ledger.worked_at = ledger.worked_at.max(worked_at);
         }
         self.window.computed(target, cpu, inside);
+        if !self.pausing {
+            self.look.saw(at.since(seen_at), cpu);
+        }
         if !self.window.pauses() {
+            self.look_again(cx);
             return;
         }
         let replicas = one.groups.len() as f64;
@@ -218,6 +227,32 @@ impl Governor {
         };
         self.cut_short(cx);
         self.consider(cx);
+        self.look_again(cx);
+    }
+
+    /// Asks for the next reading when a pause could be due, if nobody stands.
+    fn look_again(&mut self, cx: &mut GovernorCx<'_>) {
+        if self.pausing || !self.look.is_ahead() {
+            return;
+        }
+        let (ledger, one) = (&self.ledgers[0], &self.config.targets[0]);
+        let due_ns = self.pause_min.as_ns() as f64;
+        let (left_ns, growth) = match one.change {
+            Change::Delivered { share, .. } => (due_ns * ledger.rate - ledger.debt_ns, share),
+            Change::Clock { share, parallel, .. } => {
+                (due_ns - ledger.debt_ns, share / f64::from(parallel))
+            }
+            Change::Count { .. } => return,
+        };
+        let every = self.look.next(left_ns, growth);
+        self.watch(every, cx);
+    }
+
+    /// Has the single group of the single target read so often from now on.
+    fn watch(&mut self, every: Span, cx: &mut GovernorCx<'_>) {
+        if self.look.changes_to(every) {
+            cx.emit(Effect::Watch { group: self.config.targets[0].groups[0], every });
+        }
     }
 
     /// In delivered mode, a pause in which no target has work any more is a waste of time: it ends.
@@ -309,6 +344,9 @@ impl Governor {
         }
         self.epoch.0 += 1;
         self.pausing = true;
+        if self.look.is_ahead() {
+            self.watch(self.config.limits.tick, cx);
+        }
         for ledger in &mut self.ledgers {
             ledger.inside_since = Instant::NEVER;
             ledger.inside_until = Instant::NEVER;
@@ -421,6 +459,7 @@ impl Governor {
         }
         self.turn(cx);
         self.consider(cx);
+        self.look_again(cx);
     }
 
     /// Pauses that are longer than asked by a fifth are too short for this machine: the next ones
@@ -526,7 +565,7 @@ impl Machine for Governor {
 
     fn effects_max(&self) -> usize {
         let targets: usize = self.config.targets.iter().map(|one| one.groups.len()).sum();
-        4 * SETS + 2 * targets + 8
+        4 * SETS + 3 * targets + 8
     }
 
     fn start(&mut self, cx: &mut GovernorCx<'_>) {
