@@ -262,7 +262,7 @@ impl Cluster {
         let config = self.config();
         let made = Arc::new(Made::default());
         let engine = Arc::new(Engine::new(server.unwrap_or(u32::MAX)));
-        let own = server.map(|_| engine.clone());
+        let own = server.map(|_| (engine.clone(), made.clone()));
         let make = move || Keeper::new(config, node, own);
         let hands = Hands::new(engine.clone(), made.clone());
         let live = cavy_node::start(options, make, Binary::new(made), hands, |_, _| {})
