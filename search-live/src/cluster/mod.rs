@@ -215,6 +215,7 @@ impl Cluster {
         let cost = Cost { fixed_ns: 300_000, scan_ns: 20_000_000 };
         let costs = vec![cost; self.servers.len()];
         let mut config = Config::new(layout, ring, self.p, costs);
+        config.backlog_is_learned = true;
         config.roar = Roar::PLAIN;
         // All documents are written ones: there is no bulk beside them.
         config.documents = 0;
