@@ -228,9 +228,9 @@ fn failed(text: impl ToString) -> Fault {
     Fault(1, text.to_string())
 }
 
-/// A node builds small segments all the time, for which tantivy asks for some megabytes. glibc would
-/// give them back to the system each time, and have them cleared anew: 6 ms where 1 ms is work. It
-/// reads this when a program starts.
+/// A node builds small segments all the time, for which tantivy asks for some megabytes. glibc
+/// would give them back to the system each time, and have them cleared anew: 6 ms where 1 ms is
+/// work. It reads this when a program starts.
 const MEMORY: (&str, &str) = (
     "GLIBC_TUNABLES",
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=33554432:\
