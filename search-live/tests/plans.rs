@@ -281,6 +281,51 @@ fn clause_7_1_a_thousand_random_plans_give_the_bytes_of_one_index() {
     }
 }
 
+/// Segments whose documents have the same fields are merged as they are, others are built anew;
+/// both answer as one that was built at once.
+#[test]
+fn clause_7_1_what_is_merged_answers_as_what_is_built() {
+    let searches = searches();
+    for unlike in [false, true] {
+        let mut draws = Stream::keyed(23, u32::from(unlike), Purpose::Machine);
+        let (merged, built) = (Index::new(1, 0), Index::new(1, 1));
+        for number in 0..1_500 {
+            for version in 1..=1 + u64::from(draws.below(6) == 0) {
+                let mut entry = entry(number, &mut draws);
+                if unlike && number % 50 == 7 {
+                    entry.fields.retain(|(path, _)| path == "body");
+                    entry.fields.push(("else".into(), Typed::Long(number as i64)));
+                }
+                let deleted = version == 2 && number % 4 == 0;
+                let ring = ring_id(1, &entry.id);
+                merged.put(ring, version, deleted, entry.clone());
+                built.put(ring, version, deleted, entry);
+            }
+            if unlike && number % 100 == 47 {
+                // A field that no document of its segment has any more.
+                let gone = entry(number - 40, &mut draws);
+                let ring = ring_id(1, &gone.id);
+                merged.put(ring, 3, true, gone.clone());
+                built.put(ring, 3, true, gone);
+            }
+            if draws.below(25) == 0 {
+                merged.refresh().expect("a segment");
+                while merged.merge().expect("a segment") {}
+            }
+        }
+        merged.refresh().expect("a segment");
+        built.refresh().expect("a segment");
+        while merged.merge().expect("a segment") {}
+        let all = Slice::new(0, 0);
+        let segments = merged.holding(all).segments;
+        assert!((1..40).contains(&segments), "{segments} segments");
+        for (number, search) in searches.iter().enumerate() {
+            let expected = ask(&[(&built, all)], search);
+            assert_eq!(ask(&[(&merged, all)], search), expected, "search {number}, {unlike}");
+        }
+    }
+}
+
 /// p goes from 3 to 8 and back, again and again. Servers drop and copy one after the other, in
 /// pieces, so that nearly every plan meets servers that are at different places of a change.
 #[test]

@@ -1,10 +1,11 @@
-//! What a server tells one that copies from it, and what it takes its log for.
+//! What a server tells one that copies from it, what it says it has before it, and what it takes
+//! its log for.
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Effect, Entry, Input, Via, Work};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Span, Stream};
 use cavy_search::cluster::{
-    Config, Doc, Job, Layout, Map, Member, Message, Record, State, Timer, Words,
+    Config, Doc, Job, Layout, Map, Member, Message, Outcome, Record, State, Timer, Words,
 };
 use cavy_search::{Cost, Ring, Slice};
 use std::sync::Arc;
@@ -215,6 +216,36 @@ fn clause_2_8_pieces_are_shorter_where_there_are_more_documents() {
         let most = most.map_or(64, |most| most as usize).div_ceil(4);
         assert!(chunks.iter().all(|(_, docs)| docs.len() <= most + 1), "{chunks:?}");
         assert!(chunks.len() >= pieces, "{} pieces", chunks.len());
+    }
+}
+
+/// What a server says that it has before it goes by the costs that it was given, or by what its
+/// queries took.
+#[test]
+fn clause_2_4_a_server_learns_what_it_has_before_it() {
+    for (learned, expected_us) in [(false, 126), (true, 10_000)] {
+        let mut talk = Talk::with(Vec::new(), |config| config.backlog_is_learned = learned);
+        talk.grant(State::Up);
+        let slice = Slice::new(0, 1 << 61);
+        // One is always behind the one that is worked on.
+        for query in 0..=40 {
+            let (part, question) = (0, ());
+            talk.told(LAYOUT.front_end(0), Message::Sub { query, part, slice, question });
+        }
+        let mut backlogs = Vec::new();
+        for query in 1..=40 {
+            talk.effects.clear();
+            let (work, took) = (Work(query), Span::from_ms(10));
+            talk.hear(Input::WorkDone { work, took, finished: true });
+            let answer = talk.effects.iter().find_map(|effect| match effect {
+                Effect::Send { message: Message::Answer { outcome, .. }, .. } => Some(outcome),
+                _ => None,
+            });
+            let Some(Outcome::Done { backlog, .. }) = answer else { panic!("{answer:?}") };
+            backlogs.push(*backlog);
+        }
+        let last = backlogs.last().expect("answers").as_ns() / 1_000;
+        assert!(last.abs_diff(expected_us) < 3, "an eighth of the ring, one query left: {last} us");
     }
 }
 

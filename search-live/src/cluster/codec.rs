@@ -323,14 +323,14 @@ impl Binary {
                 out.slice(*slice);
                 out.byte(u8::from(*written_only));
             }
-            message::Message::Chunk { ask, slice, docs, bytes } => {
+            message::Message::Chunk { ask, slice, docs, bytes } => self.made.given.count(|| {
                 out.byte(7);
                 out.long(*ask);
                 out.slice(*slice);
                 out.long(*bytes);
                 out.word(docs.len() as u32);
                 docs.iter().for_each(|doc| out.doc(doc));
-            }
+            }),
         }
     }
 }
@@ -518,7 +518,11 @@ impl Codec<Words<Live>> for Binary {
     }
 
     fn read_message(&self, bytes: &[u8]) -> Option<Message<Live>> {
-        whole(bytes, read_message)
+        match bytes {
+            // Documents that are copied: the kind of word, the index, and what it says of it.
+            [0, _, _, _, _, 7, ..] => self.made.taken.count(|| whole(bytes, read_message)),
+            _ => whole(bytes, read_message),
+        }
     }
 
     fn record(&self, record: &Record<Live>, out: &mut Vec<u8>) {

@@ -1,9 +1,11 @@
 //! What the machines carry here: documents, questions and findings as bytes.
 
+use crate::engine::aside::processor_ns;
 use cavy_core::family::message::Work;
 use cavy_search::cluster::content::{Carried, Content};
 use cavy_search::cluster::{Doc, many};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes that travel.
@@ -59,10 +61,39 @@ impl Content for Live {
     }
 }
 
-/// Findings that a server has made and not sent, by the name of the work.
+/// Findings that a server has made and not sent, by the name of the work; and what copies take
+/// beside the jobs that the machine asks for.
 #[derive(Debug, Default)]
 pub struct Made {
     table: Mutex<Table>,
+    /// Pieces that are given to others.
+    pub given: Spent,
+    /// Pieces that are taken in.
+    pub taken: Spent,
+}
+
+/// Nanoseconds of a processor that no job has been charged with.
+#[derive(Debug, Default)]
+pub struct Spent(AtomicU64);
+
+impl Spent {
+    /// So many more.
+    pub fn add(&self, ns: u64) {
+        self.0.fetch_add(ns, Relaxed);
+    }
+
+    /// Does something, which counts.
+    pub fn count<T>(&self, work: impl FnOnce() -> T) -> T {
+        let began = processor_ns();
+        let done = work();
+        self.add(processor_ns().saturating_sub(began));
+        done
+    }
+
+    /// All of them, for the job that is charged with them.
+    pub fn take(&self) -> u64 {
+        self.0.swap(0, Relaxed)
+    }
 }
 
 #[derive(Debug, Default)]

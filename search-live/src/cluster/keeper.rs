@@ -9,26 +9,27 @@ use cavy_core::family::Node;
 use cavy_core::family::message::{Effect, Input, Talker, Work};
 use cavy_core::{Cx, Machine, Out, Outbox, Span};
 use cavy_node::Jobs;
-use cavy_search::cluster::many::{Many, Record, Timer, Words};
+use cavy_search::cluster::many::{Many, Message, Record, Timer, Words};
 use cavy_search::cluster::{Config, Job, message};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 /// A node's machine, which tells the index what it stores.
 #[derive(Debug)]
 pub struct Keeper {
     many: Many<Live>,
-    /// Of servers.
-    engine: Option<Arc<Engine>>,
+    /// Of servers: the index, and what copies take.
+    server: Option<(Arc<Engine>, Arc<Made>)>,
     outbox: Outbox<Effect<Words<Live>>, Timer>,
 }
 
 impl Keeper {
     /// The machine of `node`; a server's has an index.
-    pub fn new(config: Config, node: Node, engine: Option<Arc<Engine>>) -> Keeper {
+    pub fn new(config: Config, node: Node, server: Option<(Arc<Engine>, Arc<Made>)>) -> Keeper {
         let many = Many::new(config, node);
         let outbox = Outbox::with_capacity(many.effects_max());
-        Keeper { many, engine, outbox }
+        Keeper { many, server, outbox }
     }
 
     /// The machine itself.
@@ -63,12 +64,16 @@ impl Keeper {
         }
     }
 
+    /// One step; `copies` if documents came that are copied.
     fn step(
         &mut self,
+        copies: bool,
         cx: &mut Cx<'_, Effect<Words<Live>>, Timer>,
         step: impl FnOnce(&mut Many<Live>, &mut Cx<'_, Effect<Words<Live>>, Timer>),
     ) {
-        let Some(engine) = self.engine.clone() else { return step(&mut self.many, cx) };
+        let Some((engine, made)) = self.server.clone() else { return step(&mut self.many, cx) };
+        let began = aside::processor_ns();
+        let mut gives = false;
         let (now, wall) = (cx.now(), cx.wall());
         let before = self.many.catalogue().clone();
         let mut outbox = std::mem::replace(&mut self.outbox, Outbox::with_capacity(0));
@@ -78,6 +83,7 @@ impl Keeper {
                 Out::Arm(timer, at) => cx.arm(timer, at),
                 Out::Disarm(timer) => cx.disarm(timer),
                 Out::Effect(effect) => {
+                    gives |= matches!(&effect, Effect::Send { message, .. } if is_chunk(message));
                     if let Effect::Store { record, .. } = &effect {
                         match record {
                             Record::Catalogue(catalogue) => before
@@ -94,7 +100,18 @@ impl Keeper {
             }
         }
         self.outbox = outbox;
+        let took = aside::processor_ns().saturating_sub(began);
+        match (copies, gives) {
+            (true, _) => made.taken.add(took),
+            (false, true) => made.given.add(took),
+            (false, false) => {}
+        }
     }
+}
+
+/// Documents that are copied.
+fn is_chunk(message: &Message<Live>) -> bool {
+    matches!(message, Message::Of(_, message::Message::Chunk { .. }))
 }
 
 impl Machine for Keeper {
@@ -107,18 +124,19 @@ impl Machine for Keeper {
     }
 
     fn start(&mut self, cx: &mut Cx<'_, Effect<Words<Live>>, Timer>) {
-        self.step(cx, |many, cx| many.start(cx));
+        self.step(false, cx, |many, cx| many.start(cx));
     }
 
     fn handle(&mut self, input: Input<Words<Live>>, cx: &mut Cx<'_, Effect<Words<Live>>, Timer>) {
-        if let (Some(engine), Input::Replay { record, .. }) = (&self.engine, &input) {
+        if let (Some((engine, _)), Input::Replay { record, .. }) = (&self.server, &input) {
             Keeper::taken(engine, record, &self.many);
         }
-        self.step(cx, |many, cx| many.handle(input, cx));
+        let copies = matches!(&input, Input::Rx { message, .. } if is_chunk(message));
+        self.step(copies, cx, |many, cx| many.handle(input, cx));
     }
 
     fn expire(&mut self, timer: Timer, cx: &mut Cx<'_, Effect<Words<Live>>, Timer>) {
-        self.step(cx, |many, cx| many.expire(timer, cx));
+        self.step(false, cx, |many, cx| many.expire(timer, cx));
     }
 
     fn check(&self) {
@@ -152,18 +170,28 @@ impl Jobs<Words<Live>> for Hands {
     fn run(&self, work: Work, (index, job): &(u32, Job<Live>), _: &AtomicBool) {
         match job {
             Job::Scan(slice, question) => {
+                // Front ends want to know how long it takes here, where others use the processor,
+                // too, or a quota lets it have a part of one.
+                let (began, own) = (Instant::now(), aside::processor_ns());
                 let finding = match serde_json::from_slice::<Question>(question) {
                     Ok(question) => self.engine.index(*index).answer(*slice, &question),
                     Err(error) => crate::engine::question::Finding::Failed(error.to_string()),
                 };
                 let bytes = serde_json::to_vec(&finding).unwrap_or_default();
                 self.made.keep(work, bytes.into());
+                let own = aside::processor_ns().saturating_sub(own);
+                aside::add((began.elapsed().as_nanos() as u64).saturating_sub(own));
             }
-            // The machine has the documents; finding the bytes is nothing.
-            Job::Read(_) => {}
-            // What was copied is indexed now, so that it counts as work of the copy.
+            // The machine has the documents; finding the bytes is nothing. Sending what was read
+            // before counts as work of the copy.
+            Job::Read(_) => aside::add(self.made.given.take()),
+            // What was copied is indexed and merged now, so that it counts as work of the copy, as
+            // what it took to log it does.
             Job::Merge(_) => {
-                let _ = self.engine.index(*index).refresh_aside();
+                let index = self.engine.index(*index);
+                let _ = index.refresh_aside();
+                while index.merge() == Ok(true) {}
+                aside::add(self.made.taken.take());
             }
         }
     }
@@ -175,5 +203,28 @@ impl Jobs<Words<Live>> for Hands {
     /// Queries do not wait for what is copied.
     fn gives_way(&self, (_, job): &(u32, Job<Live>)) -> bool {
         matches!(job, Job::Merge(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cavy_search::ring::Slice;
+
+    #[test]
+    fn copies_are_charged_with_what_no_job_took() {
+        let made = Arc::new(Made::default());
+        let hands = Hands::new(Arc::new(Engine::new(0)), made.clone());
+        let took = |job: Job<Live>| {
+            hands.run(Work(1), &(1, job), &AtomicBool::new(false));
+            Jobs::<Words<Live>>::done_elsewhere(&hands)
+        };
+        let slice = Slice::new(0, 1);
+        made.given.add(5_000_000);
+        made.taken.add(70_000_000);
+        let (five, seventy) = (Span::from_ms(5), Span::from_ms(70));
+        assert!((five..seventy).contains(&took(Job::Read(slice))), "what was sent");
+        assert!(took(Job::Merge(slice)) >= seventy, "what was logged");
+        assert!(took(Job::Read(slice)) < five && took(Job::Merge(slice)) < five, "once");
     }
 }

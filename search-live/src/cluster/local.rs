@@ -67,11 +67,12 @@ fn own_address() -> io::Result<Ipv4Addr> {
 }
 
 /// The share of a processor that copies of a server may have, in percent, where so many servers
-/// share one machine: the usual share of what each of them has.
+/// share one machine: half of the usual share of what each of them has. When p falls all of them
+/// copy at one time, and every query waits for processors behind all of them.
 fn copy_percent(servers: u32) -> u32 {
     let usual = Cluster::default().copy_percent;
     let processors = std::thread::available_parallelism().map_or(1, |number| number.get() as u32);
-    (usual * processors / servers.max(1)).clamp(1, usual)
+    (usual * processors).div_ceil(2 * servers.max(1)).clamp(1, usual / 2)
 }
 
 impl Local {
@@ -249,6 +250,16 @@ impl Drop for Local {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_of_all_servers_have_a_tenth_of_the_processors() {
+        let processors = std::thread::available_parallelism().map_or(1, |one| one.get() as u32);
+        for servers in [1, 2, 3, 12, 64] {
+            let all = copy_percent(servers) * servers;
+            assert!(all <= 10 * processors + servers, "{servers} servers: {all} %");
+            assert!((1..=10).contains(&copy_percent(servers)));
+        }
+    }
 
     #[test]
     fn ports_of_nodes_are_none_that_the_system_gives_away() {

@@ -215,6 +215,7 @@ impl Cluster {
         let cost = Cost { fixed_ns: 300_000, scan_ns: 20_000_000 };
         let costs = vec![cost; self.servers.len()];
         let mut config = Config::new(layout, ring, self.p, costs);
+        config.backlog_is_learned = true;
         config.roar = Roar::PLAIN;
         // All documents are written ones: there is no bulk beside them.
         config.documents = 0;
@@ -262,7 +263,7 @@ impl Cluster {
         let config = self.config();
         let made = Arc::new(Made::default());
         let engine = Arc::new(Engine::new(server.unwrap_or(u32::MAX)));
-        let own = server.map(|_| engine.clone());
+        let own = server.map(|_| (engine.clone(), made.clone()));
         let make = move || Keeper::new(config, node, own);
         let hands = Hands::new(engine.clone(), made.clone());
         let live = cavy_node::start(options, make, Binary::new(made), hands, |_, _| {})

@@ -23,7 +23,8 @@ thread_local! {
     static SPENT_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-fn processor_ns() -> u64 {
+/// What this thread has had of a processor, nanoseconds.
+pub fn processor_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
@@ -57,8 +58,13 @@ pub fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T 
     });
     let given = bench.send(task);
     let (done, ns) = given.ok().and_then(|()| told.recv().ok()).expect("the last thread goes on");
-    SPENT_NS.with(|spent| spent.set(spent.get() + ns));
+    add(ns);
     done
+}
+
+/// What another thread did for this one counts as done aside, nanoseconds.
+pub fn add(ns: u64) {
+    SPENT_NS.with(|spent| spent.set(spent.get() + ns));
 }
 
 /// What was done aside for this thread since it asked last, of a processor.

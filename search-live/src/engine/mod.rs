@@ -25,7 +25,7 @@ use evaluate::{Matcher, Window};
 use question::{
     Finding, Found, Got, Hit, Question, Search, SortBy, SortValue, Statistics, compare,
 };
-use segment::{Doc, Segment};
+use segment::{Chosen, Doc, Segment};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -310,13 +310,11 @@ impl Index {
         if chosen.is_empty() {
             return Ok(false);
         }
-        let alive = |part: &Part| {
-            let of = |doc: u32| part.segment.doc(doc).clone();
-            let docs = (0..part.segment.count()).filter(|doc| !part.is_dead(*doc)).map(of);
-            docs.collect::<Vec<_>>()
+        let alive = |part: &Part| Chosen {
+            segment: part.segment.clone(),
+            docs: (0..part.segment.count()).filter(|doc| !part.is_dead(*doc)).collect(),
         };
-        let docs: Vec<Arc<Doc>> = chosen.iter().flat_map(alive).collect();
-        let built = Segment::build_aside(docs);
+        let built = Segment::merge_aside(chosen.iter().map(alive).collect());
         let segment = Arc::new(built.map_err(|error| error.to_string())?);
         let mut state = self.state();
         state.segments += 1;

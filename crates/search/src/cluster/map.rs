@@ -198,6 +198,9 @@ pub struct Config {
     pub costs: Vec<Cost>,
     /// Front ends never learn: costs are exactly so.
     pub costs_are_known: bool,
+    /// A server says what it has before it by what its queries took so far, and not by the costs
+    /// that it was given.
+    pub backlog_is_learned: bool,
     /// Documents of the index, for what copies weigh.
     pub documents: u64,
     /// Bytes of one.
@@ -244,6 +247,7 @@ impl Config {
             p,
             costs,
             costs_are_known: false,
+            backlog_is_learned: false,
             documents: 5_000_000,
             document_bytes: 500,
             beat: Span::from_ms(100),

@@ -6,6 +6,7 @@ use super::content::Content;
 use super::map::{Config, Layout, Map, Rings, State};
 use super::message::{Doc, Job, Message, Note, Outcome, Record, Request, Response};
 use super::{Context, Log, Timer};
+use crate::cost::Estimator;
 use crate::ring::{Id, Slice, WHOLE};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
@@ -118,6 +119,8 @@ pub struct Server<C: Content> {
     works: u64,
     /// Queries that it works on, or that wait.
     scans: u32,
+    /// What they take, as far as it has seen.
+    estimator: Estimator,
     /// What it asked for, in the order in which it takes it in.
     fetches: VecDeque<Fetch>,
     /// Names the last request for a copy.
@@ -163,6 +166,7 @@ impl<C: Content> Server<C> {
             tasks: BTreeMap::new(),
             works: 0,
             scans: 0,
+            estimator: Estimator::new(config.costs[me as usize]),
             fetches: VecDeque::new(),
             ask: 0,
             attempts: 0,
@@ -466,6 +470,7 @@ impl<C: Content> Server<C> {
         match self.tasks.remove(&work.0) {
             Some(Task::Scan { from, query, part, slice }) => {
                 self.scans -= 1;
+                self.estimator.learn(slice.width(), took);
                 // It may have dropped something, or lost its lease, while the query waited.
                 let holds = self.holds(slice) || self.config.bugs.unchecked;
                 if !(self.may_answer(cx.now()) && holds) {
@@ -499,9 +504,12 @@ impl<C: Content> Server<C> {
         }
     }
 
-    /// What it has before it, by the costs that it was given.
+    /// What it has before it, by the costs that it was given, or by what it has seen.
     fn backlog(&self) -> Span {
-        let cost = self.config.costs[self.me as usize];
+        let cost = match self.config.backlog_is_learned {
+            true => self.estimator.cost(),
+            false => self.config.costs[self.me as usize],
+        };
         let left = self.tasks.values().map(|task| match task {
             Task::Scan { slice, .. } => cost.of(slice.width()),
             Task::Read(_) | Task::Merge { .. } => 0,
