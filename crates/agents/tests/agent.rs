@@ -247,7 +247,7 @@ fn how_good_round_trips_are() {
     {
         let beyond = |share| at(&busy[way], share) - medians[way];
         println!(
-            "{name}: quiet p50 {:.0} us; busy: p50 {:.0}, p90 {:.0}, p99 {:.0} us above that, of {}",
+            "{name}: quiet p50 {:.0} us; busy: p50 {:.0}, p90 {:.0}, p99 {:.0} us above, of {}",
             medians[way],
             beyond(0.5),
             beyond(0.9),

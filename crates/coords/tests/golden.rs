@@ -1,4 +1,4 @@
-//! Predictors say the same to the bit in debug, in release and on wasm32, and as they did yesterday.
+//! Predictors say the same to the bit in debug, in release and on wasm32, and as yesterday.
 
 #[path = "../../../tests/wasm/coords.rs"]
 mod golden;
