@@ -184,7 +184,15 @@ impl Load {
         // What is there in the end: nothing that was answered may be missing.
         let mut text = self.lines.lock().unwrap().clone();
         let reads: Vec<String> = (0..KEYS).map(|k| format!("LRANGE {} 0 -1", key(k))).collect();
-        let Reply::List(lists) = last.exec(&reads).unwrap() else { panic!("no last read") };
+        // A node gives up after 10 s, and what was under way may take longer on a busy machine.
+        let lists = (0..6).find_map(|_| match last.exec(&reads).unwrap() {
+            Reply::List(lists) => Some(lists),
+            other => {
+                eprintln!("the last read: {other:?}");
+                None
+            }
+        });
+        let lists = lists.expect("a last read");
         let mut ops = Vec::new();
         for (place, list) in lists.iter().enumerate() {
             let Reply::List(items) = list else { panic!("{list:?}") };
