@@ -4,6 +4,8 @@
 //! with windows of 1 s, for a quiet machine; without it there is one round of short ones, which is
 //! judged loosely. Needs root, cgroup v2 and performance events; else it says SKIPPED.
 
+mod chain;
+
 use cavy_core::Span;
 use cavy_core::family::probe::Group;
 use cavy_groups::clients::{Clients, Load};
@@ -17,10 +19,10 @@ use cavy_groups::world::{Member, Places, World};
 use cavy_lab::statistics::Interval;
 use cavy_live::load::wire::Http;
 use cavy_whatif::{Change, Config, Governor, Limits, Reading, Target, Windows};
+use chain::{Service, chain, example, free_port};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -29,35 +31,13 @@ const BURNS_US: [u32; 3] = [400, 900, 700];
 /// The one that readings are about.
 const TARGET: usize = 1;
 
-/// A service that ends with the test.
-struct Service(Child);
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn example(name: &str) -> PathBuf {
-    let own = std::env::current_exe().expect("a path");
-    own.parent().and_then(|deps| deps.parent()).expect("a folder").join("examples").join(name)
-}
-
-fn free_port() -> u32 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
-    u32::from(socket.local_addr().expect("an address").port())
-}
-
 /// Three services in a row, and where the first listens.
 fn services() -> (Vec<Service>, u32) {
     let (mut all, mut behind) = (Vec::new(), None);
     for burn_us in BURNS_US.iter().rev() {
         let port = free_port();
-        let words = [Some(port), Some(*burn_us), behind].into_iter().flatten();
-        let mut command = Command::new(example("chain"));
-        command.args(words.map(|word| word.to_string()));
-        all.push(Service(command.spawn().expect("cargo builds examples before tests")));
+        let words: Vec<u32> = [Some(port), Some(*burn_us), behind].into_iter().flatten().collect();
+        all.push(chain(&words));
         while std::net::TcpStream::connect(("127.0.0.1", port as u16)).is_err() {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -2,6 +2,8 @@
 //!
 //! Needs root, cgroup v2 and performance events; where they are missing it says SKIPPED.
 
+mod chain;
+
 use cavy_core::Span;
 use cavy_core::family::probe::Group;
 use cavy_groups::clients::{Clients, Gate, Load};
@@ -16,37 +18,11 @@ use cavy_groups::usage::Meter;
 use cavy_groups::world::{Member, Places, World};
 use cavy_live::load::wire::Http;
 use cavy_whatif::{Change, Config, Governor, Limits, Target, Windows};
-use std::path::PathBuf;
-use std::process::{Child, Command};
+use chain::{chain, example, free_port};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-
-/// Processes end with the test.
-struct Service(Child);
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn example(name: &str) -> PathBuf {
-    let own = std::env::current_exe().expect("a path");
-    own.parent().and_then(|deps| deps.parent()).expect("a folder").join("examples").join(name)
-}
-
-fn chain(words: &[u32]) -> Service {
-    let mut command = Command::new(example("chain"));
-    command.args(words.iter().map(u32::to_string));
-    Service(command.spawn().expect("cargo builds examples before tests"))
-}
-
-fn free_port() -> u32 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
-    u32::from(socket.local_addr().expect("an address").port())
-}
 
 /// Why this machine cannot run the test.
 fn missing() -> Option<String> {
