@@ -210,7 +210,7 @@ impl Dast {
         let acceptor = self.decisions.entry(attempt).or_default();
         acceptor.promised = acceptor.promised.max(ballot);
         if acceptor.promised == ballot {
-            let state = *acceptor;
+            let state = Box::new(*acceptor);
             self.send(from, Body::TellDecision { attempt, ballot, state });
         }
     }

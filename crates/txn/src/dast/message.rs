@@ -5,6 +5,7 @@ use crate::client::{Note, PieceResult, Request, Response};
 use crate::procedure::Given;
 use crate::store::Row;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
@@ -179,6 +180,9 @@ pub struct Snapshot {
 }
 
 /// All that can be said.
+///
+/// What is rare and long stands in a box: nearly all messages are reports, and a world moves each of
+/// them several times.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Body {
@@ -201,7 +205,7 @@ pub enum Body {
     Report { clock: Ts, stable: Ts, held: Ts },
     /// What a shard's part came to.
     #[allow(missing_docs)]
-    Output { id: TxnId, shard: Shard, done: Done },
+    Output { id: TxnId, shard: Shard, done: Box<Done> },
     /// Variables.
     #[allow(missing_docs)]
     Values { id: TxnId, given: Given },
@@ -249,7 +253,7 @@ pub enum Body {
     AskDecision { attempt: Attempt, ballot: Ballot },
     /// Promised; and what was accepted before.
     #[allow(missing_docs)]
-    TellDecision { attempt: Attempt, ballot: Ballot, state: Acceptor },
+    TellDecision { attempt: Attempt, ballot: Ballot, state: Box<Acceptor> },
     /// Coordinator, or home steward, to stewards.
     #[allow(missing_docs)]
     Commit { attempt: Attempt, f: Ts },
@@ -298,8 +302,8 @@ pub enum Body {
     #[allow(missing_docs)]
     GrantLead {
         ballot: Ballot,
-        chosen: View,
-        accepted: Option<(Ballot, View)>,
+        chosen: Box<View>,
+        accepted: Option<Box<(Ballot, View)>>,
         led: Option<Vec<Before>>,
     },
     /// A greater ballot was promised.
@@ -307,16 +311,16 @@ pub enum Body {
     DenyLead { promised: Ballot },
     /// Accept this view.
     #[allow(missing_docs)]
-    Propose { ballot: Ballot, view: View },
+    Propose { ballot: Ballot, view: Box<View> },
     /// Accepted.
     #[allow(missing_docs)]
     Accepted { ballot: Ballot, number: u64 },
     /// Chosen.
     #[allow(missing_docs)]
-    Chosen { view: View },
+    Chosen { view: Box<View> },
     /// A new view: say what you know.
     #[allow(missing_docs)]
-    Freeze { view: View },
+    Freeze { view: Box<View> },
     /// What is known.
     Thaw(#[cfg_attr(feature = "serde", serde(with = "crate::wire::arc"))] Arc<Frozen>),
     /// All of it together: go on. Nobody who joins gives a timestamp at or below `floor`.
@@ -374,7 +378,6 @@ impl Wire for Message {
 
 /// What a node remembers through a crash. Replicas hold transactions in memory, at a majority; what
 /// must outlive a crash is that they lived, and what stewards promised each other.
-#[allow(clippy::large_enum_variant)] // both are rare: a vote for each change of a view
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
@@ -382,7 +385,7 @@ pub enum Record {
     Born,
     /// A steward's part in choosing views.
     #[allow(missing_docs)]
-    Vote { promised: Ballot, accepted: Option<(Ballot, View)>, chosen: View },
+    Vote { promised: Ballot, accepted: Option<Box<(Ballot, View)>>, chosen: Box<View> },
 }
 
 impl Wire for Record {

@@ -18,6 +18,7 @@ pub mod config;
 mod crt;
 mod irt;
 pub mod message;
+mod queue;
 mod replica;
 mod steward;
 mod view;
@@ -41,7 +42,8 @@ use cavy_core::{Cx, Instant, Machine, Out, Span};
 use clock::Clock;
 use crt::Coord;
 use message::{Acceptor, Attempt, Body, Done, Group};
-use replica::{Claim, Crt, Queued, Waiting};
+use queue::Queue;
+use replica::{Claim, Crt, Waiting};
 use steward::Steward;
 use view::{Peer, Status};
 
@@ -111,7 +113,7 @@ pub struct Dast {
 
     store: Store,
     high: Ts,
-    queue: BTreeMap<(Ts, TxnId), Queued>,
+    queue: Queue,
     waiting: BTreeMap<TxnId, Waiting>,
     claims: BTreeMap<Key, Vec<Claim>>,
     given: BTreeMap<TxnId, Given>,
@@ -189,7 +191,7 @@ impl Dast {
             anticipated: Ts::ZERO,
             store: Store::new(),
             high: Ts::ZERO,
-            queue: BTreeMap::new(),
+            queue: Queue::default(),
             waiting: BTreeMap::new(),
             claims: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -336,7 +338,7 @@ impl Dast {
         while let Some(message) = self.local.pop_front() {
             self.hear(self.me, message);
         }
-        if self.status == Status::Ready && !self.queue.is_empty() {
+        if self.status == Status::Ready && !self.queue.is_empty() && !self.waits_as_before() {
             self.run_what_may_run();
             while let Some(message) = self.local.pop_front() {
                 self.hear(self.me, message);
@@ -370,7 +372,7 @@ impl Dast {
             Body::AckIrt { id, ts, clock } => self.ack_irt(from, id, ts, clock),
             Body::Stable { id, ts } => self.stable(id, ts),
             Body::Report { clock, stable, held } => self.report(from, clock, stable, held),
-            Body::Output { id, shard, done } => self.output(id, shard, done),
+            Body::Output { id, shard, done } => self.output(id, shard, *done),
             Body::Values { id, given } => self.values(id, given),
             Body::PullValues { id } => self.pull_values(from, id),
             Body::PullOutput { id } => self.pull_output(from, id),
@@ -396,7 +398,7 @@ impl Dast {
                 self.steward_report(from, promise, settled);
             }
             Body::NewSteward => self.new_steward(from),
-            Body::Freeze { view } => self.freeze(from, view),
+            Body::Freeze { view } => self.freeze(from, *view),
             Body::Install { number, orphans, floor } => self.install(number, &orphans, floor),
             Body::Outside { number } => self.outside(number),
             Body::Snapshot(snapshot) => self.take_snapshot(from, &snapshot),

@@ -6,6 +6,7 @@ use super::{BATCH, Dast, Timer};
 use crate::client::{Note, Outcome, PieceResult};
 use crate::procedure::Given;
 use crate::txn::{Key, Shard, Ts, Txn, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -97,6 +98,13 @@ impl Dast {
         found.is_some()
     }
 
+    /// Nothing has changed for the first entry since it was looked at last: it waits for a clock
+    /// that has not moved far enough.
+    pub(super) fn waits_as_before(&self) -> bool {
+        let slow = self.peers.get(self.slow);
+        self.queue.waits.is_some_and(|ts| slow.is_some_and(|p| p.waited_for && p.clock <= ts))
+    }
+
     /// What the first entry that has not begun waits for, in words.
     pub fn blocked(&self) -> Option<String> {
         let ((ts, id), queued) = self.queue.first_key_value()?;
@@ -139,7 +147,11 @@ impl Dast {
                     Kind::Read(_) => true,
                 };
             let promised = bugs.no_promise || self.promise > ts.t;
-            if !certain || !promised || (!bugs.no_watermark && self.waits_for_others(ts)) {
+            if !certain || !promised {
+                return;
+            }
+            if !bugs.no_watermark && self.waits_for_others(ts) {
+                self.queue.waits = Some(ts);
                 return;
             }
             if !bugs.no_watermark && self.peek_ts() <= ts {
@@ -386,7 +398,7 @@ impl Dast {
         if let Some(askers) = self.pulls.remove(&id)
             && let Some(shard) = self.shard
         {
-            self.send_all(askers, &Body::Output { id, shard, done });
+            self.send_all(askers, &Body::Output { id, shard, done: Box::new(done) });
         }
         self.forget();
     }
@@ -413,7 +425,8 @@ impl Dast {
         };
         // The coordinator answers for its own shard.
         if coordinator == self.me || self.leads(kind) {
-            self.send(coordinator, Body::Output { id: txn.id, shard, done: done.clone() });
+            let done = Box::new(done.clone());
+            self.send(coordinator, Body::Output { id: txn.id, shard, done });
         }
     }
 
@@ -489,7 +502,7 @@ impl Dast {
     pub(super) fn pull_output(&mut self, from: Node, id: TxnId) {
         let Some(shard) = self.shard else { return };
         if let Some(done) = self.done.get(&id).cloned() {
-            self.send(from, Body::Output { id, shard, done });
+            self.send(from, Body::Output { id, shard, done: Box::new(done) });
         } else {
             let askers = self.pulls.entry(id).or_default();
             if !askers.contains(&from) {
@@ -544,7 +557,7 @@ impl Dast {
                 aborted: waiting.aborted,
             });
         }
-        for (&(ts, id), queued) in &self.queue {
+        for (&(ts, id), queued) in self.queue.iter() {
             let Some((coordinator, crt, leader)) = of(queued.kind) else { continue };
             all.push(Pending {
                 txn: queued.txn.clone(),

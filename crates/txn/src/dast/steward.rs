@@ -13,6 +13,7 @@ use super::view::{Before, Member, View};
 use super::{Dast, message::Acceptor};
 use crate::layout::Region;
 use crate::txn::{Shard, Ts, Txn};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec;
@@ -278,15 +279,15 @@ impl Dast {
         let votes = BTreeSet::from([self.me]);
         steward.phase = Phase::Proposing { view: view.clone(), votes, since: self.now };
         let (others, ballot) = (self.other_stewards(), steward.ballot);
-        self.send_all(others, &Body::Propose { ballot, view });
+        self.send_all(others, &Body::Propose { ballot, view: Box::new(view) });
     }
 
     /// Stores what this steward has promised and accepted. Returns the place in the log.
     fn vote(&mut self, steward: &Steward) -> u64 {
         self.record(Record::Vote {
             promised: steward.promised,
-            accepted: steward.accepted.clone(),
-            chosen: steward.chosen.clone(),
+            accepted: steward.accepted.clone().map(Box::new),
+            chosen: Box::new(steward.chosen.clone()),
         })
     }
 
@@ -327,6 +328,7 @@ impl Dast {
                     let (chosen, accepted) = (steward.chosen.clone(), steward.accepted.clone());
                     let led = steward.led.clone().filter(|(number, _)| *number == chosen.number);
                     let led = led.map(|(_, before)| before);
+                    let (chosen, accepted) = (Box::new(chosen), accepted.map(Box::new));
                     let body = Body::GrantLead { ballot, chosen, accepted, led };
                     self.send_after_store(entry, from, body);
                 } else {
@@ -340,7 +342,7 @@ impl Dast {
                 {
                     steward.led = Some((chosen.number, before));
                 }
-                self.granted(steward, from, ballot, chosen, accepted);
+                self.granted(steward, from, ballot, *chosen, accepted.map(|accepted| *accepted));
             }
             Body::DenyLead { promised } if promised > steward.promised => {
                 steward.promised = promised;
@@ -358,7 +360,7 @@ impl Dast {
                     steward.promised = ballot;
                     steward.lead_heard = self.now;
                     let number = view.number;
-                    steward.accepted = Some((ballot, view));
+                    steward.accepted = Some((ballot, *view));
                     let entry = self.vote(steward);
                     self.send_after_store(entry, from, Body::Accepted { ballot, number });
                 }
@@ -375,7 +377,7 @@ impl Dast {
                 }
             }
             Body::Chosen { view } if view.number > steward.chosen.number => {
-                steward.chosen = view;
+                steward.chosen = *view;
                 // Whoever is still out asks again.
                 steward.joins.clear();
                 steward.lead_heard = self.now;
@@ -439,7 +441,7 @@ impl Dast {
                 self.send_all(live, &Body::Release { attempt, hold: None });
             }
             Body::TellDecision { attempt, ballot, state } => {
-                self.told_decision(steward, from, attempt, ballot, state);
+                self.told_decision(steward, from, attempt, ballot, *state);
             }
             Body::Decided { attempt, ballot, accepted } => {
                 self.resolution_accepted(steward, from, attempt, ballot, accepted);
@@ -509,6 +511,7 @@ impl Dast {
             steward.heard.insert(*replica, self.now);
         }
         let others = self.other_stewards();
+        let view = Box::new(view);
         self.send_all(others, &Body::Chosen { view: view.clone() });
         self.send_all(view.live.clone(), &Body::Freeze { view });
         let (since, asked) = (self.now, self.now);

@@ -154,6 +154,8 @@ pub(super) struct Peer {
     pub held: Ts,
     /// Nothing runs above its clock.
     pub waited_for: bool,
+    /// It is in the view: what `live` of the view says, where each message can see it.
+    pub live: bool,
     /// The view in which it came in: what it said before is of another life, or was not heard by
     /// all.
     pub since: u64,
@@ -171,6 +173,7 @@ impl Peer {
             stable: Ts::ZERO,
             held: Ts::ZERO,
             waited_for: true,
+            live: true,
             since: 1,
             heard_in: 1,
             recent: BTreeMap::new(),
@@ -189,13 +192,16 @@ impl Dast {
 
     /// In the view of this region; nodes of other regions are taken to be alive.
     pub(super) fn is_live(&self, node: Node) -> bool {
-        self.peer(node).is_none() || self.view.live.binary_search(&node).is_ok()
+        self.peer(node).is_none_or(|peer| peer.live)
     }
 
     pub(super) fn set_everyone(&mut self) {
         self.everyone.clear();
         self.everyone.extend_from_slice(&self.view.live);
         self.everyone.extend(self.config.layout.stewards_of(self.region));
+        for (at, peer) in (self.first_peer..).zip(&mut self.peers) {
+            peer.live = self.view.live.binary_search(&Node(at)).is_ok();
+        }
     }
 
     /// A message of the region is heard: it comes from a member, of this life.
@@ -671,7 +677,7 @@ impl Dast {
         match record {
             Record::Born => self.lives_read += 1,
             Record::Vote { promised, accepted, chosen } => {
-                self.steward_replays(promised, accepted, chosen);
+                self.steward_replays(promised, accepted.map(|accepted| *accepted), *chosen);
             }
         }
     }

@@ -154,7 +154,7 @@ impl Dast {
             *asked = now;
             let silent = steward.chosen.live.iter().filter(|node| !acks.contains_key(node));
             let silent: Vec<Node> = silent.copied().collect();
-            self.send_all(silent, &Body::Freeze { view: steward.chosen.clone() });
+            self.send_all(silent, &Body::Freeze { view: Box::new(steward.chosen.clone()) });
         }
     }
 
