@@ -4,11 +4,14 @@
 mod echo;
 
 use cavy_core::family::Node;
-use cavy_core::{Instant, Span};
-use cavy_lab::net::{Outage, OutageKind};
+use cavy_core::family::message::{Effect, Input, Talker, Via, Work};
+use cavy_core::{Cx, Instant, Machine, Span};
+use cavy_lab::net::{Outage, OutageKind, What};
 use cavy_lab::pending::{Heap4, Wheel};
-use cavy_lab::wan::{Ended, Jitter, SetupError, Site};
-use echo::{WAN, echo, setup};
+use cavy_lab::wan::{
+    Ended, Jitter, Parts, Report, Rule, Setup, SetupError, Site, Unmetered, Unobserved, Which, run,
+};
+use echo::{Askers, Echoes, WAN, Word, echo, setup};
 
 #[test]
 fn golden_digests() {
@@ -117,4 +120,76 @@ fn impossible_setups_are_refused_in_words() {
     wrong.faults.outages[0].until = wrong.faults.outages[0].from;
     let said = wrong.check().expect_err("backward").to_string();
     assert_eq!(said, "an outage of node 0 of 6 must end after it begins");
+}
+
+/// Tells everybody something each 10 ms; whoever hears it does some work, which takes no time.
+struct Crier {
+    everybody: Vec<Node>,
+    me: Node,
+    heard: u64,
+}
+
+impl Talker for Crier {
+    type Protocol = Echoes;
+    fn members(&self, (): ()) -> &[Node] {
+        &self.everybody
+    }
+}
+
+impl Machine for Crier {
+    type Input = Input<Echoes>;
+    type Effect = Effect<Echoes>;
+    type Timer = u8;
+
+    fn effects_max(&self) -> usize {
+        4
+    }
+    fn start(&mut self, cx: &mut Cx<'_, Effect<Echoes>, u8>) {
+        cx.arm(0, cx.now() + Span::from_ms(10));
+    }
+    fn handle(&mut self, input: Input<Echoes>, cx: &mut Cx<'_, Effect<Echoes>, u8>) {
+        match input {
+            Input::Rx { from, .. } => {
+                self.heard += 1;
+                let job = u64::from(from.0);
+                cx.emit(Effect::Work { work: Work(self.heard), job });
+            }
+            Input::Call { call, request } => {
+                cx.emit(Effect::Reply { call, response: request });
+            }
+            _ => {}
+        }
+    }
+    fn expire(&mut self, timer: u8, cx: &mut Cx<'_, Effect<Echoes>, u8>) {
+        let message = Word::Ping(u64::from(self.me.0));
+        cx.emit(Effect::Cast { to: (), via: Via::Channel, message });
+        cx.arm(timer, cx.now() + Span::from_ms(10));
+    }
+}
+
+fn cry(setup: &Setup) -> Report {
+    let parts = Parts {
+        clients: &mut Askers::new(6, setup.seed),
+        hardware: &mut Unmetered,
+        pending: &mut Heap4::new(),
+        observer: &mut Unobserved,
+    };
+    let everybody: Vec<Node> = (0..6).map(Node).collect();
+    run(setup, |me| Crier { everybody: everybody.clone(), me, heard: 0 }, parts).0
+}
+
+/// Where nothing can fail, a message to many is one entry of the queue of events. A rule that never
+/// applies takes that away, and nothing may change: not even that what ends in an instant comes
+/// before the next arrival of that instant.
+#[test]
+fn what_arrives_together_is_heard_as_if_it_came_alone() {
+    for number in [0, 1] {
+        let together = setup(number);
+        let mut alone = together.clone();
+        let never = Which { since: Instant::NEVER, ..Which::any() };
+        alone.faults.rules.push(Rule { which: never, what: What::Down });
+        let both = [&together, &alone].map(cry);
+        assert_eq!(both[0], both[1]);
+        assert!(both[0].counts.messages > 5_000, "{:?}", both[0].counts);
+    }
 }

@@ -2,6 +2,9 @@
 
 use crate::faults;
 use crate::town::{Mix, go, network, percentile};
+use cavy_core::{Instant, Span};
+use cavy_lab::net::What;
+use cavy_lab::wan::{Jitter, Rule, Which};
 use cavy_txn::Layout;
 use cavy_txn::dast::{Config, Mode};
 
@@ -26,6 +29,29 @@ fn a_quiet_run_is_serializable_in_precise_and_paper_mode() {
         let median = percentile(&irt, 50.0);
         assert!((10.0..14.0).contains(&median), "IRT p50 {median}");
         assert_eq!(town.judge(), Ok(()));
+    }
+}
+
+/// Where nothing can fail, a message to a whole region is one entry of the queue of events. A rule
+/// that never applies takes that away, and nothing may change: not even where records are stored
+/// in no time, which ends before whatever else arrives in that instant.
+#[test]
+fn what_arrives_together_is_heard_as_if_it_came_alone() {
+    for (sync_us, across_jitter_us) in [(0, 0), (500, 0), (0, 200)] {
+        let config = config(Mode::Precise);
+        let mut together = network(&config);
+        together.disk.sync = Span::from_us(sync_us);
+        for link in &mut together.links {
+            if link.one_way > Span::from_ms(10) && across_jitter_us > 0 {
+                link.jitter = Jitter::Even(Span::from_us(across_jitter_us));
+            }
+        }
+        let mut alone = together.clone();
+        let never = Which { since: Instant::NEVER, ..Which::any() };
+        alone.faults.rules.push(Rule { which: never, what: What::Down });
+        let both = [&together, &alone].map(|setup| go(&config, setup, Mix::all()).report);
+        assert_eq!(both[0], both[1]);
+        assert!(both[0].counts.messages > 100_000, "{:?}", both[0].counts);
     }
 }
 
@@ -60,8 +86,8 @@ fn closed_form_of_single_shard_irts() {
     for shards in [2, 4] {
         let config = Config::new(Layout::new(1, shards), Mode::Precise);
         let mut setup = network(&config);
-        setup.duration = cavy_core::Span::from_ms(20_000);
-        let think = cavy_core::Span::from_ms(41);
+        setup.duration = Span::from_ms(20_000);
+        let think = Span::from_ms(41);
         let town = go(&config, &setup, Mix { think, clients_per_shard: 3, ..Mix::single_shard() });
         let all = town.latencies(false);
         assert!(all.len() > 2_000, "{}", all.len());

@@ -8,7 +8,7 @@ use cavy_core::family::message::{Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::pending::Heap4;
 use cavy_lab::statistics::quantile;
-use cavy_lab::wan::{Ask, Clients, Ending, Observer, Parts, Setup, Site, Unmetered, run};
+use cavy_lab::wan::{Ask, Clients, Ending, Observer, Parts, Report, Setup, Site, Unmetered, run};
 use cavy_txn::client::{Note, Outcome, Request, Response};
 use cavy_txn::dast::{Config, Dast};
 use cavy_txn::janus::{self, Janus};
@@ -490,6 +490,8 @@ pub struct Town<C: Contestant> {
     pub logs: Logs,
     /// The machines that are up.
     pub machines: Vec<Option<C::Machine>>,
+    /// What the world counted.
+    pub report: Report,
 }
 
 /// The network of the source `[dast 4.4]`: 2.5 ms within a region, 50 ms across.
@@ -517,10 +519,10 @@ pub fn go<C: Contestant>(contestant: &C, setup: &Setup, mix: Mix) -> Town<C> {
         pending: &mut Heap4::new(),
         observer: &mut logs,
     };
-    let (_, machines) = run(setup, |node| contestant.machine(node), parts);
+    let (report, machines) = run(setup, |node| contestant.machine(node), parts);
     let (promises, has_an_order) = (contestant.promises(), contestant.has_an_order());
     let clients_fail = contestant.clients_fail();
-    Town { layout, promises, has_an_order, clients_fail, callers, logs, machines }
+    Town { layout, promises, has_an_order, clients_fail, callers, logs, machines, report }
 }
 
 impl<C: Contestant> Town<C> {

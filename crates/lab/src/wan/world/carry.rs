@@ -94,6 +94,27 @@ where
         link.jitter.draw(link.one_way, &mut self.delay_rng)
     }
 
+    /// When a message that nothing happens to arrives over its channel, if it goes now.
+    pub(super) fn arrives(&mut self, from: Node, to: Node, bytes: u64) -> u64 {
+        self.counts.messages += 1;
+        self.counts.message_bytes += bytes;
+        let sites = (self.hosts[from.0 as usize].site, self.hosts[to.0 as usize].site);
+        let leaves = self.leaves(from, sites, bytes);
+        self.in_order(from, to, leaves, sites).0
+    }
+
+    /// When what leaves at `leaves` arrives, behind what is before it on its channel, and in which
+    /// session.
+    fn in_order(&mut self, from: Node, to: Node, leaves: u64, sites: (Site, Site)) -> (u64, u32) {
+        let mut at = leaves + self.delay(sites.0, sites.1);
+        let lane = self.hosts[from.0 as usize].lanes.get(to.0);
+        if self.setup.order == Order::PerPair {
+            at = at.max(lane.last);
+            lane.last = at;
+        }
+        (at, lane.session)
+    }
+
     /// Puts a message on its way.
     pub(super) fn send(
         &mut self,
@@ -138,10 +159,9 @@ where
                 self.fly(at, Class::Arrival, flight(message));
             }
             Via::Channel => {
-                let Some(at) = self.on_channel(&way, leaves, from, to) else {
+                let Some((at, session)) = self.on_channel(&way, leaves, from, to) else {
                     return self.lose(from, to, via);
                 };
-                let session = self.hosts[from.0 as usize].lanes.get(to.0).session;
                 let inside = false;
                 let flight = Flight::Message { from, to, via, session, sent, inside, message };
                 self.fly(at, Class::Arrival, flight);
@@ -149,14 +169,14 @@ where
         }
     }
 
-    /// When what leaves at `leaves` arrives over the channel; `None`: never.
+    /// When what leaves at `leaves` arrives over the channel, and in which session; `None`: never.
     pub(super) fn on_channel(
         &mut self,
         way: &Way,
         leaves: u64,
         from: Node,
         to: Node,
-    ) -> Option<u64> {
+    ) -> Option<(u64, u32)> {
         let (a, b) = (way.from_site, way.to_site);
         let round_trip =
             self.setup.link(a, b).one_way.as_ns() + self.setup.link(b, a).one_way.as_ns();
@@ -187,13 +207,7 @@ where
                 Fate::Copied { .. } | Fate::Pass => break,
             }
         }
-        let mut at = leaves + self.delay(a, b);
-        let lane = self.hosts[from.0 as usize].lanes.get(to.0);
-        if self.setup.order == Order::PerPair {
-            at = at.max(lane.last);
-            lane.last = at;
-        }
-        Some(at)
+        Some(self.in_order(from, to, leaves, (a, b)))
     }
 
     pub(super) fn message_lands(&mut self, flight: Flight<Of<M>>) {
@@ -201,9 +215,11 @@ where
             unreachable!("only messages land here")
         };
         if !inside {
-            let lane = self.hosts[from.0 as usize].lanes.get(to.0);
-            if lane.cut_since < sent && sent <= lane.cut_until {
-                return self.lose(from, to, via);
+            if self.lanes_break {
+                let lane = self.hosts[from.0 as usize].lanes.get(to.0);
+                if lane.cut_since < sent && sent <= lane.cut_until {
+                    return self.lose(from, to, via);
+                }
             }
             if let Some(card) = self.setup.card {
                 let host = &mut self.hosts[to.0 as usize];
@@ -217,7 +233,7 @@ where
         if host.machine.is_none() {
             return self.lose(from, to, via);
         }
-        if via == Via::Channel {
+        if via == Via::Channel && self.lanes_break {
             let known = host.lanes.get(from.0);
             if session < known.session {
                 return self.lose(from, to, via);

@@ -90,7 +90,7 @@ where
                 to_site: self.hosts[peer.0 as usize].site,
                 via: Some(Via::Channel),
             };
-            if let Some(at) = self.on_channel(&way, self.now, node, peer) {
+            if let Some((at, _)) = self.on_channel(&way, self.now, node, peer) {
                 self.fly(at, Class::Arrival, Flight::Hello { from: node, to: peer, session });
             }
         }

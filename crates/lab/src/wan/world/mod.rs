@@ -1,6 +1,7 @@
 //! The loop: events in order, and what each does.
 
 mod carry;
+mod cast;
 mod fail;
 mod serve;
 
@@ -25,6 +26,8 @@ enum Flight<P: Protocol> {
         inside: bool,
         message: P::Message,
     },
+    /// A message to several nodes, which arrives at all of them at once.
+    Cast(cast::Cast<P>),
     /// The first word of a node that came back: its channels are new.
     Hello {
         from: Node,
@@ -111,6 +114,10 @@ pub(super) struct World<'a, M: Talker, F, C, H, P, O> {
     now: u64,
     ending: bool,
     ended: Option<Ended>,
+    /// Nodes may crash and channels may break: lanes are looked at on arrival, too.
+    lanes_break: bool,
+    /// An event of the present instant that comes before arrivals was pushed.
+    ends_now: bool,
     trail: Trail,
 }
 
@@ -176,6 +183,8 @@ where
             now: 0,
             ending: false,
             ended: None,
+            ends_now: false,
+            lanes_break: !setup.faults.outages.is_empty() || !setup.faults.rules.is_empty(),
             trail: Trail::new(),
             setup,
             make,
@@ -231,13 +240,21 @@ where
 
     #[inline]
     fn push(&mut self, at: u64, class: Class, slot: u32) {
+        self.ends_now |= class == Class::Completion && at <= self.now;
         let key = Key::new(Instant::from_ns(at), class, self.ties.next(), slot);
         self.parts.pending.push(key);
     }
 
     #[inline]
     fn fly(&mut self, at: u64, class: Class, flight: Flight<Of<M>>) {
-        let place = match self.free_flights.pop() {
+        let place = self.place(flight);
+        self.push(at, class, self.first_flight + place);
+    }
+
+    /// Keeps a flight. Returns its place.
+    #[inline]
+    fn place(&mut self, flight: Flight<Of<M>>) -> u32 {
+        match self.free_flights.pop() {
             Some(place) => {
                 self.flights[place as usize] = Some(flight);
                 place
@@ -246,8 +263,7 @@ where
                 self.flights.push(Some(flight));
                 self.flights.len() as u32 - 1
             }
-        };
-        self.push(at, class, self.first_flight + place);
+        }
     }
 
     #[inline]
@@ -276,6 +292,7 @@ where
     fn lands(&mut self, flight: Flight<Of<M>>) {
         match flight {
             Flight::Message { .. } => self.message_lands(flight),
+            Flight::Cast(cast) => self.cast_lands(cast),
             Flight::Hello { from, to, session } => self.hello_lands(from, to, session),
             Flight::Break { a, b } => self.breaks(a, b),
             Flight::Request { slot, serial, attempt, to } => {
@@ -476,9 +493,7 @@ where
                     members.extend_from_slice(machine.members(to));
                 }
                 members.retain(|&member| member != node);
-                for &to in &members {
-                    self.send(node, to, via, message.clone());
-                }
+                self.cast(node, &members, via, message);
                 self.members = members;
             }
             Effect::Store { entry, record } => self.store(node, entry, record),
