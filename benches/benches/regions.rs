@@ -157,8 +157,8 @@ fn main() {
             &mut || ns_per(messages, || sum = by_hand(&sends, &places)),
         ]);
         println!(
-            "{regions} x {shards}, {messages}: {:.0}, {:.0}, {:.2}; {} events, {} steps, {} answered \
-             (sum {sum})",
+            "{regions} x {shards}, {messages}: {:.0}, {:.0}, {:.2}; {} events, {} steps, \
+             {} answered (sum {sum})",
             measured[0],
             measured[1],
             measured[0] / measured[1],

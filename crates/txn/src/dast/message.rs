@@ -181,8 +181,8 @@ pub struct Snapshot {
 
 /// All that can be said.
 ///
-/// What is rare and long stands in a box: nearly all messages are reports, and a world moves each of
-/// them several times.
+/// What is rare and long stands in a box: nearly all messages are reports, and a world moves each
+/// of them several times.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Body {
