@@ -106,7 +106,7 @@ fn closed_form_of_single_shard_irts() {
 #[test]
 fn a_fault_leaves_every_run_serializable_and_everything_ends() {
     let test = "dast::a_fault_leaves_every_run_serializable";
-    faults::try_seeds(&config(Mode::Precise), test, faults::seeds(30));
+    faults::try_seeds(&config(Mode::Precise), test, faults::seeds(300));
 }
 
 /// As live, where one machine carries the reports of a whole cluster.

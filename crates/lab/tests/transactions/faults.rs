@@ -62,7 +62,11 @@ pub fn draw(setup: &mut Setup, layout: Layout, fronts_fail: bool, seed: u64) -> 
             }
         }
     }
-    format!("{faults:?}")
+    if faults.steps.is_empty() {
+        // Nobody's clock is seconds ahead, so nothing waits for seconds.
+        setup.linger = Span::from_ms(3_000);
+    }
+    format!("{:?}", setup.faults)
 }
 
 /// The seeds to run: `usual`, as many as `CAVY_SEEDS` says, a piece of them (`1000-1999`), or only
