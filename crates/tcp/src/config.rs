@@ -77,6 +77,9 @@ pub struct Config {
     pub dupthresh: u8,
     /// Send a new segment on each of the first two duplicates (RFC 3042).
     pub limited_transmit: bool,
+    /// Double the window each round trip until the first loss. Without, it grows by a segment from
+    /// the beginning, as ns-2 with a first `ssthresh_` of 1 [incast 3].
+    pub slow_start: bool,
     /// Window after a pause longer than the timeout: the initial one at most (RFC 5681).
     pub idle_restart: bool,
     /// Wait with a short segment while anything is unacknowledged (Nagle).
@@ -179,6 +182,7 @@ impl Config {
             reno: false,
             dupthresh: 3,
             limited_transmit: false,
+            slow_start: true,
             idle_restart: true,
             nagle: false,
             congestion: Congestion::NewReno,
@@ -238,6 +242,11 @@ impl Config {
             delayed_ack: DelayedAck::Off,
             ..Config::linux(congestion)
         }
+    }
+
+    /// The window up to which a new connection doubles it, of segments of `mss` octets.
+    pub(crate) fn first_threshold(&self, mss: u64) -> u64 {
+        if self.slow_start { u64::MAX } else { mss }
     }
 
     /// Whether all values are in their ranges; else which is not, and what it must be.

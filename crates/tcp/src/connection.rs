@@ -243,7 +243,7 @@ impl Connection {
             lost: 0,
             sacked: 0,
             cwnd: u64::from(config.initial_window) * u64::from(config.mss_bytes),
-            ssthresh: u64::MAX,
+            ssthresh: config.first_threshold(u64::from(config.mss_bytes)),
             phase: Phase::Open,
             growth: Window::new(config.congestion),
             marks: Marks::new(),
@@ -577,7 +577,7 @@ impl Connection {
     /// (RFC 6298).
     fn be_careful(&mut self, step: &Step<'_, '_>) {
         self.cwnd = self.mss;
-        self.ssthresh = u64::MAX;
+        self.ssthresh = step.config.first_threshold(self.mss);
         self.rto.be_careful(&step.config.rto);
     }
 
