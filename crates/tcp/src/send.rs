@@ -376,9 +376,12 @@ impl Connection {
 
     /// The earliest deadline.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let repair = [self.rto_at, self.rack_at, self.probe_at];
-        let others = [self.persist_at, self.linger_at, self.receiver.ack_at, self.alive_at];
-        repair.into_iter().chain(others).flatten().min()
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
+        let repair = or_never(self.rto_at).min(or_never(self.rack_at));
+        let asks = or_never(self.probe_at).min(or_never(self.persist_at));
+        let rest = or_never(self.linger_at).min(or_never(self.alive_at));
+        let first = repair.min(asks).min(rest).min(or_never(self.receiver.ack_at));
+        (first < Instant::NEVER).then_some(first)
     }
 
     /// Runs all timers that are due.
