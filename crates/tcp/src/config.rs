@@ -327,6 +327,10 @@ pub struct Counts {
     pub timeouts_again: u64,
     /// Timers of any cause that ran out with no duplicate heard since the left edge moved.
     pub timeouts_silent: u64,
+    /// The same for one who forgets duplicates at a timeout and counts none during a repair, as
+    /// ns-2's sender with selective acknowledgements does: then the timer of a lost repetition is
+    /// silent too.
+    pub timeouts_unprompted: u64,
     /// The most timeouts in a row of one connection.
     pub run_longest: u64,
     /// Connections whose longest run of timeouts reached each of [`RUNS`].
@@ -365,6 +369,7 @@ impl Counts {
         self.timeouts_tail += other.timeouts_tail;
         self.timeouts_again += other.timeouts_again;
         self.timeouts_silent += other.timeouts_silent;
+        self.timeouts_unprompted += other.timeouts_unprompted;
         self.run_longest = self.run_longest.max(other.run_longest);
         let runs = self.connections_by_run.iter_mut().zip(other.connections_by_run);
         let doublings = &mut self.connections_by_doublings;

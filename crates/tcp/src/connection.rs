@@ -176,6 +176,8 @@ pub(crate) struct Connection {
     pub duplicates: u32,
     /// Duplicates since the left edge moved, for the census.
     pub heard: u32,
+    /// Those outside a repair, since it moved or a timer ran out.
+    pub prompts: u32,
     /// Segments that duplicates without SACK say have left the network.
     pub reno_sacked: u64,
     /// The next segment may leave whatever the window says.
@@ -268,6 +270,7 @@ impl Connection {
             recovered: first,
             duplicates: 0,
             heard: 0,
+            prompts: 0,
             reno_sacked: 0,
             forced: false,
             sent_at: now,

@@ -301,6 +301,7 @@ fn blocks(scenario: &Scenario, runs: &[Replication]) -> Option<BlockResult> {
             counts.timeouts_again,
         ]),
         timeouts_silent: known.then_some(counts.timeouts_silent),
+        timeouts_unprompted: known.then_some(counts.timeouts_unprompted),
         timeouts_run: known.then_some(counts.run_longest),
         connections_by_run: known.then_some(counts.connections_by_run),
         connections_by_doublings: known.then_some(counts.connections_by_doublings),
