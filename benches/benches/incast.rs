@@ -386,6 +386,7 @@ fn tcp(seed: u64) -> (Report, f64) {
         blocks: BLOCKS,
         jitter: Span::from_ns(JITTER_NS),
         outstanding: SERVERS as u32,
+        background: 0,
     };
     let rto = RtoConfig { min: Span::from_ns(RTO_MIN_NS), ..RtoConfig::FINE };
     let config = Config::reference(rto);

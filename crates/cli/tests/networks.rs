@@ -43,6 +43,14 @@ hosts = 2
 switches = 2
 links = [{ from = "h0", to = "s0" }, { from = "h1", to = "s1" }]"#;
 
+/// A star of links, of which some lose packets and hold them up.
+const AROUND: &str = r#"topology = "links"
+hosts = 4
+switches = 1
+links = [{ from = "h0", to = "s0", spike_ratio = 0.01, spike_us = [1, 9] },
+  { from = "h1", to = "s0", loss_ratio = 0.02, jitter_us = 5 },
+  { from = "h2", to = "s0" }, { from = "h3", to = "s0" }]"#;
+
 fn with(edits: &[(&str, &str)]) -> String {
     edits.iter().fold(NETWORK.to_string(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
@@ -85,6 +93,10 @@ fn keys_and_values_that_do_not_fit() {
             with(&[(star, "topology = \"leafspine\"")]),
             with(&[(star, ISLANDS)]),
             with(&[(star, &ISLANDS.replace("h1", "x1"))]),
+            with(&[(star, &AROUND.replace("loss_ratio = 0.02", "loss_ratio = 2.0"))]),
+            with(&[(star, &AROUND.replace("[1, 9]", "[9, 1]"))]),
+            with(&[(star, &AROUND.replace("spike_ratio = 0.01, ", ""))]),
+            with(&[(star, &format!("loss_ratio = 0.1\n{AROUND}"))]),
             with(&[(
                 star,
                 "topology = \"leaf_spine\"\nracks = 30000\nhosts_per_rack = 1\nspines = 30000",
@@ -115,10 +127,100 @@ fn keys_and_values_that_do_not_fit() {
             with(&[("smallest 50%", "smallest 33%")]),
             with(&[("messages = 2_000", "messages = 2_000\nduration_ms = 5")]),
             with(&[("replications = 2", "replications = 0")]),
+            blocks(STAR, "background = 3", FINE),
             with(&[("overcommit = 2", "cutoffs_ratio = 0.0")]),
             with(&[("overcommit = 2", "cutoffs_by = \"packets\"\ncutoffs_bytes = [500]")]),
         ],
     );
+}
+
+/// What one number of a plan's only point is.
+fn number(ran: &serde_json::Value, path: &str) -> f64 {
+    let found = ran["points"][0].pointer(path).and_then(serde_json::Value::as_f64);
+    found.unwrap_or_else(|| panic!("no {path} in {}", ran["points"][0]))
+}
+
+#[test]
+fn tcp_carries_every_kind_of_traffic() {
+    let cavy = Cavy::new();
+    let plan = |pattern: &str, messages: &str| {
+        format!(
+            "kind = \"network\"\ntitle = \"TCP\"\n[network]\ntopology = \"star\"\nhosts = 4\n\
+             {messages}\n[traffic]\n{pattern}\n[[transports]]\ntransport = \"tcp\"\n\
+             like = \"fine\"\n[run]\nreplications = 1\nown_best = false\n"
+        )
+    };
+    let open = "duration_ms = 1\n";
+    for pattern in ["all_to_all", "permutation", "many_to_few", "skewed", "rpc"] {
+        for workload in ["W1", "W2", "W3", "W4", "W5"] {
+            let messages = format!("[messages]\nworkload = \"{workload}\"\nmax_bytes = 100_000");
+            let skew = if pattern == "skewed" { "\nzipf_exponent = 1" } else { "" };
+            let traffic = format!("pattern = \"{pattern}\"{skew}");
+            cavy.write("open.toml", format!("{}{open}", plan(&traffic, &messages)));
+            let ran = cavy.json(&["run", "open.toml", "--json", "--set", "load=0.3"]);
+            let failed = (number(&ran, "/failed"), number(&ran, "/unfinished"));
+            assert_eq!(failed, (0.0, 0.0), "{pattern} {workload}");
+            assert!(number(&ran, "/messages") > 0.0, "{pattern} {workload}");
+        }
+    }
+    for pattern in ["incast\"\nconcurrent = 6", "echo\"\nsizes_bytes = [100]"] {
+        let text = plan(&format!("pattern = \"{pattern}"), "");
+        let text = if pattern.starts_with("incast") { format!("{text}{open}") } else { text };
+        cavy.write("closed.toml", text);
+        let ran = cavy.json(&["run", "closed.toml", "--json"]);
+        assert_eq!(number(&ran, "/unfinished"), 0.0, "{pattern}");
+    }
+}
+
+/// Blocks from three servers to the first of `hosts` hosts.
+fn blocks(network: &str, traffic: &str, transport: &str) -> String {
+    format!(
+        "kind = \"network\"\ntitle = \"Blocks\"\n[network]\n{network}\n[traffic]\npattern = \
+         \"blocks\"\nservers = 3\nblock_bytes = 300_000\nblocks = 21\n{traffic}\n[[transports]]\n\
+         {transport}\n[run]\nreplications = 1\nown_best = false\n"
+    )
+}
+
+const FINE: &str = "transport = \"tcp\"\nlike = \"fine\"";
+const STAR: &str = "topology = \"star\"\nhosts = 6\npropagation_us = 25.0";
+
+#[test]
+fn links_lose_and_hold_up_what_they_are_told_to() {
+    let cavy = Cavy::new();
+    let ran = |links: &str| {
+        cavy.write("links.toml", blocks(links, "", FINE));
+        let ran = cavy.json(&["run", "links.toml", "--json"]);
+        let lost = number(&ran, "/packets/lost");
+        (lost, number(&ran, "/unfinished"), ran["points"][0]["digest"].clone())
+    };
+    let quiet = AROUND.replace("loss_ratio = 0.02", "loss_ratio = 0.0");
+    let (rough, still) = (ran(AROUND), ran(&quiet));
+    assert!(rough.0 > 10.0 && still.0 == 0.0, "{rough:?} {still:?}");
+    assert_eq!((rough.1, still.1), (0.0, 0.0));
+    assert_eq!(rough, ran(AROUND), "the same every time");
+}
+
+#[test]
+fn incast_4_1_blocks_by_other_transports_on_new_connections_and_beside_a_background() {
+    let cavy = Cavy::new();
+    let goodput = |traffic: &str, transport: &str| {
+        cavy.write("blocks.toml", blocks(STAR, traffic, transport));
+        let ran = cavy.json(&["run", "blocks.toml", "--json"]);
+        assert_eq!(number(&ran, "/unfinished"), 0.0, "{transport} {traffic}");
+        assert_eq!(number(&ran, "/failed"), 0.0, "{transport} {traffic}");
+        number(&ran, "/blocks/goodput_each_mbps/0")
+    };
+    let kept = goodput("", FINE);
+    for other in ["homa", "ndp", "dctcp"] {
+        let mbps = goodput("", &format!("transport = \"{other}\""));
+        assert!((1_000.0..10_000.0).contains(&mbps), "{other}: {mbps}");
+    }
+    // Each piece takes one more round trip, a third of a block's time on the wire here (W5).
+    let fresh = goodput("", &format!("{FINE}\nnew_connections = true"));
+    assert!(fresh < 0.95 * kept && fresh > 0.1 * kept, "{fresh} of {kept}");
+    // Two long flows share the port (W6).
+    let beside = goodput("background = 2", FINE);
+    assert!(beside < 0.9 * kept && beside > 0.02 * kept, "{beside} of {kept}");
 }
 
 #[test]
@@ -258,6 +360,8 @@ transport = "dctcp"
 transport = "pias"
 [[transports]]
 transport = "ndp"
+[[transports]]
+transport = "tcp"
 "#;
     cavy.write("echo.toml", echo);
     let ran = cavy.json(&["run", "echo.toml", "--json"]);

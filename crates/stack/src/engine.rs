@@ -305,7 +305,7 @@ impl Engine {
 
     fn silent(&mut self, host: u32, name: Name) {
         let (now, silence) = (self.now, self.options.silence);
-        let waits = self.hosts[host as usize].machine.awaits_turn(name);
+        let waits = self.hosts[host as usize].machine.waited_for_turn(name);
         let Some(flow) = self.flow(host, name).filter(|flow| flow.asking) else { return };
         if waits || !flow.out.is_empty() {
             // The server has not heard all that it is asked, or may not answer.

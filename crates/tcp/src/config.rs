@@ -77,6 +77,9 @@ pub struct Config {
     pub dupthresh: u8,
     /// Send a new segment on each of the first two duplicates (RFC 3042).
     pub limited_transmit: bool,
+    /// Double the window each round trip until the first loss. Without, it grows by a segment from
+    /// the beginning, as ns-2 with a first `ssthresh_` of 1 [incast 3].
+    pub slow_start: bool,
     /// Window after a pause longer than the timeout: the initial one at most (RFC 5681).
     pub idle_restart: bool,
     /// Wait with a short segment while anything is unacknowledged (Nagle).
@@ -179,6 +182,7 @@ impl Config {
             reno: false,
             dupthresh: 3,
             limited_transmit: false,
+            slow_start: true,
             idle_restart: true,
             nagle: false,
             congestion: Congestion::NewReno,
@@ -238,6 +242,11 @@ impl Config {
             delayed_ack: DelayedAck::Off,
             ..Config::linux(congestion)
         }
+    }
+
+    /// The window up to which a new connection doubles it, of segments of `mss` octets.
+    pub(crate) fn first_threshold(&self, mss: u64) -> u64 {
+        if self.slow_start { u64::MAX } else { mss }
     }
 
     /// Whether all values are in their ranges; else which is not, and what it must be.
@@ -318,6 +327,10 @@ pub struct Counts {
     pub timeouts_again: u64,
     /// Timers of any cause that ran out with no duplicate heard since the left edge moved.
     pub timeouts_silent: u64,
+    /// The same for one who forgets duplicates at a timeout and counts none during a repair, as
+    /// ns-2's sender with selective acknowledgements does: then the timer of a lost repetition is
+    /// silent too.
+    pub timeouts_unprompted: u64,
     /// The most timeouts in a row of one connection.
     pub run_longest: u64,
     /// Connections whose longest run of timeouts reached each of [`RUNS`].
@@ -356,6 +369,7 @@ impl Counts {
         self.timeouts_tail += other.timeouts_tail;
         self.timeouts_again += other.timeouts_again;
         self.timeouts_silent += other.timeouts_silent;
+        self.timeouts_unprompted += other.timeouts_unprompted;
         self.run_longest = self.run_longest.max(other.run_longest);
         let runs = self.connections_by_run.iter_mut().zip(other.connections_by_run);
         let doublings = &mut self.connections_by_doublings;

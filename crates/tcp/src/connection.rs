@@ -176,6 +176,8 @@ pub(crate) struct Connection {
     pub duplicates: u32,
     /// Duplicates since the left edge moved, for the census.
     pub heard: u32,
+    /// Those outside a repair, since it moved or a timer ran out.
+    pub prompts: u32,
     /// Segments that duplicates without SACK say have left the network.
     pub reno_sacked: u64,
     /// The next segment may leave whatever the window says.
@@ -243,7 +245,7 @@ impl Connection {
             lost: 0,
             sacked: 0,
             cwnd: u64::from(config.initial_window) * u64::from(config.mss_bytes),
-            ssthresh: u64::MAX,
+            ssthresh: config.first_threshold(u64::from(config.mss_bytes)),
             phase: Phase::Open,
             growth: Window::new(config.congestion),
             marks: Marks::new(),
@@ -268,6 +270,7 @@ impl Connection {
             recovered: first,
             duplicates: 0,
             heard: 0,
+            prompts: 0,
             reno_sacked: 0,
             forced: false,
             sent_at: now,
@@ -577,7 +580,7 @@ impl Connection {
     /// (RFC 6298).
     fn be_careful(&mut self, step: &Step<'_, '_>) {
         self.cwnd = self.mss;
-        self.ssthresh = u64::MAX;
+        self.ssthresh = step.config.first_threshold(self.mss);
         self.rto.be_careful(&step.config.rto);
     }
 

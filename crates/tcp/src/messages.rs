@@ -5,12 +5,16 @@
 //! segment that ends it says so. Answers go back over the connection of their question. Lengths of
 //! messages are known to both sides and take no octets, as in the published block traffic
 //! [incast 4.1].
+//!
+//! With [`Messages::afresh`] each message has a connection of its own, which its answer goes back
+//! over and which ends with it: the first timeout of a connection then counts, and nothing that was
+//! learned is kept.
 
 use crate::config::{Config, Counts, Why};
 use crate::connection::Leaving;
 use crate::segment::{Flags, Segment};
 use crate::stack::{EFFECTS_STEP, Stack, Timer};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Effect, Extent, Input, Message};
@@ -54,13 +58,21 @@ pub struct Messages {
     /// By peer: the connection to write messages to, and the one that its questions came by.
     ways: Vec<[Option<Connection>; 2]>,
     rest: VecDeque<Effect<Why>>,
+    /// Where each message has its own connection: the one that each open question came by.
+    asked: Option<BTreeMap<(Node, Message), Connection>>,
 }
 
 impl Messages {
     /// A host; the error says which value is out of range.
     pub fn new(config: Config) -> Result<Messages, &'static str> {
         let stack = Stack::new(config)?;
-        Ok(Messages { stack, links: Vec::new(), ways: Vec::new(), rest: VecDeque::new() })
+        let (links, ways, rest) = (Vec::new(), Vec::new(), VecDeque::new());
+        Ok(Messages { stack, links, ways, rest, asked: None })
+    }
+
+    /// The same, with a connection for each message.
+    pub fn afresh(self) -> Messages {
+        Messages { asked: Some(BTreeMap::new()), ..self }
     }
 
     /// What all its connections did.
@@ -92,16 +104,21 @@ impl Messages {
         now: Instant,
         rng: &mut Stream,
     ) {
-        let answers = usize::from(message.is_answer());
         let [own, theirs] = *self.way(to);
-        let known = if answers == 1 { theirs.or(own) } else { own };
+        let known = match &mut self.asked {
+            Some(asked) if message.is_answer() => asked.remove(&(to, message)),
+            Some(_) => None,
+            None if message.is_answer() => theirs.or(own),
+            None => own,
+        };
         let name = match known {
             Some(name) => name,
             None => {
                 let ticket = u64::from(to.0);
                 self.stack.input(stream::Input::Open { ticket, to, port: PORT }, now, rng);
                 self.settle(None, now, rng);
-                match self.way(to)[0] {
+                let [own, _] = *self.way(to);
+                match own {
                     Some(name) => name,
                     None => return self.rest.push_back(failed(to, message, Why::Refused)),
                 }
@@ -151,6 +168,15 @@ impl Messages {
                             self.link(connection).answer_bytes = u64::from(length_bytes);
                             self.stack.answered(connection);
                         }
+                        match &mut self.asked {
+                            Some(_) if message.is_answer() => {
+                                self.stack.input(stream::Input::Close { connection }, now, rng);
+                            }
+                            Some(asked) => {
+                                asked.insert((from, message.answer()), connection);
+                            }
+                            None => {}
+                        }
                     }
                     self.stack.input(stream::Input::Took { connection, bytes }, now, rng);
                 }
@@ -173,6 +199,9 @@ impl Messages {
                     }
                     let left = link.outgoing.iter().map(|one| failed(peer, one.message, why));
                     self.rest.extend(left);
+                    if let Some(asked) = &mut self.asked {
+                        asked.retain(|_, &mut name| name != connection);
+                    }
                 }
                 stream::Effect::Finished { connection } => {
                     self.stack.input(stream::Input::Close { connection }, now, rng);
@@ -248,9 +277,17 @@ impl Machine for Messages {
             }
             Input::Submit { to, message, length_bytes, asks } => {
                 self.write(to, message, length_bytes, now, cx.rng());
-                if let Some(name) = self.way(to)[0].filter(|_| asks) {
-                    let octets = self.link(name).answer_bytes;
-                    self.stack.expect(name, octets);
+                let [own, _] = *self.way(to);
+                match own {
+                    Some(name) if asks => {
+                        let octets = self.link(name).answer_bytes;
+                        self.stack.expect(name, octets);
+                    }
+                    // What is written is sent before the end.
+                    Some(connection) if self.asked.is_some() => {
+                        self.stack.input(stream::Input::Close { connection }, now, cx.rng());
+                    }
+                    _ => {}
                 }
             }
             Input::Answer { to, question, length_bytes } => {

@@ -226,6 +226,14 @@ mod tests {
     }
 
     #[test]
+    fn incast_2_1_without_a_floor_jiffies_still_wait_for_two_of_them() {
+        // The one-line change of Linux of 2009, by the rule of this estimator [incast 0a].
+        let jiffies = RtoConfig { min: Span::ZERO, ..RtoConfig::STOCK };
+        let settled = sampled(&jiffies, &[100; 40]);
+        assert_eq!(settled.base(), Span::from_ms(2));
+    }
+
+    #[test]
     fn incast_2_1_back_off_doubles_to_its_bounds() {
         let config = RtoConfig { max: Span::from_ms(5), ..RtoConfig::FINE };
         let mut rng = Stream::keyed(1, 0, Purpose::Test);

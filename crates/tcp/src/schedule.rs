@@ -54,11 +54,20 @@ pub(crate) struct Grant {
     asked_at: Option<u64>,
     /// It stands in the row of those that want one.
     pub waiting: bool,
+    /// It had a turn since somebody asked whether its server is silent.
+    fresh: bool,
 }
 
 impl Grant {
     pub fn awaits(&self) -> bool {
         self.expects > 0
+    }
+
+    /// Did it wait for a turn, or have one, since this was asked last? Then nobody can say yet
+    /// that its server is silent: what the turn is for may be under way.
+    pub fn waited(&mut self) -> bool {
+        let waits = self.expects > 0 && (!self.active || self.held == 0);
+        core::mem::take(&mut self.fresh) || waits
     }
 }
 
@@ -102,11 +111,6 @@ impl Connection {
         })
     }
 
-    /// Does it wait for a turn, so that it may not ask, or its server not send?
-    pub(crate) fn awaits_turn(&self) -> bool {
-        self.grant.is_some_and(|grant| grant.expects > 0 && (!grant.active || grant.held == 0))
-    }
-
     /// May it ask? Before its turn a question would bring an answer that nobody has room for.
     pub(crate) fn may_ask(&self) -> bool {
         self.grant.is_none_or(|grant| grant.active)
@@ -142,6 +146,7 @@ impl Connection {
         let open = self.segments_open();
         let (next, mss, first) = (self.receiver.next, self.mss, self.read_first);
         let Some(grant) = &mut self.grant else { return 0 };
+        grant.fresh = true;
         if !grant.active {
             grant.asked_at = foreign.then_some(next);
         }
@@ -168,5 +173,21 @@ impl Connection {
         self.receiver.ack_now = true;
         grant.held += 1;
         1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Grant;
+
+    #[test]
+    fn a_server_is_not_silent_while_it_waits_or_as_soon_as_it_has_its_turn() {
+        let mut grant = Grant { expects: 1, ..Grant::default() };
+        assert!(grant.waited() && grant.waited(), "it waits");
+        (grant.active, grant.held, grant.fresh) = (true, 1, true);
+        assert!(grant.waited(), "its turn has just begun");
+        assert!(!grant.waited(), "nothing happened since");
+        grant.held = 0;
+        assert!(grant.waited(), "it waits for the next");
     }
 }

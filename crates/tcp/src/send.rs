@@ -71,7 +71,7 @@ impl Connection {
                 let (name, to) = (self.name, to - first);
                 step.effects.push_back(Effect::Released { connection: name, to });
             }
-            (self.heard, self.timeouts) = (0, 0);
+            (self.heard, self.prompts, self.timeouts) = (0, 0, 0);
             self.persist_at = None;
         }
         let by_edge = heard.sample;
@@ -93,6 +93,7 @@ impl Connection {
             && if self.sack { sacked > 0 } else { length == 0 && self.window == window_before };
         if is_duplicate {
             self.heard += 1;
+            self.prompts += u32::from(self.phase == Phase::Open);
             self.duplicates += 1;
             if !self.sack {
                 let most = (self.queue.len() as u64).saturating_sub(1);
@@ -376,9 +377,12 @@ impl Connection {
 
     /// The earliest deadline.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let repair = [self.rto_at, self.rack_at, self.probe_at];
-        let others = [self.persist_at, self.linger_at, self.receiver.ack_at, self.alive_at];
-        repair.into_iter().chain(others).flatten().min()
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
+        let repair = or_never(self.rto_at).min(or_never(self.rack_at));
+        let asks = or_never(self.probe_at).min(or_never(self.persist_at));
+        let rest = or_never(self.linger_at).min(or_never(self.alive_at));
+        let first = repair.min(asks).min(rest).min(or_never(self.receiver.ack_at));
+        (first < Instant::NEVER).then_some(first)
     }
 
     /// Runs all timers that are due.
@@ -447,6 +451,8 @@ impl Connection {
             (false, _) => counts.timeouts_tail += 1,
         }
         counts.timeouts_silent += u64::from(self.heard == 0);
+        counts.timeouts_unprompted += u64::from(self.prompts == 0);
+        self.prompts = 0;
         counts.run_longest = counts.run_longest.max(u64::from(self.timeouts));
         if self.timeouts > self.timeouts_longest {
             self.timeouts_longest = self.timeouts;

@@ -4,6 +4,7 @@
 use crate::config::{Config, Counts, Why};
 use crate::connection::{Challenges, Connection, Leaving, State, Step};
 use crate::cookie::{self, Cookies, Ends};
+use crate::schedule::Grant;
 use crate::segment::{Flags, Segment};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -253,10 +254,12 @@ impl Stack {
         self.share(slot);
     }
 
-    /// Does a connection wait for a turn? Then it is not the server's fault that nothing comes.
-    pub fn awaits_turn(&self, name: Name) -> bool {
-        let slot = self.place(name).map(|slot| &self.slots[slot as usize]);
-        slot.and_then(|slot| slot.connection.as_deref()).is_some_and(Connection::awaits_turn)
+    /// Did a connection wait for a turn, or have one, since this was asked last? Then it is not the
+    /// server's fault that nothing came.
+    pub fn waited_for_turn(&mut self, name: Name) -> bool {
+        let slot = self.place(name).map(|slot| &mut self.slots[slot as usize]);
+        let grant = slot.and_then(|slot| slot.connection.as_deref_mut()?.grant.as_mut());
+        grant.is_some_and(Grant::waited)
     }
 
     /// An answer came whole, or is not waited for any more: nothing is reserved for it.

@@ -341,6 +341,23 @@ fn incast_2_14_a_timeout_shorter_than_a_packet_on_the_wire_delays_and_stops_noth
 }
 
 #[test]
+fn incast_3_b2_without_slow_start_a_window_grows_by_a_segment_a_round_trip() {
+    let took = |slow_start| {
+        let config = Config { slow_start, receive_buffer_bytes: 1 << 20, ..config() };
+        let mut world = World::new(config, 1, Weather::default(), [300 * 1_460, 0]);
+        world.network.links = Links { delay: Span::from_ms(5), ..world.network.links };
+        world.run();
+        assert!(world.is_whole() && world.counts().retransmitted == 0);
+        world.network.now.since(Instant::ZERO + Span::from_ms(60_000))
+    };
+    let (slow, without) = (took(true), took(false));
+    // Windows of 3, 6, 12, ... add up to 300 segments within 7 round trips of 20 ms; those of 3, 4,
+    // 5, ... within 22 or some more, since a segment is added in parts that are rounded down.
+    let more = (without.as_ns() as f64 - slow.as_ns() as f64) / 2e7;
+    assert!((14.0..24.0).contains(&more), "{more} round trips more");
+}
+
+#[test]
 fn incast_2_4_nobody_listening_is_said_and_a_reset_ends() {
     let mut world = World::new(config(), 1, Weather::default(), [100, 0]);
     world.network.tell(Instant::ZERO, 0, Input::Open { ticket: 7, to: Node(1), port: 81 });

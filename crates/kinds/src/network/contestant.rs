@@ -285,6 +285,9 @@ transports! {
         rto_edge_only: Option<bool>,
         /// Send a new segment on each of the first two duplicates. Default: false.
         limited_transmit: Option<bool>,
+        /// Double the window each round trip until the first loss; without, it grows by a segment
+        /// from the beginning. Default: true.
+        slow_start: Option<bool>,
         /// Start with the first window again after a pause longer than the timeout. Default: true.
         idle_restart: Option<bool>,
         /// Acknowledge single segments so much later, microseconds; 0 for each at once. Default: 0.
@@ -294,6 +297,9 @@ transports! {
         delayed_ack_of_fills: Option<bool>,
         /// What a connection keeps for its reader. Default: 4 MiB.
         receive_buffer_bytes: Option<u32>,
+        /// Each message opens a connection of its own, and its answer goes back over that one.
+        /// Default: false; one for each pair of hosts is kept.
+        new_connections: Option<bool>,
     }
     /// NDP.
     NdpPlan {

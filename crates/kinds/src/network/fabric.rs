@@ -7,7 +7,7 @@ use cavy_core::family::Node;
 use cavy_core::{Ratio, Span};
 use cavy_lab::net::{
     Counting, Egress, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, PortClass,
-    Rate, Routing, Topology,
+    Rate, Rough, Routing, Rule, Topology, What, Which,
 };
 use cavy_study::plan::{Files, PlanError};
 
@@ -218,15 +218,62 @@ fn measured(network: Network) -> Fabric {
 
 /// What goes wrong by itself.
 pub fn faults(plan: &FabricPlan) -> Result<Faults, PlanError> {
-    if !(0.0..=0.5).contains(&plan.loss_ratio) {
-        return Err(PlanError::field("network.loss_ratio", plan.loss_ratio, "from 0 to 0.5")
-            .hint("1e-4 loses one packet of ten thousand"));
+    let mut rules = Vec::new();
+    for (index, link) in plan.links.iter().enumerate() {
+        let Some(rough) = rough(index, link)? else { continue };
+        if plan.loss_ratio > 0.0 {
+            return Err(PlanError::field("network.loss_ratio", plan.loss_ratio, "0")
+                .hint("a link says its own loss here, so say all of them at the links"));
+        }
+        let ends = (end(index, "from", &link.from)?, end(index, "to", &link.to)?);
+        rules.extend([ends, (ends.1, ends.0)].map(|link| Rule {
+            which: Which { link: Some(link), ..Which::any() },
+            what: What::Rough(rough),
+        }));
     }
-    if plan.loss_ratio == 0.0 {
-        return Ok(Faults::default());
+    let all = ratio("network.loss_ratio", plan.loss_ratio)?;
+    if plan.loss_ratio > 0.0 {
+        return Ok(Faults::loss(all));
     }
-    let billionths = (plan.loss_ratio * 1e9).round() as u32;
-    Ok(Ratio::new(billionths, 1_000_000_000).map_or_else(Faults::default, Faults::loss))
+    Ok(Faults { rules, outages: Vec::new() })
+}
+
+/// What a link does to packets, where it says any of it.
+fn rough(index: usize, plan: &LinkPlan) -> Result<Option<Rough>, PlanError> {
+    let field = |key: &str| format!("network.links.{index}.{key}");
+    let LinkPlan { loss_ratio, jitter_us, spike_ratio, spike_us, .. } = plan;
+    if loss_ratio.is_none() && jitter_us.is_none() && spike_ratio.is_none() {
+        return match spike_us {
+            Some(_) => Err(PlanError::field(field("spike_ratio"), "absent", "above 0").hint(
+                "`spike_us` says how long spikes are, and `spike_ratio` how often they come",
+            )),
+            None => Ok(None),
+        };
+    }
+    let [least, most] = spike_us.unwrap_or_default();
+    let (spike_least, spike_most) =
+        (delay(&field("spike_us.0"), least)?, delay(&field("spike_us.1"), most)?);
+    if spike_least > spike_most {
+        return Err(PlanError::field(field("spike_us.1"), most, &format!("{least} or more")));
+    }
+    Ok(Some(Rough {
+        lost: ratio(&field("loss_ratio"), loss_ratio.unwrap_or(0.0))?,
+        jitter: delay(&field("jitter_us"), jitter_us.unwrap_or(0.0))?,
+        spiked: ratio(&field("spike_ratio"), spike_ratio.unwrap_or(0.0))?,
+        spike_least,
+        spike_most,
+    }))
+}
+
+/// A share of packets.
+fn ratio(field: &str, share: f64) -> Result<Ratio, PlanError> {
+    const BILLION: u32 = 1_000_000_000;
+    let billionths = (share * f64::from(BILLION)).round();
+    let ratio = (0.0..=0.5).contains(&share).then(|| Ratio::new(billionths as u32, BILLION));
+    ratio.flatten().ok_or_else(|| {
+        PlanError::field(field, share, "from 0 to 0.5")
+            .hint("1e-4 loses one packet of ten thousand")
+    })
 }
 
 /// Keys that belong to another shape.
@@ -303,25 +350,30 @@ fn delay(field: &str, us: f64) -> Result<Span, PlanError> {
     span.ok_or_else(|| PlanError::field(field, us, "a time in microseconds from 0 to 1e6"))
 }
 
+/// One end of a link.
+fn end(index: usize, key: &str, text: &str) -> Result<Place, PlanError> {
+    let number = text.get(1..).and_then(|digits| digits.parse().ok());
+    match (text.as_bytes().first(), number) {
+        (Some(b'h'), Some(number)) => Ok(Place::Host(number)),
+        (Some(b's'), Some(number)) => Ok(Place::Switch(number)),
+        _ => {
+            let field = format!("network.links.{index}.{key}");
+            Err(PlanError::field(field, format!("`{text}`"), "a host or a switch")
+                .hint("hosts are `h0`, `h1` and so on, switches `s0`, `s1` and so on"))
+        }
+    }
+}
+
 fn link(index: usize, plan: &LinkPlan, host: Rate, along: Span) -> Result<Link, PlanError> {
     let field = |key: &str| format!("network.links.{index}.{key}");
-    let place = |key: &str, text: &str| {
-        let number = text.get(1..).and_then(|digits| digits.parse().ok());
-        match (text.as_bytes().first(), number) {
-            (Some(b'h'), Some(number)) => Ok(Place::Host(number)),
-            (Some(b's'), Some(number)) => Ok(Place::Switch(number)),
-            _ => Err(PlanError::field(field(key), format!("`{text}`"), "a host or a switch")
-                .hint("hosts are `h0`, `h1` and so on, switches `s0`, `s1` and so on")),
-        }
-    };
     let propagation = match plan.propagation_us {
         Some(us) => delay(&field("propagation_us"), us)?,
         None => along,
     };
     let there = plan.gbps.map_or(Ok(host), |gbps| rate(&field("gbps"), gbps))?;
     Ok(Link {
-        a: place("from", &plan.from)?,
-        b: place("to", &plan.to)?,
+        a: end(index, "from", &plan.from)?,
+        b: end(index, "to", &plan.to)?,
         rate: there,
         back: plan.back_gbps.map_or(Ok(there), |gbps| rate(&field("back_gbps"), gbps))?,
         propagation,

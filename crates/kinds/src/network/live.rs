@@ -72,6 +72,9 @@ pub(super) fn check(plan: &NetworkPlan) -> Result<(), PlanError> {
         TrafficPlan::Blocks(own) if own.outstanding.is_some() => {
             lab("traffic.outstanding", "a client that asks all servers at once")
         }
+        TrafficPlan::Blocks(own) if own.background.is_some() => {
+            lab("traffic.background", "the client and its servers alone")
+        }
         _ => Ok(()),
     }
 }

@@ -275,6 +275,14 @@ fn default_host_us() -> f64 {
     0.5
 }
 
+impl FabricPlan {
+    /// Whether packets are lost elsewhere than at full ports.
+    pub fn loses(&self) -> bool {
+        let some = |link: &LinkPlan| link.loss_ratio.is_some_and(|ratio| ratio > 0.0);
+        self.loss_ratio > 0.0 || self.links.iter().any(some)
+    }
+}
+
 /// A link of any graph.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -292,6 +300,20 @@ pub struct LinkPlan {
     /// Time that a bit takes, microseconds. Default: that of the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub propagation_us: Option<f64>,
+    /// Share of packets that it loses at random, in each direction, 0 to 0.5. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_ratio: Option<f64>,
+    /// Each packet is later by any time up to this, microseconds; none overtakes another.
+    /// Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter_us: Option<f64>,
+    /// Share of packets that are later by a spike, which holds up what follows, 0 to 0.5.
+    /// Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spike_ratio: Option<f64>,
+    /// The shortest and the longest spike, microseconds. Default: `[0, 0]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spike_us: Option<[f64; 2]>,
 }
 
 /// Which of several shortest ways a packet takes.

@@ -171,6 +171,9 @@ pub struct BlockResult {
     /// Of them such as had heard no duplicate since their left edge moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts_silent: Option<u64>,
+    /// Of them such as had heard no duplicate outside a repair since it moved or a timer ran out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeouts_unprompted: Option<u64>,
     /// The most in a row of one connection.
     pub timeouts_run: Option<u64>,
     /// Connections whose longest run of timeouts reached 1, 6, 10, 20 and 50.

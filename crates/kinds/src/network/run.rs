@@ -84,8 +84,8 @@ macro_rules! with_machines {
                 let $make = |_| ndp::Ndp::new(*config).expect(CHECKED);
                 $call
             }
-            Transport::Tcp(config) => {
-                let $make = |_| cavy_tcp::messages::Messages::new(**config).expect(CHECKED);
+            Transport::Tcp { config, afresh } => {
+                let $make = |_| super::tcp::machine(config, *afresh);
                 $call
             }
             Transport::Oracle => unreachable!("the oracle has no machines"),
@@ -129,8 +129,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         _ => 0,
     });
     let report = match &scenario.transport {
-        Transport::Tcp(config) => {
-            let make = |_| cavy_tcp::messages::Messages::new(**config).expect("checked");
+        Transport::Tcp { config, afresh } => {
+            let make = |_| super::tcp::machine(config, *afresh);
             let both = &mut (&mut (&mut (&mut watch, &mut timeline), &mut blocks), &mut receivers);
             let (report, machines) = net::run_to_machines(&setup, make, traffic, pending, both);
             let mut counts = cavy_tcp::Counts::default();
@@ -301,6 +301,7 @@ fn blocks(scenario: &Scenario, runs: &[Replication]) -> Option<BlockResult> {
             counts.timeouts_again,
         ]),
         timeouts_silent: known.then_some(counts.timeouts_silent),
+        timeouts_unprompted: known.then_some(counts.timeouts_unprompted),
         timeouts_run: known.then_some(counts.run_longest),
         connections_by_run: known.then_some(counts.connections_by_run),
         connections_by_doublings: known.then_some(counts.connections_by_doublings),

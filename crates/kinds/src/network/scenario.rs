@@ -320,7 +320,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
             .filter(|m| m.max_bytes.is_none() && m.min_bytes.is_none())
             .and_then(|m| m.workload),
         asks: demand.asks(),
-        lossy: plan.network.loss_ratio > 0.0,
+        lossy: plan.network.loses(),
         buffer_given: of_transport.buffer().is_some() || plan.network.buffer.is_some(),
         length: warmup + counted + drain,
     };
@@ -671,6 +671,14 @@ pub(super) fn blocks(plan: &Striped, hosts: u32) -> Result<(Demand, f64, u32), P
     if outstanding == 0 {
         return Err(PlanError::field("traffic.outstanding", 0, "at least 1"));
     }
+    let background = plan.background.unwrap_or(0);
+    if background > hosts - 1 - servers {
+        let must =
+            format!("at most {}, the hosts that neither ask nor answer", hosts - 1 - servers);
+        return Err(
+            PlanError::field("traffic.background", background, &must).hint("raise `network.hosts`")
+        );
+    }
     let blocks = Blocks {
         servers,
         question_bytes: plan.question_bytes,
@@ -678,6 +686,7 @@ pub(super) fn blocks(plan: &Striped, hosts: u32) -> Result<(Demand, f64, u32), P
         blocks: plan.blocks,
         jitter,
         outstanding,
+        background,
     };
     Ok((Demand::Blocks(blocks), 0.0, 1))
 }

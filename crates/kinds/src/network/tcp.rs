@@ -4,12 +4,19 @@ use super::contestant::{CongestionPlan, EcnPlan, FloorPlan, LikePlan, RackPlan, 
 use super::surroundings::Surroundings;
 use cavy_core::Span;
 use cavy_study::plan::PlanError;
+use cavy_tcp::messages::Messages;
 use cavy_tcp::{
     BackoffReset, Config, Congestion, DelayedAck, Ecn, Floor, Rack, RtoConfig, Schedule, Undo,
 };
 
 /// Headers of IP and TCP without options.
 const HEADERS_BYTES: u32 = 40;
+
+/// A host; with `afresh` each message has a connection of its own.
+pub fn machine(config: &Config, afresh: bool) -> Messages {
+    let machine = Messages::new(*config).expect("the configuration was checked");
+    if afresh { machine.afresh() } else { machine }
+}
 
 /// The configuration that `plan` asks for.
 pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<Config, PlanError> {
@@ -106,6 +113,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         reno,
         dupthresh: plan.dupthresh.unwrap_or(plain.dupthresh),
         limited_transmit: plan.limited_transmit.unwrap_or(plain.limited_transmit),
+        slow_start: plan.slow_start.unwrap_or(plain.slow_start),
         idle_restart: plan.idle_restart.unwrap_or(plain.idle_restart),
         grows_unused: plan.grows_unused.unwrap_or(plain.grows_unused),
         halves_window,

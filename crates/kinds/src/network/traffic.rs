@@ -240,6 +240,10 @@ pub struct Striped {
     /// Servers asked at a time. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<u32>,
+    /// So many hosts after the servers send to the client meanwhile without a pause, messages of
+    /// 16 MiB. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<u32>,
 }
 
 fn default_blocks() -> u64 {

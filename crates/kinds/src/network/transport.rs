@@ -49,7 +49,12 @@ pub enum Transport {
     /// NDP.
     Ndp(ndp::Config),
     /// TCP.
-    Tcp(Box<cavy_tcp::Config>),
+    Tcp {
+        /// Of each host.
+        config: Box<cavy_tcp::Config>,
+        /// Each message has a connection of its own.
+        afresh: bool,
+    },
     /// The oracle.
     Oracle,
 }
@@ -117,9 +122,10 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
             timeout: timeout(own.timeout_us)?.unwrap_or(around.slowed(5_000.0)),
             patience,
         }),
-        TransportPlan::Tcp(own) => {
-            Transport::Tcp(Box::new(super::tcp::config(own, &label, around)?))
-        }
+        TransportPlan::Tcp(own) => Transport::Tcp {
+            config: Box::new(super::tcp::config(own, &label, around)?),
+            afresh: own.new_connections == Some(true),
+        },
         TransportPlan::Oracle(_) => Transport::Oracle,
     };
     built.check().map_err(|why| PlanError::text(format!("transport `{label}`: {why}")))?;
@@ -138,7 +144,7 @@ impl Transport {
             Transport::Dctcp(config) => config.check().or_else(|e| words(&e)),
             Transport::Pias(config) => pias::Pias::new(*config).map(|_| ()).or_else(|e| words(&e)),
             Transport::Ndp(config) => config.check().or_else(|e| words(&e)),
-            Transport::Tcp(config) => config.check().or_else(|e| words(&e)),
+            Transport::Tcp { config, .. } => config.check().or_else(|e| words(&e)),
             Transport::Oracle => Ok(()),
         }
     }

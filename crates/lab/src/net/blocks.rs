@@ -24,11 +24,16 @@ pub struct Blocks {
     pub jitter: Span,
     /// Questions under way at a time; `servers` for all.
     pub outstanding: u32,
+    /// So many hosts after the servers send to the client without a pause until the last block is
+    /// there, each [`Blocks::BACKGROUND_BYTES`] at a time.
+    pub background: u32,
 }
 
 impl Blocks {
     /// The client.
     pub const CLIENT: Node = Node(0);
+    /// What a host of the background sends at a time: 16 MiB, longer than most blocks.
+    pub const BACKGROUND_BYTES: u32 = 16 << 20;
 
     /// The traffic under `seed`.
     pub fn start(self, seed: u64) -> BlocksTraffic {
@@ -42,6 +47,7 @@ impl Blocks {
             opening: true,
             asked: 0,
             open: 0,
+            sends: vec![false; self.background as usize],
         }
     }
 }
@@ -62,12 +68,30 @@ pub struct BlocksTraffic {
     /// Questions of the block that were submitted, and those not answered yet.
     asked: u32,
     open: u32,
+    /// Which hosts of the background have something under way.
+    sends: Vec<bool>,
+}
+
+impl BlocksTraffic {
+    /// The place of a host in the background.
+    fn behind(&self, host: Node) -> Option<usize> {
+        let place = host.0.checked_sub(self.what.servers + 1)? as usize;
+        (place < self.sends.len()).then_some(place)
+    }
 }
 
 impl Traffic for BlocksTraffic {
     fn next(&mut self, host: Node, now: Ps) -> Option<Submission> {
         let Blocks { servers, outstanding, question_bytes, blocks, jitter, .. } = self.what;
         let most = if self.opening && self.asked < servers { 1 } else { outstanding };
+        if let Some(place) = self.behind(host) {
+            let over = self.begun == blocks && self.open == 0 && self.asked == servers;
+            if over || core::mem::replace(&mut self.sends[place], true) {
+                return None;
+            }
+            let (to, length_bytes) = (Blocks::CLIENT, Blocks::BACKGROUND_BYTES);
+            return Some(Submission { at: now, to, length_bytes, asks: false, class: 0 });
+        }
         if host != Blocks::CLIENT || self.open >= most {
             return None;
         }
@@ -102,6 +126,8 @@ impl Traffic for BlocksTraffic {
     fn ended(&mut self, host: Node) {
         if host == Blocks::CLIENT {
             self.open -= 1;
+        } else if let Some(place) = self.behind(host) {
+            self.sends[place] = false;
         }
     }
 }
@@ -168,6 +194,7 @@ mod tests {
             blocks: 2,
             jitter: Span::from_us(20),
             outstanding: 5,
+            background: 0,
         };
         let mut traffic = what.start(3);
         for server in 1..=5 {
@@ -204,5 +231,33 @@ mod tests {
         }
         let asked = std::iter::from_fn(|| few.next(Node(0), 0)).count();
         assert_eq!(asked, 2);
+    }
+
+    #[test]
+    fn incast_4_1_the_background_sends_until_the_last_block_is_there() {
+        let what = Blocks {
+            servers: 1,
+            question_bytes: 4,
+            fragment_bytes: 1000,
+            blocks: 1,
+            jitter: Span::ZERO,
+            outstanding: 1,
+            background: 2,
+        };
+        let mut traffic = what.start(1);
+        let sent = traffic.next(Node(2), 9).expect("a long message");
+        assert_eq!((sent.to, sent.asks), (Blocks::CLIENT, false));
+        assert_eq!(traffic.next(Node(2), 9), None, "one at a time");
+        assert!(traffic.next(Node(3), 9).is_some());
+        assert_eq!(traffic.next(Node(4), 9), None, "two hosts are the background");
+        // The opening, and the block.
+        for _ in 0..2 {
+            traffic.ended(Node(2));
+            assert!(traffic.next(Node(2), 9).is_some(), "and then the next");
+            assert!(traffic.next(Node(0), 9).is_some());
+            traffic.ended(Node(0));
+        }
+        traffic.ended(Node(2));
+        assert_eq!(traffic.next(Node(2), 9), None, "no more after the last block");
     }
 }

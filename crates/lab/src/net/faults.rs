@@ -4,10 +4,10 @@
 //! matches a packet on a link decides, and no other is asked. Random rules draw from a stream of
 //! their own, so a run without them is not shifted.
 
-use super::clock::{Ps, begin};
+use super::clock::{Ps, begin, ps};
 use super::topology::Place;
 use cavy_core::family::Node;
-use cavy_core::{Instant, Ratio, Span};
+use cavy_core::{Instant, Ratio, Span, Stream};
 
 /// Everything that goes wrong in one run.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -110,6 +110,47 @@ pub enum What {
         /// How much later.
         by: Span,
     },
+    /// The link loses packets and delays them without letting one overtake another.
+    Rough(Rough),
+}
+
+/// A link of a wide area or of radio ([incast 4.3]): what is held up holds up all that follows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rough {
+    /// Lost with this probability.
+    pub lost: Ratio,
+    /// Each packet is later by any time up to this.
+    pub jitter: Span,
+    /// With this probability it is later by a spike as well.
+    pub spiked: Ratio,
+    /// The shortest spike.
+    pub spike_least: Span,
+    /// The longest.
+    pub spike_most: Span,
+}
+
+impl Rough {
+    /// A link that changes nothing.
+    pub const NOTHING: Rough = Rough {
+        lost: Ratio::ZERO,
+        jitter: Span::ZERO,
+        spiked: Ratio::ZERO,
+        spike_least: Span::ZERO,
+        spike_most: Span::ZERO,
+    };
+
+    /// How long one packet is held up; `None` when it is lost.
+    pub(super) fn holds(&self, rng: &mut Stream) -> Option<Ps> {
+        if rng.chance(self.lost) {
+            return None;
+        }
+        let mut by = rng.below(ps(self.jitter) + 1);
+        if rng.chance(self.spiked) {
+            let (least, most) = (ps(self.spike_least), ps(self.spike_most));
+            by += least + rng.below(most.saturating_sub(least) + 1);
+        }
+        Some(by)
+    }
 }
 
 /// A host that stops for a while.
@@ -144,6 +185,14 @@ pub enum OutageKind {
 pub(super) enum Fate {
     Pass,
     Lost,
-    Copied { after: Ps },
-    Late { by: Ps },
+    Copied {
+        after: Ps,
+    },
+    Late {
+        by: Ps,
+    },
+    /// As late, and whatever follows on this link stays behind it.
+    Held {
+        by: Ps,
+    },
 }

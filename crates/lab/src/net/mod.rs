@@ -39,7 +39,7 @@ mod world;
 pub use baseline::own_best;
 pub use blocks::{BlockTimes, Blocks, BlocksTraffic};
 pub use clock::{PS_PER_NS, Ps, Rate, instant, ps};
-pub use faults::{Faults, Outage, OutageKind, Rule, What, Which};
+pub use faults::{Faults, Outage, OutageKind, Rough, Rule, What, Which};
 pub use ideal::{Ideal, OwnBest};
 pub use messages::number;
 pub use mixed::Mixed;

@@ -84,6 +84,12 @@ impl Setup {
             if matches!(faults.what, What::LoseNth(0)) {
                 return Err(SetupError::NthZero { rule });
             }
+            if let What::Rough(rough) = faults.what
+                && (rough.spike_least > rough.spike_most
+                    || rough.jitter.max(rough.spike_most) > Span::from_ms(100_000))
+            {
+                return Err(SetupError::Rough { rule });
+            }
             if let Some((from, to)) = faults.which.link
                 && !self.network.topology.ports().iter().any(|p| (p.from, p.to) == (from, to))
             {
@@ -129,6 +135,11 @@ pub enum SetupError {
         /// Which rule, from 0.
         rule: usize,
     },
+    /// Spikes from a longer time to a shorter one, or of more than 100 s.
+    Rough {
+        /// Which rule, from 0.
+        rule: usize,
+    },
     /// A rule is about a link that is not there.
     NoLink {
         /// Which rule, from 0.
@@ -156,6 +167,11 @@ impl fmt::Display for SetupError {
             SetupError::NthZero { rule } => {
                 write!(f, "fault rule {rule}: LoseNth counts from 1")
             }
+            SetupError::Rough { rule } => write!(
+                f,
+                "fault rule {rule}: spikes go from the shorter time to the longer one, and nothing \
+                 is held up for more than 100 s"
+            ),
             SetupError::NoLink { rule } => {
                 write!(
                     f,

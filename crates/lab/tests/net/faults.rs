@@ -6,8 +6,8 @@ use cavy_core::family::Node;
 use cavy_core::{Instant, Ratio, Span};
 use cavy_lab::net::traffic::{Listed, OpenLoop};
 use cavy_lab::net::{
-    Bins, Ended, Faults, Network, Outage, OutageKind, Place, Rate, Report, Rule, Setup, SetupError,
-    Submission, Topology, Unobserved, What, Which, run, run_to_machines,
+    Bins, Ended, Faults, Network, Outage, OutageKind, Place, Rate, Report, Rough, Rule, Setup,
+    SetupError, Submission, Topology, Unobserved, What, Which, run, run_to_machines,
 };
 use cavy_lab::pending::Wheel;
 use cavy_workload::Sizes;
@@ -169,6 +169,10 @@ fn homa_2_14_a_frozen_host_does_everything_later_and_once() {
 fn wrong_faults_are_refused() {
     let nth = rules(vec![Rule { which: Which::any(), what: What::LoseNth(0) }]);
     assert_eq!(star(nth).check(), Err(SetupError::NthZero { rule: 0 }));
+    let (spike_least, spike_most) = (Span::from_us(2), Span::from_us(1));
+    let rough = Rough { spike_least, spike_most, ..Rough::NOTHING };
+    let backwards = rules(vec![Rule { which: Which::any(), what: What::Rough(rough) }]);
+    assert_eq!(star(backwards).check(), Err(SetupError::Rough { rule: 0 }));
     let which = Which { link: Some((Place::Host(0), Place::Host(1))), ..Which::any() };
     let link = rules(vec![Rule { which, what: What::Down }]);
     assert_eq!(star(link).check(), Err(SetupError::NoLink { rule: 0 }));
@@ -176,4 +180,43 @@ fn wrong_faults_are_refused() {
     let outage = Outage { host: Node(3), from: at, until: at, kind: OutageKind::Crash };
     let outage = Faults { rules: vec![], outages: vec![outage] };
     assert_eq!(star(outage).check(), Err(SetupError::Outage { host: 3, hosts: 16 }));
+}
+
+/// A thousand packets, a microsecond apart, over a link that holds some of them up.
+#[test]
+fn incast_4_3_a_rough_link_delays_and_loses_and_keeps_the_order() {
+    let link = Some((Place::Switch(0), Place::Host(0)));
+    let which = Which { link, ..Which::any() };
+    let ratio = |num| Ratio::new(num, 100).expect("a ratio");
+    let rough = Rough {
+        lost: ratio(5),
+        jitter: Span::from_us(3),
+        spiked: ratio(1),
+        spike_least: Span::from_us(50),
+        spike_most: Span::from_us(400),
+    };
+    let received = |what: Option<Rough>| {
+        let rule = what.map(|rough| Rule { which, what: What::Rough(rough) });
+        let setup = Setup { linger: Span::from_ms(1), ..star(rules(rule.into_iter().collect())) };
+        let setup = Setup { duration: Span::from_ms(4), ..setup };
+        let lengths: Vec<u32> = (100..1_100).collect();
+        let mut log = Log::default();
+        let mut list = arrive_apart(&lengths, 1_000_000);
+        list.iter_mut().for_each(|(from, _)| *from = Node(1 + from.0 % 15));
+        let traffic = Listed::at_times(16, list);
+        run(&setup, |_| Script::new(choose), traffic, &mut Wheel::new(), &mut log);
+        log.received_at
+    };
+    let (clean, same) = (received(None), received(Some(Rough::NOTHING)));
+    assert_eq!(clean, same, "a link that does nothing");
+    let held = received(Some(rough));
+    assert!(held.is_sorted(), "nobody overtakes");
+    let lost = clean.len() - held.len();
+    assert!((20..90).contains(&lost), "{lost} of {}", clean.len());
+    let late: Vec<u64> =
+        held.iter().map(|&(length, at)| at - clean[length as usize - 100].1).collect();
+    let least = late.iter().filter(|&&ps| ps > 3_000_000).count();
+    assert!(late.iter().all(|&ps| ps <= 403_000_000 + 1_000), "{:?}", late.iter().max());
+    // A spike of 225 us holds up about as many packets, ten spikes more than half of them.
+    assert!((300..1_000).contains(&least), "{least} were held up by spikes");
 }

@@ -156,8 +156,13 @@ pub static CENSUS: Study<NetworkPlan> = Study {
 
 /// Share of timeouts with nothing heard, per cent.
 fn share(blocks: &BlockResult) -> Option<f64> {
+    share_of(blocks, blocks.timeouts_silent)
+}
+
+/// Share of timeouts that so many are, per cent.
+fn share_of(blocks: &BlockResult, some: Option<u64>) -> Option<f64> {
     let all: u64 = blocks.timeouts?.iter().sum();
-    (all > 0).then(|| 100.0 * blocks.timeouts_silent.unwrap_or(0) as f64 / all as f64)
+    (all > 0).then(|| 100.0 * some.unwrap_or(0) as f64 / all as f64)
 }
 
 fn silent(e: &NetExperiment, label: &str, n: u64) -> Option<f64> {
@@ -165,11 +170,15 @@ fn silent(e: &NetExperiment, label: &str, n: u64) -> Option<f64> {
 }
 
 fn census(e: &NetExperiment) -> Vec<Measured> {
-    let one = |n: u64| {
-        let name = format!("silent_{n}");
-        compared(e, "census", &name, ("200 ms", n), silent(e, "200 ms", n))
-    };
-    [16, 32, 64].map(one).into()
+    let mut all = Vec::new();
+    for n in [16, 32, 64] {
+        let point = ("200 ms", n);
+        all.push(compared(e, "census", &format!("silent_{n}"), point, silent(e, "200 ms", n)));
+        let scripts = cells::blocks_of(e, "scripts", "200 ms, as the scripts", n);
+        let unprompted = scripts.and_then(|blocks| share_of(blocks, blocks.timeouts_unprompted));
+        all.push(compared(e, "census", &format!("unprompted_{n}"), point, unprompted));
+    }
+    all
 }
 
 fn found_census(e: &NetExperiment) -> String {

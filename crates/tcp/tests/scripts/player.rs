@@ -169,6 +169,7 @@ impl Player {
             "reno" => config.reno = yes,
             "halves_window" => config.halves_window = yes,
             "limited" => config.limited_transmit = yes,
+            "slow_start" => config.slow_start = yes,
             "idle_restart" => config.idle_restart = yes,
             "nagle" => config.nagle = yes,
             "prr" => config.prr = yes,

@@ -102,6 +102,8 @@ pub(super) struct World<'a, M: Transport, F, T, P, O> {
     fault_rng: Stream,
     /// How often each rule has matched.
     matches: Vec<u64>,
+    /// Until when each link holds up what follows, where one does.
+    held_until: Vec<Ps>,
     framing: Framing,
     recorder: Recorder<'a>,
     /// Time in queues of the packet being handled.
@@ -205,6 +207,7 @@ where
             shared_bytes: vec![0; topology.switches() as usize],
             fault_rng: Stream::keyed(setup.seed, 0, Purpose::Faults),
             matches: vec![0; setup.faults.rules.len()],
+            held_until: Vec::new(),
             framing: setup.network.framing,
             recorder: Recorder::new(setup.bins.clone(), ideal, own),
             delays: super::packets::Delays::default(),
@@ -510,6 +513,10 @@ where
                 What::Delay { ratio, by } if self.fault_rng.chance(ratio) => {
                     Fate::Late { by: ps(by) }
                 }
+                What::Rough(rough) => match rough.holds(&mut self.fault_rng) {
+                    Some(by) => Fate::Held { by },
+                    None => Fate::Lost,
+                },
                 _ => Fate::Pass,
             };
         }
