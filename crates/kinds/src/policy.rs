@@ -1,6 +1,6 @@
-//! Policies of request scheduling as they are written in plans, and what they are built of. Plans of
-//! several kinds name them: whose requests a server runs first, and who of a node's processors does
-//! which work.
+//! Policies of request scheduling as they are written in plans, and what they are built of. Plans
+//! of several kinds name them: whose requests a server runs first, and who of a node's processors
+//! does which work.
 
 use cavy_core::Span;
 use cavy_core::family::cpu::Kind;
