@@ -2,6 +2,7 @@
 //! are in `mistakes.txt`; a test that fails prints what it should have.
 
 use cavy_kinds::network::NetworkPlan;
+use cavy_kinds::search::SearchPlan;
 use cavy_kinds::server::ServerPlan;
 use cavy_study::plan::read::load;
 use cavy_study::plan::{Files, Text};
@@ -234,4 +235,35 @@ fn blocks_from_many_servers() {
     plans.extend(objectives.iter().map(|text| (words(text), plan(one, "", "", text))));
     plans.extend(round_trips.iter().map(|text| (words(text), plan(one, "", text, ""))));
     holds("blocks from many servers", &said::<NetworkPlan>(&files, &plans));
+}
+
+#[test]
+fn processors_of_servers_that_search() {
+    let head = "kind = \"search\"\ntitle = \"t\"\nservers = 4\np = 2\nload = 0.5";
+    let roar = "[[schemes]]\nscheme = \"roar\"";
+    let lines = [
+        "cores = 0",
+        "cores = 65",
+        "cores = 2\nevents = [{ event = \"slow\", at_s = 1, until_s = 2, speed_ratio = 2 }]",
+        "events = [{ event = \"slow\", at_s = 1, until_s = 2, speed_ratio = 0 }]",
+        "events = [{ event = \"slow\", at_s = 2, until_s = 1, speed_ratio = 0.5 }]",
+        "events = [{ event = \"slow\", at_s = 1, until_s = 2, speed_ratio = 0.5, servers = 5 }]",
+        "costs = \"learned\"",
+        "costs = \"guessed\"",
+        "scheduler = { policy = \"fastest\" }",
+        "scheduler = { policy = \"c_fcfs\", dispatch_us = 1 }",
+        "scheduler = { policy = \"c_fcfs\", service_tax_ratio = { query = 1 } }",
+        "scheduler = { policy = \"edf\", deadlines_us = { query = 100 } }",
+        "scheduler = { policy = \"time_sharing\", slice_us = 0 }",
+        "cores = 2\nscheduler = { policy = \"cscq\", short_workers = 3 }",
+        "scheduler = { policy = \"c_fcfs\" }\ndead_servers = 1",
+    ];
+    let plans = with(head, &lines, roar);
+    let rival = "[[schemes]]\nscheme = \"ptn\"";
+    let rivals = [
+        "scheduler = { policy = \"c_fcfs\" }",
+        "cores = 2\nevents = [{ event = \"spread\", at_s = 1, p = 1 }]",
+    ];
+    let plans = [plans, with(head, &rivals, rival)].concat();
+    holds("processors of servers that search", &said::<SearchPlan>(&Files::NONE, &plans));
 }

@@ -1,9 +1,10 @@
 //! What search copies when p changes, and when; and what tables say.
 
 use crate::sections::run;
-use cavy_kinds::search::SearchPlan;
 use cavy_kinds::search::changes::{Change, next, stages};
 use cavy_kinds::search::copier::{CHUNK, Copier};
+use cavy_kinds::search::{SearchPlan, SearchResult};
+use cavy_lab::theory;
 use cavy_report::model::Cell;
 use cavy_study::draw;
 
@@ -101,4 +102,124 @@ fn a_choice_of_p_says_why_there_is_none() {
             assert_eq!(why(head), Some(tail), "{head} at {per_s}/s");
         }
     }
+}
+
+const SERVERS: &str = "kind = \"search\"\ntitle = \"t\"\nservers = 4\norder = \"interleaved\"\n\
+                       documents = 100_000\nfixed_ms = 1\ndocument_us = 0.2\n";
+
+/// The mean of each point of a plan, with its digest.
+fn means(text: &str) -> Vec<(f64, String)> {
+    let made = run::<SearchPlan>(text, false);
+    let one = |result: &SearchResult| {
+        assert_eq!((result.wrong, result.partial), (0, 0), "{}", result.label);
+        (result.latency.mean_ms.as_ref().expect("queries").value, result.digest.clone())
+    };
+    made.results.iter().map(one).collect()
+}
+
+#[test]
+fn servers_of_several_processors_are_one_queue_with_all_of_them() {
+    // M/D/6 each: two servers of three processors for either half.
+    let schemes =
+        ["roar", "ptn", "sw", "opt"].map(|one| format!("[[schemes]]\nscheme = \"{one}\"\n"));
+    let text = format!(
+        "{SERVERS}cores = 3\np = 2\nload = 0.75\n{}[run]\nqueries = 42_000\nreplications = 8\n",
+        schemes.concat()
+    );
+    let made = run::<SearchPlan>(&text, false);
+    assert_eq!(made.results.len(), 4);
+    for result in &made.results {
+        let mean = result.latency.mean_ms.as_ref().expect("queries");
+        let half = mean.interval().half_width();
+        let theory = result.theory_mean_ms.expect("identical servers");
+        assert!(half < 0.01 * theory, "{}: {half} of {theory}", result.label);
+        assert!((mean.value - theory).abs() < 2.0 * half, "{} and {theory}", mean.value);
+        // 0.75 of what scanning takes, and a millisecond of every eleven on top.
+        assert!((result.busy_ratio - 0.75 * 1.1).abs() < 0.01, "{}", result.busy_ratio);
+    }
+}
+
+/// p goes up and down, so that servers copy half of the time: for 60 % of their processors, in
+/// stretches of ten milliseconds, while parts of queries take eleven or twenty-one.
+fn changing(more: &str) -> String {
+    let events: String = (4..40)
+        .map(|half| {
+            let (at_s, p) = (f64::from(half) / 2.0, 2 + half % 2 * 2);
+            format!("[[events]]\nevent = \"spread\"\nat_s = {at_s:?}\np = {p}\n")
+        })
+        .collect();
+    format!(
+        "{SERVERS}p = 4\nload = 0.4\nspeeds = [0.05]\ncopies_wait = false\ncopy_percent = 60\n\
+         margin_ms = 10_000\n{more}[[schemes]]\nscheme = \"roar\"\n{events}\
+         [run]\nqueries = 100_000\nduration_s = 20\nwarmup_s = 2\nreplications = 5\n"
+    )
+    .replacen("documents = 100_000", "documents = 10_000", 1)
+}
+
+#[test]
+fn a_scheduler_tells_queries_from_copies() {
+    let scheduled = |policy: &str| changing(&format!("scheduler = {{ policy = {policy} }}\n"));
+    let one = |text: String| means(&text).swap_remove(0);
+    let (plain, digest) = one(changing(""));
+    // The default has a name.
+    assert_eq!(one(scheduled("\"c_fcfs\"")), (plain, digest));
+    let (first, _) = one(scheduled("\"fixed_priority\""));
+    let (stopped, _) = one(scheduled("\"preemptive_priority\""));
+    // Copies delay queries most when these come last, then when they take turns; less if a copy
+    // under way alone is waited for, and least if that is stopped too.
+    let (last, _) = one(scheduled("\"edf\", deadlines_us = { query = 1_000_000, copy = 1 }"));
+    let all = [stopped, first, plain, last];
+    assert!(all.windows(2).all(|pair| pair[0] < 0.97 * pair[1]), "{all:?}");
+}
+
+#[test]
+fn a_scheduler_is_what_theory_says_of_it() {
+    // Every query asks all four servers alike, so each is M/D/1, and all are done at one time.
+    let text = |more: &str, load: f64| {
+        format!(
+            "{SERVERS}p = 4\nmargin_ms = 100_000\nload = {load}\n{more}[[schemes]]\n\
+             scheme = \"roar\"\nranges = \"equal\"\n\
+             [run]\nqueries = 100_000\nduration_s = 100\nwarmup_s = 5\nreplications = 5\n"
+        )
+    };
+    // A millisecond and a quarter of twenty; ten messages take 50 us each, of which two count.
+    let (service, network, load) = (6.0, 0.1, 0.6);
+    let busy = load * 6.0 / 5.0;
+    let one = |more: &str| {
+        let made = run::<SearchPlan>(&text(more, load), false);
+        let mean = made.results[0].latency.mean_ms.clone().expect("queries");
+        (mean.value - network, mean.interval().half_width())
+    };
+    let shared = theory::processor_sharing_mean_sojourn(service, busy);
+    let per_ms = busy / service;
+    let turns = service + theory::md1_mean_wait(per_ms, service);
+    let two = service + theory::mdn_mean_wait(2, 2.0 * per_ms, service);
+    for (more, exact) in [
+        ("scheduler = { policy = \"c_fcfs\" }\n", turns),
+        ("scheduler = { policy = \"lcfs\" }\n", turns),
+        ("scheduler = { policy = \"processor_sharing\" }\n", shared),
+        ("scheduler = { policy = \"lcfs\", preemptive = true }\n", shared),
+        ("cores = 2\nscheduler = { policy = \"c_fcfs\" }\n", two),
+    ] {
+        let (mean, half) = one(more);
+        let close = (mean - exact).abs() < 2.0 * half + 0.02 * exact;
+        assert!(half < 0.05 * exact && close, "{more}: {mean} within {half}, {exact}");
+    }
+}
+
+#[test]
+fn front_ends_hear_of_a_server_that_slows_down_if_they_learn() {
+    let text = |more: &str| {
+        format!(
+            "{SERVERS}servers = 12\np = 3\nload = 0.4\n{more}[[schemes]]\nscheme = \"roar\"\n\
+             [[events]]\nevent = \"slow\"\nat_s = 2\nuntil_s = 40\nservers = 2\n\
+             speed_ratio = 0.4\n[run]\nqueries = 100_000\nduration_s = 12\nwarmup_s = 4\n\
+             replications = 3\n"
+        )
+        .replacen("servers = 4\n", "", 1)
+    };
+    let one = |text: String| means(&text).swap_remove(0).0;
+    let (known, learned) = (one(text("")), one(text("costs = \"learned\"\n")));
+    let well = one(text("").replace("speed_ratio = 0.4", "speed_ratio = 1"));
+    assert!(known > 1.3 * well && learned < 0.9 * known, "{well}, {known}, {learned}");
 }

@@ -11,8 +11,8 @@ use cavy_core::{Cx, Instant, Machine, Purpose, Ratio, Span, Stream};
 use cavy_lab::net::{Outage, OutageKind, Rate, What};
 use cavy_lab::pending::Pending;
 use cavy_lab::wan::{
-    Ask, Clients, Clock, ClockStep, End, Ending, Faults, Hardware, Jitter, Parts, Report, Rule,
-    Setup, Site, Unobserved, Which, run,
+    Ask, Clients, Clock, ClockStep, End, Ending, Faults, Hardware, Jitter, Parts, Processors,
+    Report, Rule, Setup, Site, Unobserved, Which, run,
 };
 use std::collections::BTreeMap;
 
@@ -203,8 +203,8 @@ impl Hardware<Echoes> for Slow {
     fn work(&mut self, _: Node, _: &u64) -> Span {
         Span::from_us(300)
     }
-    fn processors(&self, _: Node) -> u32 {
-        2
+    fn processors(&mut self, _: Node) -> Processors {
+        Processors::in_order(2)
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! **Promise.** A kind is one folder: what can be written in such a plan, what is run for it, what
 //! that came to, and what is drawn and said of it. All that is the same for every plan (sweeps,
-//! replications, searches, rankings) is the room `study`'s.
+//! replications, searches, rankings) is the room `study`'s. What several kinds are written with,
+//! such as tables ([`csv`]) and scheduling policies ([`policy`]), lies beside them.
 //!
 //! **Not here.** No source of figures: those are plans of these kinds, in the room `sources`. No
 //! kind knows another one.
@@ -18,6 +19,7 @@ mod events;
 mod live;
 pub mod moment;
 pub mod network;
+pub mod policy;
 pub mod regions;
 pub mod search;
 pub mod server;

@@ -19,6 +19,12 @@ impl Client {
         Client { address, patience, stream: None }
     }
 
+    /// Gives the connection up: one that has rested for longer than a front end waits for a request
+    /// is closed there.
+    pub fn rest(&mut self) {
+        self.stream = None;
+    }
+
     /// Asks; the status and the answer.
     ///
     /// # Errors

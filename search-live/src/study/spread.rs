@@ -87,6 +87,7 @@ pub fn delay(
             rows.extend(cell);
         }
         quotas.set(None)?;
+        client.rest();
     }
     let verdict = running.end();
     Ok(json!({

@@ -4,12 +4,16 @@
 use super::plan::EventPlan;
 use super::run::{Ended, PhaseRun, Replication, between};
 use super::scenario::{Event, Scenario, Way};
+use super::scheduler::{COPY, QUERY};
 use cavy_core::family::Node;
+use cavy_core::family::cpu::Kind;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::net::{Outage, OutageKind, Rate};
 use cavy_lab::pending::Wheel;
 use cavy_lab::statistics::histogram::Histogram;
-use cavy_lab::wan::{self, Ask, Clients, Ending, Hardware, Link, Observer, Parts, Setup, Site};
+use cavy_lab::wan::{
+    self, Ask, Clients, Ending, Hardware, Link, Observer, Parts, Processors, Setup, Site, Slow,
+};
 use cavy_search::cluster::{
     Config, Doc, Job, Layout, Map, Member, Note, Request, Response, State, Words,
 };
@@ -17,6 +21,7 @@ use cavy_search::ring::WHOLE;
 use cavy_search::scheme::Scheme;
 use cavy_search::{Arc as Length, Id, loss};
 use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
 
 /// Documents that are written, and looked for in every answer.
 const WITNESSES: u64 = 200;
@@ -148,6 +153,10 @@ struct Servers<'a> {
     scenario: &'a Scenario,
     layout: Layout,
     busy_ns: Vec<u64>,
+    /// Ids that are copied at a stretch.
+    piece: u64,
+    /// Schedulers that are told what each work takes, by server.
+    told: BTreeMap<u32, Sender<Span>>,
 }
 
 /// What a document that is copied costs each end, in what one costs that is scanned.
@@ -162,7 +171,36 @@ impl Hardware<Words> for Servers<'_> {
             Job::Read(slice) | Job::Merge(slice) => COPYING * cost.scanning(slice.width()),
         };
         self.busy_ns[server] += ns;
+        if let Some(told) = self.told.get(&(server as u32)) {
+            // The one of a server that has crashed listens no more.
+            let _ = told.send(Span::from_ns(ns));
+        }
         Span::from_ns(ns)
+    }
+
+    fn kind(&self, _: Node, job: &Job) -> Kind {
+        match job {
+            Job::Scan(..) => QUERY,
+            Job::Read(_) | Job::Merge(_) => COPY,
+        }
+    }
+
+    fn processors(&mut self, node: Node) -> Processors {
+        let Some(server) = self.layout.number(node) else { return Processors::in_order(1) };
+        let Scenario { cores, p, copy_percent, .. } = *self.scenario;
+        let Some(scheduling) = &self.scenario.scheduling else {
+            return Processors::in_order(cores);
+        };
+        let cost = self.scenario.costs[server as usize];
+        let query = cost.of(WHOLE / u128::from(p));
+        let copy = COPYING * cost.scanning(u128::from(self.piece));
+        let means = [query, copy].map(Span::from_ns);
+        let copying = f64::from(copy_percent) / 100.0;
+        let (processors, told) = scheduling.processors(cores, means, copying);
+        if let Some(told) = told {
+            self.told.insert(server, told);
+        }
+        processors
     }
 }
 
@@ -197,7 +235,9 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     if let Way::Scheme(Scheme::Roar(roar)) = scenario.way {
         config.roar = roar;
     }
-    config.costs_are_known = true;
+    config.costs_are_known = !scenario.learns;
+    config.backlog_is_learned = scenario.learns;
+    config.cores = scenario.cores;
     config.documents = scenario.documents;
     config.document_bytes = scenario.document_bytes;
     config.copy_percent = scenario.copy_percent;
@@ -241,6 +281,13 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
                 changes.push((at, server, Request::Stay(false)));
                 changes.push((until, server, Request::Stay(true)));
             }
+            Event::Slow { at, until, servers, speed } => {
+                let others = loss::drawn(n, servers, &mut faults);
+                for server in (0..n).filter(|&server| !others[server as usize]) {
+                    let node = layout.server(server);
+                    setup.faults.slow.push(Slow { node, from: at, until, speed });
+                }
+            }
             Event::Stall { at, every, lasts } => {
                 let (host, kind) =
                     (layout.server(faults.below(u64::from(n)) as u32), OutageKind::Freeze);
@@ -272,7 +319,8 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         lost: 0.0,
         written: 0,
     };
-    let mut hardware = Servers { scenario, layout, busy_ns: vec![0; n as usize] };
+    let (piece, told) = (config.piece, BTreeMap::new());
+    let mut hardware = Servers { scenario, layout, busy_ns: vec![0; n as usize], piece, told };
     let mut told = Told::default();
     let parts = Parts {
         clients: &mut clients,
@@ -291,14 +339,14 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         sum_ns += u128::from(one.took);
     }
     let count = clients.ended.len().max(1) as f64;
-    let horizon = setup.duration.as_ns() as f64;
+    let horizon = setup.duration.as_ns() as f64 * f64::from(scenario.cores);
     let busy = hardware.busy_ns.iter().map(|&ns| ns as f64 / horizon);
     let arc = Length::of(scenario.p);
     Replication {
         trail: report.trail,
         histogram,
         sum_ns,
-        served_per_s: count / (horizon / 1e9),
+        served_per_s: count / (setup.duration.as_ns() as f64 / 1e9),
         busy_ratio: busy.clone().sum::<f64>() / f64::from(n),
         busiest_ratio: busy.fold(0.0, f64::max),
         parts: clients.parts as f64 / count,
@@ -346,6 +394,7 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
                 let found = told.maps.iter().find(|(when, map)| *when >= until && back(map));
                 found.map(|(when, _)| *when).filter(|when| *when <= next)
             }
+            Event::Slow { until, .. } => Some(until).filter(|until| *until <= next),
             Event::Stall { .. } => None,
         };
         let usable = match *event {
@@ -353,7 +402,7 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
                 let found = told.maps.iter().find(|(when, map)| *when >= at && map.p == p);
                 found.map(|(when, _)| when.since(at).as_ns() as f64 / 1e9)
             }
-            Event::Crash { .. } | Event::Leave { .. } | Event::Stall { .. } => None,
+            _ => None,
         };
         let until = reached.unwrap_or(next);
         let between =
@@ -381,6 +430,7 @@ impl Event {
             Event::Spread { at, .. }
             | Event::Crash { at, .. }
             | Event::Leave { at, .. }
+            | Event::Slow { at, .. }
             | Event::Stall { at, .. } => *at,
         }
     }
@@ -391,6 +441,12 @@ impl Event {
             Event::Crash { servers, loses_disk: false, .. } => format!("{servers} servers crash"),
             Event::Crash { servers, .. } => format!("{servers} servers crash and lose their disks"),
             Event::Leave { .. } => "a server leaves and comes back".to_string(),
+            Event::Slow { servers: 1, speed, .. } => {
+                format!("a server is {} times as fast", speed.ratio())
+            }
+            Event::Slow { servers, speed, .. } => {
+                format!("{servers} servers are {} times as fast", speed.ratio())
+            }
             Event::Stall { .. } => "a server stands still now and then".to_string(),
         }
     }

@@ -10,6 +10,7 @@ mod rebuild;
 mod result;
 mod run;
 mod scenario;
+mod scheduler;
 mod subject;
 
 pub use plan::*;

@@ -1,5 +1,6 @@
 //! Plans for search as they are written.
 
+use crate::policy::Policy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +10,15 @@ use serde::{Deserialize, Serialize};
 pub struct SearchPlan {
     /// Servers, 1 to 4096.
     pub servers: u32,
+    /// Processors of each server, 1 to 64. A sub-query is work of one of them.
+    #[serde(default = "one_core", skip_serializing_if = "is_one")]
+    pub cores: u16,
+    /// Who decides which processor does which work: a policy as in plans for a server, such as
+    /// `{ policy = "fixed_priority" }`, for work of the types `query` and `copy`. Default: in the
+    /// order in which work comes. With it, as with events, the plan is run with machines that speak
+    /// over a network; the scheme is `roar` on one ring.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Policy>,
     /// Speeds of servers, repeated until all have one. Default: 1 each.
     #[serde(default = "one")]
     pub speeds: Vec<f64>,
@@ -56,6 +66,10 @@ pub struct SearchPlan {
     /// Which front end a query goes to.
     #[serde(default)]
     pub dealt: DealtPlan,
+    /// What front ends and servers go by when they say what a sub-query will take; with events or
+    /// `scheduler`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub costs: CostsPlan,
     /// Servers report how busy they are to all front ends so often. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_ms: Option<f64>,
@@ -65,10 +79,10 @@ pub struct SearchPlan {
     /// What dead servers take from the index is drawn so often.
     #[serde(default)]
     pub loss_draws: u32,
-    /// What happens while it runs: p is changed; servers crash, stand still, leave. With `roar`, on
-    /// one ring, such a plan is run with machines that speak over a network, and every answer is
-    /// checked. `ptn` and `shards` can change p alone, by whole factors; the same is copied at the
-    /// same cost, without a network, and nothing is written.
+    /// What happens while it runs: p is changed; servers crash, slow down, stand still, leave. With
+    /// `roar`, on one ring, such a plan is run with machines that speak over a network, and every
+    /// answer is checked. `ptn` and `shards` can change p alone, by whole factors; the same is
+    /// copied at the same cost, without a network, and nothing is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventPlan>,
     /// Share of a server's processor and card that copies may have, in percent, 1 to 100; with
@@ -93,6 +107,18 @@ pub struct SearchPlan {
     /// How long a replication is.
     #[serde(default)]
     pub run: SearchRun,
+}
+
+fn one_core() -> u16 {
+    1
+}
+
+fn is_one(cores: &u16) -> bool {
+    *cores == 1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn one() -> Vec<f64> {
@@ -131,6 +157,10 @@ fn hedge_percent() -> u32 {
     5
 }
 
+fn one_server() -> u32 {
+    1
+}
+
 fn one_front_end() -> u32 {
     1
 }
@@ -144,6 +174,18 @@ pub enum DealtPlan {
     ByChance,
     /// One after the other. What a front end knows of its own is then older on average.
     InTurn,
+}
+
+/// What sub-queries are taken to cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CostsPlan {
+    /// What they take of a server at its own speed: an oracle, which nobody tells when a server
+    /// slows down.
+    #[default]
+    Known,
+    /// What earlier ones took.
+    Learned,
 }
 
 /// Something that happens.
@@ -177,6 +219,18 @@ pub enum EventPlan {
         /// When it is told to come back.
         until_s: f64,
     },
+    /// The processors of servers work more slowly for a while.
+    Slow {
+        /// When.
+        at_s: f64,
+        /// When they are as fast as before.
+        until_s: f64,
+        /// How many servers, by chance.
+        #[serde(default = "one_server")]
+        servers: u32,
+        /// How many times as fast as before they are meanwhile, 0.001 to 1.
+        speed_ratio: f64,
+    },
     /// A server, drawn by chance, stands still now and then until the end.
     Stall {
         /// When it stands still for the first time.
@@ -195,6 +249,7 @@ impl EventPlan {
             EventPlan::Spread { at_s, .. }
             | EventPlan::Crash { at_s, .. }
             | EventPlan::Leave { at_s, .. }
+            | EventPlan::Slow { at_s, .. }
             | EventPlan::Stall { at_s, .. } => *at_s,
         }
     }

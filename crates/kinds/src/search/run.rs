@@ -126,7 +126,10 @@ pub(super) struct FrontEnd {
 pub(super) struct Cluster<'a> {
     scenario: &'a Scenario,
     now: u64,
+    /// When a processor of each server is free.
     free_at: Vec<u64>,
+    /// When the other processors of each server are, the first one last.
+    others: Vec<Vec<u64>>,
     pub(super) busy_ns: Vec<u64>,
     /// What servers copy beside queries, by server; none of a cluster that stays as it is.
     copiers: Vec<Copier>,
@@ -156,6 +159,7 @@ impl<'a> Cluster<'a> {
             scenario,
             now: 0,
             free_at: vec![0; n],
+            others: vec![vec![0; usize::from(scenario.cores) - 1]; n],
             busy_ns: vec![0; n],
             copiers: Vec::new(),
             waiting: vec![0; n],
@@ -245,7 +249,7 @@ impl<'a> Cluster<'a> {
         let at = server as usize;
         let service = self.scenario.costs[at].of(width);
         let done = self.free_at[at].max(self.now) + service;
-        self.free_at[at] = done;
+        self.free_at[at] = later(&mut self.others[at], done);
         self.busy_ns[at] += service;
         if !self.hears {
             return done;
@@ -255,7 +259,9 @@ impl<'a> Cluster<'a> {
         let (serial, sent) = (self.serial, self.now);
         let own = &mut self.front_ends[front_end];
         if let Some(free_at) = own.free_at.get_mut(at) {
-            *free_at = (*free_at).max(self.now) + service;
+            // Of several processors it knows the first that is free, and not how far the others
+            // are: on average each does a part of what it sends.
+            *free_at = (*free_at).max(self.now) + service / u64::from(self.scenario.cores);
         }
         if let Some(planner) = &mut own.planner {
             planner.sent(server);
@@ -268,6 +274,20 @@ impl<'a> Cluster<'a> {
     fn backlog(&self) -> f64 {
         let sum: u64 = self.free_at.iter().map(|free| free.saturating_sub(self.now)).sum();
         sum as f64 / self.free_at.len() as f64
+    }
+}
+
+/// When a processor is free if the one that was free first is busy until `done`. `others` are those
+/// of the other ones, the first one last.
+fn later(others: &mut [u64], done: u64) -> u64 {
+    match others.last().copied() {
+        Some(first) if first < done => {
+            let place = others.partition_point(|other| *other > done);
+            others[place..].rotate_right(1);
+            others[place] = done;
+            first
+        }
+        _ => done,
     }
 }
 
@@ -372,7 +392,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         histogram.record(end - now);
     }
     let horizon = cluster.now.max(1) as f64;
-    let busy = |ns: u64| ns as f64 / horizon;
+    let busy = |ns: u64| ns as f64 / (horizon * f64::from(scenario.cores));
     let behind = cluster.free_at.iter().map(|free| free.saturating_sub(cluster.now)).max();
     let mean = |(sum, count): (f64, u64)| sum / count.max(1) as f64;
     let planner = cluster.front_ends.swap_remove(0).planner;
@@ -418,6 +438,7 @@ fn draw_losses(scenario: &Scenario, planner: Option<&Planner>, seed: u64) -> Los
 /// One replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
     let run = match scenario.way {
+        _ if scenario.scheduling.is_some() => machines::once,
         _ if scenario.events.is_empty() => once,
         Way::Scheme(Scheme::Clusters(_)) => rebuild::once,
         _ => machines::once,
@@ -471,11 +492,13 @@ fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
         Way::Random { .. } => false,
     };
     let plain = scenario.front_ends == 1 && scenario.dead == 0 && scenario.events.is_empty();
+    let plain = plain && scenario.scheduling.is_none();
     if !(alike && one_point_each && plain && n.is_multiple_of(scenario.p)) {
         return None;
     }
     let service = scenario.costs[0].of(WHOLE / u128::from(scenario.p)) as f64;
-    let wait = theory::mdn_mean_wait(n / scenario.p, 1.0 / scenario.gap_ns, service);
+    let processors = n / scenario.p * u32::from(scenario.cores);
+    let wait = theory::mdn_mean_wait(processors, 1.0 / scenario.gap_ns, service);
     let mean = (service + wait) / 1e6;
     mean.is_finite().then_some(mean)
 }

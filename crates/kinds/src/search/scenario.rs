@@ -4,20 +4,28 @@ use super::changes::Change;
 use super::fit;
 use super::machines;
 use super::plan::{
-    ChangePlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan, SearchPlan,
-    StartPlan,
+    ChangePlan, CostsPlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan,
+    SearchPlan, StartPlan,
 };
+use super::scheduler::{self, Scheduling};
 use crate::csv;
 use cavy_core::{Instant, Purpose, Span, Stream};
+use cavy_lab::cpu::Speed;
 use cavy_search::Cost;
 use cavy_search::cluster::Hedge;
 use cavy_search::clusters::Pick;
 use cavy_search::scheme::{Planner, Ranges, Roar, Scheme, Start};
 use cavy_study::plan::{Files, PlanError};
 
+/// The most processors of a server.
+const CORES_MAX: u16 = 64;
+
 /// What one replication needs, apart from its seed.
 pub struct Scenario {
     pub(super) speeds: Vec<f64>,
+    pub(super) cores: u16,
+    pub(super) scheduling: Option<Scheduling>,
+    pub(super) learns: bool,
     pub(super) order: OrderPlan,
     pub(super) costs: Vec<Cost>,
     pub(super) p: u32,
@@ -73,6 +81,17 @@ pub enum Event {
         at: Instant,
         /// When it comes back.
         until: Instant,
+    },
+    /// Servers are slow.
+    Slow {
+        /// When.
+        at: Instant,
+        /// When they are fast again.
+        until: Instant,
+        /// How many.
+        servers: u32,
+        /// How fast.
+        speed: Speed,
     },
     /// A server stands still now and then.
     Stall {
@@ -155,6 +174,11 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         )
         .hint("a query has at least one part, and each part goes to a server of its own"));
     }
+    if !(1..=CORES_MAX).contains(&plan.cores) {
+        return Err(PlanError::field("cores", plan.cores, &format!("from 1 to {CORES_MAX}"))
+            .hint("a sub-query is work of one processor; more of them answer more at a time"));
+    }
+    let cores = f64::from(plan.cores);
     if plan.documents == 0 || plan.documents > 1_000_000_000_000 {
         return Err(PlanError::field("documents", plan.documents, "from 1 to 10^12"));
     }
@@ -188,7 +212,8 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
             planner.copies()
         }
     };
-    let writing = plan.updates_per_s * plan.update_us / 1e6 * copies / f64::from(plan.servers);
+    let writing =
+        plan.updates_per_s * plan.update_us / 1e6 * copies / f64::from(plan.servers) / cores;
     if writing >= 0.95 {
         let value = plan.updates_per_s;
         return Err(PlanError::field("updates_per_s", value, "fewer, or cheaper ones").hint(
@@ -199,7 +224,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         fixed_ns: (fixed_ms * 1e6 / (1.0 - writing)).round() as u64,
         scan_ns: (scan_ms * 1e6 / speed / (1.0 - writing)).round().max(1.0) as u64,
     };
-    let total: f64 = speeds.iter().sum();
+    let total = speeds.iter().sum::<f64>() * cores;
     let rate = match (plan.queries_per_s, plan.load) {
         (Some(rate), None) => number("queries_per_s", rate, 1e-6, 1e9)?,
         (None, Some(load)) => number("load", load, 1e-6, 100.0)? * total / (scan_ms / 1e3),
@@ -251,7 +276,19 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         Some(after) => Some(Hedge { after: ms("hedge_ms", after)?, percent: hedge_percent }),
     };
     let events = events(plan, &way)?;
+    let machines = on_machines(plan, &way)?;
+    if plan.costs == CostsPlan::Learned && !machines {
+        return Err(PlanError::field("costs", "learned", "left out of a plan without machines")
+            .hint("with `scheduler` or events and the scheme `roar`, front ends learn"));
+    }
+    let scheduling = match &plan.scheduler {
+        None => None,
+        Some(policy) => Some(scheduler::scheduling(policy, plan.cores)?),
+    };
     Ok(Scenario {
+        cores: plan.cores,
+        scheduling,
+        learns: plan.costs == CostsPlan::Learned,
         dealt: plan.dealt,
         events,
         change: change(plan),
@@ -324,6 +361,10 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
         Way::Scheme(Scheme::Clusters(_)) => factors(plan)?,
         _ => false,
     };
+    if plan.cores > 1 && !matches!(way, Way::Scheme(Scheme::Roar(_))) {
+        return Err(PlanError::field("cores", plan.cores, "1 for `ptn` and `shards` with events")
+            .hint("leave the events out, or compare `roar` with itself"));
+    }
     if !able {
         let message = "`events` need the scheme `roar` on one ring, or `ptn` or `shards` if the \
                        events only change p";
@@ -373,6 +414,20 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
             }
             Ok(Event::Leave { at: at(at_s)?, until: until(at_s, until_s)? })
         }
+        EventPlan::Slow { at_s, until_s, servers, speed_ratio } => {
+            if servers == 0 || servers > plan.servers {
+                let must = format!("from 1 to `servers`, {}", plan.servers);
+                return Err(PlanError::field("events.servers", servers, &must));
+            }
+            let speed = Speed::new(speed_ratio).filter(|speed| *speed <= Speed::ONE);
+            let Some(speed) = speed else {
+                let must = "from 0.001 to 1";
+                return Err(PlanError::field("events.speed_ratio", speed_ratio, must).hint(
+                    "0.5 makes all that these servers do take twice as long; `stall` stops them",
+                ));
+            };
+            Ok(Event::Slow { at: at(at_s)?, until: until(at_s, until_s)?, servers, speed })
+        }
         EventPlan::Stall { at_s, every_s, for_s } => {
             let (every, lasts) = (span("events.every_s", every_s)?, span("events.for_s", for_s)?);
             if lasts >= every {
@@ -382,6 +437,23 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
         }
     };
     machines::sorted(&plan.events).iter().map(one).collect()
+}
+
+/// Whether the plan is run with machines, which it must be able to if servers have a scheduler.
+fn on_machines(plan: &SearchPlan, way: &Way) -> Result<bool, PlanError> {
+    let able = matches!(way, Way::Scheme(Scheme::Roar(roar)) if roar.rings == 1);
+    if plan.scheduler.is_none() {
+        return Ok(able && !plan.events.is_empty());
+    }
+    if !able {
+        return Err(PlanError::text("`scheduler` needs the scheme `roar` on one ring")
+            .hint("put the other schemes into a plan of their own, or leave `scheduler` out"));
+    }
+    if plan.dead_servers > 0 || plan.report_ms.is_some() {
+        return Err(PlanError::text("`dead_servers` and `report_ms` do not go with `scheduler`")
+            .hint("servers report with each answer, and crash by an event"));
+    }
+    Ok(true)
 }
 
 /// Whether events are about p alone, and each p is a whole factor away from the one before: fixed

@@ -119,7 +119,7 @@ impl Subject for SearchPlan {
     }
     fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
         let work = self.run.queries as f64 * f64::from(replications);
-        if !self.events.is_empty() {
+        if !self.events.is_empty() || self.scheduler.is_some() {
             // Machines: each part is a handful of messages and work of a server.
             let queries =
                 (self.run.duration_s * 1e9 / scenario.gap_ns()).min(self.run.queries as f64);
@@ -147,7 +147,8 @@ impl Subject for SearchPlan {
             ("latency", "from the arrival of a query to the end of its last part"),
             (
                 "servers",
-                "serve one sub-query at a time, in order of arrival; there is no network between",
+                "serve one sub-query a processor at a time, in order of arrival unless `scheduler` \
+                 says otherwise; without it and events there is no network between",
             ),
             (
                 "load",

@@ -1,19 +1,13 @@
 //! From a plan to what a world runs: types, workload, policy, costs. Checks everything on the way.
 
 use super::plan::{
-    ArrivalsPlan, ClientsPlan, Darc, DarcStatic, EstimatorPlan, GroupOrderPlan, LOAD,
-    Policy as PolicyPlan, QueuesPlan, ServerPlan, ServicePlan, SizingPlan, Stamp, SteeringPlan,
-    TraceFormat, TypePlan, WorkerGroupPlan, WorkersPlan,
+    ArrivalsPlan, ClientsPlan, LOAD, ServerPlan, ServicePlan, Stamp, TraceFormat, TypePlan,
+    WorkerGroupPlan, WorkersPlan,
 };
 use super::trace;
+use crate::policy::{costs, of, policy, time, time_above_zero};
 use cavy_core::Span;
-use cavy_core::family::cpu::Kind;
 use cavy_lab::cpu::{Closed, Cores, Costs, GROUPS_MAX, Requests, Speed, Speeds};
-use cavy_sched::darc::profile::Estimator;
-use cavy_sched::darc::rehearsal::Terms;
-use cavy_sched::darc::sizing::{Objective as SizingObjective, Sizing};
-use cavy_sched::darc::{self, GroupOrder};
-use cavy_sched::distributed::Steering;
 use cavy_sched::ranked::Foresight;
 use cavy_sched::workers::WORKERS_MAX;
 use cavy_sched::{Policy, TypeHint};
@@ -259,24 +253,6 @@ fn ratio(field: &str, value: f64) -> Result<f64, PlanError> {
     }
 }
 
-/// The longest time a plan may name: an hour.
-const TIME_MAX_US: f64 = 3.6e9;
-
-fn time(field: &str, us: f64) -> Result<Span, PlanError> {
-    if !(0.0..=TIME_MAX_US).contains(&us) {
-        return Err(PlanError::field(field, us, "a time in microseconds from 0 to 3.6e9"));
-    }
-    Span::try_from_us(us).ok_or_else(|| PlanError::field(field, us, "a time in microseconds"))
-}
-
-fn time_above_zero(field: &str, us: f64) -> Result<Span, PlanError> {
-    let span = time(field, us)?;
-    if span.is_zero() {
-        return Err(PlanError::field(field, us, "at least 0.001 (one nanosecond)"));
-    }
-    Ok(span)
-}
-
 /// Builds what `plan`, which names exactly one policy, asks for. It may name some of `files`.
 pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError> {
     let policy_plan = &plan.policies[0];
@@ -358,24 +334,8 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         Policy::ProcessorSharing { slots } => (slots, Cores::Shared(workers)),
         _ => (workers, speeds(&plan.workers).map_or(Cores::Own, Cores::Unequal)),
     };
-    let preemption = |us: f64| time(&of(&label, "preemption_us"), us);
-    let costs = Costs {
-        per_request: time(&of(&label, "per_request_us"), shared.per_request_us)?,
-        dispatch: time(&of(&label, "dispatch_us"), shared.dispatch_us)?,
-        preemption: match policy_plan {
-            PolicyPlan::TimeSharing(own) => preemption(own.preemption_us)?,
-            PolicyPlan::Srpt(own) | PolicyPlan::PreemptivePriority(own) => {
-                preemption(own.preemption_us)?
-            }
-            PolicyPlan::Lcfs(own) => preemption(own.preemption_us)?,
-            _ => Span::ZERO,
-        },
-        steal: match policy_plan {
-            PolicyPlan::Stealing(own) => time(&of(&label, "steal_us"), own.steal_us)?,
-            _ => Span::ZERO,
-        },
-        round_trip: time("round_trip_us", plan.round_trip_us)?,
-    };
+    let round_trip = time("round_trip_us", plan.round_trip_us)?;
+    let costs = Costs { round_trip, ..costs(policy_plan)? };
     Ok(Scenario {
         names,
         nominal_ns: untaxed,
@@ -397,10 +357,6 @@ pub fn scenario(plan: &ServerPlan, files: &Files) -> Result<Scenario, PlanError>
         timeline,
         arrivals,
     })
-}
-
-fn of(label: &str, field: &str) -> String {
-    format!("policies.{label}.{field}")
 }
 
 /// The most closed clients: a hundred bytes each, in every replication.
@@ -649,146 +605,4 @@ fn expected_requests(workload: &Workload) -> u64 {
         }
     }
     (total + 5.0 * total.sqrt() + 100.0) as u64
-}
-
-fn steering(
-    label: &str,
-    steering: Option<SteeringPlan>,
-    flows: Option<u16>,
-) -> Result<Steering, PlanError> {
-    Ok(match steering.unwrap_or(SteeringPlan::RoundRobin) {
-        SteeringPlan::RoundRobin => Steering::RoundRobin,
-        SteeringPlan::Random => Steering::Random,
-        SteeringPlan::Flows => match flows {
-            Some(flows) if flows > 0 => Steering::Flows(flows),
-            other => {
-                let value = other.map_or("missing".to_string(), |flows| flows.to_string());
-                return Err(PlanError::field(of(label, "flows"), value, "at least 1"));
-            }
-        },
-    })
-}
-
-fn policy(plan: &PolicyPlan, names: &[String], hints: &[TypeHint]) -> Result<Policy, PlanError> {
-    let label = plan.label();
-    let per_type = |times: &BTreeMap<String, f64>, field: &str| {
-        names
-            .iter()
-            .map(|name| match times.get(name) {
-                Some(&us) => time_above_zero(&of(&label, &format!("{field}.{name}")), us),
-                None => Err(PlanError::field(
-                    of(&label, field),
-                    format!("without `{name}`"),
-                    "given for every type",
-                )),
-            })
-            .collect::<Result<Vec<Span>, _>>()
-    };
-    Ok(match plan {
-        PolicyPlan::CFcfs(_) => Policy::CentralFcfs,
-        PolicyPlan::DFcfs(own) => {
-            Policy::DistributedFcfs { steering: steering(&label, own.steering, own.flows)? }
-        }
-        PolicyPlan::Stealing(own) => {
-            Policy::Stealing { steering: steering(&label, own.steering, own.flows)? }
-        }
-        PolicyPlan::FixedPriority(_) => Policy::FixedPriority,
-        PolicyPlan::Sjf(_) => Policy::ShortestFirst,
-        PolicyPlan::Edf(own) => {
-            Policy::EarliestDeadline { deadlines: per_type(&own.deadlines_us, "deadlines_us")? }
-        }
-        PolicyPlan::Cscq(own) => Policy::CycleStealing { short_workers: own.short_workers },
-        PolicyPlan::TimeSharing(own) => {
-            let slice = time_above_zero(&of(&label, "slice_us"), own.slice_us)?;
-            match own.queues {
-                QueuesPlan::Single => Policy::SlicedSingle { slice },
-                QueuesPlan::PerType => Policy::SlicedMulti {
-                    slice,
-                    objectives: hints.iter().map(|hint| hint.mean * 10).collect(),
-                },
-            }
-        }
-        PolicyPlan::Srpt(_) => Policy::ShortestRemaining,
-        PolicyPlan::PreemptivePriority(_) => Policy::PreemptivePriority,
-        PolicyPlan::Lcfs(own) => Policy::LastCome { preempts: own.preemptive },
-        PolicyPlan::Jsq(own) => Policy::DistributedFcfs {
-            steering: match own.choices {
-                Some(choices) => Steering::ShortestOf(choices),
-                None => Steering::Shortest,
-            },
-        },
-        PolicyPlan::ProcessorSharing(own) => Policy::ProcessorSharing { slots: own.slots },
-        PolicyPlan::Darc(own) => {
-            Policy::Darc { config: darc_config(own, &label)?, hinted: own.hinted }
-        }
-        PolicyPlan::DarcStatic(own) => Policy::DarcStatic { groups: groups(own, &label, names)? },
-    })
-}
-
-fn darc_config(plan: &Darc, label: &str) -> Result<darc::Config, PlanError> {
-    let default = darc::Config::default();
-    let correction = match plan.correction_us {
-        Some(us) => time(&of(label, "correction_us"), us)?,
-        None => default.correction,
-    };
-    if let Some(z) = plan.guard_z
-        && !(0.0..=100.0).contains(&z)
-    {
-        return Err(PlanError::field(of(label, "guard_z"), z, "0 to 100"));
-    }
-    Ok(darc::Config {
-        delta: plan.delta.unwrap_or(default.delta),
-        window: plan.window.unwrap_or(default.window),
-        delay_factor: plan.delay_factor.unwrap_or(default.delay_factor),
-        change_threshold: plan.change_threshold.unwrap_or(default.change_threshold),
-        correction,
-        group_order: match plan.group_order.unwrap_or(GroupOrderPlan::ByType) {
-            GroupOrderPlan::ByType => GroupOrder::ByType,
-            GroupOrderPlan::Fcfs => GroupOrder::Fcfs,
-        },
-        estimator: match plan.estimator.unwrap_or(EstimatorPlan::Window) {
-            EstimatorPlan::Window => Estimator::Window,
-            EstimatorPlan::Truncated => Estimator::Truncated,
-            EstimatorPlan::Weighted => {
-                Estimator::Weighted { weight: plan.estimator_weight.unwrap_or(0.001) }
-            }
-        },
-        by_occupancy: plan.by_occupancy,
-        discard_straddling: plan.discard_straddling,
-        guard_z: plan.guard_z,
-        sizing: match plan.sizing.unwrap_or(SizingPlan::Demand) {
-            SizingPlan::Demand => Sizing::Demand,
-            SizingPlan::LoadAware => Sizing::LoadAware(SizingObjective::default()),
-            SizingPlan::Rehearsed => Sizing::Rehearsed(Terms::default()),
-        },
-    })
-}
-
-fn groups(
-    plan: &DarcStatic,
-    label: &str,
-    names: &[String],
-) -> Result<Vec<(Vec<Kind>, u16)>, PlanError> {
-    let kind = |name: &String| {
-        let index = names.iter().position(|known| known == name).ok_or_else(|| {
-            PlanError::text(format!("`{}` names the unknown type `{name}`", of(label, "groups")))
-                .hint(format!("types are: {}", names.join(", ")))
-        })?;
-        Ok(Kind(index as u16 + 1))
-    };
-    match (&plan.groups, plan.reserved) {
-        (Some(groups), None) => groups
-            .iter()
-            .map(|group| {
-                Ok((group.types.iter().map(kind).collect::<Result<_, _>>()?, group.workers))
-            })
-            .collect(),
-        (None, Some(reserved)) => {
-            let rest = (2..=names.len() as u16).map(Kind).collect();
-            Ok(vec![(vec![Kind(1)], reserved), (rest, 0)])
-        }
-        _ => Err(PlanError::text(format!(
-            "policy `{label}` needs either `reserved` (workers of the first type) or `groups`"
-        ))),
-    }
 }

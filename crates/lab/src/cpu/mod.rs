@@ -27,7 +27,7 @@ use alarms::Alarms;
 use cavy_core::family::cpu::{Effect, Input, Kind, Req, Scheduler, Timer, Worker};
 use cavy_core::{Cx, Instant, Out, Outbox, Purpose, Span, Stream};
 use cavy_workload::source::Request;
-use sharing::SharedCores;
+pub(crate) use sharing::SharedCores;
 use speeds::Unequal;
 
 /// What a run is made of, besides the machine and the requests.

@@ -11,6 +11,8 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Debug)]
 pub struct SharedCores {
     cores: u16,
+    /// How much faster than in its service time a core runs a request.
+    speed: f64,
     /// Nanoseconds of work every slot busy since the start would have received.
     received_ns: f64,
     updated: Instant,
@@ -21,13 +23,19 @@ pub struct SharedCores {
 impl SharedCores {
     /// `cores` idle cores.
     pub fn new(cores: u16) -> Self {
-        SharedCores { cores, received_ns: 0.0, updated: Instant::ZERO, targets: BinaryHeap::new() }
+        SharedCores {
+            cores,
+            speed: 1.0,
+            received_ns: 0.0,
+            updated: Instant::ZERO,
+            targets: BinaryHeap::new(),
+        }
     }
 
     /// Work per unit of time of each busy slot.
     fn rate(&self) -> f64 {
         let busy = self.targets.len().max(1) as f64;
-        (f64::from(self.cores) / busy).min(1.0)
+        (f64::from(self.cores) / busy).min(1.0) * self.speed
     }
 
     fn advance(&mut self, now: Instant) {
@@ -41,6 +49,26 @@ impl SharedCores {
         let target = self.received_ns + work.as_ns() as f64;
         // Positive floats order as their bits do.
         self.targets.push(Reverse((target.to_bits(), slot)));
+    }
+
+    /// Cores are so fast from now on.
+    pub fn set_speed(&mut self, speed: f64, now: Instant) {
+        self.advance(now);
+        self.speed = speed;
+    }
+
+    /// `slot` is given up; returns the work that it would still have needed.
+    pub fn stop(&mut self, slot: u16, now: Instant) -> Span {
+        self.advance(now);
+        let mut left_ns = 0.0;
+        let received = self.received_ns;
+        self.targets.retain(|Reverse((target, other))| {
+            if *other == slot {
+                left_ns = (f64::from_bits(*target) - received).max(0.0);
+            }
+            *other != slot
+        });
+        Span::from_ns(left_ns as u64)
     }
 
     /// When the next slot is done, if none comes or goes until then.

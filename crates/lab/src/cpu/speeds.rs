@@ -7,7 +7,7 @@ use cavy_core::family::cpu::{Req, Worker};
 const WHOLE: u32 = 1_000_000;
 
 /// How much faster than in its service time a worker runs a request: 0.001 to 1000 times.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Speed(u32);
 
 impl Speed {
@@ -30,13 +30,13 @@ impl Speed {
     }
 
     /// How long a worker is busy with `work`, at least as long as it takes.
-    fn takes(self, work: Span) -> Span {
+    pub(crate) fn takes(self, work: Span) -> Span {
         let ns = (u128::from(work.as_ns()) * u128::from(WHOLE)).div_ceil(u128::from(self.0));
         Span::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
     /// The work that a worker does in `time`, at most.
-    fn does(self, time: Span) -> Span {
+    pub(crate) fn does(self, time: Span) -> Span {
         let ns = u128::from(time.as_ns()) * u128::from(self.0) / u128::from(WHOLE);
         Span::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
     }

@@ -6,6 +6,7 @@
 //! not noticed.
 
 use super::Site;
+use crate::cpu::Speed;
 use crate::net::{Outage, What};
 use cavy_core::family::Node;
 use cavy_core::family::message::Via;
@@ -19,8 +20,24 @@ pub struct Faults {
     /// About nodes. A crashed node comes back with what it had stored, a wiped one with nothing;
     /// one whose outage ends [`Instant::NEVER`] does not come back.
     pub outages: Vec<Outage>,
+    /// About processors.
+    pub slow: Vec<Slow>,
     /// About wall clocks.
     pub steps: Vec<ClockStep>,
+}
+
+/// The processors of a node work at another speed for a while: work under way too. What its thread
+/// takes stays as it is. Of two such at a time the slower one counts.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Slow {
+    /// Whose.
+    pub node: Node,
+    /// From when.
+    pub from: Instant,
+    /// Until when; later than `from`.
+    pub until: Instant,
+    /// How fast.
+    pub speed: Speed,
 }
 
 impl Faults {
@@ -39,9 +56,17 @@ impl Faults {
         }
     }
 
+    /// How fast the processors of `node` are at `now`.
+    pub(super) fn speed(&self, node: Node, now: Instant) -> Speed {
+        let here = self.slow.iter().filter(|one| one.node == node);
+        let now = here.filter(|one| (one.from..one.until).contains(&now));
+        now.map(|one| one.speed).min().unwrap_or(Speed::ONE)
+    }
+
     /// Nothing goes wrong.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty() && self.outages.is_empty() && self.steps.is_empty()
+        let nodes = self.outages.is_empty() && self.slow.is_empty();
+        self.rules.is_empty() && nodes && self.steps.is_empty()
     }
 }
 

@@ -11,10 +11,12 @@
 //! breaks.
 //!
 //! **Not here.** No protocol. No packets: a message that is lost on a channel comes one round trip
-//! later, as one that is resent does. Processors take inputs in order, and work in order of asking.
+//! later, as one that is resent does. A node's thread takes inputs in order; who of its processors
+//! does which work is decided by a machine of the cpu family, in order of asking if none is given.
 //!
 //! **Reading order.** [`Setup`] (sites, nodes, links, clocks), [`Faults`], [`Clients`] (who asks
-//! what), [`Hardware`] (what handling and work take), [`run`], [`Report`], [`Observer`].
+//! what), [`Hardware`] (what handling and work take), [`Processors`] (who decides on work),
+//! [`run`], [`Report`], [`Observer`].
 
 mod clients;
 mod clock;
@@ -22,15 +24,17 @@ mod faults;
 mod link;
 mod node;
 mod observer;
+mod processors;
 mod report;
 mod setup;
 mod world;
 
 pub use clients::{Ask, Clients, Ending};
 pub use clock::Clock;
-pub use faults::{ClockStep, End, Faults, Rule, Which};
+pub use faults::{ClockStep, End, Faults, Rule, Slow, Which};
 pub use link::{Jitter, Link, Order};
 pub use observer::{Hardware, Observer, Unmetered, Unobserved};
+pub use processors::Processors;
 pub use report::{Counts, Ended, Report};
 pub use setup::{Disk, Setup, SetupError};
 

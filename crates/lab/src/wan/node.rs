@@ -2,11 +2,12 @@
 
 use super::clock::Clock;
 use super::link::Lanes;
+use super::processors::{Benches, Processors};
 use super::{Of, Setup, Site};
 use crate::timers::Timers;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Entry, Input, Protocol, Talker, Work};
-use cavy_core::{Purpose, Span, Stream};
+use cavy_core::family::message::{Entry, Input, Protocol, Talker};
+use cavy_core::{Instant, Purpose, Stream};
 use std::collections::{BTreeSet, VecDeque};
 
 pub(super) struct Host<M: Talker> {
@@ -87,22 +88,15 @@ impl<R: Clone> Log<R> {
     }
 }
 
-/// The processors of a node, for work.
-#[derive(Default)]
-pub(super) struct Benches {
-    pub running: Vec<Running>,
-    pub waiting: VecDeque<(Work, Span)>,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Running {
-    pub work: Work,
-    pub serial: u64,
-    pub since: u64,
+/// The processors of `node`, idle, from `now` on.
+pub(super) fn benches(setup: &Setup, node: Node, has: Processors, now: Instant) -> Benches {
+    // The node's own machine draws as `node.0`, which is below 2^20.
+    let draws = Stream::keyed(setup.seed, 1 << 31 | node.0, Purpose::Machine);
+    Benches::new(has, draws, setup.faults.speed(node, now), now)
 }
 
 impl<M: Talker> Host<M> {
-    pub fn new(setup: &Setup, node: Node, machine: M) -> Self {
+    pub fn new(setup: &Setup, node: Node, machine: M, has: Processors) -> Self {
         let mut clock = setup.clocks.get(node.0 as usize).cloned().unwrap_or_default();
         let steps = setup.faults.steps.iter().filter(|step| step.node == node);
         clock.steps.extend(steps.map(|step| (step.at, step.by_ns)));
@@ -122,7 +116,7 @@ impl<M: Talker> Host<M> {
                 torn: false,
             },
             thread: Thread::new(),
-            benches: Benches::default(),
+            benches: benches(setup, node, has, Instant::ZERO),
             calls: BTreeSet::new(),
             card_out: 0,
             card_in: 0,
@@ -132,10 +126,9 @@ impl<M: Talker> Host<M> {
     /// Everything that a crash takes but for the log. Returns the machine.
     pub fn fall(&mut self) -> Option<M> {
         // Anew, and not cleared: an entry of the queue that comes while the node is down is not for
-        // it.
+        // it. Processors are new when it comes back.
         self.timers = Timers::new();
         self.thread = Thread::new();
-        self.benches = Benches::default();
         self.calls.clear();
         self.machine.take()
     }

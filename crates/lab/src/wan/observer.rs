@@ -1,7 +1,8 @@
 //! Who watches a run, and what handling takes.
 
-use super::Of;
+use super::{Of, Processors};
 use cavy_core::family::Node;
+use cavy_core::family::cpu::Kind;
 use cavy_core::family::message::{Effect, Input, Protocol, Talker, Via};
 use cavy_core::{Instant, Span};
 
@@ -42,9 +43,15 @@ pub trait Hardware<P: Protocol> {
     /// What `job` takes of one of the processors of `node`.
     fn work(&mut self, node: Node, job: &P::Job) -> Span;
 
-    /// Processors of `node` for work; each does one job at a time, in order of asking.
-    fn processors(&self, _node: Node) -> u32 {
-        1
+    /// The kind of `job`, by which schedulers tell work apart; from 1.
+    fn kind(&self, _node: Node, _job: &P::Job) -> Kind {
+        Kind(1)
+    }
+
+    /// What `node` has for work, asked for anew when it comes back. By default one processor, which
+    /// takes work in the order of asking.
+    fn processors(&mut self, _node: Node) -> Processors {
+        Processors::in_order(1)
     }
 }
 

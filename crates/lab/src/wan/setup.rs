@@ -117,6 +117,11 @@ impl Setup {
                 return Err(SetupError::Outage { node: outage.host.0, nodes });
             }
         }
+        for slow in &self.faults.slow {
+            if slow.node.0 >= nodes || slow.from >= slow.until {
+                return Err(SetupError::Slow { node: slow.node.0, nodes });
+            }
+        }
         let late = |at: Instant| at.as_ns() >= total.as_ns();
         if let Some(step) = self.faults.steps.iter().find(|s| s.node.0 >= nodes || late(s.at)) {
             return Err(SetupError::Step { node: step.node.0, nodes });
@@ -180,6 +185,13 @@ pub enum SetupError {
         /// How many nodes there are.
         nodes: u32,
     },
+    /// Slow processors of a node that is not there, or that are fast again before they are slow.
+    Slow {
+        /// Whose.
+        node: u32,
+        /// How many nodes there are.
+        nodes: u32,
+    },
     /// A clock step of a node that is not there, or after the end.
     Step {
         /// Whose.
@@ -219,6 +231,9 @@ impl fmt::Display for SetupError {
             }
             SetupError::Outage { node, nodes } => {
                 write!(f, "an outage of node {node} of {nodes} must end after it begins")
+            }
+            SetupError::Slow { node, nodes } => {
+                write!(f, "node {node} of {nodes} must be slow before it is fast again")
             }
             SetupError::Step { node, nodes } => {
                 write!(f, "a clock step of node {node} of {nodes} must be within the run")

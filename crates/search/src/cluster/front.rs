@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Via};
 use cavy_core::{Instant, Span};
+use core::ops::Range;
 
 /// Late parts that one step sends to others.
 const BATCH: usize = 4;
@@ -76,7 +77,7 @@ pub struct FrontEnd<C: Content> {
     beats: u64,
     asked: VecDeque<(u64, Instant)>,
     estimators: Vec<Estimator>,
-    /// When it believes each server to be free.
+    /// When it believes each processor of each server to be free, those of a server in a row.
     free_at: Vec<Instant>,
     /// Servers that were late, or refused, are not asked before; an answer ends that.
     suspects: Vec<Instant>,
@@ -105,7 +106,7 @@ impl<C: Content> FrontEnd<C> {
             beats: 0,
             asked: VecDeque::new(),
             estimators: config.costs.iter().map(|cost| Estimator::new(*cost)).collect(),
-            free_at: alloc::vec![Instant::ZERO; servers],
+            free_at: alloc::vec![Instant::ZERO; servers * usize::from(config.cores)],
             suspects: alloc::vec![Instant::ZERO; servers],
             queries: BTreeMap::new(),
             writes: BTreeMap::new(),
@@ -206,6 +207,20 @@ impl<C: Content> FrontEnd<C> {
         self.version
     }
 
+    /// The places of a server's processors.
+    fn processors(&self, server: u32) -> Range<usize> {
+        let cores = usize::from(self.config.cores);
+        let from = server as usize * cores;
+        from..from + cores
+    }
+
+    /// The processor of a server that is free before its others.
+    fn first(&self, server: u32) -> usize {
+        let own = self.processors(server);
+        let from = own.start;
+        own.min_by_key(|at| self.free_at[*at]).unwrap_or(from)
+    }
+
     fn cost(&self, server: u32) -> Cost {
         match self.config.costs_are_known {
             true => self.config.costs[server as usize],
@@ -217,8 +232,8 @@ impl<C: Content> FrontEnd<C> {
         let (Some(map), now) = (self.map.clone(), cx.now()) else { return };
         let mut loads = core::mem::take(&mut self.loads);
         loads.clear();
-        loads.extend((0..self.free_at.len() as u32).map(|server| {
-            let free_at = self.free_at[server as usize].max(now);
+        loads.extend((0..self.config.layout.servers).map(|server| {
+            let free_at = self.free_at[self.first(server)].max(now);
             Load { free_ns: free_at.since(now).as_ns(), cost: self.cost(server) }
         }));
         self.loads = loads;
@@ -284,8 +299,9 @@ impl<C: Content> FrontEnd<C> {
     ) {
         let server = part.server as usize;
         let takes = Span::from_ns(self.cost(part.server).of(part.slice.width()));
-        let done = self.free_at[server].max(cx.now()) + takes;
-        self.free_at[server] = done;
+        let first = self.first(part.server);
+        let done = self.free_at[first].max(cx.now()) + takes;
+        self.free_at[first] = done;
         let off = self.estimators[server].deviation().saturating_mul(4);
         let late = done + off.max(self.config.margin);
         let number = query.pieces.len() as u32;
@@ -460,7 +476,11 @@ impl<C: Content> FrontEnd<C> {
         match outcome {
             Outcome::Done { took, backlog, found } => {
                 self.estimators[server as usize].learn(piece.slice.width(), took);
-                self.free_at[server as usize] = cx.now() + backlog;
+                // No processor is free before that; later ones are where they were.
+                let (first, free) = (self.first(server), cx.now() + backlog);
+                self.free_at[first] = free;
+                let own = self.processors(server);
+                self.free_at[own].iter_mut().for_each(|other| *other = free.max(*other));
                 piece.stage = Stage::Done;
                 piece.found = Some(found);
             }

@@ -196,6 +196,8 @@ pub struct Config {
     pub p: u32,
     /// What front ends take servers for, until they know better.
     pub costs: Vec<Cost>,
+    /// Processors of each server.
+    pub cores: u16,
     /// Front ends never learn: costs are exactly so.
     pub costs_are_known: bool,
     /// A server says what it has before it by what its queries took so far, and not by the costs
@@ -246,6 +248,7 @@ impl Config {
             ring,
             p,
             costs,
+            cores: 1,
             costs_are_known: false,
             backlog_is_learned: false,
             documents: 5_000_000,

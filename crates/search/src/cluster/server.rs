@@ -504,17 +504,21 @@ impl<C: Content> Server<C> {
         }
     }
 
-    /// What it has before it, by the costs that it was given, or by what it has seen.
+    /// From now until a processor is free for something new, by the costs that it was given or by
+    /// what it has seen: processors take queries in turn. How much of those under way is done is
+    /// not known; a single processor is asked when it has done one and not begun the next.
     fn backlog(&self) -> Span {
         let cost = match self.config.backlog_is_learned {
             true => self.estimator.cost(),
             false => self.config.costs[self.me as usize],
         };
-        let left = self.tasks.values().map(|task| match task {
-            Task::Scan { slice, .. } => cost.of(slice.width()),
-            Task::Read(_) | Task::Merge { .. } => 0,
-        });
-        Span::from_ns(left.sum())
+        let mut busy = alloc::vec![0u64; usize::from(self.config.cores)];
+        for task in self.tasks.values() {
+            if let (Task::Scan { slice, .. }, Some(first)) = (task, busy.iter_mut().min()) {
+                *first += cost.of(slice.width());
+            }
+        }
+        Span::from_ns(busy.into_iter().min().unwrap_or(0))
     }
 
     /// Written documents of a slice, in the order of the ring.

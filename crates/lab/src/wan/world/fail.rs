@@ -1,6 +1,7 @@
 //! Nodes that stop, and come back.
 
 use super::super::faults::Way;
+use super::super::node::benches;
 use super::super::{Clients, Hardware, Observer};
 use super::{Flight, Mark, World};
 use crate::net::OutageKind;
@@ -47,6 +48,14 @@ where
         }
     }
 
+    /// Twice the index of a slow time, one more for its end.
+    pub(super) fn pace(&mut self, number: usize) {
+        let node = self.setup.faults.slow[number / 2].node;
+        let now = Instant::from_ns(self.now);
+        let speed = self.setup.faults.speed(node, now);
+        self.work(node, |benches, out| benches.pace(speed, now, out));
+    }
+
     fn crash(&mut self, node: Node) {
         let now = Instant::from_ns(self.now);
         let host = &mut self.hosts[node.0 as usize];
@@ -73,7 +82,10 @@ where
         if self.hosts[node.0 as usize].machine.is_some() {
             return;
         }
-        self.hosts[node.0 as usize].machine = Some((self.make)(node));
+        let has = self.parts.hardware.processors(node);
+        let benches = benches(self.setup, node, has, Instant::from_ns(self.now));
+        let host = &mut self.hosts[node.0 as usize];
+        (host.machine, host.benches) = (Some((self.make)(node)), benches);
         for peer in (0..self.hosts.len() as u32).map(Node).filter(|peer| *peer != node) {
             let mine = *self.hosts[node.0 as usize].lanes.get(peer.0);
             let theirs = *self.hosts[peer.0 as usize].lanes.get(node.0);

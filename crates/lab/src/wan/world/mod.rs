@@ -6,6 +6,7 @@ mod fail;
 mod serve;
 
 use super::node::Host;
+use super::processors::{Bell, Wish};
 use super::report::{Counts, Ended, Report};
 use super::{Ask, Clients, Ending, Hardware, Observer, Of, Parts, Setup};
 use crate::pending::{Class, Key, Pending, Ties};
@@ -56,10 +57,11 @@ enum Flight<P: Protocol> {
         serial: u32,
         attempt: u32,
     },
-    WorkEnd {
+    /// Processors of a node wait for it.
+    Bell {
         node: Node,
-        serial: u64,
-        took: Span,
+        life: u32,
+        bell: Bell,
     },
     /// An answer to a cancelled work.
     Cancelled {
@@ -97,7 +99,8 @@ pub(super) struct World<'a, M: Talker, F, C, H, P, O> {
     due: Vec<Option<<Of<M> as Protocol>::Request>>,
     clients_due: u64,
     serial: u32,
-    work_serial: u64,
+    /// What processors want of the world in one of their steps.
+    wishes: Vec<Wish>,
     outbox: Outbox<M::Effect, M::Timer>,
     members: Vec<Node>,
     delay_rng: Stream,
@@ -145,11 +148,12 @@ where
     pub(super) fn new(setup: &'a Setup, mut make: F, parts: Parts<'a, C, H, P, O>) -> Self {
         let nodes = setup.nodes.len() as u32;
         let all = (0..nodes).map(Node);
-        let hosts: Vec<_> = all.map(|node| Host::new(setup, node, make(node))).collect();
+        let host = |node| Host::new(setup, node, make(node), parts.hardware.processors(node));
+        let hosts: Vec<_> = all.map(host).collect();
         let effects = hosts.iter().flat_map(|host| &host.machine).map(|m| m.effects_max());
         let most = effects.max().unwrap_or(0);
         let clients = parts.clients.count();
-        let outages = 2 * setup.faults.outages.len() as u32;
+        let outages = 2 * (setup.faults.outages.len() + setup.faults.slow.len()) as u32;
         let first_client = 3 * nodes;
         let first_control = first_client + clients;
         parts.pending.clear();
@@ -169,7 +173,7 @@ where
             due: (0..clients).map(|_| None).collect(),
             clients_due: 0,
             serial: 0,
-            work_serial: 0,
+            wishes: Vec::new(),
             outbox: Outbox::with_capacity(most),
             members: Vec::new(),
             delay_rng: Stream::keyed(setup.seed, 0, Purpose::Delays),
@@ -202,6 +206,11 @@ where
             if outage.until != Instant::NEVER {
                 self.push(outage.until.as_ns(), Class::Completion, slot + 1);
             }
+        }
+        let first = self.first_control + 1 + 2 * self.setup.faults.outages.len() as u32;
+        for (slow, slot) in self.setup.faults.slow.iter().zip((first..).step_by(2)) {
+            self.push(slow.from.as_ns(), Class::Completion, slot);
+            self.push(slow.until.as_ns(), Class::Completion, slot + 1);
         }
         for node in (0..self.hosts.len() as u32).map(Node) {
             self.start(node);
@@ -304,7 +313,7 @@ where
             Flight::Patience { slot, serial, attempt } => {
                 self.out_of_patience(slot, serial, attempt)
             }
-            Flight::WorkEnd { node, serial, took } => self.work_ends(node, serial, took),
+            Flight::Bell { node, life, bell } => self.bell_rings(node, life, bell),
             Flight::Cancelled { node, life, work, took } => {
                 if self.lives[node.0 as usize] == life {
                     self.offer(node, Input::WorkDone { work, took, finished: false });
@@ -314,7 +323,10 @@ where
     }
 
     fn control(&mut self, number: u32) {
-        if number > 0 {
+        let outages = 2 * self.setup.faults.outages.len() as u32;
+        if number > outages {
+            self.pace((number - 1 - outages) as usize);
+        } else if number > 0 {
             self.outage(number as usize - 1);
         } else if self.now >= (self.setup.duration + self.setup.drain).as_ns() {
             self.ended = Some(Ended::Time);
@@ -506,10 +518,14 @@ where
             }
             Effect::Work { work, job } => {
                 let price = self.parts.hardware.work(node, &job);
-                self.hosts[node.0 as usize].benches.waiting.push_back((work, price));
-                self.begin_work(node);
+                let kind = self.parts.hardware.kind(node, &job);
+                let now = Instant::from_ns(self.now);
+                self.work(node, |benches, out| benches.ask(work, kind, price, now, out));
             }
-            Effect::Cancel { work } => self.cancel(node, work),
+            Effect::Cancel { work } => {
+                let now = Instant::from_ns(self.now);
+                self.work(node, |benches, out| benches.cancel(work, now, out));
+            }
             Effect::Reply { call, response } => self.reply(node, call, response),
             Effect::Note(note) => {
                 self.parts.observer.note(Instant::from_ns(self.now), node, &note);

@@ -1,13 +1,13 @@
 //! Clients, and work.
 
 use super::super::faults::Way;
-use super::super::node::Running;
+use super::super::processors::{Bell, Benches, Wish};
 use super::super::{Ask, Clients, Ending, Hardware, Observer, Of};
 use super::{Flight, Mark, Open, World};
 use crate::pending::{Class, Pending};
+use cavy_core::Instant;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Call, Input, Protocol, Talker, Work};
-use cavy_core::{Instant, Span};
+use cavy_core::family::message::{Call, Input, Protocol, Talker};
 
 const SLOT_BITS: u32 = 24;
 const ATTEMPT_BITS: u32 = 8;
@@ -167,44 +167,38 @@ where
         self.end_when_quiet();
     }
 
-    /// Free processors of `node` take work that waits.
-    pub(super) fn begin_work(&mut self, node: Node) {
-        let processors = self.parts.hardware.processors(node) as usize;
-        loop {
-            let benches = &mut self.hosts[node.0 as usize].benches;
-            if benches.running.len() >= processors {
-                return;
-            }
-            let Some((work, price)) = benches.waiting.pop_front() else { return };
-            self.work_serial += 1;
-            let serial = self.work_serial;
-            benches.running.push(Running { work, serial, since: self.now });
-            let end = Flight::WorkEnd { node, serial, took: price };
-            self.fly(self.now + price.as_ns(), Class::Completion, end);
+    /// Does something with the processors of `node`, and what they want of the world then.
+    pub(super) fn work(&mut self, node: Node, does: impl FnOnce(&mut Benches, &mut Vec<Wish>)) {
+        let mut wishes = std::mem::take(&mut self.wishes);
+        let host = &mut self.hosts[node.0 as usize];
+        if host.machine.is_some() {
+            does(&mut host.benches, &mut wishes);
         }
-    }
-
-    pub(super) fn work_ends(&mut self, node: Node, serial: u64, took: Span) {
-        let running = &mut self.hosts[node.0 as usize].benches.running;
-        // Not there: cancelled, or the node has crashed since.
-        let Some(place) = running.iter().position(|one| one.serial == serial) else { return };
-        let work = running.remove(place).work;
-        self.begin_work(node);
-        self.offer(node, Input::WorkDone { work, took, finished: true });
-    }
-
-    pub(super) fn cancel(&mut self, node: Node, work: Work) {
-        let benches = &mut self.hosts[node.0 as usize].benches;
-        let took = if let Some(place) = benches.waiting.iter().position(|(w, _)| *w == work) {
-            benches.waiting.remove(place);
-            Span::ZERO
-        } else if let Some(place) = benches.running.iter().position(|one| one.work == work) {
-            Span::from_ns(self.now - benches.running.remove(place).since)
-        } else {
-            return;
-        };
         let life = self.lives[node.0 as usize];
-        self.fly(self.now, Class::Completion, Flight::Cancelled { node, life, work, took });
-        self.begin_work(node);
+        for wish in wishes.drain(..) {
+            match wish {
+                Wish::Ring(at, bell) => {
+                    let class = bell.class();
+                    self.fly(at.as_ns(), class, Flight::Bell { node, life, bell });
+                }
+                Wish::Done { work, took, finished: true } => {
+                    self.offer(node, Input::WorkDone { work, took, finished: true });
+                }
+                // The node is in the step that gave it up.
+                Wish::Done { work, took, finished: false } => {
+                    let flight = Flight::Cancelled { node, life, work, took };
+                    self.fly(self.now, Class::Completion, flight);
+                }
+            }
+        }
+        self.wishes = wishes;
+    }
+
+    pub(super) fn bell_rings(&mut self, node: Node, life: u32, bell: Bell) {
+        // Otherwise the node has crashed since.
+        if self.lives[node.0 as usize] == life {
+            let now = Instant::from_ns(self.now);
+            self.work(node, |benches, out| benches.ring(bell, now, out));
+        }
     }
 }
