@@ -111,9 +111,10 @@ impl Connection {
         })
     }
 
-    /// May it ask? Before its turn a question would bring an answer that nobody has room for.
+    /// May it ask? Before its turn a question would bring an answer that nobody has room for. What
+    /// awaits no answer needs no turn.
     pub(crate) fn may_ask(&self) -> bool {
-        self.grant.is_none_or(|grant| grant.active)
+        self.grant.is_none_or(|grant| grant.active || grant.expects == 0)
     }
 
     fn segments_open(&self) -> u32 {

@@ -16,6 +16,8 @@ const ROOM_BYTES: u32 = 32_768;
 struct Fragments {
     length_bytes: u32,
     open: u32,
+    /// A message is under way that asks nothing.
+    one_way: bool,
 }
 
 impl Application<Messages> for Fragments {
@@ -31,6 +33,7 @@ impl Application<Messages> for Fragments {
                 assert_eq!(node, Node(0), "{from:?}");
                 self.open -= 1;
             }
+            Effect::Delivered { .. } if self.one_way => self.one_way = false,
             Effect::Delivered { from, message, .. } => {
                 let (to, length_bytes) = (from, self.length_bytes);
                 let input = Input::Answer { to, question: message, length_bytes };
@@ -50,7 +53,7 @@ struct Star {
 impl Star {
     fn new(servers: u32, fragment: u32, client: Config, server: Config) -> Star {
         let make = |host| Messages::new(if host == 0 { client } else { server }).expect("legal");
-        let fragments = Fragments { length_bytes: fragment, open: 0 };
+        let fragments = Fragments { length_bytes: fragment, open: 0, one_way: false };
         let mut network = Network::new((0..=servers).map(make).collect(), fragments, 1);
         network.links = Links { bits_per_s: 1_000_000_000, delay: Span::from_us(25) };
         network.queue = Queue::Octets { limit: ROOM_BYTES.into() };
@@ -120,6 +123,18 @@ fn incast_5_9_stock_servers_fill_the_link_when_the_client_schedules_them() {
         println!("{servers} servers: {goodput:.0} of {alone:.0} Mb/s, {dropped} dropped");
         assert_eq!((dropped, timeouts), (0, 0), "{servers} servers");
         assert!(goodput > 0.93 * alone, "{servers} servers: {goodput} of {alone} Mb/s");
+    }
+}
+
+#[test]
+fn what_awaits_no_answer_needs_no_turn() {
+    let mut star = Star::new(1, 1_000, scheduled(), stock());
+    let input =
+        Input::Submit { to: Node(1), message: Message(2), length_bytes: 50_000, asks: false };
+    star.network.tell(Instant::ZERO, 0, input);
+    star.network.application.one_way = true;
+    while star.network.application.one_way {
+        assert!(star.network.step(), "the message arrives");
     }
 }
 
