@@ -16,7 +16,9 @@ fn main() {
          free, 2p (us) |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (n, p) in [(16, 8), (64, 8), (256, 16), (1000, 8), (1000, 32), (1000, 128), (4096, 32)] {
+    for (n, p) in
+        [(16, 8), (32, 8), (64, 8), (256, 16), (1000, 8), (1000, 32), (1000, 128), (4096, 32)]
+    {
         let mut draws = Stream::keyed(1, n as u32, Purpose::Test);
         let speeds: Vec<f64> = (0..n).map(|at| [0.5, 0.75, 1.25, 1.5][at % 4]).collect();
         let order: Vec<u32> = (0..n as u32).collect();

@@ -2,8 +2,9 @@
 # Runs the same M/G/14 model (service 1 or 100 us, Poisson arrivals, load 0.8) in other people's
 # simulators and prints a table: CPU nanoseconds per request (median of three runs) and the mean
 # sojourn time, which must agree. A second table has SimPy's side of `cargo bench --bench services`:
-# CPU nanoseconds per visit, and throughput. A peer that cannot be installed is skipped, and the
-# table says so.
+# CPU nanoseconds per visit, and throughput. A third one has that of `cargo bench --bench parts`:
+# the same queries of a search cluster, by sub-query. A peer that cannot be installed is skipped,
+# and the table says so.
 #
 # Everything is installed under benches/target; package managers keep their caches where they do.
 set -u
@@ -30,12 +31,13 @@ row() {
 
 python_peer() {
     name=$1 package=$2
+    shift 2
     if ! [ -x "$venv/bin/python" ] && ! python3 -m venv "$venv" >"$logs/venv" 2>&1; then
         skip "$name" "no Python virtual environment" venv
     elif ! "$venv/bin/python" -m pip install --quiet "$package" >"$logs/$name" 2>&1; then
         skip "$name" "$package does not install" "$name"
     else
-        row "$name" "$venv/bin/python" "$here/$name.py"
+        row "$name" "$venv/bin/python" "$here/$name.py" "$@"
     fi
 }
 
@@ -54,3 +56,12 @@ fi
 
 printf '\n| peer | ns/visit | requests/s |\n|---|---|---|\n'
 python_peer simpy_chain 'simpy==4.1.*'
+
+printf '\n| peer | ns/sub-query | mean ms |\n|---|---|---|\n'
+queries=$logs/queries
+if ! (cd "$here/.." && cargo bench --quiet --bench parts -- "$queries") >"$logs/parts" 2>&1; then
+    skip simpy_parts "the queries are not written" parts
+else
+    python_peer simpy_parts 'simpy==4.1.*' "$queries"
+    python_peer simpy_parts 'simpy==4.1.*' "$queries" plans
+fi

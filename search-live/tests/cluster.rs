@@ -4,6 +4,7 @@ mod town;
 
 use cavy_search_live::study::{self, Load};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use town::{PATIENCE, Town};
@@ -71,6 +72,17 @@ fn clause_7_2_a_session_with_curls_own_words() {
         match &first {
             None => first = Some(answer.to_string()),
             Some(first) => assert_eq!(*first, answer.to_string(), "at p = {p}"),
+        }
+        let path = "/books/_search?q=title:ring&explain_plan=true";
+        let (_, explained) = town.ask("GET", path, Value::Null);
+        let asked = explained["roar"]["books"]["asked"].as_array().expect("parts");
+        let slices: BTreeSet<&str> = asked.iter().filter_map(|one| one["slice"].as_str()).collect();
+        let servers: BTreeSet<u64> =
+            asked.iter().filter_map(|one| one["server"].as_u64()).collect();
+        assert_eq!((slices.len(), servers.len()), (p, p), "{explained}");
+        for one in asked {
+            let ms = |key: &str| one[key].as_f64().expect("milliseconds");
+            assert!(ms("predicted_ms") > 0.0 && ms("measured_ms") > 0.0, "{one}");
         }
     }
 }

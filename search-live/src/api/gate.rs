@@ -9,7 +9,7 @@ use crate::engine::question::{Finding, Question};
 use cavy_node::Handle;
 use cavy_search::cluster::catalogue::{Catalogue, Change, Refusal};
 use cavy_search::cluster::many::{Request, Response};
-use cavy_search::cluster::{Map, message};
+use cavy_search::cluster::{Map, Told, message};
 use cavy_search::ring::{Slice, WHOLE};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -61,6 +61,8 @@ pub struct Answer {
     pub lost: Vec<Slice>,
     /// Parts that were sent.
     pub parts: u32,
+    /// What became of each.
+    pub told: Vec<Told>,
 }
 
 impl Answer {
@@ -263,7 +265,7 @@ impl Gate {
 
     fn answer(response: Response<Live>, name: &str) -> Result<Answer, Error> {
         match response {
-            Response::Of(message::Response::Found { found, lost, parts }) => {
+            Response::Of(message::Response::Found { found, lost, parts, told }) => {
                 let read = |bytes: &Bytes| {
                     serde_json::from_slice(bytes)
                         .unwrap_or_else(|error| Finding::Failed(format!("no finding: {error}")))
@@ -275,7 +277,7 @@ impl Gate {
                 });
                 match failed {
                     Some(reason) => Err(Error::of_finding(reason)),
-                    None => Ok(Answer { findings, lost, parts }),
+                    None => Ok(Answer { findings, lost, parts, told }),
                 }
             }
             _ => Err(Error::no_index(name)),

@@ -8,6 +8,8 @@ use super::{Query as Url, counting, dsl};
 use crate::engine::question::{
     Finding, Found, Hit, Query, Question, Search, SortBy, SortKey, SortValue, Statistics,
 };
+use cavy_core::Span;
+use cavy_search::cluster::Told;
 use cavy_search::ring::Slice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -333,6 +335,22 @@ pub async fn with_statistics(gate: &Gate, index: &Index, search: &mut Search) ->
     Ok(())
 }
 
+/// Who was asked for which slice, when an answer was expected, and when it came.
+fn asked(told: &Told) -> Value {
+    let ms = |span: Span| json!(span.as_us().round() / 1e3);
+    json!({
+        "server": told.server,
+        "slice": written_slice(&told.slice),
+        "predicted_ms": ms(told.predicted),
+        "measured_ms": told.measured.map_or(Value::Null, ms),
+    })
+}
+
+/// Its first id is the one after the number before the dash.
+fn written_slice(slice: &Slice) -> String {
+    format!("{:016x}-{:016x}", slice.lo, slice.hi)
+}
+
 /// Searches an index, or a slice of it.
 pub async fn run(
     gate: &Gate,
@@ -347,12 +365,12 @@ pub async fn run(
         Some(slice) => gate.look(index, slice, &question).await?,
     };
     let (covered, parts, lost) = (answer.covered(), answer.parts, answer.lost.len());
-    let slice = |slice: &Slice| format!("{:016x}-{:016x}", slice.lo, slice.hi);
     let plan = json!({
         "p": index.p(),
         "parts": parts,
         "covered": covered,
-        "lost": answer.lost.iter().map(slice).collect::<Vec<_>>(),
+        "asked": answer.told.iter().map(asked).collect::<Vec<_>>(),
+        "lost": answer.lost.iter().map(written_slice).collect::<Vec<_>>(),
     });
     let mut found = Found::default();
     for finding in answer.findings {

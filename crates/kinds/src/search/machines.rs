@@ -125,7 +125,7 @@ impl Clients<Words> for Callers<'_> {
 
     fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
         match ending {
-            Ending::Answered(Response::Found { found: docs, lost, parts }) => {
+            Ending::Answered(Response::Found { found: docs, lost, parts, .. }) => {
                 let gone = |id| lost.iter().any(|slice| slice.contains(id));
                 self.wrong += u64::from(!self.look(ask.since, &docs, gone));
                 self.partial += u64::from(!lost.is_empty());

@@ -2,7 +2,8 @@
 //!
 //! Work is a request to it: [`Effect::Work`] of a node becomes [`Input::Arrive`], and
 //! [`Input::Finished`] goes to the node as `WorkDone`. Work that was cancelled while it waited is
-//! skipped when its turn comes, and the node hears of the end at once.
+//! skipped when its turn comes, and the node hears of the end at once; a processor that gives up
+//! what it runs says [`Input::Skipped`] as well, so that nobody learns from it.
 //!
 //! [`Effect::Work`]: cavy_core::family::message::Effect::Work
 

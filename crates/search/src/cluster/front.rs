@@ -2,7 +2,7 @@
 
 use super::content::Content;
 use super::map::{Config, Layout, Map, Rings, State};
-use super::message::{Doc, Message, Outcome, Request, Response};
+use super::message::{Doc, Message, Outcome, Request, Response, Told};
 use super::{Context, Timer};
 use crate::cost::{Cost, Estimator, Load};
 use crate::plan::{Part, reissue};
@@ -47,6 +47,19 @@ struct Piece<C: Content> {
     depth: u32,
     stage: Stage,
     found: Option<C::Finding>,
+    /// When it was sent, when an answer was expected, and when it came.
+    sent: Instant,
+    expected: Instant,
+    came: Option<Instant>,
+}
+
+impl<C: Content> Piece<C> {
+    /// Nobody is asked for it.
+    fn lost(server: u32, slice: Slice, parent: Option<u32>, depth: u32, now: Instant) -> Self {
+        let (sent, expected, came) = (now, now, None);
+        let stage = Stage::Lost;
+        Piece { server, slice, parent, depth, stage, found: None, sent, expected, came }
+    }
 }
 
 #[derive(Debug)]
@@ -158,7 +171,8 @@ impl<C: Content> FrontEnd<C> {
             _ if self.waiting.len() < HELD => self.waiting.push_back((call, request.clone())),
             _ => {
                 let lost = alloc::vec![Slice::new(0, 0)];
-                let response = Response::Found { found: C::Found::default(), lost, parts: 0 };
+                let (found, told) = (C::Found::default(), Vec::new());
+                let response = Response::Found { found, lost, parts: 0, told };
                 cx.emit(Effect::Reply { call, response });
             }
         }
@@ -267,15 +281,8 @@ impl<C: Content> FrontEnd<C> {
         for part in parts {
             self.send(serial, &mut query, *part, None, 0, cx);
         }
-        let lost_piece = |slice: &Slice| Piece {
-            server: 0,
-            slice: *slice,
-            parent: None,
-            depth: 0,
-            stage: Stage::Lost,
-            found: None,
-        };
-        query.pieces.extend(lost.iter().map(lost_piece));
+        let lost = lost.iter().map(|slice| Piece::lost(0, *slice, None, 0, cx.now()));
+        query.pieces.extend(lost);
         self.queries.insert(serial, query);
         self.watch(serial, cx);
         self.finish(serial, cx);
@@ -312,7 +319,17 @@ impl<C: Content> FrontEnd<C> {
             None => Stage::Waits(late),
         };
         let Part { server, slice } = part;
-        query.pieces.push(Piece { server, slice, parent, depth, stage, found: None });
+        query.pieces.push(Piece {
+            server,
+            slice,
+            parent,
+            depth,
+            stage,
+            found: None,
+            sent: cx.now(),
+            expected: done,
+            came: None,
+        });
         let question = query.question.clone();
         let message = Message::Sub { query: serial, part: number, slice, question };
         let to = self.config.layout.server(server);
@@ -357,14 +374,8 @@ impl<C: Content> FrontEnd<C> {
         for part in parts {
             self.send(serial, query, part, Some(number), depth + 1, cx);
         }
-        query.pieces.extend(nobody.into_iter().map(|slice| Piece {
-            server,
-            slice,
-            parent: Some(number),
-            depth,
-            stage: Stage::Lost,
-            found: None,
-        }));
+        let lost = |slice| Piece::lost(server, slice, Some(number), depth, cx.now());
+        query.pieces.extend(nobody.into_iter().map(lost));
     }
 
     /// Who answers for `slice` when those that were `tried` are not asked; and what nobody has.
@@ -483,6 +494,7 @@ impl<C: Content> FrontEnd<C> {
                 self.free_at[own].iter_mut().for_each(|other| *other = free.max(*other));
                 piece.stage = Stage::Done;
                 piece.found = Some(found);
+                piece.came = Some(cx.now());
             }
             Outcome::Refused { .. } => {
                 if matches!(piece.stage, Stage::Waits(_) | Stage::Hedges(..)) {
@@ -536,7 +548,15 @@ impl<C: Content> FrontEnd<C> {
             }
         }
         let parts = count as u32;
-        let response = Response::Found { found: all, lost, parts };
+        let sent = query.pieces.iter().filter(|piece| piece.stage != Stage::Lost);
+        let told = sent.map(|piece| Told {
+            server: piece.server,
+            slice: piece.slice,
+            predicted: piece.expected.since(piece.sent),
+            measured: piece.came.map(|came| came.since(piece.sent)),
+        });
+        let told = told.collect();
+        let response = Response::Found { found: all, lost, parts, told };
         cx.emit(Effect::Reply { call: query.call, response });
     }
 

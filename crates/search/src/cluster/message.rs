@@ -156,6 +156,19 @@ pub enum Request<C: Content = Ids> {
     Stay(bool),
 }
 
+/// What became of a part of a query.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Told {
+    /// Who was asked.
+    pub server: u32,
+    /// Which ids.
+    pub slice: Slice,
+    /// From the question to the answer, as the front end predicted it.
+    pub predicted: Span,
+    /// And as it was; `None` where others answered for it, or nobody.
+    pub measured: Option<Span>,
+}
+
 /// What clients get back.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Response<C: Content = Ids> {
@@ -167,6 +180,8 @@ pub enum Response<C: Content = Ids> {
         lost: Vec<Slice>,
         /// Parts that were sent, those sent again included.
         parts: u32,
+        /// What became of each. A part that nobody was asked for is not among them.
+        told: Vec<Told>,
     },
     /// Every server in step that stores the document has logged it.
     Written {

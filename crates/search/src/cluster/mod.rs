@@ -37,7 +37,7 @@ pub use content::{Content, Ids};
 pub use directory::Directory;
 pub use front::FrontEnd;
 pub use map::{Bugs, Config, Hedge, Layout, Map, Moving, Rings, State};
-pub use message::{Doc, Job, Message, Note, Outcome, Record, Request, Response, Words};
+pub use message::{Doc, Job, Message, Note, Outcome, Record, Request, Response, Told, Words};
 pub use server::Server;
 
 use alloc::boxed::Box;

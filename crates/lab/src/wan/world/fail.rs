@@ -1,4 +1,4 @@
-//! Nodes that stop, and come back.
+//! Nodes that stop, come back, and slow down.
 
 use super::super::faults::Way;
 use super::super::node::benches;
