@@ -1,7 +1,7 @@
 #!/bin/sh
-# Distances and updates of coordinates here, in the crate vivaldi-nc and in serf's own Go package, in
-# turns on the same coordinates. The Go program is built under benches/target; without Go its column
-# says so.
+# Distances and updates of coordinates here, in the crate vivaldi-nc and in serf's own Go package,
+# in turns on the same coordinates. The Go program is built under benches/target; without Go its
+# column says so.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 built=$here/../target/peers-serf

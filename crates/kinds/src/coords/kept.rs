@@ -142,6 +142,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl Default for Kept {
+    fn default() -> Self {
+        Kept::new()
+    }
+}
+
 impl Kept {
     /// Nothing yet.
     pub const fn new() -> Kept {
