@@ -6,6 +6,7 @@ use cavy_coords::{Point, map::FLOOR_MS_PER_KM};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_kinds::coords::contestant::{self, Given};
 use cavy_kinds::coords::data::{self, pack};
+use cavy_kinds::coords::kept::{Kept, Key, Made, Trace};
 use cavy_kinds::coords::load;
 use cavy_kinds::coords::players::Players;
 use cavy_kinds::coords::replay::{self, Asked, Replayed};
@@ -18,6 +19,7 @@ use cavy_kinds::coords::{
 use cavy_places::write::{Row, database};
 use cavy_study::plan::Files;
 use cavy_study::plan::read::{Text, load};
+use cavy_study::point::{self, Manner};
 use std::cell::RefCell;
 
 const PLAN: &str = r#"
@@ -44,6 +46,7 @@ fn plan(data: DataPlan, predictors: &[PredictorPlan]) -> CoordsPlan {
         worst_ratio: None,
         map: false,
         predictors: predictors.to_vec(),
+        has_rivals: false,
     }
 }
 
@@ -337,6 +340,75 @@ fn players_are_as_the_plan_says() {
     for parts in [0, 4, 7, 30, 99] {
         assert!(players.visits(13, parts, rng()).eq(visits.iter().copied()), "{parts}");
     }
+}
+
+#[test]
+fn probes_of_players_are_the_same_drawn_at_once_in_parts_or_read_from_a_file() {
+    let world = Players::world(&PlayersPlan { count: 2_000, ..PlayersPlan::default() }, 7);
+    let Truth::Players(players) = &world.truth else { panic!("players") };
+    let drawn: Vec<Probe> = replay::of_players(players, 13, 1_000_000, 3).collect();
+    assert_eq!(drawn.len(), 26_000, "more than a block of the file");
+    assert!(replay::of_players(players, 13, 5_000, 3).eq(drawn.iter().copied()));
+    let trace = Trace::write(drawn.iter().copied()).expect("room for a file");
+    // Two readers, one of them a thousand probes ahead.
+    let (mut one, mut other) = (trace.read(), trace.read());
+    assert!(one.by_ref().take(1_000).eq(drawn[..1_000].iter().copied()));
+    for probe in &drawn[1_000..] {
+        assert_eq!(one.next(), Some(*probe));
+        other.next();
+    }
+    assert_eq!((one.next(), other.count()), (None, 1_000));
+    assert!(!trace.has_failed());
+    assert_eq!(Trace::write(std::iter::empty()).expect("room").read().count(), 0);
+}
+
+#[test]
+fn players_are_made_once_for_all_predictors_of_a_plan() {
+    let small = |count| Key {
+        players: PlayersPlan { count, ..PlayersPlan::default() },
+        probes_per_node: 13,
+    };
+    let (kept, made) = (Kept::new(), RefCell::new(Vec::new()));
+    let ask = |key: &Key, seed: u64| {
+        let new = |how: char| {
+            made.borrow_mut().push((how, key.players.count, seed));
+            Made::new(&PlayersPlan { count: 2, ..key.players.clone() }, seed)
+        };
+        kept.of(key, seed, || new('k'), || new('a'))
+    };
+    let (one, other, large) = (small(100), small(200), small(3_000_000));
+    for (key, seed) in [(&one, 1), (&one, 2), (&one, 1), (&other, 1), (&one, 1), (&one, 1)] {
+        ask(key, seed);
+    }
+    assert_eq!(made.take(), [('k', 100, 1), ('k', 100, 2), ('k', 200, 1), ('k', 100, 1)]);
+    // Two of these are too much to keep.
+    for seed in [1, 2, 1, 2] {
+        ask(&large, seed);
+    }
+    assert_eq!(made.take(), [('k', 3_000_000, 1), ('a', 3_000_000, 2), ('a', 3_000_000, 2)]);
+}
+
+#[test]
+fn no_result_depends_on_whether_players_were_kept() {
+    let outcomes = |predictors: &str, twice: bool| {
+        let text = format!(
+            "kind = \"coords\"\ntitle = \"x\"\nprobes_per_node = 13\n{predictors}\n\
+             data = {{ name = \"players\", count = 400 }}\nrun = {{ replications = 2 }}"
+        );
+        let manner = Manner { twice, ..Manner::default() };
+        let files = &Files::NONE;
+        let text = Text { text: &text, name: "x", files, overrides: &[], quick: false };
+        let loaded = load::<CoordsPlan>(&text).expect("a plan");
+        let run = |one| point::run(one, files, &manner).expect("it runs");
+        let all: Vec<_> = loaded.points.iter().map(run).collect();
+        all.into_iter().map(|one| (one.digest, one.data)).collect::<Vec<_>>()
+    };
+    let names = ["survey", "htrae", "serf", "geolocation"];
+    let each = names.map(|name| format!("{{ predictor = \"{name}\" }}"));
+    let together = outcomes(&format!("predictors = [{}]", each.join(", ")), false);
+    assert_eq!(together, outcomes(&format!("predictors = [{}]", each.join(", ")), true));
+    let alone = each.map(|one| outcomes(&format!("predictors = [{one}]"), false).remove(0));
+    assert_eq!(together, alone);
 }
 
 #[test]

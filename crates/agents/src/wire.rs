@@ -77,6 +77,9 @@ pub enum Nat {
 }
 
 impl Reach {
+    /// Of a machine of which nobody said anything.
+    pub const UNKNOWN: Reach = Reach { nat: Nat::Unknown, relay: false, anycast: false };
+
     /// How a machine is reached, as far as a database says.
     pub fn of(found: &cavy_places::Found) -> Reach {
         Reach { anycast: found.anycast, ..Reach::default() }

@@ -1,14 +1,13 @@
 //! Questions of one node. What is the same for all pairs of it is looked up once: what it measured
 //! lately, and what pairs of its region and another one take longer.
 
-use super::index::{REGIONS, Search, Seat, region};
+use super::index::{Search, Seat, region};
 use super::{Directory, Entry, LIFETIME_S, Said, Source, p90_ms};
 use cavy_coords::Coordinate;
 use cavy_coords::map::FLOOR_MS_PER_KM;
-use std::cell::RefCell;
 
 /// What is known of pairs of two regions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Row {
     /// They take so much longer than coordinates say.
     pub residual_ms: f64,
@@ -23,8 +22,8 @@ pub struct Asker<'a> {
     entry: &'a Entry,
     /// What it measured in the last hour, by peer, in the order of these.
     young: Vec<(u32, f64)>,
-    /// By the other region.
-    rows: RefCell<Vec<Option<Row>>>,
+    /// By the other region; empty where nothing is known.
+    rows: &'a [Row],
     /// The p90 over the prediction, of history, of coordinates that have learnt and of places; the
     /// same for all pairs.
     by_source: [Option<f64>; 3],
@@ -39,7 +38,8 @@ impl<'a> Asker<'a> {
         young.sort_unstable_by_key(|one| one.0);
         let by_source = [Source::History, Source::Coord, Source::Geo];
         let by_source = by_source.map(|source| directory.source_p90(source));
-        Some(Asker { directory, node, entry, young, rows: RefCell::default(), by_source })
+        let rows = directory.rows(region(entry.cell));
+        Some(Asker { directory, node, entry, young, rows, by_source })
     }
 
     fn measured_ms(&self, peer: u32) -> Option<f64> {
@@ -48,15 +48,7 @@ impl<'a> Asker<'a> {
     }
 
     fn row(&self, there: u16) -> Row {
-        let mut rows = self.rows.borrow_mut();
-        if rows.is_empty() {
-            rows.resize(REGIONS, None);
-        }
-        let here = region(self.entry.cell);
-        match rows.get_mut(usize::from(there)) {
-            Some(row) => *row.get_or_insert_with(|| self.directory.row(here, there)),
-            None => self.directory.row(here, there),
-        }
+        self.rows.get(usize::from(there)).copied().unwrap_or_default()
     }
 
     fn with_p90(&self, rtt_ms: f64, source: Source, by_region: Option<f64>) -> Said {
@@ -71,7 +63,7 @@ impl<'a> Asker<'a> {
 
     /// Can the two reach each other, as far as they said?
     pub fn meets(&self, to: u32) -> Option<bool> {
-        self.entry.said.reach.meets(self.directory.entry(to)?.said.reach)
+        self.entry.said.reach.meets(self.directory.card(to)?.reach)
     }
 
     /// The round trip to a node; `None` when one of the two has no coordinate and nothing was
@@ -80,10 +72,10 @@ impl<'a> Asker<'a> {
         if let Some(rtt_ms) = self.measured_ms(to) {
             return Some(self.with_p90(rtt_ms, Source::History, None));
         }
-        let there = self.directory.entry(to)?;
+        let there = self.directory.card(to)?;
         let (one, other) = (self.entry.coordinate()?, there.coordinate()?);
-        let row = self.row(region(there.cell));
-        let (rtt_ms, source) = self.directory.predicted(one, other, row.residual_ms);
+        let row = self.row(there.region);
+        let (rtt_ms, source) = self.directory.predicted(one, &other, row.residual_ms);
         Some(self.with_p90(rtt_ms, source, row.p90))
     }
 

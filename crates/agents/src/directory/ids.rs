@@ -5,6 +5,7 @@
 //! knows; nothing is ever iterated, so the key changes no answer.
 
 use super::Entry;
+use super::card::Card;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher as _, RandomState};
 
@@ -19,6 +20,12 @@ fn id(nodes: &[Option<Entry>], node: u32) -> Option<&str> {
     Some(&nodes.get(node as usize)?.as_ref()?.said.id)
 }
 
+/// Does a node have this id?
+fn is(of: &str, node: u32, cards: &[Card], nodes: &[Option<Entry>]) -> bool {
+    let there = cards.get(node as usize).map_or(Some(false), |card| card.is(of));
+    there.unwrap_or_else(|| id(nodes, node) == Some(of))
+}
+
 impl Ids {
     /// How many there are.
     pub fn len(&self) -> usize {
@@ -26,18 +33,19 @@ impl Ids {
     }
 
     /// The number of an id.
-    pub fn get(&self, of: &str, nodes: &[Option<Entry>]) -> Option<u32> {
-        self.table.find(self.key.hash_one(of), |node| id(nodes, *node) == Some(of)).copied()
+    pub fn get(&self, of: &str, cards: &[Card], nodes: &[Option<Entry>]) -> Option<u32> {
+        let is_it = |node: &u32| is(of, *node, cards, nodes);
+        self.table.find(self.key.hash_one(of), is_it).copied()
     }
 
-    /// The numbers of many ids, in order. Table, nodes and ids are anywhere in memory, so what
-    /// several need of each is read before the first of them goes on: the processor waits once for
-    /// all. `read` does the same for what is asked of each node next.
+    /// The numbers of many ids, in order. Table and cards are anywhere in memory, so those of
+    /// several are read before the first of them goes on: the processor waits once for all, and
+    /// what is asked of each node next is at hand.
     pub fn get_each(
         &self,
         of: &[&str],
+        cards: &[Card],
         nodes: &[Option<Entry>],
-        read: impl Fn(&Entry) -> u64,
     ) -> Vec<Option<u32>> {
         const AHEAD: usize = 16;
         let mut all = Vec::with_capacity(of.len());
@@ -47,15 +55,11 @@ impl Ids {
             for (first, of) in first.iter_mut().zip(some) {
                 *first = self.table.find(self.key.hash_one(of), |_| true).copied();
             }
-            let entries =
-                || first.iter().flatten().filter_map(|node| nodes[*node as usize].as_ref());
-            let ahead = entries().fold(0, |sum, one| sum ^ one.said.id.len() as u64 ^ read(one));
-            let first_byte = |one: &Entry| one.said.id.as_bytes().first().copied().unwrap_or(0);
-            let ahead = entries().fold(ahead, |sum, one| sum ^ u64::from(first_byte(one)));
-            std::hint::black_box(ahead);
+            let ahead = first.iter().flatten().filter_map(|node: &u32| cards.get(*node as usize));
+            std::hint::black_box(ahead.fold(0, |sum, card| sum ^ card.region));
             all.extend(first.iter().zip(some).map(|(first, of)| {
-                let is_it = |node: &u32| id(nodes, *node) == Some(of);
-                first.filter(is_it).or_else(|| self.get(of, nodes))
+                let is_it = |node: &u32| is(of, *node, cards, nodes);
+                first.filter(is_it).or_else(|| self.get(of, cards, nodes))
             }));
         }
         all
@@ -69,9 +73,9 @@ impl Ids {
     }
 
     /// Takes an id out, while its node is still in `nodes`.
-    pub fn remove(&mut self, of: &str, nodes: &[Option<Entry>]) -> Option<u32> {
+    pub fn remove(&mut self, of: &str, cards: &[Card], nodes: &[Option<Entry>]) -> Option<u32> {
         let hash = self.key.hash_one(of);
-        let entry = self.table.find_entry(hash, |node| id(nodes, *node) == Some(of)).ok()?;
+        let entry = self.table.find_entry(hash, |node| is(of, *node, cards, nodes)).ok()?;
         Some(entry.remove().0)
     }
 }

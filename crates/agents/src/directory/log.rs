@@ -184,6 +184,7 @@ impl Directory {
                 if let Some(ratios) = ratios {
                     self.by_region.insert(of, ratios);
                 }
+                self.note(of);
             }
             Line::Ratio { of, ratios } => drop(self.by_source.insert(of, ratios)),
             Line::Known { source, last } => drop(self.sources.insert(source, last)),

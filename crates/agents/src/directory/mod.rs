@@ -8,6 +8,7 @@
 //! measurements between the same two regions kept below, or of all.
 
 mod asker;
+mod card;
 mod ids;
 pub mod index;
 pub mod log;
@@ -17,6 +18,7 @@ pub use asker::Asker;
 
 use crate::wire::Reach;
 use asker::Row;
+use card::Card;
 use cavy_coords::map::FLOOR_MS_PER_KM;
 use cavy_coords::sphere::EARTH_RADIUS_KM;
 use cavy_coords::start::{Known, Placed};
@@ -24,7 +26,7 @@ use cavy_coords::{Config, Coordinate, Point, model};
 use cavy_core::{Purpose, Stream};
 use cavy_places::Rung;
 use ids::Ids;
-use index::{Index, Seat, cell, region};
+use index::{Index, REGIONS, Seat, cell, region};
 use ratios::{Ratios, UNTRAINED};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -219,6 +221,8 @@ pub struct Directory {
     model: Config,
     ids: Ids,
     nodes: Vec<Option<Entry>>,
+    /// The same nodes, as far as most questions need them.
+    cards: Vec<Card>,
     /// Numbers of nodes that are gone, and when they went.
     free: VecDeque<(u32, u64)>,
     /// When the latest round trip was reported.
@@ -226,6 +230,9 @@ pub struct Directory {
     index: Index,
     regions: BTreeMap<(u16, u16), (f64, f64)>,
     by_region: BTreeMap<(u16, u16), Ratios>,
+    /// What both say of the pairs of a region, by the one and the other; empty where nothing is
+    /// known.
+    rows: Vec<Vec<Row>>,
     by_source: BTreeMap<Source, Ratios>,
     sources: BTreeMap<String, u64>,
     rng: Stream,
@@ -262,11 +269,13 @@ impl Directory {
             model,
             ids: Ids::default(),
             nodes: Vec::new(),
+            cards: Vec::new(),
             free: VecDeque::new(),
             latest_s: 0,
             index: Index::default(),
             regions: BTreeMap::new(),
             by_region: BTreeMap::new(),
+            rows: vec![Vec::new(); REGIONS],
             by_source: BTreeMap::new(),
             sources: BTreeMap::new(),
             rng: Stream::keyed(0, 0, Purpose::Machine),
@@ -290,21 +299,21 @@ impl Directory {
 
     /// The number of a node.
     pub fn number(&self, id: &str) -> Option<u32> {
-        self.ids.get(id, &self.nodes)
+        self.ids.get(id, &self.cards, &self.nodes)
     }
 
     /// The numbers of many nodes, about each of which something is asked next.
     pub fn numbers(&self, ids: &[&str]) -> Vec<Option<u32>> {
-        let read = |entry: &Entry| {
-            let height = entry.coordinate().map_or(0, |own| own.height_ms.to_bits());
-            height ^ u64::from(entry.cell) ^ u64::from(entry.said.reach.relay)
-        };
-        self.ids.get_each(ids, &self.nodes, read)
+        self.ids.get_each(ids, &self.cards, &self.nodes)
     }
 
     /// A node.
     pub fn entry(&self, node: u32) -> Option<&Entry> {
         self.nodes.get(node as usize)?.as_ref()
+    }
+
+    fn card(&self, node: u32) -> Option<&Card> {
+        self.cards.get(node as usize).filter(|card| card.is_there())
     }
 
     /// All nodes in the order of their numbers.
@@ -331,11 +340,12 @@ impl Directory {
             Change::Coord(said) => self.place(said),
             Change::Probes(said) => self.learn(said, 0..said.probes.len()),
             Change::Gone { id } => {
-                let Some(node) = self.ids.remove(id, &self.nodes) else {
+                let Some(node) = self.ids.remove(id, &self.cards, &self.nodes) else {
                     return Outcome::default();
                 };
                 self.leave_index(node);
                 self.nodes[node as usize] = None;
+                self.cards[node as usize] = Card::NOBODY;
                 self.free.push_back((node, self.latest_s));
                 Outcome { found: true, ..Outcome::default() }
             }
@@ -379,6 +389,7 @@ impl Directory {
             }
             None => {
                 self.nodes.push(Some(entry));
+                self.cards.push(Card::NOBODY);
                 (self.nodes.len() - 1) as u32
             }
         };
@@ -457,6 +468,7 @@ impl Directory {
             *sum += (rtt_ms - said).clamp(-REGION_CLIP_MS, REGION_CLIP_MS);
             *count += 1.0;
             self.by_region.entry(regions).or_default().add(rtt_ms / with);
+            self.note(regions);
         }
         // Each end learns with what the other one was before.
         for (node, peer, there) in [(from, to, other), (to, from, one)] {
@@ -490,6 +502,7 @@ impl Directory {
             let seat = Seat { height_ms, place, system, node };
             self.index.insert(&entry.said.class, entry.cell, seat);
         }
+        self.cards[node as usize] = Card::of(entry);
     }
 
     fn leave_index(&mut self, node: u32) {
@@ -508,11 +521,22 @@ impl Directory {
         self.regions.get(&regions).map_or(0.0, |(sum, count)| sum / (count + REGION_PRIOR))
     }
 
-    /// What is known of pairs of two regions.
-    fn row(&self, here: u16, there: u16) -> Row {
-        let regions = pair(here, there);
+    /// Finds anew what is known of pairs of two regions: there are more questions than reports.
+    fn note(&mut self, regions: (u16, u16)) {
         let p90 = self.by_region.get(&regions).and_then(Ratios::p90);
-        Row { residual_ms: self.region_ms(regions), p90 }
+        let row = Row { residual_ms: self.region_ms(regions), p90 };
+        for (here, there) in [regions, (regions.1, regions.0)] {
+            let Some(rows) = self.rows.get_mut(usize::from(here)) else { continue };
+            rows.resize(REGIONS, Row::default());
+            if let Some(place) = rows.get_mut(usize::from(there)) {
+                *place = row;
+            }
+        }
+    }
+
+    /// What is known of pairs of a region, by the other one.
+    fn rows(&self, here: u16) -> &[Row] {
+        self.rows.get(usize::from(here)).map_or(&[], Vec::as_slice)
     }
 
     /// What coordinates and regions say.
@@ -563,7 +587,8 @@ impl Directory {
             return said(rtt_ms, Source::History, None);
         }
         let (here, there) = (self.entry(from)?, self.entry(to)?);
-        let row = self.row(region(here.cell), region(there.cell));
+        let rows = self.rows(region(here.cell));
+        let row = rows.get(usize::from(region(there.cell))).copied().unwrap_or_default();
         let (one, other) = (here.coordinate()?, there.coordinate()?);
         let (rtt_ms, source) = self.predicted(one, other, row.residual_ms);
         said(rtt_ms, source, row.p90)

@@ -16,6 +16,8 @@ use std::sync::atomic::Ordering;
 const PUBLISHED_DEG: f64 = 0.5;
 /// Nearest nodes that are given when nobody says how many.
 const NEAREST: usize = 10;
+/// Text of a pair, about.
+const PAIR_BYTES: usize = 128;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with `id`, and `ip` or `lat` and `lon`")]
@@ -367,8 +369,7 @@ impl Service {
         drop(directory);
         let pairs = to.iter().zip(all);
         let pairs = pairs.map(|(to, (reachable, said))| PairAnswer::new(to, reachable, said));
-        let all: Vec<PairAnswer<'_>> = pairs.collect();
-        Ok(Answer::json(200, &all))
+        Ok(Answer::list(to.len() * PAIR_BYTES, pairs))
     }
 
     fn get_nearest(&self, ask: &Ask<'_>, now_s: u64) -> Result<Answer, Refusal> {

@@ -7,6 +7,7 @@
 pub mod contestant;
 pub mod data;
 mod draw;
+pub mod kept;
 pub mod load;
 pub mod pictures;
 mod plan;

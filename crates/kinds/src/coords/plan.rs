@@ -41,6 +41,10 @@ pub struct CoordsPlan {
     pub map: bool,
     /// The predictors to compare.
     pub predictors: Vec<PredictorPlan>,
+    /// Of a plan with one predictor: others meet the same, so it is worth keeping. No result
+    /// depends on it.
+    #[serde(skip)]
+    pub has_rivals: bool,
 }
 
 fn interval() -> f64 {

@@ -4,7 +4,7 @@
 //! Nothing here knows what a predictor is made of.
 
 use super::plan::PicksPlan;
-use super::players::Visit;
+use super::players::{Players, Visit};
 use super::sketch::{self, Sketch};
 use super::world::{Truth, World};
 use super::worst;
@@ -22,8 +22,8 @@ const PICKERS_MAX: u32 = 10_000;
 pub const BEFORE_MAX: u64 = 4_000_000;
 /// Probes of which is read ahead what they need, so that the processor waits for memory once.
 const AHEAD: usize = 16;
-/// Probes of players that are drawn at a time, about.
-const PART_PROBES: u64 = 10_000_000;
+/// Probes of players that are drawn at a time, about: more take less time and more memory.
+pub const PART_PROBES: u64 = 10_000_000;
 
 /// Errors of one sort, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -134,27 +134,36 @@ pub fn probes<'w>(
             Box::new(recorded.iter().take(wanted).map(probe))
         }
         Truth::Players(players) => {
-            let mut noise = Stream::keyed(seed, 0, Purpose::Delays);
-            let mut probe = move |visit: &Visit| {
-                let rtt_ms = world.rtt_ms(visit.from, visit.to)?;
-                let rtt_ms = players.noisy_ms(rtt_ms, &mut noise);
-                Some(Probe { from: visit.from, to: visit.to, rtt_ms, at: visit.at })
-            };
-            let all = u64::from(world.count()) * u64::from(asked.probes_per_node);
-            let parts = all.div_ceil(PART_PROBES);
-            let mut visits = players.visits(asked.probes_per_node, parts, rng);
-            let mut some = Vec::with_capacity(AHEAD);
-            Box::new(
-                core::iter::from_fn(move || {
-                    take_some(&mut visits, &mut some);
-                    players.fetch(&some);
-                    (!some.is_empty())
-                        .then(|| some.iter().filter_map(&mut probe).collect::<Vec<_>>())
-                })
-                .flatten(),
-            )
+            Box::new(of_players(players, asked.probes_per_node, PART_PROBES, seed))
         }
     }
+}
+
+/// The probes of players, of which about `part_probes` are drawn at a time; this does not change
+/// them.
+pub fn of_players(
+    players: &Players,
+    probes_per_node: u32,
+    part_probes: u64,
+    seed: u64,
+) -> impl Iterator<Item = Probe> + '_ {
+    let mut noise = Stream::keyed(seed, 0, Purpose::Delays);
+    let mut probe = move |visit: &Visit| {
+        let rtt_ms = players.rtt_ms(visit.from, visit.to)?;
+        let rtt_ms = players.noisy_ms(rtt_ms, &mut noise);
+        Some(Probe { from: visit.from, to: visit.to, rtt_ms, at: visit.at })
+    };
+    let all = u64::from(players.count()) * u64::from(probes_per_node);
+    let parts = all.div_ceil(part_probes);
+    let rng = Stream::keyed(seed, 0, Purpose::Destinations);
+    let mut visits = players.visits(probes_per_node, parts, rng);
+    let mut some = Vec::with_capacity(AHEAD);
+    core::iter::from_fn(move || {
+        take_some(&mut visits, &mut some);
+        players.fetch(&some);
+        (!some.is_empty()).then(|| some.iter().filter_map(&mut probe).collect::<Vec<_>>())
+    })
+    .flatten()
 }
 
 /// Puts the next few into `some`; leaves it empty at the end.

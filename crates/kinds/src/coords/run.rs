@@ -1,8 +1,8 @@
 //! Runs one replication, and puts replications together.
 
 use super::contestant::{self, Given};
-use super::plan::{CoordsPlan, DataPlan, PredictorPlan};
-use super::players::Players;
+use super::kept::{Kept, Key, Made, Trace};
+use super::plan::{CoordsPlan, DataPlan, PlayersPlan, PredictorPlan};
 use super::replay::{self, Asked, Errors, Picked, Replayed};
 use super::result::{Accuracy, Pick, Predicted};
 use super::world::{Truth, World};
@@ -11,6 +11,7 @@ use cavy_coords::Line;
 use cavy_core::Span;
 use cavy_lab::statistics::quantile;
 use cavy_study::outcome::{Estimate, Quantile, Standing};
+use cavy_study::point::Manner;
 use cavy_study::subject::Summed;
 use std::sync::Arc;
 
@@ -36,16 +37,47 @@ impl Scenario {
     }
 }
 
+/// Players and probes of the last plan that compares several predictors.
+static LAST: Kept = Kept::new();
+
+/// Players of a replication, with their probes where another predictor will meet them as well.
+fn players(plan: &CoordsPlan, own: &PlayersPlan, seed: u64, keep: bool) -> Arc<Made> {
+    let alone = || Made::new(own, seed);
+    if !(keep && plan.has_rivals) {
+        return Arc::new(alone());
+    }
+    let probes_per_node = plan.probes_per_node;
+    let make = || {
+        let mut made = alone();
+        if let Truth::Players(players) = &made.world.truth {
+            let probes = replay::of_players(players, probes_per_node, replay::PART_PROBES, seed);
+            // Without room on the disk each point draws its own.
+            made.trace = Trace::write(probes).ok();
+        }
+        made
+    };
+    LAST.of(&Key { players: own.clone(), probes_per_node }, seed, make, alone)
+}
+
 /// Runs one replication.
-pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
+pub fn replicate(scenario: &Scenario, seed: u64, replication: u32, manner: &Manner) -> Replayed {
+    // Who wants everything twice gets that, and what cannot be read again is drawn again.
+    let kept = (!manner.twice).then(|| attempt(scenario, seed, replication, true)).flatten();
+    kept.or_else(|| attempt(scenario, seed, replication, false))
+        .unwrap_or_else(|| unreachable!("without a file nothing fails"))
+}
+
+/// The same, `None` when kept probes cannot be read.
+fn attempt(scenario: &Scenario, seed: u64, replication: u32, keep: bool) -> Option<Replayed> {
     let made;
     let plan = &scenario.plan;
-    let (world, line) = match (&scenario.world, &plan.data) {
-        (Some(world), _) => (world.as_ref(), scenario.line),
-        (None, DataPlan::Players(players)) => {
-            made = Players::world(players, seed);
+    let (world, line, trace) = match (&scenario.world, &plan.data) {
+        (Some(world), _) => (world.as_ref(), scenario.line, None),
+        (None, DataPlan::Players(own)) => {
+            made = players(plan, own, seed, keep);
             let fit = contestant::fit(&plan.predictors[0]);
-            (&made, fit.and_then(|fit| contestant::line(&made, plan, fit)))
+            let line = fit.and_then(|fit| contestant::line(&made.world, plan, fit));
+            (&made.world, line, made.trace.as_ref())
         }
         (None, _) => unreachable!("all other data are read once, with the scenario"),
     };
@@ -68,8 +100,14 @@ pub fn replicate(scenario: &Scenario, seed: u64, replication: u32) -> Replayed {
         worst: plan.worst_ratio.map(|ratio| (ratio, scenario.detours.as_slice())),
         map,
     };
-    let probes = replay::probes(world, &asked, seed);
-    replay::replay(world, predictor.as_mut(), probes, &asked, seed)
+    let replayed = match trace {
+        Some(trace) => replay::replay(world, predictor.as_mut(), trace.read(), &asked, seed),
+        None => {
+            let probes = replay::probes(world, &asked, seed);
+            replay::replay(world, predictor.as_mut(), probes, &asked, seed)
+        }
+    };
+    (!trace.is_some_and(Trace::has_failed)).then_some(replayed)
 }
 
 /// The `p`-quantile of all samples together and of each replication, all in order of size.

@@ -93,8 +93,12 @@ impl Subject for CoordsPlan {
     type Data = Predicted;
 
     fn contestants(&self) -> Vec<(String, CoordsPlan)> {
-        let alone =
-            |own: &PredictorPlan| CoordsPlan { predictors: vec![own.clone()], ..self.clone() };
+        let has_rivals = self.predictors.len() > 1;
+        let alone = |own: &PredictorPlan| CoordsPlan {
+            predictors: vec![own.clone()],
+            has_rivals,
+            ..self.clone()
+        };
         self.predictors.iter().map(|own| (own.label(), alone(own))).collect()
     }
     #[inline]
@@ -182,9 +186,9 @@ impl Subject for CoordsPlan {
         scenario: &Scenario,
         seed: u64,
         replication: u32,
-        _: &Manner,
+        manner: &Manner,
     ) -> Result<Replayed, RunError> {
-        Ok(run::replicate(scenario, seed, replication))
+        Ok(run::replicate(scenario, seed, replication, manner))
     }
     fn trail(replication: &Replayed) -> &Trail {
         &replication.trail
