@@ -88,7 +88,7 @@ fn habits_of_published_senders_are_keys() {
         transport(&plan, &around).map_err(|fault| fault.to_string())
     };
     let config = |keys: &str| match made(keys) {
-        Ok(Transport::Tcp(config)) => *config,
+        Ok(Transport::Tcp { config, .. }) => *config,
         other => panic!("{other:?}"),
     };
     let reno = config("congestion = \"reno\"");
