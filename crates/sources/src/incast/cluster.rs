@@ -9,7 +9,7 @@ use cavy_study::source::{About, Study};
 pub static CLUSTER: Study<NetworkPlan> = Study {
     about: About {
         id: "cluster",
-        title: "The clusters: five senders, two buffers",
+        title: "The clusters: six senders, two buffers",
         plan: include_str!("plans/cluster.toml"),
         files: &[],
         shows: "Up to 47 servers send blocks of 1 MB at 1 Gb/s, through ports of 32 and of 64 KB. \
