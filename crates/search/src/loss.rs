@@ -22,6 +22,17 @@ pub fn unheld(ring: &Ring, arc: Arc, alive: impl Fn(usize) -> bool) -> u128 {
     lost
 }
 
+/// The fewest live servers that hold the same id. `alive` is by position.
+pub fn holders_least(ring: &Ring, arc: Arc, alive: impl Fn(usize) -> bool) -> u32 {
+    let n = ring.count();
+    // Going around, the count falls only behind the last id that somebody holds.
+    let fewest = |at: usize| {
+        let id = ring.end(at);
+        (0..n).filter(|&other| alive(other) && ring.stores(other, arc, id)).count() as u32
+    };
+    (0..n).map(fewest).min().unwrap_or(0)
+}
+
 /// Natural logarithm of C(n, k).
 fn choices_ln(n: u32, k: u32) -> f64 {
     (0..k).map(|i| libm::log(f64::from(n - i)) - libm::log(f64::from(i + 1))).sum()
@@ -128,5 +139,14 @@ mod tests {
         // Six in a row are as long as an arc, give or take an id by rounding.
         assert!(lost(3, 9) <= 1);
         assert!(lost(3, 10).abs_diff(WHOLE / 48) <= 2);
+    }
+
+    #[test]
+    fn the_fewest_holders_are_where_most_neighbours_died() {
+        let ring = Ring::equal(&(0..48).collect::<Vec<u32>>());
+        let least = |dead: &[usize]| holders_least(&ring, Arc::of(8), |at| !dead.contains(&at));
+        assert_eq!((least(&[]), least(&[5]), least(&[0, 6, 12])), (6, 5, 5));
+        assert_eq!((least(&[45, 46, 47, 0, 2]), least(&[45, 46, 47, 0, 1])), (1, 1));
+        assert_eq!(least(&[3, 4, 5, 6, 7, 8]), 0);
     }
 }

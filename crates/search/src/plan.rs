@@ -100,9 +100,10 @@ pub fn point(j: usize, k: usize) -> Id {
 /// Puts the pieces by which live servers answer for `slice` into `parts`, and the ids that nobody
 /// alive holds into `lost` `[roar 2.11]`. `alive` is by position.
 ///
-/// When the owner of the last id is in a dead stretch, the live server before the stretch answers
-/// up to its border and the one after for the rest. That always works while the stretch is shorter
-/// than an arc and the slice no longer than one; otherwise pieces go to whoever reaches farthest.
+/// When the owner of the last id is in a dead stretch, the live servers before and after the stretch
+/// share the slice: each has half, as far as it holds that. The one before could answer up to its
+/// border, and would have nearly all. That always works while the stretch is shorter than an arc and
+/// the slice no longer than one; otherwise pieces go to whoever reaches farthest.
 pub fn reissue(
     ring: &Ring,
     arc: Arc,
@@ -125,9 +126,10 @@ pub fn reissue(
             after = ring.next(after);
         }
         let border = ring.end(before).wrapping_sub(1);
-        let first = Slice::new(slice.lo, border);
         let whole = !slice.contains(border) || border == slice.hi;
-        let rest = if whole { slice } else { Slice::new(border, slice.hi) };
+        let cut = if whole { border } else { shared(slice, border, ring.holds(after, arc)) };
+        let first = Slice::new(slice.lo, cut);
+        let rest = if whole { slice } else { Slice::new(cut, slice.hi) };
         let first_works = whole || ring.serves(before, arc, first);
         if first_works && ring.serves(after, arc, rest) {
             if !whole {
@@ -138,6 +140,15 @@ pub fn reissue(
         }
     }
     cover(ring, arc, slice, alive, parts, lost);
+}
+
+/// Where `slice` is cut in two: in its middle, but no later than `border` and no earlier than where
+/// the ids begin that whoever has the second half `holds`.
+fn shared(slice: Slice, border: Id, holds: Slice) -> Id {
+    let into = |id: Id| u128::from(id.wrapping_sub(slice.lo));
+    let least = if slice.contains(holds.lo) { into(holds.lo) } else { 1 };
+    let cut = (slice.width() / 2).max(least).min(into(border));
+    slice.lo.wrapping_add(cut as u64)
 }
 
 /// Pieces of `slice` in order, each by the live server that reaches farthest from there.
@@ -212,6 +223,33 @@ mod tests {
         let expected =
             vec![part(0, QUARTER / 2, QUARTER - 1), part(2, QUARTER - 1, QUARTER + QUARTER / 2)];
         assert_eq!((parts, lost), (expected, vec![]));
+    }
+
+    #[test]
+    fn clause_2_11_both_neighbours_have_half_as_far_as_they_hold_it() {
+        let ring = Ring::equal(&[0, 1, 2, 3]);
+        let halves = |arc: Arc, lo: Id| {
+            let (mut parts, mut lost) = (Vec::new(), Vec::new());
+            let slice = Slice::new(lo, lo.wrapping_add(QUARTER));
+            reissue(&ring, arc, slice, |at| at != 1, &mut parts, &mut lost);
+            let held = |part: &Part| ring.serves(part.server as usize, arc, part.slice);
+            assert!(lost.is_empty() && parts.iter().all(held));
+            parts.iter().map(|part| (part.server, part.slice.width())).collect::<Vec<_>>()
+        };
+        let (half, whole) = (u128::from(QUARTER / 2), u128::from(QUARTER));
+        // The border is at three quarters of the slice, at a half, at a quarter: who ends there has
+        // no more.
+        assert_eq!(halves(Arc::of(2), QUARTER / 4), [(0, half), (2, half)]);
+        assert_eq!(halves(Arc::of(2), QUARTER / 2), [(0, half - 1), (2, half + 1)]);
+        assert_eq!(
+            halves(Arc::of(2), 3 * (QUARTER / 4)),
+            [(0, half / 2 - 1), (2, whole - half / 2 + 1)]
+        );
+        // With p = 3 server 2 holds the ids from two thirds of the first quarter on, and no more.
+        let begins = ring.holds(2, Arc::of(3)).lo;
+        assert!(begins > QUARTER / 16 + QUARTER / 2);
+        let first = u128::from(begins - QUARTER / 16);
+        assert_eq!(halves(Arc::of(3), QUARTER / 16), [(0, first), (2, whole - first)]);
     }
 
     #[test]

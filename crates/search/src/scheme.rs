@@ -1,7 +1,7 @@
 //! Schemes: where objects are, and how a query's parts are chosen, under one roof.
 
 use crate::clusters::{Clusters, Pick};
-use crate::cost::Load;
+use crate::cost::{Cost, Load};
 use crate::loss::unheld;
 use crate::place::Free;
 use crate::plan::{self, Part, reissue};
@@ -382,7 +382,9 @@ impl Planner {
     }
 }
 
-/// Takes a dead server for as late as the later of its live neighbours, who will do its part.
+/// Takes a dead server for as late as the later of its live neighbours, and as busy as with half of
+/// a part: they will share it. With a whole part no plan over it would ever be better than one over
+/// that neighbour, and all queries would go to the few plans without a dead server.
 fn neighbours(rings: &[Ring], loads: &[Load], alive: &[bool], out: &mut Vec<Load>) {
     out.clear();
     out.extend_from_slice(loads);
@@ -400,9 +402,11 @@ fn neighbours(rings: &[Ring], loads: &[Load], alive: &[bool], out: &mut Vec<Load
                 after = ring.next(after);
             }
             let load = |at: usize| loads[ring.server(at) as usize];
-            let late = load(before).free_ns.max(load(after).free_ns);
+            let (one, other) = (load(before), load(after));
+            let later = if other.free_ns > one.free_ns { other } else { one };
+            let half = Cost { scan_ns: later.cost.scan_ns / 2, ..later.cost };
             let own = &mut out[ring.server(at) as usize];
-            own.free_ns = own.free_ns.max(late);
+            *own = Load { free_ns: own.free_ns.max(later.free_ns), cost: half };
         }
     }
 }
@@ -439,5 +443,22 @@ fn around(
             parts.extend(pieces);
             lost.extend(gone);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn clause_2_11_a_dead_server_is_as_late_as_half_a_part_of_its_later_neighbour() {
+        let rings = [Ring::equal(&[0, 1, 2, 3, 4])];
+        let load = |free_ns, scan_ns| Load { free_ns, cost: Cost { fixed_ns: 7, scan_ns } };
+        let loads = [load(50, 100), load(0, 1), load(900, 1), load(80, 300), load(0, 100)];
+        let mut found = Vec::new();
+        // 1 and 2 are dead; 3 is later than 0. What 2 had left to do died with it.
+        neighbours(&rings, &loads, &[true, false, false, true, true], &mut found);
+        assert_eq!(found, vec![loads[0], load(80, 150), load(900, 150), loads[3], loads[4]]);
     }
 }
