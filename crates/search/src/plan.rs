@@ -100,10 +100,10 @@ pub fn point(j: usize, k: usize) -> Id {
 /// Puts the pieces by which live servers answer for `slice` into `parts`, and the ids that nobody
 /// alive holds into `lost` `[roar 2.11]`. `alive` is by position.
 ///
-/// When the owner of the last id is in a dead stretch, the live servers before and after the stretch
-/// share the slice: each has half, as far as it holds that. The one before could answer up to its
-/// border, and would have nearly all. That always works while the stretch is shorter than an arc and
-/// the slice no longer than one; otherwise pieces go to whoever reaches farthest.
+/// When the owner of the last id is in a dead stretch, the live servers before and after the
+/// stretch share the slice: each has half, as far as it holds that. The one before could answer up
+/// to its border, and would have nearly all. That always works while the stretch is shorter than an
+/// arc and the slice no longer than one; otherwise pieces go to whoever reaches farthest.
 pub fn reissue(
     ring: &Ring,
     arc: Arc,

@@ -1,7 +1,7 @@
 //! What is drawn, tabled and said of experiments on search.
 
 use super::plan::SearchPlan;
-use super::result::SearchResult;
+use super::result::{Phase, SearchResult};
 use cavy_report::model::{Cell, Scale, Table};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
 use cavy_study::experiment::Experiment;
@@ -197,6 +197,12 @@ pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
     sentences
 }
 
+/// The fewest live servers that had the same document after a crash, over all draws.
+fn copies_left(phase: &Phase) -> Cell {
+    let least = phase.draws.iter().map(|draw| draw.holders_least).min();
+    least.map_or(Cell::Missing("all".to_string()), |count| Cell::Number(f64::from(count)))
+}
+
 /// What became of events.
 pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Table> {
     let number = |found: Option<&cavy_study::outcome::Estimate>| {
@@ -217,6 +223,7 @@ pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tabl
                 number(phase.during_mean_ms.as_ref()),
                 Cell::Number(phase.during_most_ms),
                 number(phase.after_mean_ms.as_ref()),
+                copies_left(phase),
                 Cell::Number(result.wrong as f64),
                 Cell::Number(result.partial as f64),
             ]
@@ -238,6 +245,7 @@ pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tabl
             "meanwhile (ms)",
             "longest (ms)",
             "after (ms)",
+            "fewest copies left",
             "wrong answers",
             "partial answers",
         ]

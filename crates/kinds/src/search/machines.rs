@@ -17,7 +17,7 @@ use cavy_lab::wan::{
 use cavy_search::cluster::{
     Config, Doc, Job, Layout, Map, Member, Note, Request, Response, State, Words,
 };
-use cavy_search::ring::WHOLE;
+use cavy_search::ring::{Ring, WHOLE};
 use cavy_search::scheme::Scheme;
 use cavy_search::{Arc as Length, Id, loss};
 use std::collections::BTreeMap;
@@ -263,7 +263,8 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     setup.drain = Span::from_ms(20_000);
     let mut faults = Stream::keyed(seed, 0, Purpose::Faults);
     let mut changes = Vec::new();
-    for event in &scenario.events {
+    let mut alive_after = BTreeMap::new();
+    for (number, event) in scenario.events.iter().enumerate() {
         match *event {
             Event::Spread { at, p } => {
                 changes.push((at, Layout::DIRECTORY, Request::Spread { p }));
@@ -275,6 +276,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
                     let kind = if loses_disk { OutageKind::Wipe } else { OutageKind::Crash };
                     setup.faults.outages.push(Outage { host, from: at, until, kind });
                 }
+                alive_after.insert(number, alive);
             }
             Event::Leave { at, until } => {
                 let server = layout.server(faults.below(u64::from(n)) as u32);
@@ -355,7 +357,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         backlog_ns: (0.0, 0.0),
         behind_ratio: 0.0,
         loss: None,
-        phases: phases(scenario, &clients, &told),
+        phases: phases(scenario, &config.ring, &clients, &told, &alive_after),
         wrong: clients.wrong,
         partial: clients.partial,
         written: clients.written,
@@ -363,7 +365,14 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
 }
 
 /// What became of each event, from it to when what it asked for was reached, or to the next one.
-fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseRun> {
+/// `alive_after` says of each crash, by its number, which servers it left alive.
+fn phases(
+    scenario: &Scenario,
+    ring: &Ring,
+    clients: &Callers<'_>,
+    told: &Told,
+    alive_after: &BTreeMap<usize, Vec<bool>>,
+) -> Vec<PhaseRun> {
     let end = Instant::ZERO + scenario.duration;
     let mut phases = Vec::new();
     // Where nothing is under way.
@@ -371,32 +380,7 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
     for (number, event) in scenario.events.iter().enumerate() {
         let at = event.at();
         let next = scenario.events.get(number + 1).map_or(end, Event::at);
-        let reached = match *event {
-            Event::Spread { p, .. } => {
-                let there = |map: &Map| map.p == p && map.stored == p && map.settled;
-                let found = told.maps.iter().find(|(when, map)| *when >= at && there(map));
-                found.map(|(when, _)| *when).filter(|when| *when <= next)
-            }
-            // Everybody is in step again.
-            Event::Crash { .. } => {
-                let all_up = |map: &Map| (0..scenario.speeds.len() as u32).all(|s| map.is_up(s));
-                let down = told.maps.iter().position(|(when, map)| *when >= at && !all_up(map));
-                let later = down.and_then(|down| {
-                    told.maps[down..].iter().find(|(_, map)| all_up(map)).map(|(when, _)| *when)
-                });
-                later.filter(|when| *when <= next)
-            }
-            // It has left and come back.
-            Event::Leave { until, .. } => {
-                let back = |map: &Map| {
-                    map.moving.is_none() && !map.states.contains(&State::Out) && map.settled
-                };
-                let found = told.maps.iter().find(|(when, map)| *when >= until && back(map));
-                found.map(|(when, _)| *when).filter(|when| *when <= next)
-            }
-            Event::Slow { until, .. } => Some(until).filter(|until| *until <= next),
-            Event::Stall { .. } => None,
-        };
+        let reached = reached(event, told).filter(|when| *when <= next);
         let usable = match *event {
             Event::Spread { p, .. } => {
                 let found = told.maps.iter().find(|(when, map)| *when >= at && map.p == p);
@@ -407,6 +391,11 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
         let until = reached.unwrap_or(next);
         let between =
             |from: Instant, to: Instant| between(&clients.ended, from.as_ns(), to.as_ns());
+        let stored = told.maps.iter().rfind(|(when, _)| *when < at).map(|(_, map)| map.stored);
+        let arc = Length::of(stored.unwrap_or(scenario.p));
+        let holders = |alive: &Vec<bool>| {
+            loss::holders_least(ring, arc, |position| alive[ring.server(position) as usize])
+        };
         let copied = told.copied.iter().filter(|(when, _)| *when >= at && *when < next);
         phases.push(PhaseRun {
             what: event.words(),
@@ -418,10 +407,34 @@ fn phases(scenario: &Scenario, clients: &Callers<'_>, told: &Told) -> Vec<PhaseR
             before: between(calm_since, at),
             during: between(at, until),
             after: between(until, next),
+            holders_least: alive_after.get(&number).map(holders),
         });
         calm_since = until;
     }
     phases
+}
+
+/// When all was as `event` asked for, if ever.
+fn reached(event: &Event, told: &Told) -> Option<Instant> {
+    let first = |since: Instant, holds: &dyn Fn(&Map) -> bool| {
+        let found = told.maps.iter().find(|(when, map)| *when >= since && holds(map));
+        found.map(|(when, _)| *when)
+    };
+    match *event {
+        Event::Spread { at, p } => first(at, &|map| map.p == p && map.stored == p && map.settled),
+        // Everybody is in step again.
+        Event::Crash { at, .. } => {
+            let all_up = |map: &Map| map.states.iter().all(|state| *state == State::Up);
+            let down = first(at, &|map| !all_up(map))?;
+            first(down, &all_up)
+        }
+        // It has left and come back.
+        Event::Leave { until, .. } => first(until, &|map| {
+            map.moving.is_none() && !map.states.contains(&State::Out) && map.settled
+        }),
+        Event::Slow { until, .. } => Some(until),
+        Event::Stall { .. } => None,
+    }
 }
 
 impl Event {

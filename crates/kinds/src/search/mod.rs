@@ -14,4 +14,4 @@ mod scheduler;
 mod subject;
 
 pub use plan::*;
-pub use result::{Latency, Loss, Phase, SearchExperiment, SearchResult, Searched};
+pub use result::{Draw, Latency, Loss, Phase, SearchExperiment, SearchResult, Searched};

@@ -168,6 +168,7 @@ fn phases(scenario: &Scenario, ended: &[Ended], told: &[Told]) -> Vec<PhaseRun> 
             before: between(ended, calm_since, at),
             during: between(ended, at, until),
             after: between(ended, until, next),
+            holders_least: None,
         });
         calm_since = until;
     }

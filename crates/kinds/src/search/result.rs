@@ -105,6 +105,21 @@ pub struct Phase {
     pub during_ratio: Option<Estimate>,
     /// Queries sent while it went on, all replications together.
     pub during_queries: u64,
+    /// Of crashes, what each draw of the servers took and what came of it, in the order of the
+    /// replications.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draws: Vec<Draw>,
+}
+
+/// Which servers crashed matters: the same number of them may leave one copy of a document or most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Draw {
+    /// The fewest live servers that still had the same document.
+    pub holders_least: u32,
+    /// How long until all was as before the crash; `None` where the next event came first.
+    pub reached_s: Option<f64>,
+    /// The mean latency while it went on over the mean before.
+    pub during_ratio: Option<f64>,
 }
 
 /// What became of queries.

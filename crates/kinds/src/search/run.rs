@@ -10,7 +10,7 @@ use super::copier::Copier;
 use super::machines;
 use super::plan::DealtPlan;
 use super::rebuild;
-use super::result::{Latency, Loss, Phase, Searched};
+use super::result::{Draw, Latency, Loss, Phase, Searched};
 use super::scenario::{Scenario, Way};
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_lab::statistics::histogram::Histogram;
@@ -94,6 +94,14 @@ pub struct PhaseRun {
     pub(super) before: Span,
     pub(super) during: Span,
     pub(super) after: Span,
+    /// Of a crash: the fewest live servers that still had the same document.
+    pub(super) holders_least: Option<u32>,
+}
+
+impl PhaseRun {
+    fn during_ratio(&self) -> Option<f64> {
+        Some(self.during.mean()? / self.before.mean()?)
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -562,8 +570,14 @@ fn phases(runs: &[Replication]) -> Vec<Phase> {
         let most = |of: fn(&PhaseRun) -> Span| {
             all.iter().map(|phase| of(phase).most_ms).fold(0.0, f64::max)
         };
-        let ratio = |phase: &&PhaseRun| Some(phase.during.mean()? / phase.before.mean()?);
-        let ratios: Vec<f64> = all.iter().filter_map(ratio).collect();
+        let ratios: Vec<f64> = all.iter().filter_map(|phase| phase.during_ratio()).collect();
+        let draw = |phase: &&PhaseRun| {
+            Some(Draw {
+                holders_least: phase.holders_least?,
+                reached_s: phase.reached_s,
+                during_ratio: phase.during_ratio(),
+            })
+        };
         Phase {
             what: all[0].what.clone(),
             at_s: all[0].at_s,
@@ -578,6 +592,7 @@ fn phases(runs: &[Replication]) -> Vec<Phase> {
             after_mean_ms: means(|phase| phase.after),
             during_ratio: (!ratios.is_empty()).then(|| over(ratios)),
             during_queries: all.iter().map(|phase| phase.during.queries).sum(),
+            draws: all.iter().filter_map(draw).collect(),
         }
     };
     (0..count).map(of).collect()
