@@ -10,6 +10,8 @@ pub enum Change {
     Dissolve,
     /// `_shrink` and `_split`.
     Shards,
+    /// `_reindex` into shards of another number beside the old ones, which answer meanwhile.
+    Reindex,
 }
 
 /// Until all of this is copied, `members` answer.
@@ -27,13 +29,11 @@ pub struct Stage {
     pub local: bool,
 }
 
-/// The clusters that `old` ones become with `p` parts. p changes by a whole factor.
+/// The clusters that `old` ones become with `p` parts, which divides the number of servers. When p
+/// changes by a whole factor, whole clusters are merged or split.
 pub fn next(old: &[Vec<u32>], p: usize) -> Vec<Vec<u32>> {
-    if p <= old.len() {
-        return old.chunks(old.len() / p).map(|group| group.concat()).collect();
-    }
-    let into = p / old.len();
-    old.iter().flat_map(|one| one.chunks(one.len() / into).map(<[u32]>::to_vec)).collect()
+    let all = old.concat();
+    all.chunks(all.len() / p).map(<[u32]>::to_vec).collect()
 }
 
 /// What has to be done before the clusters `old` have become those of `next`.
@@ -112,6 +112,16 @@ pub fn stages(change: Change, servers: usize, old: &[Vec<u32>], new: &[Vec<u32>]
                 }
             }
             vec![first, second, replicas()]
+        }
+        Change::Reindex => {
+            // Every document is read once and indexed in its new shard; copies of that are made
+            // when it is whole, as its makers advise.
+            let mut first = stage(old, false);
+            first.read = vec![1.0 / servers as f64; servers];
+            for one in new {
+                first.merged[one[0] as usize] += 1.0 / q;
+            }
+            vec![first, replicas()]
         }
     }
 }

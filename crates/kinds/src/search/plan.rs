@@ -296,9 +296,8 @@ pub enum SchemePlan {
     Roar(RoarPlan),
     /// PTN: fixed parts, each on a cluster of servers. p must divide the number of servers.
     Ptn(PtnPlan),
-    /// Fixed shards as Elasticsearch has them, with its adaptive replica selection. With events, p
-    /// is lowered by `_shrink` and raised by `_split`.
-    Shards(PlainPlan),
+    /// Fixed shards as Elasticsearch has them, with its adaptive replica selection.
+    Shards(ShardsPlan),
     /// SW: a document on several servers in a row. p must divide the number of servers.
     Sw(PlainPlan),
     /// OPT: every server could answer for anything. A floor that nobody can build.
@@ -412,6 +411,30 @@ pub enum PickPlan {
     RoundRobin,
 }
 
+/// Fixed shards.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ShardsPlan {
+    /// Name in tables and plots. Default: `fixed shards`, with how they change unless they resize.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// How p is changed, with events.
+    pub change: ReshardPlan,
+}
+
+/// How fixed shards get another p.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReshardPlan {
+    /// By whole factors: p is lowered by `_shrink`, through one node, and raised by `_split`.
+    /// Nothing can be written for a part of the time.
+    #[default]
+    Resize,
+    /// To any p that divides the number of servers: all documents are indexed again beside the old
+    /// shards, which answer until the new ones are whole. Writes go to both.
+    Reindex,
+}
+
 /// A scheme without settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -446,7 +469,8 @@ impl SchemePlan {
         let own = match self {
             SchemePlan::Roar(own) => &own.label,
             SchemePlan::Ptn(own) => &own.label,
-            SchemePlan::Shards(own) | SchemePlan::Sw(own) | SchemePlan::Opt(own) => &own.label,
+            SchemePlan::Shards(own) => &own.label,
+            SchemePlan::Sw(own) | SchemePlan::Opt(own) => &own.label,
             SchemePlan::Rand(own) => &own.label,
         };
         own.clone().unwrap_or_else(|| self.usual())
@@ -483,7 +507,13 @@ impl SchemePlan {
                 };
                 format!("PTN{pick}{change}")
             }
-            SchemePlan::Shards(_) => "fixed shards".to_string(),
+            SchemePlan::Shards(own) => {
+                let change = match own.change {
+                    ReshardPlan::Resize => "",
+                    ReshardPlan::Reindex => ", reindexed",
+                };
+                format!("fixed shards{change}")
+            }
             SchemePlan::Sw(_) => "SW".to_string(),
             SchemePlan::Opt(_) => "OPT".to_string(),
             SchemePlan::Rand(own) => format!("RAND, c = {}", own.c),
@@ -495,7 +525,8 @@ impl SchemePlan {
         match self {
             SchemePlan::Roar(own) => &mut own.label,
             SchemePlan::Ptn(own) => &mut own.label,
-            SchemePlan::Shards(own) | SchemePlan::Sw(own) | SchemePlan::Opt(own) => &mut own.label,
+            SchemePlan::Shards(own) => &mut own.label,
+            SchemePlan::Sw(own) | SchemePlan::Opt(own) => &mut own.label,
             SchemePlan::Rand(own) => &mut own.label,
         }
     }

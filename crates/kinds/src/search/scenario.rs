@@ -4,8 +4,8 @@ use super::changes::Change;
 use super::fit;
 use super::machines;
 use super::plan::{
-    ChangePlan, CostsPlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, SchemePlan,
-    SearchPlan, StartPlan,
+    ChangePlan, CostsPlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, ReshardPlan,
+    SchemePlan, SearchPlan, StartPlan,
 };
 use super::scheduler::{self, Scheduling};
 use crate::csv;
@@ -456,17 +456,20 @@ fn on_machines(plan: &SearchPlan, way: &Way) -> Result<bool, PlanError> {
     Ok(true)
 }
 
-/// Whether events are about p alone, and each p is a whole factor away from the one before: fixed
-/// parts are merged and split whole.
+/// Whether events are about p alone, and fixed parts can have each p: it divides the number of
+/// servers, and where parts are merged and split whole it is a whole factor away from the one before.
 fn factors(plan: &SearchPlan) -> Result<bool, PlanError> {
     let mut p = plan.p;
     for event in machines::sorted(&plan.events) {
         let EventPlan::Spread { p: next, .. } = event else { return Ok(false) };
-        let whole = next > 0 && (p.is_multiple_of(next) || next.is_multiple_of(p));
-        if !whole || !plan.servers.is_multiple_of(next) {
+        let parts = next > 0 && plan.servers.is_multiple_of(next);
+        let whole = parts && (p.is_multiple_of(next) || next.is_multiple_of(p));
+        if !parts || !(whole || change(plan) == Change::Reindex) {
             let must = format!("a multiple or a whole part of {p}, and a part of `servers`");
-            return Err(PlanError::field("events.p", next, &must)
-                .hint("`ptn` and `shards` merge and split whole parts; `roar` can have any p"));
+            return Err(PlanError::field("events.p", next, &must).hint(
+                "`ptn` and `shards` merge and split whole parts, and `shards` with \
+                 `change = \"reindex\"` have any part of `servers`; `roar` can have any p",
+            ));
         }
         p = next;
     }
@@ -475,6 +478,7 @@ fn factors(plan: &SearchPlan) -> Result<bool, PlanError> {
 
 fn change(plan: &SearchPlan) -> Change {
     match plan.schemes.first() {
+        Some(SchemePlan::Shards(own)) if own.change == ReshardPlan::Reindex => Change::Reindex,
         Some(SchemePlan::Shards(_)) => Change::Shards,
         Some(SchemePlan::Ptn(own)) if own.change == ChangePlan::Dissolve => Change::Dissolve,
         _ => Change::Merge,

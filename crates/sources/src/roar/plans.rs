@@ -5,6 +5,7 @@ pub const PTN: &str = "PTN";
 pub const SW: &str = "SW";
 pub const DISSOLVED: &str = "PTN, dissolved";
 pub const SHARDS: &str = "fixed shards";
+pub const REINDEXED: &str = "fixed shards, reindexed";
 pub const PLAIN: &str = "ROAR";
 pub const ADJUST: &str = "ROAR + adjustment";
 pub const SPLIT: &str = "ROAR + 3 splits";
