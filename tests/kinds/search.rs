@@ -16,7 +16,7 @@ fn clusters(p: u32) -> Vec<Vec<u32>> {
 /// cluster, and totals are those of the specification.
 #[test]
 fn clause_3_1_what_is_copied_is_read_somewhere() {
-    for change in [Change::Merge, Change::Dissolve, Change::Shards] {
+    for change in [Change::Merge, Change::Dissolve, Change::Shards, Change::Reindex] {
         for (p, q) in [(48, 24), (24, 6), (12, 6), (6, 12), (6, 48)] {
             let (old, new) = (clusters(p), next(&clusters(p), q as usize));
             let mut all: Vec<u32> = new.concat();
@@ -33,6 +33,8 @@ fn clause_3_1_what_is_copied_is_read_somewhere() {
             let (old_p, new_p) = (f64::from(p), f64::from(q));
             let moved = 48.0 * (1.0 / new_p - 1.0 / old_p);
             match change {
+                // Every copy of every document is made anew, wherever it was before.
+                Change::Reindex => assert!((copied - 48.0 / new_p).abs() < 1e-9, "{copied}"),
                 _ if q > p && change != Change::Shards => assert_eq!(copied, 0.0),
                 Change::Merge => assert!((copied - moved).abs() < 1e-9),
                 // Half of the clusters dissolve: half as much again [roar 2.8].
@@ -222,4 +224,32 @@ fn front_ends_hear_of_a_server_that_slows_down_if_they_learn() {
     let (known, learned) = (one(text("")), one(text("costs = \"learned\"\n")));
     let well = one(text("").replace("speed_ratio = 0.4", "speed_ratio = 1"));
     assert!(known > 1.3 * well && learned < 0.9 * known, "{well}, {known}, {learned}");
+}
+
+#[test]
+fn every_draw_of_a_crash_says_how_many_copies_it_left() {
+    let crash = |at_s: u32, servers: u32| {
+        format!(
+            "[[events]]\nevent = \"crash\"\nat_s = {at_s}\nuntil_s = {}\nservers = {servers}\n",
+            at_s + 1
+        )
+    };
+    // Three servers have each document, and six when p is halved.
+    let text = format!(
+        "{SERVERS}p = 4\nload = 0.1\n[[schemes]]\nscheme = \"roar\"\nranges = \"equal\"\n\
+         {}{}[[events]]\nevent = \"spread\"\nat_s = 12\np = 2\n{}\
+         [run]\nqueries = 100_000\nduration_s = 40\nwarmup_s = 1\nreplications = 3\n",
+        crash(2, 1),
+        crash(6, 11),
+        crash(36, 1)
+    )
+    .replacen("servers = 4\n", "servers = 12\n", 1);
+    let made = run::<SearchPlan>(&text, false);
+    let phases = &made.results[0].phases;
+    let left: Vec<Vec<u32>> = phases
+        .iter()
+        .map(|phase| phase.draws.iter().map(|draw| draw.holders_least).collect())
+        .collect();
+    assert_eq!(left, [vec![2; 3], vec![0; 3], vec![], vec![5; 3]]);
+    assert!(phases[0].draws.iter().all(|draw| draw.during_ratio.is_some()));
 }

@@ -1,8 +1,8 @@
 //! What happens while it runs: E4, E5 and E6 of [roar 5] and hedging [roar 8.2], by machines.
 
 use super::measure::{at, panels, tables, value};
-use super::plans::{DISSOLVED, PLAIN, PTN, SHARDS};
-use cavy_kinds::search::{Phase, SearchExperiment, SearchPlan, SearchResult};
+use super::plans::{DISSOLVED, PLAIN, PTN, REINDEXED, SHARDS};
+use cavy_kinds::search::{Draw, Phase, SearchExperiment, SearchPlan, SearchResult};
 use cavy_study::claim::Measured;
 use cavy_study::experiment::BASE;
 use cavy_study::outcome::Estimate;
@@ -42,8 +42,8 @@ pub static RIVALS_CHANGE: Study<SearchPlan> = Study {
         plan: include_str!("plans/rivals_change.toml"),
         files: &[],
         shows: "p is halved three times and doubled three times under load: by ROAR, by clusters \
-                that merge, by clusters of which half dissolve, and by fixed shards as \
-                Elasticsearch shrinks and splits them. All may copy with a fifth of a processor.",
+                that merge, by clusters of which half dissolve, and by fixed shards that \
+                Elasticsearch shrinks and splits, or makes anew. All may copy with a fifth of a processor.",
         claimed: "Merging clusters moves as much as ROAR, dissolving half of them 1.5 times as \
                   much; then their capacity is missing meanwhile, and shards take no writes.",
     },
@@ -57,7 +57,8 @@ pub static RIVALS_CHANGE: Study<SearchPlan> = Study {
                 first.copied.value, first.blocked_s
             ))
         };
-        let all: Vec<String> = [PLAIN, PTN, DISSOLVED, SHARDS].into_iter().filter_map(of).collect();
+        let all: Vec<String> =
+            [PLAIN, PTN, DISSOLVED, SHARDS, REINDEXED].into_iter().filter_map(of).collect();
         format!("From 48 to 24: {}.", all.join("; "))
     },
     panels: |_| Vec::new(),
@@ -74,24 +75,7 @@ pub static CRASHES: Study<SearchPlan> = Study {
         shows: "Servers crash under load and come back, and every answer is checked.",
         claimed: "Late parts are sent to the neighbours, which hold the same documents.",
     },
-    measure: |e| {
-        let Some(result) = of_variant(e, BASE) else { return Vec::new() };
-        let one = |name: &str, found: Option<f64>| {
-            let note = format!("{} writes were acknowledged.", result.written);
-            value(format!("crashes.{name}"), found, result.latency.samples, note)
-        };
-        let reached = result.phases.iter().all(|phase| phase.reached_s.is_some());
-        let slower =
-            result.phases.iter().filter_map(|phase| Some(phase.during_ratio.as_ref()?.value));
-        let spike = result.phases.first().map(|one| one.during_most_ms - one.before_most_ms);
-        vec![
-            one("wrong", Some(result.wrong as f64)),
-            one("partial", Some(result.partial as f64)),
-            one("back", Some(f64::from(u8::from(reached)))),
-            one("slower", slower.reduce(f64::max)),
-            one("spike", spike),
-        ]
-    },
+    measure: measure_crashes,
     found: checked,
     panels,
     tables,
@@ -221,10 +205,47 @@ fn measure_change(e: &SearchExperiment) -> Vec<Measured> {
     all
 }
 
+fn measure_crashes(e: &SearchExperiment) -> Vec<Measured> {
+    let Some(result) = of_variant(e, BASE) else { return Vec::new() };
+    let one = |name: &str, found: Option<f64>| {
+        let note = format!("{} writes were acknowledged.", result.written);
+        value(format!("crashes.{name}"), found, result.latency.samples, note)
+    };
+    let reached = result.phases.iter().all(|phase| phase.reached_s.is_some());
+    let slower = result.phases.iter().filter_map(|phase| Some(phase.during_ratio.as_ref()?.value));
+    let spike = result.phases.first().map(|one| one.during_most_ms - one.before_most_ms);
+    // Of each crash those draws that left at least three of the six servers with the same document.
+    let kept: Vec<Vec<&Draw>> = result
+        .phases
+        .iter()
+        .map(|phase| phase.draws.iter().filter(|draw| draw.holders_least >= 3).collect())
+        .collect();
+    let reached_kept = kept.iter().flatten().all(|draw| draw.reached_s.is_some());
+    let slower_kept = kept.iter().filter_map(|draws| {
+        let ratios: Vec<f64> = draws.iter().filter_map(|draw| draw.during_ratio).collect();
+        (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64)
+    });
+    vec![
+        one("wrong", Some(result.wrong as f64)),
+        one("partial", Some(result.partial as f64)),
+        one("back", Some(f64::from(u8::from(reached)))),
+        one("slower", slower.reduce(f64::max)),
+        one("spike", spike),
+        one("back_kept", Some(f64::from(u8::from(reached_kept)))),
+        one("slower_kept", slower_kept.reduce(f64::max)),
+    ]
+}
+
 fn measure_rivals(e: &SearchExperiment) -> Vec<Measured> {
     let steps = ["24", "12", "6", "up_12", "up_24", "up_48"];
     let mut all = Vec::new();
-    let labels = [("roar", PLAIN), ("merge", PTN), ("dissolve", DISSOLVED), ("shards", SHARDS)];
+    let labels = [
+        ("roar", PLAIN),
+        ("merge", PTN),
+        ("dissolve", DISSOLVED),
+        ("shards", SHARDS),
+        ("reindex", REINDEXED),
+    ];
     for (who, label) in labels {
         let Some(result) = at(e, BASE, label, &[]) else { continue };
         for (name, phase) in steps.iter().zip(&result.phases) {
@@ -235,7 +256,7 @@ fn measure_rivals(e: &SearchExperiment) -> Vec<Measured> {
             };
             one("copied", Some(phase.copied.value));
             let of = |found: &Option<Estimate>| found.as_ref().map(|one| one.value);
-            if who == "shards" {
+            if [SHARDS, REINDEXED].contains(&label) {
                 one("blocked", Some(phase.blocked_s));
             }
             if !name.starts_with("up") {
