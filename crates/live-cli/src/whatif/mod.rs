@@ -127,6 +127,9 @@ pub struct Whatif {
     json: bool,
 }
 
+/// What a Governor says that waits for a core as the services do.
+const NOT_FIRST: &str = "this program may not go before others (SCHED_FIFO), so that pauses begin \
+                         and end late: run it as root, or allow `rtprio`";
 /// Answers that a window holds when nobody says how long it is.
 const ANSWERS_MIN: u32 = 50;
 /// No window is longer then, and neither is the time before it.
@@ -300,7 +303,7 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     let options = options(args, rule, &mut bench, &only, &stop)?;
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
-    cavy_live::load::clock::go_first();
+    let first = cavy_live::load::clock::go_first();
     // Time to settle comes before each window of another manner than the last.
     let (windows, settles) =
         if args.no_control { (rank::WINDOWS_PLAIN, 3.0) } else { (rank::WINDOWS, 5.0) };
@@ -314,7 +317,10 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     drop(bench);
     drop(stage);
     drop(guard);
-    let ranking = ranking.map_err(|error| failed(error).hint("all services go on"))?;
+    let mut ranking = ranking.map_err(|error| failed(error).hint("all services go on"))?;
+    if !first {
+        ranking.rows.iter_mut().for_each(|row| row.doubts.push(NOT_FIRST.to_string()));
+    }
     if let Some(file) = &args.plan {
         let names: Vec<String> = args.services.iter().map(|(name, _)| name.clone()).collect();
         let load = plan::Load { clients: args.clients, rate_per_s: args.rate };
