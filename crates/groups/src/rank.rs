@@ -534,9 +534,9 @@ impl Bench {
         let begun = crate::now();
         std::thread::sleep(std::time::Duration::from_nanos(window.as_ns()));
         let (whole, ended) = (gate.take_completed(), crate::now());
-        let completed = match self.clients.are_open() {
-            true => f64::from(whole),
-            false => parts::answers(&self.clients.take_samples(), begun, ended),
+        let completed = match self.clients.are_never_idle() {
+            false => f64::from(whole),
+            true => parts::answers(&self.clients.take_samples(), begun, ended),
         };
         let elapsed = ended.since(begun);
         let (after, now) = (self.places.usage()?, Moment::now());
@@ -639,8 +639,8 @@ impl Bench {
         Ok((round, late, stopped))
     }
 
-    /// Windows with their answers, those at the ends by parts. Clients of an open population do not
-    /// always have a request under way, so their requests are counted whole.
+    /// Windows with their answers, those at the ends by parts. Clients of an open population, or who
+    /// think, do not always have a request under way, so their requests are counted whole.
     fn counted(
         &self,
         readings: &[Reading],
@@ -648,9 +648,9 @@ impl Bench {
         samples: &[Sample],
     ) -> (Vec<Counted>, Vec<Option<Rates>>) {
         let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
-        let of = |reading: &Reading| match self.clients.are_open() {
-            true => Counted::from(*reading),
-            false => {
+        let of = |reading: &Reading| match self.clients.are_never_idle() {
+            false => Counted::from(*reading),
+            true => {
                 let requests = parts::answers(samples, at(reading.from), at(reading.to));
                 Counted { reading: *reading, requests }
             }

@@ -65,6 +65,7 @@ fn measured<T: Send>(
         clients: 64,
         types: 1,
         rate_per_s: None,
+        think: None,
         protocol: Box::new(Http::new(&address, &["/".to_string()]).expect("a request")),
     };
     let clients = Clients::start(load).expect("clients");

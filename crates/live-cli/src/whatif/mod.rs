@@ -449,7 +449,8 @@ fn load(url: &str, headers: &[String], requests: &[String], clients: u32) -> Res
     let requests = if requests.is_empty() { &own } else { requests };
     let types = u16::try_from(requests.len()).map_err(|_| wrong("too many requests"))?;
     let protocol = Headed::new(host, headers, requests).map_err(Fault::new)?;
-    Ok(Load { address, clients, types, rate_per_s: None, protocol: Box::new(protocol) })
+    let protocol = Box::new(protocol);
+    Ok(Load { address, clients, types, rate_per_s: None, think: None, protocol })
 }
 
 /// Refuses services whose CPU time is rationed by the wall clock.
