@@ -96,8 +96,8 @@ fn options(rounds: u32, control: bool) -> Options {
 }
 
 /// Requests a second of services that nobody stops, in windows of 1 s.
-fn alone(back_us: u32) -> f64 {
-    measured(200, back_us, |bench, _| {
+fn alone(front_us: u32, back_us: u32) -> f64 {
+    measured(front_us, back_us, |bench, _| {
         let window = || bench.observe(Span::from_ms(1_000)).expect("CPU time is counted").per_s;
         std::iter::repeat_with(window).take(3).sum::<f64>() / 3.0
     })
@@ -112,11 +112,14 @@ fn the_dearer_service_buys_more_and_as_much_as_the_change_does() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // As the command does: a Governor that waits for a core like others cannot keep up with pauses.
     let mut first = true;
-    let predicted = measured(200, 600, |bench, guard| {
+    let (predicted, both) = measured(200, 600, |bench, guard| {
         cavy_clock::sharpen_timers();
         first = cavy_groups::go_first();
         let stop = AtomicBool::new(false);
-        bench.rank(&[0, 1], &options(4, true), guard, &stop, |_, _, _| {}).expect("a ranking")
+        let each = bench.rank(&[0, 1], &options(4, true), guard, &stop, |_, _, _| {});
+        let both = [vec![0, 1]];
+        let both = bench.rank_each(&both, &options(3, false), guard, &stop, |_, _, _| {});
+        (each.expect("a ranking"), both.expect("both together"))
     });
     assert_eq!(predicted.failed, 0, "{:?}", predicted.complaint);
     assert_eq!(predicted.rows.len(), 2);
@@ -127,17 +130,31 @@ fn the_dearer_service_buys_more_and_as_much_as_the_change_does() {
     assert!((600.0..900.0).contains(&back.cpu_us_per_request), "{back:?}");
     assert!((200.0..500.0).contains(&front.cpu_us_per_request), "{front:?}");
 
-    let true_gain = (alone(360) / alone(600) - 1.0) * 100.0;
+    let before = alone(200, 600);
+    let [true_gain, true_both] =
+        [alone(200, 360), alone(120, 360)].map(|then| (then / before - 1.0) * 100.0);
     let said = gain(back);
     println!("predicted {said:?}, true {true_gain:.1} %");
+    let both = &both.rows[0];
+    let together = gain(both);
+    println!("both together: predicted {together:?}, true {true_both:.1} %, {:?}", both.doubts);
+    assert_eq!(both.service, "front+back");
+    let sum_us = front.cpu_us_per_request + back.cpu_us_per_request;
+    assert!((both.cpu_us_per_request / sum_us - 1.0).abs() < 0.15, "{both:?}");
     // Beside other programs even the order of the pauses is left to chance.
     if !first || !back.doubts.is_empty() || said.high - said.low > 20.0 {
         println!("SKIPPED the comparison: the machine is too noisy: {said:?} {:?}", back.doubts);
         return;
     }
-    assert!(back.paused_ratio > front.paused_ratio, "more work, more pauses");
+    assert!(
+        back.paused_ratio > front.paused_ratio || !front.doubts.is_empty(),
+        "more work, more pauses: {predicted:?}"
+    );
     assert!(said.value > gain(front).value, "{predicted:?}");
     assert!((said.value - true_gain).abs() < 15.0, "predicted {said:?}, true {true_gain:.1} %");
+    if both.doubts.is_empty() && together.high - together.low < 20.0 {
+        assert!((together.value - true_both).abs() < 15.0, "{together:?}, true {true_both:.1} %");
+    }
 }
 
 /// Where this thread waits for a core like those of the services, these run while it tells them to
