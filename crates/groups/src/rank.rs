@@ -683,6 +683,7 @@ impl Bench {
             own_cpu,
             weather: run_end.since(&moment, services),
             cores: crate::usage::cores().map_or(1, |cores| cores.len()) as f64,
+            shared: options.rule == Rule::Delivered,
         };
         Ok((round, late, stopped))
     }

@@ -33,13 +33,19 @@ pub(crate) struct Round {
     pub(crate) weather: Weather,
     /// Cores of the machine.
     pub(crate) cores: f64,
+    /// Do services share them? Who says that a target has cores of its own asks by another rule.
+    pub(crate) shared: bool,
 }
 
 impl Round {
     /// Its windows as what a change is worth goes by.
     pub(crate) fn worth(&self) -> Option<worth::Round> {
-        let round = worth::Round::of(&self.readings, &self.shorter, &self.controls)?;
-        Some(round.on(self.cores))
+        let round = worth::Round::of(&self.readings, &self.shorter, &self.controls);
+        round.map(|round| self.placed(round))
+    }
+
+    fn placed(&self, round: worth::Round) -> worth::Round {
+        if self.shared { round.on(self.cores) } else { round }
     }
 
     /// The same as if the machine had been as fast in all of them; `None` where nobody looked.
@@ -53,7 +59,7 @@ impl Round {
         let [readings, controls, shorter] = &self.rates;
         let readings = even(&self.readings, readings)?;
         let (shorter, controls) = (even(&self.shorter, shorter)?, even(&self.controls, controls)?);
-        Some(worth::Round::of(&readings, &shorter, &controls)?.on(self.cores))
+        worth::Round::of(&readings, &shorter, &controls).map(|round| self.placed(round))
     }
 
     /// The logarithm of what it says by itself: throughput changed over unchanged.
@@ -507,6 +513,7 @@ mod tests {
             own_cpu: Span::ZERO,
             weather: Weather::default(),
             cores: 2.0,
+            shared: true,
         }
     }
 
@@ -564,6 +571,8 @@ mod tests {
         // Cores that idle for a third say nothing of what the changed system could do.
         let idle = Gain::of(&[busy(1_200), busy(1_200)]).expect("a gain");
         assert!(idle.by_cpu.is_none() && ratio(idle.settled.high) > 1.25, "{idle:?}");
+        let apart = || Round { shared: false, ..busy(1_780) };
+        assert!(Gain::of(&[apart(), apart()]).is_some_and(|gain| gain.by_cpu.is_none()));
         // More than two cores can do in 0.8 s.
         let cost = Cost { us: vec![600.0], own_us: 100.0, busy: 0.9 };
         let said = |slowed_ms| {
