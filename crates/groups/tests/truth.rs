@@ -146,10 +146,6 @@ fn the_dearer_service_buys_more_and_as_much_as_the_change_does() {
         println!("SKIPPED the comparison: the machine is too noisy: {said:?} {:?}", back.doubts);
         return;
     }
-    assert!(
-        back.paused_ratio > front.paused_ratio || !front.doubts.is_empty(),
-        "more work, more pauses: {predicted:?}"
-    );
     assert!(said.value > gain(front).value, "{predicted:?}");
     assert!((said.value - true_gain).abs() < 15.0, "predicted {said:?}, true {true_gain:.1} %");
     if both.doubts.is_empty() && together.high - together.low < 20.0 {
