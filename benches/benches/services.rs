@@ -160,7 +160,9 @@ fn governed(seed: u64, change: Change) -> Came {
     let windows =
         Windows { settle: Span::from_ms(100), length: Span::from_ms(1_000), pattern: vec![true] };
     let targets = vec![Target { groups: vec![target], change }];
-    let config = Config { targets, rest, limits: Limits::default(), windows, hosts: 0 };
+    // Usage is read when a pause could be due, as `cavy live whatif` does.
+    let limits = Limits { look_max: Span::from_ms(6), ..Limits::default() };
+    let config = Config { targets, rest, limits, windows, hosts: 0 };
     let mut governor = [Governor::new(config).expect("legal")];
     let outcome =
         run(&setup, &mut governor, &mut Heap4::new(), &mut Unobserved).expect("a legal network");

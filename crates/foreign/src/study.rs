@@ -426,6 +426,7 @@ pub fn run(
         clients: asked.clients,
         types: 1,
         rate_per_s: None,
+        think: None,
         protocol: Box::new(protocol),
     };
     let clients = Clients::start(load)?;

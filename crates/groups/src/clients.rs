@@ -1,10 +1,11 @@
 //! Clients that stand when the rest stands.
 //!
-//! A closed client sends, waits for the answer, and sends again. Open ones send when requests
-//! arrive, whatever became of those before: arrivals are drawn on the clients' clock, and the
-//! latency of a request counts from its arrival, whether a connection was free or not. While the
-//! [`Gate`] is closed nothing is sent and nothing is looked at, and the clients' clock stands: they
-//! live in virtual time, in which the slowed system is the changed one ([slowpoke 2.9]).
+//! A closed client sends, waits for the answer, thinks if it is to, and sends again. Open ones send
+//! when requests arrive, whatever became of those before: arrivals are drawn on the clients' clock,
+//! and the latency of a request counts from its arrival, whether a connection was free or not.
+//! While the [`Gate`] is closed nothing is sent and nothing is looked at, and the clients' clock
+//! stands: they live in virtual time, in which the slowed system is the changed one ([slowpoke
+//! 2.9]).
 
 use crate::now;
 use cavy_core::{Instant, Purpose, Span, Stream};
@@ -18,7 +19,8 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -189,6 +191,9 @@ pub struct Load {
     /// Requests arrive so often in each second of the clients' clock, at random (a Poisson
     /// process); `None` for closed clients.
     pub rate_per_s: Option<f64>,
+    /// Closed clients think for so long on average before each request but the first, on their
+    /// clock, with exponential times.
+    pub think: Option<Span>,
     /// How they are written and read.
     pub protocol: Box<dyn Protocol>,
 }
@@ -199,6 +204,7 @@ pub struct Clients {
     gate: Arc<Gate>,
     shared: Arc<Shared>,
     is_open: bool,
+    thinks: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -238,24 +244,34 @@ impl Clients {
             Some(rate_per_s) => Some(Open::begin(rate_per_s, &gate, &poll).map_err(failed)?),
             None => None,
         };
-        let is_open = open.is_some();
+        let thinking = match (load.think, &open) {
+            (Some(mean), None) => Some(Thinking::begin(mean, &poll).map_err(failed)?),
+            _ => None,
+        };
+        let (is_open, thinks) = (open.is_some(), thinking.is_some());
         let at_work = AtWork {
             load,
             poll,
             connections,
             broken: Vec::new(),
             open,
+            thinking,
             gate: Arc::clone(&gate),
             shared: Arc::clone(&shared),
         };
         let builder = std::thread::Builder::new().name("clients".to_string());
         let thread = builder.spawn(move || at_work.run()).map_err(failed)?;
-        Ok(Clients { gate, shared, is_open, thread: Some(thread) })
+        Ok(Clients { gate, shared, is_open, thinks, thread: Some(thread) })
     }
 
     /// Do requests arrive whatever became of those before?
     pub fn are_open(&self) -> bool {
         self.is_open
+    }
+
+    /// Has every client a request under way at all times?
+    pub fn are_never_idle(&self) -> bool {
+        !self.is_open && !self.thinks
     }
 
     /// What stops them.
@@ -350,6 +366,75 @@ impl Connection {
     }
 }
 
+/// Wakes the clients' thread.
+#[derive(Debug)]
+struct Alarm(OwnedFd);
+
+impl Alarm {
+    fn new(poll: &Poll) -> io::Result<Alarm> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
+        poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
+        Ok(Alarm(timer))
+    }
+
+    fn ring_in(&self, span: Span) {
+        let ns = span.as_ns().max(1);
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let once =
+            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };
+        let spec = Itimerspec { it_interval: zero, it_value: once };
+        // Without a timer clients are late by the time between two looks, 20 ms.
+        let _ = timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &spec);
+    }
+}
+
+/// A time drawn from an exponential distribution.
+fn exponential(draws: &mut Stream, mean_s: f64) -> Span {
+    // Never the logarithm of zero: the draw is below 1.
+    Span::from_ns((-(1.0 - draws.unit()).ln() * mean_s * 1e9) as u64)
+}
+
+/// Clients that think between an answer and the next request.
+#[derive(Debug)]
+struct Thinking {
+    mean_s: f64,
+    draws: Stream,
+    /// Who thinks, and until when on the clients' clock, soonest first.
+    until: BinaryHeap<Reverse<(Instant, usize)>>,
+    alarm: Alarm,
+}
+
+impl Thinking {
+    fn begin(mean: Span, poll: &Poll) -> io::Result<Thinking> {
+        Ok(Thinking {
+            mean_s: mean.as_us() / 1e6,
+            draws: Stream::keyed(1, 0, Purpose::Arrivals),
+            until: BinaryHeap::new(),
+            alarm: Alarm::new(poll)?,
+        })
+    }
+
+    fn think(&mut self, client: usize, at: Instant) {
+        let span = exponential(&mut self.draws, self.mean_s);
+        self.until.push(Reverse((at + span, client)));
+    }
+
+    /// One who has thought for long enough by `at`.
+    fn done(&mut self, at: Instant) -> Option<usize> {
+        let Reverse((until, client)) = *self.until.peek()?;
+        (until <= at).then(|| {
+            self.until.pop();
+            client
+        })
+    }
+
+    fn ring_at_next(&self, at: Instant) {
+        if let Some(Reverse((until, _))) = self.until.peek() {
+            self.alarm.ring_in(until.since(at));
+        }
+    }
+}
+
 /// Requests that arrive by themselves.
 #[derive(Debug)]
 struct Open {
@@ -362,20 +447,18 @@ struct Open {
     /// Clients without a request.
     idle: Vec<usize>,
     /// Rings when the next one arrives, unless clients stand by then.
-    timer: OwnedFd,
+    alarm: Alarm,
 }
 
 impl Open {
     fn begin(rate_per_s: f64, gate: &Gate, poll: &Poll) -> io::Result<Open> {
-        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
-        poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), TIMER, Interest::READABLE)?;
         let mut open = Open {
             rate_per_s,
             draws: Stream::keyed(1, 0, Purpose::Arrivals),
             due: gate.virtual_now(),
             waiting: VecDeque::new(),
             idle: Vec::new(),
-            timer,
+            alarm: Alarm::new(poll)?,
         };
         let gap = open.gap();
         open.due += gap;
@@ -383,9 +466,7 @@ impl Open {
     }
 
     fn gap(&mut self) -> Span {
-        // Never the logarithm of zero: the draw is below 1.
-        let seconds = -(1.0 - self.draws.unit()).ln() / self.rate_per_s;
-        Span::from_ns((seconds * 1e9) as u64)
+        exponential(&mut self.draws, 1.0 / self.rate_per_s)
     }
 
     /// What has arrived until `at`; how many found no room to wait.
@@ -404,13 +485,7 @@ impl Open {
     }
 
     fn ring_at_next(&self, at: Instant) {
-        let ns = self.due.since(at).as_ns().max(1);
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let once =
-            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ };
-        let spec = Itimerspec { it_interval: zero, it_value: once };
-        // Without a timer arrivals are late by the time between two looks, 20 ms.
-        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+        self.alarm.ring_in(self.due.since(at));
     }
 }
 
@@ -421,6 +496,7 @@ struct AtWork {
     /// Clients without a connection.
     broken: Vec<usize>,
     open: Option<Open>,
+    thinking: Option<Thinking>,
     gate: Arc<Gate>,
     shared: Arc<Shared>,
 }
@@ -430,7 +506,7 @@ impl AtWork {
         cavy_clock::sharpen_timers();
         let mut events = Events::with_capacity(1024);
         for client in 0..self.connections.len() {
-            self.turn_to_next(client);
+            self.begin(client);
         }
         while !self.shared.stop.load(Ordering::Acquire) {
             let timeout = if self.broken.is_empty() { Duration::from_millis(20) } else { AGAIN };
@@ -446,6 +522,22 @@ impl AtWork {
                 self.connect_again();
             }
             self.arrive();
+            self.wake();
+        }
+    }
+
+    /// Clients that have thought send their next requests.
+    fn wake(&mut self) {
+        if self.thinking.is_none() {
+            return;
+        }
+        self.gate.wait();
+        let at = self.gate.virtual_now();
+        while let Some(client) = self.thinking.as_mut().and_then(|all| all.done(at)) {
+            self.send(client, at);
+        }
+        if let Some(thinking) = &self.thinking {
+            thinking.ring_at_next(at);
         }
     }
 
@@ -472,8 +564,16 @@ impl AtWork {
         }
     }
 
-    /// A client that has its answer takes the next request, or waits for one.
+    /// A client that has its answer thinks, or goes on at once.
     fn turn_to_next(&mut self, client: usize) {
+        match &mut self.thinking {
+            Some(thinking) => thinking.think(client, self.gate.virtual_now()),
+            None => self.begin(client),
+        }
+    }
+
+    /// A client takes the next request, or waits for one.
+    fn begin(&mut self, client: usize) {
         let at = self.gate.virtual_now();
         match &mut self.open {
             None => self.send(client, at),
@@ -605,6 +705,24 @@ mod tests {
         let ordered = open.waiting.iter().zip(open.waiting.iter().skip(1)).all(|(a, b)| a <= b);
         assert!(ordered && open.due > begun + Span::from_ms(20_000));
         assert!(open.arrive(begun + Span::from_ms(200_000)) > 50_000, "there is an end to waiting");
+    }
+
+    #[test]
+    fn who_thinks_does_so_for_as_long_as_asked_on_average() {
+        let poll = Poll::new().expect("a poll");
+        let mut thinking = Thinking::begin(Span::from_ms(20), &poll).expect("a timer");
+        let at = Instant::from_ns(1_000_000_000);
+        (0..4_000).for_each(|client| thinking.think(client, at));
+        assert_eq!(thinking.done(Instant::ZERO), None);
+        let by = |thinking: &mut Thinking, ms| {
+            let until = at + Span::from_ms(ms);
+            std::iter::from_fn(|| thinking.done(until)).count() as f64
+        };
+        // 63 % within the mean time, with a standard deviation of 31 clients; nearly all in 10 of
+        // them.
+        let first = by(&mut thinking, 20);
+        assert!((first - 4_000.0 * (1.0 - (-1.0_f64).exp())).abs() < 130.0, "{first}");
+        assert!(first + by(&mut thinking, 200) >= 3_995.0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::guard::Guard;
 use crate::machine::{Moment, Weather};
 use crate::pace::Pace;
 use crate::parts;
-use crate::rounds::{Cost, Gain, Round, latency_ms, mean_rate, row};
+use crate::rounds::{Cost, Gain, Round, cpu_at, latency_ms, mean_rate, row};
 use crate::speed::{Evening, Rates, Speed};
 use crate::stage::Stage;
 use crate::usage::Meter;
@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::rounds::{Manner, Window};
+pub use cavy_whatif::governor::TARGETS;
 
 /// Windows of one target in one round.
 pub const WINDOWS: u32 = 8;
@@ -361,6 +362,26 @@ impl Bench {
         options: &Options,
         guard: &mut Guard,
         stop: &AtomicBool,
+        progress: impl FnMut(u32, u32, &str),
+    ) -> Result<Ranking, WorldError> {
+        let each: Vec<Vec<usize>> = only.iter().map(|place| vec![*place]).collect();
+        self.rank_each(&each, options, guard, stop, progress)
+    }
+
+    /// The same, where each entry is a service or several that are changed together, at most
+    /// [`TARGETS`].
+    ///
+    /// # Errors
+    /// When groups or the guard fail; everything goes on then.
+    ///
+    /// # Panics
+    /// When a place is none of a service, or an entry has none or too many.
+    pub fn rank_each(
+        &mut self,
+        only: &[Vec<usize>],
+        options: &Options,
+        guard: &mut Guard,
+        stop: &AtomicBool,
         mut progress: impl FnMut(u32, u32, &str),
     ) -> Result<Ranking, WorldError> {
         let pause_min = options.pause_min.unwrap_or_else(|| self.pause_min());
@@ -373,9 +394,9 @@ impl Bench {
             for turn in 0..services {
                 // The other way round every second time, so that no service is always the first.
                 let place = if round % 2 == 0 { turn } else { services - 1 - turn };
-                let target = only[place];
-                progress(round * services as u32 + turn as u32, total, &self.names[target]);
-                let (one, late, stopped) = self.round(target, options, pause_min, guard, stop)?;
+                let targets = &only[place];
+                progress(round * services as u32 + turn as u32, total, &self.name(targets));
+                let (one, late, stopped) = self.round(targets, options, pause_min, guard, stop)?;
                 overdue = overdue.max(late);
                 if stopped {
                     interrupted = true;
@@ -395,7 +416,9 @@ impl Bench {
         let mut rows: Vec<Row> = only
             .iter()
             .zip(&rounds)
-            .map(|(&target, rounds)| row(&self.names[target], target, rounds, &cost, options, open))
+            .map(|(targets, rounds)| {
+                row(&self.name(targets), targets, rounds, &cost, options, open)
+            })
             .collect();
         let gain = |row: &Row| row.gain_percent.map_or(f64::NEG_INFINITY, |gain| gain.value);
         rows.sort_by(|one, other| gain(other).total_cmp(&gain(one)));
@@ -470,7 +493,8 @@ impl Bench {
         stop: &AtomicBool,
     ) -> Result<bool, WorldError> {
         let (options, pause_min) = (series.options, series.pause_min);
-        let (one, late, stopped) = self.round(series.service, &options, pause_min, guard, stop)?;
+        let (one, late, stopped) =
+            self.round(&[series.service], &options, pause_min, guard, stop)?;
         series.overdue = series.overdue.max(late);
         series.interrupted |= stopped;
         if !stopped {
@@ -487,7 +511,14 @@ impl Bench {
         let baselines: Vec<f64> = all.iter().filter_map(|round| mean_rate(round, false)).collect();
         let (name, options) = (&self.names[series.service], &series.options);
         Prediction {
-            row: row(name, series.service, &series.rounds, &cost, options, self.clients.are_open()),
+            row: row(
+                name,
+                &[series.service],
+                &series.rounds,
+                &cost,
+                options,
+                self.clients.are_open(),
+            ),
             faster_percent: options.faster * 100.0,
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
             cpu_us_per_request: cost.us.clone(),
@@ -534,9 +565,9 @@ impl Bench {
         let begun = crate::now();
         std::thread::sleep(std::time::Duration::from_nanos(window.as_ns()));
         let (whole, ended) = (gate.take_completed(), crate::now());
-        let completed = match self.clients.are_open() {
-            true => f64::from(whole),
-            false => parts::answers(&self.clients.take_samples(), begun, ended),
+        let completed = match self.clients.are_never_idle() {
+            false => f64::from(whole),
+            true => parts::answers(&self.clients.take_samples(), begun, ended),
         };
         let elapsed = ended.since(begun);
         let (after, now) = (self.places.usage()?, Moment::now());
@@ -558,6 +589,12 @@ impl Bench {
         self.clients.failed()
     }
 
+    /// A name for services that are changed together.
+    fn name(&self, targets: &[usize]) -> String {
+        let names: Vec<&str> = targets.iter().map(|place| self.names[*place].as_str()).collect();
+        names.join("+")
+    }
+
     /// The group of the clients, after those of the services.
     fn group_of_clients(&self) -> u32 {
         self.names.len() as u32
@@ -566,7 +603,7 @@ impl Bench {
     /// One round; the longest time beyond a lease, and whether it was interrupted.
     fn round(
         &mut self,
-        target: usize,
+        targets: &[usize],
         options: &Options,
         pause_min: Span,
         guard: &mut Guard,
@@ -591,10 +628,18 @@ impl Bench {
             look_max: LOOK_MAX,
             ..Limits::default()
         };
-        let target = Group(target as u32);
+        let groups: Vec<Group> = targets.iter().map(|target| Group(*target as u32)).collect();
+        let all = (0..=self.group_of_clients()).map(Group);
+        // Where they share cores only their sum counts, and to have the one stand whose share is
+        // paid would keep work from the others. With cores of their own each has a debt of its own.
+        let each = match options.rule {
+            Rule::Delivered => vec![groups.clone()],
+            _ => groups.iter().map(|group| vec![*group]).collect(),
+        };
+        let target = |groups: Vec<Group>| Target { groups, change: change.clone() };
         let trial = Trial {
-            target: Target { groups: vec![target], change },
-            rest: (0..=self.group_of_clients()).map(Group).filter(|one| *one != target).collect(),
+            targets: each.into_iter().map(target).collect(),
+            rest: all.filter(|one| !groups.contains(one)).collect(),
             clock: Group(self.group_of_clients() + 1),
             limits,
             settle: options.pace.settle,
@@ -603,10 +648,12 @@ impl Bench {
         };
         drop(self.clients.take_samples());
         let (moment, epoch) = (Moment::now(), crate::now());
-        let mut run = self.drive(trial.slowed(), (target, visits), guard, stop)?;
+        let mut run = self.drive(trial.slowed(), (groups[0], visits), guard, stop)?;
         let run_end = Moment::now();
         let (own_cpu, measured) = (run_end.own_since(&moment), self.clients.take_samples());
-        let (readings, rates) = self.counted(&run.findings, epoch, &measured);
+        // This program is counted by ticks, so its share is taken over the whole run.
+        let own_us = own_cpu.as_us() / measured.len().max(1) as f64;
+        let (readings, rates) = self.counted(&run, own_us, epoch, &measured);
         let (mut late, mut stopped) = (run.overdue, run.stopped);
         let mut extra = |config: Option<Config>, visits: (Group, f64)| {
             let Some(config) = config.filter(|_| options.control && !stopped) else {
@@ -617,10 +664,10 @@ impl Bench {
             let samples = self.clients.take_samples();
             late = late.max(run.overdue);
             stopped |= run.stopped;
-            Ok::<_, WorldError>(self.counted(&run.findings, epoch, &samples))
+            Ok::<_, WorldError>(self.counted(&run, own_us, epoch, &samples))
         };
         let (controls, of_controls) = extra(trial.control(&run.findings), (trial.clock, 0.0))?;
-        let (shorter, of_shorter) = extra(trial.shorter(&run.findings), (target, visits))?;
+        let (shorter, of_shorter) = extra(trial.shorter(&run.findings), (groups[0], visits))?;
         let ledger = std::mem::take(&mut run.ledger);
         let services = ledger.last().map_or(Span::ZERO, |last| {
             last.cpu.iter().take(self.names.len()).fold(Span::ZERO, |sum, cpu| sum + *cpu)
@@ -635,28 +682,38 @@ impl Bench {
             epoch,
             own_cpu,
             weather: run_end.since(&moment, services),
+            cores: crate::usage::cores().map_or(1, |cores| cores.len()) as f64,
+            shared: options.rule == Rule::Delivered,
         };
         Ok((round, late, stopped))
     }
 
-    /// Windows with their answers, those at the ends by parts. Clients of an open population do not
-    /// always have a request under way, so their requests are counted whole.
+    /// Windows with their answers, those at the ends by parts, and the CPU time of services and
+    /// clients, who take `own_us` for a request. Clients of an open population, or who think, do
+    /// not always have a request under way, so their requests are counted whole.
     fn counted(
         &self,
-        readings: &[Reading],
+        run: &Run<Reading>,
+        own_us: f64,
         epoch: Instant,
         samples: &[Sample],
     ) -> (Vec<Counted>, Vec<Option<Rates>>) {
         let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
-        let of = |reading: &Reading| match self.clients.are_open() {
-            true => Counted::from(*reading),
-            false => {
-                let requests = parts::answers(samples, at(reading.from), at(reading.to));
-                Counted { reading: *reading, requests }
-            }
+        let of = |reading: &Reading| {
+            let requests = match self.clients.are_never_idle() {
+                false => reading.completions as f64,
+                true => parts::answers(samples, at(reading.from), at(reading.to)),
+            };
+            let used_us = |service| {
+                let at = |when| cpu_at(&run.ledger, service, when);
+                at(reading.to) - at(reading.from)
+            };
+            let services_us: f64 = (0..self.names.len()).map(used_us).sum();
+            let cpu = Span::from_ns(((services_us + own_us * requests) * 1e3) as u64);
+            Counted { reading: *reading, requests, cpu: Some(cpu) }
         };
         let rates = |one: &Reading| self.speed.as_ref()?.between(at(one.from), at(one.to));
-        (readings.iter().map(of).collect(), readings.iter().map(rates).collect())
+        (run.findings.iter().map(of).collect(), run.findings.iter().map(rates).collect())
     }
 
     /// Drives one Governor through all windows of its pattern.

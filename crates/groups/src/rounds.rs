@@ -8,11 +8,11 @@ use crate::world::Snapshot;
 use cavy_core::{Instant, Span};
 use cavy_lab::statistics::{Interval, quantile};
 use cavy_whatif::governor::Doubts;
-use cavy_whatif::worth::{self, Bounds, Counted};
+use cavy_whatif::worth::{self, Bounds, Counted, SATURATED};
 use serde::{Deserialize, Serialize};
 
-/// Busy cores above which they count as what bounds throughput.
-const SATURATED: f64 = 0.85;
+/// So much more than cores can do is no error of counting.
+const IMPOSSIBLE: f64 = 1.05;
 /// How far apart the two bounds of throughput may be, percent, before it is said.
 const BETWEEN_MAX: f64 = 3.0;
 
@@ -31,12 +31,21 @@ pub(crate) struct Round {
     pub(crate) epoch: Instant,
     pub(crate) own_cpu: Span,
     pub(crate) weather: Weather,
+    /// Cores of the machine.
+    pub(crate) cores: f64,
+    /// Do services share them? Who says that a target has cores of its own asks by another rule.
+    pub(crate) shared: bool,
 }
 
 impl Round {
     /// Its windows as what a change is worth goes by.
     pub(crate) fn worth(&self) -> Option<worth::Round> {
-        worth::Round::of(&self.readings, &self.shorter, &self.controls)
+        let round = worth::Round::of(&self.readings, &self.shorter, &self.controls);
+        round.map(|round| self.placed(round))
+    }
+
+    fn placed(&self, round: worth::Round) -> worth::Round {
+        if self.shared { round.on(self.cores) } else { round }
     }
 
     /// The same as if the machine had been as fast in all of them; `None` where nobody looked.
@@ -50,14 +59,25 @@ impl Round {
         let [readings, controls, shorter] = &self.rates;
         let readings = even(&self.readings, readings)?;
         let (shorter, controls) = (even(&self.shorter, shorter)?, even(&self.controls, controls)?);
-        worth::Round::of(&readings, &shorter, &controls)
+        worth::Round::of(&readings, &shorter, &controls).map(|round| self.placed(round))
     }
 
     /// The logarithm of what it says by itself: throughput changed over unchanged.
     pub(crate) fn gain_ln(one: &worth::Round) -> f64 {
         let alone = |value| Bounds { value, low: value, high: value };
         let [measured, most] = [one.measured_ln(), one.most_ln()].map(|ln| ln.map(alone));
-        worth::settle(alone(one.least_ln()), measured, most).value
+        let by_cpu = one.by_cpu_ln().map(|both| both.map(alone));
+        worth::settle(alone(one.least_ln()), by_cpu, measured, most).value
+    }
+
+    /// CPU time that services used in its slowed windows while nobody stood, as a share of what the
+    /// cores can do in that time.
+    fn computed(&self) -> Option<f64> {
+        let slowed = || self.readings.iter().filter(|one| one.reading.slowed);
+        let outside = |one: &Counted| Some(one.cpu?.saturating_sub(one.reading.got()));
+        let used_us = slowed().map(|one| Some(outside(one)?.as_us())).sum::<Option<f64>>()?;
+        let passed_us: f64 = slowed().map(|one| one.reading.elapsed_virtual().as_us()).sum();
+        (passed_us > 0.0).then(|| used_us / (passed_us * self.cores))
     }
 }
 
@@ -111,7 +131,7 @@ impl Window {
                 (&round.shorter, Manner::Shorter),
             ];
             for ((readings, manner), rates) in parts.into_iter().zip(&round.rates) {
-                for (Counted { reading, requests }, rates) in readings.iter().zip(rates) {
+                for (Counted { reading, requests, .. }, rates) in readings.iter().zip(rates) {
                     let cpu_s = |service| {
                         let at = |when| cpu_at(&round.ledger, service, when) / 1e6;
                         at(reading.to) - at(reading.from)
@@ -124,8 +144,8 @@ impl Window {
                         virtual_s: reading.elapsed_virtual().as_us() / 1e6,
                         answers: *requests,
                         pauses: reading.pauses,
-                        target_s: reading.cpu[0].as_us() / 1e6,
-                        target_inside_s: reading.cpu_inside[0].as_us() / 1e6,
+                        target_s: reading.used().as_us() / 1e6,
+                        target_inside_s: reading.got().as_us() / 1e6,
                         cpu_s: (0..services).filter(|_| first).map(cpu_s).collect(),
                         rates: *rates,
                     });
@@ -137,11 +157,14 @@ impl Window {
 }
 
 /// What rounds say together of the gain, as logarithms.
+#[derive(Debug)]
 pub(crate) struct Gain {
     /// What it is.
     pub(crate) settled: Bounds,
     /// If pauses cost nothing, and if they cost what they do in controls.
     pub(crate) between: Option<[f64; 2]>,
+    /// Without the CPU time that pauses cost, and if cores were as busy as in baselines besides.
+    pub(crate) by_cpu: Option<[f64; 2]>,
     /// Was what a pause costs measured?
     pub(crate) measured: bool,
 }
@@ -163,8 +186,11 @@ impl Gain {
         let least = bounds(&|one| Some(one.least_ln()))?;
         let most = bounds(&worth::Round::most_ln);
         let measured = bounds(&worth::Round::measured_ln);
+        let by_cpu = |place: usize| bounds(&|one| Some(one.by_cpu_ln()?[place]));
+        let by_cpu = by_cpu(0).zip(by_cpu(1)).map(<[Bounds; 2]>::from);
         Some(Gain {
-            settled: worth::settle(least, measured, most),
+            settled: worth::settle(least, by_cpu, measured, most),
+            by_cpu: by_cpu.map(|both| both.map(|one| one.value)),
             between: most.map(|most| [least.value, most.value.max(least.value)]),
             measured: measured.is_some(),
         })
@@ -242,17 +268,22 @@ impl Cost {
 
     /// The utilisation law where all share all cores: when these are what bounds throughput, it
     /// grows as the work of a request shrinks; when they are not, it stays.
-    fn law_percent(&self, target: usize, faster: f64) -> f64 {
+    fn law_percent(&self, targets: &[usize], faster: f64) -> f64 {
         let all = self.us.iter().sum::<f64>() + self.own_us;
         if self.busy < SATURATED || all <= 0.0 {
             return 0.0;
         }
-        (all / (all - faster * self.us[target]) - 1.0) * 100.0
+        (all / (all - faster * self.sum_us(targets)) - 1.0) * 100.0
+    }
+
+    /// CPU microseconds of several services for a request.
+    fn sum_us(&self, targets: &[usize]) -> f64 {
+        targets.iter().map(|target| self.us[*target]).sum()
     }
 }
 
 /// CPU microseconds of a service at a time, between the two snapshots about it.
-fn cpu_at(ledger: &[Snapshot], service: usize, when: Instant) -> f64 {
+pub(crate) fn cpu_at(ledger: &[Snapshot], service: usize, when: Instant) -> f64 {
     let us = |snapshot: &Snapshot| snapshot.cpu[service].as_us();
     let after = ledger.partition_point(|snapshot| snapshot.at < when);
     match (after.checked_sub(1).and_then(|before| ledger.get(before)), ledger.get(after)) {
@@ -266,10 +297,10 @@ fn cpu_at(ledger: &[Snapshot], service: usize, when: Instant) -> f64 {
     }
 }
 
-/// What the rounds of one service say.
+/// What the rounds of one service say, or of several that are changed together.
 pub(crate) fn row(
     name: &str,
-    target: usize,
+    targets: &[usize],
     rounds: &[Round],
     cost: &Cost,
     options: &Options,
@@ -290,8 +321,8 @@ pub(crate) fn row(
             pauses += u64::from(window.pauses);
             paused += window.paused;
             elapsed += window.elapsed();
-            used += window.cpu[0];
-            inside += window.cpu_inside[0];
+            used += window.used();
+            inside += window.got();
         }
     }
     let weather: Vec<Weather> = rounds.iter().map(|round| round.weather).collect();
@@ -304,8 +335,8 @@ pub(crate) fn row(
         gain_percent: settled.map(|gain| gain.map(percent)),
         gain_between_percent: between.map(|both| both.map(percent)),
         predicted_per_s: settled.map(|gain| gain.map(|ln| unchanged_per_s * ln.exp())),
-        law_percent: if open { 0.0 } else { cost.law_percent(target, options.faster) },
-        cpu_us_per_request: cost.us[target],
+        law_percent: if open { 0.0 } else { cost.law_percent(targets, options.faster) },
+        cpu_us_per_request: cost.sum_us(targets),
         paused_ratio: paused.as_us() / elapsed.as_us().max(1.0),
         pause_ms: paused.as_us() / 1e3 / (pauses.max(1) as f64),
         delivered_percent: inside.as_us() / used.as_us().max(1.0) * 100.0,
@@ -317,6 +348,15 @@ pub(crate) fn row(
         doubts: words(bits),
     };
     let mut doubts = doubts(&one, &weather, pauses, options);
+    let computed: Vec<f64> = rounds.iter().filter_map(Round::computed).collect();
+    let computed = computed.iter().sum::<f64>() / computed.len().max(1) as f64;
+    if computed > IMPOSSIBLE {
+        doubts.push(format!(
+            "services computed {:.0} % of what the cores can do in the time without pauses: pauses \
+             were shorter than they were counted, and the gain is too high",
+            computed * 100.0
+        ));
+    }
     doubts.extend(gain.and_then(|gain| in_doubt(&gain)));
     Row { doubts: [one.doubts.clone(), doubts].concat(), ..one }
 }
@@ -356,8 +396,19 @@ fn doubts(row: &Row, weather: &[Weather], pauses: u64, options: &Options) -> Vec
 
 /// A doubt where what pauses cost decides more than the interval says.
 fn in_doubt(gain: &Gain) -> Option<String> {
-    let ([least, most], settled) = (gain.between?, gain.settled);
     let percent = |ln: f64| (ln.exp() - 1.0) * 100.0;
+    if let Some([by_cpu, law]) = gain.by_cpu {
+        let apart = percent((by_cpu - law).abs()) > BETWEEN_MAX;
+        return apart.then(|| {
+            format!(
+                "the gain is {:.0} % as busy as cores were with pauses, and {:.0} % as busy as \
+                 they are without: pauses may be why, or what the change leaves for cores to do",
+                percent(by_cpu),
+                percent(law)
+            )
+        });
+    }
+    let ([least, most], settled) = (gain.between?, gain.settled);
     let bounds = format!(
         "the gain is {:.0} % if pauses cost nothing, and {:.0} % if they cost as much as when all \
          stand",
@@ -401,6 +452,7 @@ mod tests {
     use super::*;
     use crate::pace::Pace;
     use cavy_whatif::Reading;
+    use cavy_whatif::governor::TARGETS;
 
     #[test]
     fn cpu_time_between_snapshots_is_interpolated() {
@@ -416,8 +468,15 @@ mod tests {
     #[test]
     fn the_law_speaks_of_saturated_cores_only() {
         let cost = |busy| Cost { us: vec![600.0, 300.0], own_us: 100.0, busy };
-        assert!((cost(0.99).law_percent(0, 0.5) - (1000.0 / 700.0 - 1.0) * 100.0).abs() < 1e-9);
-        assert_eq!(cost(0.4).law_percent(0, 0.5), 0.0);
+        assert!((cost(0.99).law_percent(&[0], 0.5) - (1000.0 / 700.0 - 1.0) * 100.0).abs() < 1e-9);
+        assert_eq!(cost(0.4).law_percent(&[0], 0.5), 0.0);
+    }
+
+    /// Of one target.
+    fn first(span: Span) -> [Span; TARGETS] {
+        let mut all = [Span::ZERO; TARGETS];
+        all[0] = span;
+        all
     }
 
     fn reading(slowed: bool, completions: u64, paused_ms: u64) -> Reading {
@@ -433,9 +492,9 @@ mod tests {
             paused: Span::from_ms(paused_ms),
             paused_mean: Span::from_ms(paused_ms),
             paused_any: Span::from_ms(paused_ms),
-            visits: [0; cavy_whatif::governor::TARGETS],
-            cpu: [Span::from_ms(500); cavy_whatif::governor::TARGETS],
-            cpu_inside: [Span::from_ms(200); cavy_whatif::governor::TARGETS],
+            visits: [0; TARGETS],
+            cpu: first(Span::from_ms(500)),
+            cpu_inside: first(Span::from_ms(200)),
             doubts: 0,
         }
     }
@@ -453,6 +512,8 @@ mod tests {
             epoch: Instant::ZERO,
             own_cpu: Span::ZERO,
             weather: Weather::default(),
+            cores: 2.0,
+            shared: true,
         }
     }
 
@@ -485,23 +546,63 @@ mod tests {
         assert!(in_doubt(&measured).is_some_and(|doubt| doubt.contains("is that bound")));
     }
 
+    /// 500 ms of the target's CPU time in 1,000 requests, 40 % of it in pauses of 0.2 s.
+    fn busy(slowed_ms: u64) -> Round {
+        let counted = |reading: Reading, ms| {
+            let cpu = Some(Span::from_ms(ms));
+            Counted { cpu, ..reading.into() }
+        };
+        let baseline = Reading { cpu_inside: first(Span::ZERO), ..reading(false, 1_000, 0) };
+        let slowed = reading(true, 1_000, 200);
+        let readings = vec![counted(baseline, 1_740), counted(slowed, slowed_ms)];
+        Round { readings, ..round(vec![reading(true, 760, 200)], Vec::new()) }
+    }
+
     #[test]
-    fn a_share_that_was_not_delivered_is_said() {
-        let options = Options {
-            faster: 0.6,
+    fn what_pauses_cost_in_cpu_time_is_taken_out_where_cores_are_busy() {
+        let ratio = |ln: f64| ln.exp();
+        // 1.74 ms less 40 % of 0.5 are 1.54; outside pauses of 0.2 s it was 1.58.
+        let gain = Gain::of(&[busy(1_780), busy(1_780)]).expect("a gain");
+        let (wanted, law) = (1_000.0 / 800.0 * 1_580.0 / 1_540.0, 1_740.0_f64 / 1_540.0);
+        assert!((ratio(gain.settled.value) - f64::sqrt(wanted * law)).abs() < 1e-9, "{gain:?}");
+        assert!((ratio(gain.settled.low) - law).abs() < 1e-9, "{gain:?}");
+        assert!((ratio(gain.settled.high) - wanted).abs() < 1e-9, "{gain:?}");
+        assert!(in_doubt(&gain).is_some_and(|doubt| doubt.contains("28 %")), "{gain:?}");
+        // Cores that idle for a third say nothing of what the changed system could do.
+        let idle = Gain::of(&[busy(1_200), busy(1_200)]).expect("a gain");
+        assert!(idle.by_cpu.is_none() && ratio(idle.settled.high) > 1.25, "{idle:?}");
+        let apart = || Round { shared: false, ..busy(1_780) };
+        assert!(Gain::of(&[apart(), apart()]).is_some_and(|gain| gain.by_cpu.is_none()));
+        // More than two cores can do in 0.8 s.
+        let cost = Cost { us: vec![600.0], own_us: 100.0, busy: 0.9 };
+        let said = |slowed_ms| {
+            let rounds = [busy(slowed_ms), busy(slowed_ms)];
+            row("x", &[0], &rounds, &cost, &options(0.4), false).doubts.join("; ")
+        };
+        assert!(said(2_020).contains("computed 114 %"), "{}", said(2_020));
+        assert!(!said(1_780).contains("computed"), "{}", said(1_780));
+    }
+
+    fn options(faster: f64) -> Options {
+        Options {
+            faster,
             rule: Rule::Delivered,
             rounds: 2,
             until_percent: None,
             control: true,
             pace: Pace { window: Span::from_ms(1_000), settle: Span::from_ms(100) },
             pause_min: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_share_that_was_not_delivered_is_said() {
         let cost = Cost { us: vec![600.0], own_us: 100.0, busy: 0.9 };
         let rounds = [round(Vec::new(), Vec::new()), round(Vec::new(), Vec::new())];
-        let said = row("x", 0, &rounds, &cost, &options, false);
+        let said = row("x", &[0], &rounds, &cost, &options(0.6), false);
         assert!((said.delivered_percent - 40.0).abs() < 1e-9);
         assert!(said.doubts.iter().any(|doubt| doubt.contains("got 40 %")), "{said:?}");
-        let fine = row("x", 0, &rounds, &cost, &Options { faster: 0.4, ..options }, false);
+        let fine = row("x", &[0], &rounds, &cost, &options(0.4), false);
         assert_eq!(fine.doubts, Vec::<String>::new());
     }
 

@@ -413,8 +413,12 @@ impl<'a, C: Controller> World<'a, C> {
         Ok(())
     }
 
+    /// Lets a group go on. It goes on while it is told: the kernel wakes its threads one by one,
+    /// and where this thread is an ordinary one they run before it does, for milliseconds. So it
+    /// stood until the telling began; until it was over would count what was worked meanwhile as
+    /// done in no time.
     fn go_on(&mut self, group: usize, epoch: Epoch) -> Result<(), WorldError> {
-        let told = now();
+        let (told, at) = (now(), self.places.now());
         let place = &mut self.places.places[group];
         match &place.member {
             Member::Processes { freezer, .. } => {
@@ -430,7 +434,6 @@ impl<'a, C: Controller> World<'a, C> {
         }
         place.standing = Standing::Goes;
         self.standing -= 1;
-        let at = self.places.now();
         self.mail.push_back(Input::Thawed { group: Group(group as u32), epoch, at });
         Ok(())
     }

@@ -246,6 +246,7 @@ fn a_governor_costs_little_and_leaves_nothing() {
         clients: 24,
         types: 1,
         rate_per_s: None,
+        think: None,
         protocol: Box::new(Http::new(&address, &["/".to_string()]).expect("a request")),
     };
     let clients = Clients::start(load).expect("clients");

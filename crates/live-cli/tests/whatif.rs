@@ -174,6 +174,19 @@ fn what_must_not_be_stopped_is_refused_with_a_reason() {
             "what a visit saves",
         ),
         (vec!["whatif", "--service=a=pid:2", "--until=0%"], "0.1% to 50%"),
+        (vec!["whatif", "--service=a=pid:2", "--target=a", "--cores=2:1"], "more than FROM"),
+        (vec!["whatif", "--service=a=pid:2", "--replicas=1:2"], "--target"),
+        (vec!["whatif", "--service=a=pid:2", "--think=1s", "--rate=5"], "cannot be used"),
+        (
+            vec![
+                "whatif",
+                "--service=a=pid:2",
+                "--load=http://127.0.0.1/",
+                "--target=a",
+                "--together",
+            ],
+            "2 to 4 services",
+        ),
     ] {
         let output = call(&args);
         let said = String::from_utf8_lossy(&output.stderr).to_string();
@@ -182,6 +195,40 @@ fn what_must_not_be_stopped_is_refused_with_a_reason() {
     let output = call(&["whatif", "check", &format!("--service=a=pid:{own}")]);
     let said = String::from_utf8_lossy(&output.stderr).to_string();
     assert!(said.contains("ancestor"), "{said}");
+}
+
+/// What a short measurement with these words prints.
+fn measured(one: &Server, other: &Server, words: &[&str]) -> String {
+    let services =
+        [format!("--service=one=pid:{}", one.id()), format!("--service=other=pid:{}", other.id())];
+    let load = format!("--load=http://{}/get/key1", one.http);
+    let short = ["--rounds=2", "--window=150ms", "--settle=20ms", "--clients=8", "--no-control"];
+    let args = ["whatif", &services[0], &services[1], &load];
+    let output = call(&[&args[..], &short, words].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn changes_are_asked_for_by_what_a_user_would_do() {
+    let Some(_alone) = alone() else { return };
+    let (one, other) = (Server::start(&["--workers", "1"]), Server::start(&["--workers", "1"]));
+    let of = |words: &[&str]| measured(&one, &other, words);
+    let said = of(&["--target=one", "--replicas=2:3"]);
+    assert!(said.contains("one with 3 replicas for 2") && said.contains("33.3 %"), "{said}");
+    assert!(of(&["--target=one", "--cores=1:2"]).contains("each service 50 % faster"));
+    let said = of(&["--target=one", "--lock=5us"]);
+    assert!(said.contains("holds a lock 5 us less"), "{said}");
+    let said = of(&["--target=one", "--target=other", "--together", "--json"]);
+    let both: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let rows = both["rows"].as_array().expect("rows");
+    assert!(rows.len() == 1 && rows[0]["service"] == "one+other", "{said}");
+    assert!(rows[0]["paused_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{said}");
+    // Eight clients who think for 20 ms are answered 400 times a second at most.
+    let said = of(&["--target=one", "--think=20ms", "--json"]);
+    let thought: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let per_s = thought["baseline_per_s"]["value"].as_f64().expect("a rate");
+    assert!((50.0..480.0).contains(&per_s), "{per_s}");
 }
 
 #[test]

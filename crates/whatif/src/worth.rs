@@ -18,6 +18,11 @@
 //! - *By two lengths.* With shorter pauses there are more of them: `d = (v' - v) / (n' - n)`. Where
 //!   these deliver a smaller share, `v` and `n` are first brought to that share, on the line from
 //!   the baseline, which is exact while one resource bounds throughput.
+//! - *By CPU time*, where all share cores that are busy. What threads compute to stop and to go on,
+//!   and because caches are cold, is known exactly: it is the CPU time of a request beyond that of
+//!   baselines. Virtual time shrinks in proportion when it is taken out. What is left of `d` is
+//!   that cores idle after a pause; without that, the gain would be that of the utilisation law.
+//!   Or pauses give work to cores that would idle; then it would be that of the law, too.
 
 use crate::governor::{Busy, Change, Config, Limits, Reading, Target, Windows};
 use alloc::vec::Vec;
@@ -28,12 +33,14 @@ use cavy_core::family::probe::Group;
 pub const SHORTER: u64 = 3;
 /// With fewer times as many pauses, shorter ones show nothing.
 const MORE_PAUSES_MIN: f64 = 1.15;
+/// Share of cores in use above which they are what bounds throughput.
+pub const SATURATED: f64 = 0.85;
 
-/// The windows of one round about one target.
+/// The windows of one round about one target, or about several that are changed together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// What is changed.
-    pub target: Target,
+    pub targets: Vec<Target>,
     /// All other groups, clients included.
     pub rest: Vec<Group>,
     /// A group that is always busy: its CPU time is time on the wall.
@@ -52,7 +59,7 @@ impl Trial {
     /// Baseline, slowed, slowed, baseline, so that drift cancels.
     pub fn slowed(&self) -> Config {
         self.config(
-            self.target.clone(),
+            self.targets.clone(),
             self.rest.clone(),
             self.limits,
             &[false, true, true, false],
@@ -67,7 +74,8 @@ impl Trial {
         let whole = if sums.got.is_zero() { sums.paused } else { sums.paused.min(sums.got) };
         let length = Span::from_ns(whole.as_ns() / (sums.pauses.max(1) * SHORTER));
         let limits = Limits { pause_min: length, pause_max: length, ..self.limits };
-        let windows = || self.config(self.target.clone(), self.rest.clone(), limits, &[true, true]);
+        let windows =
+            || self.config(self.targets.clone(), self.rest.clone(), limits, &[true, true]);
         (length >= self.pause_least).then(windows)
     }
 
@@ -81,19 +89,26 @@ impl Trial {
         let length = Span::from_ns(paused.as_ns() / pauses).max(self.pause_least);
         let share = paused.as_ns() as f64 / elapsed.as_ns().max(1) as f64;
         let change = Change::Clock { share, parallel: 1, busy: Busy::Cpu };
-        let target = Target { groups: [self.clock].to_vec(), change };
+        let targets = [Target { groups: [self.clock].to_vec(), change }].to_vec();
         let limits = Limits {
             pause_min: length,
             pause_max: self.limits.pause_max.max(length),
             ..self.limits
         };
-        let rest = self.rest.iter().chain(&self.target.groups).copied().collect();
-        Some(self.config(target, rest, limits, &[true, true]))
+        let groups = self.targets.iter().flat_map(|one| &one.groups);
+        let rest = self.rest.iter().chain(groups).copied().collect();
+        Some(self.config(targets, rest, limits, &[true, true]))
     }
 
-    fn config(&self, target: Target, rest: Vec<Group>, limits: Limits, pattern: &[bool]) -> Config {
+    fn config(
+        &self,
+        targets: Vec<Target>,
+        rest: Vec<Group>,
+        limits: Limits,
+        pattern: &[bool],
+    ) -> Config {
         Config {
-            targets: [target].to_vec(),
+            targets,
             rest,
             limits: Limits { lease: limits.lease.max(limits.pause_max * 2), ..limits },
             windows: Windows {
@@ -114,11 +129,13 @@ pub struct Counted {
     pub reading: Reading,
     /// Requests that were completed in it.
     pub requests: f64,
+    /// CPU time of all services and clients in it, where that is known.
+    pub cpu: Option<Span>,
 }
 
 impl From<Reading> for Counted {
     fn from(reading: Reading) -> Self {
-        Counted { reading, requests: reading.completions as f64 }
+        Counted { reading, requests: reading.completions as f64, cpu: None }
     }
 }
 
@@ -135,7 +152,7 @@ struct Sums {
     pauses: u64,
     paused: Span,
     elapsed: Span,
-    /// CPU time of the target, and what it got of that in pauses.
+    /// CPU time of the targets, and what they got of that in pauses.
     cpu: Span,
     got: Span,
 }
@@ -147,8 +164,8 @@ impl Sums {
             pauses: sums.pauses + u64::from(one.pauses),
             paused: sums.paused + one.paused,
             elapsed: sums.elapsed + one.elapsed(),
-            cpu: sums.cpu + one.cpu[0],
-            got: sums.got + one.cpu_inside[0],
+            cpu: sums.cpu + one.used(),
+            got: sums.got + one.got(),
         })
     }
 }
@@ -162,6 +179,10 @@ pub struct Level {
     pub pauses: f64,
     /// Share of its CPU time that the target got in pauses.
     pub delivered: f64,
+    /// CPU time of the target.
+    pub target_ns: f64,
+    /// CPU time of all that was used while nobody stood, where it is known.
+    pub outside_ns: Option<f64>,
 }
 
 impl Level {
@@ -175,11 +196,20 @@ impl Level {
         let virtual_ns = elapsed.saturating_sub(paused).as_ns();
         let each = |sum: u64| sum as f64 / requests;
         let delivered = got.as_ns() as f64 / cpu.as_ns().max(1) as f64;
+        let all = windows.iter().filter(|one| one.reading.slowed == slowed);
+        let all = all.map(|one| Some(one.cpu?.as_ns())).sum::<Option<u64>>();
         (requests > 0.0 && virtual_ns > 0).then(|| Level {
             virtual_ns: each(virtual_ns),
             pauses: each(pauses),
             delivered,
+            target_ns: each(cpu.as_ns()),
+            outside_ns: all.map(|all| each(all.saturating_sub(got.as_ns()))),
         })
+    }
+
+    /// Share of `cores` in use while nobody stood.
+    fn busy(&self, cores: f64) -> Option<f64> {
+        Some(self.outside_ns? / (self.virtual_ns * cores))
     }
 }
 
@@ -194,6 +224,8 @@ pub struct Round {
     pub shorter: Option<Level>,
     /// All stood.
     pub control: Option<Level>,
+    /// Cores that all share, where it is known.
+    pub cores: Option<f64>,
 }
 
 impl Round {
@@ -205,7 +237,14 @@ impl Round {
             slowed: Level::of(slowed, true)?,
             shorter: Level::of(shorter, true),
             control: Level::of(control, true),
+            cores: None,
         })
+    }
+
+    /// The same where all services share so many cores.
+    #[must_use]
+    pub fn on(self, cores: f64) -> Round {
+        Round { cores: Some(cores), ..self }
     }
 
     /// The logarithm of the gain in throughput if a pause costs so much virtual time, in
@@ -243,6 +282,21 @@ impl Round {
             .then(|| self.gain_ln((shorter.virtual_ns - virtual_ns) / (shorter.pauses - pauses)))
     }
 
+    /// The logarithm of the gain without the CPU time that pauses cost, and of that if cores were
+    /// as busy as in baselines besides, which is what the utilisation law says of these windows.
+    /// `None` where cores are not what bounds throughput, before the change or after it.
+    pub fn by_cpu_ln(&self) -> Option<[f64; 2]> {
+        let cores = self.cores?;
+        let busy = [self.baseline.busy(cores)?, self.slowed.busy(cores)?];
+        if busy.iter().any(|busy| *busy < SATURATED) {
+            return None;
+        }
+        let (before_ns, slowed_ns) = (self.baseline.outside_ns?, self.slowed.outside_ns?);
+        let changed_ns = before_ns - self.slowed.delivered * self.baseline.target_ns;
+        let law = libm::log(before_ns / changed_ns);
+        (changed_ns > 0.0).then(|| [self.least_ln() + libm::log(slowed_ns / changed_ns), law])
+    }
+
     /// Virtual time that a pause costs when all stand, in nanoseconds.
     fn control_cost_ns(&self) -> Option<f64> {
         let control = self.control?;
@@ -267,13 +321,29 @@ pub struct Bounds {
     pub high: f64,
 }
 
-/// The gain over all rounds, from intervals of what [`Round::least_ln`], [`Round::measured_ln`] and
-/// [`Round::most_ln`] say in each: as measured, but never beyond the two bounds. Without a
-/// measurement it may be anything between them.
+/// The gain over all rounds, from intervals of what [`Round::least_ln`], [`Round::by_cpu_ln`],
+/// [`Round::measured_ln`] and [`Round::most_ln`] say in each.
 ///
-/// The interval always reaches up to the upper bound. Shorter pauses end more often while the
-/// target still computes, which hides a part of their cost, and nobody knows how large a part.
-pub fn settle(least: Bounds, measured: Option<Bounds>, most: Option<Bounds>) -> Bounds {
+/// Where cores are what bounds throughput, it lies between the gain without the CPU time that
+/// pauses cost and what the utilisation law says, and the interval holds both: nobody knows whether
+/// cores idle more, or less, because of pauses or because of the change. Elsewhere it is as
+/// measured by two lengths of pauses, but never beyond pauses that cost nothing and pauses that
+/// cost as much as when all stand; without a measurement it may be anything between them. That
+/// interval always reaches up to the upper bound: shorter pauses end more often while the target
+/// still computes, which hides a part of their cost, and nobody knows how large a part.
+pub fn settle(
+    least: Bounds,
+    by_cpu: Option<[Bounds; 2]>,
+    measured: Option<Bounds>,
+    most: Option<Bounds>,
+) -> Bounds {
+    if let Some([by_cpu, law]) = by_cpu {
+        return Bounds {
+            value: (by_cpu.value + law.value) / 2.0,
+            low: by_cpu.low.min(law.low),
+            high: by_cpu.high.max(law.high),
+        };
+    }
     let Some(most) = most else { return measured.map_or(least, |one| above(one, least)) };
     let top = most.value.max(least.value);
     let Some(measured) = measured else {

@@ -1,5 +1,6 @@
 //! `cavy-live whatif`: what would making each running service faster buy?
 
+mod change;
 mod plan;
 mod study;
 
@@ -69,7 +70,11 @@ pub struct Whatif {
     /// clients, who send as soon as they are answered, when absent.
     #[arg(long, value_name = "PER_S", value_parser = quantity::rate)]
     rate: Option<f64>,
-    /// Clients, each with one request under way.
+    /// Clients think for so long on average before they send again, while nobody stands.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span,
+        conflicts_with = "rate")]
+    think: Option<Span>,
+    /// Clients, each with at most one request under way.
     #[arg(long, value_name = "K", default_value = "64",
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     clients: u32,
@@ -84,6 +89,25 @@ pub struct Whatif {
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span,
         conflicts_with = "faster", requires = "targets")]
     less: Option<Span>,
+    /// Make all services that --target names faster at once, and not one after the other.
+    #[arg(long, requires = "targets", conflicts_with_all = ["less", "plan"])]
+    together: bool,
+    /// Give the one --target more replicas: as with --faster of 1 - FROM/TO.
+    #[arg(long, value_name = "FROM:TO", value_parser = change::Growth::read,
+        conflicts_with_all = ["faster", "less", "cores", "together"], requires = "targets")]
+    replicas: Option<change::Growth>,
+    /// Give the one --target more cores: as with --faster of 1 - FROM/TO.
+    #[arg(long, value_name = "FROM:TO", value_parser = change::Growth::read,
+        conflicts_with_all = ["faster", "less", "together"], requires = "targets")]
+    cores: Option<change::Growth>,
+    /// Have each request hold a lock of the one --target for so much less; the lock must be what
+    /// bounds the service.
+    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span,
+        conflicts_with_all = [
+            "faster", "less", "cores", "replicas", "together", "rule", "servers", "visits",
+        ],
+        requires = "targets")]
+    lock: Option<Span>,
     /// When the others stand.
     #[arg(long, value_enum, value_name = "RULE", default_value = "delivered")]
     rule: RuleName,
@@ -127,6 +151,9 @@ pub struct Whatif {
     json: bool,
 }
 
+/// What a Governor says that waits for a core as the services do.
+const NOT_FIRST: &str = "this program may not go before others (SCHED_FIFO), so that pauses begin \
+                         and end late: run it as root, or allow `rtprio`";
 /// Answers that a window holds when nobody says how long it is.
 const ANSWERS_MIN: u32 = 50;
 /// No window is longer then, and neither is the time before it.
@@ -287,9 +314,10 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
         Fault::new("no client would send requests to the services")
             .hint("give --load http://127.0.0.1:8080/, where clients of the application connect")
     })?;
-    let load =
-        Load { rate_per_s: args.rate, ..load(url, &args.headers, &args.request, args.clients)? };
+    let load = load(url, &args.headers, &args.request, args.clients)?;
+    let load = Load { rate_per_s: args.rate, think: args.think, ..load };
     let (only, rule) = (chosen_targets(args)?, rule(args)?);
+    let sets = change::sets(args, &only)?;
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
     let stop = signals::stop(Second::Waits)?;
@@ -300,13 +328,13 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     let options = options(args, rule, &mut bench, &only, &stop)?;
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
-    cavy_live::load::clock::go_first();
+    let first = cavy_live::load::clock::go_first();
     // Time to settle comes before each window of another manner than the last.
     let (windows, settles) =
         if args.no_control { (rank::WINDOWS_PLAIN, 3.0) } else { (rank::WINDOWS, 5.0) };
     let Pace { window, settle } = options.pace;
     let round_s = (window.as_us() * f64::from(windows) + settle.as_us() * settles) / 1e6;
-    let ranking = bench.rank(&only, &options, &mut guard, &stop, |done, all, name| {
+    let ranking = bench.rank_each(&sets, &options, &mut guard, &stop, |done, all, name| {
         let left_s = f64::from(all - done) * round_s;
         terminal::talk(&format!("{done} of {all}: {name}, about {left_s:.0} s left"));
     });
@@ -314,11 +342,17 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     drop(bench);
     drop(stage);
     drop(guard);
-    let ranking = ranking.map_err(|error| failed(error).hint("all services go on"))?;
+    let mut ranking = ranking.map_err(|error| failed(error).hint("all services go on"))?;
+    if !first {
+        ranking.rows.iter_mut().for_each(|row| row.doubts.push(NOT_FIRST.to_string()));
+    }
+    let cores = cavy_groups::usage::cores().map_or(1, |cores| cores.len());
+    if let Some(less) = args.lock {
+        change::beyond_its_cores(less, &mut ranking.rows, cores);
+    }
     if let Some(file) = &args.plan {
         let names: Vec<String> = args.services.iter().map(|(name, _)| name.clone()).collect();
-        let load = plan::Load { clients: args.clients, rate_per_s: args.rate };
-        let cores = cavy_groups::usage::cores().map_or(1, |cores| cores.len());
+        let load = plan::Load { clients: args.clients, rate_per_s: args.rate, think: args.think };
         let text = plan::of(&ranking, &names, &load, cores).map_err(failed)?;
         std::fs::write(file, text)
             .map_err(|error| failed(format!("{}: {error}", file.display())))?;
@@ -328,7 +362,7 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     if args.json {
         terminal::print_json(&ranking)?;
     } else {
-        terminal::print(&shown(&ranking))?;
+        terminal::print(&format!("{}{}", change::explained(args, &ranking), shown(&ranking)))?;
     }
     Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
@@ -349,8 +383,17 @@ fn chosen_targets(args: &Whatif) -> Result<Vec<usize>, Fault> {
 
 fn rule(args: &Whatif) -> Result<Rule, Fault> {
     let (parallel, visits) = (args.servers, args.visits);
-    if args.less.is_some() && args.targets.len() != 1 {
-        return Err(Fault::new("--less is about one service").hint("give one --target"));
+    let growth = change::growth(args).is_some();
+    if (args.less.is_some() || args.lock.is_some() || growth) && args.targets.len() != 1 {
+        let text = "--less, --lock, --replicas and --cores are about one service";
+        return Err(Fault::new(text).hint("give one --target"));
+    }
+    if args.together && args.rule == RuleName::Count {
+        return Err(Fault::new("--together: visits of one service alone are counted")
+            .hint("leave --rule out"));
+    }
+    if let Some(rule) = change::lock(args) {
+        return Ok(rule);
     }
     match (args.rule, args.less) {
         (RuleName::Delivered, _) => Ok(Rule::Delivered),
@@ -389,8 +432,8 @@ fn options(
     stop: &AtomicBool,
 ) -> Result<Options, Fault> {
     let pace = pace(args, bench, stop);
-    let mut faster = args.faster;
-    if let (Some(less), [target]) = (args.less, only) {
+    let mut faster = change::growth(args).map_or(args.faster, |(_, growth)| growth.faster());
+    if let (Some(less), [target]) = (args.less.or(args.lock), only) {
         let seen = bench.observe(pace.window).map_err(failed)?;
         let all_us = seen.cpu_us_per_request[*target];
         let less_us = match rule {
@@ -443,7 +486,8 @@ fn load(url: &str, headers: &[String], requests: &[String], clients: u32) -> Res
     let requests = if requests.is_empty() { &own } else { requests };
     let types = u16::try_from(requests.len()).map_err(|_| wrong("too many requests"))?;
     let protocol = Headed::new(host, headers, requests).map_err(Fault::new)?;
-    Ok(Load { address, clients, types, rate_per_s: None, protocol: Box::new(protocol) })
+    let protocol = Box::new(protocol);
+    Ok(Load { address, clients, types, rate_per_s: None, think: None, protocol })
 }
 
 /// Refuses services whose CPU time is rationed by the wall clock.

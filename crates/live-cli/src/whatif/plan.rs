@@ -1,5 +1,6 @@
 //! The lab's plan of what was measured: the same services on one machine, simulated.
 
+use cavy_core::Span;
 use cavy_groups::rank::Ranking;
 use std::fmt::Write as _;
 
@@ -9,6 +10,8 @@ pub struct Load {
     pub clients: u32,
     /// Requests that arrive by themselves, a second.
     pub rate_per_s: Option<f64>,
+    /// How long they think on average.
+    pub think: Option<Span>,
 }
 
 /// A plan for `cavy run`. Services are in the order of `names`; those that were not measured as
@@ -42,6 +45,10 @@ pub fn of(
         Some(rate) => writeln!(out, "rate_per_s = {rate:?}"),
         None => writeln!(out, "population = {}", load.clients),
     };
+    if let Some(think) = load.think {
+        let mean_us = think.as_us();
+        let _ = writeln!(out, "think = {{ dist = \"exponential\", mean_us = {mean_us:?} }}");
+    }
     let mut tiers = vec![("clients".to_string(), ranking.own_us_per_request.max(0.1))];
     for name in names {
         // The clients' own name is taken.
@@ -70,7 +77,7 @@ pub fn of(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use cavy_groups::machine::Weather;
     use cavy_groups::rank::Row;
@@ -78,7 +85,7 @@ mod tests {
     use cavy_study::plan::Files;
     use cavy_study::plan::read::{Text, load};
 
-    fn ranking() -> Ranking {
+    pub(in super::super) fn ranking() -> Ranking {
         let row = |service: &str, cpu_us_per_request: f64| Row {
             service: service.to_string(),
             gain_percent: None,
@@ -117,8 +124,9 @@ mod tests {
     #[test]
     fn the_lab_reads_what_is_written() {
         let names = ["web".to_string(), "db".to_string()];
-        for rate_per_s in [None, Some(120.5)] {
-            let demand = Load { clients: 64, rate_per_s };
+        let thought = Some(Span::from_ms(20));
+        for (rate_per_s, think) in [(None, None), (None, thought), (Some(120.5), None)] {
+            let demand = Load { clients: 64, rate_per_s, think };
             let plan = of(&ranking(), &names, &demand, 2).expect("all are measured");
             assert!(plan.contains("service = \"db\"\nfaster_ratio = 0.25"), "{plan}");
             let text = Text {
@@ -133,7 +141,7 @@ mod tests {
         }
         let mut without = ranking();
         without.rows.pop();
-        let load = Load { clients: 1, rate_per_s: None };
+        let load = Load { clients: 1, rate_per_s: None, think: None };
         assert!(of(&without, &names, &load, 2).expect_err("web").contains("service web"));
     }
 }

@@ -69,6 +69,16 @@ impl Reading {
         self.elapsed().saturating_sub(self.paused)
     }
 
+    /// CPU time of all targets.
+    pub fn used(&self) -> Span {
+        self.cpu.iter().fold(Span::ZERO, |sum, one| sum + *one)
+    }
+
+    /// CPU time of all targets while all others stood.
+    pub fn got(&self) -> Span {
+        self.cpu_inside.iter().fold(Span::ZERO, |sum, one| sum + *one)
+    }
+
     /// Throughput of the changed system, in requests a second.
     pub fn predicted_per_s(&self) -> f64 {
         self.completions as f64 * 1e9 / (self.elapsed_virtual().as_ns().max(1)) as f64
