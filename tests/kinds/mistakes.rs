@@ -249,6 +249,8 @@ fn processors_of_servers_that_search() {
         "events = [{ event = \"slow\", at_s = 2, until_s = 1, speed_ratio = 0.5 }]",
         "events = [{ event = \"slow\", at_s = 1, until_s = 2, speed_ratio = 0.5, servers = 5 }]",
         "costs = \"learned\"",
+        "deadline_ms = 100",
+        "deadline_ms = 0\nscheduler = { policy = \"c_fcfs\" }",
         "costs = \"guessed\"",
         "scheduler = { policy = \"fastest\" }",
         "scheduler = { policy = \"c_fcfs\", dispatch_us = 1 }",

@@ -445,7 +445,7 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
         0 => {
             let index = from.word()?;
             let request = match from.byte()? {
-                0 => message::Request::Search(from.bytes()?),
+                0 => message::Request::Search { question: from.bytes()?, within: None },
                 1 => message::Request::Write {
                     id: from.long()?,
                     deleted: from.truth()?,
@@ -455,6 +455,10 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
                 3 => message::Request::Look { slice: from.slice()?, question: from.bytes()? },
                 4 => message::Request::Everywhere(from.bytes()?),
                 5 => message::Request::Stay(from.truth()?),
+                6 => {
+                    let within = Some(Span::from_ns(from.long()?));
+                    message::Request::Search { question: from.bytes()?, within }
+                }
                 _ => return None,
             };
             Request::Of(index, request)
@@ -578,8 +582,9 @@ impl Codec<Words<Live>> for Binary {
                 out.byte(0);
                 out.word(*index);
                 match request {
-                    message::Request::Search(question) => {
-                        out.byte(0);
+                    message::Request::Search { question, within } => {
+                        out.byte(if within.is_some() { 6 } else { 0 });
+                        within.iter().for_each(|within| out.long(within.as_ns()));
                         out.bytes(question);
                     }
                     message::Request::Write { id, deleted, body } => {

@@ -50,6 +50,7 @@ pub struct Scenario {
     pub(super) copies_wait: bool,
     pub(super) margin: Span,
     pub(super) hedge: Option<Hedge>,
+    pub(super) deadline: Option<Span>,
     pub(super) duration: Span,
     pub(super) warm: Span,
 }
@@ -281,6 +282,15 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         return Err(PlanError::field("costs", "learned", "left out of a plan without machines")
             .hint("with `scheduler` or events and the scheme `roar`, front ends learn"));
     }
+    let deadline = match plan.deadline_ms {
+        None => None,
+        Some(value) if !machines => {
+            let must = "left out of a plan without machines";
+            return Err(PlanError::field("deadline_ms", value, must)
+                .hint("with `scheduler` or events and the scheme `roar`, front ends keep it"));
+        }
+        Some(value) => Some(ms("deadline_ms", value)?),
+    };
     let scheduling = match &plan.scheduler {
         None => None,
         Some(policy) => Some(scheduler::scheduling(policy, plan.cores)?),
@@ -296,6 +306,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         copies_wait: plan.copies_wait,
         margin: ms("margin_ms", plan.margin_ms)?,
         hedge,
+        deadline,
         duration,
         warm,
         order: plan.order,

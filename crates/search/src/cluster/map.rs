@@ -169,6 +169,8 @@ pub struct Bugs {
     pub move_early: bool,
     /// A server that lost its log is taken for the one that it was.
     pub lives_unchecked: bool,
+    /// What has not come when a deadline passes is not said to be lost.
+    pub silent_deadlines: bool,
 }
 
 /// Parts that are sent again before they count as late `[roar 8.2]`.

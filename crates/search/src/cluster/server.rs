@@ -538,7 +538,7 @@ impl<C: Content> Server<C> {
             Timer::Read => self.read(cx),
             Timer::Send => self.send(cx),
             Timer::Copy => self.copy(cx),
-            Timer::Query(_) => {}
+            Timer::Query(_) | Timer::Deadline => {}
         }
     }
 
