@@ -251,6 +251,7 @@ fn processors_of_servers_that_search() {
         "costs = \"learned\"",
         "deadline_ms = 100",
         "deadline_ms = 0\nscheduler = { policy = \"c_fcfs\" }",
+        "bounce_ms = 100",
         "costs = \"guessed\"",
         "scheduler = { policy = \"fastest\" }",
         "scheduler = { policy = \"c_fcfs\", dispatch_us = 1 }",

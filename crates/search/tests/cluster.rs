@@ -82,7 +82,7 @@ impl Scene for Clients {
             }
             // Every other query has a deadline, by which some parts have come.
             _ => {
-                let within = Span::from_us(rng.below(60_000));
+                let within = Span::from_us(rng.below(400_000));
                 let within = Some(within).filter(|_| rng.below(2) == 0);
                 (front_end, Request::Search { question: (), within })
             }

@@ -84,7 +84,7 @@ impl Scene for Clients {
             }
             22 => Request::Read,
             _ => {
-                let within = Span::from_us(rng.below(60_000));
+                let within = Span::from_us(rng.below(400_000));
                 let within = Some(within).filter(|_| rng.below(2) == 0);
                 Request::Of(1 + index, message::Request::Search { question: (), within })
             }

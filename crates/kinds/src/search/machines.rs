@@ -248,6 +248,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.copies_wait = scenario.copies_wait;
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
+    config.bounce = scenario.bounce;
     // Half a millisecond of copying at a time on a server of speed 1, so that queries hardly wait
     // for a processor or a card. One end may be ahead of the other one by what a second allows.
     let (piece_ms, second_ms) = (0.5, 10.0 * f64::from(scenario.copy_percent) / 2.0);

@@ -102,6 +102,10 @@ pub struct SearchPlan {
     /// Of all parts so many at most are sent again so, in percent, 1 to 100.
     #[serde(default = "hedge_percent")]
     pub hedge_percent: u32,
+    /// A server that has more than that before it refuses a part that was sent nowhere before, and
+    /// says what it has; with events or `scheduler`. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounce_ms: Option<f64>,
     /// A query is answered so long after it came at the latest, with what has been met by then,
     /// and the answer says which ids are missing; with events or `scheduler`. Default: when all
     /// parts have come or are known to be lost.

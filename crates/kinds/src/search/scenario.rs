@@ -51,6 +51,7 @@ pub struct Scenario {
     pub(super) margin: Span,
     pub(super) hedge: Option<Hedge>,
     pub(super) deadline: Option<Span>,
+    pub(super) bounce: Option<Span>,
     pub(super) duration: Span,
     pub(super) warm: Span,
 }
@@ -282,15 +283,17 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         return Err(PlanError::field("costs", "learned", "left out of a plan without machines")
             .hint("with `scheduler` or events and the scheme `roar`, front ends learn"));
     }
-    let deadline = match plan.deadline_ms {
-        None => None,
+    let of_machines = |key: &str, value: Option<f64>, who: &str| match value {
+        None => Ok(None),
         Some(value) if !machines => {
             let must = "left out of a plan without machines";
-            return Err(PlanError::field("deadline_ms", value, must)
-                .hint("with `scheduler` or events and the scheme `roar`, front ends keep it"));
+            let hint = format!("with `scheduler` or events and the scheme `roar`, {who}");
+            Err(PlanError::field(key, value, must).hint(hint))
         }
-        Some(value) => Some(ms("deadline_ms", value)?),
+        Some(value) => ms(key, value).map(Some),
     };
+    let deadline = of_machines("deadline_ms", plan.deadline_ms, "front ends keep it")?;
+    let bounce = of_machines("bounce_ms", plan.bounce_ms, "servers refuse")?;
     let scheduling = match &plan.scheduler {
         None => None,
         Some(policy) => Some(scheduler::scheduling(policy, plan.cores)?),
@@ -307,6 +310,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         margin: ms("margin_ms", plan.margin_ms)?,
         hedge,
         deadline,
+        bounce,
         duration,
         warm,
         order: plan.order,

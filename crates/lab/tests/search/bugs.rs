@@ -39,6 +39,12 @@ fn hurried() -> Habit {
     Habit { change, within, ..changing() }
 }
 
+/// Nothing changes, and servers refuse when they have something before them.
+fn busy() -> Habit {
+    let (change, bounce) = (Span::from_ms(60_000), Some(Span::from_ms(1)));
+    Habit { change, bounce, ..changing() }
+}
+
 /// p changes all the time, and copies do not wait for queries.
 fn copying() -> Habit {
     Habit { copies_wait: false, ..changing() }
@@ -184,6 +190,7 @@ planted! {
         some_lose_their_logs, ["whole"];
     b15_what_is_late_is_not_said_to_be_lost: silent_deadlines, hurried(), nothing,
         ["whole", "exact"];
+    b16_what_was_refused_is_refused_again: bounces_again, busy(), nothing, ["taken", "covered"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late,
         ["once", "exact"];
 }

@@ -3,7 +3,8 @@
 //! An oracle has a name, which what it says begins with: *once* (no document is met twice), *whole*
 //! (what was acknowledged is found), *fresh* (in that version or a later one, and no delete is
 //! undone), *exact* (each id is met or said to be lost, and not both), *timely* (no answer is later
-//! than its deadline, and none that has no deadline is partial for one), *forward* (no server goes back to an older version), *arcs* (who is in step holds what
+//! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
+//! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older version), *arcs* (who is in step holds what
 //! queries need), *covered* (where nothing fails, nothing is said to be lost), *in step* (where
 //! nothing fails, nobody is put out of step), *ends* (in the end all is as it was asked for).
 
@@ -15,8 +16,8 @@ use cavy_lab::wan::{
     Ask, Clients, Disk, Ending, Hardware, Jitter, Link, Observer, Parts, Setup, Site, run,
 };
 use cavy_search::cluster::{
-    Bugs, Config, Doc, Job, Layout, Map, Member, Note, Record, Request, Response, Rings, State,
-    Told, Words, tells_all,
+    Bugs, Config, Doc, Job, Layout, Map, Member, Message, Note, Outcome, Record, Request, Response,
+    Rings, State, Told, Words, tells_all,
 };
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,15 +50,24 @@ pub struct Habit {
     pub window_documents: Option<u32>,
     /// How long queries may take, on average; as long as they want if not set.
     pub within: Option<Span>,
+    /// A server that has more before it refuses what nobody was asked for before.
+    pub bounce: Option<Span>,
 }
 
 impl Habit {
     pub fn usual() -> Habit {
-        let (change, lease) = (Span::from_ms(300), Span::from_ms(100));
-        let moves = Span::from_ms(120);
-        let (bugs, p_most) = (Bugs::default(), LAYOUT.servers);
-        let (calm, copies_wait, window_documents, within) = (false, true, None, None);
-        Habit { bugs, change, moves, lease, calm, copies_wait, p_most, window_documents, within }
+        Habit {
+            bugs: Bugs::default(),
+            change: Span::from_ms(300),
+            moves: Span::from_ms(120),
+            lease: Span::from_ms(100),
+            calm: false,
+            copies_wait: true,
+            p_most: LAYOUT.servers,
+            window_documents: None,
+            within: None,
+            bounce: None,
+        }
     }
 
     /// In every other run pieces of copies are short, as where there are many documents.
@@ -94,6 +104,7 @@ fn config(habit: Habit) -> Config {
     (config.documents, config.card_bytes_per_s) = (50_000, Some(125_000_000));
     config.copy_percent = 100;
     config.bugs = habit.bugs;
+    config.bounce = habit.bounce;
     config.copies_wait = habit.copies_wait;
     config.window_documents = habit.window_documents;
     config.beat = Span::from_ms(20);
@@ -310,6 +321,9 @@ struct Watch<'a> {
     logged: BTreeMap<(Node, Id), u64>,
     /// Queries that front ends were asked, and until when.
     asked: BTreeMap<(Node, Call), Option<Instant>>,
+    /// Parts that servers were asked for and others before: by server, front end, query, part.
+    again: BTreeSet<(Node, Node, u64, u32)>,
+    bounced: u64,
     broken: Option<String>,
     put_out: u64,
     moves: u64,
@@ -324,6 +338,11 @@ impl Observer<Member> for Watch<'_> {
         if let Input::Call { call, request: Request::Search { within, .. } } = input {
             self.asked.insert((node, *call), within.map(|within| now + within));
         }
+        if let Input::Rx { from, message: Message::Sub { query, part, again, .. }, .. } = input
+            && *again
+        {
+            self.again.insert((node, *from, *query, *part));
+        }
     }
 
     fn says(&mut self, now: Instant, node: Node, effect: &Effect<Words>) {
@@ -333,6 +352,14 @@ impl Observer<Member> for Watch<'_> {
             let is_early = *timed_out && until.is_none_or(|until| now < until);
             if (is_late || is_early) && self.broken.is_none() {
                 self.broken = Some(format!("timely: {now}: {call:?} is answered, for {until:?}"));
+            }
+        }
+        if let Effect::Send { to, message: Message::Answer { query, part, outcome }, .. } = effect {
+            let again = self.again.remove(&(node, *to, *query, *part));
+            let busy = matches!(outcome, Outcome::Overloaded { .. });
+            self.bounced += u64::from(busy);
+            if busy && again && self.broken.is_none() {
+                self.broken = Some(format!("taken: {now}: {node:?} refuses again {to:?} {query}"));
             }
         }
         if let Effect::Store { record: Record::Held(slice), .. } = effect {
@@ -413,6 +440,8 @@ pub struct Ended {
     pub partial: u64,
     /// Answers that were given at a deadline.
     pub timed_out: u64,
+    /// Parts that were refused by busy servers.
+    pub bounced: u64,
     /// Maps in which somebody was out of step.
     pub put_out: u64,
     /// Moves that were begun.
@@ -444,6 +473,8 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         lost: BTreeSet::new(),
         logged,
         asked: BTreeMap::new(),
+        again: BTreeSet::new(),
+        bounced: 0,
         broken: None,
         put_out: 0,
         moves: 0,
@@ -482,7 +513,8 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         (!reached).then(|| format!("ends: wanted p {:?}, got {map:?}", clients.wanted))
     };
     let (watched, put_out, moves) = (watch.broken.clone(), watch.put_out, watch.moves);
+    let bounced = watch.bounced;
     let broken = clients.broken.clone().or(watched).or_else(late).or_else(kept).or_else(ends);
     let Callers { found, partial, timed_out, .. } = clients;
-    Ended { broken, found, partial, timed_out, put_out, moves }
+    Ended { broken, found, partial, timed_out, bounced, put_out, moves }
 }

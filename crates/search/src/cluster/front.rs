@@ -310,7 +310,8 @@ impl<C: Content> FrontEnd<C> {
             came: None,
         });
         let question = query.question.clone();
-        let message = Message::Sub { query: serial, part: number, slice, question };
+        let again = depth > 0;
+        let message = Message::Sub { query: serial, part: number, slice, question, again };
         let to = self.config.layout.server(server);
         cx.emit(Effect::Send { to, via: Via::Channel, message });
     }
@@ -451,7 +452,7 @@ impl<C: Content> FrontEnd<C> {
         // One that refuses may get a lease soon, and may answer then; until then it would refuse
         // again, and a slice is not given away so often.
         self.suspects[server as usize] = match outcome {
-            Outcome::Done { .. } => Instant::ZERO,
+            Outcome::Done { .. } | Outcome::Overloaded { .. } => Instant::ZERO,
             Outcome::Refused { .. } => cx.now() + self.config.beat,
         };
         let Some(mut query) = self.queries.remove(&serial) else { return };
@@ -462,14 +463,16 @@ impl<C: Content> FrontEnd<C> {
         match outcome {
             Outcome::Done { took, backlog, found } => {
                 self.estimators[server as usize].learn(piece.slice.width(), took);
-                // No processor is free before that; later ones are where they were.
-                let (first, free) = (self.first(server), cx.now() + backlog);
-                self.free_at[first] = free;
-                let own = self.processors(server);
-                self.free_at[own].iter_mut().for_each(|other| *other = free.max(*other));
                 piece.stage = Stage::Done;
                 piece.found = Some(found);
                 piece.came = Some(cx.now());
+                self.is_free(server, cx.now() + backlog);
+            }
+            Outcome::Overloaded { backlog } => {
+                self.is_free(server, cx.now() + backlog);
+                if piece.waits() {
+                    self.bounced(serial, &mut query, number, cx);
+                }
             }
             Outcome::Refused { .. } => {
                 if piece.waits() {
@@ -480,6 +483,38 @@ impl<C: Content> FrontEnd<C> {
         self.queries.insert(serial, query);
         self.watch(serial, cx);
         self.finish(serial, cx);
+    }
+
+    /// No processor of a server is free before that; later ones are where they were.
+    fn is_free(&mut self, server: u32, at: Instant) {
+        let first = self.first(server);
+        self.free_at[first] = at;
+        let own = self.processors(server);
+        self.free_at[own].iter_mut().for_each(|other| *other = at.max(*other));
+    }
+
+    /// A busy server refused a piece: others are asked if they are done before it, and otherwise it
+    /// is asked again, and takes it.
+    fn bounced(&mut self, serial: u64, query: &mut Query<C>, number: u32, cx: &mut Context<'_, C>) {
+        let Piece { server, slice, .. } = query.pieces[number as usize];
+        let Some(map) = self.map.clone() else { return };
+        let (mut parts, mut nobody) = (Vec::new(), Vec::new());
+        self.cover(&map, slice, (&[server], cx.now()), &mut parts, &mut nobody);
+        let done = |part: &Part| {
+            let takes = Span::from_ns(self.cost(part.server).of(part.slice.width()));
+            self.free_at[self.first(part.server)].max(cx.now()) + takes
+        };
+        let own = Part { server, slice };
+        let others = parts.iter().map(done).max();
+        if others.is_none_or(|others| others >= done(&own)) || !nobody.is_empty() {
+            parts = alloc::vec![own];
+        }
+        let piece = &mut query.pieces[number as usize];
+        piece.stage = Stage::Replaced;
+        let depth = piece.depth + 1;
+        for part in parts {
+            self.send(serial, query, part, Some(number), depth, cx);
+        }
     }
 
     /// Answers a query of which everything has come or will not come, or whose deadline passes.

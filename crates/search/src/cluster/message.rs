@@ -41,6 +41,11 @@ pub enum Outcome<C: Content = Ids> {
         /// Of its map.
         epoch: u64,
     },
+    /// The server has too much before it.
+    Overloaded {
+        /// As it believes.
+        backlog: Span,
+    },
 }
 
 /// What travels between nodes.
@@ -56,6 +61,8 @@ pub enum Message<C: Content = Ids> {
         slice: Slice,
         /// What is asked.
         question: C::Question,
+        /// Its ids were asked of somebody before: a busy server takes it all the same.
+        again: bool,
     },
     /// A sub-query ended.
     Answer {
