@@ -266,8 +266,8 @@ impl Mapping {
                 400,
                 "mapper_parsing_exception",
                 format!(
-                    "Could not dynamically add mapping for field [{path}.{inner}]. Existing mapping \
-                     for [{path}] must be of type object but found [{of}]."
+                    "Could not dynamically add mapping for field [{path}.{inner}]. Existing \
+                     mapping for [{path}] must be of type object but found [{of}]."
                 ),
             )),
         }
@@ -540,8 +540,8 @@ mod tests {
         let refused = empty.values("1", &both).expect_err("a text that is an object");
         assert_eq!(
             refused.reason,
-            "Could not dynamically add mapping for field [a.b]. Existing mapping for [a] must be of \
-             type object but found [text]."
+            "Could not dynamically add mapping for field [a.b]. Existing mapping for [a] must be \
+             of type object but found [text]."
         );
         let (_, texts) = empty.values("1", &json!({"a": "x"})).expect("a text");
         let texts = texts.expect("a new field");

@@ -184,7 +184,8 @@ planted! {
         ["whole", "fresh"];
     b10_who_was_away_answers_at_once: no_catching_up, Habit::usual(), servers_fail,
         ["whole", "fresh"];
-    b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail, ["whole", "exact"];
+    b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail,
+        ["whole", "exact"];
     b13_a_border_moves_before_its_copy: move_early, moving(), some_copy_slowly, ["arcs"];
     b14_an_empty_log_counts_as_the_one_before: lives_unchecked, Habit::doubled(),
         some_lose_their_logs, ["whole"];

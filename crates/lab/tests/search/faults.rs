@@ -115,7 +115,7 @@ fn clause_8_4_answers_by_a_deadline_say_exactly_what_they_lack() {
         let mut setup = network(seed);
         setup.check = true;
         let gone = draw(&mut setup, seed);
-        // Two copies of a server that crashed, one after the other, are waited for two seconds each.
+        // Two copies of a server that crashed, in turn, are waited for two seconds each.
         setup.linger = Span::from_ms(8_000);
         // A query takes some ten milliseconds where nothing fails.
         let within = Some(Span::from_ms(4 + 5 * (seed % 7)));

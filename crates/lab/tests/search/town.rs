@@ -4,9 +4,10 @@
 //! (what was acknowledged is found), *fresh* (in that version or a later one, and no delete is
 //! undone), *exact* (each id is met or said to be lost, and not both), *timely* (no answer is later
 //! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
-//! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older version), *arcs* (who is in step holds what
-//! queries need), *covered* (where nothing fails, nothing is said to be lost), *in step* (where
-//! nothing fails, nobody is put out of step), *ends* (in the end all is as it was asked for).
+//! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
+//! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails,
+//! nothing is said to be lost), *in step* (where nothing fails, nobody is put out of step), *ends*
+//! (in the end all is as it was asked for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Input};
