@@ -101,7 +101,8 @@ pub fn run(bytes: &[u8]) {
         let message = match bytes.byte() % 8 {
             0 => {
                 let (query, part) = (u64::from(bytes.byte()), u32::from(bytes.byte()));
-                Message::Sub { query, part, slice: bytes.slice(), question: () }
+                let again = query % 2 == 1;
+                Message::Sub { query, part, slice: bytes.slice(), question: (), again }
             }
             1 => Message::Put { write: u64::from(bytes.byte()), doc: bytes.doc() },
             2 => Message::Fetch { ask, slice: bytes.slice(), written_only: bytes.byte() & 1 == 0 },

@@ -121,6 +121,56 @@ fn clause_7_2_an_answer_has_no_more_buckets_than_elasticsearch_lets_it_have() {
     }
 }
 
+/// A server that stands still is met by no deadline: the answer comes in time, says which share of
+/// the ring was covered, and has what is there.
+#[test]
+fn clause_8_4_a_search_with_a_timeout_says_what_it_has_not_met() {
+    let mut town = Town::new("deadline", 4, 1, 2);
+    let mut lines = String::new();
+    for n in 0..400 {
+        lines.push_str(&format!("{{\"index\":{{\"_id\":\"{n}\"}}}}\n{{\"n\":{n}}}\n"));
+    }
+    let (_, bulk) = town.client.ask("POST", "/many/_bulk?refresh=true", &lines).expect("bulk");
+    assert_eq!(bulk["errors"], json!(false), "{bulk}");
+    let (status, none) = town.ask("POST", "/many/_search", json!({"timeout": "0"}));
+    assert_eq!((status, &none["timed_out"]), (200, &json!(true)));
+    assert_eq!(
+        (&none["hits"]["total"]["value"], &none["roar"]["covered"]),
+        (&json!(0), &json!(0.0))
+    );
+    let (_, free) = town.ask("POST", "/many/_search", json!({"timeout": "-1"}));
+    assert_eq!((&free["timed_out"], &free["hits"]["total"]["value"]), (&json!(false), &json!(400)));
+    let (status, wrong) = town.ask("POST", "/many/_search", json!({"timeout": "soon"}));
+    assert_eq!((status, &wrong["error"]["type"]), (400, &json!("illegal_argument_exception")));
+    let still = town.local.cluster.layout().server(1).0;
+    town.local.pause(still, true);
+    // Until it is asked; what it was asked for is not given to others within so little time.
+    let late = (0..50).find_map(|_| {
+        let began = Instant::now();
+        let (status, answer) = town.ask("GET", "/many/_search?timeout=60ms&size=0", Value::Null);
+        assert_eq!(status, 200, "{answer}");
+        let late = answer["timed_out"] == json!(true);
+        late.then(|| (began.elapsed(), answer))
+    });
+    let strict = "/many/_search?timeout=0&allow_partial_search_results=false";
+    let (status, refused) = town.ask("GET", strict, Value::Null);
+    town.local.pause(still, false);
+    assert_eq!((status, &refused["status"]), (503, &json!(503)), "{refused}");
+    let (took, answer) = late.expect("the server is asked");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(answer["_shards"]["failed"].as_u64() > Some(0), "{answer}");
+    let covered = answer["roar"]["covered"].as_f64().expect("a share");
+    let met = answer["hits"]["total"]["value"].as_f64().expect("a number") / 400.0;
+    // Four standard deviations of where so many documents are.
+    assert!(covered < 1.0 && (met - covered).abs() < 0.1, "{covered} covered, {met} met");
+    town.until_green();
+    let (_, whole) = town.ask("GET", "/many/_search?timeout=20s", Value::Null);
+    assert_eq!(
+        (&whole["timed_out"], &whole["hits"]["total"]["value"]),
+        (&json!(false), &json!(400))
+    );
+}
+
 #[test]
 fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
     let mut town = Town::new("load", 6, 2, 3);

@@ -253,3 +253,28 @@ fn every_draw_of_a_crash_says_how_many_copies_it_left() {
     assert_eq!(left, [vec![2; 3], vec![0; 3], vec![], vec![5; 3]]);
     assert!(phases[0].draws.iter().all(|draw| draw.during_ratio.is_some()));
 }
+
+#[test]
+fn clause_8_4_a_deadline_costs_coverage_and_bounds_every_answer() {
+    // One server works at a fifth of its speed, and nobody knows it: its parts are late.
+    let text = |more: &str| {
+        format!(
+            "{SERVERS}servers = 12\np = 3\nload = 0.3\nmargin_ms = 1_000\n{more}[[schemes]]\n\
+             scheme = \"roar\"\n[[events]]\nevent = \"slow\"\nat_s = 2\nuntil_s = 40\n\
+             speed_ratio = 0.2\n[run]\nqueries = 100_000\nduration_s = 12\nwarmup_s = 4\n\
+             replications = 3\n"
+        )
+        .replacen("servers = 4\n", "", 1)
+    };
+    let one = |more: &str| run::<SearchPlan>(&text(more), false).results.swap_remove(0);
+    let (free, bound) = (one(""), one("deadline_ms = 15\n"));
+    assert_eq!((free.wrong, bound.wrong), (0, 0), "each id is met once or said to be lost");
+    assert_eq!((free.partial, free.timed_out_ratio, free.met_ratio.value), (0, 0.0, 1.0));
+    let tail = |of: &SearchResult| of.latency.get("p95_ms").map(|one| one.value);
+    let (without, with) = (tail(&free).expect("queries"), tail(&bound).expect("queries"));
+    // Buckets of the histogram are a thousandth wide.
+    assert!(without > 20.0 && with < 15.1, "{without} and {with} ms");
+    // A part is a third of the documents, or two parts are late at once.
+    let (met, late) = (bound.met_ratio.value, bound.timed_out_ratio);
+    assert!(late > 0.01 && met > 1.0 - late && met < 1.0 - late / 4.0, "{met} met, {late} late");
+}

@@ -7,8 +7,10 @@
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect};
 use cavy_core::laws::message::{Offer, Scene, Town, hold};
-use cavy_core::{Instant, Ratio, Stream};
-use cavy_search::cluster::{Bugs, Config, Doc, Layout, Member, Request, Response, Words};
+use cavy_core::{Instant, Ratio, Span, Stream};
+use cavy_search::cluster::{
+    Bugs, Config, Doc, Layout, Member, Request, Response, Words, tells_all,
+};
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::collections::BTreeMap;
 
@@ -30,6 +32,7 @@ struct Clients {
     acknowledged: BTreeMap<Id, Doc>,
     found: u64,
     partial: u64,
+    timed_out: u64,
 }
 
 impl Clients {
@@ -49,6 +52,7 @@ impl Clients {
             acknowledged: BTreeMap::new(),
             found: 0,
             partial: 0,
+            timed_out: 0,
         }
     }
 }
@@ -76,7 +80,12 @@ impl Scene for Clients {
                 let (id, deleted) = (id_of(rng.below(IDS)), rng.below(3) == 0);
                 (front_end, Request::Write { id, deleted, body: () })
             }
-            _ => (front_end, Request::Search(())),
+            // Every other query has a deadline, by which some parts have come.
+            _ => {
+                let within = Span::from_us(rng.below(400_000));
+                let within = Some(within).filter(|_| rng.below(2) == 0);
+                (front_end, Request::Search { question: (), within })
+            }
         };
         // The world counts calls from zero, in the order of asking.
         let asked = Asked { request: request.clone(), acknowledged: self.acknowledged.clone() };
@@ -96,8 +105,12 @@ impl Scene for Clients {
                     *newest = *doc;
                 }
             }
-            Response::Found { found: docs, lost, .. } => {
+            Response::Found { found: docs, lost, told, timed_out, .. } => {
                 self.found += 1;
+                self.timed_out += u64::from(*timed_out);
+                assert!(tells_all(lost, told), "{now}: lost are {lost:?} beside {told:?}");
+                let hurries = matches!(asked.request, Request::Search { within: Some(_), .. });
+                assert!(hurries || !timed_out, "{now}: it has no deadline");
                 self.partial += u64::from(!lost.is_empty());
                 let gone = |id: Id| lost.iter().any(|slice: &Slice| slice.contains(id));
                 for (at, doc) in docs.iter().enumerate() {
@@ -161,14 +174,15 @@ fn laws_hold_where_nothing_fails() {
 
 #[test]
 fn clause_2_8_acknowledged_writes_are_found_whatever_fails() {
-    let (mut found, mut partial, mut crashes) = (0, 0, 0);
+    let (mut found, mut partial, mut late, mut crashes) = (0, 0, 0, 0);
     for seed in seeds(24) {
         let mut town = Town::new(Clients::new(Bugs::default()), rough(), seed);
         town.run();
         found += town.scene.found;
         partial += town.scene.partial;
+        late += town.scene.timed_out;
         crashes += town.crashes;
     }
-    println!("{found} answers, {partial} partial, {crashes} crashes");
-    assert!(found > 0 && crashes > 0);
+    println!("{found} answers, {partial} partial, {late} at a deadline, {crashes} crashes");
+    assert!(found > late && late > 0 && crashes > 0);
 }

@@ -229,8 +229,8 @@ fn clause_2_4_a_server_learns_what_it_has_before_it() {
         let slice = Slice::new(0, 1 << 61);
         // One is always behind the one that is worked on.
         for query in 0..=40 {
-            let (part, question) = (0, ());
-            talk.told(LAYOUT.front_end(0), Message::Sub { query, part, slice, question });
+            let (part, question, again) = (0, (), false);
+            talk.told(LAYOUT.front_end(0), Message::Sub { query, part, slice, question, again });
         }
         let mut backlogs = Vec::new();
         for query in 1..=40 {

@@ -83,7 +83,11 @@ impl Scene for Clients {
                 Request::Of(1 + index, message::Request::Look { slice, question: () })
             }
             22 => Request::Read,
-            _ => Request::Of(1 + index, message::Request::Search(())),
+            _ => {
+                let within = Span::from_us(rng.below(400_000));
+                let within = Some(within).filter(|_| rng.below(2) == 0);
+                Request::Of(1 + index, message::Request::Search { question: (), within })
+            }
         };
         let known = &self.acknowledged[index as usize];
         let asked = Asked { request: request.clone(), acknowledged: known.clone() };

@@ -452,7 +452,7 @@ fn clock() -> (String, String) {
 
 async fn size(gate: &Gate, index: &Index) -> Result<(u64, u64), Error> {
     let mut sum = (0, 0);
-    for finding in gate.ask(index, &Question::Size).await?.findings {
+    for finding in gate.ask(index, &Question::Size, None).await?.findings {
         if let Finding::Size { documents, bytes } = finding {
             sum = (sum.0 + documents, sum.1 + bytes);
         }

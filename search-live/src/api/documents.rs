@@ -132,7 +132,7 @@ pub async fn got(gate: &Gate, index: &Index, ids: Vec<String>) -> Result<Vec<Got
             let slice = Slice::new(ring.wrapping_sub(1), ring);
             gate.look(index, slice, &Question::Get(ids)).await?
         }
-        _ => gate.ask(index, &Question::Get(ids)).await?,
+        _ => gate.ask(index, &Question::Get(ids), None).await?,
     };
     if !answer.lost.is_empty() {
         return Err(Error::new(

@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::cluster::content::{Bytes, Live};
 use crate::cluster::keeper::Keeper;
 use crate::engine::question::{Finding, Question};
+use cavy_core::Span;
 use cavy_node::Handle;
 use cavy_search::cluster::catalogue::{Catalogue, Change, Refusal};
 use cavy_search::cluster::many::{Request, Response};
@@ -15,11 +16,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Nothing of the cluster is waited for longer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Searches that have a deadline are answered so long before that at the latest.
+const MARGIN: Duration = Duration::from_secs(1);
 /// Letters of a name that nothing else has, as in Elasticsearch.
 pub const NAME: usize = 22;
 /// Locks that keep writes of one document in order.
@@ -63,6 +66,8 @@ pub struct Answer {
     pub parts: u32,
     /// What became of each.
     pub told: Vec<Told>,
+    /// The deadline passed before all had come.
+    pub timed_out: bool,
 }
 
 impl Answer {
@@ -81,7 +86,7 @@ pub struct Scroll {
     /// The search, with where it stopped.
     pub search: crate::engine::question::Search,
     /// Of the last page on.
-    pub until: std::time::Instant,
+    pub until: Instant,
     /// How long a page keeps it open.
     pub keep: Duration,
     /// Documents in all.
@@ -109,7 +114,7 @@ pub struct Gate {
     pub scrolls: Mutex<BTreeMap<String, Scroll>>,
     serial: AtomicU64,
     /// When it was started.
-    pub since: std::time::Instant,
+    pub since: Instant,
 }
 
 impl std::fmt::Debug for Gate {
@@ -133,7 +138,7 @@ impl Gate {
             locks: (0..LOCKS).map(|_| tokio::sync::Mutex::new(())).collect(),
             scrolls: Mutex::default(),
             serial: AtomicU64::new(0),
-            since: std::time::Instant::now(),
+            since: Instant::now(),
         }
     }
 
@@ -265,7 +270,7 @@ impl Gate {
 
     fn answer(response: Response<Live>, name: &str) -> Result<Answer, Error> {
         match response {
-            Response::Of(message::Response::Found { found, lost, parts, told }) => {
+            Response::Of(message::Response::Found { found, lost, parts, told, timed_out }) => {
                 let read = |bytes: &Bytes| {
                     serde_json::from_slice(bytes)
                         .unwrap_or_else(|error| Finding::Failed(format!("no finding: {error}")))
@@ -277,7 +282,7 @@ impl Gate {
                 });
                 match failed {
                     Some(reason) => Err(Error::of_finding(reason)),
-                    None => Ok(Answer { findings, lost, parts, told }),
+                    None => Ok(Answer { findings, lost, parts, told, timed_out }),
                 }
             }
             _ => Err(Error::no_index(name)),
@@ -288,9 +293,19 @@ impl Gate {
         serde_json::to_vec(question).unwrap_or_default().into()
     }
 
-    /// Asks about all documents.
-    pub async fn ask(&self, index: &Index, question: &Question) -> Result<Answer, Error> {
-        let request = message::Request::Search(Gate::question(question));
+    /// Asks about all documents. With a deadline the answer says what has been met by then.
+    pub async fn ask(
+        &self,
+        index: &Index,
+        question: &Question,
+        until: Option<Instant>,
+    ) -> Result<Answer, Error> {
+        let question = Gate::question(question);
+        let within = until.map(|until| {
+            let left = until.saturating_duration_since(Instant::now()).min(PATIENCE - MARGIN);
+            Span::from_ns(left.as_nanos() as u64)
+        });
+        let request = message::Request::Search { question, within };
         Gate::answer(self.call(Request::Of(index.number, request)).await?, &index.name)
     }
 

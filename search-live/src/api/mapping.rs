@@ -260,7 +260,17 @@ impl Mapping {
         }
         let mut tree = self.tree.clone();
         merge(&mut tree, other);
-        Mapping::read(&tree)
+        match torn(&tree, "") {
+            None => Mapping::read(&tree),
+            Some((path, inner, of)) => Err(Error::new(
+                400,
+                "mapper_parsing_exception",
+                format!(
+                    "Could not dynamically add mapping for field [{path}.{inner}]. Existing \
+                     mapping for [{path}] must be of type object but found [{of}]."
+                ),
+            )),
+        }
     }
 
     /// The indexed values of a document, and the mapping with the fields that it brought, if any.
@@ -450,6 +460,20 @@ fn is_date(text: &str) -> bool {
     looks && date::read(text).is_some()
 }
 
+/// A field that would have values of its own and others inside: its path, the name of one of those,
+/// and its type.
+fn torn(tree: &Value, path: &str) -> Option<(String, String, String)> {
+    tree.get("properties")?.as_object()?.iter().find_map(|(name, about)| {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let of = about.get("type").and_then(Value::as_str).filter(|of| *of != "object");
+        let inner = about.get("properties").and_then(Value::as_object);
+        match (of, inner.and_then(|inner| inner.keys().next())) {
+            (Some(of), Some(inner)) => Some((path, inner.clone(), of.to_owned())),
+            _ => torn(about, &path),
+        }
+    })
+}
+
 /// Puts all of `more` into `tree`.
 pub fn merge(tree: &mut Value, more: &Value) {
     match (tree, more) {
@@ -506,6 +530,23 @@ mod tests {
              field's value: 'soon'"
         );
         assert!(next.with(&json!({"properties": {"year": {"type": "text"}}})).is_err());
+    }
+
+    /// The fuzzer `bulk` found that what was inside was not indexed, and nobody said so.
+    #[test]
+    fn a_field_has_values_or_other_fields_inside() {
+        let empty = Mapping::read(&json!({})).expect("empty");
+        let both = json!({"a.b.c": {"d": 3}, "a": "1004-:8-17"});
+        let refused = empty.values("1", &both).expect_err("a text that is an object");
+        assert_eq!(
+            refused.reason,
+            "Could not dynamically add mapping for field [a.b]. Existing mapping for [a] must be \
+             of type object but found [text]."
+        );
+        let (_, texts) = empty.values("1", &json!({"a": "x"})).expect("a text");
+        let texts = texts.expect("a new field");
+        assert!(texts.values("1", &json!({"a.keyword": "x"})).is_err());
+        assert!(texts.values("1", &json!({"b.c": 1, "b.d": {"e": 2}})).is_ok());
     }
 
     #[test]

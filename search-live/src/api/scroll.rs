@@ -3,7 +3,7 @@
 use super::Query as Url;
 use super::error::Error;
 use super::gate::{Gate, NAME, Scroll};
-use super::search::{Shape, hit, number, read, run, with_statistics};
+use super::search::{Shape, hit, number, read, run, shards, with_statistics};
 use crate::engine::question::{Finding, Found, Hit, Question, SortBy};
 use cavy_search::ring::{Slice, WHOLE};
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ pub async fn open(
         return Err(Error::invalid("[size] cannot be [0] in a scroll context"));
     }
     // Statistics are taken once, so that scores go on as they began.
-    with_statistics(gate, index, &mut search).await?;
+    with_statistics(gate, index, &mut search, None).await?;
     let in_ring_order = matches!(&search.sort[..], [key] if matches!(key.by, SortBy::Doc) && !key.descending)
         && search.aggregations.is_empty();
     let mut all = search.clone();
@@ -173,7 +173,7 @@ async fn page(gate: &Gate, id: &str, keep: Option<Duration>) -> Result<Value, Er
         }
         None => {
             let question = Question::Search(Box::new(search.clone()));
-            let answer = gate.ask(&index, &question).await?;
+            let answer = gate.ask(&index, &question, None).await?;
             lost += answer.lost.len();
             parts += answer.parts;
             let mut found = Found::default();
@@ -197,6 +197,7 @@ async fn page(gate: &Gate, id: &str, keep: Option<Duration>) -> Result<Value, Er
         scored: search.sort.iter().any(|key| matches!(key.by, SortBy::Score)),
         sorted: true,
         total: true,
+        timeout: None,
     };
     scroll.keep = keep.unwrap_or(scroll.keep);
     scroll.until = Instant::now() + scroll.keep;
@@ -214,9 +215,7 @@ async fn page(gate: &Gate, id: &str, keep: Option<Duration>) -> Result<Value, Er
         "_scroll_id": id,
         "took": began.elapsed().as_millis() as u64,
         "timed_out": false,
-        "_shards": {
-            "total": parts, "successful": parts as usize - lost, "skipped": 0, "failed": lost,
-        },
+        "_shards": shards(parts as usize, lost),
         "hits": {
             "total": { "value": total, "relation": "eq" }, "max_score": best, "hits": written,
         },

@@ -13,7 +13,7 @@ use cavy_search::cluster::Told;
 use cavy_search::ring::Slice;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// `from` + `size` at most, as in Elasticsearch.
 const WINDOW: usize = 10_000;
@@ -35,6 +35,8 @@ pub struct Shape {
     pub sorted: bool,
     /// How many there are.
     pub total: bool,
+    /// After so long there is an answer, with what has been met by then.
+    pub timeout: Option<Duration>,
 }
 
 /// What came of a search of one index.
@@ -44,6 +46,7 @@ pub struct Outcome {
     parts: u32,
     lost: usize,
     covered: f64,
+    timed_out: bool,
     /// Where plans began and what they were, for whoever asked.
     plan: Value,
 }
@@ -69,6 +72,22 @@ fn window(
         number => {
             Err(Error::argument(format!("[{name}] parameter cannot be negative, found [{number}]")))
         }
+    }
+}
+
+/// `timeout`, of the URL or else of the body; -1 is none.
+fn timeout(url: Option<&String>, body: Option<&Value>) -> Result<Option<Duration>, Error> {
+    let text = match (url, body) {
+        (Some(text), _) => text.clone(),
+        (None, None | Some(Value::Null)) => return Ok(None),
+        (None, Some(Value::String(text))) => text.clone(),
+        (None, Some(number)) if number.is_number() => number.to_string(),
+        (None, Some(other)) => return Err(Error::key("timeout", other)),
+    };
+    match text.as_str() {
+        "-1" => Ok(None),
+        "0" => Ok(Some(Duration::ZERO)),
+        text => super::scroll::span("timeout", text).map(Some),
     }
 }
 
@@ -288,6 +307,7 @@ pub fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), E
     };
     let shape = Shape {
         from,
+        timeout: timeout(url.get("timeout"), map.get("timeout"))?,
         version: map.get("version") == Some(&json!(true)),
         seq_no: map.get("seq_no_primary_term") == Some(&json!(true)),
         wanted,
@@ -313,7 +333,12 @@ pub fn read(index: &Index, url: &Url, body: &Value) -> Result<(Search, Shape), E
 }
 
 /// Gathers what scores need to know, from slices that tile the ring.
-pub async fn with_statistics(gate: &Gate, index: &Index, search: &mut Search) -> Result<(), Error> {
+pub async fn with_statistics(
+    gate: &Gate,
+    index: &Index,
+    search: &mut Search,
+    until: Option<Instant>,
+) -> Result<(), Error> {
     let scored = search.least_score.is_some()
         || search.sort.iter().any(|key| matches!(key.by, SortBy::Score));
     let mut words: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -327,7 +352,7 @@ pub async fn with_statistics(gate: &Gate, index: &Index, search: &mut Search) ->
         return Ok(());
     }
     let question = Question::Statistics(words.into_iter().collect());
-    for finding in gate.ask(index, &question).await?.findings {
+    for finding in gate.ask(index, &question, until).await?.findings {
         if let Finding::Statistics(more) = finding {
             search.statistics.add(&more);
         }
@@ -351,19 +376,17 @@ fn written_slice(slice: &Slice) -> String {
     format!("{:016x}-{:016x}", slice.lo, slice.hi)
 }
 
-/// Searches an index, or a slice of it.
+/// Searches an index. Where statistics have taken all the time there is, nothing is met.
 pub async fn run(
     gate: &Gate,
     index: &Index,
     search: &mut Search,
-    slice: Option<Slice>,
+    until: Option<Instant>,
 ) -> Result<Outcome, Error> {
-    with_statistics(gate, index, search).await?;
+    with_statistics(gate, index, search, until).await?;
     let question = Question::Search(Box::new(search.clone()));
-    let answer = match slice {
-        None => gate.ask(index, &question).await?,
-        Some(slice) => gate.look(index, slice, &question).await?,
-    };
+    let answer = gate.ask(index, &question, until).await?;
+    let timed_out = answer.timed_out;
     let (covered, parts, lost) = (answer.covered(), answer.parts, answer.lost.len());
     let plan = json!({
         "p": index.p(),
@@ -378,7 +401,7 @@ pub async fn run(
             found.add(more, search).map_err(Error::of_finding)?;
         }
     }
-    Ok(Outcome { found, parts, lost, covered, plan })
+    Ok(Outcome { found, parts, lost, covered, timed_out, plan })
 }
 
 /// A score with as many digits as 32 bits need.
@@ -424,6 +447,14 @@ pub fn hit(index: &str, hit: &Hit, shape: &Shape, keys: &[SortKey]) -> Value {
     Value::Object(map)
 }
 
+/// Parts that were sent, and slices that nobody answered for: one where nothing was sent at all.
+pub fn shards(parts: usize, lost: usize) -> Value {
+    json!({
+        "total": parts.max(lost), "successful": parts.saturating_sub(lost), "skipped": 0,
+        "failed": lost,
+    })
+}
+
 /// `_search`.
 pub async fn search(
     gate: &Gate,
@@ -441,6 +472,7 @@ pub async fn search(
     let (mut total, mut parts, mut lost, mut best) = (0, 0, 0, None::<f32>);
     let mut counted = BTreeMap::new();
     let mut covered: f64 = 1.0;
+    let mut timed_out = false;
     let mut plans = Map::new();
     let mut shape = None;
     let mut wanted = BTreeMap::new();
@@ -449,7 +481,9 @@ pub async fn search(
     for index in &indices {
         let read = read(index, url, body);
         let (mut search, own) = read.map_err(|error| error.of_index(&index.name, index.uuid()))?;
-        let outcome = run(gate, index, &mut search, None).await?;
+        let until = own.timeout.and_then(|timeout| began.checked_add(timeout));
+        let outcome = run(gate, index, &mut search, until).await?;
+        timed_out |= outcome.timed_out;
         total += outcome.found.total;
         parts += outcome.parts as usize;
         lost += outcome.lost;
@@ -490,19 +524,17 @@ pub async fn search(
     all.truncate(hits);
     let mut answer = json!({
         "took": began.elapsed().as_millis() as u64,
-        "timed_out": false,
-        "_shards": {
-            "total": parts, "successful": parts - lost, "skipped": 0, "failed": lost,
-        },
+        "timed_out": timed_out,
+        "_shards": shards(parts, lost),
     });
     if lost > 0 {
-        answer["_shards"]["failures"] = json!([{
-            "shard": 0,
-            "reason": {
-                "type": "no_shard_available_action_exception",
-                "reason": format!("no server in step holds {lost} slices of the ring"),
-            },
-        }]);
+        let (kind, reason) = match timed_out {
+            true => ("search_timeout_exception", "was answered for in time"),
+            false => ("no_shard_available_action_exception", "has a server in step"),
+        };
+        let reason = format!("none of {lost} slices of the ring {reason}");
+        answer["_shards"]["failures"] =
+            json!([{ "shard": 0, "reason": { "type": kind, "reason": reason } }]);
         answer["roar"] = json!({ "covered": covered });
     }
     let mut inside = Map::new();

@@ -264,8 +264,8 @@ fn read_refusal(byte: u8) -> Option<Result<(), Refusal>> {
 impl Binary {
     fn of(&self, index: u32, message: &message::Message<Live>, out: &mut Out<'_>) {
         match message {
-            message::Message::Sub { query, part, slice, question } => {
-                out.byte(0);
+            message::Message::Sub { query, part, slice, question, again } => {
+                out.byte(if *again { 8 } else { 0 });
                 out.long(*query);
                 out.word(*part);
                 out.slice(*slice);
@@ -279,6 +279,10 @@ impl Binary {
                     Outcome::Refused { epoch } => {
                         out.byte(0);
                         out.long(*epoch);
+                    }
+                    Outcome::Overloaded { backlog } => {
+                        out.byte(2);
+                        out.long(backlog.as_ns());
                     }
                     Outcome::Done { took, backlog, found } => {
                         out.byte(1);
@@ -337,21 +341,24 @@ impl Binary {
 
 fn read_of(from: &mut In<'_>) -> Option<message::Message<Live>> {
     Some(match from.byte()? {
-        0 => message::Message::Sub {
+        kind @ (0 | 8) => message::Message::Sub {
             query: from.long()?,
             part: from.word()?,
             slice: from.slice()?,
             question: from.bytes()?,
+            again: kind == 8,
         },
         1 => {
             let (query, part) = (from.long()?, from.word()?);
-            let outcome = match from.truth()? {
-                false => Outcome::Refused { epoch: from.long()? },
-                true => Outcome::Done {
+            let outcome = match from.byte()? {
+                0 => Outcome::Refused { epoch: from.long()? },
+                1 => Outcome::Done {
                     took: Span::from_ns(from.long()?),
                     backlog: Span::from_ns(from.long()?),
                     found: Finding::Bytes(from.bytes()?),
                 },
+                2 => Outcome::Overloaded { backlog: Span::from_ns(from.long()?) },
+                _ => return None,
             };
             message::Message::Answer { query, part, outcome }
         }
@@ -445,7 +452,7 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
         0 => {
             let index = from.word()?;
             let request = match from.byte()? {
-                0 => message::Request::Search(from.bytes()?),
+                0 => message::Request::Search { question: from.bytes()?, within: None },
                 1 => message::Request::Write {
                     id: from.long()?,
                     deleted: from.truth()?,
@@ -455,6 +462,10 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
                 3 => message::Request::Look { slice: from.slice()?, question: from.bytes()? },
                 4 => message::Request::Everywhere(from.bytes()?),
                 5 => message::Request::Stay(from.truth()?),
+                6 => {
+                    let within = Some(Span::from_ns(from.long()?));
+                    message::Request::Search { question: from.bytes()?, within }
+                }
                 _ => return None,
             };
             Request::Of(index, request)
@@ -578,8 +589,9 @@ impl Codec<Words<Live>> for Binary {
                 out.byte(0);
                 out.word(*index);
                 match request {
-                    message::Request::Search(question) => {
-                        out.byte(0);
+                    message::Request::Search { question, within } => {
+                        out.byte(if within.is_some() { 6 } else { 0 });
+                        within.iter().for_each(|within| out.long(within.as_ns()));
                         out.bytes(question);
                     }
                     message::Request::Write { id, deleted, body } => {
@@ -655,8 +667,16 @@ mod tests {
         let name = "bücher".to_owned();
         let beat =
             message::Message::Beat { serial: 1, epoch: 2, complete: true, stays: false, life: 3 };
+        let question = &body;
+        let sub = |again| {
+            let question = question.clone();
+            message::Message::Sub { query: 1, part: 2, slice, question, again }
+        };
+        let busy = Outcome::Overloaded { backlog: Span::from_ns(7) };
         vec![
-            of(message::Message::Sub { query: 1, part: 2, slice, question: body.clone() }),
+            of(message::Message::Answer { query: 1, part: 2, outcome: busy }),
+            of(sub(false)),
+            of(sub(true)),
             of(message::Message::Answer { query: 1, part: 2, outcome }),
             of(message::Message::Answer {
                 query: 1,

@@ -85,6 +85,9 @@ pub struct Cluster {
     pub hedge_ms: u64,
     /// Of all parts so many at most are sent again so, in percent.
     pub hedge_percent: u32,
+    /// A server that has more than that before it refuses a part that was sent nowhere before, and
+    /// says what it has, in milliseconds; 0: none does.
+    pub bounce_ms: u64,
     /// Where the directory hears other nodes.
     pub directory: SocketAddr,
     /// Front ends.
@@ -110,6 +113,7 @@ impl Default for Cluster {
             leave_ms: 30_000,
             hedge_ms: 0,
             hedge_percent: 5,
+            bounce_ms: 0,
             directory: SocketAddr::from(([127, 0, 0, 1], 9_400)),
             front_ends: Vec::new(),
             servers: Vec::new(),
@@ -227,6 +231,7 @@ impl Cluster {
         config.copy_percent = self.copy_percent;
         let (after, percent) = (Span::from_ms(self.hedge_ms), self.hedge_percent);
         config.hedge = (self.hedge_ms > 0).then_some(Hedge { after, percent });
+        config.bounce = (self.bounce_ms > 0).then_some(Span::from_ms(self.bounce_ms));
         // A window is asked for at once: a segment of what came takes milliseconds, however small.
         (config.chunk, config.piece, config.window) = (1 << 59, 1 << 58, 1 << 59);
         config.window_documents = Some(WINDOW_DOCUMENTS);

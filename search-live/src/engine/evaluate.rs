@@ -409,15 +409,18 @@ fn build(
                 let one = |query| build(query, segment, range, statistics);
                 queries.iter().map(one).collect::<Result<Vec<_>, _>>()
             };
+            // Of conditions that a document may meet it meets one, if there is none that it must.
+            let some = must.is_empty() && filter.is_empty() && !should.is_empty();
+            let least = (*least).max(usize::from(some));
             let both = Both {
                 must: all(must, statistics)?,
                 should: all(should, statistics)?,
                 filter: all(filter, None)?,
                 must_not: all(must_not, None)?,
-                least: *least,
+                least,
                 best: false,
                 child: Window::new(),
-                counts: vec![0; if *least > 1 { WINDOW as usize } else { 0 }],
+                counts: vec![0; if least > 1 { WINDOW as usize } else { 0 }],
             };
             (Node::Bool(Box::new(both)), f64::from(*boost))
         }

@@ -39,6 +39,11 @@ pub fn columns(experiment: &Experiment<SearchPlan>) -> Vec<Column<SearchPlan>> {
             Cell::Number(100.0 * (1.0 - r.met_ratio.value))
         }));
     }
+    if any(|r| r.timed_out_ratio > 0.0) {
+        columns.push(Column::new("at the deadline (%)", |r: &SearchResult| {
+            Cell::Number(100.0 * r.timed_out_ratio)
+        }));
+    }
     if any(|r| r.loss.is_some()) {
         let of = move |of: fn(&super::result::Loss) -> Option<f64>| {
             move |r: &SearchResult| number(r.loss.as_ref().and_then(of))

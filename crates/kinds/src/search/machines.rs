@@ -15,7 +15,7 @@ use cavy_lab::wan::{
     self, Ask, Clients, Ending, Hardware, Link, Observer, Parts, Processors, Setup, Site, Slow,
 };
 use cavy_search::cluster::{
-    Config, Doc, Job, Layout, Map, Member, Note, Request, Response, State, Words,
+    Config, Doc, Job, Layout, Map, Member, Note, Request, Response, State, Words, tells_all,
 };
 use cavy_search::ring::{Ring, WHOLE};
 use cavy_search::scheme::Scheme;
@@ -49,6 +49,7 @@ struct Callers<'a> {
     parts: u64,
     wrong: u64,
     partial: u64,
+    timed_out: u64,
     lost: f64,
     written: u64,
 }
@@ -91,7 +92,8 @@ impl Clients<Words> for Callers<'_> {
                 self.left = self.left.checked_sub(1)?;
                 self.clock -= libm::log(self.arrivals.unit()) * self.scenario.gap_ns;
                 let at = Instant::from_ns(self.clock as u64);
-                (at < self.end).then_some((at, Request::Search(())))
+                let within = self.scenario.deadline;
+                (at < self.end).then_some((at, Request::Search { question: (), within }))
             }
             1 => {
                 let (at, target, request) = self.events.next()?;
@@ -125,10 +127,12 @@ impl Clients<Words> for Callers<'_> {
 
     fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
         match ending {
-            Ending::Answered(Response::Found { found: docs, lost, parts, .. }) => {
+            Ending::Answered(Response::Found { found: docs, lost, parts, told, timed_out }) => {
                 let gone = |id| lost.iter().any(|slice| slice.contains(id));
-                self.wrong += u64::from(!self.look(ask.since, &docs, gone));
+                let right = self.look(ask.since, &docs, gone) && tells_all(&lost, &told);
+                self.wrong += u64::from(!right);
                 self.partial += u64::from(!lost.is_empty());
+                self.timed_out += u64::from(timed_out);
                 self.lost += lost.iter().map(|slice| slice.share()).sum::<f64>();
                 self.parts += u64::from(parts);
                 let (sent, took) = (ask.since.as_ns(), now.since(ask.since).as_ns());
@@ -244,6 +248,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.copies_wait = scenario.copies_wait;
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
+    config.bounce = scenario.bounce;
     // Half a millisecond of copying at a time on a server of speed 1, so that queries hardly wait
     // for a processor or a card. One end may be ahead of the other one by what a second allows.
     let (piece_ms, second_ms) = (0.5, 10.0 * f64::from(scenario.copy_percent) / 2.0);
@@ -318,6 +323,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         parts: 0,
         wrong: 0,
         partial: 0,
+        timed_out: 0,
         lost: 0.0,
         written: 0,
     };
@@ -360,6 +366,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         phases: phases(scenario, &config.ring, &clients, &told, &alive_after),
         wrong: clients.wrong,
         partial: clients.partial,
+        timed_out_ratio: clients.timed_out as f64 / count,
         written: clients.written,
     }
 }

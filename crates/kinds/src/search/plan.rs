@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 pub struct SearchPlan {
     /// Servers, 1 to 4096.
     pub servers: u32,
-    /// Processors of each server, 1 to 64. A sub-query is work of one of them.
+    /// Processors of each server, 1 to 64. A sub-query is work of one of them. Default: 1.
     #[serde(default = "one_core", skip_serializing_if = "is_one")]
     pub cores: u16,
     /// Who decides which processor does which work: a policy as in plans for a server, such as
-    /// `{ policy = "fixed_priority" }`, for work of the types `query` and `copy`. Default: in the
-    /// order in which work comes. With it, as with events, the plan is run with machines that speak
-    /// over a network; the scheme is `roar` on one ring.
+    /// `{ policy = "fixed_priority" }`, for work of the types `query` and `copy`. With it, as with
+    /// events, the plan is run with machines that speak over a network; the scheme is `roar` on one
+    /// ring. Default: in the order in which work comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Policy>,
     /// Speeds of servers, repeated until all have one. Default: 1 each.
@@ -67,7 +67,7 @@ pub struct SearchPlan {
     #[serde(default)]
     pub dealt: DealtPlan,
     /// What front ends and servers go by when they say what a sub-query will take; with events or
-    /// `scheduler`.
+    /// `scheduler`. Default: `known`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub costs: CostsPlan,
     /// Servers report how busy they are to all front ends so often. Default: never.
@@ -102,6 +102,15 @@ pub struct SearchPlan {
     /// Of all parts so many at most are sent again so, in percent, 1 to 100.
     #[serde(default = "hedge_percent")]
     pub hedge_percent: u32,
+    /// A server that has more than that before it refuses a part that was sent nowhere before, and
+    /// says what it has; with events or `scheduler`. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounce_ms: Option<f64>,
+    /// A query is answered so long after it came at the latest, with what has been met by then,
+    /// and the answer says which ids are missing; with events or `scheduler`. Default: when all
+    /// parts have come or are known to be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<f64>,
     /// The schemes to compare.
     pub schemes: Vec<SchemePlan>,
     /// How long a replication is.
@@ -276,9 +285,10 @@ pub struct SearchRun {
     pub queries: u64,
     /// Of these, so many first ones are not measured.
     pub warmup_queries: u64,
-    /// With events: how long a replication is. Queries come until then, `queries` at most.
+    /// With events or `scheduler`: how long a replication is. Queries come until then, `queries` at
+    /// most.
     pub duration_s: f64,
-    /// With events: queries that come before this time are not measured.
+    /// With events or `scheduler`: queries that come before this time are not measured.
     pub warmup_s: f64,
 }
 

@@ -141,6 +141,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         phases: phases(scenario, &ended, &told),
         wrong: 0,
         partial: 0,
+        timed_out_ratio: 0.0,
         written: 0,
         backlog_ns: (0.0, 0.0),
         behind_ratio: 0.0,

@@ -160,7 +160,14 @@ pub struct Searched {
     /// With events: answers that say which documents they could not look at.
     #[serde(default)]
     pub partial: u64,
+    /// Share of the answers that were given at `deadline_ms`, before all parts had come.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub timed_out_ratio: f64,
     /// With events: writes that were acknowledged.
     #[serde(default)]
     pub written: u64,
+}
+
+fn is_zero(ratio: &f64) -> bool {
+    *ratio == 0.0
 }

@@ -42,6 +42,8 @@ pub struct Replication {
     pub(super) wrong: u64,
     /// Answers that say what they could not look at.
     pub(super) partial: u64,
+    /// Share of the answers that were given at a deadline.
+    pub(super) timed_out_ratio: f64,
     /// Writes that were acknowledged.
     pub(super) written: u64,
     /// Mean backlog of a server at the beginning and at the end of what is measured, nanoseconds.
@@ -421,6 +423,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         phases: Vec::new(),
         wrong: 0,
         partial: 0,
+        timed_out_ratio: 0.0,
         written: 0,
         backlog_ns: (mean(backlog[0]), mean(backlog[1])),
         behind_ratio: behind.unwrap_or(0) as f64 / horizon,
@@ -639,6 +642,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
             phases: phases(runs),
             wrong: runs.iter().map(|run| run.wrong).sum(),
             partial: runs.iter().map(|run| run.partial).sum(),
+            timed_out_ratio: mean(|run| run.timed_out_ratio),
             written: runs.iter().map(|run| run.written).sum(),
         },
     }

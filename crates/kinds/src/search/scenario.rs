@@ -50,6 +50,8 @@ pub struct Scenario {
     pub(super) copies_wait: bool,
     pub(super) margin: Span,
     pub(super) hedge: Option<Hedge>,
+    pub(super) deadline: Option<Span>,
+    pub(super) bounce: Option<Span>,
     pub(super) duration: Span,
     pub(super) warm: Span,
 }
@@ -281,6 +283,17 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         return Err(PlanError::field("costs", "learned", "left out of a plan without machines")
             .hint("with `scheduler` or events and the scheme `roar`, front ends learn"));
     }
+    let of_machines = |key: &str, value: Option<f64>, who: &str| match value {
+        None => Ok(None),
+        Some(value) if !machines => {
+            let must = "left out of a plan without machines";
+            let hint = format!("with `scheduler` or events and the scheme `roar`, {who}");
+            Err(PlanError::field(key, value, must).hint(hint))
+        }
+        Some(value) => ms(key, value).map(Some),
+    };
+    let deadline = of_machines("deadline_ms", plan.deadline_ms, "front ends keep it")?;
+    let bounce = of_machines("bounce_ms", plan.bounce_ms, "servers refuse")?;
     let scheduling = match &plan.scheduler {
         None => None,
         Some(policy) => Some(scheduler::scheduling(policy, plan.cores)?),
@@ -296,6 +309,8 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         copies_wait: plan.copies_wait,
         margin: ms("margin_ms", plan.margin_ms)?,
         hedge,
+        deadline,
+        bounce,
         duration,
         warm,
         order: plan.order,

@@ -33,6 +33,18 @@ fn staying() -> Habit {
     Habit { moves: Span::ZERO, ..Habit::usual() }
 }
 
+/// Nothing changes, and queries have deadlines by which half of them have not met everything.
+fn hurried() -> Habit {
+    let (change, within) = (Span::from_ms(60_000), Some(Span::from_ms(4)));
+    Habit { change, within, ..changing() }
+}
+
+/// Nothing changes, and servers refuse when they have something before them.
+fn busy() -> Habit {
+    let (change, bounce) = (Span::from_ms(60_000), Some(Span::from_ms(1)));
+    Habit { change, bounce, ..changing() }
+}
+
 /// p changes all the time, and copies do not wait for queries.
 fn copying() -> Habit {
     Habit { copies_wait: false, ..changing() }
@@ -172,9 +184,14 @@ planted! {
         ["whole", "fresh"];
     b10_who_was_away_answers_at_once: no_catching_up, Habit::usual(), servers_fail,
         ["whole", "fresh"];
-    b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail, ["whole"];
+    b11_a_late_part_goes_to_one_neighbour: one_neighbour, Habit::usual(), servers_fail,
+        ["whole", "exact"];
     b13_a_border_moves_before_its_copy: move_early, moving(), some_copy_slowly, ["arcs"];
     b14_an_empty_log_counts_as_the_one_before: lives_unchecked, Habit::doubled(),
         some_lose_their_logs, ["whole"];
-    b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late, ["once"];
+    b15_what_is_late_is_not_said_to_be_lost: silent_deadlines, hurried(), nothing,
+        ["whole", "exact"];
+    b16_what_was_refused_is_refused_again: bounces_again, busy(), nothing, ["taken", "covered"];
+    b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late,
+        ["once", "exact"];
 }

@@ -91,7 +91,7 @@ fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
         let mut setup = network(seed);
         setup.check = true;
         let gone = draw(&mut setup, seed);
-        let Ended { broken: why, found, partial: some, put_out: out, moves } =
+        let Ended { broken: why, found, partial: some, put_out: out, moves, .. } =
             go(Habit::usual().short_pieces(seed), &setup, gone);
         moved += moves;
         (all, partial, put_out) = (all + found, partial + some, put_out + out);
@@ -106,6 +106,54 @@ fn clause_2_8_answers_hold_what_was_written_whatever_fails() {
     );
     assert!(broken.is_empty(), "{} seeds broke an oracle: {broken:?}", broken.len());
     assert!(all > 0 && moved > 0);
+}
+
+#[test]
+fn clause_8_4_answers_by_a_deadline_say_exactly_what_they_lack() {
+    let (mut all, mut partial, mut timed_out, mut broken) = (0, 0, 0, Vec::new());
+    for seed in seeds(22) {
+        let mut setup = network(seed);
+        setup.check = true;
+        let gone = draw(&mut setup, seed);
+        // Two copies of a server that crashed, in turn, are waited for two seconds each.
+        setup.linger = Span::from_ms(8_000);
+        // A query takes some ten milliseconds where nothing fails.
+        let within = Some(Span::from_ms(4 + 5 * (seed % 7)));
+        let ended = go(Habit { within, ..Habit::usual() }, &setup, gone);
+        all += ended.found;
+        (partial, timed_out) = (partial + ended.partial, timed_out + ended.timed_out);
+        if let Some(why) = ended.broken {
+            let again = again("faults::clause_8_4_answers_by_a_deadline", seed);
+            println!("seed {seed}: {why}\n  {:?}\n  again: {again}", setup.faults);
+            broken.push(seed);
+        }
+    }
+    println!("{all} answers, {partial} partial, {timed_out} at their deadlines");
+    assert!(broken.is_empty(), "{} seeds broke an oracle: {broken:?}", broken.len());
+    assert!(all > timed_out && timed_out > 0);
+}
+
+/// Busy servers refuse, once a part: with faults, changes of p, and deadlines in every other run.
+#[test]
+fn clause_2_13_what_busy_servers_refuse_is_answered_by_others_or_by_them() {
+    let (mut all, mut bounced, mut broken) = (0, 0, Vec::new());
+    for seed in seeds(22) {
+        let mut setup = network(seed);
+        setup.check = true;
+        let gone = draw(&mut setup, seed);
+        let within = (seed % 2 == 1).then_some(Span::from_ms(20));
+        let bounce = Some(Span::from_ms(1 + seed % 5));
+        let ended = go(Habit { within, bounce, ..Habit::usual() }, &setup, gone);
+        (all, bounced) = (all + ended.found, bounced + ended.bounced);
+        if let Some(why) = ended.broken {
+            let again = again("faults::clause_2_13_what_busy", seed);
+            println!("seed {seed}: {why}\n  {:?}\n  again: {again}", setup.faults);
+            broken.push(seed);
+        }
+    }
+    println!("{all} answers, {bounced} parts refused by busy servers");
+    assert!(broken.is_empty(), "{} seeds broke an oracle: {broken:?}", broken.len());
+    assert!(all > 0 && bounced > 0);
 }
 
 /// Servers lose what they had stored, and are back before or after their lease has ended; some

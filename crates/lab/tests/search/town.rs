@@ -2,20 +2,23 @@
 //!
 //! An oracle has a name, which what it says begins with: *once* (no document is met twice), *whole*
 //! (what was acknowledged is found), *fresh* (in that version or a later one, and no delete is
-//! undone), *forward* (no server goes back to an older version), *arcs* (who is in step holds what
-//! queries need), *covered* (where nothing fails, nothing is said to be lost), *in step* (where
-//! nothing fails, nobody is put out of step), *ends* (in the end all is as it was asked for).
+//! undone), *exact* (each id is met or said to be lost, and not both), *timely* (no answer is later
+//! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
+//! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
+//! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails,
+//! nothing is said to be lost), *in step* (where nothing fails, nobody is put out of step), *ends*
+//! (in the end all is as it was asked for).
 
 use cavy_core::family::Node;
-use cavy_core::family::message::Effect;
+use cavy_core::family::message::{Call, Effect, Input};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::pending::Heap4;
 use cavy_lab::wan::{
     Ask, Clients, Disk, Ending, Hardware, Jitter, Link, Observer, Parts, Setup, Site, run,
 };
 use cavy_search::cluster::{
-    Bugs, Config, Doc, Job, Layout, Map, Member, Note, Record, Request, Response, Rings, State,
-    Words,
+    Bugs, Config, Doc, Job, Layout, Map, Member, Message, Note, Outcome, Record, Request, Response,
+    Rings, State, Told, Words, tells_all,
 };
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,15 +49,26 @@ pub struct Habit {
     pub p_most: u32,
     /// Written documents in a window of a copy at most.
     pub window_documents: Option<u32>,
+    /// How long queries may take, on average; as long as they want if not set.
+    pub within: Option<Span>,
+    /// A server that has more before it refuses what nobody was asked for before.
+    pub bounce: Option<Span>,
 }
 
 impl Habit {
     pub fn usual() -> Habit {
-        let (change, lease) = (Span::from_ms(300), Span::from_ms(100));
-        let moves = Span::from_ms(120);
-        let (bugs, p_most) = (Bugs::default(), LAYOUT.servers);
-        let (calm, copies_wait, window_documents) = (false, true, None);
-        Habit { bugs, change, moves, lease, calm, copies_wait, p_most, window_documents }
+        Habit {
+            bugs: Bugs::default(),
+            change: Span::from_ms(300),
+            moves: Span::from_ms(120),
+            lease: Span::from_ms(100),
+            calm: false,
+            copies_wait: true,
+            p_most: LAYOUT.servers,
+            window_documents: None,
+            within: None,
+            bounce: None,
+        }
     }
 
     /// In every other run pieces of copies are short, as where there are many documents.
@@ -91,6 +105,7 @@ fn config(habit: Habit) -> Config {
     (config.documents, config.card_bytes_per_s) = (50_000, Some(125_000_000));
     config.copy_percent = 100;
     config.bugs = habit.bugs;
+    config.bounce = habit.bounce;
     config.copies_wait = habit.copies_wait;
     config.window_documents = habit.window_documents;
     config.beat = Span::from_ms(20);
@@ -125,6 +140,7 @@ struct Callers {
     told: usize,
     found: u64,
     partial: u64,
+    timed_out: u64,
     broken: Option<String>,
 }
 
@@ -137,8 +153,17 @@ fn documents(writer: u32) -> [Id; 2] {
 }
 
 impl Callers {
-    fn look(&self, since: Instant, now: Instant, docs: &[Doc], lost: &[Slice]) -> Option<String> {
-        if self.habit.calm && !lost.is_empty() {
+    fn look(
+        &self,
+        (since, now): (Instant, Instant),
+        docs: &[Doc],
+        lost: &[Slice],
+        told: &[Told],
+    ) -> Option<String> {
+        if !tells_all(lost, told) {
+            return Some(format!("exact: {now}: lost are {lost:?} beside {told:?}"));
+        }
+        if self.habit.calm && self.habit.within.is_none() && !lost.is_empty() {
             return Some(format!("covered: {now}: nobody answers for {lost:?}"));
         }
         for (at, doc) in docs.iter().enumerate() {
@@ -183,7 +208,11 @@ impl Clients<Words> for Callers {
         };
         let at = now + Span::from_ns(self.draws.below(2 * mean.as_ns() + 1));
         let request = match client.checked_sub(SEARCHERS) {
-            None => Request::Search(()),
+            None => {
+                let mut drawn = |mean: Span| self.draws.below(2 * mean.as_ns() + 1);
+                let within = self.habit.within.map(|mean| Span::from_ns(drawn(mean)));
+                Request::Search { question: (), within }
+            }
             Some(WRITERS) => {
                 let p = 1 + self.draws.below(u64::from(self.habit.p_most)) as u32;
                 Request::Spread { p }
@@ -231,11 +260,12 @@ impl Clients<Words> for Callers {
 
     fn ended(&mut self, ask: &Ask<Words>, now: Instant, ending: Ending<Response>) {
         match ending {
-            Ending::Answered(Response::Found { found: docs, lost, .. }) => {
+            Ending::Answered(Response::Found { found: docs, lost, told, timed_out, .. }) => {
                 self.found += 1;
                 self.partial += u64::from(!lost.is_empty());
+                self.timed_out += u64::from(timed_out);
                 if self.broken.is_none() {
-                    self.broken = self.look(ask.since, now, &docs, &lost);
+                    self.broken = self.look((ask.since, now), &docs, &lost, &told);
                 }
             }
             Ending::Answered(Response::Written { doc }) => {
@@ -255,7 +285,7 @@ impl Clients<Words> for Callers {
                 }
             }
             Ending::Unknown => {
-                if self.broken.is_none() && ask.request == Request::Search(()) {
+                if self.broken.is_none() && matches!(ask.request, Request::Search { .. }) {
                     self.broken = Some(format!("ends: no answer since {}", ask.since));
                 }
             }
@@ -290,6 +320,11 @@ struct Watch<'a> {
     lost: BTreeSet<u32>,
     /// The newest version of each document that each server has logged in this life.
     logged: BTreeMap<(Node, Id), u64>,
+    /// Queries that front ends were asked, and until when.
+    asked: BTreeMap<(Node, Call), Option<Instant>>,
+    /// Parts that servers were asked for and others before: by server, front end, query, part.
+    again: BTreeSet<(Node, Node, u64, u32)>,
+    bounced: u64,
     broken: Option<String>,
     put_out: u64,
     moves: u64,
@@ -300,7 +335,34 @@ impl Observer<Member> for Watch<'_> {
         true
     }
 
+    fn hears(&mut self, now: Instant, node: Node, input: &Input<Words>) {
+        if let Input::Call { call, request: Request::Search { within, .. } } = input {
+            self.asked.insert((node, *call), within.map(|within| now + within));
+        }
+        if let Input::Rx { from, message: Message::Sub { query, part, again, .. }, .. } = input
+            && *again
+        {
+            self.again.insert((node, *from, *query, *part));
+        }
+    }
+
     fn says(&mut self, now: Instant, node: Node, effect: &Effect<Words>) {
+        if let Effect::Reply { call, response: Response::Found { timed_out, .. } } = effect {
+            let until = self.asked.remove(&(node, *call)).flatten();
+            let is_late = until.is_some_and(|until| now > until);
+            let is_early = *timed_out && until.is_none_or(|until| now < until);
+            if (is_late || is_early) && self.broken.is_none() {
+                self.broken = Some(format!("timely: {now}: {call:?} is answered, for {until:?}"));
+            }
+        }
+        if let Effect::Send { to, message: Message::Answer { query, part, outcome }, .. } = effect {
+            let again = self.again.remove(&(node, *to, *query, *part));
+            let busy = matches!(outcome, Outcome::Overloaded { .. });
+            self.bounced += u64::from(busy);
+            if busy && again && self.broken.is_none() {
+                self.broken = Some(format!("taken: {now}: {node:?} refuses again {to:?} {query}"));
+            }
+        }
         if let Effect::Store { record: Record::Held(slice), .. } = effect {
             // What it drops it may copy again later, from one that never had a write under way.
             self.logged.retain(|(whose, id), _| *whose != node || slice.contains(*id));
@@ -319,6 +381,7 @@ impl Observer<Member> for Watch<'_> {
     fn crashes(&mut self, _: Instant, node: Node, _: &Member) {
         // What was not stored is gone with it.
         self.logged.retain(|(whose, _), _| *whose != node);
+        self.asked.retain(|(whose, _), _| *whose != node);
     }
 
     fn is_back(&mut self, _: Instant, node: Node, machine: &Member) {
@@ -376,6 +439,10 @@ pub struct Ended {
     pub broken: Option<String>,
     pub found: u64,
     pub partial: u64,
+    /// Answers that were given at a deadline.
+    pub timed_out: u64,
+    /// Parts that were refused by busy servers.
+    pub bounced: u64,
     /// Maps in which somebody was out of step.
     pub put_out: u64,
     /// Moves that were begun.
@@ -394,6 +461,7 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         told: 0,
         found: 0,
         partial: 0,
+        timed_out: 0,
         broken: None,
     };
     let mut hardware = Servers { draws: Stream::keyed(setup.seed, 1, Purpose::Arrivals) };
@@ -405,6 +473,9 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         held,
         lost: BTreeSet::new(),
         logged,
+        asked: BTreeMap::new(),
+        again: BTreeSet::new(),
+        bounced: 0,
         broken: None,
         put_out: 0,
         moves: 0,
@@ -416,6 +487,18 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         observer: &mut watch,
     };
     let (_, machines) = run(setup, |node| Member::new(&config, node), parts);
+    let late = || {
+        let late = watch.asked.iter().find(|(_, until)| until.is_some());
+        late.map(|(asked, until)| format!("timely: {asked:?} has no answer, for {until:?}"))
+    };
+    let kept = || {
+        let queries = |machine: &Member| match machine {
+            Member::FrontEnd(own) => own.under_way().0,
+            _ => 0,
+        };
+        let left: usize = machines.iter().flatten().map(queries).sum();
+        (left > 0).then(|| format!("ends: {left} queries are not forgotten"))
+    };
     let ends = || {
         let map = machines[0].as_ref().and_then(Member::map)?;
         let there = |state: &&State| !matches!(state, State::Up | State::Out);
@@ -430,7 +513,9 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         let reached = down == 0 && there(map) || gone > 0 && down <= gone;
         (!reached).then(|| format!("ends: wanted p {:?}, got {map:?}", clients.wanted))
     };
-    let (watched, put_out, moves) = (watch.broken.take(), watch.put_out, watch.moves);
-    let broken = clients.broken.clone().or(watched).or_else(ends);
-    Ended { broken, found: clients.found, partial: clients.partial, put_out, moves }
+    let (watched, put_out, moves) = (watch.broken.clone(), watch.put_out, watch.moves);
+    let bounced = watch.bounced;
+    let broken = clients.broken.clone().or(watched).or_else(late).or_else(kept).or_else(ends);
+    let Callers { found, partial, timed_out, .. } = clients;
+    Ended { broken, found, partial, timed_out, bounced, put_out, moves }
 }

@@ -1,8 +1,12 @@
 //! A front end: plans queries by what it believes, sends what is late to others, writes documents.
 
+mod query;
+
+use self::query::{Piece, Query, Stage};
 use super::content::Content;
+use super::held::{Held, Waiting};
 use super::map::{Config, Layout, Map, Rings, State};
-use super::message::{Doc, Message, Outcome, Request, Response, Told};
+use super::message::{Doc, Message, Outcome, Request, Response};
 use super::{Context, Timer};
 use crate::cost::{Cost, Estimator, Load};
 use crate::plan::{Part, reissue};
@@ -24,51 +28,6 @@ const DEPTH: u32 = 6;
 const AGAIN: Span = Span::from_ms(300);
 /// Calls that wait for a lease at most; what is beyond is answered with nothing met.
 const HELD: usize = 4_096;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// Sent; late from then on.
-    Waits(Instant),
-    /// Sent, and sent again from the first time on if there are not too many such; late from the
-    /// second on.
-    Hedges(Instant, Instant),
-    Done,
-    /// Given to others; may still come.
-    Replaced,
-    /// Nobody answers for it.
-    Lost,
-}
-
-#[derive(Debug)]
-struct Piece<C: Content> {
-    server: u32,
-    slice: Slice,
-    parent: Option<u32>,
-    depth: u32,
-    stage: Stage,
-    found: Option<C::Finding>,
-    /// When it was sent, when an answer was expected, and when it came.
-    sent: Instant,
-    expected: Instant,
-    came: Option<Instant>,
-}
-
-impl<C: Content> Piece<C> {
-    /// Nobody is asked for it.
-    fn lost(server: u32, slice: Slice, parent: Option<u32>, depth: u32, now: Instant) -> Self {
-        let (sent, expected, came) = (now, now, None);
-        let stage = Stage::Lost;
-        Piece { server, slice, parent, depth, stage, found: None, sent, expected, came }
-    }
-}
-
-#[derive(Debug)]
-struct Query<C: Content> {
-    call: Call,
-    question: C::Question,
-    /// The parts of the plan, and after them those that replace some.
-    pieces: Vec<Piece<C>>,
-}
 
 #[derive(Debug)]
 struct Write<C: Content> {
@@ -98,7 +57,7 @@ pub struct FrontEnd<C: Content> {
     writes: BTreeMap<u64, Write<C>>,
     serial: u64,
     version: u64,
-    waiting: VecDeque<(Call, Request<C>)>,
+    waiting: Held<Request<C>>,
     loads: Vec<Load>,
     parts: Vec<Part>,
     lost: Vec<Slice>,
@@ -125,7 +84,7 @@ impl<C: Content> FrontEnd<C> {
             writes: BTreeMap::new(),
             serial: 0,
             version: 0,
-            waiting: VecDeque::new(),
+            waiting: Held::new(),
             loads: Vec::new(),
             parts: Vec::new(),
             lost: Vec::new(),
@@ -162,30 +121,52 @@ impl<C: Content> FrontEnd<C> {
     }
 
     pub(super) fn call(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
+        let until = request.until(cx.now());
         match request {
             Request::Spread { .. } | Request::Stay(_) => {
                 let response = Response::Spread { accepted: false };
                 cx.emit(Effect::Reply { call, response });
             }
-            _ if cx.now() < self.lease_until => self.begin(call, request, cx),
-            _ if self.waiting.len() < HELD => self.waiting.push_back((call, request.clone())),
-            _ => {
-                let lost = alloc::vec![Slice::new(0, 0)];
-                let (found, told) = (C::Found::default(), Vec::new());
-                let response = Response::Found { found, lost, parts: 0, told };
-                cx.emit(Effect::Reply { call, response });
+            _ if cx.now() < self.lease_until => self.begin(call, request, until, cx),
+            _ if self.waiting.len() < HELD => {
+                self.waiting.push(Waiting { call, request: request.clone(), until });
+                if let Some(at) = self.waiting.wakes() {
+                    cx.arm(Timer::Deadline, at);
+                }
             }
+            _ => cx.emit(Effect::Reply { call, response: Response::nothing(false) }),
         }
     }
 
-    fn begin(&mut self, call: Call, request: &Request<C>, cx: &mut Context<'_, C>) {
+    /// Calls that have waited for a lease until their deadline.
+    fn over(&mut self, cx: &mut Context<'_, C>) {
+        for waiting in self.waiting.over(cx.now()) {
+            cx.emit(Effect::Reply { call: waiting.call, response: Response::nothing(true) });
+        }
+        if let Some(at) = self.waiting.wakes() {
+            cx.arm(Timer::Deadline, at);
+        }
+    }
+
+    fn begin(
+        &mut self,
+        call: Call,
+        request: &Request<C>,
+        until: Option<Instant>,
+        cx: &mut Context<'_, C>,
+    ) {
+        if until.is_some_and(|until| until <= cx.now()) {
+            let response = Response::nothing(true);
+            return cx.emit(Effect::Reply { call, response });
+        }
+        let query = |question| Query { call: Some(call), until, question, pieces: Vec::new() };
         match request.clone() {
-            Request::Search(question) => self.search(call, question, cx),
+            Request::Search { question, .. } => self.search(query(question), cx),
             Request::Look { slice, question } => {
                 let Some(map) = self.map.clone() else { return };
                 let (mut parts, mut lost) = (Vec::new(), Vec::new());
                 self.cover(&map, slice, (&[], cx.now()), &mut parts, &mut lost);
-                self.ask(call, question, &parts, &lost, cx);
+                self.ask(query(question), &parts, &lost, cx);
             }
             Request::Everywhere(question) => {
                 let Some(map) = self.map.clone() else { return };
@@ -201,7 +182,7 @@ impl<C: Content> FrontEnd<C> {
                         self.cover(&map, slice, (&[], cx.now()), &mut parts, &mut lost);
                     }
                 }
-                self.ask(call, question, &parts, &lost, cx);
+                self.ask(query(question), &parts, &lost, cx);
             }
             Request::Write { id, deleted, body } => {
                 self.serial += 1;
@@ -242,7 +223,7 @@ impl<C: Content> FrontEnd<C> {
         }
     }
 
-    fn search(&mut self, call: Call, question: C::Question, cx: &mut Context<'_, C>) {
+    fn search(&mut self, query: Query<C>, cx: &mut Context<'_, C>) {
         let (Some(map), now) = (self.map.clone(), cx.now()) else { return };
         let mut loads = core::mem::take(&mut self.loads);
         loads.clear();
@@ -261,23 +242,21 @@ impl<C: Content> FrontEnd<C> {
             let up: Vec<bool> = (0..map.states.len() as u32).map(|s| map.is_up(s)).collect();
             planner.plan(&self.loads, &up, cx.rng(), &mut parts, &mut lost);
         }
-        self.ask(call, question, &parts, &lost, cx);
+        self.ask(query, &parts, &lost, cx);
         (self.parts, self.lost) = (parts, lost);
     }
 
     /// Sends a query's parts.
     fn ask(
         &mut self,
-        call: Call,
-        question: C::Question,
+        mut query: Query<C>,
         parts: &[Part],
         lost: &[Slice],
         cx: &mut Context<'_, C>,
     ) {
         self.serial += 1;
         let serial = self.serial;
-        let pieces = Vec::with_capacity(parts.len() + lost.len());
-        let mut query = Query { call, question, pieces };
+        query.pieces.reserve_exact(parts.len() + lost.len());
         for part in parts {
             self.send(serial, &mut query, *part, None, 0, cx);
         }
@@ -331,19 +310,16 @@ impl<C: Content> FrontEnd<C> {
             came: None,
         });
         let question = query.question.clone();
-        let message = Message::Sub { query: serial, part: number, slice, question };
+        let again = depth > 0;
+        let message = Message::Sub { query: serial, part: number, slice, question, again };
         let to = self.config.layout.server(server);
         cx.emit(Effect::Send { to, via: Via::Channel, message });
     }
 
-    /// Wakes up when the next part of a query is late.
+    /// Wakes up when the next part of a query is late, or its deadline passes.
     fn watch(&self, serial: u64, cx: &mut Context<'_, C>) {
         let Some(query) = self.queries.get(&serial) else { return };
-        let late = |piece: &Piece<C>| match piece.stage {
-            Stage::Waits(at) | Stage::Hedges(at, _) => Some(at),
-            _ => None,
-        };
-        match query.pieces.iter().filter_map(late).min() {
+        match query.wakes() {
             Some(at) => cx.arm(Timer::Query(serial), at),
             None => cx.disarm(Timer::Query(serial)),
         }
@@ -354,7 +330,7 @@ impl<C: Content> FrontEnd<C> {
         let Some(map) = self.map.clone() else { return };
         let piece = &mut query.pieces[number as usize];
         let (slice, server, depth) = (piece.slice, piece.server, piece.depth);
-        if depth >= DEPTH {
+        if depth >= DEPTH || query.call.is_none() {
             piece.stage = Stage::Lost;
             return;
         }
@@ -476,7 +452,7 @@ impl<C: Content> FrontEnd<C> {
         // One that refuses may get a lease soon, and may answer then; until then it would refuse
         // again, and a slice is not given away so often.
         self.suspects[server as usize] = match outcome {
-            Outcome::Done { .. } => Instant::ZERO,
+            Outcome::Done { .. } | Outcome::Overloaded { .. } => Instant::ZERO,
             Outcome::Refused { .. } => cx.now() + self.config.beat,
         };
         let Some(mut query) = self.queries.remove(&serial) else { return };
@@ -487,17 +463,19 @@ impl<C: Content> FrontEnd<C> {
         match outcome {
             Outcome::Done { took, backlog, found } => {
                 self.estimators[server as usize].learn(piece.slice.width(), took);
-                // No processor is free before that; later ones are where they were.
-                let (first, free) = (self.first(server), cx.now() + backlog);
-                self.free_at[first] = free;
-                let own = self.processors(server);
-                self.free_at[own].iter_mut().for_each(|other| *other = free.max(*other));
                 piece.stage = Stage::Done;
                 piece.found = Some(found);
                 piece.came = Some(cx.now());
+                self.is_free(server, cx.now() + backlog);
+            }
+            Outcome::Overloaded { backlog } => {
+                self.is_free(server, cx.now() + backlog);
+                if piece.waits() {
+                    self.bounced(serial, &mut query, number, cx);
+                }
             }
             Outcome::Refused { .. } => {
-                if matches!(piece.stage, Stage::Waits(_) | Stage::Hedges(..)) {
+                if piece.waits() {
                     self.replace(serial, &mut query, number, cx);
                 }
             }
@@ -507,57 +485,56 @@ impl<C: Content> FrontEnd<C> {
         self.finish(serial, cx);
     }
 
-    /// Answers a query of which everything has come, or will not come.
+    /// No processor of a server is free before that; later ones are where they were.
+    fn is_free(&mut self, server: u32, at: Instant) {
+        let first = self.first(server);
+        self.free_at[first] = at;
+        let own = self.processors(server);
+        self.free_at[own].iter_mut().for_each(|other| *other = at.max(*other));
+    }
+
+    /// A busy server refused a piece: others are asked if they are done before it, and otherwise it
+    /// is asked again, and takes it.
+    fn bounced(&mut self, serial: u64, query: &mut Query<C>, number: u32, cx: &mut Context<'_, C>) {
+        let Piece { server, slice, .. } = query.pieces[number as usize];
+        let Some(map) = self.map.clone() else { return };
+        let (mut parts, mut nobody) = (Vec::new(), Vec::new());
+        self.cover(&map, slice, (&[server], cx.now()), &mut parts, &mut nobody);
+        let done = |part: &Part| {
+            let takes = Span::from_ns(self.cost(part.server).of(part.slice.width()));
+            self.free_at[self.first(part.server)].max(cx.now()) + takes
+        };
+        let own = Part { server, slice };
+        let others = parts.iter().map(done).max();
+        if others.is_none_or(|others| others >= done(&own)) || !nobody.is_empty() {
+            parts = alloc::vec![own];
+        }
+        let piece = &mut query.pieces[number as usize];
+        piece.stage = Stage::Replaced;
+        let depth = piece.depth + 1;
+        for part in parts {
+            self.send(serial, query, part, Some(number), depth, cx);
+        }
+    }
+
+    /// Answers a query of which everything has come or will not come, or whose deadline passes.
     fn finish(&mut self, serial: u64, cx: &mut Context<'_, C>) {
-        let Some(query) = self.queries.get(&serial) else { return };
-        // Children stand after their parents, so one pass from the end is enough.
-        let count = query.pieces.len();
-        let mut open = alloc::vec![false; count];
-        for at in (0..count).rev() {
-            let piece = &query.pieces[at];
-            open[at] = match piece.stage {
-                Stage::Waits(_) | Stage::Hedges(..) => true,
-                Stage::Done | Stage::Lost => false,
-                Stage::Replaced => open[at],
-            };
-            if let (true, Some(parent)) = (open[at], piece.parent) {
-                open[parent as usize] = true;
+        let (now, bugs) = (cx.now(), self.config.bugs);
+        let Some(query) = self.queries.get_mut(&serial) else { return };
+        let is_over = query.is_over(now);
+        if let Some(call) = query.call {
+            if query.is_open() && !is_over {
+                return;
             }
+            cx.emit(Effect::Reply { call, response: query.answer(bugs) });
+            query.close();
         }
-        let roots = query.pieces.iter().zip(&open).filter(|(piece, _)| piece.parent.is_none());
-        if roots.into_iter().any(|(_, open)| *open) {
-            return;
+        // Late parts still teach what servers take, and who stands still.
+        if is_over && query.pieces.iter().any(Piece::waits) {
+            return self.watch(serial, cx);
         }
-        let Some(query) = self.queries.remove(&serial) else { return };
+        self.queries.remove(&serial);
         cx.disarm(Timer::Query(serial));
-        let (mut all, mut lost) = (C::Found::default(), Vec::new());
-        // A piece counts unless one above it has come itself: each id once.
-        let mut covered = alloc::vec![false; count];
-        for (at, piece) in query.pieces.iter().enumerate() {
-            let above = piece.parent.is_some_and(|parent| {
-                covered[parent as usize] || query.pieces[parent as usize].stage == Stage::Done
-            });
-            covered[at] = above;
-            if above && !self.config.bugs.counted_twice {
-                continue;
-            }
-            match (&piece.stage, &piece.found) {
-                (Stage::Done, Some(found)) => C::gather(&mut all, found),
-                (Stage::Lost, _) => lost.push(piece.slice),
-                _ => {}
-            }
-        }
-        let parts = count as u32;
-        let sent = query.pieces.iter().filter(|piece| piece.stage != Stage::Lost);
-        let told = sent.map(|piece| Told {
-            server: piece.server,
-            slice: piece.slice,
-            predicted: piece.expected.since(piece.sent),
-            measured: piece.came.map(|came| came.since(piece.sent)),
-        });
-        let told = told.collect();
-        let response = Response::Found { found: all, lost, parts, told };
-        cx.emit(Effect::Reply { call: query.call, response });
     }
 
     /// Servers whose log a write still needs; `None`: nobody in step stores the document.
@@ -646,14 +623,18 @@ impl<C: Content> FrontEnd<C> {
             Timer::Query(serial) if self.writes.contains_key(&serial) => self.put(serial, cx),
             Timer::Query(serial) => self.late(serial, cx),
             Timer::More => self.go_on(cx),
+            Timer::Deadline => self.over(cx),
             Timer::Copy | Timer::Read | Timer::Send => {}
         }
     }
 
     /// Parts are late: others are asked, and the late server is not believed for a while.
     fn late(&mut self, serial: u64, cx: &mut Context<'_, C>) {
-        let Some(mut query) = self.queries.remove(&serial) else { return };
         let now = cx.now();
+        if self.queries.get(&serial).is_some_and(|query| query.is_over(now)) {
+            self.finish(serial, cx);
+        }
+        let Some(mut query) = self.queries.remove(&serial) else { return };
         let stage = |query: &Query<C>, number: u32| query.pieces[number as usize].stage;
         let is_late = |number: &u32| match stage(&query, *number) {
             Stage::Waits(at) | Stage::Hedges(at, _) => at <= now,
@@ -697,9 +678,9 @@ impl<C: Content> FrontEnd<C> {
             return;
         }
         if now < self.lease_until
-            && let Some((call, request)) = self.waiting.pop_front()
+            && let Some(Waiting { call, request, until }) = self.waiting.pop()
         {
-            self.begin(call, &request, cx);
+            self.begin(call, &request, until, cx);
             if !self.waiting.is_empty() {
                 cx.arm(Timer::More, now);
             }

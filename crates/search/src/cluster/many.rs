@@ -7,6 +7,7 @@
 
 use super::catalogue::{Catalogue, Change, Refusal};
 use super::content::Content;
+use super::held::{Held, Waiting};
 use super::map::{Config, Layout, Map};
 use super::{Member, Timer as Inner, message};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -120,6 +121,8 @@ pub enum Timer {
     Stored,
     /// More calls that waited for a lease.
     Waiting,
+    /// Of a call that waits for a lease.
+    Deadline,
     /// The directory did not answer.
     Again,
 }
@@ -237,7 +240,7 @@ pub struct Many<C: Content> {
     /// It leaves all rings, and who wants to know when that is done.
     leaving: Option<Vec<Call>>,
     // Of front ends.
-    waiting: VecDeque<(Call, Request<C>)>,
+    waiting: Held<Request<C>>,
     serial: u64,
     wishes: BTreeMap<u64, (Call, Wish)>,
     // Of the directory.
@@ -272,7 +275,7 @@ impl<C: Content> Many<C> {
             beats: 0,
             asked: VecDeque::new(),
             leaving: None,
-            waiting: VecDeque::new(),
+            waiting: Held::new(),
             serial: 0,
             wishes: BTreeMap::new(),
             peers: alloc::vec![peer; config.layout.nodes() as usize],
@@ -511,7 +514,14 @@ impl<C: Content> Many<C> {
             return cx.emit(Effect::Reply { call, response: Response::Gone });
         }
         if cx.now() >= self.lease_until {
-            self.waiting.push_back((call, request));
+            let until = match &request {
+                Request::Of(_, request) => request.until(cx.now()),
+                _ => None,
+            };
+            self.waiting.push(Waiting { call, request, until });
+            if let Some(at) = self.waiting.wakes() {
+                cx.arm(Timer::Deadline, at);
+            }
             return;
         }
         let wish = match request {
@@ -701,12 +711,27 @@ impl<C: Content> Machine for Many<C> {
             Timer::Stored => self.stored(cx),
             Timer::Waiting => {
                 if cx.now() < self.lease_until
-                    && let Some((call, request)) = self.waiting.pop_front()
+                    && let Some(Waiting { call, request, until }) = self.waiting.pop()
                 {
+                    let request = match (request, until) {
+                        (Request::Of(index, request), Some(until)) => {
+                            Request::Of(index, request.until_then(cx.now(), until))
+                        }
+                        (request, _) => request,
+                    };
                     self.call(call, request, cx);
                     if !self.waiting.is_empty() {
                         cx.arm(Timer::Waiting, cx.now());
                     }
+                }
+            }
+            Timer::Deadline => {
+                for waiting in self.waiting.over(cx.now()) {
+                    let response = Response::Of(message::Response::nothing(true));
+                    cx.emit(Effect::Reply { call: waiting.call, response });
+                }
+                if let Some(at) = self.waiting.wakes() {
+                    cx.arm(Timer::Deadline, at);
                 }
             }
             Timer::Again => {

@@ -169,6 +169,10 @@ pub struct Bugs {
     pub move_early: bool,
     /// A server that lost its log is taken for the one that it was.
     pub lives_unchecked: bool,
+    /// What has not come when a deadline passes is not said to be lost.
+    pub silent_deadlines: bool,
+    /// A busy server refuses what was refused before, too.
+    pub bounces_again: bool,
 }
 
 /// Parts that are sent again before they count as late `[roar 8.2]`.
@@ -235,6 +239,9 @@ pub struct Config {
     pub copies_wait: bool,
     /// Parts that are later than predicted are sent to others as well; none if not set.
     pub hedge: Option<Hedge>,
+    /// A server that has more than that before it refuses a part that was sent nowhere before, and
+    /// says what it has `[roar 2.13]`; none does if not set.
+    pub bounce: Option<Span>,
     /// Planted mistakes.
     pub bugs: Bugs,
 }
@@ -265,6 +272,7 @@ impl Config {
             card_bytes_per_s: None,
             copies_wait: true,
             hedge: None,
+            bounce: None,
             bugs: Bugs::default(),
         }
     }

@@ -5,8 +5,8 @@ use super::map::Map;
 use crate::ring::{Id, Slice};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cavy_core::Span;
 use cavy_core::family::message::{Message as Wire, Protocol};
+use cavy_core::{Instant, Span};
 use core::marker::PhantomData;
 
 /// A document that was written while the cluster ran: its id and its newest version. The bulk of
@@ -41,6 +41,11 @@ pub enum Outcome<C: Content = Ids> {
         /// Of its map.
         epoch: u64,
     },
+    /// The server has too much before it.
+    Overloaded {
+        /// As it believes.
+        backlog: Span,
+    },
 }
 
 /// What travels between nodes.
@@ -56,6 +61,8 @@ pub enum Message<C: Content = Ids> {
         slice: Slice,
         /// What is asked.
         question: C::Question,
+        /// Its ids were asked of somebody before: a busy server takes it all the same.
+        again: bool,
     },
     /// A sub-query ended.
     Answer {
@@ -128,7 +135,12 @@ pub enum Message<C: Content = Ids> {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Request<C: Content = Ids> {
     /// A front end: search everything.
-    Search(C::Question),
+    Search {
+        /// What is asked.
+        question: C::Question,
+        /// It is answered so long after it came at the latest, with what has been met by then.
+        within: Option<Span>,
+    },
     /// A front end: write or delete a document.
     Write {
         /// Its id.
@@ -169,6 +181,18 @@ pub struct Told {
     pub measured: Option<Span>,
 }
 
+/// Whether of the ring each id was met by somebody or is said to be lost, and is not both.
+pub fn tells_all(lost: &[Slice], told: &[Told]) -> bool {
+    let met = || told.iter().filter(|part| part.measured.is_some()).map(|part| part.slice);
+    let is_told = |id: Id| {
+        let lost = lost.iter().filter(|slice| slice.contains(id)).count();
+        lost == usize::from(!met().any(|slice| slice.contains(id)))
+    };
+    // All ids from one border to the next are in the same slices.
+    let mut borders = lost.iter().copied().chain(met()).peekable();
+    borders.peek().is_some() && borders.all(|slice| is_told(slice.lo) && is_told(slice.hi))
+}
+
 /// What clients get back.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Response<C: Content = Ids> {
@@ -176,12 +200,15 @@ pub enum Response<C: Content = Ids> {
     Found {
         /// In all slices together.
         found: C::Found,
-        /// Slices that no live server holds, or that nobody answered for in time.
+        /// Slices that no live server holds, or that nobody answered for in time: all ids that
+        /// were asked for and not met.
         lost: Vec<Slice>,
         /// Parts that were sent, those sent again included.
         parts: u32,
         /// What became of each. A part that nobody was asked for is not among them.
         told: Vec<Told>,
+        /// The deadline passed before all parts had come.
+        timed_out: bool,
     },
     /// Every server in step that stores the document has logged it.
     Written {
@@ -195,6 +222,35 @@ pub enum Response<C: Content = Ids> {
         /// It will.
         accepted: bool,
     },
+}
+
+impl<C: Content> Request<C> {
+    /// Until when somebody waits for the answer who asks `now`.
+    pub(super) fn until(&self, now: Instant) -> Option<Instant> {
+        match self {
+            Request::Search { within, .. } => within.map(|within| now + within),
+            _ => None,
+        }
+    }
+
+    /// As it is asked `now` by somebody who waits until then.
+    pub(super) fn until_then(self, now: Instant, until: Instant) -> Self {
+        match self {
+            Request::Search { question, .. } => {
+                Request::Search { question, within: Some(until.since(now)) }
+            }
+            other => other,
+        }
+    }
+}
+
+impl<C: Content> Response<C> {
+    /// No id was met.
+    pub(super) fn nothing(timed_out: bool) -> Self {
+        let (found, told) = (C::Found::default(), Vec::new());
+        let lost = alloc::vec![Slice::new(0, 0)];
+        Response::Found { found, lost, parts: 0, told, timed_out }
+    }
 }
 
 /// What survives a crash.
@@ -273,7 +329,7 @@ impl<C: Content> Wire for Message<C> {
 impl<C: Content> Wire for Request<C> {
     fn wire_bytes(&self) -> u64 {
         match self {
-            Request::Search(question)
+            Request::Search { question, .. }
             | Request::Look { question, .. }
             | Request::Everywhere(question) => 100 + question.bytes(),
             Request::Write { body, .. } => 100 + body.bytes(),

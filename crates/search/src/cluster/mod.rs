@@ -28,6 +28,7 @@ pub mod catalogue;
 pub mod content;
 mod directory;
 mod front;
+mod held;
 pub mod many;
 pub mod map;
 pub mod message;
@@ -37,7 +38,9 @@ pub use content::{Content, Ids};
 pub use directory::Directory;
 pub use front::FrontEnd;
 pub use map::{Bugs, Config, Hedge, Layout, Map, Moving, Rings, State};
-pub use message::{Doc, Job, Message, Note, Outcome, Record, Request, Response, Told, Words};
+pub use message::{
+    Doc, Job, Message, Note, Outcome, Record, Request, Response, Told, Words, tells_all,
+};
 pub use server::Server;
 
 use alloc::boxed::Box;
@@ -60,6 +63,8 @@ pub enum Timer {
     Send,
     /// More of the same step.
     More,
+    /// Of a call that waits for a lease.
+    Deadline,
 }
 
 /// The context of a step.

@@ -285,10 +285,18 @@ impl<C: Content> Server<C> {
             Message::Grant { serial, map } if from == Layout::DIRECTORY => {
                 self.granted(serial, map, cx);
             }
-            Message::Sub { query, part, slice, question } => {
+            Message::Sub { query, part, slice, question, again } => {
                 let holds = self.holds(slice) || self.config.bugs.unchecked;
                 if !(self.may_answer(cx.now()) && holds) {
                     return self.refuse(from, query, part, cx);
+                }
+                if let Some(most) = self.config.bounce
+                    && (!again || self.config.bugs.bounces_again)
+                    && self.backlog() > most
+                {
+                    let outcome = Outcome::Overloaded { backlog: self.backlog() };
+                    let message = Message::Answer { query, part, outcome };
+                    return cx.emit(Effect::Send { to: from, via: Via::Channel, message });
                 }
                 self.scans += 1;
                 let task = Task::Scan { from, query, part, slice };
@@ -538,7 +546,7 @@ impl<C: Content> Server<C> {
             Timer::Read => self.read(cx),
             Timer::Send => self.send(cx),
             Timer::Copy => self.copy(cx),
-            Timer::Query(_) => {}
+            Timer::Query(_) | Timer::Deadline => {}
         }
     }
 
