@@ -5,7 +5,7 @@ mod star;
 
 use cavy_core::Span;
 use cavy_core::laws::packet::{Links, Queue};
-use cavy_tcp::{Config, Schedule};
+use cavy_tcp::{Config, Congestion, Schedule};
 use star::{Star, learns, scheduled, stock};
 
 const MBIT: u64 = 1_000_000;
@@ -95,4 +95,20 @@ fn beside_a_long_flow_turns_that_are_learned_starve_less_than_those_that_are_tol
     };
     let (none, told, learned) = (beside(stock()), beside(scheduled()), beside(learns()));
     assert!(learned > told && learned > none, "{learned}, told {told}, without turns {none}");
+}
+
+#[test]
+fn servers_that_are_not_ours_are_never_stuck_when_the_room_shrinks() {
+    let schedule = Some(Schedule { room_bytes: None, foreign: true });
+    for server in [stock(), Config::linux(Congestion::NewReno)] {
+        let client = Config { schedule, ..scheduled() };
+        let mut star = Star::new(8, 1 << 17, client, server);
+        blocks(&mut star, 1..11);
+        for (n, room) in [(20, 6_144), (30, 65_536), (40, 3_072)] {
+            star.network.queue = Queue::Octets { limit: room };
+            let (goodput, dropped, timeouts) = blocks(&mut star, n..n + 10);
+            println!("{room}: {goodput:.0} Mb/s, {dropped} dropped, {timeouts} timeouts");
+            assert!(goodput > 5.0, "{room}: {goodput} Mb/s");
+        }
+    }
 }
