@@ -43,7 +43,7 @@ impl Schedule {
     }
 }
 
-/// After so many segments in order a window that a loss had left at two has grown to more than four.
+/// After so many segments in order a window that a loss had left at two is above four.
 const STRONG: u8 = 10;
 /// IP and TCP.
 const HEADERS_BYTES: u32 = 40;
