@@ -58,8 +58,8 @@ pub static CURE: Study<NetworkPlan> = Study {
         title: "The cure that the client brings",
         plan: include_str!("plans/cure.toml"),
         files: &[],
-        shows: "Servers have the usual least timeout of 200 ms. The client `stock, scheduled` asks a \
-                server, and lets it send, only when its port has room for another whole segment. \
+        shows: "Servers have the usual least timeout of 200 ms. The client `stock, scheduled` asks \
+                a server, and lets it send, only when its port has room for another whole segment. \
                 Servers take turns. The client `stock, learned` does the same and is not told how \
                 much the port holds.",
         claimed: "The source has no such client; these claims are our own. With any number of \
