@@ -236,6 +236,14 @@ fn a_file_comes_in_turn_from_servers_that_nobody_changed() {
     println!("{without} dropped without turns");
     assert!(good && without > 0);
     assert!(dropped < 40 || 3 * dropped < without, "{dropped} dropped, {without} without turns");
+    // Nobody says what the port keeps.
+    let mut learns = command(&["tcp", "fetch", "--prefix", "10.91.0.0/24", "--json"]);
+    learns.args(["--port-bytes", "learned"]).args(&urls);
+    let (good, said, learned) = fetched(&bed, learns);
+    let said: Value = serde_json::from_slice(&said).expect("one object");
+    println!("{said}; {learned} dropped by who learns");
+    assert!(good && said["in_turn"] == true);
+    assert!(learned < 40 || 2 * learned < without, "{learned} dropped, {without} without turns");
     drop(servers);
 }
 

@@ -83,7 +83,13 @@ impl Options {
         // of packets as the machine counts them.
         let packets = (port_bytes / packet).saturating_sub(1).max(1);
         let room_bytes = packets * u32::from(self.mtu);
-        self.tcp.schedule = Some(Schedule { room_bytes, foreign: true });
+        self.tcp.schedule = Some(Schedule { room_bytes: Some(room_bytes), foreign: true });
+        self.tcp.receive_buffer_bytes = UNSCALED_BYTES;
+    }
+
+    /// The same, where nobody knows what the port keeps: it is learned.
+    pub fn schedule_learned(&mut self) {
+        self.tcp.schedule = Some(Schedule { room_bytes: None, foreign: true });
         self.tcp.receive_buffer_bytes = UNSCALED_BYTES;
     }
 
@@ -147,7 +153,7 @@ mod tests {
         let mut options = Options::new("10.0.0.0/24".parse().expect("a prefix"));
         options.schedule(32_000);
         let schedule = options.tcp.schedule.expect("one");
-        assert_eq!(schedule.room_bytes, 20 * 1500);
+        assert_eq!(schedule.room_bytes, Some(20 * 1500));
         assert_eq!(options.config(Span::from_us(70)).check(), Ok(()));
         assert_eq!(options.config(Span::from_us(70)).rto.granularity, Span::from_us(70));
     }

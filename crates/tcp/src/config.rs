@@ -269,7 +269,8 @@ impl Config {
         if self.rto.init.is_zero() || self.persist_min.is_zero() {
             return Err("the first timeout and the first probe must wait for some time");
         }
-        if self.schedule.is_some_and(|one| one.room_bytes < u32::from(self.mss_bytes) + 40) {
+        let packet = u32::from(self.mss_bytes) + 40;
+        if self.schedule.and_then(|one| one.room_bytes).is_some_and(|room| room < packet) {
             return Err("the room of a schedule must be at least a full packet");
         }
         if self.stamps.is_some_and(Span::is_zero) {

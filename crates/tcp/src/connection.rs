@@ -286,7 +286,7 @@ impl Connection {
             stuck_since: now,
             linger_at: None,
             receiver: Receiver::new(0, config.receive_buffer_bytes, scale(config)),
-            grant: config.schedule.map(|_| Grant::default()),
+            grant: config.schedule.map(Grant::new),
             over: None,
             armed: None,
             ready: false,

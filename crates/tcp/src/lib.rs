@@ -25,6 +25,7 @@ mod connection;
 mod cookie;
 pub mod ecn;
 mod heard;
+mod learner;
 pub mod messages;
 pub mod rack;
 mod receive;

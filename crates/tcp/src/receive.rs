@@ -278,6 +278,16 @@ impl Receiver {
         self.unacknowledged = 0;
     }
 
+    /// Is something missing before what came?
+    pub(crate) fn has_gap(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Octets that came out of order.
+    pub(crate) fn kept(&self) -> u64 {
+        self.ranges.iter().map(|range| range.end - range.start).sum()
+    }
+
     pub(crate) fn owes(&self) -> bool {
         self.ack_now || self.duplicates_owed > 0
     }

@@ -5,6 +5,8 @@
 //! that a host opened share what the port keeps. Each gets whole segments in turn, and asks only
 //! when it has one, so that no more is under way than fits. Servers need not be changed.
 //!
+//! How many fit is told, or learned from what comes ([`crate::learner`]).
+//!
 //! It is not fair to a server that is silent: its segment stays reserved until it sends or its
 //! connection ends.
 //!
@@ -17,13 +19,15 @@
 
 use crate::config::Config;
 use crate::connection::Connection;
+use crate::learner::Learner;
+use cavy_core::{Instant, Span};
 
 /// What the servers of a host share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schedule {
     /// Octets on the wire that may be under way to this host: what the narrowest port before it
-    /// keeps. At least a packet.
-    pub room_bytes: u32,
+    /// keeps. At least a packet. `None`: it is learned.
+    pub room_bytes: Option<u32>,
     /// The servers are not ours: they may be Linux, and their answers may have any length.
     pub foreign: bool,
 }
@@ -32,12 +36,15 @@ pub struct Schedule {
 const OPENING: u64 = 2;
 
 impl Schedule {
-    /// Full segments that fit.
-    pub(crate) fn segments(&self, mss_bytes: u16) -> u32 {
-        (self.room_bytes / (u32::from(mss_bytes) + HEADERS_BYTES)).max(1)
+    /// Full segments that fit, where it was told.
+    pub(crate) fn segments(&self, mss_bytes: u16) -> Option<u32> {
+        let packet = u32::from(mss_bytes) + HEADERS_BYTES;
+        self.room_bytes.map(|room| (room / packet).max(1))
     }
 }
 
+/// After so many segments in order a window that a loss had left at two is above four.
+const STRONG: u8 = 10;
 /// IP and TCP.
 const HEADERS_BYTES: u32 = 40;
 
@@ -47,6 +54,8 @@ pub(crate) struct Grant {
     /// Answers that are awaited, and the octets up to which they are expected to go.
     expects: u32,
     expected: u64,
+    /// How much had come when the first of them was asked for.
+    began: u64,
     /// Segments reserved for it, once it had its turn.
     held: u32,
     active: bool,
@@ -56,9 +65,24 @@ pub(crate) struct Grant {
     pub waiting: bool,
     /// It had a turn since somebody asked whether its server is silent.
     fresh: bool,
+    /// The next octet wanted when it was looked at last, and whether one before others was missing.
+    seen: u64,
+    gap: bool,
+    /// How many may be under way is learned.
+    learns: bool,
+    /// A turn that is timed: where it ends, when it began, and whether it was the first.
+    timed: Option<(u64, Instant, bool)>,
+    /// Segments that came in order since the answer began, or since one was lost.
+    strength: u8,
+    /// The shortest round trip.
+    least: Option<Span>,
 }
 
 impl Grant {
+    pub fn new(schedule: Schedule) -> Grant {
+        Grant { learns: schedule.room_bytes.is_none(), ..Grant::default() }
+    }
+
     pub fn awaits(&self) -> bool {
         self.expects > 0
     }
@@ -77,7 +101,8 @@ impl Connection {
         let read = self.receiver.next - self.read_first;
         if let Some(grant) = &mut self.grant {
             if grant.expects == 0 {
-                grant.expected = read;
+                (grant.expected, grant.began) = (read, read);
+                grant.strength = 0;
             }
             grant.expects += 1;
             grant.expected += octets.max(1);
@@ -97,7 +122,7 @@ impl Connection {
         if grant.expects > 0 {
             return 0;
         }
-        grant.active = false;
+        (grant.active, grant.timed) = (false, None);
         core::mem::take(&mut grant.held)
     }
 
@@ -119,7 +144,10 @@ impl Connection {
 
     fn segments_open(&self) -> u32 {
         let edge = self.receiver.granted.max(self.receiver.edge);
-        edge.saturating_sub(self.receiver.next).div_ceil(self.mss) as u32
+        // What came out of order is not under way. Who was told how many may be counts it.
+        let learns = self.grant.is_some_and(|grant| grant.learns);
+        let kept = if learns { self.receiver.kept() } else { 0 };
+        edge.saturating_sub(self.receiver.next + kept).div_ceil(self.mss) as u32
     }
 
     /// Counts anew what is reserved; says how much less it is. What is left of a segment becomes a
@@ -139,6 +167,70 @@ impl Connection {
                 freed
             }
             _ => 0,
+        }
+    }
+
+    /// Tells a learner what came since it was looked at last.
+    pub(crate) fn observe(&mut self, learner: &mut Learner, now: Instant) {
+        let (next, gap) = (self.receiver.next, self.receiver.has_gap());
+        let Some(grant) = &mut self.grant else { return };
+        let moved = next - if grant.seen == 0 { next } else { grant.seen };
+        let filled = grant.gap;
+        grant.strength = match filled {
+            true => 0,
+            false => grant.strength.saturating_add(moved.div_ceil(self.mss) as u8),
+        };
+        (grant.seen, grant.gap) = (next, gap);
+        if gap {
+            grant.timed = None;
+            if !filled {
+                learner.lost(now);
+            }
+        }
+        if let Some((_, at, first)) = grant.timed.filter(|timed| next >= timed.0) {
+            grant.timed = None;
+            let trip = now.since(at);
+            if Learner::is_late(trip) && !first {
+                learner.lost(now);
+            } else {
+                let is_new = grant.least.is_none();
+                let least = grant.least.map_or(trip, |least| least.min(trip));
+                grant.least = Some(least);
+                learner.sample(trip, least, first || is_new);
+            }
+        }
+        if moved > 0 {
+            learner.arrived(moved, filled, now);
+        }
+    }
+
+    /// Is it in the middle of its turns, and wants another?
+    pub(crate) fn goes_on(&self) -> bool {
+        self.grant.is_some_and(|grant| grant.active) && self.wants_turn()
+    }
+
+    /// Would the loss of the next segment wait for a timer? It would at the end of an answer, where
+    /// no three segments follow by which the server learns of it, and while the server's window is
+    /// small, at the beginning and after a loss.
+    pub(crate) fn is_frail(&self) -> bool {
+        self.grant.is_some_and(|grant| {
+            if grant.strength < STRONG {
+                return true;
+            }
+            let end = self.read_first + grant.expected;
+            let to = self.receiver.granted.max(self.receiver.next) + self.mss;
+            to + 2 * self.mss >= end
+        })
+    }
+
+    /// Times the turn that it was just given, if none is timed.
+    pub(crate) fn time_turn(&mut self, now: Instant) {
+        let (next, granted) = (self.receiver.next, self.receiver.granted);
+        let read = next - self.read_first;
+        if let Some(grant) = self.grant.as_mut().filter(|grant| grant.timed.is_none() && !grant.gap)
+        {
+            let first = grant.began == read;
+            grant.timed = Some((granted, now, first));
         }
     }
 

@@ -4,7 +4,8 @@
 use crate::config::{Config, Counts, Why};
 use crate::connection::{Challenges, Connection, Leaving, State, Step};
 use crate::cookie::{self, Cookies, Ends};
-use crate::schedule::Grant;
+use crate::learner::Learner;
+use crate::schedule::{Grant, Schedule};
 use crate::segment::{Flags, Segment};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -92,6 +93,10 @@ pub struct Stack {
     /// Segments reserved for the servers of this host, and connections that wait for one.
     reserved: u32,
     turns: VecDeque<u32>,
+    /// Where the schedule was not told how many there are.
+    learner: Option<Learner>,
+    /// When something happened last.
+    now: Instant,
 }
 
 fn hash(peer: Node, local: u16, remote: u16) -> u64 {
@@ -108,7 +113,10 @@ impl Stack {
     /// A host without connections; the error says which value is out of range.
     pub fn new(config: Config) -> Result<Stack, &'static str> {
         config.check()?;
+        let learns = config.schedule.is_some_and(|schedule| schedule.room_bytes.is_none());
         Ok(Stack {
+            learner: learns.then(|| Learner::new(config.mss_bytes)),
+            now: Instant::ZERO,
             config,
             slots: Vec::new(),
             free: Vec::new(),
@@ -240,6 +248,7 @@ impl Stack {
         }
         self.arm(slot);
         if self.config.schedule.is_some() {
+            self.now = now;
             self.share(slot);
         }
     }
@@ -271,63 +280,100 @@ impl Stack {
         self.share(slot);
     }
 
+    /// Looks at what came on a connection since the last time, and takes back what it used; says
+    /// whether others fill the port.
+    fn look(&mut self, slot: u32) -> bool {
+        let Some(one) = self.slots[slot as usize].connection.as_deref_mut() else { return false };
+        let mut competes = false;
+        if let Some(learner) = &mut self.learner {
+            learner.look(self.now);
+            if self.reserved == 0 {
+                learner.rested();
+            }
+            one.observe(learner, self.now);
+            competes = learner.competes();
+        }
+        self.reserved -= one.recount();
+        self.line_up(slot, false);
+        competes
+    }
+
+    /// Segments that may be under way now.
+    fn room(&self, schedule: Schedule, competes: bool) -> u32 {
+        match &self.learner {
+            // Who competes sends no bursts.
+            Some(learner) if competes => learner.segments().min((self.reserved + 2).max(4)),
+            Some(learner) => learner.segments(),
+            None => schedule.segments(self.config.mss_bytes).unwrap_or(1),
+        }
+    }
+
     /// Something changed about `slot`: takes back what it used, and gives turns while there is
     /// room.
     fn share(&mut self, slot: u32) {
         let Some(schedule) = self.config.schedule else { return };
-        let all = schedule.segments(self.config.mss_bytes);
-        if let Some(one) = self.slots[slot as usize].connection.as_deref_mut() {
-            self.reserved -= one.recount();
-            self.line_up(slot);
-        }
+        let competes = self.look(slot);
+        let all = self.room(schedule, competes);
+        let mut goes_on = competes.then_some(slot);
         for _ in 0..self.turns.len() + all as usize {
             if self.reserved >= all {
+                if let Some(learner) = self.learner.as_mut().filter(|_| !self.turns.is_empty()) {
+                    learner.pressed();
+                }
                 return;
             }
-            let Some(slot) = self.turns.pop_front() else { return };
+            let goes_on = goes_on.take().filter(|&slot| {
+                let one = self.slots[slot as usize].connection.as_deref();
+                one.is_some_and(Connection::goes_on)
+            });
+            let Some(slot) = goes_on.or_else(|| self.turns.pop_front()) else { return };
             let Some(one) = self.slots[slot as usize].connection.as_deref_mut() else { continue };
-            if let Some(grant) = &mut one.grant {
+            if let Some(grant) = one.grant.as_mut().filter(|_| goes_on.is_none()) {
                 grant.waiting = false;
             }
             if !one.wants_turn() {
                 continue;
             }
-            if one.is_half_open() {
-                self.line_up(slot);
+            let danger = self.learner.as_ref().is_some_and(Learner::is_danger);
+            if one.is_half_open() || danger && self.reserved > 0 && one.is_frail() {
+                self.line_up(slot, false);
                 continue;
             }
-            let taken = one.turn(all - self.reserved, schedule.foreign);
+            // What it left open may be more than the room is by now: it has its turn alone.
+            let alone = self.learner.is_some() && self.reserved == 0;
+            let free = if alone { u32::MAX } else { all - self.reserved };
+            let taken = one.turn(free, schedule.foreign);
+            if taken > 0 && self.learner.is_some() {
+                one.time_turn(self.now);
+            }
             self.reserved += taken;
             if !one.ready {
                 one.ready = true;
                 self.ready.push_back(slot);
             }
             self.arm(slot);
-            if taken == 0 && schedule.foreign {
-                // It waits at the head until there is room for all that it left open before.
-                let place = self.slots[slot as usize].connection.as_deref_mut();
-                if let Some(grant) = place.and_then(|one| one.grant.as_mut()) {
-                    grant.waiting = true;
-                    self.turns.push_front(slot);
-                }
-                return;
-            }
-            self.line_up(slot);
+            // One that left something open waits at the head until there is room for all of it.
+            let waits = taken == 0 && schedule.foreign;
+            self.line_up(slot, competes || waits);
             if taken == 0 {
                 return;
             }
         }
     }
 
-    /// Puts a connection at the end of the row, if it wants a turn and does not stand there.
-    fn line_up(&mut self, slot: u32) {
+    /// Puts a connection at an end of the row, if it wants a turn and does not stand there.
+    fn line_up(&mut self, slot: u32, head: bool) {
         let Some(one) = self.slots[slot as usize].connection.as_deref_mut() else { return };
         if !one.wants_turn() {
             return;
         }
         if let Some(grant) = one.grant.as_mut().filter(|grant| !grant.waiting) {
             grant.waiting = true;
-            self.turns.push_back(slot);
+            if head {
+                self.turns.push_front(slot);
+            } else {
+                self.turns.push_back(slot);
+            }
         }
     }
 

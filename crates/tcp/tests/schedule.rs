@@ -1,104 +1,13 @@
 //! Many servers, one client and a small port: what the client's schedule is for ([incast 5.9]).
-//!
-//! The smallest star: every server has its own way to a switch whose ports keep a few packets. What
-//! the client sends is never lost, since each server's port gets it at the rate of one card.
+
+mod star;
 
 use cavy_core::family::Node;
-use cavy_core::family::packet::{Effect, Input, Message};
-use cavy_core::laws::packet::{Application, Deeds, Links, Network, Outage, Queue};
+use cavy_core::family::packet::{Input, Message};
+use cavy_core::laws::packet::Outage;
 use cavy_core::{Instant, Span};
-use cavy_tcp::messages::Messages;
-use cavy_tcp::{Config, Congestion, Counts, RtoConfig, Schedule, Segment, Why};
-
-const ROOM_BYTES: u32 = 32_768;
-
-/// Servers that answer, and a client that waits for all of them.
-struct Fragments {
-    length_bytes: u32,
-    open: u32,
-    /// A message is under way that asks nothing.
-    one_way: bool,
-}
-
-impl Application<Messages> for Fragments {
-    fn effect(
-        &mut self,
-        node: Node,
-        _: Instant,
-        effect: Effect<Why>,
-        deeds: &mut Deeds<Input<Segment>>,
-    ) {
-        match effect {
-            Effect::Delivered { from, message, .. } if message.is_answer() => {
-                assert_eq!(node, Node(0), "{from:?}");
-                self.open -= 1;
-            }
-            Effect::Delivered { .. } if self.one_way => self.one_way = false,
-            Effect::Delivered { from, message, .. } => {
-                let (to, length_bytes) = (from, self.length_bytes);
-                let input = Input::Answer { to, question: message, length_bytes };
-                deeds.tell(Span::ZERO, node, input);
-            }
-            Effect::Failed { why, .. } => panic!("failed: {why:?}"),
-            _ => {}
-        }
-    }
-}
-
-struct Star {
-    network: Network<Messages, Fragments>,
-    servers: u32,
-}
-
-impl Star {
-    fn new(servers: u32, fragment: u32, client: Config, server: Config) -> Star {
-        let make = |host| Messages::new(if host == 0 { client } else { server }).expect("legal");
-        let fragments = Fragments { length_bytes: fragment, open: 0, one_way: false };
-        let mut network = Network::new((0..=servers).map(make).collect(), fragments, 1);
-        network.links = Links { bits_per_s: 1_000_000_000, delay: Span::from_us(25) };
-        network.queue = Queue::Octets { limit: ROOM_BYTES.into() };
-        network.room_bytes = 1_480;
-        Star { network, servers }
-    }
-
-    /// One block; how long it took.
-    fn block(&mut self, number: u64) -> Span {
-        let begun = self.network.now;
-        for server in 1..=self.servers {
-            let message = Message((number * 10_000 + u64::from(server)) * 2);
-            let (to, length_bytes) = (Node(server), 4);
-            let input = Input::Submit { to, message, length_bytes, asks: true };
-            self.network.tell(begun, 0, input);
-        }
-        self.network.application.open = self.servers;
-        let end = begun + Span::from_ms(400_000);
-        while self.network.application.open > 0 {
-            assert!(self.network.step(), "nobody is stuck");
-            assert!(self.network.now < end, "it goes on and on");
-        }
-        self.network.now.since(begun)
-    }
-
-    fn dropped(&self) -> u64 {
-        self.network.dropped
-    }
-
-    fn timeouts(&self) -> u64 {
-        let mut all = Counts::default();
-        self.network.machines().skip(1).for_each(|host| all.add(host.counts()));
-        all.timeouts()
-    }
-}
-
-fn stock() -> Config {
-    let rto = RtoConfig { min: Span::from_ms(200), ..RtoConfig::FINE };
-    Config::reference(rto)
-}
-
-fn scheduled() -> Config {
-    let schedule = Some(Schedule { room_bytes: ROOM_BYTES, foreign: false });
-    Config { schedule, receive_buffer_bytes: 65_535, ..stock() }
-}
+use cavy_tcp::{Config, Congestion};
+use star::{Star, scheduled, stock};
 
 /// Goodput in Mb/s of ten blocks of a mebibyte after two, with what was dropped and timed out.
 fn ten_blocks(servers: u32, client: Config) -> (f64, u64, u64) {

@@ -51,6 +51,14 @@ pub enum LikePlan {
     Fine,
 }
 
+/// Where a host that lets its servers send in turn knows from how much at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SchedulePlan {
+    /// From round trips, rates and losses.
+    Learned,
+}
+
 /// How a TCP's window grows and shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -258,6 +266,9 @@ transports! {
         /// Servers that a host asks send in turn, whole segments, no more at a time than this. Only
         /// the host that asks does anything. Default: off.
         schedule_bytes: Option<u32>,
+        /// They send in turn, and the host learns how much at a time. Default: off, or told where
+        /// `schedule_bytes` is there.
+        schedule: Option<SchedulePlan>,
         /// The least time after which a segment is sent again, microseconds. Default: 200 000.
         rto_min_us: Option<f64>,
         /// Where that least time applies. Default: `whole`.

@@ -1,6 +1,8 @@
 //! TCP as a network plan configures it.
 
-use super::contestant::{CongestionPlan, EcnPlan, FloorPlan, LikePlan, RackPlan, TcpPlan};
+use super::contestant::{
+    CongestionPlan, EcnPlan, FloorPlan, LikePlan, RackPlan, SchedulePlan, TcpPlan,
+};
 use super::surroundings::Surroundings;
 use cavy_core::Span;
 use cavy_study::plan::PlanError;
@@ -101,7 +103,17 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
         Some(us) => Some(span("timestamps_us", Some(us), Span::ZERO)?).filter(|t| !t.is_zero()),
     };
     let mut buffer = plan.receive_buffer_bytes.unwrap_or(plain.receive_buffer_bytes);
-    if plan.schedule_bytes.is_some() && plan.receive_buffer_bytes.is_none() {
+    let schedule = match (plan.schedule, plan.schedule_bytes) {
+        (Some(SchedulePlan::Learned), Some(_)) => {
+            let must = "left out where `schedule_bytes` says how much the port holds";
+            return Err(
+                PlanError::field(field("schedule"), "learned", must).hint("give one of the two")
+            );
+        }
+        (None, None) => None,
+        (_, room_bytes) => Some(Schedule { room_bytes, foreign: false }),
+    };
+    if schedule.is_some() && plan.receive_buffer_bytes.is_none() {
         // Without a shift windows are exact to the octet.
         buffer = 65_535;
     }
@@ -135,7 +147,7 @@ pub fn config(plan: &TcpPlan, label: &str, around: &Surroundings<'_>) -> Result<
             Some(true) => Undo::ALL,
             Some(false) => Undo::NONE,
         },
-        schedule: plan.schedule_bytes.map(|room_bytes| Schedule { room_bytes, foreign: false }),
+        schedule,
         receive_buffer_bytes: buffer,
         rto,
         ..plain

@@ -70,16 +70,34 @@ pub struct Way {
     #[arg(long, value_enum, value_name = "HOW", default_value = "cubic")]
     pub control: Control,
     /// What the narrowest port before this machine keeps, in octets: servers that it asks send in
-    /// turn, so that the port holds what they send.
-    #[arg(long, value_name = "OCTETS",
-        value_parser = clap::value_parser!(u32).range(3_100..=16_000_000))]
-    pub port_bytes: Option<u32>,
+    /// turn, so that the port holds what they send. `learned` where nobody knows.
+    #[arg(long, value_name = "OCTETS", value_parser = port)]
+    pub port_bytes: Option<Port>,
     /// Do not run the thread with the timers before others, even where the system lets it.
     #[arg(long)]
     pub ordinary: bool,
     /// Say where it stands, and at the end what it did, as one JSON object each on a line.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What the narrowest port keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// So many octets.
+    Octets(u32),
+    /// It is learned from what comes.
+    Learned,
+}
+
+fn port(text: &str) -> Result<Port, String> {
+    let octets = || text.parse().ok().filter(|octets| (3_100..=16_000_000).contains(octets));
+    match text {
+        "learned" => Ok(Port::Learned),
+        _ => octets().map(Port::Octets).ok_or_else(|| {
+            "it is from 3100 to 16000000 octets, or `learned` where nobody knows".to_string()
+        }),
+    }
 }
 
 /// What is served.

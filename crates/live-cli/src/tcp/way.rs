@@ -1,6 +1,6 @@
 //! The stack of a command: opened by what was typed, told about, ended by Ctrl-C.
 
-use super::typed::{Control, Way};
+use super::typed::{Control, Port, Way};
 use crate::faults::{FAILED, Fault};
 use crate::terminal;
 use cavy_stack::{FLOOR, Options, Stack, live, timers_are_late};
@@ -29,7 +29,10 @@ impl Way {
         };
         (options.device, options.mtu) = (self.device.clone(), self.mtu);
         options.go_first = !self.ordinary;
-        if let Some(octets) = self.port_bytes {
+        if self.port_bytes == Some(Port::Learned) {
+            options.schedule_learned();
+        }
+        if let Some(Port::Octets(octets)) = self.port_bytes {
             if octets < 2 * (u32::from(self.mtu) + 14) {
                 let message = format!("--port-bytes {octets} holds less than two full packets");
                 return Err(Fault::new(message).hint("a port usually holds 32000 octets or more"));

@@ -4,6 +4,7 @@
 use super::cells::{self, blocks, compared, goodput};
 use cavy_kinds::network::{NetExperiment, NetworkPlan};
 use cavy_study::claim::Measured;
+use cavy_study::experiment::BASE;
 use cavy_study::source::{About, Study};
 
 /// Today's recovery.
@@ -57,9 +58,10 @@ pub static CURE: Study<NetworkPlan> = Study {
         title: "The cure that the client brings",
         plan: include_str!("plans/cure.toml"),
         files: &[],
-        shows: "Servers have the usual least timeout of 200 ms. The client of the last curve asks \
+        shows: "Servers have the usual least timeout of 200 ms. The client `stock, scheduled` asks \
                 a server, and lets it send, only when its port has room for another whole segment. \
-                Servers take turns.",
+                Servers take turns. The client `stock, learned` does the same and is not told how \
+                much the port holds.",
         claimed: "The source has no such client; these claims are our own. With any number of \
                   servers there is no timeout, goodput is that of a single server, and no server \
                   is changed.",
@@ -71,6 +73,13 @@ pub static CURE: Study<NetworkPlan> = Study {
 };
 
 const CURED: &str = "stock, scheduled";
+const LEARNED: &str = "stock, learned";
+/// Ports of the variants, and who is told of them.
+const PORTS: [(&str, &str); 3] = [
+    ("64 KB, learned", "64 KB, told"),
+    ("256 KB, learned", "256 KB, told"),
+    ("32 KB, learned", "32 KB, told"),
+];
 
 /// The least goodput for these numbers of servers over that of one.
 fn kept(e: &NetExperiment, from: u64, to: u64) -> Option<f64> {
@@ -84,26 +93,43 @@ fn cure(e: &NetExperiment) -> Vec<Measured> {
     let timeouts = fits.filter_map(|n| blocks(e, CURED, n)?.timeouts).flatten();
     let timeouts = blocks(e, CURED, 1).and_then(|one| one.timeouts).map(|_| timeouts.sum::<u64>());
     let times = goodput(e, CURED, 16).zip(goodput(e, "stock", 16)).map(|(a, b)| a / b);
+    let wide = learned(e, "ports", &PORTS[..2]);
+    let ports = wide.zip(learned(e, "slow", &PORTS)).map(|(a, b)| a.min(b));
     vec![
         compared(e, "cure", "fits", (CURED, 16), kept(e, 1, 21)),
         compared(e, "cure", "timeouts", (CURED, 16), timeouts.map(|count| count as f64)),
         compared(e, "cure", "beyond", (CURED, 128), kept(e, 22, 4096)),
         compared(e, "cure", "over_stock_16", (CURED, 16), times),
+        compared(e, "cure", "learned", (LEARNED, 128), learned(e, BASE, &[(LEARNED, CURED)])),
+        compared(e, "cure", "learned_ports", (LEARNED, 128), ports),
     ]
+}
+
+/// The least goodput of each first over that of its second, with 4 servers or more.
+fn learned(e: &NetExperiment, variant: &str, pairs: &[(&str, &str)]) -> Option<f64> {
+    let sizes = cells::sizes(e, CURED).into_iter().filter(|&n| n >= 4);
+    let shares = sizes.flat_map(|n| pairs.iter().map(move |&pair| (n, pair)));
+    let shares = shares.filter_map(|(n, (learns, told))| {
+        let of = |label| cells::mean(cells::blocks_of(e, variant, label, n)?);
+        Some(of(learns)? / of(told)?)
+    });
+    shares.reduce(f64::min)
 }
 
 fn found_cure(e: &NetExperiment) -> String {
     let at = |label: &str, n| cells::mbps(goodput(e, label, n));
     format!(
         "With 16 servers, goodput is {} Mb/s with the usual timeout, {} without a least timeout, \
-         and {} if the client lets servers send in turn. With 128 servers it is {}, {} and {} \
-         Mb/s.",
+         {} if the client lets servers send in turn, and {} if it learns how many. With 128 \
+         servers it is {}, {}, {} and {} Mb/s.",
         at("stock", 16),
         at("no floor", 16),
         at(CURED, 16),
+        at(LEARNED, 16),
         at("stock", 128),
         at("no floor", 128),
-        at(CURED, 128)
+        at(CURED, 128),
+        at(LEARNED, 128)
     )
 }
 

@@ -1,7 +1,7 @@
 //! Hosts at a switch whose port to the client keeps few packets, and one measurement
 //! ([incast 7.2], [incast 7.3]).
 
-use super::way::{Cell, Receiver, Sender};
+use super::way::{Cell, Receiver, Sender, Turns};
 use crate::faults::{FAILED, Fault, INTERRUPTED};
 use cavy_clock as clock;
 use cavy_core::Span;
@@ -264,10 +264,10 @@ impl Bed {
         let servers = self.serve(cell)?;
         let client = match cell.way.receiver {
             Receiver::Kernel { .. } => None,
-            Receiver::Ours { turns } => Some(self.stack(0, |options| {
-                if let Some(times) = turns {
-                    options.schedule(times * self.port_bytes);
-                }
+            Receiver::Ours { turns } => Some(self.stack(0, |options| match turns {
+                Some(Turns::Told(times)) => options.schedule(times * self.port_bytes),
+                Some(Turns::Learned) => options.schedule_learned(),
+                None => {}
             })?),
         };
         let lines = self.testbed.hosts()[0].within(|| connect(cell, &servers.at, client.as_ref()));

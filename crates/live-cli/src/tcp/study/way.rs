@@ -21,8 +21,17 @@ pub enum Sender {
 pub enum Receiver {
     /// The kernel; with `quick` it acknowledges every segment at once.
     Kernel { quick: bool },
-    /// Ours. Servers send in turn, by so many times what the port keeps; without turns with none.
-    Ours { turns: Option<u32> },
+    /// Ours. Servers send in turn, or with none.
+    Ours { turns: Option<Turns> },
+}
+
+/// How much the servers that send in turn may have under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turns {
+    /// So many times what the port keeps.
+    Told(u32),
+    /// Nobody says what it keeps.
+    Learned,
 }
 
 /// One kind of conversation.
@@ -59,12 +68,12 @@ const fn way(
     Way { name, label, sender, receiver, slow }
 }
 
-const fn turns(times: Option<u32>) -> Receiver {
-    Receiver::Ours { turns: times }
+const fn turns(turns: Turns) -> Receiver {
+    Receiver::Ours { turns: Some(turns) }
 }
 
 /// All of them.
-pub const WAYS: [Way; 17] = [
+pub const WAYS: [Way; 18] = [
     way("reno", "kernel, reno, no RACK", kernel("reno", false, STOCK_US), PLAIN, true),
     way("reno-rack", "kernel, reno", STOCK, PLAIN, true),
     way("cubic", "kernel, cubic", kernel("cubic", true, STOCK_US), PLAIN, true),
@@ -78,16 +87,17 @@ pub const WAYS: [Way; 17] = [
     way("ours", "ours, 500 us", OURS, PLAIN, false),
     way("ours-quick", "ours, 500 us, quick ACKs", OURS, QUICK, false),
     way("no-floor", "ours, no floor, quick ACKs", Sender::Ours { floor: Span::ZERO }, QUICK, false),
-    way("turns", "kernel reno, in turn", STOCK, turns(Some(1)), false),
+    way("turns", "kernel reno, in turn", STOCK, turns(Turns::Told(1)), false),
     way(
         "turns-cubic",
         "kernel cubic, in turn",
         kernel("cubic", true, STOCK_US),
-        turns(Some(1)),
+        turns(Turns::Told(1)),
         false,
     ),
-    way("no-turns", "control: no turns", STOCK, turns(None), true),
-    way("twice", "control: twice the port", STOCK, turns(Some(2)), true),
+    way("learned", "kernel reno, in turn, learned", STOCK, turns(Turns::Learned), false),
+    way("no-turns", "control: no turns", STOCK, Receiver::Ours { turns: None }, true),
+    way("twice", "control: twice the port", STOCK, turns(Turns::Told(2)), true),
 ];
 
 /// One of them by its name, which the compiler does not check.
