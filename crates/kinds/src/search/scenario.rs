@@ -472,7 +472,8 @@ fn on_machines(plan: &SearchPlan, way: &Way) -> Result<bool, PlanError> {
 }
 
 /// Whether events are about p alone, and fixed parts can have each p: it divides the number of
-/// servers, and where parts are merged and split whole it is a whole factor away from the one before.
+/// servers, and where parts are merged and split whole it is a whole factor away from the one
+/// before.
 fn factors(plan: &SearchPlan) -> Result<bool, PlanError> {
     let mut p = plan.p;
     for event in machines::sorted(&plan.events) {

@@ -43,7 +43,8 @@ pub static RIVALS_CHANGE: Study<SearchPlan> = Study {
         files: &[],
         shows: "p is halved three times and doubled three times under load: by ROAR, by clusters \
                 that merge, by clusters of which half dissolve, and by fixed shards that \
-                Elasticsearch shrinks and splits, or makes anew. All may copy with a fifth of a processor.",
+                Elasticsearch shrinks and splits, or makes anew. All may copy with a fifth of a \
+                processor.",
         claimed: "Merging clusters moves as much as ROAR, dissolving half of them 1.5 times as \
                   much; then their capacity is missing meanwhile, and shards take no writes.",
     },
