@@ -5,6 +5,7 @@
 //! values. What the claims expect is in `claims.toml` and `live.toml`, which
 //! nothing here reads.
 
+mod beside;
 mod cells;
 mod cluster;
 mod cure;
@@ -41,6 +42,7 @@ pub fn source() -> Source {
             &dctcp::DCTCP,
             &cure::CURE,
             &cure::THOUSANDS,
+            &beside::BESIDE,
         ],
     }
 }
