@@ -5,7 +5,7 @@
 //! that a host opened share what the port keeps. Each gets whole segments in turn, and asks only
 //! when it has one, so that no more is under way than fits. Servers need not be changed.
 //!
-//! How many fit is told, or learned from what comes ([`crate::learner`]).
+//! How many fit is told, or learned from what comes (`learner.rs`).
 //!
 //! It is not fair to a server that is silent: its segment stays reserved until it sends or its
 //! connection ends.
