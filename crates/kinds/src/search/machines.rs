@@ -458,6 +458,8 @@ impl Event {
     pub(super) fn words(&self) -> String {
         match self {
             Event::Spread { p, .. } => format!("to p = {p}"),
+            Event::Crash { servers: 1, loses_disk: false, .. } => "a server crashes".to_string(),
+            Event::Crash { servers: 1, .. } => "a server crashes and loses its disk".to_string(),
             Event::Crash { servers, loses_disk: false, .. } => format!("{servers} servers crash"),
             Event::Crash { servers, .. } => format!("{servers} servers crash and lose their disks"),
             Event::Leave { .. } => "a server leaves and comes back".to_string(),
