@@ -266,7 +266,10 @@ fn processors_of_servers_that_search() {
     let rivals = [
         "scheduler = { policy = \"c_fcfs\" }",
         "cores = 2\nevents = [{ event = \"spread\", at_s = 1, p = 1 }]",
+        "events = [{ event = \"spread\", at_s = 1, p = 3 }]",
     ];
-    let plans = [plans, with(head, &rivals, rival)].concat();
+    let anew = ["events = [{ event = \"spread\", at_s = 1, p = 3 }]"];
+    let shards = "[[schemes]]\nscheme = \"shards\"\nchange = \"reindex\"";
+    let plans = [plans, with(head, &rivals, rival), with(head, &anew, shards)].concat();
     holds("processors of servers that search", &said::<SearchPlan>(&Files::NONE, &plans));
 }

@@ -476,12 +476,16 @@ fn on_machines(plan: &SearchPlan, way: &Way) -> Result<bool, PlanError> {
 /// before.
 fn factors(plan: &SearchPlan) -> Result<bool, PlanError> {
     let mut p = plan.p;
+    let is_anew = change(plan) == Change::Reindex;
     for event in machines::sorted(&plan.events) {
         let EventPlan::Spread { p: next, .. } = event else { return Ok(false) };
         let parts = next > 0 && plan.servers.is_multiple_of(next);
         let whole = parts && (p.is_multiple_of(next) || next.is_multiple_of(p));
-        if !parts || !(whole || change(plan) == Change::Reindex) {
-            let must = format!("a multiple or a whole part of {p}, and a part of `servers`");
+        if !parts || !(whole || is_anew) {
+            let must = match is_anew {
+                true => format!("a whole part of `servers`, {}", plan.servers),
+                false => format!("a multiple or a whole part of {p}, and a part of `servers`"),
+            };
             return Err(PlanError::field("events.p", next, &must).hint(
                 "`ptn` and `shards` merge and split whole parts, and `shards` with \
                  `change = \"reindex\"` have any part of `servers`; `roar` can have any p",
