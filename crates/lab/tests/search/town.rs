@@ -433,7 +433,8 @@ impl Observer<Member> for Watch<'_> {
     }
 }
 
-/// What a run came to.
+/// What a run came to, or several together.
+#[derive(Debug, Default)]
 pub struct Ended {
     /// What an oracle says, if one was broken.
     pub broken: Option<String>,
