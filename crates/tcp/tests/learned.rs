@@ -81,23 +81,6 @@ fn incast_8_when_the_room_changes_it_learns_again() {
 }
 
 #[test]
-fn beside_a_long_flow_turns_that_are_learned_starve_less_than_those_that_are_told() {
-    let beside = |client| {
-        let mut star = Star::beside(&[stock()], 16, 1 << 16, client, stock());
-        blocks(&mut star, 1..3);
-        let before = star.background_octets();
-        let begun = star.network.now;
-        let (goodput, _, timeouts) = blocks(&mut star, 3..7);
-        let took = star.network.now.since(begun).as_ns();
-        let other = 8e3 * (star.background_octets() - before) as f64 / took as f64;
-        println!("{goodput:.1} Mb/s beside {other:.0}, {timeouts} timeouts");
-        goodput
-    };
-    let (none, told, learned) = (beside(stock()), beside(scheduled()), beside(learns()));
-    assert!(learned > told && learned > none, "{learned}, told {told}, without turns {none}");
-}
-
-#[test]
 fn servers_that_are_not_ours_are_never_stuck_when_the_room_shrinks() {
     let schedule = Some(Schedule { room_bytes: None, foreign: true });
     for server in [stock(), Config::linux(Congestion::NewReno)] {
