@@ -55,7 +55,7 @@ pub fn measured(
     note: String,
 ) -> Measured {
     let id = format!("incast.{figure}.{name}");
-    Measured { id, value, low: None, high: None, samples, note, ..Measured::default() }
+    Measured { id, value, samples, note, ..Measured::default() }
 }
 
 /// A value that compares contestants at `n` servers: samples are the blocks of `label`.
@@ -70,7 +70,7 @@ pub fn compared(
     measured(figure, name, value, samples, format!("{samples} blocks of each."))
 }
 
-/// Goodput of one point, with the range of its replications.
+/// Goodput of one point.
 pub fn cell(e: &NetExperiment, figure: &str, name: &str, label: &str, n: u64) -> Measured {
     cell_of(figure, name, blocks(e, label, n))
 }
@@ -82,11 +82,7 @@ pub fn cell_of(figure: &str, name: &str, found: Option<&BlockResult>) -> Measure
         format!("{} blocks in {} replications.", blocks.blocks, each.len())
     });
     let samples = found.map_or(0, |blocks| blocks.blocks);
-    Measured {
-        low: each.iter().copied().reduce(f64::min),
-        high: each.iter().copied().reduce(f64::max),
-        ..measured(figure, name, found.and_then(mean), samples, note)
-    }
+    measured(figure, name, found.and_then(mean), samples, note)
 }
 
 /// A number in words.
