@@ -80,6 +80,23 @@ fn incast_8_when_the_room_changes_it_learns_again() {
     }
 }
 
+/// Chance decides who starves beside a long flow where the port is small, so no goodput of blocks
+/// is asked for. Every block ends, and the flow goes on.
+#[test]
+fn blocks_in_turn_end_beside_a_long_flow_that_fills_a_small_port() {
+    for servers in [12, 16, 20] {
+        for (name, client) in [("told", scheduled()), ("learned", learns())] {
+            let mut star = Star::beside(&[stock()], servers, (1 << 20) / servers, client, stock());
+            let (before, begun) = (star.background_octets(), star.network.now);
+            let (goodput, _, timeouts) = blocks(&mut star, 1..4);
+            let took = star.network.now.since(begun).as_ns();
+            let other = 8e3 * (star.background_octets() - before) as f64 / took as f64;
+            println!("{servers}, {name}: {goodput:.1} Mb/s beside {other:.0}, {timeouts} timeouts");
+            assert!(other > 100.0, "{servers}, {name}: the flow has {other} Mb/s");
+        }
+    }
+}
+
 #[test]
 fn servers_that_are_not_ours_are_never_stuck_when_the_room_shrinks() {
     let schedule = Some(Schedule { room_bytes: None, foreign: true });
