@@ -254,7 +254,11 @@ fn changes_are_asked_for_by_what_a_user_would_do() {
     let open: serde_json::Value = serde_json::from_str(&of(&rate)).expect("JSON");
     let p50 = |which: &str| open["rows"][0][which].as_f64().expect("a latency");
     assert!(p50("wall_p50_ms") >= p50("predicted_p50_ms") - 0.05, "{open}");
-    let said = of(&rate[..3]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = format!("--out={}", folder.path().join("report").display());
+    let said = of(&[&rate[..3], &[out.as_str()]].concat());
+    let report = std::fs::read_to_string(folder.path().join("report/report.html"));
+    assert!(report.is_ok_and(|html| html.contains("on the wall") && html.contains("comes first")));
     assert!(said.contains("p50 ms on the wall") && said.contains("in latency"), "{said}");
     // Eight clients who think for 20 ms are answered 400 times a second at most.
     let said = of(&["--target=one", "--think=20ms", "--json"]);

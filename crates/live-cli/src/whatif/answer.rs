@@ -1,8 +1,8 @@
 //! What a ranking found, for a reader.
 
-use super::table;
+use crate::terminal;
 use cavy_groups::rank::{Ranking, Row};
-use cavy_report::model::Cell;
+use cavy_report::model::{Cell, Document, Figure, Table};
 use std::fmt::Write as _;
 
 /// The two bounds of a gain.
@@ -10,8 +10,8 @@ pub fn between(bounds: Option<[f64; 2]>) -> String {
     bounds.map_or("-".to_string(), |[least, most]| format!("{least:+.1} to {most:+.1}"))
 }
 
-/// The rows of services, whose order and columns go by what was asked for.
-fn rows(ranking: &Ranking) -> String {
+/// The services, in columns that go by what was asked for.
+fn services(ranking: &Ranking) -> Table {
     let ms = |value: Option<f64>| Cell::Text(milliseconds(value));
     let cost = |row: &Row| {
         [row.cpu_us_per_request, row.paused_ratio * 100.0]
@@ -33,7 +33,7 @@ fn rows(ranking: &Ranking) -> String {
             "CPU us/request",
             "stopped %",
         ];
-        return table(&columns, ranking.rows.iter().map(row).collect());
+        return named(&columns, ranking.rows.iter().map(row).collect());
     }
     let row = |row: &Row| {
         let gain = match &row.gain_percent {
@@ -62,15 +62,20 @@ fn rows(ranking: &Ranking) -> String {
         "stopped %",
         "between %",
     ];
-    table(&columns, ranking.rows.iter().map(row).collect())
+    named(&columns, ranking.rows.iter().map(row).collect())
 }
 
 fn milliseconds(value: Option<f64>) -> String {
     value.map_or("-".to_string(), |ms| format!("{ms:.1}"))
 }
 
-/// An answer in words.
-pub fn shown(ranking: &Ranking) -> String {
+fn named(columns: &[&str], rows: Vec<Vec<Cell>>) -> Table {
+    let columns = columns.iter().map(|name| (*name).to_string()).collect();
+    Table { id: "services".to_string(), title: String::new(), columns, rows }
+}
+
+/// What was asked, and how to read the answer.
+fn asked(ranking: &Ranking) -> (String, &'static str) {
     let (what, meaning) = match ranking.arriving_open {
         true => (
             "latency",
@@ -83,23 +88,82 @@ pub fn shown(ranking: &Ranking) -> String {
              services are stopped.",
         ),
     };
-    let mut out = format!(
-        "What making each service {:.0} % faster would buy, in {what}:\n{}{meaning}\n\n",
-        ranking.faster_percent,
-        rows(ranking)
-    );
-    if let Some(base) = ranking.baseline_per_s {
-        let _ = writeln!(
-            out,
-            "Unchanged: {:.0} requests/s ({:.0} to {:.0}), p50 {} ms, p99 {} ms. Services and \
-             clients keep {:.0} % of all cores busy.",
-            base.value,
-            base.low,
-            base.high,
-            milliseconds(ranking.baseline_p50_ms),
-            milliseconds(ranking.baseline_p99_ms),
-            ranking.busy_ratio * 100.0
-        );
+    let faster = ranking.faster_percent;
+    (format!("What making each service {faster:.0} % faster would buy, in {what}"), meaning)
+}
+
+/// The unchanged system, in a sentence or two.
+fn unchanged(ranking: &Ranking) -> Option<String> {
+    let base = ranking.baseline_per_s?;
+    Some(format!(
+        "{:.0} requests/s ({:.0} to {:.0}), p50 {} ms, p99 {} ms. Services and clients keep {:.0} \
+         % of all cores busy.",
+        base.value,
+        base.low,
+        base.high,
+        milliseconds(ranking.baseline_p50_ms),
+        milliseconds(ranking.baseline_p99_ms),
+        ranking.busy_ratio * 100.0
+    ))
+}
+
+/// An answer as a report; `explained` says how it was found, where that needs words.
+pub fn document(ranking: &Ranking, explained: &str, elapsed_s: f64) -> Document {
+    let ((title, meaning), fact) =
+        (asked(ranking), |name: &str, value: String| (name.into(), value));
+    let mut facts = Vec::new();
+    facts.extend(unchanged(ranking).map(|text| fact("unchanged", text)));
+    facts.push(fact("shortest pause", format!("{} ms", ranking.pause_min_ms)));
+    facts.push(fact("requests that failed", ranking.failed.to_string()));
+    for row in &ranking.rows {
+        let doubt = |doubt: &String| fact(&format!("doubt: {}", row.service), doubt.clone());
+        facts.extend(row.doubts.iter().map(doubt));
+    }
+    if ranking.interrupted {
+        facts.push(fact("interrupted", "what was measured until then".to_string()));
+    }
+    let first = ranking.rows.first();
+    let found = first.map_or(String::new(), |row| match row.gain_percent {
+        Some(gain) => format!(
+            "{} buys most: {:+.1} % (95 % interval {:+.1} to {:+.1}).",
+            row.service, gain.value, gain.low, gain.high
+        ),
+        None => format!("{} comes first.", row.service),
+    });
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command = format!("cavy-live {}", command.join(" "));
+    Document {
+        title: title.clone(),
+        summary: format!("{explained}{found}"),
+        command: command.clone(),
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        seed: 0,
+        digest: String::new(),
+        elapsed_s,
+        facts,
+        plan: None,
+        claims: Vec::new(),
+        figures: vec![Figure {
+            id: "live.whatif".to_string(),
+            title,
+            shows: format!("The running services, measured by stopping the others. {meaning}"),
+            claimed: String::new(),
+            found,
+            command,
+            panels: Vec::new(),
+            maps: Vec::new(),
+            tables: vec![services(ranking)],
+        }],
+    }
+}
+
+/// An answer in words.
+pub fn shown(ranking: &Ranking) -> String {
+    let (what, meaning) = asked(ranking);
+    let rows = cavy_report::terminal::table(&services(ranking), terminal::width(), false);
+    let mut out = format!("{what}:\n{rows}{meaning}\n\n");
+    if let Some(text) = unchanged(ranking) {
+        let _ = writeln!(out, "Unchanged: {text}");
     }
     for row in &ranking.rows {
         for doubt in &row.doubts {

@@ -14,13 +14,13 @@ use cavy_core::Span;
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::{self, Guard};
 use cavy_groups::pace::Pace;
-use cavy_groups::rank::{self, Bench, Options, Rule};
+use cavy_groups::rank::{self, Bench, Options, Ranking, Rule};
 use cavy_groups::refuse::{self, Mounts};
 use cavy_groups::select::Selector;
 use cavy_groups::stage::{self, Stage, StageError};
 use cavy_groups::usage::Meter;
 use cavy_groups::{RUN_FOLDER, selftest};
-use cavy_live::record::Summary;
+use cavy_report::folder::Folder;
 use cavy_report::model::{Cell, Table};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -162,6 +162,9 @@ pub struct Whatif {
     /// Record all that Governors are told, for `cavy replay`.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
+    /// Write a report into this folder.
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -329,6 +332,11 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     let asked = Asked::of(args)?;
     let (only, rule) = (chosen_targets(args)?, rule(args)?);
     let sets = change::sets(args, &only)?;
+    let folder = args.out.as_deref().map(|path| Folder::open(path, "whatif", false)).transpose()?;
+    if let Some(moved) = folder.as_ref().and_then(Folder::moved) {
+        terminal::talk(&format!("note: {moved}"));
+    }
+    let begun = cavy_groups::now();
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
     let stop = signals::stop(Second::Waits)?;
@@ -368,34 +376,42 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
         change::beyond_its_cores(less, &mut ranking.rows, cores);
     }
     if let Some(file) = &args.record {
-        terminal::talk(&match recorded {
-            Ok(Some(Summary { inputs, digest })) => format!(
-                "recorded: {}, {inputs} steps, digest {digest:016x}; `cavy replay` decides again",
-                file.display()
-            ),
-            Ok(None) => format!("recorded: nothing in {}", file.display()),
-            Err(error) => format!("{}: the recording ended early: {error}", file.display()),
-        });
+        terminal::talk(&change::recorded(file, recorded));
     }
+    let elapsed_s = cavy_groups::now().since(begun).as_us() / 1e6;
+    tell(args, &ranking, (clients, cores), folder.as_ref(), elapsed_s)?;
+    Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Writes the plan and the report that were asked for, and prints the answer.
+fn tell(
+    args: &Whatif,
+    ranking: &Ranking,
+    (clients, cores): (u32, usize),
+    folder: Option<&Folder>,
+    elapsed_s: f64,
+) -> Result<(), Fault> {
     if let Some(file) = &args.plan {
         let names: Vec<String> = args.services.iter().map(|(name, _)| name.clone()).collect();
         let load = plan::Load { clients, rate_per_s: args.rate, think: args.think };
-        let text = plan::of(&ranking, &names, &load, cores).map_err(failed)?;
+        let text = plan::of(ranking, &names, &load, cores).map_err(failed)?;
         std::fs::write(file, text)
             .map_err(|error| failed(format!("{}: {error}", file.display())))?;
         let file = file.display();
         terminal::talk(&format!("written: {file}; `cavy run {file}` simulates it"));
     }
-    if args.json {
-        terminal::print_json(&ranking)?;
-    } else {
-        terminal::print(&format!(
-            "{}{}",
-            change::explained(args, &ranking),
-            answer::shown(&ranking)
-        ))?;
+    let explained = change::explained(args, ranking);
+    if let Some(folder) = folder {
+        let document = answer::document(ranking, &explained, elapsed_s);
+        let report = folder.write_document(&document)?;
+        terminal::talk(&format!("report: {}", report.display()));
     }
-    Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    if args.json {
+        terminal::print_json(ranking)?;
+    } else {
+        terminal::print(&format!("{explained}{}", answer::shown(ranking)))?;
+    }
+    Ok(())
 }
 
 /// Places of the services that are to be targets; all when none is named.
