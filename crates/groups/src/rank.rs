@@ -44,7 +44,7 @@ pub const WINDOWS_PLAIN: u32 = 4;
 const PAUSE_LEAST: Span = Span::from_us(100);
 /// While nobody stands usage is read at least so often, and more often only when a pause could be
 /// due: a reading takes 40 us, and each millisecond that was 4 % of a core.
-const LOOK_MAX: Span = Span::from_ms(6);
+pub const LOOK_MAX: Span = Span::from_ms(12);
 /// Nobody waits longer for answers before windows begin.
 const WARM_UP_MAX: Span = Span::from_ms(30_000);
 /// Rounds before it may be enough.
