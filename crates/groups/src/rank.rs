@@ -310,6 +310,8 @@ pub struct Bench {
     names: Vec<String>,
     places: Places,
     source: Source,
+    /// What sends requests, as recordings call it.
+    sender: String,
     speed: Option<Speed>,
     record: Option<Record>,
 }
@@ -337,12 +339,14 @@ impl Bench {
         }
         let mut names: Vec<String> =
             stage.places().iter().map(|place| place.name.clone()).collect();
+        let mut sender = "clients".to_string();
         match &source {
             Source::Clients(clients) => members.push(Member::Clients(clients.gate())),
-            Source::Driver(_) => drop(names.pop()),
+            Source::Driver(_) => sender = names.pop().unwrap_or(sender),
         }
         members.push(Member::Clock);
-        Ok(Bench { names, places: Places::new(members), source, speed: None, record: None })
+        let places = Places::new(members);
+        Ok(Bench { names, places, source, sender, speed: None, record: None })
     }
 
     /// Looks how fast the machine is from now on, for 1 % of it. Threads that look are started by
@@ -360,7 +364,7 @@ impl Bench {
     /// # Errors
     /// When the file cannot be written.
     pub fn record(&mut self, path: &Path) -> std::io::Result<()> {
-        let own = ["clients", "clock"].map(str::to_string);
+        let own = [self.sender.clone(), "clock".to_string()];
         let groups = self.names.iter().cloned().chain(own).collect();
         self.record = Some(Record::create(path, groups)?);
         Ok(())

@@ -368,7 +368,7 @@ fn a_foreign_generator_is_stopped_with_the_rest_and_counted_where_it_asks() {
     assert!(!doubts.iter().any(miscounted), "{doubts:?}");
     let again = replayed(&file);
     assert!(fact(&again, "decisions").starts_with("identical ("), "{again}");
-    assert_eq!(fact(&again, "groups"), "one, other, clients, clock");
+    assert_eq!(fact(&again, "groups"), "one, other, curl, clock");
 }
 
 #[test]
