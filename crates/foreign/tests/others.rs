@@ -13,6 +13,7 @@ use cavy_foreign::wordpress::PACKAGES;
 use cavy_foreign::{Settings, Tier, Wordpress};
 use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
+use cavy_groups::now;
 use cavy_groups::rank::{Bench, Observed};
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
@@ -22,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Clients of the study, and rounds of its burn.
 const CLIENTS: u32 = 24;
@@ -41,9 +42,9 @@ fn compute(rounds: u64) {
 /// Rounds of [`compute`] in a microsecond, of an idle core.
 fn rounds_per_us() -> f64 {
     let of = || {
-        let begun = Instant::now();
+        let begun = now();
         compute(20_000_000);
-        20_000_000.0 / begun.elapsed().as_secs_f64() / 1e6
+        20_000_000.0 / now().since(begun).as_us()
     };
     (0..5).map(|_| of()).fold(0.0, f64::max)
 }
@@ -71,10 +72,11 @@ impl Company {
             .collect();
         let (stop, stopped) = channel::<()>();
         threads.push(std::thread::spawn(move || {
-            let begun = Instant::now();
+            let begun = now();
             for number in 0_u32.. {
                 let due = Duration::from_secs_f64(f64::from(number) / per_s);
-                let wait = due.saturating_sub(begun.elapsed());
+                let passed = Duration::from_nanos(now().since(begun).as_ns());
+                let wait = due.saturating_sub(passed);
                 if stopped.recv_timeout(wait) != Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                     return;
                 }
@@ -162,7 +164,7 @@ fn show(name: &str, all: &[Seen]) {
 fn measure(rounds: usize, packages: &Path) -> Result<(), String> {
     let per_us = rounds_per_us();
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let open = std::fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let open: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
     let tree = Tree::fetch(&PACKAGES, packages)?;
     let with = Settings { database_burn: BURN, ..Settings::default() };
@@ -210,7 +212,7 @@ fn measure(rounds: usize, packages: &Path) -> Result<(), String> {
 
 #[test]
 fn what_others_take_without_a_burn() {
-    let rounds = std::env::var("CAVY_OTHERS").ok().and_then(|text| text.parse().ok());
+    let rounds = std::env::var_os("CAVY_OTHERS").and_then(|text| text.to_str()?.parse().ok());
     let Some(rounds) = rounds else {
         println!("SKIPPED: it measures; set CAVY_OTHERS=3 on a machine that does nothing else");
         return;

@@ -130,8 +130,7 @@ pub fn document(ranking: &Ranking, explained: &str, elapsed_s: f64) -> Document 
         ),
         None => format!("{} comes first.", row.service),
     });
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let command = format!("cavy-live {}", command.join(" "));
+    let command = terminal::command_line();
     Document {
         title: title.clone(),
         summary: format!("{explained}{found}"),

@@ -13,7 +13,7 @@ use cavy_core::stream::Ratio;
 use cavy_core::{Instant, Span};
 use cavy_live::packet::{self, CallError, Carrier, Handler, OpenError, Polling, Recording};
 use cavy_live::record::packet::{Reader, replay_watched};
-use cavy_live::record::{Recorded, ReplayError};
+use cavy_live::record::Recorded;
 use homa_network::{Faults, Relay, message};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
