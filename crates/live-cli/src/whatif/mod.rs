@@ -147,7 +147,7 @@ pub struct Whatif {
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
     window: Option<Span>,
     /// Time before a window of another manner. When nothing is said, as long as an answer takes,
-    /// at least 250 ms and at most 5 s.
+    /// at least 150 ms and at most 5 s.
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
     settle: Option<Span>,
     /// The shortest pause; 2 ms, or more where a service has many threads, when nothing is said.
@@ -461,7 +461,7 @@ fn rule(args: &Whatif) -> Result<Rule, Fault> {
 /// As asked for, or by how often clients are answered now.
 fn pace(args: &Whatif, bench: &mut Bench, clients: u32, stop: &AtomicBool) -> Pace {
     let window = args.window.unwrap_or(Span::from_ms(1_000));
-    let settle = args.settle.unwrap_or(Span::from_ms(250));
+    let settle = args.settle.unwrap_or(Span::from_ms(150));
     let least = Pace { window, settle };
     if args.window.is_some() && args.settle.is_some() {
         return least;
