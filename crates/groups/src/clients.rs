@@ -24,7 +24,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Clock {
     closed_since: Option<Instant>,
     stood: Span,
+    /// When clients stood last, on their clock, and for how long.
+    last: Option<(Instant, Span)>,
 }
 
 /// Stops and continues clients, and counts what they got.
@@ -58,6 +60,8 @@ pub struct Gate {
     clock: Mutex<Clock>,
     opened: Condvar,
     completed: AtomicU32,
+    /// Those of the kinds that visit a target, where they are not all.
+    visits: AtomicU32,
 }
 
 impl Gate {
@@ -74,6 +78,8 @@ impl Gate {
     pub fn open(&self, at: Instant) {
         let mut clock = lock(&self.clock);
         if let Some(since) = clock.closed_since.take() {
+            let began = Instant::from_ns(since.as_ns() - clock.stood.as_ns());
+            clock.last = Some((began, at.since(since)));
             clock.stood += at.since(since);
             self.closed.store(false, Ordering::Release);
             self.opened.notify_all();
@@ -83,6 +89,21 @@ impl Gate {
     /// Requests completed since it was last asked.
     pub fn take_completed(&self) -> u32 {
         self.completed.swap(0, Ordering::AcqRel)
+    }
+
+    /// Requests completed since it was last asked, of the kinds that visit a target.
+    pub fn take_visits(&self) -> u32 {
+        self.visits.swap(0, Ordering::AcqRel)
+    }
+
+    /// When clients' clock showed `at`, which was not long ago: at most one pause lies between.
+    fn on_the_wall(&self, at: Instant) -> Instant {
+        let clock = lock(&self.clock);
+        let stood = match clock.last {
+            Some((began, length)) if at <= began => clock.stood.saturating_sub(length),
+            _ => clock.stood,
+        };
+        at + stood
     }
 
     /// Virtual time now: time less that for which clients stood.
@@ -120,6 +141,8 @@ pub struct Sample {
     pub at: Instant,
     /// How long it took in virtual time.
     pub latency: Span,
+    /// How long it took on the wall, pauses included.
+    pub wall: Span,
 }
 
 /// Requests of HTTP with headers of the user's, such as `Accept-Encoding: gzip`.
@@ -214,6 +237,8 @@ struct Shared {
     failed: AtomicU64,
     complaint: Mutex<Option<String>>,
     samples: Mutex<Vec<Sample>>,
+    /// Which kinds of requests visit a target; all when nothing is said.
+    visiting: OnceLock<Vec<bool>>,
 }
 
 impl Clients {
@@ -274,6 +299,11 @@ impl Clients {
         !self.is_open && !self.thinks
     }
 
+    /// Only requests of these kinds visit the target, by their numbers. It may be said once.
+    pub fn count_visits_with(&self, kinds: Vec<bool>) {
+        let _ = self.shared.visiting.set(kinds);
+    }
+
     /// What stops them.
     pub fn gate(&self) -> Arc<Gate> {
         Arc::clone(&self.gate)
@@ -316,13 +346,16 @@ struct Connection {
     input: Vec<u8>,
     /// Since when its latency counts, on the clients' clock.
     since: Instant,
+    /// The same on the wall.
+    began: Instant,
     sent: Instant,
 }
 
 impl Connection {
     fn new(kind: u16) -> Connection {
-        let (since, sent) = (Instant::ZERO, Instant::ZERO);
-        Connection { stream: None, kind, out: Vec::new(), input: Vec::new(), since, sent }
+        let (stream, out, input) = (None, Vec::new(), Vec::new());
+        let [since, began, sent] = [Instant::ZERO; 3];
+        Connection { stream, kind, out, input, since, began, sent }
     }
 
     fn adopt(&mut self, mut stream: TcpStream, poll: &Poll, token: usize) -> io::Result<()> {
@@ -590,6 +623,7 @@ impl AtWork {
         connection.kind = (connection.kind + 1) % self.load.types.max(1);
         connection.out.extend_from_slice(self.load.protocol.request(connection.kind));
         (connection.since, connection.sent) = (from, now());
+        connection.began = self.gate.on_the_wall(from);
         if let Err(error) = connection.flush() {
             self.fail(client, &format!("cannot send: {error}"));
         }
@@ -634,12 +668,17 @@ impl AtWork {
             self.complain(&self.load.protocol.complaint(reply));
             return;
         }
+        let Connection { since, began, sent, kind, .. } = self.connections[client];
         self.gate.completed.fetch_add(1, Ordering::AcqRel);
-        let Connection { since, sent, .. } = self.connections[client];
-        let latency = self.gate.virtual_now().since(since);
+        let kinds = self.shared.visiting.get();
+        if kinds.is_none_or(|kinds| kinds.get(usize::from(kind)).copied().unwrap_or(false)) {
+            self.gate.visits.fetch_add(1, Ordering::AcqRel);
+        }
+        let (latency, at) = (self.gate.virtual_now().since(since), now());
         let mut samples = lock(&self.shared.samples);
         if samples.len() < SAMPLES_MAX {
-            samples.push(Sample { client: client as u32, sent, at: now(), latency });
+            let (client, wall) = (client as u32, at.since(began));
+            samples.push(Sample { client, sent, at, latency, wall });
         }
     }
 
@@ -738,5 +777,9 @@ mod tests {
         let after = gate.virtual_now();
         assert!(after >= closed && closed >= before);
         assert!(after.since(before) < Span::from_ms(15), "the pause counted");
+        // On the wall it did.
+        let took = gate.on_the_wall(after).since(gate.on_the_wall(before));
+        assert!(took >= Span::from_ms(20), "{took}");
+        assert!(gate.on_the_wall(after) <= now());
     }
 }

@@ -41,7 +41,7 @@ pub struct Lead(Span);
 
 impl Lead {
     /// More than it ever took on an idle machine; what took longer was a thread that got no core.
-    const MAX: Span = Span::from_us(100);
+    pub const MAX: Span = Span::from_us(100);
 
     /// When to tell a group that is to go on at `at`: so much before as it takes in the middle of
     /// all cases.

@@ -14,20 +14,25 @@
 //! **Reading order.** [`select`] (which processes), [`refuse`] (which never), [`stage`] (control
 //! groups for them), [`freezer`], [`usage`] (CPU time to the microsecond), [`guard`], [`world`]
 //! (the loop that drives a controller), [`clients`] (closed clients that stand with the rest),
-//! [`pace`] (how long windows are), [`rank`] (what each service would buy), [`machine`] (what else
+//! [`edge`] and [`source`] (requests of a foreign generator, counted where they come in),
+//! [`pace`] (how long windows are), [`rank`] (what each service would buy), [`record`] (its
+//! Governors, to be decided again), [`machine`] (what else
 //! went on), [`speed`] (how fast the machine was), [`selftest`].
 
 pub mod clients;
+pub mod edge;
 pub mod freezer;
 pub mod guard;
 pub mod machine;
 pub mod pace;
 mod parts;
 pub mod rank;
+pub mod record;
 pub mod refuse;
 mod rounds;
 pub mod select;
 pub mod selftest;
+pub mod source;
 pub mod speed;
 pub mod stage;
 pub mod usage;

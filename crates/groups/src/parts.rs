@@ -45,7 +45,10 @@ mod tests {
     fn waves(clients: u32, end: u64) -> Vec<Sample> {
         let wave = |number: u64| {
             let (sent, at) = (ms(200 * number), ms(200 * (number + 1)));
-            (0..clients).map(move |client| Sample { client, sent, at, latency: at.since(sent) })
+            (0..clients).map(move |client| {
+                let latency = at.since(sent);
+                Sample { client, sent, at, latency, wall: latency }
+            })
         };
         (0..end / 200).flat_map(wave).collect()
     }
@@ -78,7 +81,8 @@ mod tests {
     #[test]
     fn a_request_longer_than_the_window_counts_by_its_part() {
         let (sent, at) = (ms(0), ms(4_000));
-        let one = Sample { client: 0, sent, at, latency: Span::from_ms(4_000) };
+        let latency = Span::from_ms(4_000);
+        let one = Sample { client: 0, sent, at, latency, wall: latency };
         assert!((answers(&[one], ms(1_000), ms(2_000)) - 0.25).abs() < 1e-9);
     }
 }

@@ -11,22 +11,26 @@
 //! target stands as well: what these cost is the most that pauses can cost, since nobody computes
 //! meanwhile. *Shorter pauses*, and more of them, show what one costs while the target computes.
 
-use crate::clients::{Clients, Sample};
+use crate::clients::Sample;
+use crate::edge::{Edge, Read};
 use crate::guard::Guard;
 use crate::machine::{Moment, Weather};
 use crate::pace::Pace;
-use crate::parts;
+use crate::record::Record;
 use crate::rounds::{Cost, Gain, Round, cpu_at, latency_ms, mean_rate, row};
+use crate::source::Source;
 use crate::speed::{Evening, Rates, Speed};
 use crate::stage::Stage;
 use crate::usage::Meter;
-use crate::world::{Member, Places, Run, World, WorldError};
+use crate::world::{Hears, Member, Places, Run, World, WorldError};
 use cavy_core::family::probe::Group;
 use cavy_core::{Instant, Span};
 use cavy_lab::statistics::Interval;
+use cavy_live::record::Summary;
 use cavy_whatif::worth::{Bounds, Counted, Trial};
 use cavy_whatif::{Busy, Change, Config, Governor, Limits, Reading, Target};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::rounds::{Manner, Window};
@@ -40,7 +44,7 @@ pub const WINDOWS_PLAIN: u32 = 4;
 const PAUSE_LEAST: Span = Span::from_us(100);
 /// While nobody stands usage is read at least so often, and more often only when a pause could be
 /// due: a reading takes 40 us, and each millisecond that was 4 % of a core.
-const LOOK_MAX: Span = Span::from_ms(6);
+pub const LOOK_MAX: Span = Span::from_ms(12);
 /// Nobody waits longer for answers before windows begin.
 const WARM_UP_MAX: Span = Span::from_ms(30_000);
 /// Rounds before it may be enough.
@@ -117,6 +121,13 @@ pub struct Row {
     pub predicted_p50_ms: Option<f64>,
     /// 99th percentile of latency as predicted, milliseconds, with at least 100 answers beyond it.
     pub predicted_p99_ms: Option<f64>,
+    /// Median latency on the wall in the same windows, pauses included, milliseconds: what clients
+    /// saw while this was measured.
+    #[serde(default)]
+    pub wall_p50_ms: Option<f64>,
+    /// The 99th percentile of the same.
+    #[serde(default)]
+    pub wall_p99_ms: Option<f64>,
     /// Rounds that went into the interval.
     pub rounds: u32,
     /// The machine, over all rounds.
@@ -298,16 +309,20 @@ impl Observed {
 pub struct Bench {
     names: Vec<String>,
     places: Places,
-    clients: Clients,
+    source: Source,
+    /// What sends requests, as recordings call it.
+    sender: String,
     speed: Option<Speed>,
+    record: Option<Record>,
 }
 
 impl Bench {
-    /// Opens all groups of `stage`.
+    /// Opens all groups of `stage`, of which the last is the generator when that is foreign.
     ///
     /// # Errors
     /// A sentence, when CPU time cannot be counted or a group cannot be stopped.
-    pub fn new(stage: &Stage, clients: Clients) -> Result<Bench, String> {
+    pub fn new(stage: &Stage, source: impl Into<Source>) -> Result<Bench, String> {
+        let source = source.into();
         let mut members = Vec::new();
         for place in stage.places() {
             let freezer = place
@@ -322,10 +337,16 @@ impl Bench {
             })?;
             members.push(Member::Processes { freezer, meter });
         }
-        members.push(Member::Clients(clients.gate()));
+        let mut names: Vec<String> =
+            stage.places().iter().map(|place| place.name.clone()).collect();
+        let mut sender = "clients".to_string();
+        match &source {
+            Source::Clients(clients) => members.push(Member::Clients(clients.gate())),
+            Source::Driver(_) => sender = names.pop().unwrap_or(sender),
+        }
         members.push(Member::Clock);
-        let names = stage.places().iter().map(|place| place.name.clone()).collect();
-        Ok(Bench { names, places: Places::new(members), clients, speed: None })
+        let places = Places::new(members);
+        Ok(Bench { names, places, source, sender, speed: None, record: None })
     }
 
     /// Looks how fast the machine is from now on, for 1 % of it. Threads that look are started by
@@ -336,6 +357,25 @@ impl Bench {
     pub fn watch_speed(&mut self) -> std::io::Result<()> {
         self.speed = Some(Speed::start()?);
         Ok(())
+    }
+
+    /// Writes all that Governors are told from now on to `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn record(&mut self, path: &Path) -> std::io::Result<()> {
+        let own = [self.sender.clone(), "clock".to_string()];
+        let groups = self.names.iter().cloned().chain(own).collect();
+        self.record = Some(Record::create(path, groups)?);
+        Ok(())
+    }
+
+    /// Ends the recording, if there is one, and waits until its file is complete.
+    ///
+    /// # Errors
+    /// Why it ended before the run did.
+    pub fn recorded(&mut self) -> std::io::Result<Option<Summary>> {
+        self.record.take().map(Record::finish).transpose()
     }
 
     /// The shortest pause that groups of so many threads allow ([slowpoke 7.2]): stopping 64
@@ -408,11 +448,11 @@ impl Bench {
                 break;
             }
         }
-        let (failed, complaint) = self.clients.failed();
+        let (failed, complaint) = self.source.failed();
         let all: Vec<&Round> = rounds.iter().flatten().collect();
         let cores = crate::usage::cores().map_or(1, |cores| cores.len());
         let cost = Cost::of(&all, self.names.len(), cores);
-        let open = self.clients.are_open();
+        let open = self.source.is_open();
         let mut rows: Vec<Row> = only
             .iter()
             .zip(&rounds)
@@ -432,8 +472,8 @@ impl Bench {
             faster_percent: options.faster * 100.0,
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
             arriving_open: open,
-            baseline_p50_ms: latency_ms(&all, false, 0.5),
-            baseline_p99_ms: latency_ms(&all, false, 0.99),
+            baseline_p50_ms: latency_ms(&all, false, 0.5, |one| one.latency),
+            baseline_p99_ms: latency_ms(&all, false, 0.99, |one| one.latency),
             own_us_per_request: cost.own_us,
             busy_ratio: cost.busy,
             rows,
@@ -476,7 +516,7 @@ impl Bench {
             options: *options,
             pause_min: options.pause_min.unwrap_or_else(|| self.pause_min()),
             rounds: Vec::new(),
-            failed_before: self.clients.failed().0,
+            failed_before: self.source.failed().0,
             overdue: Span::ZERO,
             interrupted: false,
         }
@@ -517,14 +557,14 @@ impl Bench {
                 &series.rounds,
                 &cost,
                 options,
-                self.clients.are_open(),
+                self.source.is_open(),
             ),
             faster_percent: options.faster * 100.0,
             baseline_per_s: Interval::of_mean(&baselines).map(Estimate::from),
             cpu_us_per_request: cost.us.clone(),
             busy_ratio: cost.busy,
             windows: Window::all(&series.rounds, self.names.len()),
-            failed: self.clients.failed().0 - series.failed_before,
+            failed: self.source.failed().0 - series.failed_before,
             overdue_ms: series.overdue.as_us() / 1e3,
             interrupted: series.interrupted,
         }
@@ -532,13 +572,12 @@ impl Bench {
 
     /// Waits until clients have got `answers`, at least for `settle` and at most for 30 s. How many
     /// they got a second in the second half; `None` when `answers` is 0, or they got none.
-    pub fn warm_up(&self, settle: Span, answers: u32, stop: &AtomicBool) -> Option<f64> {
-        let gate = self.clients.gate();
+    pub fn warm_up(&mut self, settle: Span, answers: u32, stop: &AtomicBool) -> Option<f64> {
         let (begun, mut got, mut half) = (crate::now(), 0, None);
-        gate.take_completed();
+        self.source.take();
         loop {
             let at = crate::now();
-            got += gate.take_completed();
+            got += self.source.take();
             if half.is_none() && got >= answers.div_ceil(2) {
                 half = Some((at, got));
             }
@@ -558,27 +597,26 @@ impl Bench {
     /// # Errors
     /// When CPU time cannot be read.
     pub fn observe(&mut self, window: Span) -> Result<Observed, WorldError> {
-        let gate = self.clients.gate();
         let (used, moment) = (self.places.usage()?, Moment::now());
-        gate.take_completed();
-        drop(self.clients.take_samples());
+        self.source.take();
+        drop(self.source.take_samples());
         let begun = crate::now();
         std::thread::sleep(std::time::Duration::from_nanos(window.as_ns()));
-        let (whole, ended) = (gate.take_completed(), crate::now());
-        let completed = match self.clients.are_never_idle() {
-            false => f64::from(whole),
-            true => parts::answers(&self.clients.take_samples(), begun, ended),
-        };
+        let (whole, ended) = (self.source.take(), crate::now());
+        let samples = self.source.take_samples();
+        let completed = self.source.answers(&samples, begun, ended, u64::from(whole));
         let elapsed = ended.since(begun);
         let (after, now) = (self.places.usage()?, Moment::now());
         let used = after.iter().zip(&used).map(|(now, then)| now.saturating_sub(*then));
-        let used: Vec<Span> = used.take(self.names.len()).collect();
+        let mut used: Vec<Span> = used.take(self.names.len() + 1).collect();
         let services = used.iter().fold(Span::ZERO, |sum, one| sum + *one);
+        // That of a foreign generator, and nothing for clients of this program.
+        let driver = used.pop().unwrap_or_default();
         Ok(Observed {
             answers: completed,
             per_s: completed * 1e6 / elapsed.as_us().max(1.0),
             cpu_us_per_request: used.iter().map(|one| one.as_us() / completed.max(1.0)).collect(),
-            own_us_per_request: now.own_since(&moment).as_us() / completed.max(1.0),
+            own_us_per_request: (now.own_since(&moment) + driver).as_us() / completed.max(1.0),
             weather: now.since(&moment, services),
             rates: self.speed.as_ref().and_then(|speed| speed.between(begun, ended)),
         })
@@ -586,7 +624,7 @@ impl Bench {
 
     /// Requests that failed until now, and what the first of them said.
     pub fn failed(&self) -> (u64, Option<String>) {
-        self.clients.failed()
+        self.source.failed()
     }
 
     /// A name for services that are changed together.
@@ -646,13 +684,21 @@ impl Bench {
             length: options.pace.window,
             pause_least: PAUSE_LEAST,
         };
-        drop(self.clients.take_samples());
-        let (moment, epoch) = (Moment::now(), crate::now());
+        drop(self.source.take_samples());
+        let (moment, epoch, before) = (Moment::now(), crate::now(), self.source.total());
         let mut run = self.drive(trial.slowed(), (groups[0], visits), guard, stop)?;
         let run_end = Moment::now();
-        let (own_cpu, measured) = (run_end.own_since(&moment), self.clients.take_samples());
+        let measured = self.source.take_samples();
+        let last = |of: &dyn Fn(&[Span]) -> Span| {
+            run.ledger.last().map_or(Span::ZERO, |last| of(&last.cpu))
+        };
+        let clients = self.group_of_clients() as usize;
+        // With a foreign generator, which is as much a client as those of this program.
+        let own_cpu = run_end.own_since(&moment) + last(&|cpu| cpu[clients]);
+        let answered = measured.len() as u64 + self.source.total() - before;
         // This program is counted by ticks, so its share is taken over the whole run.
-        let own_us = own_cpu.as_us() / measured.len().max(1) as f64;
+        let own_us = own_cpu.as_us() / answered.max(1) as f64;
+        let services = last(&|cpu| cpu[..=clients].iter().fold(Span::ZERO, |sum, cpu| sum + *cpu));
         let (readings, rates) = self.counted(&run, own_us, epoch, &measured);
         let (mut late, mut stopped) = (run.overdue, run.stopped);
         let mut extra = |config: Option<Config>, visits: (Group, f64)| {
@@ -661,17 +707,22 @@ impl Bench {
             };
             let epoch = crate::now();
             let run = self.drive(config, visits, guard, stop)?;
-            let samples = self.clients.take_samples();
+            let samples = self.source.take_samples();
             late = late.max(run.overdue);
             stopped |= run.stopped;
             Ok::<_, WorldError>(self.counted(&run, own_us, epoch, &samples))
         };
         let (controls, of_controls) = extra(trial.control(&run.findings), (trial.clock, 0.0))?;
         let (shorter, of_shorter) = extra(trial.shorter(&run.findings), (groups[0], visits))?;
+        let reads = self.source.edge().map(Edge::take_reads).unwrap_or_default();
+        let came = |slowed: bool| {
+            let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
+            let windows = run.findings.iter().filter(|one| one.slowed == slowed);
+            let each = windows.map(|one| Read::between(&reads, at(one.from), at(one.to)));
+            each.fold(Read::default(), Read::plus)
+        };
+        let came = [came(false), came(true)];
         let ledger = std::mem::take(&mut run.ledger);
-        let services = ledger.last().map_or(Span::ZERO, |last| {
-            last.cpu.iter().take(self.names.len()).fold(Span::ZERO, |sum, cpu| sum + *cpu)
-        });
         let round = Round {
             readings,
             controls,
@@ -684,6 +735,7 @@ impl Bench {
             weather: run_end.since(&moment, services),
             cores: crate::usage::cores().map_or(1, |cores| cores.len()) as f64,
             shared: options.rule == Rule::Delivered,
+            came,
         };
         Ok((round, late, stopped))
     }
@@ -700,10 +752,8 @@ impl Bench {
     ) -> (Vec<Counted>, Vec<Option<Rates>>) {
         let at = |instant: Instant| epoch + instant.since(Instant::ZERO);
         let of = |reading: &Reading| {
-            let requests = match self.clients.are_never_idle() {
-                false => reading.completions as f64,
-                true => parts::answers(samples, at(reading.from), at(reading.to)),
-            };
+            let (from, to) = (at(reading.from), at(reading.to));
+            let requests = self.source.answers(samples, from, to, reading.completions);
             let used_us = |service| {
                 let at = |when| cpu_at(&run.ledger, service, when);
                 at(reading.to) - at(reading.from)
@@ -725,9 +775,13 @@ impl Bench {
         stop: &AtomicBool,
     ) -> Result<Run<Reading>, WorldError> {
         let windows = config.windows.pattern.len();
+        let hears = self.record.as_mut().map(|record| {
+            record.next(&config);
+            record as &mut dyn Hears<Governor>
+        });
         let governor = Governor::new(config).expect("values are in range by construction");
         let world = World::new(governor, &mut self.places, Some(guard)).visits(visits.0, visits.1);
-        world.run(windows, stop)
+        world.heard(hears).counts(self.source.edge()).run(windows, stop)
     }
 }
 

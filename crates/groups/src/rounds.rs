@@ -1,6 +1,7 @@
 //! What the windows of all rounds come to: gains, costs, tails and doubts.
 
 use crate::clients::Sample;
+use crate::edge::Read;
 use crate::machine::Weather;
 use crate::rank::{Estimate, Options, Row, Rule};
 use crate::speed::{Evening, Rates};
@@ -13,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// So much more than cores can do is no error of counting.
 const IMPOSSIBLE: f64 = 1.05;
+/// How far segments with pauses may differ from those without, and what share of requests
+/// connections may end, before it is said.
+const APART_MAX: f64 = 0.02;
 /// How far apart the two bounds of throughput may be, percent, before it is said.
 const BETWEEN_MAX: f64 = 3.0;
 
@@ -35,6 +39,8 @@ pub(crate) struct Round {
     pub(crate) cores: f64,
     /// Do services share them? Who says that a target has cores of its own asks by another rule.
     pub(crate) shared: bool,
+    /// What came in at the edge without pauses and with them, where a foreign generator drives.
+    pub(crate) came: [Read; 2],
 }
 
 impl Round {
@@ -208,8 +214,13 @@ pub(crate) fn mean_rate(round: &Round, slowed: bool) -> Option<f64> {
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
 
-/// A quantile of latency in virtual time of what was answered in windows of one manner.
-pub(crate) fn latency_ms(rounds: &[&Round], slowed: bool, p: f64) -> Option<f64> {
+/// A quantile of latency, by `of`, of what was answered in windows of one manner.
+pub(crate) fn latency_ms(
+    rounds: &[&Round],
+    slowed: bool,
+    p: f64,
+    of: fn(&Sample) -> Span,
+) -> Option<f64> {
     let mut latencies: Vec<u64> = Vec::new();
     for round in rounds {
         let windows = round.readings.iter().map(|one| one.reading);
@@ -219,7 +230,7 @@ pub(crate) fn latency_ms(rounds: &[&Round], slowed: bool, p: f64) -> Option<f64>
                 round.epoch + window.to.since(Instant::ZERO),
             );
             let within = |sample: &&Sample| sample.at >= from && sample.at < to;
-            let found = round.samples.iter().filter(within).map(|sample| sample.latency.as_ns());
+            let found = round.samples.iter().filter(within).map(|sample| of(sample).as_ns());
             latencies.extend(found);
         }
     }
@@ -341,8 +352,10 @@ pub(crate) fn row(
         pause_ms: paused.as_us() / 1e3 / (pauses.max(1) as f64),
         delivered_percent: inside.as_us() / used.as_us().max(1.0) * 100.0,
         pause_cost_percent: Interval::of_mean(&costs).map(|one| Estimate::from(one).map(percent)),
-        predicted_p50_ms: latency_ms(&all, true, 0.5),
-        predicted_p99_ms: latency_ms(&all, true, 0.99),
+        predicted_p50_ms: latency_ms(&all, true, 0.5, |one| one.latency),
+        predicted_p99_ms: latency_ms(&all, true, 0.99, |one| one.latency),
+        wall_p50_ms: latency_ms(&all, true, 0.5, |one| one.wall),
+        wall_p99_ms: latency_ms(&all, true, 0.99, |one| one.wall),
         rounds: baselines.len() as u32,
         weather: Weather::mean(&weather),
         doubts: words(bits),
@@ -358,6 +371,10 @@ pub(crate) fn row(
         ));
     }
     doubts.extend(gain.and_then(|gain| in_doubt(&gain)));
+    let came = rounds.iter().map(|round| round.came);
+    doubts.extend(miscounted(
+        came.fold([Read::default(); 2], |[a, b], [c, d]| [a.plus(c), b.plus(d)]),
+    ));
     Row { doubts: [one.doubts.clone(), doubts].concat(), ..one }
 }
 
@@ -428,6 +445,29 @@ fn in_doubt(gain: &Gain) -> Option<String> {
         )),
         _ => None,
     }
+}
+
+/// Reasons to doubt that requests of a foreign generator were counted, from what came in without
+/// pauses and with them.
+fn miscounted(came: [Read; 2]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let [without, with] = came.map(|one| one.bytes as f64 / one.segments.max(1) as f64);
+    let seen = came.iter().all(|one| one.segments > 0);
+    if seen && (with / without.max(1e-9) - 1.0).abs() > APART_MAX {
+        doubts.push(format!(
+            "a segment of the generator has {with:.0} bytes with pauses and {without:.0} without: \
+             segments are no requests here, and the gain is off by as much"
+        ));
+    }
+    let all = came[0].plus(came[1]);
+    if all.ended as f64 > APART_MAX * all.segments as f64 {
+        doubts.push(format!(
+            "{} connections of the generator ended while {} requests came in: some were not \
+             counted; have it keep connections",
+            all.ended, all.segments
+        ));
+    }
+    doubts
 }
 
 /// What the bits of a reading's doubts mean for a reader.
@@ -514,7 +554,20 @@ mod tests {
             weather: Weather::default(),
             cores: 2.0,
             shared: true,
+            came: [Read::default(); 2],
         }
+    }
+
+    #[test]
+    fn segments_that_are_no_requests_are_said() {
+        let read = |segments, bytes, ended| Read { segments, bytes, ended, at: Instant::ZERO };
+        assert!(miscounted([Read::default(); 2]).is_empty());
+        assert!(miscounted([read(1_000, 80_000, 2), read(700, 56_000, 0)]).is_empty());
+        // What the client wrote in two pieces came as one while the server stood.
+        let said = miscounted([read(2_000, 80_000, 0), read(900, 56_000, 0)]);
+        assert!(said.len() == 1 && said[0].contains("62 bytes with pauses and 40"), "{said:?}");
+        let said = miscounted([read(1_000, 80_000, 500), read(700, 56_000, 300)]);
+        assert!(said.len() == 1 && said[0].contains("800 connections"), "{said:?}");
     }
 
     #[test]

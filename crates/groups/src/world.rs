@@ -5,6 +5,7 @@
 //! 2 ms that ends 60 us late is 3 % too long.
 
 use crate::clients::Gate;
+use crate::edge::Edge;
 use crate::freezer::{Freezer, Lead};
 use crate::guard::Guard;
 use crate::now;
@@ -85,6 +86,41 @@ pub struct Run<F> {
     pub stopped: bool,
 }
 
+/// What a world does with its controller.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Told<M> {
+    /// Starts it.
+    Start,
+    /// Tells it that something happened.
+    Input(Input<M>),
+    /// Tells it that a timer came due.
+    Expire(Timer),
+}
+
+impl<M: Copy> Told<M> {
+    /// Lets `controller` hear it: worlds and replays do it here, in the same way.
+    pub fn take<C: Controller<Message = M>>(
+        self,
+        controller: &mut C,
+        cx: &mut Cx<'_, C::Effect, Timer>,
+    ) {
+        match self {
+            Told::Start => controller.start(cx),
+            Told::Input(input) => controller.handle(input, cx),
+            Told::Expire(timer) => controller.expire(timer, cx),
+        }
+    }
+}
+
+/// Hears of each step of a controller.
+pub trait Hears<C: Controller>: std::fmt::Debug {
+    /// It was told something, and answered.
+    fn taken(&mut self, at: Instant, told: Told<C::Message>, outs: &[Out<C::Effect, Timer>]);
+
+    /// Nothing is to be done now.
+    fn rest(&mut self, at: Instant);
+}
+
 /// Why a run ended badly. Everything goes on all the same.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -100,6 +136,9 @@ pub enum WorldError {
     /// Nobody would let groups go on if this program died.
     #[error("the guard is gone ({0}); nothing was stopped after that")]
     Guard(io::Error),
+    /// The kernel does not tell what came in on connections.
+    #[error("requests cannot be counted at the edge: {0}")]
+    Edge(io::Error),
 }
 
 /// A controller and its groups.
@@ -119,6 +158,10 @@ pub struct World<'a, C: Controller> {
     lead: Lead,
     /// A group that is visited so often for each answer, and the part of a visit that is due.
     visits: (Group, f64, f64),
+    hears: Option<&'a mut dyn Hears<C>>,
+    edge: Option<&'a mut Edge>,
+    /// A window may begin or end when nobody stands any more.
+    at_an_end: bool,
 }
 
 /// The groups of a world; they outlive it, so that one controller can follow another.
@@ -238,11 +281,28 @@ impl<'a, C: Controller> World<'a, C> {
             told_guard: false,
             lead: Lead::default(),
             visits: (Group(0), 0.0, 0.0),
+            hears: None,
+            edge: None,
+            at_an_end: false,
         }
     }
 
-    /// The controller hears of `each` visits of `group` for each answer that clients get: for rules
-    /// that count visits of programs which do not tell of them.
+    /// Requests are those that come in at `edge`.
+    #[must_use]
+    pub fn counts(mut self, edge: Option<&'a mut Edge>) -> Self {
+        self.edge = edge;
+        self
+    }
+
+    /// Somebody hears of each step.
+    #[must_use]
+    pub fn heard(mut self, hears: Option<&'a mut dyn Hears<C>>) -> Self {
+        self.hears = hears;
+        self
+    }
+
+    /// The controller hears of `each` visits of `group` for each answer that clients get to
+    /// requests that visit it: for rules that count visits of programs which do not tell of them.
     #[must_use]
     pub fn visits(mut self, group: Group, each: f64) -> Self {
         self.visits = (group, each, 0.0);
@@ -260,6 +320,12 @@ impl<'a, C: Controller> World<'a, C> {
         stop: &AtomicBool,
     ) -> Result<Run<C::Finding>, WorldError> {
         self.places.begin()?;
+        for place in &self.places.places {
+            if let Member::Clients(gate) = &place.member {
+                // Those before are nobody's.
+                gate.take_visits();
+            }
+        }
         let result = self.drive(findings, stop);
         self.places.release();
         if self.told_guard
@@ -272,8 +338,7 @@ impl<'a, C: Controller> World<'a, C> {
 
     fn drive(&mut self, findings: usize, stop: &AtomicBool) -> Result<(), WorldError> {
         let at = self.places.now();
-        self.controller.start(&mut Cx::new(at, &mut self.rng, &mut self.out));
-        self.carry_out(at)?;
+        self.tell(at, Told::Start)?;
         let (mut looked, mut written) = (at, at);
         self.write_down(at)?;
         while self.run.findings.len() < findings {
@@ -292,11 +357,17 @@ impl<'a, C: Controller> World<'a, C> {
             self.ring()?;
             if at.since(looked) >= LOOK {
                 looked = at;
+                if self.standing == 0 {
+                    self.count_at_the_edge()?;
+                }
                 self.look()?;
             }
             if at.since(written) >= LEDGER && self.standing == 0 {
                 written = at;
                 self.write_down(at)?;
+            }
+            if let Some(hears) = self.hears.as_deref_mut() {
+                hears.rest(at);
             }
             self.rest(looked + LOOK);
         }
@@ -332,6 +403,17 @@ impl<'a, C: Controller> World<'a, C> {
         }
     }
 
+    /// Requests that came in at the edge, before a window begins or ends and every [`LOOK`]: to ask
+    /// takes a part of a millisecond, so it is not done with every look.
+    fn count_at_the_edge(&mut self) -> Result<(), WorldError> {
+        if let Some(edge) = self.edge.as_deref_mut() {
+            let requests = edge.take().map_err(WorldError::Edge)?;
+            // Before what else has happened, so that it belongs to the window that ends with that.
+            self.mail.push_front(Input::Completed { requests });
+        }
+        Ok(())
+    }
+
     /// Answers of clients since the last look.
     fn count(&mut self) {
         for place in &self.places.places {
@@ -341,7 +423,7 @@ impl<'a, C: Controller> World<'a, C> {
                     self.mail.push_back(Input::Completed { requests });
                 }
                 let (group, each, due) = &mut self.visits;
-                *due += f64::from(requests) * *each;
+                *due += f64::from(gate.take_visits()) * *each;
                 while *due >= 1.0 {
                     *due -= 1.0;
                     self.mail.push_back(Input::Visited { group: *group, endpoint: Endpoint(0) });
@@ -477,8 +559,7 @@ impl<'a, C: Controller> World<'a, C> {
     fn deliver(&mut self) -> Result<(), WorldError> {
         while let Some(input) = self.mail.pop_front() {
             let at = self.places.now();
-            self.controller.handle(input, &mut Cx::new(at, &mut self.rng, &mut self.out));
-            self.carry_out(at)?;
+            self.tell(at, Told::Input(input))?;
         }
         Ok(())
     }
@@ -493,10 +574,24 @@ impl<'a, C: Controller> World<'a, C> {
                 return Ok(());
             };
             let (timer, _) = self.alarms.swap_remove(index);
-            self.controller.expire(timer, &mut Cx::new(at, &mut self.rng, &mut self.out));
-            self.carry_out(at)?;
+            if timer == Timer::Window && self.edge.is_some() {
+                self.at_an_end = true;
+                self.count_at_the_edge()?;
+                self.deliver()?;
+            }
+            let at = self.places.now();
+            self.tell(at, Told::Expire(timer))?;
             self.deliver()?;
         }
+    }
+
+    /// Tells the controller something, and does what it wants.
+    fn tell(&mut self, at: Instant, told: Told<C::Message>) -> Result<(), WorldError> {
+        told.take(&mut self.controller, &mut Cx::new(at, &mut self.rng, &mut self.out));
+        if let Some(hears) = self.hears.as_deref_mut() {
+            hears.taken(at, told, self.out.entries());
+        }
+        self.carry_out(at)
     }
 
     /// Does what the controller wanted at `at`.
@@ -545,6 +640,9 @@ impl<'a, C: Controller> World<'a, C> {
                     && let Some(guard) = self.guard.as_deref_mut()
                 {
                     guard.thawed().map_err(WorldError::Guard)?;
+                }
+                if self.standing == 0 && std::mem::take(&mut self.at_an_end) {
+                    self.count_at_the_edge()?;
                 }
             }
             Effect::Watch { group, every } => {

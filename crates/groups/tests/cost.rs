@@ -11,6 +11,7 @@ use cavy_core::family::probe::Group;
 use cavy_groups::clients::{Clients, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::Guard;
+use cavy_groups::rank::LOOK_MAX;
 use cavy_groups::refuse::Mounts;
 use cavy_groups::select::Selector;
 use cavy_groups::stage::Stage;
@@ -145,7 +146,7 @@ impl Scene {
             rest: rest.map(|place| Group(place as u32)).collect(),
             limits: Limits {
                 look_max: match way {
-                    Way::Ahead | Way::PausedAhead => Span::from_ms(6),
+                    Way::Ahead | Way::PausedAhead => LOOK_MAX,
                     _ => Span::ZERO,
                 },
                 ..Limits::default()

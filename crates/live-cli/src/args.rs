@@ -663,11 +663,13 @@ fn names<T: ValueEnum>(values: &[T]) -> Option<String> {
   cavy-live replay run.jsonl --out report            the same as report.html
   cavy-live homa serve --record homa.jsonl           record an endpoint
   cavy-live replay homa.jsonl                        the same decisions? what was sent, what waited?
+  cavy-live replay whatif.jsonl                      the same for what `cavy live whatif` recorded
 
 A recording holds every input of a machine and its time. A fresh machine is fed the same inputs;
 equal digests mean that it decided the same at every step. For a pool's policy the lab then meets
 the recorded arrivals, types and service times, and predicts latencies, which stand beside the
-measured ones. For an endpoint of Homa a summary tells calls, packets, levels and what waited.
+measured ones. For an endpoint of Homa a summary tells calls, packets, levels and what waited, for
+`cavy live whatif` whom each Governor stopped and what its windows came to.
 Exit code 1 when the decisions differ.")]
 pub struct Replay {
     /// The recording.

@@ -56,3 +56,17 @@ pub fn width() -> usize {
     let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
     width.unwrap_or(120).clamp(40, 240)
 }
+
+/// The command line as it was typed, so that a shell reads it again.
+pub fn command_line() -> String {
+    let typed = |word: std::ffi::OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let plain = |c: char| c.is_alphanumeric() || "-_./=:,%+@".contains(c);
+        match !word.is_empty() && word.chars().all(plain) {
+            true => word,
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    };
+    let words: Vec<String> = std::env::args_os().skip(1).map(typed).collect();
+    format!("cavy-live {}", words.join(" "))
+}

@@ -174,6 +174,19 @@ fn what_must_not_be_stopped_is_refused_with_a_reason() {
             "what a visit saves",
         ),
         (vec!["whatif", "--service=a=pid:2", "--until=0%"], "0.1% to 50%"),
+        (vec!["whatif", "--service=a=pid:2", "--driver=a=pid:3", "--edge=80"], "of its own"),
+        (vec!["whatif", "--service=a=pid:2", "--driver=b=pid:3"], "--edge PORT"),
+        (vec!["whatif", "--service=a=pid:2", "--driver=b=pid:3", "--rate=5"], "cannot be used"),
+        (
+            vec![
+                "whatif",
+                "--service=a=pid:2",
+                "--load=http://127.0.0.1/",
+                "--target=a",
+                "--less=1ms@/x",
+            ],
+            "clients send no request /x",
+        ),
         (vec!["whatif", "--service=a=pid:2", "--target=a", "--cores=2:1"], "more than FROM"),
         (vec!["whatif", "--service=a=pid:2", "--replicas=1:2"], "--target"),
         (vec!["whatif", "--service=a=pid:2", "--think=1s", "--rate=5"], "cannot be used"),
@@ -224,11 +237,162 @@ fn changes_are_asked_for_by_what_a_user_would_do() {
     let rows = both["rows"].as_array().expect("rows");
     assert!(rows.len() == 1 && rows[0]["service"] == "one+other", "{said}");
     assert!(rows[0]["paused_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{said}");
+    // Half of the requests save 20 us: as much as if all saved 10.
+    let said = of(&[
+        "--target=one",
+        "--request=/get/key1",
+        "--request=/get/key2",
+        "--less=20us@/get/key2",
+        "--json",
+    ]);
+    let half: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let (share, us) = (&half["faster_percent"], &half["rows"][0]["cpu_us_per_request"]);
+    let saved_us = share.as_f64().expect("a share") / 100.0 * us.as_f64().expect("a time");
+    assert!((3.0..30.0).contains(&saved_us), "{said}");
+    // Requests that arrive wait for pauses on the wall, and not in virtual time.
+    let rate = ["--target=one", "--rate=2000", "--faster=60%", "--json"];
+    let open: serde_json::Value = serde_json::from_str(&of(&rate)).expect("JSON");
+    let p50 = |which: &str| open["rows"][0][which].as_f64().expect("a latency");
+    assert!(p50("wall_p50_ms") >= p50("predicted_p50_ms") - 0.05, "{open}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = format!("--out={}", folder.path().join("report").display());
+    let said = of(&[&rate[..3], &[out.as_str()]].concat());
+    let report = std::fs::read_to_string(folder.path().join("report/report.html"));
+    assert!(report.is_ok_and(|html| html.contains("on the wall") && html.contains("comes first")));
+    assert!(said.contains("p50 ms on the wall") && said.contains("in latency"), "{said}");
     // Eight clients who think for 20 ms are answered 400 times a second at most.
     let said = of(&["--target=one", "--think=20ms", "--json"]);
     let thought: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     let per_s = thought["baseline_per_s"]["value"].as_f64().expect("a rate");
     assert!((50.0..480.0).contains(&per_s), "{per_s}");
+}
+
+/// What `replay` says of a recording, as JSON.
+fn replayed(file: &std::path::Path) -> serde_json::Value {
+    let output = call(&["replay", &file.display().to_string(), "--json"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The fact of this name in a document.
+fn fact(document: &serde_json::Value, name: &str) -> String {
+    let facts = document["facts"].as_array().expect("facts");
+    let one = facts.iter().find(|fact| fact[0] == name).expect("the fact");
+    one[1].as_str().expect("text").to_string()
+}
+
+#[test]
+fn governors_are_recorded_and_decide_again_even_after_a_kill() {
+    let Some(_alone) = alone() else { return };
+    let (one, other) = (Server::start(&["--workers", "1"]), Server::start(&["--workers", "1"]));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("whatif.jsonl");
+    let words = [format!("--record={}", file.display()), "--faster=60%".to_string()];
+    measured(&one, &other, &[&words[0], &words[1]]);
+    let whole = replayed(&file);
+    let (said, text) = (fact(&whole, "decisions"), std::fs::read_to_string(&file).expect("a file"));
+    let end = text.lines().last().expect("lines");
+    let digest = whole["digest"].as_str().expect("a digest").to_string();
+    assert!(said == format!("identical (digest {digest})") && end.contains(&digest), "{said}");
+    // Two services in two rounds, each with a Governor of its own.
+    assert_eq!(
+        (fact(&whole, "Governors"), fact(&whole, "groups")),
+        ("4".into(), "one, other, clients, clock".into())
+    );
+    assert_ne!(fact(&whole, "pauses"), "0", "{whole}");
+
+    let services =
+        [format!("--service=one=pid:{}", one.id()), format!("--service=other=pid:{}", other.id())];
+    let load = format!("--load=http://{}/get/key1", one.http);
+    let args = ["whatif", &services[0], &services[1], &load, &words[0], "--rounds=50"];
+    let short = ["--window=150ms", "--settle=20ms", "--clients=8", "--faster=60%"];
+    let mut governor = command(&[&args[..], &short].concat());
+    let mut governor = governor.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("runs");
+    until_staged(&other);
+    std::thread::sleep(Duration::from_millis(2_000));
+    governor.kill().expect("it runs");
+    governor.wait().expect("it ends");
+    let home = group_of(std::process::id());
+    let _ = (until_free(&one, &home), until_free(&other, &home));
+    let cut = replayed(&file);
+    let said = fact(&cut, "decisions");
+    assert!(said.contains("identical in the first") && said.contains("cut off after"), "{said}");
+    let first = said.split(" steps").next().expect("words");
+    let digits: String = first.chars().filter(char::is_ascii_digit).collect();
+    assert!(digits.parse::<u64>().is_ok_and(|steps| steps >= 256), "{said}");
+    // Half a line at the end is where it was killed.
+    let bytes = std::fs::read(&file).expect("a file");
+    std::fs::write(&file, &bytes[..bytes.len() - 3]).expect("written");
+    assert!(fact(&replayed(&file), "decisions").contains("cut off after"));
+}
+
+#[test]
+fn a_foreign_generator_is_stopped_with_the_rest_and_counted_where_it_asks() {
+    let Some(_alone) = alone() else { return };
+    let (one, other) = (Server::start(&["--workers", "1"]), Server::start(&["--workers", "1"]));
+    let url = format!("http://{}/get/key1?[1-100000000]", one.http);
+    let mut curl = std::process::Command::new("curl");
+    curl.args(["--silent", "--parallel", "--parallel-max", "8", "--output", "/dev/null", &url]);
+    let Ok(mut curl) = curl.stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+        println!("SKIPPED: there is no curl");
+        return;
+    };
+    let services =
+        [format!("--service=one=pid:{}", one.id()), format!("--service=other=pid:{}", other.id())];
+    let driver = format!("--driver=curl=pid:{}", curl.id());
+    let edge = format!("--edge={}", one.http.port());
+    std::thread::sleep(Duration::from_millis(300));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("driven.jsonl");
+    let record = format!("--record={}", file.display());
+    let args = ["whatif", &services[0], &services[1], &driver, &edge, &record, "--target=one"];
+    let short = ["--rounds=2", "--window=400ms", "--settle=50ms", "--faster=50%", "--json"];
+    let output = call(&[&args[..], &short].concat());
+    let ended = curl.try_wait().expect("it can be asked");
+    let _ = (curl.kill(), curl.wait());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && ended.is_none(), "{said}");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    println!("{found:#}");
+    let base = found["baseline_per_s"]["value"].as_f64().expect("a rate");
+    assert!(base > 100.0, "{base}");
+    let row = &found["rows"][0];
+    assert!(row["gain_percent"]["value"].is_f64(), "{row}");
+    assert!(row["paused_ratio"].as_f64().is_some_and(|ratio| ratio > 0.02), "{row}");
+    assert!(found["own_us_per_request"].as_f64().is_some_and(|us| us > 1.0), "curl computes too");
+    let doubts = row["doubts"].as_array().expect("doubts");
+    let miscounted = |doubt: &serde_json::Value| {
+        doubt.as_str().is_some_and(|text| text.contains("segment") || text.contains("connections"))
+    };
+    assert!(!doubts.iter().any(miscounted), "{doubts:?}");
+    let again = replayed(&file);
+    assert!(fact(&again, "decisions").starts_with("identical ("), "{again}");
+    assert_eq!(fact(&again, "groups"), "one, other, curl, clock");
+}
+
+#[test]
+fn a_generator_that_connects_for_each_request_is_refused() {
+    let Some(_alone) = alone() else { return };
+    let one = Server::start(&["--workers", "1"]);
+    let ask = format!("while :; do curl -s -o /dev/null http://{}/get/key1; done", one.http);
+    let mut shell = std::process::Command::new("sh");
+    let mut shell = shell.args(["-c", &ask]).spawn().expect("a shell");
+    let service = format!("--service=one=pid:{}", one.id());
+    let port = &one.http.port().to_string();
+    let of = |driver: &str, port: &str| {
+        let (driver, edge) = (format!("--driver={driver}"), format!("--edge={port}"));
+        let output = call(&["whatif", &service, &driver, &edge]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let looping = format!("sh=pid:{}", shell.id());
+    std::thread::sleep(Duration::from_millis(200));
+    let said = of(&looping, port);
+    let nobody = of(&looping, "1");
+    let _ = (shell.kill(), shell.wait());
+    assert!(said.contains("nobody is connected") || said.contains("connections ended"), "{said}");
+    assert!(nobody.contains("nobody is connected"), "{nobody}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn replay__decides_as_both_ends_did_over_a_network_that_loses() {
         let (mut calls, mut packets) = (0, 0);
         replayed(&folder.path().join("client.jsonl"), |taken| {
             calls += u64::from(matches!(taken.step, Step::Input(Input::Submit { .. })));
-            packets += u64::from(taken.pulled.is_some());
+            packets += u64::from(taken.given.is_some());
             assert!(taken.due.is_none_or(|due| due <= taken.at));
         });
         assert_eq!(calls, 400);

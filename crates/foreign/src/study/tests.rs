@@ -70,6 +70,8 @@ fn judged(gain: f64, base_per_s: f64) -> Judged {
             pause_cost_percent: None,
             predicted_p50_ms: None,
             predicted_p99_ms: None,
+            wall_p50_ms: None,
+            wall_p99_ms: None,
             rounds: 2,
             weather: Weather::default(),
             doubts: Vec::new(),

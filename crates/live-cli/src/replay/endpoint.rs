@@ -27,49 +27,43 @@ pub fn decide(file: &Path) -> Result<Decided, ReplayError> {
     Ok(Decided { header, replayed, story })
 }
 
+/// What the digests say of a recording by version `by` of this program.
+pub fn decisions(replayed: &Replayed, by: &str) -> String {
+    let Replayed { summary, compared, differs, whole, stopped } = replayed;
+    let digest = summary.digest;
+    if let Some(differs) = differs {
+        let ((from, until), (first, last)) = (differs.steps, differs.lines);
+        let why = match &differs.untakeable {
+            Some((step, why)) => format!("; at step {step} {why}"),
+            None => String::new(),
+        };
+        let program = env!("CARGO_PKG_VERSION");
+        let other = match by == program {
+            true => String::new(),
+            false => format!("; it was recorded by version {by}, this is {program}"),
+        };
+        return format!(
+            "DIFFERENT first in steps {from} to {until} (lines {first} to {last}){why}{other}"
+        );
+    }
+    match (whole, stopped) {
+        (true, None) => format!("identical (digest {digest:016x})"),
+        (true, Some(why)) => format!(
+            "identical as far as it was recorded (digest {digest:016x}); it stopped there: {why}"
+        ),
+        (false, _) => format!(
+            "identical in the first {} steps; the recording was cut off after {} (digest so far \
+             {digest:016x})",
+            count(*compared),
+            count(summary.inputs)
+        ),
+    }
+}
+
 impl Decided {
     /// Did the machine decide as it did in the run?
     pub fn agrees(&self) -> bool {
         self.replayed.agrees()
-    }
-
-    /// What the digests say.
-    fn decisions(&self) -> String {
-        let Replayed { summary, compared, differs, whole, stopped } = &self.replayed;
-        let digest = summary.digest;
-        if let Some(differs) = differs {
-            let ((from, until), (first, last)) = (differs.steps, differs.lines);
-            let why = match &differs.untakeable {
-                Some((step, why)) => format!("; at step {step} {why}"),
-                None => String::new(),
-            };
-            let program = env!("CARGO_PKG_VERSION");
-            let other = match self.header.program == program {
-                true => String::new(),
-                false => {
-                    format!(
-                        "; it was recorded by version {}, this is {program}",
-                        self.header.program
-                    )
-                }
-            };
-            return format!(
-                "DIFFERENT first in steps {from} to {until} (lines {first} to {last}){why}{other}"
-            );
-        }
-        match (whole, stopped) {
-            (true, None) => format!("identical (digest {digest:016x})"),
-            (true, Some(why)) => format!(
-                "identical as far as it was recorded (digest {digest:016x}); it stopped there: \
-                 {why}"
-            ),
-            (false, _) => format!(
-                "identical in the first {} steps; the recording was cut off after {} (digest so \
-                 far {digest:016x})",
-                count(*compared),
-                count(summary.inputs)
-            ),
-        }
     }
 
     /// As a document.
@@ -77,7 +71,7 @@ impl Decided {
         let command = format!("cavy-live replay {name}");
         let summary = format!(
             "Decisions of a fresh machine at the recorded steps of an endpoint: {}.",
-            self.decisions()
+            decisions(&self.replayed, &self.header.program)
         );
         Document {
             title: "A live endpoint of Homa, decided again".to_string(),
@@ -113,7 +107,7 @@ impl Decided {
             failed.push("none".to_string());
         }
         vec![
-            fact("decisions", self.decisions()),
+            fact("decisions", decisions(&self.replayed, &self.header.program)),
             fact("steps", count(self.replayed.summary.inputs)),
             fact("duration", format!("{} s", significant(seconds(story.until.since(story.from))))),
             fact(
@@ -174,11 +168,13 @@ fn seconds(span: Span) -> f64 {
     span.as_us() / 1e6
 }
 
-fn text(text: &str) -> Cell {
+/// A cell of words.
+pub fn text(text: &str) -> Cell {
     Cell::Text(text.to_string())
 }
 
-fn named(id: &str, columns: &[&str], rows: Vec<Vec<Cell>>) -> Table {
+/// A table without a title.
+pub fn named(id: &str, columns: &[&str], rows: Vec<Vec<Cell>>) -> Table {
     let columns = columns.iter().map(|column| column.to_string()).collect();
     Table { id: id.to_string(), title: String::new(), columns, rows }
 }

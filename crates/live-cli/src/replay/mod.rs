@@ -1,9 +1,11 @@
 //! `cavy-live replay`: a recorded run, decided again by a fresh machine.
 //!
 //! The run of a pool is predicted by the lab as well ([`cavy_trials::bridge`]); of an endpoint of
-//! Homa it is told what it did and what waited ([`story`], [`endpoint`]).
+//! Homa it is told what it did and what waited ([`story`], [`endpoint`]), of Governors whom they
+//! stopped ([`governor`]).
 
 mod endpoint;
+mod governor;
 mod story;
 
 use crate::args::Replay;
@@ -35,6 +37,15 @@ pub fn replay(args: &Replay) -> Result<ExitCode, Fault> {
             let decided = endpoint::decide(&args.file).map_err(|error| fault(&name, &error))?;
             (decided.document(&name), decided.agrees())
         }
+        Recorded::Other(machine) if machine == cavy_groups::record::MACHINE => {
+            let decided = governor::decide(&args.file).map_err(|error| fault(&name, &error))?;
+            (decided.document(&name), decided.agrees())
+        }
+        Recorded::Other(machine) => {
+            let why = format!("a machine that this program lacks: {machine:?}");
+            let text = format!("{name}: line 1 of the recording: {why}");
+            return Err(Fault::new(text).hint("replay it by the program that recorded it"));
+        }
     };
     if let Some(folder) = &folder {
         let report = folder.write_document(&document)?;
@@ -53,8 +64,9 @@ fn fault(name: &str, error: &ReplayError) -> Fault {
     match error {
         ReplayError::Io(_) => fault,
         _ => fault.hint(
-            "`cavy live sched --record FILE`, `cavy live homa serve --record FILE`, \
-             `Pool::builder().record(..)` and `homa::Options::record` write recordings",
+            "`cavy live sched --record FILE`, `cavy live homa serve --record FILE`, `cavy live \
+             whatif --record FILE`, `Pool::builder().record(..)` and `homa::Options::record` \
+             write recordings",
         ),
     }
 }

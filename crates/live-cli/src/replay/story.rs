@@ -173,7 +173,7 @@ impl Story {
                     record(&mut self.late[place], at.since(due));
                 }
             }
-            Step::Pull => match taken.pulled {
+            Step::Pull => match taken.given {
                 Some(packet) => self.packet(at, packet),
                 None => self.paced += u64::from(self.had_backlog),
             },

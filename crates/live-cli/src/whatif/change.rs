@@ -4,7 +4,9 @@ use super::Whatif;
 use crate::faults::Fault;
 use cavy_core::Span;
 use cavy_groups::rank::{Ranking, Row, Rule};
+use cavy_live::record::Summary;
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// More replicas, or more cores, of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +64,18 @@ pub fn explained(args: &Whatif, ranking: &Ranking) -> String {
         );
     }
     out
+}
+
+/// What became of the recording in `file`, in a sentence.
+pub fn recorded(file: &Path, came: std::io::Result<Option<Summary>>) -> String {
+    let file = file.display();
+    match came {
+        Ok(Some(Summary { inputs, digest })) => format!(
+            "recorded: {file}, {inputs} steps, digest {digest:016x}; `cavy replay` decides again"
+        ),
+        Ok(None) => format!("recorded: nothing in {file}"),
+        Err(error) => format!("{file}: the recording ended early: {error}"),
+    }
 }
 
 /// A lock that binds hides what the rest of the service can do: stopping the others helps all of

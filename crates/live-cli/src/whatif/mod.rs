@@ -1,7 +1,9 @@
 //! `cavy-live whatif`: what would making each running service faster buy?
 
+mod answer;
 mod change;
 mod plan;
+mod source;
 mod study;
 
 use crate::faults::{FAILED, Fault, INTERRUPTED};
@@ -9,7 +11,6 @@ use crate::quantity;
 use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::Span;
-use cavy_groups::clients::{Clients, Headed, Load};
 use cavy_groups::freezer::Mechanism;
 use cavy_groups::guard::{self, Guard};
 use cavy_groups::pace::Pace;
@@ -19,11 +20,12 @@ use cavy_groups::select::Selector;
 use cavy_groups::stage::{self, Stage, StageError};
 use cavy_groups::usage::Meter;
 use cavy_groups::{RUN_FOLDER, selftest};
+use cavy_report::folder::Folder;
 use cavy_report::model::{Cell, Table};
 use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
+use source::{Asked, Less};
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -60,6 +62,16 @@ pub struct Whatif {
     /// Where clients send their requests.
     #[arg(long, value_name = "http://HOST:PORT[/PATH]")]
     load: Option<String>,
+    /// A generator that runs, such as wrk, instead of clients of this program. It is stopped with
+    /// the rest, and its requests are counted where they come in.
+    #[arg(long, value_name = "NAME=SELECTOR", value_parser = service,
+        conflicts_with_all = ["load", "request", "headers", "rate", "think", "clients", "lock"])]
+    driver: Option<(String, Selector)>,
+    /// With --driver: the port at which its requests come in, in the network of the first
+    /// --service. Each segment with data on its connections counts as a request.
+    #[arg(long, value_name = "PORT", requires = "driver",
+        value_parser = clap::value_parser!(u16).range(1..))]
+    edge: Option<u16>,
     /// A request, `[METHOD ]PATH[ BODY]`; clients ask them in turn. The path of `--load` if absent.
     #[arg(long, value_name = "REQUEST")]
     request: Vec<String>,
@@ -85,10 +97,11 @@ pub struct Whatif {
     #[arg(long = "target", value_name = "NAME")]
     targets: Vec<String>,
     /// Save so much instead: CPU time of the service for a request of a client, or with
-    /// `--rule count` time of a visit. It needs one --target.
-    #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span,
+    /// `--rule count` time of a visit. It needs one --target. With @REQUEST only for requests of
+    /// clients with this path, which a --request names.
+    #[arg(long, value_name = "SPAN[@REQUEST]", value_parser = Less::read,
         conflicts_with = "faster", requires = "targets")]
-    less: Option<Span>,
+    less: Option<Less>,
     /// Make all services that --target names faster at once, and not one after the other.
     #[arg(long, requires = "targets", conflicts_with_all = ["less", "plan"])]
     together: bool,
@@ -134,7 +147,7 @@ pub struct Whatif {
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
     window: Option<Span>,
     /// Time before a window of another manner. When nothing is said, as long as an answer takes,
-    /// at least 250 ms and at most 5 s.
+    /// at least 150 ms and at most 5 s.
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
     settle: Option<Span>,
     /// The shortest pause; 2 ms, or more where a service has many threads, when nothing is said.
@@ -146,6 +159,12 @@ pub struct Whatif {
     /// Write a plan of what was measured, for `cavy run`.
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
+    /// Record all that Governors are told, for `cavy replay`.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Write a report into this folder.
+    #[arg(long, short, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -310,22 +329,27 @@ fn some(services: &[(String, Selector)]) -> Result<(), Fault> {
 
 fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     some(&args.services)?;
-    let url = args.load.as_deref().ok_or_else(|| {
-        Fault::new("no client would send requests to the services")
-            .hint("give --load http://127.0.0.1:8080/, where clients of the application connect")
-    })?;
-    let load = load(url, &args.headers, &args.request, args.clients)?;
-    let load = Load { rate_per_s: args.rate, think: args.think, ..load };
+    let asked = Asked::of(args)?;
     let (only, rule) = (chosen_targets(args)?, rule(args)?);
     let sets = change::sets(args, &only)?;
+    let folder = args.out.as_deref().map(|path| Folder::open(path, "whatif", false)).transpose()?;
+    if let Some(moved) = folder.as_ref().and_then(Folder::moved) {
+        terminal::talk(&format!("note: {moved}"));
+    }
+    let begun = cavy_groups::now();
     let mounts = Mounts::find().map_err(failed)?;
     quotas(&args.services, &mounts)?;
     let stop = signals::stop(Second::Waits)?;
-    let stage = Stage::set(&args.services, &mounts, args.freezer.into()).map_err(|e| fault(&e))?;
+    let all = asked.staged(&args.services);
+    let stage = Stage::set(&all, &mounts, args.freezer.into()).map_err(|e| fault(&e))?;
     let mut guard = guard(&stage)?;
-    let clients = Clients::start(load).map_err(failed)?;
-    let mut bench = Bench::new(&stage, clients).map_err(failed)?;
-    let options = options(args, rule, &mut bench, &only, &stop)?;
+    let (source, clients) = asked.start(args, &stage)?;
+    let mut bench = Bench::new(&stage, source).map_err(failed)?;
+    if let Some(file) = &args.record {
+        let wrong = |error| Fault::new(format!("--record {}: {error}", file.display()));
+        bench.record(file).map_err(wrong)?;
+    }
+    let options = options(args, rule, &mut bench, (&only, clients), &stop)?;
     // Before all ordinary threads. Guard and clients were started before, and stay ordinary.
     cavy_live::load::clock::sharpen_timers();
     let first = cavy_live::load::clock::go_first();
@@ -338,6 +362,7 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
         let left_s = f64::from(all - done) * round_s;
         terminal::talk(&format!("{done} of {all}: {name}, about {left_s:.0} s left"));
     });
+    let recorded = bench.recorded();
     // Groups go on, the guard is told that all is well, and processes return, in this order.
     drop(bench);
     drop(stage);
@@ -350,21 +375,43 @@ fn rank_all(args: &Whatif) -> Result<ExitCode, Fault> {
     if let Some(less) = args.lock {
         change::beyond_its_cores(less, &mut ranking.rows, cores);
     }
+    if let Some(file) = &args.record {
+        terminal::talk(&change::recorded(file, recorded));
+    }
+    let elapsed_s = cavy_groups::now().since(begun).as_us() / 1e6;
+    tell(args, &ranking, (clients, cores), folder.as_ref(), elapsed_s)?;
+    Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Writes the plan and the report that were asked for, and prints the answer.
+fn tell(
+    args: &Whatif,
+    ranking: &Ranking,
+    (clients, cores): (u32, usize),
+    folder: Option<&Folder>,
+    elapsed_s: f64,
+) -> Result<(), Fault> {
     if let Some(file) = &args.plan {
         let names: Vec<String> = args.services.iter().map(|(name, _)| name.clone()).collect();
-        let load = plan::Load { clients: args.clients, rate_per_s: args.rate, think: args.think };
-        let text = plan::of(&ranking, &names, &load, cores).map_err(failed)?;
+        let load = plan::Load { clients, rate_per_s: args.rate, think: args.think };
+        let text = plan::of(ranking, &names, &load, cores).map_err(failed)?;
         std::fs::write(file, text)
             .map_err(|error| failed(format!("{}: {error}", file.display())))?;
         let file = file.display();
         terminal::talk(&format!("written: {file}; `cavy run {file}` simulates it"));
     }
-    if args.json {
-        terminal::print_json(&ranking)?;
-    } else {
-        terminal::print(&format!("{}{}", change::explained(args, &ranking), shown(&ranking)))?;
+    let explained = change::explained(args, ranking);
+    if let Some(folder) = folder {
+        let document = answer::document(ranking, &explained, elapsed_s);
+        let report = folder.write_document(&document)?;
+        terminal::talk(&format!("report: {}", report.display()));
     }
-    Ok(if ranking.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
+    if args.json {
+        terminal::print_json(ranking)?;
+    } else {
+        terminal::print(&format!("{explained}{}", answer::shown(ranking)))?;
+    }
+    Ok(())
 }
 
 /// Places of the services that are to be targets; all when none is named.
@@ -395,28 +442,35 @@ fn rule(args: &Whatif) -> Result<Rule, Fault> {
     if let Some(rule) = change::lock(args) {
         return Ok(rule);
     }
-    match (args.rule, args.less) {
+    if let Some(less) = &args.less {
+        less.share(&args.request)?;
+    }
+    match (args.rule, &args.less) {
         (RuleName::Delivered, _) => Ok(Rule::Delivered),
         (RuleName::Clock, _) => Ok(Rule::Clock { parallel }),
-        (RuleName::Count, Some(saved)) => Ok(Rule::Count { saved, visits, parallel }),
+        (RuleName::Count, Some(_)) if args.driver.is_some() => Err(Fault::new(
+            "--rule count: requests of a foreign generator are not heard of one by one",
+        )
+        .hint("leave --rule out, or send requests by --load")),
+        (RuleName::Count, Some(less)) => Ok(Rule::Count { saved: less.span, visits, parallel }),
         (RuleName::Count, None) => Err(Fault::new("--rule count does not know what a visit saves")
             .hint("give --target NAME and --less, such as --less 300us")),
     }
 }
 
 /// As asked for, or by how often clients are answered now.
-fn pace(args: &Whatif, bench: &Bench, stop: &AtomicBool) -> Pace {
+fn pace(args: &Whatif, bench: &mut Bench, clients: u32, stop: &AtomicBool) -> Pace {
     let window = args.window.unwrap_or(Span::from_ms(1_000));
-    let settle = args.settle.unwrap_or(Span::from_ms(250));
+    let settle = args.settle.unwrap_or(Span::from_ms(150));
     let least = Pace { window, settle };
     if args.window.is_some() && args.settle.is_some() {
         return least;
     }
     // Each client is answered twice, so that none of the first answers is among those counted.
-    let answers = if args.rate.is_some() { ANSWERS_MIN } else { 2 * args.clients };
+    let answers = if args.rate.is_some() { ANSWERS_MIN } else { 2 * clients };
     let Some(per_s) = bench.warm_up(settle, answers, stop) else { return least };
     // Who arrives by himself waits for nobody: that says nothing of how long an answer takes.
-    let clients = if args.rate.is_some() { 0 } else { args.clients };
+    let clients = if args.rate.is_some() { 0 } else { clients };
     let paced = least.at_least(per_s, clients, ANSWERS_MIN, WINDOW_MAX);
     Pace {
         window: args.window.unwrap_or(paced.window),
@@ -428,18 +482,21 @@ fn options(
     args: &Whatif,
     rule: Rule,
     bench: &mut Bench,
-    only: &[usize],
+    (only, clients): (&[usize], u32),
     stop: &AtomicBool,
 ) -> Result<Options, Fault> {
-    let pace = pace(args, bench, stop);
+    let pace = pace(args, bench, clients, stop);
     let mut faster = change::growth(args).map_or(args.faster, |(_, growth)| growth.faster());
-    if let (Some(less), [target]) = (args.less.or(args.lock), only) {
+    let less = args.less.clone().or(args.lock.map(|span| Less { span, request: None }));
+    if let (Some(less), [target]) = (less, only) {
+        let share = less.share(&args.request)?;
         let seen = bench.observe(pace.window).map_err(failed)?;
         let all_us = seen.cpu_us_per_request[*target];
-        let less_us = match rule {
-            Rule::Count { visits, .. } => less.as_us() * visits,
-            _ => less.as_us(),
-        };
+        let less_us = share
+            * match rule {
+                Rule::Count { visits, .. } => less.span.as_us() * visits,
+                _ => less.span.as_us(),
+            };
         faster = less_us / all_us.max(1e-3);
         if faster > 0.95 && !matches!(rule, Rule::Count { .. }) {
             return Err(Fault::new(format!(
@@ -471,23 +528,6 @@ fn guard_of(file: &Path) -> std::io::Result<Command> {
 fn guard(stage: &Stage) -> Result<Guard, Fault> {
     let started = guard_of(stage.file()).and_then(|mut command| Guard::start(&mut command));
     started.map_err(|error| failed(format!("cannot start the guard: {error}")))
-}
-
-fn load(url: &str, headers: &[String], requests: &[String], clients: u32) -> Result<Load, Fault> {
-    let wrong = |why: &str| {
-        Fault::new(format!("--load {url}: {why}"))
-            .hint("write http://HOST:PORT or http://HOST:PORT/PATH, with HOST as an IP address")
-    };
-    let rest = url.strip_prefix("http://").ok_or_else(|| wrong("only http:// is known"))?;
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:80") };
-    let address: SocketAddr = with_port.parse().map_err(|_| wrong("it has no address"))?;
-    let own = [format!("/{path}")];
-    let requests = if requests.is_empty() { &own } else { requests };
-    let types = u16::try_from(requests.len()).map_err(|_| wrong("too many requests"))?;
-    let protocol = Headed::new(host, headers, requests).map_err(Fault::new)?;
-    let protocol = Box::new(protocol);
-    Ok(Load { address, clients, types, rate_per_s: None, think: None, protocol })
 }
 
 /// Refuses services whose CPU time is rationed by the wall clock.
@@ -640,75 +680,6 @@ fn table(columns: &[&str], rows: Vec<Vec<Cell>>) -> String {
     cavy_report::terminal::table(&table, terminal::width(), false)
 }
 
-/// The two bounds of a gain.
-fn between(bounds: Option<[f64; 2]>) -> String {
-    bounds.map_or("-".to_string(), |[least, most]| format!("{least:+.1} to {most:+.1}"))
-}
-
-fn shown(ranking: &Ranking) -> String {
-    let ms = |value: Option<f64>| value.map_or("-".to_string(), |ms| format!("{ms:.1}"));
-    let rows = ranking.rows.iter().map(|row| {
-        let gain = match &row.gain_percent {
-            Some(gain) => format!("{:+.1} ({:+.1} to {:+.1})", gain.value, gain.low, gain.high),
-            None if ranking.arriving_open => "-".to_string(),
-            None => "too few rounds".to_string(),
-        };
-        vec![
-            Cell::Text(row.service.clone()),
-            Cell::Text(gain),
-            Cell::Text(format!("{:+.1}", row.law_percent)),
-            Cell::Text(format!("{:.0}", row.cpu_us_per_request)),
-            Cell::Text(ms(row.predicted_p50_ms)),
-            Cell::Text(ms(row.predicted_p99_ms)),
-            Cell::Text(format!("{:.0}", row.paused_ratio * 100.0)),
-            Cell::Text(between(row.gain_between_percent)),
-        ]
-    });
-    let columns = [
-        "service",
-        "gain %",
-        "utilisation law %",
-        "CPU us/request",
-        "p50 ms then",
-        "p99 ms then",
-        "stopped %",
-        "between %",
-    ];
-    let mut out = format!(
-        "What making each service {:.0} % faster would buy, in {}:\n{}between: the gain if pauses \
-         cost nothing, and if they cost as much as when all services are stopped.\n\n",
-        ranking.faster_percent,
-        if ranking.arriving_open { "latency" } else { "throughput" },
-        table(&columns, rows.collect())
-    );
-    if let Some(base) = ranking.baseline_per_s {
-        let _ = writeln!(
-            out,
-            "Unchanged: {:.0} requests/s ({:.0} to {:.0}), p50 {} ms, p99 {} ms. Services and \
-             clients keep {:.0} % of all cores busy.",
-            base.value,
-            base.low,
-            base.high,
-            ms(ranking.baseline_p50_ms),
-            ms(ranking.baseline_p99_ms),
-            ranking.busy_ratio * 100.0
-        );
-    }
-    for row in &ranking.rows {
-        for doubt in &row.doubts {
-            let _ = writeln!(out, "doubt: {}: {doubt}", row.service);
-        }
-    }
-    if ranking.failed > 0 {
-        let why = ranking.complaint.as_deref().unwrap_or("");
-        let _ = writeln!(out, "doubt: {} requests failed, the first: {why}", ranking.failed);
-    }
-    if ranking.interrupted {
-        out.push_str("interrupted: what was measured until then\n");
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -722,21 +693,6 @@ mod tests {
         assert_eq!((percent("25%"), percent("10")), (Ok(0.25), Ok(0.1)));
         for wrong in ["0", "100%", "x", "-5%", "nan"] {
             assert!(percent(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn loads_are_read() {
-        for (url, address) in [
-            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
-            ("http://127.0.0.1:8080/a/b?c=1", "127.0.0.1:8080"),
-            ("http://10.0.0.1/", "10.0.0.1:80"),
-        ] {
-            let load = load(url, &[], &[], 1).map(|load| load.address.to_string());
-            assert_eq!(load.ok().as_deref(), Some(address), "{url}");
-        }
-        for wrong in ["127.0.0.1:80", "https://127.0.0.1/", "http://", "http://x:y/"] {
-            assert!(load(wrong, &[], &[], 1).is_err(), "{wrong}");
         }
     }
 }

@@ -99,6 +99,8 @@ pub(super) mod tests {
             pause_cost_percent: None,
             predicted_p50_ms: None,
             predicted_p99_ms: None,
+            wall_p50_ms: None,
+            wall_p99_ms: None,
             rounds: 2,
             weather: Weather::default(),
             doubts: Vec::new(),

@@ -127,7 +127,7 @@ pub fn study(args: &Study) -> Result<ExitCode, Fault> {
 }
 
 fn shown(outcome: &Outcome) -> String {
-    let mut out = outcome.ranking.as_ref().map_or_else(String::new, super::shown);
+    let mut out = outcome.ranking.as_ref().map_or_else(String::new, super::answer::shown);
     let _ = writeln!(out, "\nPredicted, written down, then changed ({}):", {
         outcome.programs.join(", ")
     });
@@ -152,7 +152,7 @@ fn shown(outcome: &Outcome) -> String {
             percent(one.law_error_percent),
             percent(one.no_change_error_percent),
             range(one.base_percent),
-            super::between(one.prediction.row.gain_between_percent),
+            super::answer::between(one.prediction.row.gain_between_percent),
             one.digest.clone(),
         ]
     });

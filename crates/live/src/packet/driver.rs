@@ -5,7 +5,7 @@
 
 use super::carrier::{BATCH, Heads, Outgoing, Unsent, Wire};
 use super::endpoint::{Command, Shared};
-use super::engine::Engine;
+use super::engine::{Engine, StepOf};
 use super::options::{Options, Polling};
 use super::protocol::{Counted, Protocol};
 use super::seal::Seal;
@@ -98,7 +98,7 @@ impl<P: Protocol> Driver<P> {
         handler: Option<Handler>,
         shared: Arc<Shared>,
         seed: u64,
-        recorder: Option<Recorder<P::Words>>,
+        recorder: Option<Recorder<StepOf<P>>>,
     ) -> Result<Driver<P>, String> {
         let engine = Engine::new(options, handler, shared, seed, recorder)?;
         let polling = options.polling;

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Bound;
 
-type StepOf<P> = Step<<P as Configuration>::Words, TimerOf<P>>;
+pub(super) type StepOf<P> = Step<<P as Configuration>::Words, TimerOf<P>>;
 
 /// How long an endpoint that closes with nothing left to do stays to acknowledge what it got.
 const LINGER: Span = Span::from_ms(5);
@@ -100,7 +100,7 @@ impl<P: Protocol> Engine<P> {
         handler: Option<Handler>,
         shared: Arc<Shared>,
         seed: u64,
-        recorder: Option<Recorder<P::Words>>,
+        recorder: Option<Recorder<StepOf<P>>>,
     ) -> Result<Engine<P>, String> {
         let machine = options.config.build()?;
         let (terms, effects_max) = (options.config.terms(), machine.effects_max());

@@ -1,9 +1,10 @@
 //! What an endpoint does about recording its machine.
 
 use super::endpoint::Shared;
+use super::engine::StepOf;
 use super::protocol::Protocol;
 use crate::record::Summary;
-use crate::record::packet::{Recorder, Step, TimerOf};
+use crate::record::packet::{Recorder, TimerOf};
 use crate::sync::{Arc, lock};
 use cavy_core::family::packet::Effect;
 use cavy_core::{Instant, Out, Packet};
@@ -25,12 +26,12 @@ pub enum Recording {
 
 /// The recorder of an endpoint, if it has one.
 pub(crate) struct Records<P: Protocol> {
-    recorder: Option<Recorder<P::Words>>,
+    recorder: Option<Recorder<StepOf<P>>>,
     shared: Arc<Shared>,
 }
 
 impl<P: Protocol> Records<P> {
-    pub(crate) fn new(recorder: Option<Recorder<P::Words>>, shared: Arc<Shared>) -> Records<P> {
+    pub(crate) fn new(recorder: Option<Recorder<StepOf<P>>>, shared: Arc<Shared>) -> Records<P> {
         if recorder.is_some() {
             *lock(&shared.recording) = Recording::Running;
         }
@@ -42,7 +43,7 @@ impl<P: Protocol> Records<P> {
     pub(crate) fn taken(
         &mut self,
         at: Instant,
-        step: Step<P::Words, TimerOf<P>>,
+        step: StepOf<P>,
         outs: &[Out<Effect<P::Why>, TimerOf<P>>],
         pulled: Option<&Packet<P::Words>>,
     ) {

@@ -2,7 +2,7 @@
 
 use super::{ReplayError, Summary};
 use cavy_core::Digest;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Write};
@@ -306,8 +306,12 @@ impl<R: Read> Lines<R> {
         self.number += 1;
         let mut bounded = self.from.by_ref().take(LINE_MAX_BYTES);
         bounded.read_until(b'\n', &mut self.text)?;
-        // Without the line's end, an array or an object ends with its bracket.
-        let whole = matches!(self.text.last(), Some(b'\n' | b']' | b'}'));
+        // Without the line's end, an array or an object ends with its own bracket.
+        let whole = match self.text.last() {
+            Some(b'\n') => true,
+            Some(b']' | b'}') => serde_json::from_slice::<IgnoredAny>(&self.text).is_ok(),
+            _ => false,
+        };
         if !whole && self.text.len() as u64 == LINE_MAX_BYTES {
             return Err(self.fault(format!("longer than {LINE_MAX_BYTES} bytes")));
         }
@@ -398,12 +402,20 @@ impl Fields {
         self.0.next()
     }
 
+    /// The next value.
+    ///
+    /// # Errors
+    /// That `what` is missing.
+    pub fn value(&mut self, what: &str) -> Result<serde_json::Value, String> {
+        self.next().ok_or_else(|| format!("{what} is missing"))
+    }
+
     /// The next value, an integer from 0 to `most`.
     ///
     /// # Errors
     /// What is wrong, with its name `what`.
     pub fn number(&mut self, what: &str, most: u64) -> Result<u64, String> {
-        let value = self.next().ok_or_else(|| format!("{what} is missing"))?;
+        let value = self.value(what)?;
         let number = value.as_u64().filter(|&number| number <= most);
         number.ok_or_else(|| format!("{what} is {value}; it must be 0 to {most}"))
     }

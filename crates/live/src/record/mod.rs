@@ -13,18 +13,20 @@
 //!
 //! **Format.** JSON lines: a header with the configuration, one short array for each thing that the
 //! machine was told, and at the end how many there were and the digest of what it answered. Pools
-//! and slots have [`pool`]; endpoints of any machine of the packet family have [`packet`], of which
-//! [`homa`] is the first; what all share is in `lines`.
+//! and slots have [`pool`]; machines whose every step is kept have [`steps`]: endpoints of the
+//! packet family ([`packet`], of which [`homa`] is the first), and controllers of process groups in
+//! the room above. What all share is in `lines`.
 //!
 //! **Not here.** No payload, no address, no key. No summary either: `cavy-live replay` has it.
 //!
-//! **Reading order.** [`pool`], then [`packet`] and [`homa`]; `lines` for how they are written and
-//! read.
+//! **Reading order.** [`pool`], then [`steps`], [`packet`] and [`homa`]; `lines` for how they are
+//! written and read.
 
 pub mod homa;
 mod lines;
 pub mod packet;
 pub mod pool;
+pub mod steps;
 
 use serde::Deserialize;
 use std::io;
@@ -61,12 +63,14 @@ pub enum ReplayError {
 }
 
 /// What was recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// The policy of a pool or of slots: [`pool`].
     Pool,
     /// An endpoint of Homa: [`homa`].
     Homa,
+    /// Another machine, by its name, whose steps a room above this one knows: [`steps`].
+    Other(String),
 }
 
 /// What all headers have.
@@ -89,10 +93,8 @@ impl Recorded {
         let (recorded, known) = match machine.as_deref() {
             None => (Recorded::Pool, pool::VERSION),
             Some(homa::MACHINE) => (Recorded::Homa, homa::VERSION),
-            Some(other) => {
-                let other: String = other.chars().take(40).collect();
-                return Err(lines.fault(format!("a machine that this program lacks: {other:?}")));
-            }
+            // Whoever knows it checks its version.
+            Some(other) => return Ok(Recorded::Other(other.chars().take(40).collect())),
         };
         lines.check_version(version, known)?;
         Ok(recorded)

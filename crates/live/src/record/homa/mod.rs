@@ -37,7 +37,7 @@ pub type Header = packet::Header<Config>;
 /// A recording that is read: its header, then its steps one by one.
 pub type Reader<R> = packet::Reader<Config, R>;
 /// A step that a machine has taken.
-pub type Taken<'a> = packet::Taken<'a, Homa>;
+pub type Taken<'a> = packet::Taken<'a, Config>;
 
 /// Most of what a recorded machine may keep of each kind, so that a replay's memory is bounded
 /// whatever a file says.

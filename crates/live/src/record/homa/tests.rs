@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::record::lines::{Entry as _, hex};
-use crate::record::packet::{MARK_EVERY, Read, fold, parse};
+use crate::record::steps::{self, MARK_EVERY, Read, Steps as _, fold, parse};
 use crate::record::{ReplayError, Summary};
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Input, Message, Seen};
@@ -12,7 +12,7 @@ use cavy_homa::packet::{Acks, Data, Flags, Header as PacketHeader, Kind, Publish
 use cavy_homa::{Cutoffs, Timer};
 use proptest::prelude::*;
 
-type Line = packet::Line<PacketHeader, Timer>;
+type Line = steps::Line<Step>;
 
 /// What `write_the_fixtures` in `tests/homa_record.rs` recorded.
 const FIXTURES: [&str; 4] = [
@@ -29,7 +29,7 @@ fn run(text: &[u8]) -> Result<Replayed, ReplayError> {
 /// The steps of a recording.
 fn steps(text: &str) -> Vec<(Instant, Step)> {
     let lines = text.lines().skip(1).filter(|line| line.starts_with('['));
-    let step = |line: &str| match parse::<PacketHeader>(line.as_bytes()).expect("a line").line {
+    let step = |line: &str| match parse::<Step>(line.as_bytes()).expect("a line").line {
         Line::Step(at, step) => Some((at, step)),
         Line::Mark(..) => None,
     };
@@ -287,7 +287,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// Takes those steps that an endpoint would take, and gives their digests as a recorder has them.
 fn play(header: &Header, steps: &[(u64, Step)]) -> (Vec<(Instant, Step)>, Vec<u64>) {
-    let mut machine = header.build().expect("a machine");
+    let mut machine = header.config.fresh().expect("a machine");
     let mut outbox = Outbox::with_capacity(machine.effects_max());
     let mut rng = Stream::keyed(header.seed, 0, Purpose::Machine);
     let mut timers = std::collections::BTreeMap::new();
@@ -337,7 +337,7 @@ proptest! {
 
     #[test]
     fn random_bytes_are_errors(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let _ = parse::<PacketHeader>(&bytes);
+        let _ = parse::<Step>(&bytes);
         prop_assert!(run(&bytes).is_err());
         let head = FIXTURES[0].lines().next().expect("a header").as_bytes();
         let _ = run(&[head, b"\n[0,\"start\"]\n", &bytes, b"\n"].concat());
@@ -406,7 +406,7 @@ fn cost() {
                 record.then(|| packet::Recorder::create(&path, &header).expect("a file"));
             let (start, all) = (cpu_ns(), process_ns());
             for _ in 0..rounds {
-                let mut machine = header.build().expect("a machine");
+                let mut machine = header.config.fresh().expect("a machine");
                 let mut outbox = Outbox::with_capacity(machine.effects_max());
                 let mut rng = Stream::keyed(header.seed, 0, Purpose::Machine);
                 for &(at, step) in &steps {

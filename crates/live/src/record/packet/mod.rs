@@ -1,38 +1,29 @@
 //! The log of an endpoint whose machine is of the packet family: every step, in order.
 //!
 //! Not only inputs are steps: a pull for a packet changes the machine as well, and so does a timer,
-//! which an endpoint lets fire late. So each stands in the log with its time. [`replay`] takes the
-//! steps with a fresh machine and compares what it answers: effects, deadlines and packets.
+//! which an endpoint lets fire late. So each stands in the log with its time ([`steps`]); what is
+//! compared are effects, deadlines and packets.
 //!
 //! All of it is written for any such machine. What a protocol adds is how lines say its packets and
 //! timers ([`Words`]) and its configuration, which stands in the header and builds the machine
 //! ([`Configuration`]); [`homa`](super::homa) is the first.
 
-mod recorder;
-mod replay;
 mod step;
 
-pub use super::lines::Fields;
-pub(crate) use recorder::Recorder;
-pub use replay::{Differs, Reader, Replayed, Taken, replay, replay_watched};
+pub use super::steps::{
+    self, Differs, Fields, Header, Reader, Recorder, Replayed, Taken, VERSION, replay,
+    replay_watched,
+};
 pub use step::Step;
-#[cfg(test)]
-pub(super) use step::{Line, Read, fold, parse};
 
-use cavy_core::Transmit;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{self, Effect, Extent, Input};
+use cavy_core::{Cx, Machine as _, Packet, Transmit};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::io;
-
-/// The format this code writes, and the only one it reads.
-pub const VERSION: u32 = 1;
-
-/// Steps from one mark to the next.
-pub(super) const MARK_EVERY: u64 = 256;
 
 /// The header of a protocol's packets, which a line can say.
 pub trait Words: packet::Header + Copy + Eq + Hash + Debug + Send + 'static {
@@ -104,39 +95,39 @@ pub trait Configuration: Clone + Serialize + DeserializeOwned + Send + 'static {
 /// The timers of a configuration's machine.
 pub type TimerOf<C> = <<C as Configuration>::Words as Words>::Timer;
 
-/// How the machine of a recording was built: its first line.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Header<C> {
-    /// [`VERSION`].
-    #[serde(rename = "cavy_recording")]
-    pub version: u32,
-    /// [`Configuration::MACHINE`].
-    pub machine: String,
-    /// Version of the program that recorded. Another one may decide otherwise.
-    pub program: String,
-    /// The machine's configuration.
-    pub config: C,
-    /// Seed of the machine's random stream.
-    pub seed: u64,
-}
+impl<C: Configuration> steps::Steps for C {
+    type Machine = C::Machine;
+    type Step = Step<C::Words, TimerOf<C>>;
+    type Effect = Effect<C::Why>;
+    type Timer = TimerOf<C>;
+    type Given = Packet<C::Words>;
 
-impl<C: Configuration> Header<C> {
-    /// That of a recording which this program begins.
-    pub fn new(config: &C, seed: u64) -> Header<C> {
-        Header {
-            version: VERSION,
-            machine: C::MACHINE.to_string(),
-            program: env!("CARGO_PKG_VERSION").to_string(),
-            config: config.clone(),
-            seed,
+    const NAME: &'static str = <C as Configuration>::MACHINE;
+    const MACHINES_MAX: u64 = 1;
+
+    fn fresh(&self) -> Result<C::Machine, String> {
+        let machine = self.build().map_err(|error| format!("config: {error}"))?;
+        let wrong = |(field, must)| format!("config.{field}: {must}");
+        self.check_recorded().map_err(wrong)?;
+        Ok(machine)
+    }
+
+    fn effects_max(machine: &C::Machine) -> usize {
+        machine.effects_max()
+    }
+
+    fn timer(step: &Self::Step) -> Option<TimerOf<C>> {
+        match step {
+            Step::Expire(timer) => Some(*timer),
+            _ => None,
         }
     }
 
-    pub(super) fn build(&self) -> Result<C::Machine, String> {
-        let machine = self.config.build().map_err(|error| format!("config: {error}"))?;
-        let wrong = |(field, must)| format!("config.{field}: {must}");
-        self.config.check_recorded().map_err(wrong)?;
-        Ok(machine)
+    fn take(
+        step: Self::Step,
+        machine: &mut C::Machine,
+        cx: &mut Cx<'_, Effect<C::Why>, TimerOf<C>>,
+    ) -> Result<Option<Packet<C::Words>>, String> {
+        Ok(step.take(machine, cx))
     }
 }

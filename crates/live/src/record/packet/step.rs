@@ -1,16 +1,12 @@
 //! One step of a machine of the packet family, and how a line says it.
 
 use super::Words;
-use crate::record::Summary;
-use crate::record::lines::{Entry, Fields, hex, unhex};
+use crate::record::lines::Fields;
+use crate::record::steps::Said;
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Extent, Input, Message, Seen};
-use cavy_core::{Cx, Digest, Instant, Out, Packet, Room, Transmit};
-use std::hash::Hash;
-use std::io::Write as _;
-
-/// Later times are damage: 146 years leave room to add spans.
-const TIME_MAX_NS: u64 = u64::MAX >> 2;
+use cavy_core::{Cx, Instant, Packet, Room, Transmit};
+use std::io::{self, Write as _};
 
 /// Something that an endpoint does with its machine, whose packets have the header `H` and whose
 /// timers are `T`.
@@ -43,57 +39,24 @@ impl<H, T> Step<H, T> {
     }
 }
 
-/// Folds what a machine answered to a step.
-#[inline]
-pub(in crate::record) fn fold<E: Hash, T: Hash, H: Hash>(
-    digest: &mut Digest,
-    at: Instant,
-    outs: &[Out<E, T>],
-    pulled: Option<&Packet<H>>,
-) {
-    digest.fold(at.as_ns());
-    for out in outs {
-        digest.fold_value(out);
+impl<H: Words> Said for Step<H, H::Timer> {
+    fn write(&self, to: &mut Vec<u8>, at: Instant) -> io::Result<()> {
+        write_step(to, at.as_ns(), self)
     }
-    if let Some(packet) = pulled {
-        digest.fold_value(packet);
+
+    fn read(word: &str, fields: &mut Fields) -> Result<Self, String> {
+        match H::timer_of(word, fields)? {
+            Some(timer) => Ok(Step::Expire(timer)),
+            None => parse_step(word, fields),
+        }
     }
-}
 
-/// A line of a recording between its header and its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::record) enum Line<H, T> {
-    Step(Instant, Step<H, T>),
-    /// What all steps until now come to. The sum of the lines before is added as it is written.
-    Mark(Instant, Summary),
-}
-
-/// A line that was read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::record) struct Read<H, T> {
-    pub(in crate::record) line: Line<H, T>,
-    /// Of the lines before; marks have it.
-    pub(in crate::record) sum: Option<u64>,
-}
-
-impl<H: Words> Entry for Line<H, H::Timer> {
-    fn write(&self, line: &mut Vec<u8>, sum: u64) {
-        // Memory takes all that is written.
-        let _ = match self {
-            Line::Step(at, step) => write_step(line, at.as_ns(), step),
-            Line::Mark(at, Summary { inputs, digest }) => {
-                let (at, digest, sum) = (at.as_ns(), hex(*digest), hex(sum));
-                write!(line, "[{at},\"mark\",{inputs},\"{digest}\",\"{sum}\"]")
-            }
-        };
+    fn begins(&self) -> bool {
+        *self == Step::Start
     }
 }
 
-fn write_step<H: Words>(
-    to: &mut Vec<u8>,
-    at: u64,
-    step: &Step<H, H::Timer>,
-) -> std::io::Result<()> {
+fn write_step<H: Words>(to: &mut Vec<u8>, at: u64, step: &Step<H, H::Timer>) -> io::Result<()> {
     match step {
         Step::Start => write!(to, "[{at},\"start\"]"),
         Step::Pull => write!(to, "[{at},\"pull\"]"),
@@ -112,32 +75,6 @@ fn write_step<H: Words>(
             header.write(to, at, *from, payload)
         }
     }
-}
-
-/// Reads a line.
-pub(in crate::record) fn parse<H: Words>(text: &[u8]) -> Result<Read<H, H::Timer>, String> {
-    let mut fields = Fields::of(text)?;
-    let at = Instant::from_ns(fields.number("time", TIME_MAX_NS)?);
-    let word = fields.next().ok_or("the step's name is missing")?;
-    let word = word.as_str().ok_or_else(|| format!("the step's name is {word}"))?;
-    if word == "mark" {
-        let inputs = fields.number("steps", u64::MAX)?;
-        let digest = fingerprint(&mut fields, "digest")?;
-        let sum = Some(fingerprint(&mut fields, "sum")?);
-        fields.end()?;
-        return Ok(Read { line: Line::Mark(at, Summary { inputs, digest }), sum });
-    }
-    let step = match H::timer_of(word, &mut fields)? {
-        Some(timer) => Step::Expire(timer),
-        None => parse_step(word, &mut fields)?,
-    };
-    fields.end()?;
-    Ok(Read { line: Line::Step(at, step), sum: None })
-}
-
-fn fingerprint(fields: &mut Fields, what: &str) -> Result<u64, String> {
-    let value = fields.next().ok_or_else(|| format!("{what} is missing"))?;
-    unhex(what, value.as_str().ok_or_else(|| format!("{what} is {value}"))?)
 }
 
 fn parse_step<H: Words>(word: &str, fields: &mut Fields) -> Result<Step<H, H::Timer>, String> {

@@ -1,11 +1,10 @@
 //! Reading a recording, and taking its steps again.
 
-use super::step::{Line, Step, fold, parse};
-use super::{Configuration, Header, TimerOf, VERSION, Words};
+use super::line::{Line, fold, parse};
+use super::{Header, Said as _, Steps, VERSION};
 use crate::record::lines::{End, Lines};
 use crate::record::{ReplayError, Summary};
-use cavy_core::family::packet::Effect;
-use cavy_core::{Cx, Digest, Instant, Machine, Out, Outbox, Packet, Purpose, Stream, Transmit};
+use cavy_core::{Cx, Digest, Instant, Out, Outbox, Purpose, Stream};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
@@ -21,24 +20,24 @@ pub struct Reader<C, R> {
 }
 
 /// What is read after the header.
-enum Next<H: Words> {
-    Step(Instant, Step<H, H::Timer>),
+enum Next<S> {
+    Step(Instant, S),
     Mark(Summary),
     /// The last line, or where the file breaks off.
     End,
 }
 
-impl<C: Configuration> Reader<C, File> {
+impl<C: Steps> Reader<C, File> {
     /// Opens the recording at `path`.
     ///
     /// # Errors
-    /// A file that cannot be read, or does not begin with the header of an endpoint's recording.
+    /// A file that cannot be read, or does not begin with the header of such a recording.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ReplayError> {
         Reader::new(File::open(path)?)
     }
 }
 
-impl<C: Configuration, R: Read> Reader<C, R> {
+impl<C: Steps, R: Read> Reader<C, R> {
     /// Reads a recording from `from`.
     ///
     /// # Errors
@@ -47,8 +46,8 @@ impl<C: Configuration, R: Read> Reader<C, R> {
         let mut lines = Lines::new(from);
         let header: Header<C> = lines.header()?;
         lines.check_version(header.version, VERSION)?;
-        if header.machine != C::MACHINE {
-            return Err(lines.fault(format!("the machine must be {:?}", C::MACHINE)));
+        if header.machine != C::NAME {
+            return Err(lines.fault(format!("the machine must be {:?}", C::NAME)));
         }
         Ok(Reader { header, lines, since: 1, end: None })
     }
@@ -58,7 +57,7 @@ impl<C: Configuration, R: Read> Reader<C, R> {
         &self.header
     }
 
-    fn next(&mut self) -> Result<Next<C::Words>, ReplayError> {
+    fn next(&mut self) -> Result<Next<C::Step>, ReplayError> {
         if self.end.is_some() || !self.lines.advance()? {
             return Ok(Next::End);
         }
@@ -116,20 +115,19 @@ impl Replayed {
 }
 
 /// A step that a machine has taken.
-#[derive(Debug)]
-pub struct Taken<'a, M: Transmit> {
+pub struct Taken<'a, C: Steps> {
     /// When.
     pub at: Instant,
     /// What it was.
-    pub step: Step<M::Header, M::Timer>,
+    pub step: C::Step,
     /// What the machine asked for.
-    pub outs: &'a [Out<M::Effect, M::Timer>],
-    /// The packet it gave, if it was asked for one and had any.
-    pub pulled: Option<&'a Packet<M::Header>>,
+    pub outs: &'a [Out<C::Effect, C::Timer>],
+    /// What it gave besides, such as the packet that it was asked for.
+    pub given: Option<&'a C::Given>,
     /// How late this was, if it is a timer: the deadline.
     pub due: Option<Instant>,
     /// The machine, after the step.
-    pub machine: &'a M,
+    pub machine: &'a C::Machine,
 }
 
 /// Lets a fresh machine take the steps in `reader` again.
@@ -140,9 +138,7 @@ pub struct Taken<'a, M: Transmit> {
 ///
 /// # Errors
 /// A file that cannot be read, is damaged, or describes a machine that cannot be built.
-pub fn replay<C: Configuration, R: Read>(
-    reader: &mut Reader<C, R>,
-) -> Result<Replayed, ReplayError> {
+pub fn replay<C: Steps, R: Read>(reader: &mut Reader<C, R>) -> Result<Replayed, ReplayError> {
     replay_watched(reader, &mut |_| {})
 }
 
@@ -150,11 +146,11 @@ pub fn replay<C: Configuration, R: Read>(
 ///
 /// # Errors
 /// As [`replay`].
-pub fn replay_watched<C: Configuration, R: Read>(
+pub fn replay_watched<C: Steps, R: Read>(
     reader: &mut Reader<C, R>,
-    watch: &mut dyn FnMut(&Taken<'_, C::Machine>),
+    watch: &mut dyn FnMut(&Taken<'_, C>),
 ) -> Result<Replayed, ReplayError> {
-    let machine = reader.header().build().map_err(|what| reader.lines.fault(what))?;
+    let machine = reader.header().config.fresh().map_err(|what| reader.lines.fault(what))?;
     let mut run = Run::<C>::new(machine, reader.header().seed);
     loop {
         match reader.next()? {
@@ -180,68 +176,85 @@ pub fn replay_watched<C: Configuration, R: Read>(
 }
 
 /// A machine that takes recorded steps.
-struct Run<C: Configuration> {
+struct Run<C: Steps> {
     machine: C::Machine,
-    outbox: Outbox<Effect<C::Why>, TimerOf<C>>,
+    outbox: Outbox<C::Effect, C::Timer>,
+    seed: u64,
     rng: Stream,
-    timers: BTreeMap<TimerOf<C>, Instant>,
+    timers: BTreeMap<C::Timer, Instant>,
     now: Instant,
     digest: Digest,
     inputs: u64,
+    /// Machines that have begun.
+    begun: u64,
     compared: u64,
     untakeable: Option<(u64, String)>,
     differs: Option<Differs>,
 }
 
-impl<C: Configuration> Run<C> {
+impl<C: Steps> Run<C> {
     fn new(machine: C::Machine, seed: u64) -> Self {
         Run {
-            outbox: Outbox::with_capacity(machine.effects_max()),
+            outbox: Outbox::with_capacity(C::effects_max(&machine)),
             machine,
+            seed,
             rng: Stream::keyed(seed, 0, Purpose::Machine),
             timers: BTreeMap::new(),
             now: Instant::ZERO,
             digest: Digest::new(),
             inputs: 0,
+            begun: 0,
             compared: 0,
             untakeable: None,
             differs: None,
         }
     }
 
-    /// Takes a step. After one that it cannot take, the rest of the stretch is only counted.
-    fn take(
-        &mut self,
-        at: Instant,
-        step: Step<C::Words, TimerOf<C>>,
-        watch: &mut dyn FnMut(&Taken<'_, C::Machine>),
-    ) -> Result<(), String> {
+    /// A machine begins, or goes on: one goes first, and time goes on with it.
+    fn pass(&mut self, at: Instant, begins: bool) -> Result<(), String> {
+        if begins {
+            self.begun += 1;
+            self.now = Instant::ZERO;
+            self.rng = Stream::keyed(self.seed, 0, Purpose::Machine);
+            self.timers.clear();
+        }
+        if self.begun == 0 || self.begun > C::MACHINES_MAX {
+            return Err("a recording begins with one start".to_string());
+        }
         if at < self.now {
             return Err(format!("time goes back from {} to {at}", self.now));
         }
         self.now = at;
-        if (step == Step::Start) != (self.inputs == 0) {
-            return Err("a recording begins with one start".to_string());
-        }
+        Ok(())
+    }
+
+    /// Takes a step. After one that it cannot take, the rest of the stretch is only counted.
+    fn take(
+        &mut self,
+        at: Instant,
+        step: C::Step,
+        watch: &mut dyn FnMut(&Taken<'_, C>),
+    ) -> Result<(), String> {
+        self.pass(at, step.begins())?;
         self.inputs += 1;
         if self.untakeable.is_some() {
             return Ok(());
         }
-        let due = match step {
-            Step::Expire(timer) => match self.due(timer) {
+        let due = match C::timer(&step) {
+            Some(timer) => match self.due(timer) {
                 Ok(due) => Some(due),
                 Err(why) => {
                     self.untakeable = Some((self.inputs, why));
                     return Ok(());
                 }
             },
-            _ => None,
+            None => None,
         };
         let mut cx = Cx::new(at, &mut self.rng, &mut self.outbox);
-        let pulled = step.take(&mut self.machine, &mut cx);
+        let given = C::take(step.clone(), &mut self.machine, &mut cx)?;
         let outs = self.outbox.entries();
-        fold(&mut self.digest, at, outs, pulled.as_ref());
-        watch(&Taken { at, step, outs, pulled: pulled.as_ref(), due, machine: &self.machine });
+        fold(&mut self.digest, at, outs, given.as_ref());
+        watch(&Taken { at, step, outs, given: given.as_ref(), due, machine: &self.machine });
         for out in self.outbox.drain() {
             match out {
                 Out::Arm(timer, at) => {
@@ -257,10 +270,10 @@ impl<C: Configuration> Run<C> {
     }
 
     /// The deadline of a timer that fires now.
-    fn due(&mut self, timer: TimerOf<C>) -> Result<Instant, String> {
+    fn due(&mut self, timer: C::Timer) -> Result<Instant, String> {
         match self.timers.remove(&timer) {
             None => Err(format!("the timer {timer:?} fires and is not set")),
-            Some(due) if due > self.now => {
+            Some(due) if due > self.now + C::early(timer) => {
                 Err(format!("the timer {timer:?} fires at {}, due at {due}", self.now))
             }
             Some(due) => Ok(due),

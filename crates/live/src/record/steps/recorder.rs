@@ -1,44 +1,53 @@
-//! Recording, on the endpoint's thread: a digest is folded, and the step is kept for the writer.
+//! Recording, on the thread that has the machine: a digest is folded, and the step is kept for the
+//! writer.
 
-use super::step::{Line, Step, fold};
-use super::{MARK_EVERY, Words};
+use super::line::{Line, fold};
+use super::{MARK_EVERY, Said};
 use crate::record::Summary;
 use crate::record::lines::Sink;
-use cavy_core::{Digest, Instant, Out, Packet, Span};
+use cavy_core::{Digest, Instant, Out, Span};
 use serde::Serialize;
 use std::hash::Hash;
 use std::io;
 use std::path::Path;
 
-/// Steps older than this are handed to the writer when the endpoint has nothing to do, so that a
-/// log of an endpoint that is killed ends shortly before its end.
+/// Steps older than this are handed to the writer when nothing is to be done, so that a log of a
+/// program that is killed ends shortly before its end.
 const KEPT_FOR: Span = Span::from_ms(50);
 
 /// A recording in progress.
-pub(crate) struct Recorder<H: Words> {
+pub struct Recorder<S: Said> {
     digest: Digest,
     inputs: u64,
     /// When steps were last handed over.
     handed_at: Instant,
-    sink: Sink<Line<H, H::Timer>>,
+    sink: Sink<Line<S>>,
 }
 
-impl<H: Words> Recorder<H> {
-    pub(crate) fn create(path: &Path, header: &impl Serialize) -> io::Result<Self> {
+impl<S: Said> Recorder<S> {
+    /// A recording at `path` that begins with `header`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path, header: &impl Serialize) -> io::Result<Self> {
         let sink = Sink::create(path, header)?;
         Ok(Recorder { digest: Digest::new(), inputs: 0, handed_at: Instant::ZERO, sink })
     }
 
     /// The machine took `step` and answered.
     #[inline]
-    pub(crate) fn taken<E: Hash>(
+    pub fn taken<E: Hash, T: Hash, G: Hash>(
         &mut self,
         at: Instant,
-        step: Step<H, H::Timer>,
-        outs: &[Out<E, H::Timer>],
-        pulled: Option<&Packet<H>>,
+        step: S,
+        outs: &[Out<E, T>],
+        given: Option<&G>,
     ) {
-        fold(&mut self.digest, at, outs, pulled);
+        fold(&mut self.digest, at, outs, given);
+        if step.begins() {
+            // Its time is another one.
+            self.handed_at = Instant::ZERO;
+        }
         self.inputs += 1;
         self.sink.push(Line::Step(at, step));
         if self.inputs.is_multiple_of(MARK_EVERY) {
@@ -49,20 +58,20 @@ impl<H: Words> Recorder<H> {
         }
     }
 
-    /// The endpoint has nothing to do.
-    pub(crate) fn rest(&mut self, now: Instant) {
+    /// Nothing is to be done now.
+    pub fn rest(&mut self, now: Instant) {
         if self.next_time().is_some_and(|at| at <= now) {
             self.hand_over(now);
         }
     }
 
-    /// When there is something to be done while the endpoint rests.
-    pub(crate) fn next_time(&self) -> Option<Instant> {
+    /// When there is something to be done while nothing else is.
+    pub fn next_time(&self) -> Option<Instant> {
         (!self.sink.is_flushed()).then(|| self.handed_at + KEPT_FOR)
     }
 
     /// Why nothing is recorded any more.
-    pub(crate) fn fault(&self) -> Option<&io::Error> {
+    pub fn fault(&self) -> Option<&io::Error> {
         self.sink.fault()
     }
 
@@ -76,7 +85,10 @@ impl<H: Words> Recorder<H> {
     }
 
     /// Writes the rest, and waits until the file is complete.
-    pub(crate) fn finish(mut self) -> io::Result<Summary> {
+    ///
+    /// # Errors
+    /// Why the recording ended before the run did.
+    pub fn finish(mut self) -> io::Result<Summary> {
         let summary = self.summary();
         self.sink.finish(summary)?;
         Ok(summary)
