@@ -262,7 +262,7 @@ fn carried(scenario: &Scenario, runs: &[Replication], reports: &[&Report]) -> Ca
             sent: sum(|r| r.packets.sent),
             hops: sum(|r| r.packets.hops),
             dropped: sum(|r| r.packets.lost_full),
-            lost: sum(|r| r.packets.lost_fault),
+            lost: sum(|r| r.packets.lost_fault + r.packets.lost_down),
             trimmed: sum(|r| r.packets.trimmed),
             marked: sum(|r| r.packets.marked),
         },
