@@ -263,9 +263,35 @@ fn incast_4_1_blocks_by_other_transports_on_new_connections_and_beside_a_backgro
     // Each piece takes one more round trip, a third of a block's time on the wire here (W5).
     let fresh = goodput("", &format!("{FINE}\nnew_connections = true"));
     assert!(fresh < 0.95 * kept && fresh > 0.1 * kept, "{fresh} of {kept}");
+    // Of several connections blocks need one, since each server is asked once at a time.
+    assert_eq!(goodput("", &format!("{FINE}\nconnections = 4")), kept);
     // Two long flows share the port (W6).
     let beside = goodput("background = 2", FINE);
     assert!(beside < 0.9 * kept && beside > 0.02 * kept, "{beside} of {kept}");
+}
+
+/// A pool lets short messages go around long ones that are before them.
+#[test]
+fn short_messages_wait_less_with_several_connections() {
+    let cavy = Cavy::new();
+    let plan = with(&[
+        ("transport = \"fifo\"", FINE),
+        ("[[transports]]\ntransport = \"homa\"\novercommit = 2", ""),
+        ("objectives = [\"p50_slowdown <= 3 for smallest 50%\"]", ""),
+        ("max_bytes = 50_000", "max_bytes = 5_000_000"),
+        ("\"W2\"", "\"W4\""),
+        ("[0.3, 0.6]", "[0.5]"),
+    ]);
+    let slowdown = |connections: &str| {
+        cavy.write("pool.toml", plan.replacen(FINE, &format!("{FINE}\n{connections}"), 1));
+        let ran = cavy.json(&["run", "pool.toml", "--json"]);
+        assert_eq!((number(&ran, "/failed"), number(&ran, "/unfinished")), (0.0, 0.0));
+        (number(&ran, "/short/p90_slowdown/value"), ran["points"][0]["digest"].clone())
+    };
+    let (one, two, eight) =
+        (slowdown(""), slowdown("connections = 2"), slowdown("connections = 8"));
+    assert_eq!(one, slowdown("connections = 1"));
+    assert!(two.0 < 0.7 * one.0 && eight.0 < two.0, "{} {} {}", one.0, two.0, eight.0);
 }
 
 #[test]
