@@ -218,6 +218,8 @@ fn blocks_from_many_servers() {
         "congestion = \"reno\"\nrack = \"fine\"",
         "congestion = \"cubic\"\nloss_halves_window = true",
         "rto_min_us = 2_000\nrto_max_ms = 1",
+        "connections = 0",
+        "connections = 2\nnew_connections = true",
         "window_bytes = 9",
     ];
     let objectives = [

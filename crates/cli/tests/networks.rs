@@ -51,6 +51,12 @@ links = [{ from = "h0", to = "s0", spike_ratio = 0.01, spike_us = [1, 9] },
   { from = "h1", to = "s0", loss_ratio = 0.02, jitter_us = 5 },
   { from = "h2", to = "s0" }, { from = "h3", to = "s0" }]"#;
 
+const OVERTAKING: &str = "overtaking_ratio = 0.1, overtaking_us = 9.0";
+
+/// A host that starts twice.
+const TWICE: &str = r#"hosts = 4
+starts = [{ host = "h3", at_us = 9 }, { host = "h3", at_us = 10 }]"#;
+
 fn with(edits: &[(&str, &str)]) -> String {
     edits.iter().fold(NETWORK.to_string(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
@@ -97,6 +103,13 @@ fn keys_and_values_that_do_not_fit() {
             with(&[(star, &AROUND.replace("[1, 9]", "[9, 1]"))]),
             with(&[(star, &AROUND.replace("spike_ratio = 0.01, ", ""))]),
             with(&[(star, &format!("loss_ratio = 0.1\n{AROUND}"))]),
+            with(&[(star, &AROUND.replace("jitter_us = 5", "overtaking_us = 5"))]),
+            with(&[(star, &AROUND.replace("jitter_us = 5", "overtaking_ratio = 0.1"))]),
+            with(&[(star, &AROUND.replace("jitter_us = 5", OVERTAKING).replace("9.0", "-9.0"))]),
+            with(&[("hosts = 4", "hosts = 4\nstarts = [{ host = \"h4\", at_us = 9 }]")]),
+            with(&[("hosts = 4", "hosts = 4\nstarts = [{ host = \"h3\", at_us = 0 }]")]),
+            with(&[("hosts = 4", "hosts = 4\nstarts = [{ host = \"h3\", at_us = 1e8 }]")]),
+            with(&[("hosts = 4", TWICE)]),
             with(&[(
                 star,
                 "topology = \"leaf_spine\"\nracks = 30000\nhosts_per_rack = 1\nspines = 30000",
@@ -198,6 +211,38 @@ fn links_lose_and_hold_up_what_they_are_told_to() {
     assert!(rough.0 > 10.0 && still.0 == 0.0, "{rough:?} {still:?}");
     assert_eq!((rough.1, still.1), (0.0, 0.0));
     assert_eq!(rough, ran(AROUND), "the same every time");
+    // Packets that are late alone are sent again although nothing is lost.
+    let ran_again = |links: &str| {
+        let plan = format!("{FINE}\nundo = false\nrack = \"off\"");
+        cavy.write("late.toml", blocks(links, "", &plan));
+        let ran = cavy.json(&["run", "late.toml", "--json"]);
+        let values = ["/unfinished", "/packets/lost", "/retransmitted_bytes"];
+        values.map(|value| number(&ran, value))
+    };
+    let overtaken = quiet.replace("jitter_us = 5", OVERTAKING).replace("9.0", "200.0");
+    let ([left, lost, again], calm) = (ran_again(&overtaken), ran_again(&quiet));
+    assert_eq!((left, lost, calm[0], calm[1]), (0.0, 0.0, 0.0, 0.0));
+    assert!(again > 10_000.0 && calm[2] < 1_000.0, "{again} and {}", calm[2]);
+}
+
+#[test]
+fn hosts_start_at_a_time_of_their_own() {
+    let cavy = Cavy::new();
+    let first = |starts: &str| {
+        let text = blocks(&format!("{STAR}\nstarts = [{starts}]"), "", FINE);
+        cavy.write("late.toml", text);
+        let ran = cavy.json(&["run", "late.toml", "--json"]);
+        let values = ["/unfinished", "/failed", "/packets/lost", "/blocks/goodput_each_mbps/0"];
+        values.map(|value| number(&ran, value))
+    };
+    let [_, _, lost, mbps] = first("");
+    assert_eq!(lost, 0.0);
+    // A client begins when it is there: the same blocks, only later.
+    assert_eq!(first("{ host = \"h0\", at_us = 50_000 }"), [0.0, 0.0, 0.0, mbps]);
+    // What a server misses is the SYN of its connection, which is sent again after a second.
+    let [unfinished, failed, lost, late] = first("{ host = \"h2\", at_us = 50_000 }");
+    assert_eq!((unfinished, failed, lost), (0.0, 0.0, 1.0));
+    assert!((late / mbps - 1.0).abs() < 0.02, "{late} and {mbps}: blocks come after opening");
 }
 
 #[test]
@@ -218,9 +263,35 @@ fn incast_4_1_blocks_by_other_transports_on_new_connections_and_beside_a_backgro
     // Each piece takes one more round trip, a third of a block's time on the wire here (W5).
     let fresh = goodput("", &format!("{FINE}\nnew_connections = true"));
     assert!(fresh < 0.95 * kept && fresh > 0.1 * kept, "{fresh} of {kept}");
+    // Of several connections blocks need one, since each server is asked once at a time.
+    assert_eq!(goodput("", &format!("{FINE}\nconnections = 4")), kept);
     // Two long flows share the port (W6).
     let beside = goodput("background = 2", FINE);
     assert!(beside < 0.9 * kept && beside > 0.02 * kept, "{beside} of {kept}");
+}
+
+/// A pool lets short messages go around long ones that are before them.
+#[test]
+fn short_messages_wait_less_with_several_connections() {
+    let cavy = Cavy::new();
+    let plan = with(&[
+        ("transport = \"fifo\"", FINE),
+        ("[[transports]]\ntransport = \"homa\"\novercommit = 2", ""),
+        ("objectives = [\"p50_slowdown <= 3 for smallest 50%\"]", ""),
+        ("max_bytes = 50_000", "max_bytes = 5_000_000"),
+        ("\"W2\"", "\"W4\""),
+        ("[0.3, 0.6]", "[0.5]"),
+    ]);
+    let slowdown = |connections: &str| {
+        cavy.write("pool.toml", plan.replacen(FINE, &format!("{FINE}\n{connections}"), 1));
+        let ran = cavy.json(&["run", "pool.toml", "--json"]);
+        assert_eq!((number(&ran, "/failed"), number(&ran, "/unfinished")), (0.0, 0.0));
+        (number(&ran, "/short/p90_slowdown/value"), ran["points"][0]["digest"].clone())
+    };
+    let (one, two, eight) =
+        (slowdown(""), slowdown("connections = 2"), slowdown("connections = 8"));
+    assert_eq!(one, slowdown("connections = 1"));
+    assert!(two.0 < 0.7 * one.0 && eight.0 < two.0, "{} {} {}", one.0, two.0, eight.0);
 }
 
 #[test]

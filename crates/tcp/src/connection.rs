@@ -338,6 +338,7 @@ impl Connection {
         if self.grant.is_some() {
             let edge = irs + 1 + Connection::opening(config, self.mss);
             (self.receiver.edge, self.receiver.granted) = (edge, edge);
+            self.receiver.whole = config.schedule.is_some_and(|schedule| schedule.foreign);
         }
         self.told = irs + 1;
         self.cwnd = u64::from(config.initial_window) * self.mss;

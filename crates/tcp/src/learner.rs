@@ -18,6 +18,12 @@
 //!
 //! A faster rate is remembered for ever: if the link becomes slower, it looks as if others were
 //! there.
+//!
+//! A program on a busy machine sees packets late, and several at once. Then a round that begins in
+//! the middle of such a batch looks faster than the link is, and one that a pause falls into looks
+//! slower, as if others were there. So such a host, [`Learner::of_batches`], takes no rate for true
+//! that is above what is under way over a round trip, which has the pause in it, and calls itself
+//! alone if any of the last rounds since a loss was fast.
 
 use cavy_core::{Instant, Span};
 
@@ -32,6 +38,8 @@ const LATE: Span = Span::from_ms(100);
 /// For how long too much is remembered at first, doubled each time it is too much again.
 const REMEMBER: Span = Span::from_ms(1_000);
 const REMEMBER_MAX: Span = Span::from_ms(64_000);
+/// Rounds of which the fastest says whether others are there, where packets come in batches.
+const LATELY: usize = 8;
 
 /// What is known of the way to a host.
 #[derive(Clone, Debug)]
@@ -43,6 +51,9 @@ pub(crate) struct Learner {
     /// The most octets a second in a round, and those of the last one.
     fastest: u64,
     rate: u64,
+    /// Rates of the last rounds, where packets are seen in batches.
+    lately: Option<[u64; LATELY]>,
+    rounds: usize,
     /// The least mean queue of a round: how much round trips vary without one.
     calm: Span,
     /// The queue that was met last, and a mean of those that losses met.
@@ -81,6 +92,8 @@ impl Learner {
             round: Round::default(),
             fastest: 0,
             rate: 0,
+            lately: None,
+            rounds: 0,
             calm: Span::from_ns(u64::MAX),
             queue: Span::ZERO,
             full: Span::ZERO,
@@ -91,6 +104,11 @@ impl Learner {
             remember: REMEMBER,
             losses: 0,
         }
+    }
+
+    /// The same of a host that sees packets late and in batches.
+    pub fn of_batches(self) -> Learner {
+        Learner { lately: Some([0; LATELY]), ..self }
     }
 
     /// Segments that may be under way.
@@ -157,7 +175,14 @@ impl Learner {
         if !pressed || filled {
             return;
         }
-        let rate = octets.saturating_mul(1_000_000_000) / took.as_ns();
+        let mut rate = octets.saturating_mul(1_000_000_000) / took.as_ns();
+        if let Some(lately) = &mut self.lately {
+            let under_way = u64::from(self.room) * self.mss;
+            rate = rate.min(under_way * 1_000_000_000 / self.trip.as_ns().max(1));
+            lately[self.rounds % LATELY] = rate;
+            self.rounds += 1;
+            rate = lately.iter().copied().fold(rate, u64::max);
+        }
         self.rate = rate;
         self.fastest = self.fastest.max(rate);
         self.calm = self.calm.min(queue);
@@ -189,6 +214,8 @@ impl Learner {
     /// Something was lost.
     pub fn lost(&mut self, now: Instant) {
         self.losses += 1;
+        // What was fast before a loss says nothing about who is there now.
+        self.lately = self.lately.map(|_| [0; LATELY]);
         // A mean of what losses met.
         let met = if self.full.is_zero() { self.queue } else { self.full };
         self.full = Span::from_ns((7 * met.as_ns() + self.queue.as_ns()) / 8);
@@ -219,5 +246,91 @@ impl Learner {
 
     pub fn is_late(trip: Span) -> bool {
         trip >= LATE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use cavy_core::{Purpose, Stream};
+
+    const MSS: u64 = 1_448;
+    const US: u64 = 1_000;
+
+    /// Segments one after the other through a port, to a reader that stands still now and then.
+    struct Way {
+        learner: Learner,
+        /// What the port sends a segment in, and how many it keeps.
+        each_ns: u64,
+        keeps: usize,
+        /// How long the reader stands still, at most, in one read of fifty.
+        pause_us: u64,
+    }
+
+    impl Way {
+        /// Runs for so many segments; says how many were dropped, and the share of the link that
+        /// was used.
+        fn run(&mut self, segments: u64, seed: u64) -> (u64, f64) {
+            let mut draws = Stream::keyed(seed, 0, Purpose::Test);
+            // When each segment under way is at the reader, and when its turn began.
+            let mut under_way: VecDeque<(u64, u64)> = VecDeque::new();
+            let (mut now, mut free_at, mut dropped, mut came) = (0_u64, 0_u64, 0, 0);
+            let trip_ns = 100 * US;
+            let least = Span::from_ns(trip_ns + self.each_ns);
+            while came < segments {
+                while (under_way.len() as u64) < u64::from(self.learner.segments()) {
+                    let at = now + trip_ns / 2;
+                    if free_at.saturating_sub(at) / self.each_ns >= self.keeps as u64 {
+                        dropped += 1;
+                        self.learner.lost(Instant::from_ns(now));
+                        break;
+                    }
+                    free_at = free_at.max(at) + self.each_ns;
+                    under_way.push_back((free_at + trip_ns / 2, now));
+                }
+                self.learner.pressed();
+                let Some(&(first, _)) = under_way.front() else { break };
+                now = now.max(first);
+                if draws.below(50) == 0 {
+                    now += draws.below(self.pause_us * US + 1);
+                }
+                while let Some(&(_, turn)) = under_way.front().filter(|one| one.0 <= now) {
+                    under_way.pop_front();
+                    came += 1;
+                    now += US;
+                    let trip = Span::from_ns(now - turn).max(least);
+                    let at = Instant::from_ns(now);
+                    self.learner.look(at);
+                    self.learner.sample(trip, least, false);
+                    self.learner.arrived(MSS, false, at);
+                }
+            }
+            (dropped, (came * self.each_ns) as f64 / now as f64)
+        }
+    }
+
+    /// At 200 Mb/s, with a port of 32 kB.
+    fn way(pause_us: u64, learner: Learner) -> Way {
+        Way { learner, each_ns: 1_538 * 40, keeps: 20, pause_us }
+    }
+
+    #[test]
+    fn a_reader_that_stands_still_does_not_take_its_own_batches_for_a_faster_link() {
+        let new = || Learner::new(MSS as u16);
+        for seed in 0..5 {
+            let (dropped, used) = way(0, new()).run(20_000, seed);
+            assert!(dropped == 0 && used > 0.98, "without pauses: {dropped}, {used}");
+            let mut plain = way(1_000, new());
+            let (plain_dropped, _) = plain.run(20_000, seed);
+            let mut batches = way(1_000, new().of_batches());
+            let (dropped, used) = batches.run(20_000, seed);
+            assert!(plain_dropped > 50, "what it is for: {plain_dropped}");
+            assert!(dropped < 5 && used > 0.85, "seed {seed}: {dropped}, {used}");
+            let link = 1_000_000_000 / batches.each_ns * MSS;
+            let fastest = batches.learner.fastest as f64 / link as f64;
+            // Alone at seven eighths of it, so that the rate of the link itself counts as alone.
+            assert!((0.95..8.0 / 7.0).contains(&fastest), "seed {seed}: {fastest}");
+        }
     }
 }

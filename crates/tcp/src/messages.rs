@@ -6,6 +6,12 @@
 //! messages are known to both sides and take no octets, as in the published block traffic
 //! [incast 4.1].
 //!
+//! With [`Messages::pool`] a host keeps up to so many connections to each peer. A message takes the
+//! one on which the fewest messages and answers are under way; while none is free another one is
+//! opened. What is on different connections may overtake each other. A receiver has to know which
+//! message it will answer, to remember where: the segment that ends a question bears URG, which
+//! nothing else here uses.
+//!
 //! With [`Messages::afresh`] each message has a connection of its own, which its answer goes back
 //! over and which ends with it: the first timeout of a connection then counts, and nothing that was
 //! learned is kept.
@@ -29,6 +35,8 @@ struct Written {
     message: Message,
     start: u64,
     end: u64,
+    /// Its last segment says that it is a question.
+    asks: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +44,7 @@ struct Coming {
     message: Message,
     end: u64,
     length_bytes: u32,
+    asks: bool,
 }
 
 /// What is known of the connection in one place.
@@ -46,8 +55,26 @@ struct Link {
     read: u64,
     outgoing: VecDeque<Written>,
     incoming: VecDeque<Coming>,
+    /// Questions whose answers are not there yet.
+    open: u32,
     /// How long the last answer was: the next one is expected to be as long.
     answer_bytes: u64,
+}
+
+impl Link {
+    /// Messages and answers under way.
+    fn busy(&self) -> usize {
+        self.outgoing.len() + self.open as usize
+    }
+}
+
+/// The connections with one peer.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    /// Those to write messages to.
+    own: Vec<Connection>,
+    /// The one that its questions came by.
+    theirs: Option<Connection>,
 }
 
 /// A transport of messages over TCP.
@@ -55,10 +82,14 @@ struct Link {
 pub struct Messages {
     stack: Stack,
     links: Vec<Link>,
-    /// By peer: the connection to write messages to, and the one that its questions came by.
-    ways: Vec<[Option<Connection>; 2]>,
+    /// By peer.
+    ways: Vec<Way>,
+    /// The connection that was opened last.
+    opened: Option<Connection>,
     rest: VecDeque<Effect<Why>>,
-    /// Where each message has its own connection: the one that each open question came by.
+    /// Connections that are kept to a peer; none where each message has its own.
+    kept: u16,
+    /// Where it is not one: the connection that each open question came by.
     asked: Option<BTreeMap<(Node, Message), Connection>>,
 }
 
@@ -67,12 +98,18 @@ impl Messages {
     pub fn new(config: Config) -> Result<Messages, &'static str> {
         let stack = Stack::new(config)?;
         let (links, ways, rest) = (Vec::new(), Vec::new(), VecDeque::new());
-        Ok(Messages { stack, links, ways, rest, asked: None })
+        Ok(Messages { stack, links, ways, opened: None, rest, kept: 1, asked: None })
+    }
+
+    /// The same, with up to so many connections to each peer, at least one.
+    pub fn pool(self, connections: u16) -> Messages {
+        let kept = connections.max(1);
+        Messages { kept, asked: (kept > 1).then(BTreeMap::new), ..self }
     }
 
     /// The same, with a connection for each message.
     pub fn afresh(self) -> Messages {
-        Messages { asked: Some(BTreeMap::new()), ..self }
+        Messages { kept: 0, asked: Some(BTreeMap::new()), ..self }
     }
 
     /// What all its connections did.
@@ -80,10 +117,10 @@ impl Messages {
         self.stack.counts()
     }
 
-    fn way(&mut self, peer: Node) -> &mut [Option<Connection>; 2] {
+    fn way(&mut self, peer: Node) -> &mut Way {
         let place = peer.0 as usize;
         if self.ways.len() <= place {
-            self.ways.resize(place + 1, [None; 2]);
+            self.ways.resize(place + 1, Way::default());
         }
         &mut self.ways[place]
     }
@@ -96,87 +133,85 @@ impl Messages {
         &mut self.links[place]
     }
 
+    /// The connection for something new to `to`: the one of its own that has the least to do, or
+    /// another one while all have something to do and there may be more.
+    fn own(&mut self, to: Node, now: Instant, rng: &mut Stream) -> Option<Connection> {
+        self.way(to);
+        let own = &self.ways[to.0 as usize].own;
+        let busy = |name: Connection| self.links[name.0 as u32 as usize].busy();
+        let least = own.iter().copied().min_by_key(|&name| busy(name));
+        let is_full = own.len() >= usize::from(self.kept);
+        if let Some(name) = least.filter(|&name| is_full || busy(name) == 0) {
+            return Some(name);
+        }
+        self.opened = None;
+        let ticket = u64::from(to.0);
+        self.stack.input(stream::Input::Open { ticket, to, port: PORT }, now, rng);
+        self.settle(None, now, rng);
+        self.opened.or(least)
+    }
+
+    /// Writes a message; says where.
     fn write(
         &mut self,
-        to: Node,
-        message: Message,
-        length_bytes: u32,
+        (to, message, length_bytes): (Node, Message, u32),
+        asks: bool,
         now: Instant,
         rng: &mut Stream,
-    ) {
-        let [own, theirs] = *self.way(to);
+    ) -> Option<Connection> {
         let known = match &mut self.asked {
-            Some(asked) if message.is_answer() => asked.remove(&(to, message)),
-            Some(_) => None,
-            None if message.is_answer() => theirs.or(own),
-            None => own,
+            _ if !message.is_answer() => None,
+            Some(asked) => asked.remove(&(to, message)),
+            None => self.way(to).theirs,
         };
-        let name = match known {
-            Some(name) => name,
-            None => {
-                let ticket = u64::from(to.0);
-                self.stack.input(stream::Input::Open { ticket, to, port: PORT }, now, rng);
-                self.settle(None, now, rng);
-                let [own, _] = *self.way(to);
-                match own {
-                    Some(name) => name,
-                    None => return self.rest.push_back(failed(to, message, Why::Refused)),
-                }
-            }
+        let Some(name) = known.or_else(|| self.own(to, now, rng)) else {
+            self.rest.push_back(failed(to, message, Why::Refused));
+            return None;
         };
         let bytes = u64::from(length_bytes);
+        let asks = asks && self.kept > 1;
         let link = self.link(name);
         let start = link.written;
         link.written += bytes;
-        link.outgoing.push_back(Written { message, start, end: start + bytes });
+        link.open += u32::from(asks);
+        link.outgoing.push_back(Written { message, start, end: start + bytes, asks });
         let write = stream::Input::Write { connection: name, bytes, whole: true };
         self.stack.input(write, now, rng);
+        Some(name)
     }
 
     /// Translates what the stack wants done. `arrived` is the packet of this step.
-    fn settle(&mut self, arrived: Option<(Extent, bool)>, now: Instant, rng: &mut Stream) {
+    fn settle(&mut self, arrived: Option<(Extent, Flags)>, now: Instant, rng: &mut Stream) {
         while let Some(effect) = self.stack.effects.pop_front() {
             match effect {
                 stream::Effect::Opening { ticket, connection } => {
                     let peer = Node(ticket as u32);
-                    self.way(peer)[0] = Some(connection);
+                    self.opened = Some(connection);
+                    if self.kept > 0 {
+                        self.way(peer).own.push(connection);
+                    }
                     let link = self.link(connection);
                     *link = Link { peer: peer.0, ..Link::default() };
                 }
                 stream::Effect::Opened { connection, peer, accepted: true, .. } => {
-                    self.way(peer)[1] = Some(connection);
+                    self.way(peer).theirs = Some(connection);
                     let link = self.link(connection);
                     *link = Link { peer: peer.0, ..Link::default() };
                 }
                 stream::Effect::Place { connection, offset, skip_bytes, length_bytes } => {
-                    if let Some((extent, ends)) = arrived {
-                        self.place(connection, offset, (skip_bytes, length_bytes), extent, ends);
+                    if let Some((extent, flags)) = arrived {
+                        self.place(connection, offset, (skip_bytes, length_bytes), extent, flags);
                     }
                 }
                 stream::Effect::Readable { connection, to } => {
                     let link = self.link(connection);
                     let bytes = to - link.read;
                     link.read = to;
-                    let from = Node(link.peer);
-                    while let Some(Coming { message, end, length_bytes }) =
-                        self.link(connection).incoming.front().copied()
-                        && end <= to
+                    while let Some(coming) = self.link(connection).incoming.front().copied()
+                        && coming.end <= to
                     {
                         self.link(connection).incoming.pop_front();
-                        self.rest.push_back(Effect::Delivered { from, message, length_bytes });
-                        if message.is_answer() {
-                            self.link(connection).answer_bytes = u64::from(length_bytes);
-                            self.stack.answered(connection);
-                        }
-                        match &mut self.asked {
-                            Some(_) if message.is_answer() => {
-                                self.stack.input(stream::Input::Close { connection }, now, rng);
-                            }
-                            Some(asked) => {
-                                asked.insert((from, message.answer()), connection);
-                            }
-                            None => {}
-                        }
+                        self.deliver(connection, coming, now, rng);
                     }
                     self.stack.input(stream::Input::Took { connection, bytes }, now, rng);
                 }
@@ -194,9 +229,10 @@ impl Messages {
                 stream::Effect::Ended { connection, why } => {
                     let link = core::mem::take(self.link(connection));
                     let peer = Node(link.peer);
-                    for way in self.way(peer) {
-                        *way = way.filter(|&name| name != connection);
-                    }
+                    let way = self.way(peer);
+                    way.own.retain(|&name| name != connection);
+                    way.theirs = way.theirs.filter(|&name| name != connection);
+                    self.opened = self.opened.filter(|&name| name != connection);
                     let left = link.outgoing.iter().map(|one| failed(peer, one.message, why));
                     self.rest.extend(left);
                     if let Some(asked) = &mut self.asked {
@@ -211,22 +247,41 @@ impl Messages {
         }
     }
 
+    /// A message is there whole.
+    fn deliver(&mut self, name: Connection, coming: Coming, now: Instant, rng: &mut Stream) {
+        let Coming { message, length_bytes, asks, .. } = coming;
+        let from = Node(self.link(name).peer);
+        self.rest.push_back(Effect::Delivered { from, message, length_bytes });
+        if message.is_answer() {
+            let link = self.link(name);
+            link.answer_bytes = u64::from(length_bytes);
+            link.open = link.open.saturating_sub(1);
+            self.stack.answered(name);
+            if self.kept == 0 {
+                self.stack.input(stream::Input::Close { connection: name }, now, rng);
+            }
+        } else if let Some(asked) = self.asked.as_mut().filter(|_| asks || self.kept == 0) {
+            asked.insert((from, message.answer()), name);
+        }
+    }
+
     fn place(
         &mut self,
         connection: Connection,
         offset: u64,
         (skip, length_bytes): (u32, u32),
         extent: Extent,
-        ends: bool,
+        flags: Flags,
     ) {
         let begins = offset - u64::from(skip);
         let link = self.link(connection);
         let from = Node(link.peer);
         let end = begins + u64::from(extent.length_bytes);
         let at = link.incoming.partition_point(|one| one.end < end);
-        if ends && link.incoming.get(at).is_none_or(|one| one.end != end) {
+        if flags.has(Flags::PSH) && link.incoming.get(at).is_none_or(|one| one.end != end) {
             let length_bytes = extent.offset_bytes + extent.length_bytes;
-            link.incoming.insert(at, Coming { message: extent.message, end, length_bytes });
+            let asks = flags.has(Flags::URG);
+            link.incoming.insert(at, Coming { message: extent.message, end, length_bytes, asks });
         }
         let offset_bytes = extent.offset_bytes + skip;
         let extent = Extent { message: extent.message, offset_bytes, length_bytes };
@@ -271,27 +326,25 @@ impl Machine for Messages {
         let mut arrived = None;
         match input {
             Input::Rx { from, header, payload, seen } => {
-                arrived = Some((payload, header.flags.has(Flags::PSH)));
+                arrived = Some((payload, header.flags));
                 let input = stream::Input::Rx { from, header, payload, seen };
                 self.stack.input(input, now, cx.rng());
             }
             Input::Submit { to, message, length_bytes, asks } => {
-                self.write(to, message, length_bytes, now, cx.rng());
-                let [own, _] = *self.way(to);
-                match own {
+                match self.write((to, message, length_bytes), asks, now, cx.rng()) {
                     Some(name) if asks => {
                         let octets = self.link(name).answer_bytes;
                         self.stack.expect(name, octets);
                     }
                     // What is written is sent before the end.
-                    Some(connection) if self.asked.is_some() => {
+                    Some(connection) if self.kept == 0 => {
                         self.stack.input(stream::Input::Close { connection }, now, cx.rng());
                     }
                     _ => {}
                 }
             }
             Input::Answer { to, question, length_bytes } => {
-                self.write(to, question.answer(), length_bytes, now, cx.rng());
+                self.write((to, question.answer(), length_bytes), false, now, cx.rng());
             }
             // What is written cannot be taken back.
             Input::Cancel { .. } => {}
@@ -333,6 +386,9 @@ impl Transmit for Messages {
                 header.flags = Flags(header.flags.0 & !Flags::PSH.0);
                 if ends {
                     header.flags = header.flags.with(Flags::PSH);
+                }
+                if ends && one.asks {
+                    header.flags = header.flags.with(Flags::URG);
                 }
             }
         }

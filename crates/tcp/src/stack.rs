@@ -113,9 +113,14 @@ impl Stack {
     /// A host without connections; the error says which value is out of range.
     pub fn new(config: Config) -> Result<Stack, &'static str> {
         config.check()?;
-        let learns = config.schedule.is_some_and(|schedule| schedule.room_bytes.is_none());
+        let learner = config.schedule.filter(|schedule| schedule.room_bytes.is_none());
+        let learner = learner.map(|schedule| {
+            let learner = Learner::new(config.mss_bytes);
+            // Before servers that are not ours the host is a program among others.
+            if schedule.foreign { learner.of_batches() } else { learner }
+        });
         Ok(Stack {
-            learner: learns.then(|| Learner::new(config.mss_bytes)),
+            learner,
             now: Instant::ZERO,
             config,
             slots: Vec::new(),

@@ -108,7 +108,9 @@ fn servers_that_are_not_ours_are_never_stuck_when_the_room_shrinks() {
             star.network.queue = Queue::Octets { limit: room };
             let (goodput, dropped, timeouts) = blocks(&mut star, n..n + 10);
             println!("{room}: {goodput:.0} Mb/s, {dropped} dropped, {timeouts} timeouts");
-            assert!(goodput > 5.0, "{room}: {goodput} Mb/s");
+            // Two packets are less than it ever has under way, so that chance decides how many
+            // timers of 200 ms a block meets: 5 to 10 servers have 3 to 24 Mb/s there.
+            assert!(goodput > 1.0, "{room}: {goodput} Mb/s");
         }
     }
 }

@@ -309,8 +309,12 @@ transports! {
         /// What a connection keeps for its reader. Default: 4 MiB.
         receive_buffer_bytes: Option<u32>,
         /// Each message opens a connection of its own, and its answer goes back over that one.
-        /// Default: false; one for each pair of hosts is kept.
+        /// Default: false; `connections` are kept.
         new_connections: Option<bool>,
+        /// Connections that a host keeps to another one, 1 to 1000: a message takes the one on
+        /// which the fewest are under way, and another one is opened while none is free. Answers go
+        /// back where their question came. Not with `new_connections`. Default: 1.
+        connections: Option<u16>,
     }
     /// NDP.
     NdpPlan {
@@ -354,7 +358,7 @@ pub enum TransportPlan {
     Pias(PiasPlan),
     /// NDP [homa 3.8].
     Ndp(NdpPlan),
-    /// TCP over real connections, one for each pair of hosts [incast 2].
+    /// TCP over real connections, which pairs of hosts keep [incast 2].
     Tcp(Box<TcpPlan>),
     /// A scheduler that knows everything and costs nothing [homa 3.10].
     Oracle(OraclePlan),

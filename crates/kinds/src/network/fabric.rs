@@ -4,10 +4,10 @@ use super::plan::{CountingPlan, FabricPlan, FramingPlan, LinkPlan, RoutingPlan, 
 use super::recorded::number;
 use crate::csv::open;
 use cavy_core::family::Node;
-use cavy_core::{Ratio, Span};
+use cavy_core::{Instant, Ratio, Span};
 use cavy_lab::net::{
     Counting, Egress, Faults, Framing, Hosts, Ideal, Link, NODES_MAX, Network, Place, PortClass,
-    Rate, Rough, Routing, Rule, Topology, What, Which,
+    Rate, Rough, Routing, Rule, Start, Topology, What, Which,
 };
 use cavy_study::plan::{Files, PlanError};
 
@@ -241,14 +241,22 @@ pub fn faults(plan: &FabricPlan) -> Result<Faults, PlanError> {
 /// What a link does to packets, where it says any of it.
 fn rough(index: usize, plan: &LinkPlan) -> Result<Option<Rough>, PlanError> {
     let field = |key: &str| format!("network.links.{index}.{key}");
+    let absent = |key: &str, why| Err(PlanError::field(field(key), "absent", "above 0").hint(why));
     let LinkPlan { loss_ratio, jitter_us, spike_ratio, spike_us, .. } = plan;
-    if loss_ratio.is_none() && jitter_us.is_none() && spike_ratio.is_none() {
-        return match spike_us {
-            Some(_) => Err(PlanError::field(field("spike_ratio"), "absent", "above 0").hint(
-                "`spike_us` says how long spikes are, and `spike_ratio` how often they come",
-            )),
-            None => Ok(None),
-        };
+    let LinkPlan { overtaking_ratio, overtaking_us, .. } = plan;
+    if spike_ratio.is_none() && spike_us.is_some() {
+        let why = "`spike_us` says how long spikes are, and `spike_ratio` how often they come";
+        return absent("spike_ratio", why);
+    }
+    let why = "`overtaking_us` says how late a packet is, and `overtaking_ratio` how often one is";
+    match (overtaking_ratio, overtaking_us) {
+        (None, Some(_)) => return absent("overtaking_ratio", why),
+        (Some(_), None) => return absent("overtaking_us", why),
+        _ => {}
+    }
+    let ratios = [loss_ratio, jitter_us, spike_ratio, overtaking_ratio];
+    if ratios.iter().all(|one| one.is_none()) {
+        return Ok(None);
     }
     let [least, most] = spike_us.unwrap_or_default();
     let (spike_least, spike_most) =
@@ -262,7 +270,37 @@ fn rough(index: usize, plan: &LinkPlan) -> Result<Option<Rough>, PlanError> {
         spiked: ratio(&field("spike_ratio"), spike_ratio.unwrap_or(0.0))?,
         spike_least,
         spike_most,
+        overtaken: ratio(&field("overtaking_ratio"), overtaking_ratio.unwrap_or(0.0))?,
+        overtaken_by: delay(&field("overtaking_us"), overtaking_us.unwrap_or(0.0))?,
     }))
+}
+
+/// The hosts of a network of `hosts` that start later than others, before `end`.
+pub fn starts(plan: &FabricPlan, hosts: u32, end: Span) -> Result<Vec<Start>, PlanError> {
+    let mut starts: Vec<Start> = Vec::with_capacity(plan.starts.len());
+    for (index, one) in plan.starts.iter().enumerate() {
+        let field = |key: &str| format!("network.starts.{index}.{key}");
+        let name = format!("`{}`", one.host);
+        let host = number(&one.host).filter(|&host| host < hosts).map(Node).ok_or_else(|| {
+            let last = hosts - 1;
+            PlanError::field(field("host"), &name, &format!("a host, `h0` to `h{last}`"))
+        })?;
+        if starts.iter().any(|other| other.host == host) {
+            return Err(PlanError::field(field("host"), name, "none of the hosts before it")
+                .hint("a host starts once: keep one of its entries"));
+        }
+        let range = one.at_us > 0.0 && one.at_us <= 1e8;
+        let at = if range { Span::try_from_us(one.at_us) } else { None };
+        let at = at.filter(|at| *at < end).ok_or_else(|| {
+            let must = format!("a time in microseconds, above 0, at most 1e8, and before {end}");
+            PlanError::field(field("at_us"), one.at_us, &must).hint(
+                "no message is sent later; a host that is there from the beginning needs no \
+                       entry",
+            )
+        })?;
+        starts.push(Start { host, at: Instant::ZERO + at });
+    }
+    Ok(starts)
 }
 
 /// A share of packets.

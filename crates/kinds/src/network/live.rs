@@ -124,6 +124,9 @@ pub fn star(network: &FabricPlan) -> Result<Star, PlanError> {
     if network.loss_ratio != 0.0 {
         return lab("network.loss_ratio", "what its switch drops");
     }
+    if !network.starts.is_empty() {
+        return lab("network.starts", "hosts that are there from the beginning");
+    }
     if network.framing != FramingPlan::Ethernet {
         return lab("network.framing", "Ethernet");
     }

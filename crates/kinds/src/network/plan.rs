@@ -226,6 +226,11 @@ pub struct FabricPlan {
     /// Share of packets that are lost at random, 0 to 0.5.
     #[serde(default)]
     pub loss_ratio: f64,
+    /// Hosts that start later than the others, which are there from the beginning. Packets that
+    /// reach a host before are lost; closed loops begin when their client starts, and what other
+    /// applications would have sent before is not sent. Not for traces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<StartPlan>,
 }
 
 impl FabricPlan {
@@ -279,8 +284,18 @@ impl FabricPlan {
     /// Whether packets are lost elsewhere than at full ports.
     pub fn loses(&self) -> bool {
         let some = |link: &LinkPlan| link.loss_ratio.is_some_and(|ratio| ratio > 0.0);
-        self.loss_ratio > 0.0 || self.links.iter().any(some)
+        self.loss_ratio > 0.0 || self.links.iter().any(some) || !self.starts.is_empty()
     }
+}
+
+/// A host that starts later than others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartPlan {
+    /// Which host: `h0` is the first.
+    pub host: String,
+    /// When, microseconds, above 0 and at most 1e8.
+    pub at_us: f64,
 }
 
 /// A link of any graph.
@@ -303,7 +318,7 @@ pub struct LinkPlan {
     /// Share of packets that it loses at random, in each direction, 0 to 0.5. Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_ratio: Option<f64>,
-    /// Each packet is later by any time up to this, microseconds; none overtakes another.
+    /// Each packet is later by any time up to this, microseconds; none overtakes another by that.
     /// Default: 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter_us: Option<f64>,
@@ -314,6 +329,13 @@ pub struct LinkPlan {
     /// The shortest and the longest spike, microseconds. Default: `[0, 0]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spike_us: Option<[f64; 2]>,
+    /// Share of packets that are late alone, by `overtaking_us`, so that what is sent meanwhile
+    /// overtakes them, 0 to 0.5. Default: 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overtaking_ratio: Option<f64>,
+    /// How late these are, microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overtaking_us: Option<f64>,
 }
 
 /// Which of several shortest ways a packet takes.

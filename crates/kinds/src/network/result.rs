@@ -83,7 +83,7 @@ pub struct PacketResult {
     pub hops: u64,
     /// Lost for want of room.
     pub dropped: u64,
-    /// Lost by `loss_ratio`.
+    /// Lost on links that lose some, or at hosts that had not started.
     pub lost: u64,
     /// Lost their payload.
     pub trimmed: u64,

@@ -84,8 +84,8 @@ macro_rules! with_machines {
                 let $make = |_| ndp::Ndp::new(*config).expect(CHECKED);
                 $call
             }
-            Transport::Tcp { config, afresh } => {
-                let $make = |_| super::tcp::machine(config, *afresh);
+            Transport::Tcp { config, kept } => {
+                let $make = |_| super::tcp::machine(config, *kept);
                 $call
             }
             Transport::Oracle => unreachable!("the oracle has no machines"),
@@ -129,8 +129,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         _ => 0,
     });
     let report = match &scenario.transport {
-        Transport::Tcp { config, afresh } => {
-            let make = |_| super::tcp::machine(config, *afresh);
+        Transport::Tcp { config, kept } => {
+            let make = |_| super::tcp::machine(config, *kept);
             let both = &mut (&mut (&mut (&mut watch, &mut timeline), &mut blocks), &mut receivers);
             let (report, machines) = net::run_to_machines(&setup, make, traffic, pending, both);
             let mut counts = cavy_tcp::Counts::default();
@@ -262,7 +262,7 @@ fn carried(scenario: &Scenario, runs: &[Replication], reports: &[&Report]) -> Ca
             sent: sum(|r| r.packets.sent),
             hops: sum(|r| r.packets.hops),
             dropped: sum(|r| r.packets.lost_full),
-            lost: sum(|r| r.packets.lost_fault),
+            lost: sum(|r| r.packets.lost_fault + r.packets.lost_down),
             trimmed: sum(|r| r.packets.trimmed),
             marked: sum(|r| r.packets.marked),
         },

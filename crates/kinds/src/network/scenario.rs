@@ -344,6 +344,10 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
         ))
         .hint("use it with the patterns all_to_all, permutation, many_to_few and skewed"));
     }
+    if matches!(demand, Demand::Recorded(_)) && !plan.network.starts.is_empty() {
+        return Err(PlanError::text("`network.starts` is set, but `traffic` is a trace")
+            .hint("a trace says when each host begins: leave out what a host sends too early"));
+    }
     let network = transport::network(of_transport, &around, &plan.network)?;
     let packets = plan.run.packets_max_millions * 1e6;
     if !(1e3..=8e6).contains(&packets) {
@@ -359,6 +363,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
         drain,
         ideal_without_latency_in_rack: plan.run.ideal_without_latency_in_rack,
         faults: fabric::faults(&plan.network)?,
+        starts: fabric::starts(&plan.network, hosts, warmup + counted)?,
         packets_max: packets as u32,
         ..Setup::new(network, 1, warmup + counted, bins)
     };

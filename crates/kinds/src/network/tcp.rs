@@ -14,10 +14,26 @@ use cavy_tcp::{
 /// Headers of IP and TCP without options.
 const HEADERS_BYTES: u32 = 40;
 
-/// A host; with `afresh` each message has a connection of its own.
-pub fn machine(config: &Config, afresh: bool) -> Messages {
+/// A host that keeps so many connections to another one; with none, each message has its own.
+pub fn machine(config: &Config, kept: u16) -> Messages {
     let machine = Messages::new(*config).expect("the configuration was checked");
-    if afresh { machine.afresh() } else { machine }
+    if kept == 0 { machine.afresh() } else { machine.pool(kept) }
+}
+
+/// Connections that a host keeps to another one; none where each message has its own.
+pub fn kept(plan: &TcpPlan, label: &str) -> Result<u16, PlanError> {
+    let wrong =
+        |value: u16, must| PlanError::field(format!("transports.{label}.connections"), value, must);
+    match (plan.new_connections, plan.connections) {
+        (_, Some(kept @ (0 | 1_001..))) => Err(wrong(kept, "1 to 1000")
+            .hint("`new_connections = true` opens one for each message and keeps none")),
+        (Some(true), Some(kept)) => {
+            Err(wrong(kept, "left out where each message has a connection of its own")
+                .hint("take away `new_connections`"))
+        }
+        (Some(true), None) => Ok(0),
+        (_, kept) => Ok(kept.unwrap_or(1)),
+    }
 }
 
 /// The configuration that `plan` asks for.

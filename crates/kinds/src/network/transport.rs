@@ -52,8 +52,8 @@ pub enum Transport {
     Tcp {
         /// Of each host.
         config: Box<cavy_tcp::Config>,
-        /// Each message has a connection of its own.
-        afresh: bool,
+        /// Connections that a host keeps to another one; none where each message has its own.
+        kept: u16,
     },
     /// The oracle.
     Oracle,
@@ -124,7 +124,7 @@ pub fn transport(plan: &TransportPlan, around: &Surroundings<'_>) -> Result<Tran
         }),
         TransportPlan::Tcp(own) => Transport::Tcp {
             config: Box::new(super::tcp::config(own, &label, around)?),
-            afresh: own.new_connections == Some(true),
+            kept: super::tcp::kept(own, &label)?,
         },
         TransportPlan::Oracle(_) => Transport::Oracle,
     };

@@ -110,7 +110,7 @@ pub enum What {
         /// How much later.
         by: Span,
     },
-    /// The link loses packets and delays them without letting one overtake another.
+    /// The link loses packets and holds them up.
     Rough(Rough),
 }
 
@@ -127,6 +127,10 @@ pub struct Rough {
     pub spike_least: Span,
     /// The longest.
     pub spike_most: Span,
+    /// With this probability it is late alone, so that others overtake it.
+    pub overtaken: Ratio,
+    /// By so much.
+    pub overtaken_by: Span,
 }
 
 impl Rough {
@@ -137,19 +141,25 @@ impl Rough {
         spiked: Ratio::ZERO,
         spike_least: Span::ZERO,
         spike_most: Span::ZERO,
+        overtaken: Ratio::ZERO,
+        overtaken_by: Span::ZERO,
     };
 
-    /// How long one packet is held up; `None` when it is lost.
-    pub(super) fn holds(&self, rng: &mut Stream) -> Option<Ps> {
+    /// What happens to one packet.
+    pub(super) fn fate(&self, rng: &mut Stream) -> Fate {
         if rng.chance(self.lost) {
-            return None;
+            return Fate::Lost;
         }
         let mut by = rng.below(ps(self.jitter) + 1);
         if rng.chance(self.spiked) {
             let (least, most) = (ps(self.spike_least), ps(self.spike_most));
             by += least + rng.below(most.saturating_sub(least) + 1);
         }
-        Some(by)
+        // Where nothing is overtaken nothing is drawn, so that such links do what they did before
+        // there was overtaking.
+        let is_overtaken = self.overtaken != Ratio::ZERO && rng.chance(self.overtaken);
+        let alone = if is_overtaken { ps(self.overtaken_by) } else { 0 };
+        Fate::Held { by, alone }
     }
 }
 
@@ -191,8 +201,9 @@ pub(super) enum Fate {
     Late {
         by: Ps,
     },
-    /// As late, and whatever follows on this link stays behind it.
+    /// As late, and whatever follows on this link stays behind it; then later alone.
     Held {
         by: Ps,
+        alone: Ps,
     },
 }

@@ -51,7 +51,7 @@ pub use report::{
     BinRecord, Bins, ClassRecord, Ended, MessageCounts, PacketCounts, Recorder, Report,
     SLOWDOWN_UNIT,
 };
-pub use setup::{Setup, SetupError};
+pub use setup::{Setup, SetupError, Start};
 pub use topology::{Egress, Link, NODES_MAX, Place, PortClass, Topology, TopologyError};
 pub use traffic::{Submission, Traffic};
 pub use waste::Waste;

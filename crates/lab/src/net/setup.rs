@@ -4,7 +4,8 @@ use super::faults::{Faults, What};
 use super::ideal::OwnBest;
 use super::network::{Network, NetworkError};
 use super::report::Bins;
-use cavy_core::Span;
+use cavy_core::family::Node;
+use cavy_core::{Instant, Span};
 use std::fmt;
 
 /// What a run is made of.
@@ -32,10 +33,22 @@ pub struct Setup {
     pub ideal_without_latency_in_rack: bool,
     /// What goes wrong.
     pub faults: Faults,
+    /// Hosts that are not there from the beginning; the others are.
+    pub starts: Vec<Start>,
     /// The run ends when more packets than this are under way: 64 bytes each, at most 2^23.
     pub packets_max: u32,
     /// Call each machine's own check after each of its steps.
     pub check: bool,
+}
+
+/// A host that starts at a time of its own. What comes before is lost, as at a host that is down;
+/// its applications begin then too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// Which host.
+    pub host: Node,
+    /// When.
+    pub at: Instant,
 }
 
 impl Setup {
@@ -54,6 +67,7 @@ impl Setup {
             own_best: None,
             ideal_without_latency_in_rack: false,
             faults: Faults::default(),
+            starts: Vec::new(),
             packets_max: 1 << 22,
             check: false,
         }
@@ -80,13 +94,22 @@ impl Setup {
                 return Err(SetupError::Outage { host: outage.host.0, hosts });
             }
         }
+        for (place, start) in self.starts.iter().enumerate() {
+            let again = self.starts[..place].iter().any(|other| other.host == start.host);
+            let mut outages = self.faults.outages.iter();
+            let fails_before = outages.any(|o| o.host == start.host && o.from < start.at);
+            if start.host.0 >= hosts || again || fails_before {
+                return Err(SetupError::Start { host: start.host.0, hosts });
+            }
+        }
         for (rule, faults) in self.faults.rules.iter().enumerate() {
             if matches!(faults.what, What::LoseNth(0)) {
                 return Err(SetupError::NthZero { rule });
             }
             if let What::Rough(rough) = faults.what
                 && (rough.spike_least > rough.spike_most
-                    || rough.jitter.max(rough.spike_most) > Span::from_ms(100_000))
+                    || rough.jitter.max(rough.spike_most).max(rough.overtaken_by)
+                        > Span::from_ms(100_000))
             {
                 return Err(SetupError::Rough { rule });
             }
@@ -130,12 +153,19 @@ pub enum SetupError {
         /// How many hosts there are.
         hosts: u32,
     },
+    /// A host that is not there, that starts twice, or that fails before it starts.
+    Start {
+        /// Whose.
+        host: u32,
+        /// How many hosts there are.
+        hosts: u32,
+    },
     /// The zeroth match of a rule.
     NthZero {
         /// Which rule, from 0.
         rule: usize,
     },
-    /// Spikes from a longer time to a shorter one, or of more than 100 s.
+    /// Spikes from a longer time to a shorter one, or something of more than 100 s.
     Rough {
         /// Which rule, from 0.
         rule: usize,
@@ -163,6 +193,11 @@ impl fmt::Display for SetupError {
             SetupError::Outage { host, hosts } => write!(
                 f,
                 "an outage of host {host}: hosts are 0..{hosts}, and `until` must be after `from`"
+            ),
+            SetupError::Start { host, hosts } => write!(
+                f,
+                "a start of host {host}: hosts are 0..{hosts}, each starts once, and none fails \
+                 before it starts"
             ),
             SetupError::NthZero { rule } => {
                 write!(f, "fault rule {rule}: LoseNth counts from 1")

@@ -250,11 +250,12 @@ where
             Fate::Pass => {}
             Fate::Lost => return self.lose(index, Loss::Fault),
             Fate::Late { by } => arrives_at += by,
-            Fate::Held { by } => {
+            Fate::Held { by, alone } => {
                 self.held_until.resize(self.ports.len(), 0);
                 let held_until = &mut self.held_until[port as usize];
                 arrives_at = (arrives_at + by).max(*held_until + 1);
                 *held_until = arrives_at;
+                arrives_at += alone;
             }
             Fate::Copied { after } => {
                 let copy = *self.packets.get(index);

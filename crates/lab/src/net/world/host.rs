@@ -57,7 +57,13 @@ where
         if self.hosts[node.0 as usize].next.is_some() {
             return;
         }
-        let Some(submission) = self.traffic.next(node, self.now) else { return };
+        if let Some(submission) = self.traffic.next(node, self.now) {
+            self.await_submission(node, submission);
+        }
+    }
+
+    #[inline]
+    pub(super) fn await_submission(&mut self, node: Node, submission: Submission) {
         let at = submission.at.max(self.now);
         if at >= ps(self.setup.duration) {
             // It would be pending for ever; so will all that come after it.

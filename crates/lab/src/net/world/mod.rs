@@ -57,6 +57,8 @@ enum Control {
     End,
     /// Twice the index of an outage, one more for its end.
     Outage(usize),
+    /// A host starts that was not there at the beginning.
+    Start(usize),
 }
 
 /// Bytes submitted and not placed, over time.
@@ -116,7 +118,8 @@ pub(super) struct World<'a, M: Transport, F, T, P, O> {
     level_bytes: [u64; 8],
     counts: PacketCounts,
     message_counts: MessageCounts,
-    /// Submissions pending and messages under way that somebody waits for.
+    /// Submissions pending, messages under way that somebody waits for, and hosts that have not
+    /// started.
     open: u64,
     warm: bool,
     /// What is measured up to the end of submissions, once that has come.
@@ -179,7 +182,7 @@ where
                 sending: (0, None),
                 sent_until: 0,
                 thread_rng: Stream::keyed(setup.seed, host, Purpose::Threads),
-                down: false,
+                down: setup.starts.iter().any(|start| start.host == Node(host)),
             })
             .collect();
         let most = hosts.iter().map(|host| host.machine.effects_max()).max().unwrap_or(0);
@@ -190,13 +193,14 @@ where
         let own = setup.own_best.as_ref().map(|best| (best, topology));
         let first_control = topology.ports().len() as u32 + topology.hosts();
         let outages = 2 * setup.faults.outages.len() as u32;
+        let starts = setup.starts.len() as u32;
         pending.clear();
         World {
             ties: setup.shuffle_ties.map_or_else(Ties::in_order, Ties::shuffled),
             ports: ports(setup),
             egress: topology.ports(),
             first_control,
-            first_packet: first_control + 4 + outages,
+            first_packet: first_control + 4 + outages + starts,
             packets: Packets::new(),
             messages: Messages::default(),
             answers: VecDeque::new(),
@@ -219,7 +223,7 @@ where
             level_bytes: [0; 8],
             counts: PacketCounts::default(),
             message_counts: MessageCounts::default(),
-            open: 0,
+            open: u64::from(starts),
             warm: setup.warmup.is_zero(),
             measured: None,
             ended: None,
@@ -240,12 +244,12 @@ where
     /// Runs to the end.
     pub(super) fn go(&mut self) {
         self.schedule_controls();
-        for host in 0..self.hosts.len() as u32 {
-            self.start(Node(host));
-        }
-        for host in 0..self.hosts.len() as u32 {
-            self.fetch(Node(host));
-        }
+        let there: Vec<Node> = (0..self.hosts.len() as u32)
+            .map(Node)
+            .filter(|host| !self.hosts[host.0 as usize].down)
+            .collect();
+        there.iter().for_each(|&host| self.start(host));
+        there.iter().for_each(|&host| self.fetch(host));
         self.end_when_quiet();
         while self.ended.is_none() {
             let Some(key) = self.pending.pop() else {
@@ -295,6 +299,10 @@ where
             self.push(super::clock::begin(outage.from), Class::Completion, slot);
             self.push(super::clock::begin(outage.until), Class::Completion, slot + 1);
         }
+        let after = first + 4 + 2 * setup.faults.outages.len() as u32;
+        for (start, slot) in setup.starts.iter().zip(after..) {
+            self.push(super::clock::begin(start.at), Class::Completion, slot);
+        }
     }
 
     fn control(&mut self, number: u32) {
@@ -303,7 +311,10 @@ where
             1 => Control::Half,
             2 => Control::Until,
             3 => Control::End,
-            n => Control::Outage(n as usize - 4),
+            n => match (n as usize - 4).checked_sub(2 * self.setup.faults.outages.len()) {
+                None => Control::Outage(n as usize - 4),
+                Some(start) => Control::Start(start),
+            },
         };
         match control {
             Control::Warm => self.begin_record(),
@@ -320,6 +331,7 @@ where
                 self.ending = false;
             }
             Control::Outage(index) => self.outage(index),
+            Control::Start(index) => self.start_late(self.setup.starts[index].host),
         }
     }
 
@@ -450,6 +462,22 @@ where
         self.trail.fold(Instant::from_ns(self.now), what ^ word.rotate_left(7));
     }
 
+    /// A host starts that was not there. What its applications would have sent before is not sent.
+    fn start_late(&mut self, node: Node) {
+        self.hosts[node.0 as usize].down = false;
+        self.open -= 1;
+        self.start(node);
+        let mut next = self.traffic.next(node, self.now);
+        while next.is_some_and(|submission| submission.at < self.now) {
+            self.traffic.ended(node);
+            next = self.traffic.next(node, self.now);
+        }
+        if let Some(submission) = next {
+            self.await_submission(node, submission);
+        }
+        self.end_when_quiet();
+    }
+
     fn outage(&mut self, number: usize) {
         let outage = self.setup.faults.outages[number / 2];
         let begins = number.is_multiple_of(2);
@@ -513,10 +541,7 @@ where
                 What::Delay { ratio, by } if self.fault_rng.chance(ratio) => {
                     Fate::Late { by: ps(by) }
                 }
-                What::Rough(rough) => match rough.holds(&mut self.fault_rng) {
-                    Some(by) => Fate::Held { by },
-                    None => Fate::Lost,
-                },
+                What::Rough(rough) => rough.fate(&mut self.fault_rng),
                 _ => Fate::Pass,
             };
         }

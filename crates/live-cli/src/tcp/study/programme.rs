@@ -147,7 +147,7 @@ mod tests {
     fn the_full_form_measures_everybody_and_those_in_turn_with_more_servers() {
         let full = programme(&args());
         let count = |site: &Site| site.cells.len();
-        let (slow, fast) = (WAYS.len() * 5 + 4 + 6, WAYS.len() * 5 + 4 + 2);
+        let (slow, fast) = (WAYS.len() * 5 + 6 + 6, WAYS.len() * 5 + 6 + 2);
         assert_eq!(full.sites.iter().map(count).collect::<Vec<_>>(), [slow, slow, fast, fast]);
         let turns = full.sites[0].cells.iter().filter(|cell| cell.way.name == "turns");
         let servers = [1, 2, 4, 8, 16, 32, 64, 1, 16];

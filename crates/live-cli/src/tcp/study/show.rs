@@ -37,6 +37,16 @@ impl<'a> Of<'a> {
         over(self.0.iter().map(|one| one.run.mbps))
     }
 
+    /// Goodput of the blocks after those in which it may learn.
+    fn settled_mbps(&self) -> Option<Over> {
+        over(self.0.iter().filter_map(|one| {
+            // The first is not among them.
+            let blocks = one.run.blocks_ms.get(LEARNED_AFTER - 1..)?;
+            let octets = (blocks.len() * one.cell.block_bytes) as f64;
+            (!blocks.is_empty()).then(|| octets * 8.0 / blocks.iter().sum::<f64>() / 1e3)
+        }))
+    }
+
     fn blocks(&self) -> u64 {
         self.0.iter().map(|one| one.run.blocks_ms.len() as u64).sum()
     }
@@ -67,9 +77,15 @@ fn finding(id: &str, value: Option<Over>, of: &[&Of<'_>], note: String) -> Optio
     )
 }
 
+/// Blocks after which a receiver must have learned what the port keeps (tcp-live 8).
+const LEARNED_AFTER: usize = 20;
+
 /// One over another: medians, and the ends against each other.
 fn ratio(above: &Of<'_>, below: &Of<'_>) -> Option<Over> {
-    let (a, b) = (above.mbps()?, below.mbps()?);
+    of_both(above.mbps()?, below.mbps()?)
+}
+
+fn of_both(a: Over, b: Over) -> Option<Over> {
     (b.low > 0.0).then(|| Over {
         median: a.median / b.median,
         low: a.low / b.high,
@@ -79,13 +95,25 @@ fn ratio(above: &Of<'_>, below: &Of<'_>) -> Option<Over> {
 
 /// The worst ratio of `name` with these numbers of servers to itself with one, and where.
 fn own(all: &[MeasuredCell], mbit: u32, name: &str, servers: &[u16], id: &str) -> Option<Finding> {
-    let alone = Of::new(all, mbit, name, 1);
     let cells = servers.iter().map(|&servers| (servers, Of::new(all, mbit, name, servers)));
-    let cells: Vec<(u16, Of<'_>)> = cells.filter(|(_, of)| !of.0.is_empty()).collect();
-    let ratios = cells.iter().filter_map(|(n, of)| Some((*n, of, ratio(of, &alone)?)));
-    let (n, of, worst) = ratios.min_by(|a, b| a.2.median.total_cmp(&b.2.median))?;
+    worst_of(id, cells, |_| Of::new(all, mbit, name, 1), ratio)
+}
+
+/// The worst ratio to what is `below` at the same number of servers, and where.
+fn worst_of<'a>(
+    id: &str,
+    cells: impl Iterator<Item = (u16, Of<'a>)>,
+    below: impl Fn(u16) -> Of<'a>,
+    ratio: fn(&Of<'a>, &Of<'a>) -> Option<Over>,
+) -> Option<Finding> {
+    let cells: Vec<_> = cells.filter(|(_, of)| !of.0.is_empty()).collect();
+    let ratios = cells.iter().filter_map(|(n, of)| {
+        let below = below(*n);
+        ratio(of, &below).map(|ratio| (*n, of, below, ratio))
+    });
+    let (n, of, below, worst) = ratios.min_by(|a, b| a.3.median.total_cmp(&b.3.median))?;
     let note = format!("The worst of {} numbers of servers, {n}.", cells.len());
-    finding(id, Some(worst), &[of, &alone], note)
+    finding(id, Some(worst), &[of, &below], note)
 }
 
 /// All values.
@@ -144,6 +172,13 @@ pub fn findings(all: &[MeasuredCell]) -> Vec<Finding> {
         own(all, 200, "turns", &[2, 4, 8, 16, 32, 64], "cure_own_200m"),
         finding("cure_drops", most(|one| one.run.dropped), &cured, String::new()),
         finding("cure_timeouts", most(|one| one.run.timeouts), &cured, String::new()),
+        own(all, 200, "learned", &[2, 4, 8, 16, 32, 64], "learned_own_200m"),
+        worst_of(
+            "learned_over_told_200m",
+            [2, 4, 8, 16, 32, 64].map(|servers| (servers, of(200, "learned", servers))).into_iter(),
+            |servers| of(200, "turns", servers),
+            |learned, told| of_both(learned.settled_mbps()?, told.settled_mbps()?),
+        ),
         both("cure_over_stock_16_1g", of(1000, "turns", 16), of(1000, "reno-rack", 16))
             .or_else(|| both("cure_over_stock_16_1g", of(1000, "turns", 16), of(1000, "reno", 16))),
         own(all, 1000, "turns", &[16], "cure_own_16_1g"),
@@ -372,6 +407,13 @@ mod tests {
 
     #[test]
     fn values_follow_from_the_cells_that_were_run_and_from_no_others() {
+        // Twice as slow as one that is told, once twenty blocks are over, and slower before.
+        let blocks = |long: f64, settled: f64, mbps: f64| {
+            let mut run = measured(200, "turns", 1, mbps).run;
+            run.blocks_ms = vec![long; 19].into_iter().chain([settled; 9]).collect();
+            run
+        };
+        let (settled, told) = (blocks(500.0, 80.0, 60.0), blocks(40.0, 40.0, 171.0));
         let all = [
             measured(1000, "reno", 16, 40.0),
             measured(1000, "reno", 16, 60.0),
@@ -380,6 +422,9 @@ mod tests {
             measured(200, "turns", 1, 180.0),
             measured(200, "turns", 8, 171.0),
             measured(200, "turns", 64, 90.0),
+            measured(200, "learned", 1, 100.0),
+            MeasuredCell { run: settled, ..measured(200, "learned", 8, 60.0) },
+            MeasuredCell { run: told, ..measured(200, "turns", 8, 171.0) },
         ];
         let found = findings(&all);
         let value = |id: &str| {
@@ -390,6 +435,8 @@ mod tests {
         assert_eq!(value("tuned_16_1g"), Some(10.0));
         assert_eq!(value("ours_over_tuned_16_1g"), Some(1.5));
         assert_eq!(value("cure_own_200m"), Some(0.5));
+        assert_eq!(value("learned_own_200m"), Some(0.6));
+        assert_eq!(value("learned_over_told_200m"), Some(0.5));
         assert_eq!(value("cure_drops"), Some(1.0));
         assert_eq!(value("control_twice"), None);
         assert_eq!(value("latency"), None);
