@@ -269,9 +269,9 @@ fn clause_2_4_a_server_learns_what_it_has_before_it() {
     }
 }
 
-/// Where a range has moved on, so that a server has less than it is to have and something that it is
-/// not to have, what was written beside what it holds is there after a crash: it was acknowledged,
-/// and the copy that comes need not have it.
+/// Where a range has moved on, so that a server has less than it is to have and something that it
+/// is not to have, what was written beside what it holds is there after a crash: it was
+/// acknowledged, and the copy that comes need not have it.
 #[test]
 fn clause_2_10_what_was_written_beside_what_is_held_survives_a_cut() {
     let (third, step) = (u64::MAX / 3, 1 << 58);

@@ -7,8 +7,8 @@
 //! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
 //! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails,
 //! nothing is said to be lost), *held* (where nothing fails and borders move, nobody is asked for
-//! what it does not hold), *in step* (where nothing fails, nobody is put out of step), *ends* (in the end all is as
-//! it was asked for).
+//! what it does not hold), *in step* (where nothing fails, nobody is put out of step), *ends* (in
+//! the end all is as it was asked for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Input};
