@@ -8,7 +8,7 @@ use cavy_core::family::Node;
 use cavy_core::family::message::{Effect, Input, Via};
 use cavy_core::{Cx, Instant, Machine, Out, Outbox, Purpose, Span, Stream};
 use cavy_search::cluster::{
-    Config, Doc, Layout, Map, Member, Message, Outcome, State, Timer, Words,
+    Config, Doc, Layout, Map, Member, Message, Move, Moving, Outcome, State, Timer, Words,
 };
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::sync::Arc;
@@ -62,6 +62,7 @@ pub fn run(bytes: &[u8]) {
     let mut stored = 0;
     // What the directory's newest map lets it answer for.
     let mut up = false;
+    let mut wanted = None;
     machine.start(&mut Cx::new(now, &mut rng, &mut outbox));
     for _ in 0..400 {
         for out in outbox.drain() {
@@ -95,8 +96,17 @@ pub fn run(bytes: &[u8]) {
                 _ => State::Up,
             });
             let states: Vec<State> = states.collect();
-            let stored = 1 + u32::from(bytes.byte()) % p;
-            Map { epoch: 0, p, stored, settled: true, states, moving: None }
+            let how = bytes.byte();
+            let stored = 1 + u32::from(how / 4) % p;
+            // Borders are within an eighth of the ring of where they began, so that slices meet.
+            let mut borders = || -> Arc<[Id]> {
+                let off = |byte: u8| (u64::from(byte) << 54).wrapping_sub(1 << 61);
+                (0..4u64).map(|at| (at << 62).wrapping_add(off(bytes.byte()))).collect()
+            };
+            let starts = (how & 1 == 1).then(&mut borders);
+            let moving = (how & 2 == 2)
+                .then(|| Moving { what: Move::Borders(borders()), switched: how & 4 == 4 });
+            Map { epoch: 0, p, stored, settled: true, states, starts, moving }
         };
         let message = match bytes.byte() % 8 {
             0 => {
@@ -124,6 +134,7 @@ pub fn run(bytes: &[u8]) {
                 epoch += 1;
                 let map = Map { epoch, ..any_map(&mut bytes) };
                 up = map.is_up(1);
+                wanted = config.rings(&map).wants(1, map.stored);
                 from = Layout::DIRECTORY;
                 Message::Grant {
                     serial: beats.last().copied().unwrap_or(0),
@@ -162,8 +173,8 @@ pub fn run(bytes: &[u8]) {
         if let Member::Server(own) = &machine
             && let Some(held) = own.held()
         {
-            // Ranges end where they always did: whatever it was told, it holds nothing beyond.
-            assert_eq!(held.hi, (2u64 << 62).wrapping_sub(1), "it holds what is not its own");
+            let own = wanted.is_some_and(|wanted: Slice| wanted.covers(held));
+            assert!(own, "it holds {held:?}, which is not its own: {wanted:?}");
         }
     }
 }

@@ -211,6 +211,39 @@ fn clause_2_8_p_changes_and_servers_are_killed_under_load() {
     assert_eq!((&before["count"], &json!(0)), (&after["count"], &after["_shards"]["failed"]));
 }
 
+/// The description says that one of five servers is six times as fast as the others. It is not, and
+/// ranges move to where load is less while queries and writes go on.
+#[test]
+fn clause_2_10_ranges_move_by_load_under_queries_and_writes() {
+    let mut town = Town::with("balance", 5, 2, 3, |cluster| {
+        cluster.servers[4].speed = 6.0;
+        (cluster.balance_ms, cluster.balance_percent) = (1_000, 40);
+    });
+    let load =
+        Load { keys: 300, queries_per_s: 20.0, writes_per_s: 10.0, bulk: 1, broad: false, seed: 3 };
+    let fronts: Vec<_> = town.local.cluster.front_ends.iter().map(|one| one.http).collect();
+    let running = study::Running::start(&fronts, load, 3).expect("clients");
+    // What the server holds: its range and a third of the ring, give or take what is moving.
+    let mut share = || {
+        town.local.look();
+        let (_, rows) = town.ask("GET", "/_cat/shards/study?format=json", Value::Null);
+        let row = rows.as_array().and_then(|rows| rows.get(4)).expect("five rows");
+        row["arc.share"].as_str().and_then(|share| share.parse::<f64>().ok()).expect("a share")
+    };
+    let first = share();
+    assert!((first - 0.9333).abs() < 0.001, "six tenths and a third: {first}");
+    let (until, mut last) = (Instant::now() + 3 * PATIENCE, first);
+    while last > 0.7 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(200));
+        last = share();
+    }
+    let said = running.end();
+    assert!(last <= 0.7, "it holds {last} of the ring, and had {first}");
+    assert_eq!((&said["faults"], &said["refused"]), (&json!(0), &json!(0)), "{said:#}");
+    assert!(said["answers_checked"].as_u64() > Some(30), "{said:#}");
+    town.until_green();
+}
+
 /// A server whose folder is lost and that is back within its lease, one after the other until each
 /// has lost its folder once: nothing is missing in any answer.
 #[test]

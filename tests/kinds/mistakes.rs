@@ -254,6 +254,9 @@ fn processors_of_servers_that_search() {
         "deadline_ms = 100",
         "deadline_ms = 0\nscheduler = { policy = \"c_fcfs\" }",
         "bounce_ms = 100",
+        "balance_s = 0",
+        "balance_s = 30\nbalance_percent = 0",
+        "balance_s = 30\ndead_servers = 1",
         "costs = \"guessed\"",
         "scheduler = { policy = \"fastest\" }",
         "scheduler = { policy = \"c_fcfs\", dispatch_us = 1 }",
@@ -266,6 +269,7 @@ fn processors_of_servers_that_search() {
     let plans = with(head, &lines, roar);
     let rival = "[[schemes]]\nscheme = \"ptn\"";
     let rivals = [
+        "balance_s = 30",
         "scheduler = { policy = \"c_fcfs\" }",
         "cores = 2\nevents = [{ event = \"spread\", at_s = 1, p = 1 }]",
         "events = [{ event = \"spread\", at_s = 1, p = 3 }]",

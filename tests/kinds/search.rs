@@ -209,6 +209,31 @@ fn a_scheduler_is_what_theory_says_of_it() {
     }
 }
 
+/// Two of eight servers are half as fast from some time on: theirs becomes a fourteenth of the ring
+/// each, and a seventh that of the others.
+#[test]
+fn clause_2_10_ranges_follow_what_servers_take() {
+    let text = |percent: u32| {
+        format!(
+            "kind = \"search\"\ntitle = \"t\"\nservers = 8\ndocuments = 100_000\np = 3\n\
+             load = 0.3\ncosts = \"learned\"\nbalance_s = 3\nbalance_percent = {percent}\n\
+             [[schemes]]\nscheme = \"roar\"\n[[events]]\nevent = \"slow\"\nat_s = 4\n\
+             until_s = 100\nservers = 2\nspeed_ratio = 0.5\n\
+             [run]\nqueries = 100_000\nduration_s = 20\nwarmup_s = 1\nreplications = 5\n"
+        )
+    };
+    for (percent, least, most) in [(5, 1.11, 1.16), (1_000, 1.0, 1.000_01)] {
+        let made = run::<SearchPlan>(&text(percent), false);
+        let result = &made.results[0];
+        let found = result.balance.as_ref().expect("it balances");
+        // By the speeds that the plan says, which they had at first.
+        let ends = &found.imbalance[6];
+        assert!(ends.min() >= least && ends.max() <= most, "{ends:?}");
+        assert!(percent > 5 || found.steps.value > 1.0, "{:?}", found.steps);
+        assert_eq!((result.wrong, result.partial), (0, 0));
+    }
+}
+
 #[test]
 fn front_ends_hear_of_a_server_that_slows_down_if_they_learn() {
     let text = |more: &str| {

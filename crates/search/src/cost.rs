@@ -88,6 +88,11 @@ impl Estimator {
         Span::from_ns(self.miss_ns as u64)
     }
 
+    /// What it has seen so far; `None` as long as it believes the class.
+    pub fn learned(&self) -> Option<Cost> {
+        (self.samples >= ENOUGH).then(|| self.cost())
+    }
+
     /// What it believes. When all samples were of one width, only their ratio to the class can be
     /// known, and both parts are scaled alike.
     pub fn cost(&self) -> Cost {
@@ -131,10 +136,10 @@ mod tests {
         for step in 0..ENOUGH - 1 {
             let width = WHOLE / (4 + u128::from(step % 7));
             one.learn(width, Span::from_ns(truth.of(width)));
-            assert_eq!(one.cost(), class);
+            assert_eq!((one.cost(), one.learned()), (class, None));
         }
         one.learn(WHOLE / 9, Span::from_ns(truth.of(WHOLE / 9)));
-        let found = one.cost();
+        let found = one.learned().expect("twenty samples");
         assert!(found.fixed_ns.abs_diff(truth.fixed_ns) < 10, "{found:?}");
         assert!(found.scan_ns.abs_diff(truth.scan_ns) < 100, "{found:?}");
     }

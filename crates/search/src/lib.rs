@@ -14,13 +14,14 @@
 //!
 //! **Reading order.** [`ring`], [`plan`], [`cost`], [`sweep`], [`refine`], [`place`]; then the
 //! rivals in [`clusters`], [`window`], [`ideal`], [`random`]; [`scheme`] makes plans by any of
-//! them, and [`loss`] says what failures take. [`cluster`] has the machines that do all this while
-//! servers fail and p changes.
+//! them, [`balance`] says where borders should be, and [`loss`] what failures take. [`cluster`] has
+//! the machines that do all this while servers fail and p changes.
 #![no_std]
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod balance;
 pub mod cluster;
 pub mod clusters;
 pub mod cost;

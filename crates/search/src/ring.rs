@@ -51,6 +51,44 @@ impl Slice {
         self.width() == WHOLE || before + other.width() <= self.width()
     }
 
+    /// Whether `other` begins among its ids, or right after them.
+    const fn leads_to(self, other: Slice) -> bool {
+        self.width() == WHOLE || other.lo.wrapping_sub(self.lo) as u128 <= self.width()
+    }
+
+    /// Whether the ids of both together are one slice.
+    pub const fn meets(self, other: Slice) -> bool {
+        self.leads_to(other) || other.leads_to(self)
+    }
+
+    /// The ids of both, which meet, as one slice.
+    pub fn joined(self, other: Slice) -> Slice {
+        let (first, then) = if self.leads_to(other) { (self, other) } else { (other, self) };
+        let width = u128::from(then.lo.wrapping_sub(first.lo)) + then.width();
+        match width {
+            _ if first.covers(then) => first,
+            WHOLE.. => Slice::new(first.hi, first.hi),
+            _ => Slice::new(first.lo, then.hi),
+        }
+    }
+
+    /// Those of its ids that are among the `wanted`, as one slice: the longer one where there are
+    /// two.
+    pub fn within(self, wanted: Slice) -> Option<Slice> {
+        if wanted.covers(self) {
+            return Some(self);
+        }
+        if self.covers(wanted) {
+            return Some(wanted);
+        }
+        let piece = |from: Slice, to: Slice| {
+            let begins = u128::from(from.lo.wrapping_sub(to.lo)) < to.width();
+            begins.then(|| Slice::new(from.lo, to.hi))
+        };
+        let pieces = [piece(wanted, self), piece(self, wanted)];
+        pieces.into_iter().flatten().max_by_key(|piece| piece.width())
+    }
+
     /// As a share of the ring, 0 to 1.
     #[inline]
     pub fn share(self) -> f64 {
@@ -326,6 +364,38 @@ mod tests {
         // One server, and ranges that reach around with an arc: everything, and no more.
         assert_eq!(Ring::equal(&[3]).holds(0, Arc::of(5)).width(), WHOLE);
         assert_eq!(Ring::equal(&[3, 4]).holds(0, Arc::of(1)).width(), WHOLE);
+    }
+
+    /// Slices are compared with sets, on a ring of sixteen places that are far apart.
+    #[test]
+    fn clause_2_10_slices_are_joined_and_cut_as_sets_are() {
+        let place = |at: u64| (at % 16) << 60;
+        let all = || (0..16).flat_map(|lo| (0..16).map(move |hi| (lo, hi)));
+        let slice = |(lo, hi)| Slice::new(place(lo), place(hi));
+        let ids = |slice: Slice| -> Vec<u64> {
+            (0..16).map(place).filter(|id| slice.contains(*id)).collect()
+        };
+        for (one, other) in all().flat_map(|one| all().map(move |other| (slice(one), slice(other))))
+        {
+            let (mine, yours) = (ids(one), ids(other));
+            let both = |id: &u64| mine.contains(id) && yours.contains(id);
+            let either: Vec<u64> =
+                (0..16).map(place).filter(|id| mine.contains(id) || yours.contains(id)).collect();
+            let is_one = all().map(slice).any(|slice| ids(slice) == either);
+            assert_eq!(one.meets(other), is_one, "{one:?} {other:?}");
+            if is_one {
+                assert_eq!(ids(one.joined(other)), either, "{one:?} {other:?}");
+            }
+            let cut = one.within(other).map(ids).unwrap_or_default();
+            let kept = mine.iter().filter(|id| both(id)).count();
+            assert!(cut.iter().all(both) && 2 * cut.len() >= kept, "{one:?} {other:?}: {cut:?}");
+            // Where what is left is one slice, it is all of that.
+            let is_one = all().map(slice).any(|slice| {
+                let found = ids(slice);
+                found.len() == kept && found.iter().all(both)
+            });
+            assert!(cut.len() == kept || kept == 0 || !is_one, "{one:?} {other:?}: {cut:?}");
+        }
     }
 
     #[test]

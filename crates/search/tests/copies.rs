@@ -21,6 +21,8 @@ struct Talk {
     effects: Vec<Effect<Words>>,
     /// What it has stored.
     log: Vec<Record>,
+    /// The disk does not say so.
+    stalls: bool,
 }
 
 impl Talk {
@@ -38,9 +40,10 @@ impl Talk {
         let machine = Member::new(&config, LAYOUT.server(0));
         let rng = Stream::keyed(1, 0, Purpose::Test);
         let (now, effects) = (Instant::from_ns(1), Vec::new());
-        let mut talk = Talk { config, machine, rng, now, effects, log: Vec::new() };
+        let (log_before, log, stalls) = (log, Vec::new(), false);
+        let mut talk = Talk { config, machine, rng, now, effects, log, stalls };
         talk.step(|machine, cx| machine.start(cx));
-        for record in log {
+        for record in log_before {
             talk.log.push(record.clone());
             let entry = Entry(talk.log.len() as u64);
             talk.hear(Input::Replay { entry, record });
@@ -65,7 +68,7 @@ impl Talk {
             self.effects.push(effect);
         }
         self.machine.check();
-        if stored {
+        if stored && !self.stalls {
             let upto = Entry(self.log.len() as u64);
             self.hear(Input::Stored { upto });
         }
@@ -92,10 +95,27 @@ impl Talk {
 
     /// It gets the lease that it asked for, with a map in which it is in this state.
     fn grant(&mut self, state: State) {
-        let (serial, _) = self.beat().expect("it asks for a lease");
         let mut map = Map::clone(&self.config.first_map());
         map.states[0] = state;
+        self.lead(map);
+    }
+
+    /// It gets the lease that it asked for, and this map.
+    fn lead(&mut self, map: Map) {
+        let serial = self.beat().map_or(0, |(serial, _)| serial);
         self.told(Layout::DIRECTORY, Message::Grant { serial, map: Some(Arc::new(map)) });
+    }
+
+    /// Whether it has logged a document: an older version of it is told so.
+    fn knows(&mut self, id: u64) -> bool {
+        self.effects.clear();
+        let doc = Doc { id, version: 0, deleted: true, body: () };
+        self.told(LAYOUT.front_end(0), Message::Put { write: 1, doc });
+        let newer = |effect: &Effect<Words>| match effect {
+            Effect::Send { message: Message::Logged { newer, .. }, .. } => *newer,
+            _ => None,
+        };
+        self.effects.iter().find_map(newer) == Some(1)
     }
 
     fn write(&mut self, id: u64) -> bool {
@@ -247,6 +267,68 @@ fn clause_2_4_a_server_learns_what_it_has_before_it() {
         let last = backlogs.last().expect("answers").as_ns() / 1_000;
         assert!(last.abs_diff(expected_us) < 3, "an eighth of the ring, one query left: {last} us");
     }
+}
+
+/// Where a range has moved on, so that a server has less than it is to have and something that it
+/// is not to have, what was written beside what it holds is there after a crash: it was
+/// acknowledged, and the copy that comes need not have it.
+#[test]
+fn clause_2_10_what_was_written_beside_what_is_held_survives_a_cut() {
+    let (third, step) = (u64::MAX / 3, 1 << 58);
+    for (moved, kept) in [(step, true), (1 << 63, false)] {
+        let mut talk = Talk::with(Vec::new(), |config| config.p = 12);
+        talk.grant(State::Up);
+        assert!(talk.write(5));
+        let map = Map::clone(&talk.config.first_map());
+        let starts = [0, third + 1, 2 * third + 1].map(|start: u64| start.wrapping_add(moved));
+        let states = vec![State::Behind(1), State::Up, State::Up];
+        let map = Map { epoch: 2, states, starts: Some(Arc::from(starts)), ..map };
+        let wanted = talk.config.rings(&map).wants(0, 12).expect("it is on the ring");
+        // Written while it has not heard of that yet.
+        let beyond = wanted.hi - 7;
+        assert!(talk.write(beyond));
+        talk.lead(map);
+        assert_eq!(talk.holds(), kept, "{moved:#x}");
+        let mut again = Talk::new(talk.log.clone());
+        for talk in [&mut talk, &mut again] {
+            assert!(talk.knows(beyond), "what was written beside is forgotten");
+            assert_eq!(talk.knows(5), wanted.contains(5), "{wanted:?}");
+            assert_eq!(talk.holds(), kept);
+        }
+    }
+}
+
+/// So is what was written beside a copy that a newer map wants less of, before the disk has it.
+#[test]
+fn clause_2_8_what_was_written_beside_a_copy_that_is_given_up_survives_a_crash() {
+    let mut talk = Talk::with(Vec::new(), |config| config.p = 3);
+    talk.grant(State::Up);
+    // All of the ring is wanted of it; it holds two thirds.
+    let map = Map::clone(&talk.config.first_map());
+    talk.lead(Map { epoch: 2, stored: 1, ..map.clone() });
+    let fetch = talk.effects.iter().find_map(|effect| match effect {
+        Effect::Send { message: Message::Fetch { ask, slice, .. }, .. } => Some((*ask, *slice)),
+        _ => None,
+    });
+    let (ask, slice) = fetch.expect("it wants a copy");
+    talk.stalls = true;
+    let docs: Arc<[Doc]> = Arc::from([]);
+    talk.told(LAYOUT.server(1), Message::Chunk { ask, slice, docs, bytes: 0 });
+    let merge = talk.effects.iter().find_map(|effect| match effect {
+        Effect::Work { work, job: Job::Merge(_) } => Some(*work),
+        _ => None,
+    });
+    let (work, took) = (merge.expect("it takes it in"), Span::from_us(10));
+    talk.hear(Input::WorkDone { work, took, finished: true });
+    let beside = slice.hi - 9;
+    talk.write(beside);
+    // Five sixths are wanted: less than what it will hold, and more than it holds.
+    let map = Map { epoch: 3, p: 3, stored: 2, ..map };
+    let wanted = talk.config.rings(&map).wants(0, 2).expect("it is on the ring");
+    assert!(wanted.contains(beside) && !wanted.covers(slice));
+    talk.lead(map);
+    let mut again = Talk::with(talk.log.clone(), |config| config.p = 3);
+    assert!(talk.knows(beside) && again.knows(beside));
 }
 
 /// A server has no name before it is stored, logs no write before the directory knows it by that

@@ -7,7 +7,7 @@ use cavy_core::laws::message::{Offer, Scene, Town, hold};
 use cavy_core::{Instant, Ratio, Span, Stream};
 use cavy_search::cluster::catalogue::{Change, Refusal};
 use cavy_search::cluster::many::{Many, Request, Response, Words};
-use cavy_search::cluster::{Config, Doc, Ids, Layout, message};
+use cavy_search::cluster::{Balance, Config, Doc, Ids, Layout, message};
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::collections::BTreeMap;
 
@@ -42,6 +42,8 @@ impl Clients {
         config.beat = Span::from_ms(400);
         config.server_lease = Span::from_ms(4_000);
         config.front_end_lease = Span::from_ms(8_000);
+        // Servers are as fast as each other, and seem to differ by what little they have seen.
+        config.balance = Some(Balance { every: Span::from_ms(800), percent: 1 });
         Clients {
             config,
             calls: 0,

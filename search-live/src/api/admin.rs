@@ -6,7 +6,7 @@ use super::gate::{Gate, Index, refused};
 use super::mapping::{Mapping, merge};
 use crate::engine::question::{Finding, Question};
 use cavy_search::cluster::catalogue::{Change, Refusal};
-use cavy_search::cluster::{Map as Spread, State};
+use cavy_search::cluster::{Map as Spread, Move, State};
 use cavy_search::ring::Arc as Length;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -324,12 +324,18 @@ impl Health {
         if lost > 0 {
             return Health::Red;
         }
-        // One that has left is missed by nobody.
+        // One that has left is missed by nobody, and borders that move take nothing from anybody.
         let fine = |state: &State| matches!(state, State::Up | State::Out);
         let whole = map.states.iter().all(fine);
-        let there =
-            map.settled && map.moving.is_none() && map.p == map.stored && u64::from(map.p) == p;
-        if whole && there { Health::Green } else { Health::Yellow }
+        let there = match &map.moving {
+            Some(moving) => matches!(moving.what, Move::Borders(_)),
+            None => map.settled,
+        };
+        if whole && there && map.p == map.stored && u64::from(map.p) == p {
+            Health::Green
+        } else {
+            Health::Yellow
+        }
     }
 
     fn name(self) -> &'static str {

@@ -8,7 +8,7 @@ use cavy_core::Span;
 use cavy_node::Codec;
 use cavy_search::cluster::catalogue::{Catalogue, Change, Index, Refusal};
 use cavy_search::cluster::many::{Message, Record, Request, Wish, Words};
-use cavy_search::cluster::{Doc, Map, Moving, Outcome, State, message};
+use cavy_search::cluster::{Doc, Map, Move, Moving, Outcome, State, message};
 use cavy_search::ring::Slice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +25,9 @@ impl Binary {
         Binary { made }
     }
 }
+
+/// What is added to how a map's ring moves if the map says where ranges begin.
+const STARTS: u8 = 8;
 
 /// Writes.
 struct Out<'a>(&'a mut Vec<u8>);
@@ -65,13 +68,26 @@ impl Out<'_> {
         self.word(map.stored);
         self.byte(u8::from(map.settled));
         self.word(map.states.len() as u32);
-        match map.moving {
-            None => self.byte(0),
-            Some(Moving { server, joins, switched }) => {
-                self.byte(1 + 2 * u8::from(joins) + u8::from(switched));
-                self.word(server);
+        let begin = if map.starts.is_some() { STARTS } else { 0 };
+        match &map.moving {
+            None => self.byte(begin),
+            Some(Moving { what, switched }) => {
+                let (what, server) = match what {
+                    Move::Leaves(server) => (1, Some(*server)),
+                    Move::Joins(server) => (3, Some(*server)),
+                    Move::Borders(_) => (5, None),
+                };
+                self.byte(begin + what + u8::from(*switched));
+                server.iter().for_each(|server| self.word(*server));
             }
         }
+        let next = map.moving.iter().filter_map(|moving| match &moving.what {
+            Move::Borders(starts) => Some(starts),
+            Move::Leaves(_) | Move::Joins(_) => None,
+        });
+        // One for each server; their number is that of the states.
+        let starts = map.starts.iter().chain(next).flat_map(|starts| starts.iter());
+        starts.for_each(|start| self.long(*start));
         for state in &map.states {
             match state {
                 State::Out => self.byte(3),
@@ -182,17 +198,25 @@ impl<'a> In<'a> {
         let (epoch, p, stored) = (self.long()?, self.word()?, self.word()?);
         let settled = self.truth()?;
         let count = self.count(1)?;
-        let moving = match self.byte()? {
+        let how = self.byte()?;
+        let server = |from: &mut Self| from.word().filter(|server| (*server as usize) < count);
+        let what = match how % STARTS {
             0 => None,
-            how @ 1..=4 => {
-                let (joins, switched) = (how > 2, how % 2 == 0);
-                Some(Moving { server: self.word()?, joins, switched })
-            }
+            1 | 2 => Some(Move::Leaves(server(self)?)),
+            3 | 4 => Some(Move::Joins(server(self)?)),
+            5 | 6 => Some(Move::Borders(Arc::new([]))),
             _ => return None,
         };
-        if moving.is_some_and(|moving| moving.server as usize >= count) {
-            return None;
-        }
+        let starts = match how / STARTS {
+            0 => None,
+            1 => Some(self.starts(count)?),
+            _ => return None,
+        };
+        let what = match what {
+            Some(Move::Borders(_)) => Some(Move::Borders(self.starts(count)?)),
+            what => what,
+        };
+        let moving = what.map(|what| Moving { what, switched: how.is_multiple_of(2) });
         let mut states = Vec::with_capacity(count);
         for _ in 0..count {
             states.push(match self.byte()? {
@@ -204,8 +228,17 @@ impl<'a> In<'a> {
             });
         }
         // Arcs for no part at all would be endless.
-        let map = Map { epoch, p, stored, settled, states, moving };
+        let map = Map { epoch, p, stored, settled, states, starts, moving };
         (p > 0 && stored > 0 && stored <= p).then_some(map)
+    }
+
+    /// Where so many ranges begin: at different ids, or there would be no such ring.
+    fn starts(&mut self, count: usize) -> Option<Arc<[u64]>> {
+        (count.checked_mul(8)? <= self.0.len()).then_some(())?;
+        let starts = (0..count).map(|_| self.long()).collect::<Option<Arc<[u64]>>>()?;
+        let mut sorted = starts.to_vec();
+        sorted.sort_unstable();
+        sorted.windows(2).all(|two| two[0] != two[1]).then_some(starts)
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {
@@ -307,8 +340,9 @@ impl Binary {
                 out.byte(u8::from(newer.is_some()));
                 newer.iter().for_each(|newer| out.long(*newer));
             }
-            message::Message::Beat { serial, epoch, complete, stays, life } => {
-                out.byte(4);
+            message::Message::Beat { serial, epoch, complete, stays, life, takes } => {
+                out.byte(if takes.is_some() { 9 } else { 4 });
+                takes.iter().for_each(|takes| out.long(takes.as_ns()));
                 out.long(*serial);
                 out.long(*epoch);
                 out.byte(u8::from(*complete));
@@ -371,7 +405,8 @@ fn read_of(from: &mut In<'_>) -> Option<message::Message<Live>> {
             };
             message::Message::Logged { write, version, newer }
         }
-        4 => message::Message::Beat {
+        kind @ (4 | 9) => message::Message::Beat {
+            takes: if kind == 9 { Some(Span::from_ns(from.long()?)) } else { None },
             serial: from.long()?,
             epoch: from.long()?,
             complete: from.truth()?,
@@ -438,6 +473,10 @@ fn read_record(from: &mut In<'_>) -> Option<Record<Live>> {
                 4 => message::Record::Left,
                 5 => message::Record::Life(from.long()?),
                 6 => message::Record::Known(from.word()?, from.long()?),
+                kind @ (7 | 8) => message::Record::Kept {
+                    held: if kind == 8 { Some(from.slice()?) } else { None },
+                    wanted: from.slice()?,
+                },
                 _ => return None,
             };
             Record::Of(index, record)
@@ -560,6 +599,11 @@ impl Codec<Words<Live>> for Binary {
                         out.word(*p);
                     }
                     message::Record::Left => out.byte(4),
+                    message::Record::Kept { held, wanted } => {
+                        out.byte(if held.is_some() { 8 } else { 7 });
+                        held.iter().for_each(|held| out.slice(*held));
+                        out.slice(*wanted);
+                    }
                     message::Record::Life(life) => {
                         out.byte(5);
                         out.long(*life);
@@ -648,8 +692,12 @@ mod tests {
         let doc = Doc { id: 9, version: 1 << 50, deleted: true, body: body.clone() };
         let slice = Slice::new(u64::MAX, 7);
         let states = vec![State::Up, State::Behind(4), State::Down, State::Out];
-        let moving = Some(Moving { server: 3, joins: true, switched: false });
-        let map = Map { epoch: 8, p: 3, stored: 2, settled: true, states, moving };
+        let map = |starts: Option<Arc<[u64]>>, what, switched| {
+            let (states, moving) = (states.clone(), Some(Moving { what, switched }));
+            let map = Map { epoch: 8, p: 3, stored: 2, settled: true, states, starts, moving };
+            message::Message::Grant { serial: 1, map: Some(Arc::new(map)) }
+        };
+        let starts = || -> Arc<[u64]> { [3, 1, 1 << 60, 7].into() };
         let index = Index { number: 2, changes: 5, p: 4, about: body.clone(), token: 6 };
         let catalogue = Catalogue {
             version: 3,
@@ -665,8 +713,10 @@ mod tests {
         };
         let change = |change| Message::Ask { serial: 4, wish: Wish::Change(change, 77) };
         let name = "bücher".to_owned();
-        let beat =
-            message::Message::Beat { serial: 1, epoch: 2, complete: true, stays: false, life: 3 };
+        let beat = |takes| {
+            let (complete, stays, life) = (true, false, 3);
+            message::Message::Beat { serial: 1, epoch: 2, complete, stays, life, takes }
+        };
         let question = &body;
         let sub = |again| {
             let question = question.clone();
@@ -685,8 +735,12 @@ mod tests {
             }),
             of(message::Message::Put { write: 3, doc: doc.clone() }),
             of(message::Message::Logged { write: 3, version: 4, newer: Some(5) }),
-            of(beat),
-            of(message::Message::Grant { serial: 1, map: Some(Arc::new(map)) }),
+            of(beat(None)),
+            of(beat(Some(Span::from_ns(9)))),
+            of(map(None, Move::Joins(3), false)),
+            of(map(Some(starts()), Move::Leaves(2), true)),
+            of(map(Some(starts()), Move::Borders([5, 6, 7, 8].into()), false)),
+            of(map(None, Move::Borders(starts()), true)),
             of(message::Message::Fetch { ask: 1, slice, written_only: true }),
             of(message::Message::Chunk { ask: 1, slice, docs: vec![doc; 2].into(), bytes: 5 }),
             Message::Beat { serial: 1, version: 2 },

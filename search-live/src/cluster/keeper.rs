@@ -54,6 +54,9 @@ impl Keeper {
             Record::Of(index, message::Record::Held(slice)) => {
                 engine.index(*index).hold(*slice);
             }
+            Record::Of(index, message::Record::Kept { held, wanted }) => {
+                engine.index(*index).keep(*held, *wanted);
+            }
             Record::Of(index, message::Record::Left) => engine.forget(*index),
             Record::Of(..) => {}
             Record::Catalogue(catalogue) => {
@@ -209,6 +212,7 @@ impl Jobs<Words<Live>> for Hands {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cavy_node::Codec;
     use cavy_search::ring::Slice;
 
     #[test]
@@ -226,5 +230,17 @@ mod tests {
         assert!((five..seventy).contains(&took(Job::Read(slice))), "what was sent");
         assert!(took(Job::Merge(slice)) >= seventy, "what was logged");
         assert!(took(Job::Read(slice)) < five && took(Job::Merge(slice)) < five, "once");
+    }
+
+    #[test]
+    fn records_of_what_is_held_come_back() {
+        let codec = super::super::codec::Binary::default();
+        for held in [None, Some(Slice::new(4, 9))] {
+            let kept = message::Record::Kept { held, wanted: Slice::new(u64::MAX, 7) };
+            let record = Record::Of(3, kept);
+            let mut bytes = Vec::new();
+            Codec::record(&codec, &record, &mut bytes);
+            assert_eq!(Codec::read_record(&codec, &bytes), Some(record));
+        }
     }
 }

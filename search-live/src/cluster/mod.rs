@@ -10,7 +10,7 @@ use cavy_core::Span;
 use cavy_core::family::Node;
 use cavy_node::{Durable, LogOptions, Options};
 use cavy_search::Cost;
-use cavy_search::cluster::{Config, Hedge, Layout};
+use cavy_search::cluster::{Balance, Config, Hedge, Layout};
 use cavy_search::ring::Ring;
 use cavy_search::scheme::Roar;
 use codec::Binary;
@@ -88,6 +88,12 @@ pub struct Cluster {
     /// A server that has more than that before it refuses a part that was sent nowhere before, and
     /// says what it has, in milliseconds; 0: none does.
     pub bounce_ms: u64,
+    /// Borders between servers move to where load is less, by what servers are seen to take; it is
+    /// looked at so often, in milliseconds. 0: ranges stay as `speed` says.
+    pub balance_ms: u64,
+    /// Nothing moves unless a server has so much more than a fair load, or others than it, in
+    /// percent.
+    pub balance_percent: u32,
     /// Where the directory hears other nodes.
     pub directory: SocketAddr,
     /// Front ends.
@@ -114,6 +120,8 @@ impl Default for Cluster {
             hedge_ms: 0,
             hedge_percent: 5,
             bounce_ms: 0,
+            balance_ms: 0,
+            balance_percent: 10,
             directory: SocketAddr::from(([127, 0, 0, 1], 9_400)),
             front_ends: Vec::new(),
             servers: Vec::new(),
@@ -159,6 +167,10 @@ impl Cluster {
         }
         if !(1..=100).contains(&self.hedge_percent) {
             return wrong(format!("hedge_percent is {}, and must be 1 to 100", self.hedge_percent));
+        }
+        if !(1..=1_000).contains(&self.balance_percent) {
+            let percent = self.balance_percent;
+            return wrong(format!("balance_percent is {percent}, and must be 1 to 1000"));
         }
         if self.beat_ms == 0
             || self.server_lease_ms < 3 * self.beat_ms
@@ -231,6 +243,8 @@ impl Cluster {
         config.copy_percent = self.copy_percent;
         let (after, percent) = (Span::from_ms(self.hedge_ms), self.hedge_percent);
         config.hedge = (self.hedge_ms > 0).then_some(Hedge { after, percent });
+        let (every, percent) = (Span::from_ms(self.balance_ms), self.balance_percent);
+        config.balance = (self.balance_ms > 0).then_some(Balance { every, percent });
         config.bounce = (self.bounce_ms > 0).then_some(Span::from_ms(self.bounce_ms));
         // A window is asked for at once: a segment of what came takes milliseconds, however small.
         (config.chunk, config.piece, config.window) = (1 << 59, 1 << 58, 1 << 59);
@@ -332,6 +346,8 @@ mod tests {
         assert!(wrong(text(1, "copy_percent = 0", right)).contains("copy_percent is 0"));
         assert!(wrong(text(1, "api_keys = [\"a:b\"]", right)).contains("16 characters"));
         assert!(wrong(text(1, "hedge_percent = 0", right)).contains("hedge_percent is 0"));
+        let percent = wrong(text(1, "balance_percent = 0", right));
+        assert!(percent.contains("balance_percent is 0"), "{percent}");
         assert!(wrong(text(1, "colour = 3", right)).contains("colour"));
         assert!(wrong(text(1, "beat_ms = 5000", right)).contains("server_lease_ms"));
     }

@@ -173,6 +173,13 @@ impl Index {
         at_once.extend(pending.iter().filter(|ring| held.contains(**ring)));
     }
 
+    /// The server holds less than it is to hold from now on. What is outside of `wanted` is
+    /// forgotten; what was written beside what is held stays.
+    pub fn keep(&self, held: Option<Slice>, wanted: Slice) {
+        self.state().held = held;
+        self.retain(wanted);
+    }
+
     /// Forgets what is outside of `held`.
     pub fn retain(&self, held: Slice) {
         let mut state = self.state();

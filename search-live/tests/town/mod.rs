@@ -1,5 +1,6 @@
 //! A cluster of processes for a test.
 
+use cavy_search_live::cluster::Cluster;
 use cavy_search_live::cluster::local::Local;
 use cavy_search_live::study::client::Client;
 use serde_json::Value;
@@ -19,10 +20,22 @@ pub struct Town {
 
 impl Town {
     pub fn new(name: &str, servers: u32, front_ends: u32, p: u32) -> Town {
+        Town::with(name, servers, front_ends, p, |_| {})
+    }
+
+    /// With a description that is changed so.
+    pub fn with(
+        name: &str,
+        servers: u32,
+        front_ends: u32,
+        p: u32,
+        own: impl FnOnce(&mut Cluster),
+    ) -> Town {
         let folder = std::env::temp_dir().join(format!("cavy-test-{name}-{}", std::process::id()));
-        let change = |cluster: &mut cavy_search_live::cluster::Cluster| {
+        let change = |cluster: &mut Cluster| {
             cluster.p = p;
             cluster.synced = false;
+            own(cluster);
         };
         let many = (servers, front_ends);
         let mut local =

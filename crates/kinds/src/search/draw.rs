@@ -1,7 +1,7 @@
 //! What is drawn, tabled and said of experiments on search.
 
 use super::plan::SearchPlan;
-use super::result::{Phase, SearchResult};
+use super::result::{Latency, Phase, SearchResult};
 use cavy_report::model::{Cell, Scale, Table};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
 use cavy_study::experiment::Experiment;
@@ -251,6 +251,51 @@ pub fn phases(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tabl
             "longest (ms)",
             "after (ms)",
             "fewest copies left",
+            "wrong answers",
+            "partial answers",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+        rows,
+    })
+}
+
+/// What became of borders that move by load.
+pub fn balanced(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Table> {
+    let of = |latency: &Latency, metric: &str| match latency.get(metric) {
+        Some(found) => Cell::Number(found.value),
+        None => Cell::Missing("too few queries".to_string()),
+    };
+    let own = experiment.results.iter().filter(|result| result.variant == variant);
+    let row = |result: &SearchResult| {
+        let found = result.balance.as_ref()?;
+        let each = found.imbalance.iter().map(|one| format!("{:.2}", one.value));
+        Some(vec![
+            Cell::Text(result.label.clone()),
+            Cell::Text(each.collect::<Vec<_>>().join(", ")),
+            Cell::Number(found.steps.value),
+            Cell::Number(found.copied.value),
+            of(&found.moving, "mean_ms"),
+            of(&found.moving, "p99_ms"),
+            of(&found.after, "mean_ms"),
+            of(&found.after, "p99_ms"),
+            Cell::Number(result.wrong as f64),
+            Cell::Number(result.partial as f64),
+        ])
+    };
+    let rows: Vec<Vec<Cell>> = own.filter_map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        id: format!("balance-{}", slug(variant)),
+        title: headline(&format!("what became of borders{}", suffix(variant))),
+        columns: [
+            "scheme",
+            "greatest load over the mean, by period",
+            "moves",
+            "copied (indexes)",
+            "mean while they move (ms)",
+            "p99 (ms)",
+            "mean after (ms)",
+            "p99 after (ms)",
             "wrong answers",
             "partial answers",
         ]

@@ -1,8 +1,9 @@
 //! Runs a plan with events: front ends, servers and a directory as machines in the wide-area world,
 //! with an oracle that looks at every answer.
 
+use super::balancing;
 use super::plan::EventPlan;
-use super::run::{Ended, PhaseRun, Replication, between};
+use super::run::{Ended, PhaseRun, Replication, Sample, between};
 use super::scenario::{Event, Scenario, Way};
 use super::scheduler::{COPY, QUERY};
 use cavy_core::family::Node;
@@ -10,7 +11,6 @@ use cavy_core::family::cpu::Kind;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::net::{Outage, OutageKind, Rate};
 use cavy_lab::pending::Wheel;
-use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::wan::{
     self, Ask, Clients, Ending, Hardware, Link, Observer, Parts, Processors, Setup, Site, Slow,
 };
@@ -210,10 +210,10 @@ impl Hardware<Words> for Servers<'_> {
 
 /// What the directory and servers told.
 #[derive(Default)]
-struct Told {
-    maps: Vec<(Instant, Map)>,
+pub(super) struct Told {
+    pub(super) maps: Vec<(Instant, Map)>,
     /// When ids were copied, and which share of the ring.
-    copied: Vec<(Instant, f64)>,
+    pub(super) copied: Vec<(Instant, f64)>,
 }
 
 impl Observer<Member> for Told {
@@ -249,6 +249,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     config.margin = scenario.margin;
     config.hedge = scenario.hedge;
     config.bounce = scenario.bounce;
+    config.balance = scenario.balance;
     // Half a millisecond of copying at a time on a server of speed 1, so that queries hardly wait
     // for a processor or a card. One end may be ahead of the other one by what a second allows.
     let (piece_ms, second_ms) = (0.5, 10.0 * f64::from(scenario.copy_percent) / 2.0);
@@ -337,23 +338,17 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         observer: &mut told,
     };
     let (report, _) = wan::run(&setup, |node| Member::new(&config, node), parts);
-    let mut histogram = Histogram::new();
+    let mut latency = Sample::default();
     let warm = Instant::ZERO + scenario.warm;
-    let measured: Vec<Ended> =
-        clients.ended.iter().copied().filter(|one| one.sent >= warm.as_ns()).collect();
-    let mut sum_ns = 0u128;
-    for one in &measured {
-        histogram.record(one.took);
-        sum_ns += u128::from(one.took);
-    }
+    let measured = clients.ended.iter().filter(|one| one.sent >= warm.as_ns());
+    measured.for_each(|one| latency.add(one.took));
     let count = clients.ended.len().max(1) as f64;
     let horizon = setup.duration.as_ns() as f64 * f64::from(scenario.cores);
     let busy = hardware.busy_ns.iter().map(|&ns| ns as f64 / horizon);
     let arc = Length::of(scenario.p);
     Replication {
         trail: report.trail,
-        histogram,
-        sum_ns,
+        latency,
         served_per_s: count / (setup.duration.as_ns() as f64 / 1e9),
         busy_ratio: busy.clone().sum::<f64>() / f64::from(n),
         busiest_ratio: busy.fold(0.0, f64::max),
@@ -368,6 +363,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         partial: clients.partial,
         timed_out_ratio: clients.timed_out as f64 / count,
         written: clients.written,
+        balance: balancing::run(scenario, &config, &told, &clients.ended),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Search spread over servers: how long queries take, by how far they are spread and by whom.
 
+mod balancing;
 pub mod changes;
 pub mod copier;
 mod draw;
@@ -14,4 +15,4 @@ mod scheduler;
 mod subject;
 
 pub use plan::*;
-pub use result::{Draw, Latency, Loss, Phase, SearchExperiment, SearchResult, Searched};
+pub use result::{Balanced, Draw, Latency, Loss, Phase, SearchExperiment, SearchResult, Searched};

@@ -66,8 +66,8 @@ pub struct SearchPlan {
     /// Which front end a query goes to.
     #[serde(default)]
     pub dealt: DealtPlan,
-    /// What front ends and servers go by when they say what a sub-query will take; with events or
-    /// `scheduler`. Default: `known`.
+    /// What front ends and servers go by when they say what a sub-query will take; with events,
+    /// `scheduler` or `balance_s`. Default: `known`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub costs: CostsPlan,
     /// Servers report how busy they are to all front ends so often. Default: never.
@@ -103,12 +103,20 @@ pub struct SearchPlan {
     #[serde(default = "hedge_percent")]
     pub hedge_percent: u32,
     /// A server that has more than that before it refuses a part that was sent nowhere before, and
-    /// says what it has; with events or `scheduler`. Default: never.
+    /// says what it has; with events, `scheduler` or `balance_s`. Default: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bounce_ms: Option<f64>,
+    /// Borders between servers move to where load is less; it is looked at so often. They begin as
+    /// the scheme says: in equal ranges, or in proportion to speed. Default: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balance_s: Option<f64>,
+    /// Nothing moves unless a server has so much more than a fair load, or others than it, in
+    /// percent, 1 to 1000.
+    #[serde(default = "balance_percent", skip_serializing_if = "is_ten")]
+    pub balance_percent: u32,
     /// A query is answered so long after it came at the latest, with what has been met by then,
-    /// and the answer says which ids are missing; with events or `scheduler`. Default: when all
-    /// parts have come or are known to be lost.
+    /// and the answer says which ids are missing; with events, `scheduler` or `balance_s`. Default:
+    /// when all parts have come or are known to be lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<f64>,
     /// The schemes to compare.
@@ -164,6 +172,14 @@ fn margin_ms() -> f64 {
 
 fn hedge_percent() -> u32 {
     5
+}
+
+fn balance_percent() -> u32 {
+    10
+}
+
+fn is_ten(percent: &u32) -> bool {
+    *percent == 10
 }
 
 fn one_server() -> u32 {
@@ -285,10 +301,11 @@ pub struct SearchRun {
     pub queries: u64,
     /// Of these, so many first ones are not measured.
     pub warmup_queries: u64,
-    /// With events or `scheduler`: how long a replication is. Queries come until then, `queries` at
-    /// most.
+    /// With events, `scheduler` or `balance_s`: how long a replication is. Queries come until then,
+    /// `queries` at most.
     pub duration_s: f64,
-    /// With events or `scheduler`: queries that come before this time are not measured.
+    /// With events, `scheduler` or `balance_s`: queries that come before this time are not
+    /// measured.
     pub warmup_s: f64,
 }
 

@@ -8,10 +8,9 @@
 
 use super::changes::{Stage, next, stages};
 use super::plan::DealtPlan;
-use super::run::{Cluster, Ended, PhaseRun, Replication, between};
+use super::run::{Cluster, Ended, PhaseRun, Replication, Sample, between};
 use super::scenario::{Event, Scenario, Way};
 use cavy_core::{Instant, Purpose, Stream};
-use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::trail::Trail;
 use cavy_search::clusters::{Clusters, Pick};
 use cavy_search::scheme::{Planner, Scheme};
@@ -121,17 +120,13 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         ended.push(Ended { sent: now, took: last - now });
     }
     let warm = scenario.warm.as_ns();
-    let (mut histogram, mut sum_ns) = (Histogram::new(), 0u128);
-    for one in ended.iter().filter(|one| one.sent >= warm) {
-        histogram.record(one.took);
-        sum_ns += u128::from(one.took);
-    }
+    let mut latency = Sample::default();
+    ended.iter().filter(|one| one.sent >= warm).for_each(|one| latency.add(one.took));
     let count = ended.len().max(1) as f64;
     let busy: Vec<f64> = cluster.busy_ns.iter().map(|&ns| ns as f64 / end as f64).collect();
     Replication {
         trail,
-        histogram,
-        sum_ns,
+        latency,
         served_per_s: count / (end as f64 / 1e9),
         busy_ratio: busy.iter().sum::<f64>() / n as f64,
         busiest_ratio: busy.iter().copied().fold(0.0, f64::max),
@@ -143,6 +138,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         partial: 0,
         timed_out_ratio: 0.0,
         written: 0,
+        balance: None,
         backlog_ns: (0.0, 0.0),
         behind_ratio: 0.0,
         loss: None,

@@ -122,6 +122,26 @@ pub struct Draw {
     pub during_ratio: Option<f64>,
 }
 
+/// What became of borders that move by load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Balanced {
+    /// A period, seconds.
+    pub every_s: f64,
+    /// The greatest load of a server over the mean, a load being a range over a speed: at the
+    /// beginning, and after each period.
+    pub imbalance: Vec<Estimate>,
+    /// How often borders moved.
+    pub steps: Estimate,
+    /// How far they moved, together, as a multiple of the ring.
+    pub moved: Estimate,
+    /// Documents that were copied, as a multiple of the index.
+    pub copied: Estimate,
+    /// What queries took that were sent while borders moved.
+    pub moving: Latency,
+    /// What those took that were sent after the last move.
+    pub after: Latency,
+}
+
 /// What became of queries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Searched {
@@ -166,6 +186,9 @@ pub struct Searched {
     /// With events: writes that were acknowledged.
     #[serde(default)]
     pub written: u64,
+    /// What became of borders, where they move by load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub balance: Option<Balanced>,
 }
 
 fn is_zero(ratio: &f64) -> bool {

@@ -6,6 +6,7 @@
 //! events where one front end knows all. Several front ends, and schemes that learn from answers,
 //! hear of them when they come.
 
+use super::balancing::{self, BalanceRun};
 use super::copier::Copier;
 use super::machines;
 use super::plan::DealtPlan;
@@ -29,8 +30,7 @@ use std::collections::BinaryHeap;
 /// What one replication came to.
 pub struct Replication {
     pub(super) trail: Trail,
-    pub(super) histogram: Histogram,
-    pub(super) sum_ns: u128,
+    pub(super) latency: Sample,
     pub(super) served_per_s: f64,
     pub(super) busy_ratio: f64,
     pub(super) busiest_ratio: f64,
@@ -46,11 +46,30 @@ pub struct Replication {
     pub(super) timed_out_ratio: f64,
     /// Writes that were acknowledged.
     pub(super) written: u64,
+    pub(super) balance: Option<BalanceRun>,
     /// Mean backlog of a server at the beginning and at the end of what is measured, nanoseconds.
     pub(super) backlog_ns: (f64, f64),
     /// What the busiest server has before it at the end, as a share of the run.
     pub(super) behind_ratio: f64,
     pub(super) loss: Option<Lost>,
+}
+
+/// What queries took.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    histogram: Histogram,
+    sum_ns: u128,
+}
+
+impl Sample {
+    pub(super) fn add(&mut self, took_ns: u64) {
+        self.histogram.record(took_ns);
+        self.sum_ns += u128::from(took_ns);
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.histogram.count()
+    }
 }
 
 /// Queries of some time: the sum of what they took, how many, and the longest; milliseconds.
@@ -344,9 +363,9 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
     let mut faults = Stream::keyed(seed, 0, Purpose::Faults);
     let alive = loss::drawn(n as u32, scenario.dead, &mut faults);
     let (mut loads, mut parts, mut lost): (Vec<Load>, Vec<Part>, Vec<Slice>) = Default::default();
-    let mut histogram = Histogram::new();
+    let mut latency = Sample::default();
     let mut trail = Trail::new();
-    let (mut sum_ns, mut sent, mut met) = (0u128, 0u64, 0.0f64);
+    let (mut sent, mut met) = (0u64, 0.0f64);
     let (mut clock, mut last) = (0.0f64, 0u64);
     let measured = scenario.queries - scenario.warmup;
     let eighth = (measured / 8).max(1);
@@ -398,8 +417,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
             *part = (part.0 + cluster.backlog(), part.1 + 1);
         }
         met += share;
-        sum_ns += u128::from(end - now);
-        histogram.record(end - now);
+        latency.add(end - now);
     }
     let horizon = cluster.now.max(1) as f64;
     let busy = |ns: u64| ns as f64 / (horizon * f64::from(scenario.cores));
@@ -412,8 +430,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
     };
     Replication {
         trail,
-        histogram,
-        sum_ns,
+        latency,
         served_per_s: scenario.queries as f64 / (last.max(1) as f64 / 1e9),
         busy_ratio: busy(cluster.busy_ns.iter().sum()) / n as f64,
         busiest_ratio: cluster.busy_ns.iter().map(|&ns| busy(ns)).fold(0.0, f64::max),
@@ -425,6 +442,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         partial: 0,
         timed_out_ratio: 0.0,
         written: 0,
+        balance: None,
         backlog_ns: (mean(backlog[0]), mean(backlog[1])),
         behind_ratio: behind.unwrap_or(0) as f64 / horizon,
         loss: (scenario.loss_draws > 0).then(|| draw_losses(scenario, planner.as_ref(), seed)),
@@ -449,7 +467,7 @@ fn draw_losses(scenario: &Scenario, planner: Option<&Planner>, seed: u64) -> Los
 /// One replication.
 pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Replication, RunError> {
     let run = match scenario.way {
-        _ if scenario.scheduling.is_some() => machines::once,
+        _ if scenario.scheduling.is_some() || scenario.balance.is_some() => machines::once,
         _ if scenario.events.is_empty() => once,
         Way::Scheme(Scheme::Clusters(_)) => rebuild::once,
         _ => machines::once,
@@ -464,7 +482,8 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
     Ok(one)
 }
 
-fn latency(runs: &[Replication]) -> Latency {
+/// What queries took, from a sample of each replication.
+pub(super) fn latency(runs: &[&Sample]) -> Latency {
     let mut all = Histogram::new();
     runs.iter().for_each(|run| all.merge(&run.histogram));
     let at = |p: f64| {
@@ -473,8 +492,8 @@ fn latency(runs: &[Replication]) -> Latency {
         let each: Vec<f64> = each.map(|ns| ns as f64 / 1e6).collect();
         Some(Quantile::new(pooled, each, all.count(), p))
     };
-    let mean = |run: &Replication| run.sum_ns as f64 / run.histogram.count().max(1) as f64 / 1e6;
-    let each: Vec<f64> = runs.iter().map(mean).collect();
+    let mean = |run: &Sample| run.sum_ns as f64 / run.histogram.count().max(1) as f64 / 1e6;
+    let each: Vec<f64> = runs.iter().map(|run| mean(run)).collect();
     Latency {
         samples: all.count(),
         mean_ms: Some(over(each)),
@@ -485,7 +504,7 @@ fn latency(runs: &[Replication]) -> Latency {
     }
 }
 
-fn over(each: Vec<f64>) -> Estimate {
+pub(super) fn over(each: Vec<f64>) -> Estimate {
     Estimate::new(each.iter().sum::<f64>() / each.len().max(1) as f64, each)
 }
 
@@ -503,7 +522,7 @@ fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
         Way::Random { .. } => false,
     };
     let plain = scenario.front_ends == 1 && scenario.dead == 0 && scenario.events.is_empty();
-    let plain = plain && scenario.scheduling.is_none();
+    let plain = plain && scenario.scheduling.is_none() && scenario.balance.is_none();
     if !(alike && one_point_each && plain && n.is_multiple_of(scenario.p)) {
         return None;
     }
@@ -627,7 +646,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
         rate_per_s: Some(1e9 / scenario.gap_ns),
         work: scenario.queries * runs.len() as u64,
         data: Searched {
-            latency: latency(runs),
+            latency: latency(&runs.iter().map(|run| &run.latency).collect::<Vec<_>>()),
             served_per_s: over(runs.iter().map(|run| run.served_per_s).collect()),
             busy_ratio: mean(|run| run.busy_ratio),
             busiest_ratio: busiest,
@@ -644,6 +663,10 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
             partial: runs.iter().map(|run| run.partial).sum(),
             timed_out_ratio: mean(|run| run.timed_out_ratio),
             written: runs.iter().map(|run| run.written).sum(),
+            balance: balancing::summarize(
+                runs.iter().map(|run| run.balance.as_ref()),
+                scenario.balance.map(|balance| balance.every),
+            ),
         },
     }
 }

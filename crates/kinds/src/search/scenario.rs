@@ -12,7 +12,7 @@ use crate::csv;
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::cpu::Speed;
 use cavy_search::Cost;
-use cavy_search::cluster::Hedge;
+use cavy_search::cluster::{Balance, Hedge};
 use cavy_search::clusters::Pick;
 use cavy_search::scheme::{Planner, Ranges, Roar, Scheme, Start};
 use cavy_study::plan::{Files, PlanError};
@@ -52,6 +52,7 @@ pub struct Scenario {
     pub(super) hedge: Option<Hedge>,
     pub(super) deadline: Option<Span>,
     pub(super) bounce: Option<Span>,
+    pub(super) balance: Option<Balance>,
     pub(super) duration: Span,
     pub(super) warm: Span,
 }
@@ -281,13 +282,16 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
     let machines = on_machines(plan, &way)?;
     if plan.costs == CostsPlan::Learned && !machines {
         return Err(PlanError::field("costs", "learned", "left out of a plan without machines")
-            .hint("with `scheduler` or events and the scheme `roar`, front ends learn"));
+            .hint(
+                "with `scheduler`, `balance_s` or events and the scheme `roar`, front ends learn",
+            ));
     }
     let of_machines = |key: &str, value: Option<f64>, who: &str| match value {
         None => Ok(None),
         Some(value) if !machines => {
             let must = "left out of a plan without machines";
-            let hint = format!("with `scheduler` or events and the scheme `roar`, {who}");
+            let hint =
+                format!("with `scheduler`, `balance_s` or events and the scheme `roar`, {who}");
             Err(PlanError::field(key, value, must).hint(hint))
         }
         Some(value) => ms(key, value).map(Some),
@@ -311,6 +315,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         hedge,
         deadline,
         bounce,
+        balance: balance(plan)?,
         duration,
         warm,
         order: plan.order,
@@ -454,19 +459,35 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
     machines::sorted(&plan.events).iter().map(one).collect()
 }
 
-/// Whether the plan is run with machines, which it must be able to if servers have a scheduler.
+/// How borders move.
+fn balance(plan: &SearchPlan) -> Result<Option<Balance>, PlanError> {
+    let percent = plan.balance_percent;
+    if !(1..=1_000).contains(&percent) {
+        return Err(PlanError::field("balance_percent", percent, "from 1 to 1000"));
+    }
+    let Some(every_s) = plan.balance_s else { return Ok(None) };
+    let every = Span::from_ns((number("balance_s", every_s, 0.1, 86_400.0)? * 1e9) as u64);
+    Ok(Some(Balance { every, percent }))
+}
+
+/// Whether the plan is run with machines, which it must be able to if servers have a scheduler or
+/// borders move.
 fn on_machines(plan: &SearchPlan, way: &Way) -> Result<bool, PlanError> {
     let able = matches!(way, Way::Scheme(Scheme::Roar(roar)) if roar.rings == 1);
-    if plan.scheduler.is_none() {
-        return Ok(able && !plan.events.is_empty());
-    }
+    let key = match (&plan.scheduler, plan.balance_s) {
+        (None, None) => return Ok(able && !plan.events.is_empty()),
+        (Some(_), _) => "scheduler",
+        (None, Some(_)) => "balance_s",
+    };
     if !able {
-        return Err(PlanError::text("`scheduler` needs the scheme `roar` on one ring")
-            .hint("put the other schemes into a plan of their own, or leave `scheduler` out"));
+        return Err(PlanError::text(format!("`{key}` needs the scheme `roar` on one ring"))
+            .hint(format!("put other schemes into a plan of their own, or leave `{key}` out")));
     }
     if plan.dead_servers > 0 || plan.report_ms.is_some() {
-        return Err(PlanError::text("`dead_servers` and `report_ms` do not go with `scheduler`")
-            .hint("servers report with each answer, and crash by an event"));
+        let message = format!("`dead_servers` and `report_ms` do not go with `{key}`");
+        return Err(
+            PlanError::text(message).hint("servers report with each answer, and crash by an event")
+        );
     }
     Ok(true)
 }

@@ -119,7 +119,7 @@ impl Subject for SearchPlan {
     }
     fn effort(&self, scenario: &Scenario, replications: u32) -> Effort {
         let work = self.run.queries as f64 * f64::from(replications);
-        if !self.events.is_empty() || self.scheduler.is_some() {
+        if !self.events.is_empty() || self.scheduler.is_some() || self.balance_s.is_some() {
             // Machines: each part is a handful of messages and work of a server.
             let queries =
                 (self.run.duration_s * 1e9 / scenario.gap_ns()).min(self.run.queries as f64);
@@ -148,7 +148,7 @@ impl Subject for SearchPlan {
             (
                 "servers",
                 "serve one sub-query a processor at a time, in order of arrival unless `scheduler` \
-                 says otherwise; without it and events there is no network between",
+                 says otherwise; without it, `balance_s` and events there is no network between",
             ),
             (
                 "load",
@@ -172,7 +172,8 @@ impl Subject for SearchPlan {
     }
     fn tables(experiment: &Experiment<SearchPlan>, variant: &str) -> Vec<Table> {
         let choices = draw::choices(experiment, variant);
-        choices.into_iter().chain(draw::phases(experiment, variant)).collect()
+        let events = draw::phases(experiment, variant);
+        choices.into_iter().chain(events).chain(draw::balanced(experiment, variant)).collect()
     }
     fn marks() -> Vec<Mark<Searched>> {
         vec![

@@ -55,6 +55,12 @@ fn moving() -> Habit {
     Habit { change: Span::from_ms(60_000), moves: Span::from_ms(150), ..changing() }
 }
 
+/// Borders move by load all the time, p stays, and nothing fails.
+fn balancing() -> Habit {
+    let balance = Some(Span::from_ms(20));
+    Habit { change: Span::from_ms(60_000), balance, ..changing() }
+}
+
 /// One front end hears of maps later than the other.
 fn one_hears_late(setup: &mut Setup, _: &mut Stream) {
     delay(setup, Layout::DIRECTORY, LAYOUT.front_end(1), Span::from_ms(60));
@@ -192,6 +198,10 @@ planted! {
     b15_what_is_late_is_not_said_to_be_lost: silent_deadlines, hurried(), nothing,
         ["whole", "exact"];
     b16_what_was_refused_is_refused_again: bounces_again, busy(), nothing, ["taken", "covered"];
+    b17_borders_move_by_load_before_their_copies: move_early, balancing(), some_copy_slowly,
+        ["arcs", "covered", "held"];
+    b18_a_server_drops_beyond_its_range_before_front_ends_know: drop_beyond, balancing(),
+        one_hears_late, ["held"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late,
         ["once", "exact"];
 }

@@ -99,6 +99,8 @@ fn hold(test: &str, usual: u64, run: impl Fn(u64, &mut Setup) -> Ended) -> Ended
         all.bounced += ended.bounced;
         all.put_out += ended.put_out;
         all.moves += ended.moves;
+        all.borders += ended.borders;
+        all.moved += ended.moved;
         if let Some(why) = ended.broken {
             let again = again(&format!("faults::{test}"), seed);
             println!("seed {seed}: {why}\n  {:?}\n  again: {again}", setup.faults);
@@ -142,6 +144,32 @@ fn clause_2_13_what_busy_servers_refuse_is_answered_by_others_or_by_them() {
         go(Habit { within, bounce, ..Habit::usual() }, setup, gone)
     });
     assert!(all.found > 0 && all.bounced > 0);
+}
+
+/// Borders move by load while p changes, servers leave and come back, and nodes and messages fail.
+#[test]
+fn clause_2_10_borders_move_whatever_fails() {
+    let all = hold("clause_2_10_borders_move", 33, |seed, setup| {
+        let gone = draw(setup, seed);
+        // Every third run has few changes of p, and every third nobody who leaves.
+        let change = Span::from_ms(if seed % 3 == 0 { 1_500 } else { 400 });
+        let moves = if seed % 3 == 1 { Span::ZERO } else { Span::from_ms(400) };
+        let balance = Some(Span::from_ms(20 + 30 * (seed % 4)));
+        go(Habit { change, moves, balance, ..Habit::usual().short_pieces(seed) }, setup, gone)
+    });
+    assert!(all.found > 0 && all.borders > all.moved && all.moved > 0);
+}
+
+#[test]
+fn clause_2_10_borders_move_around_servers_that_lose_their_logs() {
+    let all = hold("clause_2_10_borders_move_around", 6, |seed, setup| {
+        some_lose_their_logs(setup, &mut Stream::keyed(seed, 9, Purpose::Test));
+        // A fast server has up to four ninths of the ring: with p = 3 it would have documents that
+        // nobody else has.
+        let (balance, p_most) = (Some(Span::from_ms(50)), 2);
+        go(Habit { balance, p_most, ..Habit::doubled().short_pieces(seed) }, setup, 0)
+    });
+    assert!(all.found > 0 && all.put_out > 0 && all.moved > 0);
 }
 
 /// Servers lose what they had stored, and are back before or after their lease has ended; some

@@ -6,8 +6,9 @@
 //! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
 //! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
 //! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails,
-//! nothing is said to be lost), *in step* (where nothing fails, nobody is put out of step), *ends*
-//! (in the end all is as it was asked for).
+//! nothing is said to be lost), *held* (where nothing fails and borders move, nobody is asked for
+//! what it does not hold), *in step* (where nothing fails, nobody is put out of step), *ends* (in
+//! the end all is as it was asked for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Input};
@@ -17,11 +18,12 @@ use cavy_lab::wan::{
     Ask, Clients, Disk, Ending, Hardware, Jitter, Link, Observer, Parts, Setup, Site, run,
 };
 use cavy_search::cluster::{
-    Bugs, Config, Doc, Job, Layout, Map, Member, Message, Note, Outcome, Record, Request, Response,
-    Rings, State, Told, Words, tells_all,
+    Balance, Bugs, Config, Doc, Job, Layout, Map, Member, Message, Move, Moving, Note, Outcome,
+    Record, Request, Response, Rings, State, Told, Words, tells_all,
 };
 use cavy_search::{Cost, Id, Ring, Slice};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub const LAYOUT: Layout = Layout { front_ends: 2, servers: 6 };
 /// Uneven ranges, so that arcs end in the middle of some.
@@ -30,6 +32,9 @@ const STARTS: [u64; 6] = [0, 1 << 61, 3 << 61, 5 << 61, 6 << 61, 13 << 60];
 /// servers leave and come back.
 const SEARCHERS: u32 = 6;
 const WRITERS: u32 = 8;
+
+/// By then all servers have their first lease.
+const LEASED: Span = Span::from_ms(100);
 
 /// What happens in a run, beside faults.
 #[derive(Clone, Copy)]
@@ -53,6 +58,8 @@ pub struct Habit {
     pub within: Option<Span>,
     /// A server that has more before it refuses what nobody was asked for before.
     pub bounce: Option<Span>,
+    /// Borders move by load, which is looked at so often; what a server takes changes all the time.
+    pub balance: Option<Span>,
 }
 
 impl Habit {
@@ -68,6 +75,7 @@ impl Habit {
             window_documents: None,
             within: None,
             bounce: None,
+            balance: None,
         }
     }
 
@@ -106,6 +114,7 @@ fn config(habit: Habit) -> Config {
     config.copy_percent = 100;
     config.bugs = habit.bugs;
     config.bounce = habit.bounce;
+    config.balance = habit.balance.map(|every| Balance { every, percent: 5 });
     config.copies_wait = habit.copies_wait;
     config.window_documents = habit.window_documents;
     config.beat = Span::from_ms(20);
@@ -297,16 +306,27 @@ impl Clients<Words> for Callers {
 /// times as long as one that is scanned.
 struct Servers {
     draws: Stream,
+    /// By server, how many times as long it takes for some hundred works, if that changes.
+    pace: Option<[(u64, u32); LAYOUT.servers as usize]>,
 }
 
 impl Hardware<Words> for Servers {
-    fn work(&mut self, _: Node, job: &Job) -> Span {
+    fn work(&mut self, node: Node, job: &Job) -> Span {
         let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
         let ns = match job {
             Job::Scan(slice, ()) => cost.of(slice.width()),
             Job::Read(slice) | Job::Merge(slice) => 10 * cost.scanning(slice.width()),
         };
-        Span::from_ns(ns + self.draws.below(ns / 2 + 1))
+        let mut ns = ns + self.draws.below(ns / 2 + 1);
+        if let (Some(paces), Some(server)) = (&mut self.pace, LAYOUT.number(node)) {
+            let (pace, left) = &mut paces[server as usize];
+            if *left == 0 {
+                (*pace, *left) = (1 + self.draws.below(4), 50 + self.draws.below(150) as u32);
+            }
+            *left -= 1;
+            ns = ns * *pace / 2;
+        }
+        Span::from_ns(ns)
     }
 }
 
@@ -328,6 +348,10 @@ struct Watch<'a> {
     broken: Option<String>,
     put_out: u64,
     moves: u64,
+    borders: u64,
+    moved: u64,
+    /// Where ranges begin by the newest map.
+    starts: Option<Arc<[Id]>>,
 }
 
 impl Observer<Member> for Watch<'_> {
@@ -358,6 +382,12 @@ impl Observer<Member> for Watch<'_> {
         if let Effect::Send { to, message: Message::Answer { query, part, outcome }, .. } = effect {
             let again = self.again.remove(&(node, *to, *query, *part));
             let busy = matches!(outcome, Outcome::Overloaded { .. });
+            let refused = matches!(outcome, Outcome::Refused { .. });
+            // At first servers have no lease yet.
+            let knows = self.config.balance.is_some() && now > Instant::ZERO + LEASED;
+            if refused && self.calm && knows && self.broken.is_none() {
+                self.broken = Some(format!("held: {now}: {node:?} refuses {to:?} {query}"));
+            }
             self.bounced += u64::from(busy);
             if busy && again && self.broken.is_none() {
                 self.broken = Some(format!("taken: {now}: {node:?} refuses again {to:?} {query}"));
@@ -366,6 +396,9 @@ impl Observer<Member> for Watch<'_> {
         if let Effect::Store { record: Record::Held(slice), .. } = effect {
             // What it drops it may copy again later, from one that never had a write under way.
             self.logged.retain(|(whose, id), _| *whose != node || slice.contains(*id));
+        }
+        if let Effect::Store { record: Record::Kept { wanted, .. }, .. } = effect {
+            self.logged.retain(|(whose, id), _| *whose != node || wanted.contains(*id));
         }
         if let Effect::Store { record: Record::Left, .. } = effect {
             self.logged.retain(|(whose, _), _| *whose != node);
@@ -422,8 +455,15 @@ impl Observer<Member> for Watch<'_> {
                 self.broken = Some(text);
             }
         }
-        let begun = map.moving.is_some_and(|moving| !moving.switched) && !map.settled;
-        self.moves += u64::from(begun);
+        let begun = map.moving.as_ref().filter(|moving| !moving.switched && !map.settled);
+        if let Some(moving) = begun {
+            match moving.what {
+                Move::Borders(_) => self.borders += 1,
+                Move::Leaves(_) | Move::Joins(_) => self.moves += 1,
+            }
+        }
+        self.moved += u64::from(map.starts != self.starts);
+        self.starts.clone_from(&map.starts);
         if map.states.contains(&State::Down) {
             self.put_out += 1;
             if self.calm && self.broken.is_none() {
@@ -446,8 +486,11 @@ pub struct Ended {
     pub bounced: u64,
     /// Maps in which somebody was out of step.
     pub put_out: u64,
-    /// Moves that were begun.
+    /// Servers that began to leave or to join.
     pub moves: u64,
+    /// Moves of borders that were begun, and those that came to their end.
+    pub borders: u64,
+    pub moved: u64,
 }
 
 /// Runs it. `gone`: servers that are away for ever.
@@ -465,7 +508,8 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         timed_out: 0,
         broken: None,
     };
-    let mut hardware = Servers { draws: Stream::keyed(setup.seed, 1, Purpose::Arrivals) };
+    let pace = habit.balance.map(|_| [(1, 0); LAYOUT.servers as usize]);
+    let mut hardware = Servers { draws: Stream::keyed(setup.seed, 1, Purpose::Arrivals), pace };
     let logged = BTreeMap::new();
     let held = (0..LAYOUT.servers).map(|server| Some(config.holds(server, config.p))).collect();
     let mut watch = Watch {
@@ -480,6 +524,9 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         broken: None,
         put_out: 0,
         moves: 0,
+        borders: 0,
+        moved: 0,
+        starts: None,
     };
     let parts = Parts {
         clients: &mut clients,
@@ -508,15 +555,20 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         let mut out = (0..LAYOUT.servers as usize).filter(|&s| map.states[s] == State::Out);
         let told = out.all(|server| clients.leaves[server]);
         let wanted = clients.wanted.unwrap_or(map.p);
-        let rests = map.settled && map.moving.is_none();
+        // Borders follow what servers take, which changes until the end.
+        let borders = |moving: &Moving| matches!(moving.what, Move::Borders(_));
+        let rests = match &map.moving {
+            Some(moving) => borders(moving),
+            None => map.settled,
+        };
         let there = |map: &Map| map.p == wanted && map.stored == wanted && rests && told;
         // With servers gone for ever, p may be one that would lose what they alone have.
         let reached = down == 0 && there(map) || gone > 0 && down <= gone;
         (!reached).then(|| format!("ends: wanted p {:?}, got {map:?}", clients.wanted))
     };
-    let (watched, put_out, moves) = (watch.broken.clone(), watch.put_out, watch.moves);
-    let bounced = watch.bounced;
+    let watched = watch.broken.clone();
+    let Watch { put_out, moves, borders, moved, bounced, .. } = watch;
     let broken = clients.broken.clone().or(watched).or_else(late).or_else(kept).or_else(ends);
     let Callers { found, partial, timed_out, .. } = clients;
-    Ended { broken, found, partial, timed_out, bounced, put_out, moves }
+    Ended { broken, found, partial, timed_out, bounced, put_out, moves, borders, moved }
 }

@@ -8,9 +8,10 @@
 //! The first log that a server comes with is of a new cluster.
 
 use super::content::Content;
-use super::map::{Config, Layout, Map, Moving, Rings, State};
+use super::map::{Config, Layout, Map, Move, Moving, Rings, State};
 use super::message::{Message, Note, Record, Request, Response};
 use super::{Context, Log, Timer};
+use crate::balance;
 use crate::loss::unheld;
 use crate::ring::{Arc as Length, Ring};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -33,6 +34,8 @@ struct Peer {
     stays: bool,
     /// It has come with another log than the one that it is known by.
     lost: bool,
+    /// What a part of a query takes it; of servers, where borders move by load.
+    takes: Option<Span>,
 }
 
 /// The log that a server is known by.
@@ -52,6 +55,7 @@ struct Beat {
     complete: bool,
     stays: bool,
     life: u64,
+    takes: Option<Span>,
 }
 
 /// The directory.
@@ -69,6 +73,8 @@ pub struct Directory {
     unanswered: VecDeque<(Entry, Call)>,
     /// When it was started.
     since: Instant,
+    /// When loads were last looked at.
+    balanced: Instant,
     target: u32,
     front_ends: Vec<Peer>,
     servers: Vec<Peer>,
@@ -78,8 +84,10 @@ pub struct Directory {
 impl Directory {
     pub(super) fn new(config: Config) -> Directory {
         let granted = Instant::ZERO;
-        let peer = Peer { granted, epoch: 0, complete: false, stays: true, lost: false };
+        let (complete, stays, lost, takes) = (false, true, false, None);
+        let peer = Peer { granted, epoch: 0, complete, stays, lost, takes };
         Directory {
+            balanced: Instant::ZERO,
             map: config.first_map(),
             next: None,
             held: BTreeMap::new(),
@@ -103,7 +111,7 @@ impl Directory {
     pub(super) fn start<C: Content>(&mut self, cx: &mut Context<'_, C>) {
         // Leases may have been given until this moment.
         let now = cx.now();
-        self.since = now;
+        (self.since, self.balanced) = (now, now);
         self.front_ends.iter_mut().chain(&mut self.servers).for_each(|peer| peer.granted = now);
         cx.arm(Timer::Tick, now + self.config.beat);
     }
@@ -119,7 +127,11 @@ impl Directory {
                     *life = Life { name, entry };
                 }
             }
-            Record::Doc(_) | Record::Held(_) | Record::Left | Record::Life(_) => {}
+            Record::Doc(_)
+            | Record::Held(_)
+            | Record::Kept { .. }
+            | Record::Left
+            | Record::Life(_) => {}
         }
     }
 
@@ -190,8 +202,10 @@ impl Directory {
         message: &Message<C>,
         cx: &mut Context<'_, C>,
     ) {
-        let Message::Beat { serial, epoch, complete, stays, life } = *message else { return };
-        self.take(from, Beat { serial, epoch, complete, stays, life }, cx);
+        let Message::Beat { serial, epoch, complete, stays, life, takes } = *message else {
+            return;
+        };
+        self.take(from, Beat { serial, epoch, complete, stays, life, takes }, cx);
     }
 
     /// Whether a server comes with the log that it is known by; notes the name of a new one. Until
@@ -234,7 +248,7 @@ impl Directory {
     }
 
     fn beat<C: Content>(&mut self, from: Node, beat: Beat, cx: &mut Context<'_, C>) {
-        let Beat { serial, epoch, complete, stays, .. } = beat;
+        let Beat { serial, epoch, complete, stays, takes, .. } = beat;
         let layout = self.config.layout;
         let number = layout.number(from);
         match number {
@@ -252,7 +266,7 @@ impl Directory {
                 None => return,
             },
         };
-        *peer = Peer { granted: cx.now(), epoch, complete, stays, lost: false };
+        *peer = Peer { granted: cx.now(), epoch, complete, stays, lost: false, takes };
         self.tell(from, serial, epoch < self.map.epoch, cx);
         let down = |server: &u32| self.map.states[*server as usize] == State::Down;
         if let Some(server) = number.filter(down) {
@@ -314,7 +328,7 @@ impl Directory {
         if let Some(server) = caught_up {
             return self.publish(cx, |map| map.states[server] = State::Up);
         }
-        if let Some(moving) = map.moving {
+        if let Some(moving) = &map.moving {
             return self.move_on(&map, &rings, moving, cx);
         }
         let safe = |p: u32| all_held(&rings.now, p, |server| self.is_there(&map, server));
@@ -358,7 +372,9 @@ impl Directory {
             }
             return;
         }
-        self.begin_move(&map, cx);
+        if self.all_follow(&map) {
+            self.begin_move(&map, &rings.now, cx);
+        }
     }
 
     /// Whether a server is in step, and has the log that it is known by as far as anybody knows.
@@ -382,30 +398,42 @@ impl Directory {
             .all(|server| away(server) || self.servers[server].epoch == map.epoch)
     }
 
-    /// Lets a server leave that wants to, or one join that has left `[roar 2.9]`.
-    fn begin_move<C: Content>(&mut self, map: &Map, cx: &mut Context<'_, C>) {
-        if !self.all_follow(map) {
-            return;
-        }
+    /// A server that wants to leave and may, or else one that has left and wants to come back.
+    fn goes(&self, map: &Map, now: Instant) -> Option<Move> {
         let all = || 0..self.servers.len() as u32;
-        let peer = |server: u32| &self.servers[server as usize];
         let several = all().filter(|&server| map.on_ring(server)).count() > 1;
+        let peer = |server: u32| &self.servers[server as usize];
         let leaver = all().find(|&server| several && map.is_up(server) && !peer(server).stays);
         let comes = |server: &u32| {
             let peer = peer(*server);
-            let here = !Self::silent(peer, self.config.server_lease, cx.now());
+            let here = !Self::silent(peer, self.config.server_lease, now);
             let out = map.states[*server as usize] == State::Out;
             out && here && peer.stays && peer.epoch == map.epoch
         };
-        let joins = leaver.is_none();
-        let Some(server) = leaver.or_else(|| all().find(comes)) else { return };
+        leaver.map(Move::Leaves).or_else(|| all().find(comes).map(Move::Joins))
+    }
+
+    /// Lets a server leave or join `[roar 2.9]`, or else moves borders.
+    fn begin_move<C: Content>(&mut self, map: &Map, ring: &Ring, cx: &mut Context<'_, C>) {
+        let what = self.goes(map, cx.now()).or_else(|| self.borders(map, ring, cx.now()));
+        let Some(what) = what else { return };
         self.publish(cx, |map| {
-            map.moving = Some(Moving { server, joins, switched: false });
-            map.settled = false;
-            if joins {
+            if let Move::Joins(server) = what {
                 map.states[server as usize] = State::Behind(map.epoch);
             }
+            map.moving = Some(Moving { what, switched: false });
+            map.settled = false;
         });
+    }
+
+    /// Borders that are fairer than those of `ring`, if it is time to look `[roar 2.10]`.
+    fn borders(&mut self, map: &Map, ring: &Ring, now: Instant) -> Option<Move> {
+        let balance = self.config.balance.filter(|own| now >= self.balanced + own.every)?;
+        self.balanced = now;
+        let takes = |server: u32| self.servers[server as usize].takes.map(Span::as_ns);
+        let next = balance::step(ring, Length::of(map.stored), takes, balance.percent)?;
+        let starts = balance::starts(&self.config.whole(map.starts.as_ref()), &next)?;
+        Some(Move::Borders(starts.into()))
     }
 
     /// Takes the next step of a move; every front end goes by the map as it is.
@@ -413,32 +441,46 @@ impl Directory {
         &mut self,
         map: &Map,
         rings: &Rings,
-        moving: Moving,
+        moving: &Moving,
         cx: &mut Context<'_, C>,
     ) {
-        let own = moving.server as usize;
         if moving.switched {
             // Nobody plans by the ring as it was.
             return self.publish(cx, |map| {
                 map.moving = None;
-                if !moving.joins {
-                    map.states[own] = State::Out;
+                match &moving.what {
+                    Move::Leaves(own) => map.states[*own as usize] = State::Out,
+                    Move::Joins(_) => {}
+                    Move::Borders(starts) => map.starts = Some(starts.clone()),
                 }
             });
         }
-        if moving.joins && map.states[own] == State::Down {
+        let safe = |next: &Ring| all_held(next, map.p, |server| self.is_there(map, server));
+        let safe = rings.beside.as_ref().is_some_and(safe);
+        let joiner = match moving.what {
+            Move::Joins(own) => Some(own),
+            Move::Leaves(_) | Move::Borders(_) => None,
+        };
+        let given_up = match moving.what {
+            Move::Joins(own) => map.states[own as usize] == State::Down,
+            Move::Leaves(_) => false,
+            // Nobody waits for borders, and others wait for them.
+            Move::Borders(_) => self.target != map.p || self.goes(map, cx.now()).is_some() || !safe,
+        };
+        if given_up {
             return self.publish(cx, |map| {
                 map.moving = None;
-                map.states[own] = State::Out;
+                if let Some(own) = joiner {
+                    map.states[own as usize] = State::Out;
+                }
             });
         }
         let (all, done) = self.complete(map);
-        let there = !moving.joins || map.is_up(moving.server);
+        let there = joiner.is_none_or(|own| map.is_up(own));
         let ready = self.config.bugs.move_early || (all == done && there);
-        let safe = |next: &Ring| all_held(next, map.p, |server| self.is_there(map, server));
-        if ready && rings.beside.as_ref().is_some_and(safe) {
+        if ready && safe {
             self.publish(cx, |map| {
-                map.moving = Some(Moving { switched: true, ..moving });
+                map.moving = Some(Moving { switched: true, ..moving.clone() });
                 map.settled = false;
             });
         }

@@ -115,7 +115,8 @@ impl<C: Content> FrontEnd<C> {
             self.asked.pop_front();
         }
         let epoch = self.map.as_ref().map_or(0, |map| map.epoch);
-        let message = Message::Beat { serial, epoch, complete: true, stays: true, life: 0 };
+        let (complete, stays, life, takes) = (true, true, 0, None);
+        let message = Message::Beat { serial, epoch, complete, stays, life, takes };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
         cx.arm(Timer::Tick, cx.now() + self.config.beat);
     }
@@ -419,7 +420,8 @@ impl<C: Content> FrontEnd<C> {
             // Who stored less in between, or in a map that this front end has not seen, has dropped
             // what it had logged.
             let next = |own: &Arc<Map>| {
-                own.stored == map.stored && own.moving == map.moving && own.epoch + 1 == map.epoch
+                let same = own.moving == map.moving && own.starts == map.starts;
+                own.stored == map.stored && same && own.epoch + 1 == map.epoch
             };
             if !self.map.as_ref().is_some_and(next) {
                 self.writes.values_mut().for_each(|write| write.logged.clear());

@@ -21,14 +21,23 @@ pub enum State {
     Out,
 }
 
-/// A server that leaves the ring, or joins it `[roar 2.9]`. Whoever follows it on the ring has its
-/// range while it is away.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// What becomes of the ring.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Move {
+    /// A server leaves it `[roar 2.9]`. Whoever follows it on the ring has its range while it is
+    /// away.
+    Leaves(u32),
+    /// A server comes back to it.
+    Joins(u32),
+    /// Ranges begin at these ids, by server, those of servers that are out included `[roar 2.10]`.
+    Borders(Arc<[Id]>),
+}
+
+/// A move that is under way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Moving {
-    /// Who.
-    pub server: u32,
-    /// It joins; otherwise it leaves.
-    pub joins: bool,
+    /// Which.
+    pub what: Move,
     /// Queries are planned by the new ring. Before that it is being copied for; after that writes
     /// go by both until every front end plans by the new one.
     pub switched: bool,
@@ -48,7 +57,10 @@ pub struct Map {
     pub settled: bool,
     /// By server.
     pub states: Vec<State>,
-    /// Who leaves or joins, if anybody does: one at a time, and not while p changes.
+    /// Where ranges begin, by server, those of servers that are out included; as they did when the
+    /// cluster was new if borders were never moved.
+    pub starts: Option<Arc<[Id]>>,
+    /// What moves, if anything does: one thing at a time, and not while p changes.
     pub moving: Option<Moving>,
 }
 
@@ -60,10 +72,22 @@ impl Map {
 
     /// Whether queries are planned with server `server`.
     pub fn on_ring(&self, server: u32) -> bool {
-        match self.moving {
-            Some(moving) if moving.server == server => moving.joins == moving.switched,
+        match &self.moving {
+            Some(Moving { what: Move::Leaves(own), switched }) if *own == server => !switched,
+            Some(Moving { what: Move::Joins(own), switched }) if *own == server => *switched,
             _ => self.states[server as usize] != State::Out,
         }
+    }
+
+    /// Length on the wire and in a log.
+    pub(super) fn bytes(&self) -> u64 {
+        let starts =
+            |starts: Option<&Arc<[Id]>>| starts.map_or(0, |starts| 8 * starts.len() as u64);
+        let next = self.moving.as_ref().and_then(|moving| match &moving.what {
+            Move::Borders(starts) => Some(starts),
+            Move::Leaves(_) | Move::Joins(_) => None,
+        });
+        13 * self.states.len() as u64 + starts(self.starts.as_ref()) + starts(next)
     }
 }
 
@@ -72,7 +96,7 @@ impl Map {
 pub struct Rings {
     /// By this one queries are planned.
     pub now: Ring,
-    /// By this one documents are stored as well, while somebody leaves or joins.
+    /// By this one documents are stored as well, while something moves.
     pub beside: Option<Ring>,
 }
 
@@ -82,11 +106,11 @@ impl Rings {
     }
 
     /// The ids that `server` has to hold with arcs for `p` parts; `None` when it is on no ring.
-    /// Ranges differ in where they begin alone, so one holds what the other one does.
+    /// What both rings have it hold meets: no move takes a border further.
     pub fn wants(&self, server: u32, p: u32) -> Option<Slice> {
         let arc = Length::of(p);
         let one = |ring: &Ring| Some(ring.holds(ring.position(server)?, arc));
-        self.both().filter_map(one).max_by_key(|slice| slice.width())
+        self.both().filter_map(one).reduce(Slice::joined)
     }
 
     /// Servers that store `id` with arcs for `p` parts, each once.
@@ -167,6 +191,9 @@ pub struct Bugs {
     pub counted_twice: bool,
     /// A border of the ring moves before what it needs is copied.
     pub move_early: bool,
+    /// A server drops what is beyond its range when the border moves, and does not wait for front
+    /// ends.
+    pub drop_beyond: bool,
     /// A server that lost its log is taken for the one that it was.
     pub lives_unchecked: bool,
     /// What has not come when a deadline passes is not said to be lost.
@@ -181,6 +208,16 @@ pub struct Hedge {
     /// So much later than predicted.
     pub after: Span,
     /// Of all parts at most, in percent, 1 to 100.
+    pub percent: u32,
+}
+
+/// Borders that move to where all servers have the same load `[roar 2.10]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Balance {
+    /// Loads are looked at so often.
+    pub every: Span,
+    /// Nothing moves unless a server has so much more than a fair load, or others have so much more
+    /// than it, in percent, at least 1.
     pub percent: u32,
 }
 
@@ -242,6 +279,8 @@ pub struct Config {
     /// A server that has more than that before it refuses a part that was sent nowhere before, and
     /// says what it has `[roar 2.13]`; none does if not set.
     pub bounce: Option<Span>,
+    /// Borders move by load; they stay where they were if not set.
+    pub balance: Option<Balance>,
     /// Planted mistakes.
     pub bugs: Bugs,
 }
@@ -273,6 +312,7 @@ impl Config {
             copies_wait: true,
             hedge: None,
             bounce: None,
+            balance: None,
             bugs: Bugs::default(),
         }
     }
@@ -281,17 +321,34 @@ impl Config {
     pub fn first_map(&self) -> Arc<Map> {
         let states = alloc::vec![State::Up; self.layout.servers as usize];
         let (p, stored) = (self.p, self.p);
-        Arc::new(Map { epoch: 1, p, stored, settled: true, states, moving: None })
+        let (starts, moving) = (None, None);
+        Arc::new(Map { epoch: 1, p, stored, settled: true, states, starts, moving })
+    }
+
+    /// The ring of all servers, whether they are out or not, whose ranges begin there.
+    pub(super) fn whole(&self, starts: Option<&Arc<[Id]>>) -> Ring {
+        let ranges = starts.map(|starts| starts.iter().copied().zip(0..).collect());
+        ranges.and_then(|ranges| Ring::new(ranges).ok()).unwrap_or_else(|| self.ring.clone())
     }
 
     /// The rings of a map.
     pub fn rings(&self, map: &Map) -> Rings {
-        let now = self.ring.without(|server| !map.on_ring(server));
-        let beside = map.moving.and_then(|moving| {
-            let on = |server: u32| map.on_ring(server) != (server == moving.server);
-            self.ring.without(|server| !on(server))
-        });
-        Rings { now: now.unwrap_or_else(|| self.ring.clone()), beside }
+        let whole = self.whole(map.starts.as_ref());
+        let on = |ring: &Ring| ring.without(|server| !map.on_ring(server));
+        let now = on(&whole).unwrap_or_else(|| whole.clone());
+        let Some(moving) = &map.moving else { return Rings { now, beside: None } };
+        let beside = match &moving.what {
+            Move::Leaves(own) | Move::Joins(own) => {
+                whole.without(|server| map.on_ring(server) == (server == *own))
+            }
+            Move::Borders(next) => on(&self.whole(Some(next))),
+        };
+        match (&moving.what, beside) {
+            (Move::Borders(_), Some(next)) if moving.switched => {
+                Rings { now: next, beside: Some(now) }
+            }
+            (_, beside) => Rings { now, beside },
+        }
     }
 
     /// The position of a server on the ring.

@@ -101,6 +101,9 @@ pub enum Message<C: Content = Ids> {
         stays: bool,
         /// Names a server's log; zero of front ends.
         life: u64,
+        /// What a part of a query takes a server, as far as it has seen; where borders move by
+        /// load.
+        takes: Option<Span>,
     },
     /// The lease that was asked for by that beat.
     Grant {
@@ -262,6 +265,14 @@ pub enum Record<C: Content = Ids> {
     Held(Slice),
     /// A server's: it holds nothing from here on.
     Left,
+    /// A server's: it has dropped what is not wanted, and what it holds completely is less than
+    /// that. What was written beside it, among what is wanted, stays.
+    Kept {
+        /// What it holds; nothing if there is none.
+        held: Option<Slice>,
+        /// What it is to hold.
+        wanted: Slice,
+    },
     /// A server's: the name of this log, before all else.
     Life(u64),
     /// The directory's: a map that it may publish.
@@ -313,11 +324,9 @@ impl<C: Content> Wire for Message<C> {
             Message::Answer { outcome: Outcome::Done { found, .. }, .. } => 60 + found.bytes(),
             Message::Put { doc, .. } => 40 + doc.body.bytes(),
             Message::Answer { .. } | Message::Logged { .. } => 40,
-            Message::Beat { .. } => 38,
+            Message::Beat { takes, .. } => 38 + 8 * u64::from(takes.is_some()),
             Message::Fetch { .. } => 30,
-            Message::Grant { map, .. } => {
-                20 + map.as_ref().map_or(0, |map| 13 * map.states.len() as u64)
-            }
+            Message::Grant { map, .. } => 20 + map.as_ref().map_or(0, |map| map.bytes()),
             Message::Chunk { bytes, docs, .. } => {
                 let docs = docs.iter().map(|doc| DOC + doc.body.bytes());
                 20 + bytes + docs.sum::<u64>()
@@ -352,7 +361,8 @@ impl<C: Content> Wire for Record<C> {
         match self {
             Record::Doc(doc) => DOC + doc.body.bytes(),
             Record::Held(_) => DOC,
-            Record::Map(map) => 20 + 13 * map.states.len() as u64,
+            Record::Kept { .. } => 2 * DOC,
+            Record::Map(map) => 20 + map.bytes(),
             Record::Target(_) | Record::Left | Record::Life(_) => 8,
             Record::Known(..) => 12,
         }

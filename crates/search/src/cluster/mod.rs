@@ -17,9 +17,9 @@
 //! A server may leave the ring, or come back to it, while all this goes on `[roar 2.9]`: who
 //! follows it has its range meanwhile. A move goes like a change of p: documents are stored by both
 //! rings while one is copied for, queries change to it, and what nobody needs is dropped when all
-//! have heard.
+//! have heard. Borders move to where load is less in the same way `[roar 2.10]`.
 //!
-//! **Not here.** Moving borders to where load is less `[roar 2.10]`. Several rings.
+//! **Not here.** Several rings.
 //!
 //! **Reading order.** [`map`], [`content`], [`message`], `directory`, `server`, `front`; then
 //! [`many`], in which each index has all of these for itself.
@@ -37,7 +37,7 @@ mod server;
 pub use content::{Content, Ids};
 pub use directory::Directory;
 pub use front::FrontEnd;
-pub use map::{Bugs, Config, Hedge, Layout, Map, Moving, Rings, State};
+pub use map::{Balance, Bugs, Config, Hedge, Layout, Map, Move, Moving, Rings, State};
 pub use message::{
     Doc, Job, Message, Note, Outcome, Record, Request, Response, Told, Words, tells_all,
 };

@@ -74,6 +74,8 @@ struct Ready {
 struct Fetch {
     ask: u64,
     slice: Slice,
+    /// It follows on what is held, which therefore has none of it before all of it has come.
+    beyond: bool,
     /// What has not come yet.
     rest: Option<Slice>,
     /// What came and is not taken in yet.
@@ -251,13 +253,28 @@ impl<C: Content> Server<C> {
         }
         let epoch = self.follows;
         let (stays, life) = (self.stays, self.life);
-        let message = Message::Beat { serial, epoch, complete, stays, life };
+        let takes = self.takes();
+        let message = Message::Beat { serial, epoch, complete, stays, life, takes };
         cx.emit(Effect::Send { to: Layout::DIRECTORY, via: Via::Channel, message });
+    }
+
+    /// What a part of a query takes it, as far as it has seen, if anybody wants to know.
+    fn takes(&self) -> Option<Span> {
+        self.config.balance?;
+        let part = WHOLE / u128::from(self.map.as_ref()?.p);
+        self.estimator.learned().map(|cost| Span::from_ns(cost.of(part)))
     }
 
     /// What its map wants it to hold.
     fn target(&self) -> Option<Slice> {
-        self.rings.as_ref()?.wants(self.me, self.map.as_ref()?.stored)
+        let (rings, map) = (self.rings.as_ref()?, self.map.as_ref()?);
+        let wanted = rings.wants(self.me, map.stored)?;
+        let switched = map.moving.as_ref().is_some_and(|moving| moving.switched);
+        if self.config.bugs.drop_beyond && switched {
+            let own = Rings { now: rings.now.clone(), beside: None }.wants(self.me, map.stored)?;
+            return Some(Slice::new(wanted.lo, own.hi));
+        }
+        Some(wanted)
     }
 
     fn behind_since(&self) -> Option<u64> {
@@ -369,19 +386,12 @@ impl<C: Content> Server<C> {
             self.after.retain(|(_, after)| !matches!(after, After::Hold(..)));
             cx.emit(Effect::Note(Note::Left));
         }
+        if let Some(target) = target.filter(|_| !self.empty) {
+            self.keep(target, cx);
+        }
         if self.empty {
             // There is nothing to catch up with.
             self.caught_up = self.behind_since().unwrap_or(self.caught_up);
-        }
-        if let Some(target) = target.filter(|target| self.held != *target && self.holds(*target)) {
-            // Its arcs are longer than anybody needs. What is dropped here is dropped from the
-            // index at the next merge; nobody asks for it from now on.
-            self.held = target;
-            self.docs.retain(|id, _| target.contains(*id));
-            self.dropped = Some(self.log.store(Record::Held(target), cx));
-            // What was to be held when the disk has stored it is not held any more.
-            self.after.retain(|(_, after)| !matches!(after, After::Hold(..)));
-            cx.emit(Effect::Note(Note::Holds { slice: target, copied: 0 }));
         }
         self.forget(target, cx);
         if self.behind_since().is_none() {
@@ -389,6 +399,30 @@ impl<C: Content> Server<C> {
         }
         self.fetches.clear();
         self.copy(cx);
+    }
+
+    /// Drops what is not wanted: its arcs are longer than anybody needs, or its range has moved.
+    /// What is dropped here is dropped from the index at the next merge; nobody asks for it from
+    /// now on.
+    fn keep(&mut self, target: Slice, cx: &mut Context<'_, C>) {
+        let left = self.held.within(target);
+        if left == Some(self.held) {
+            return;
+        }
+        let note = match left {
+            Some(slice) => Note::Holds { slice, copied: 0 },
+            None => Note::Left,
+        };
+        (self.held, self.empty) = (left.unwrap_or(self.held), left.is_none());
+        self.docs.retain(|id, _| target.contains(*id));
+        let record = match left {
+            Some(slice) if slice == target => Record::Held(target),
+            held => Record::Kept { held, wanted: target },
+        };
+        self.dropped = Some(self.log.store(record, cx));
+        // What was to be held when the disk has stored it is not held any more.
+        self.after.retain(|(_, after)| !matches!(after, After::Hold(..)));
+        cx.emit(Effect::Note(note));
     }
 
     fn put(&mut self, from: Node, write: u64, doc: Doc<C::Body>, cx: &mut Context<'_, C>) {
@@ -425,6 +459,10 @@ impl<C: Content> Server<C> {
                     self.docs.retain(|id, _| slice.contains(*id));
                 }
                 (self.held, self.empty) = (slice, false);
+            }
+            Record::Kept { held, wanted } => {
+                self.docs.retain(|id, _| wanted.contains(*id));
+                (self.held, self.empty) = (held.unwrap_or(self.held), held.is_none());
             }
             Record::Left => {
                 self.docs.clear();

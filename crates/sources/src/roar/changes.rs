@@ -1,12 +1,14 @@
 //! What happens while it runs: E4, E5 and E6 of [roar 5] and hedging [roar 8.2], by machines.
 
-use super::measure::{at, panels, tables, value};
+use super::measure::{at, panels, samples, tables, value};
 use super::plans::{DISSOLVED, PLAIN, PTN, REINDEXED, SHARDS};
-use cavy_kinds::search::{Draw, Phase, SearchExperiment, SearchPlan, SearchResult};
+use cavy_kinds::search::{Draw, Latency, Phase, SearchExperiment, SearchPlan, SearchResult};
 use cavy_study::claim::Measured;
+use cavy_study::draw;
 use cavy_study::experiment::BASE;
 use cavy_study::outcome::Estimate;
 use cavy_study::source::{About, Study};
+use cavy_study::subject::Subject as _;
 
 /// Changing p.
 pub static CHANGE: Study<SearchPlan> = Study {
@@ -118,6 +120,87 @@ pub static MEMBERSHIP: Study<SearchPlan> = Study {
     panels,
     tables,
 };
+
+/// Borders that move by load.
+pub static BALANCE: Study<SearchPlan> = Study {
+    about: About {
+        id: "balance",
+        title: "Borders that move by load",
+        plan: include_str!("plans/balance.toml"),
+        files: &[],
+        shows: "Servers of mild (base) and of strong differences in speed begin with equal ranges, \
+                and borders move every half a minute, while queries and writes go on. Beside that, \
+                ranges that stay as they are, and ranges that are fair from the first. Every \
+                answer is checked.",
+        claimed: "Ranges converge to speeds from an equal start, within about ten periods.",
+    },
+    measure: measure_balance,
+    found: |e| {
+        let of = |(name, variant): (&str, &str)| {
+            let found = of_variant(e, variant)?.balance.as_ref()?;
+            let each = found.imbalance.iter().map(|one| format!("{:.2}", one.value));
+            let periods = each.collect::<Vec<_>>().join(", ");
+            Some(format!("{name}, by period: {periods}"))
+        };
+        let all = [("Mild", BASE), ("strong", STRONG)].into_iter().filter_map(of);
+        format!("{}. {}", all.collect::<Vec<_>>().join("; "), checked(e))
+    },
+    panels: |_| Vec::new(),
+    tables: |e| {
+        let variants = [BASE, STRONG, "mild_stays", "strong_stays", "mild_fair", "strong_fair"];
+        let all = variants.iter().flat_map(|variant| SearchPlan::tables(e, variant));
+        std::iter::once(draw::points(e)).chain(all).collect()
+    },
+};
+
+const STRONG: &str = "strong";
+
+/// What became of borders in one mix of speeds.
+fn measure_mix(e: &SearchExperiment, mix: &str, variant: &str) -> Option<Vec<Measured>> {
+    let result = of_variant(e, variant)?;
+    let found = result.balance.as_ref()?;
+    let beside = |how: &str| Some(&of_variant(e, &format!("{mix}_{how}"))?.latency);
+    let (samples, none) = (result.latency.samples, String::new);
+    let one = |name: &str, found: Option<f64>, note: String| {
+        value(format!("balance.{mix}_{name}"), found, samples, note)
+    };
+    let mean = |latency: &Latency| Some(latency.get("mean_ms")?.value);
+    let ratio = |name: &str, above: Option<f64>, below: Option<f64>| {
+        let both = above.zip(below);
+        let note = both.map_or(String::new(), |(a, b)| format!("{a:.0} and {b:.0} ms."));
+        one(name, both.map(|(a, b)| a / b), note)
+    };
+    let below = |one: &Estimate| one.max() < 1.2;
+    let periods = found.imbalance.iter().position(below).map(|at| at as f64);
+    let ends = found.imbalance.last()?;
+    let (steps, copied) = (found.steps.value, found.copied.value);
+    Some(vec![
+        one("begin", found.imbalance.first().map(|one| one.value), none()),
+        one("periods", periods, "In the slowest replication.".to_string()),
+        one("end", Some(ends.value), format!("From {:.3} to {:.3}.", ends.min(), ends.max())),
+        one(
+            "copied",
+            Some(copied / found.moved.value),
+            format!("{copied:.2} indexes in {steps:.1} steps."),
+        ),
+        ratio("moving", mean(&found.moving), beside("stays").and_then(mean)),
+        ratio("after", mean(&found.after), beside("fair").and_then(mean)),
+        ratio("gain", mean(&found.after), beside("stays").and_then(mean)),
+    ])
+}
+
+fn measure_balance(e: &SearchExperiment) -> Vec<Measured> {
+    let mixes = [("mild", BASE), ("strong", STRONG)].into_iter();
+    let mut all: Vec<Measured> =
+        mixes.filter_map(|(mix, variant)| measure_mix(e, mix, variant)).flatten().collect();
+    let sum = |of: fn(&SearchResult) -> u64| e.results.iter().map(of).sum::<u64>();
+    let note = format!("{} writes were acknowledged.", sum(|result| result.written));
+    for (name, found) in [("wrong", sum(|one| one.wrong)), ("partial", sum(|one| one.partial))] {
+        let name = format!("balance.{name}");
+        all.push(value(name, Some(found as f64), samples(e), note.clone()));
+    }
+    all
+}
 
 /// A server that stands still now and then.
 pub static TAIL: Study<SearchPlan> = Study {

@@ -45,6 +45,7 @@ pub fn source() -> Source {
             &changes::RIVALS_CHANGE,
             &changes::CRASHES,
             &changes::MEMBERSHIP,
+            &changes::BALANCE,
             &changes::TAIL,
         ],
     }

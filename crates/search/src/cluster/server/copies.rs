@@ -4,7 +4,9 @@
 //! A copy passes three places: it is read, sent, and taken in. Each has a pace of its own, and what
 //! has come so far waits before the next one, so that nobody waits for a pause of both ends. Pieces
 //! go from the last id of what is missing backwards: with each that is taken in a server holds one
-//! slice that is longer than before.
+//! slice that is longer than before. What is missing beyond what it holds, because its range ends
+//! later than it did, is asked for from its first id on: with each request that is answered whole
+//! the slice is longer at that end.
 
 use super::super::map::{Map, State};
 use super::super::message::{Doc, Job, Message, Record};
@@ -183,7 +185,12 @@ impl<C: Content> Server<C> {
             return;
         }
         self.after.retain(kept);
-        let record = self.reach().map_or(Record::Left, Record::Held);
+        // What was written beside the copy was acknowledged, and stays where it is still wanted.
+        self.docs.retain(|id, _| target.is_some_and(|target| target.contains(*id)));
+        let record = match target {
+            Some(wanted) => Record::Kept { held: self.reach(), wanted },
+            None => Record::Left,
+        };
         self.dropped = Some(self.log.store(record, cx));
     }
 
@@ -192,9 +199,8 @@ impl<C: Content> Server<C> {
         self.behind_since().filter(|since| *since != self.caught_up && !self.empty)
     }
 
-    /// The next slice that it lacks and has not asked for, and whether written documents are all it
-    /// lacks of it.
-    fn lacks(&self) -> Option<(Slice, bool)> {
+    /// The next slice that it lacks and has not asked for, and what of it.
+    fn lacks(&self) -> Option<(Slice, Lacks)> {
         let target = self.target()?;
         let map = self.map.as_ref()?;
         if !map.settled || map.states[self.me as usize] == State::Down {
@@ -203,16 +209,10 @@ impl<C: Content> Server<C> {
         if let Some(since) = self.catches_up() {
             // All of it comes for one request, and none of it is being stored.
             let storing = self.after.iter().any(|(_, after)| matches!(after, After::Hold(..)));
-            return (self.fetches.is_empty() && !storing).then(|| (self.left(since), true));
+            let left = || (self.left(since), Lacks::Writes);
+            return (self.fetches.is_empty() && !storing).then(left);
         }
-        let reach = self.reach();
-        let edge = match (self.fetches.back(), reach) {
-            (Some(last), _) if last.slice.lo == target.lo => return None,
-            (Some(last), _) => last.slice.lo,
-            (None, Some(reach)) if reach.covers(target) => return None,
-            (None, Some(reach)) => reach.lo,
-            (None, None) => target.hi,
-        };
+        let missing = self.missing(target)?;
         let chunk = self.portion(self.config.chunk);
         let open = |fetch: &Fetch| {
             let came = fetch.came.iter().map(|slice| slice.width()).sum::<u128>();
@@ -224,10 +224,33 @@ impl<C: Content> Server<C> {
         if full && !self.fetches.is_empty() {
             return None;
         }
-        let missing = Slice::new(target.lo, edge);
-        let whole = missing.width() <= chunk;
-        let lo = if whole { missing.lo } else { edge.wrapping_sub(chunk as u64) };
-        Some((Slice::new(lo, edge), false))
+        let (missing, lacks) = missing;
+        let slice = match lacks {
+            _ if missing.width() <= chunk => missing,
+            Lacks::Beyond => Slice::new(missing.lo, missing.lo.wrapping_add(chunk as u64)),
+            _ => Slice::new(missing.hi.wrapping_sub(chunk as u64), missing.hi),
+        };
+        Some((slice, lacks))
+    }
+
+    /// What it does not hold and has not asked for: before what it holds, and then beyond that.
+    fn missing(&self, target: Slice) -> Option<(Slice, Lacks)> {
+        let reach = self.reach();
+        let from = reach.map_or(target.hi, |reach| reach.hi);
+        // Of everything there is nothing beyond.
+        let goal = if target.width() == WHOLE { Slice::new(from, from) } else { target };
+        let last = |beyond: bool| self.fetches.iter().rfind(|fetch| fetch.beyond == beyond);
+        let before = match (last(false), reach) {
+            (Some(last), _) => last.slice.lo,
+            (None, Some(reach)) if reach.covers(goal) => return None,
+            (None, Some(reach)) => reach.lo,
+            (None, None) => return Some((goal, Lacks::Before)),
+        };
+        if before != goal.lo {
+            return Some((Slice::new(goal.lo, before), Lacks::Before));
+        }
+        let beyond = last(true).map_or(from, |last| last.slice.hi);
+        (beyond != goal.hi).then(|| (Slice::new(beyond, goal.hi), Lacks::Beyond))
     }
 
     /// What it has not caught up with, being behind since then.
@@ -246,15 +269,17 @@ impl<C: Content> Server<C> {
             // Of others, then.
             self.fetches.clear();
         }
-        while let (Some((slice, written_only)), Some(map)) = (self.lacks(), self.map.clone()) {
-            let Some((slice, chosen)) = self.source(&map, slice) else { break };
+        while let (Some((slice, lacks)), Some(map)) = (self.lacks(), self.map.clone()) {
+            let beyond = lacks == Lacks::Beyond;
+            let written_only = lacks == Lacks::Writes;
+            let Some((slice, chosen)) = self.source(&map, slice, beyond) else { break };
             self.attempts = self.attempts.wrapping_add(1);
             if self.fetches.is_empty() {
                 self.heard = now;
             }
             let ask = self.asking();
             let came = VecDeque::new();
-            self.fetches.push_back(Fetch { ask, slice, rest: Some(slice), came });
+            self.fetches.push_back(Fetch { ask, slice, beyond, rest: Some(slice), came });
             let to = self.config.layout.server(chosen);
             let message = Message::Fetch { ask, slice, written_only };
             cx.emit(Effect::Send { to, via: Via::Channel, message });
@@ -267,16 +292,19 @@ impl<C: Content> Server<C> {
     }
 
     /// Which part of `slice` to ask of whom: a server in step that holds much of it, without a gap
-    /// from its end.
-    fn source(&self, map: &Map, slice: Slice) -> Option<(Slice, u32)> {
+    /// from its end, or from its beginning if that is what it lacks `beyond` what it holds.
+    fn source(&self, map: &Map, slice: Slice, beyond: bool) -> Option<(Slice, u32)> {
         let (ring, arc) = (&self.rings.as_ref()?.now, Length::of(map.p));
         let reach = |at: usize| {
             let held = ring.holds(at, arc);
             if held.width() == WHOLE {
                 return slice.width();
             }
-            let beyond = held.hi.wrapping_sub(slice.hi);
-            held.width().saturating_sub(u128::from(beyond)).min(slice.width())
+            let off = match beyond {
+                true => slice.lo.wrapping_sub(held.lo),
+                false => held.hi.wrapping_sub(slice.hi),
+            };
+            held.width().saturating_sub(u128::from(off)).min(slice.width())
         };
         let others = (0..ring.count())
             .filter(|&at| ring.server(at) != self.me && map.is_up(ring.server(at)));
@@ -286,8 +314,9 @@ impl<C: Content> Server<C> {
         let able: Vec<u32> =
             reaches.iter().filter(|(reach, _)| *reach == most).map(|(_, server)| *server).collect();
         let chosen = able[(self.me.wrapping_add(self.attempts)) as usize % able.len()];
-        let part = match most == slice.width() {
-            true => slice,
+        let part = match beyond {
+            _ if most == slice.width() => slice,
+            true => Slice::new(slice.lo, slice.lo.wrapping_add(most as u64)),
             false => Slice::new(slice.hi.wrapping_sub(most as u64), slice.hi),
         };
         Some((part, chosen))
@@ -350,7 +379,9 @@ impl<C: Content> Server<C> {
         };
         self.heard = cx.now();
         first.came.pop_front();
-        if first.came.is_empty() && first.rest.is_none() {
+        let (all, beyond) = (first.slice, first.beyond);
+        let is_last = first.came.is_empty() && first.rest.is_none();
+        if is_last {
             self.fetches.pop_front();
         }
         if let Some(since) = self.catches_up() {
@@ -361,15 +392,32 @@ impl<C: Content> Server<C> {
             } else {
                 self.catching = Some((since, Slice::new(left.lo, slice.lo)));
             }
-        } else {
-            let hi = self.reach().map_or(slice.hi, |reach| reach.hi);
-            let held = Slice::new(slice.lo, hi);
+            return self.copy(cx);
+        }
+        let copied = if beyond { all } else { slice };
+        let held = match self.reach() {
+            Some(reach) if beyond => Slice::new(reach.lo, all.hi),
+            Some(reach) => Slice::new(slice.lo, reach.hi),
+            None => slice,
+        };
+        if is_last || !beyond {
             let entry = self.log.store(Record::Held(held), cx);
-            let copied = slice.width().min(u128::from(u64::MAX)) as u64;
+            let copied = copied.width().min(u128::from(u64::MAX)) as u64;
             self.after.push_back((entry, After::Hold(held, copied)));
         }
         self.copy(cx);
     }
+}
+
+/// What a server lacks of a slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lacks {
+    /// Written documents alone.
+    Writes,
+    /// Everything; it is before what it holds.
+    Before,
+    /// Everything; it is beyond what it holds.
+    Beyond,
 }
 
 /// The last id of a slice.
