@@ -2,6 +2,7 @@
 //! are in `mistakes.txt`; a test that fails prints what it should have.
 
 use cavy_kinds::network::NetworkPlan;
+use cavy_kinds::regions::RegionsPlan;
 use cavy_kinds::search::SearchPlan;
 use cavy_kinds::server::ServerPlan;
 use cavy_study::plan::read::load;
@@ -278,4 +279,75 @@ fn processors_of_servers_that_search() {
     let shards = "[[schemes]]\nscheme = \"shards\"\nchange = \"reindex\"";
     let plans = [plans, with(head, &rivals, rival), with(head, &anew, shards)].concat();
     holds("processors of servers that search", &said::<SearchPlan>(&Files::NONE, &plans));
+}
+
+#[test]
+fn transactions_across_regions() {
+    let plan = |regions: &str, rest: &str, protocol: &str| {
+        format!(
+            "kind = \"regions\"\ntitle = \"t\"\n{regions}\n{rest}\n[[protocols]]\n{protocol}\n\
+             [run]\nduration_ms = 2_000\n"
+        )
+    };
+    let (three, dast) = ("regions = 3\nshards_per_region = 2", "protocol = \"dast\"");
+    let tpcc = "workload = { name = \"tpcc\" }\nclients_per_shard = 1";
+    let own = |types: &str| {
+        format!("rate_per_s = 100\nworkload = {{ name = \"types\" }}\ntypes = [{types}]")
+    };
+    let regions = [
+        "regions = 0\nshards_per_region = 2",
+        "regions = 1025\nshards_per_region = 2",
+        "regions = 3\nshards_per_region = 0",
+        "regions = 3\nshards_per_region = 2\none_way_ms = [[1, 2], [2, 1]]",
+        "regions = 3\nshards_per_region = 2\nacross_ms = -1",
+    ];
+    let asked = [
+        "workload = { name = \"tpcc\" }",
+        "workload = { name = \"tpcc\" }\nclients_per_shard = 1\nrate_per_s = 1",
+        "workload = { name = \"tpcc\" }\nrate_per_s = 0",
+        "workload = { name = \"tpcc\" }\nrate_per_s = 1\nthink_ms = 5",
+        "workload = { name = \"tpcc\" }\nclients_per_shard = 0",
+        "workload = { name = \"payment\", crt_ratio = 1.5 }\nclients_per_shard = 1",
+        "workload = { name = \"tpca\", skew = 3 }\nclients_per_shard = 1",
+        "workload = { name = \"tpcc\" }\nrate_per_s = 1\ntypes = [{ name = \"a\", share = 1 }]",
+        "workload = { name = \"types\" }\nrate_per_s = 1",
+        "workload = { name = \"types\", rows = 1 }\nrate_per_s = 1\n\
+         types = [{ name = \"a\", share = 1, reads = 1 }]",
+    ];
+    let types = [
+        "{ name = \"a\", share = 0.5, reads = 1 }, { name = \"b\", share = 0.6, reads = 1 }",
+        "{ name = \"a\", share = 0.5, reads = 1 }, { name = \"a\", share = 0.5, reads = 1 }",
+        "{ name = \"a\", share = 1 }",
+        "{ name = \"a\", share = 1, reads = 60, writes = 5 }",
+        "{ name = \"a\", share = 1, reads = 1, shards = 17 }",
+        "{ name = \"a\", share = 1, reads = 1, shards = 3 }",
+        "{ name = \"a\", share = 1, reads = 1, shards = 6, crt_ratio = 1 }",
+        "{ name = \"a\", share = 1, reads = 1, crt_ratio = 0.1 }",
+        "{ name = \"a\", share = 1, reads = 1, shards = 2, crt_ratio = 2 }",
+        "{ name = \"a\", share = 1, writes = 1, shards = 2, depends = true }",
+        "{ name = \"a\", share = 1, writes = 1, keys = 3 }",
+    ];
+    let faults = [
+        "fault = \"cut_off\", region = 0, from_ms = 3_000, until_ms = 4_000",
+        "fault = \"cut_off\", region = 3, from_ms = 1_000, until_ms = 4_000",
+        "fault = \"crash_replica\", region = 0, shard = 2, replica = 0, from_ms = 1",
+        "fault = \"crash_replica\", region = 0, shard = 0, replica = 3, from_ms = 1",
+    ];
+    let objectives = ["irt_p99_ms <= 25 for b", "throughput_per_s >= 1 for a", "irt_p90_ms <= 1"];
+    let words = |text: &str| text.replace('\n', "; ");
+    let mut plans: Vec<(String, String)> = Vec::new();
+    plans.extend(regions.map(|text| (words(text), plan(text, tpcc, dast))));
+    plans.extend(asked.map(|text| (words(text), plan(three, text, dast))));
+    plans.extend(types.map(|text| (words(text), plan(three, &own(text), dast))));
+    plans.extend(faults.map(|text| {
+        let faulty = format!("{tpcc}\nfaults = [{{ {text} }}]");
+        (words(text), plan(three, &faulty, dast))
+    }));
+    plans.extend(objectives.map(|text| {
+        let types = own("{ name = \"a\", share = 1, reads = 1 }");
+        (words(text), plan(three, &format!("objectives = [\"{text}\"]\n{types}"), dast))
+    }));
+    let two = "regions = 2\nshards_per_region = 2";
+    plans.push(("slog with two regions".into(), plan(two, tpcc, "protocol = \"slog\"")));
+    holds("transactions across regions", &said::<RegionsPlan>(&Files::NONE, &plans));
 }

@@ -1,9 +1,10 @@
 //! Plans for regions: every protocol runs what they say.
 
-use cavy_kinds::regions::{ProtocolPlan, RegionsPlan};
+use cavy_kinds::regions::{Latency, OfType, ProtocolPlan, Regional, RegionsPlan};
+use cavy_study::outcome::Standing;
 use cavy_study::plan::Files;
 use cavy_study::point::Manner;
-use cavy_study::subject::Subject;
+use cavy_study::subject::{Subject, Summed};
 
 /// One replication of each protocol, twice: everything is answered, and runs repeat.
 #[test]
@@ -43,4 +44,76 @@ fn every_protocol_runs_tpcc() {
             assert!(summed.work > 15, "{protocol}, {workload}: {} were asked", summed.work);
         }
     }
+}
+
+const TYPES: &str = r#"
+regions = 3
+shards_per_region = 2
+within_ms = 2.5
+across_ms = 50
+rate_per_s = 600
+workload = { name = "types", rows = 1000, skew = 0.5 }
+types = [
+  { name = "order", share = 0.5, reads = 2, writes = 1 },
+  { name = "move", share = 0.3, shards = 2, reads = 1, writes = 1, crt_ratio = 0.5, depends = true },
+  { name = "look", share = 0.2, shards = 2, reads = 3 },
+]
+"#;
+
+fn of_types(protocol: &str, run: &str) -> RegionsPlan {
+    let text = format!("{TYPES}\n[[protocols]]\n{protocol}\n[run]\n{run}");
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn summed(plan: &RegionsPlan, seeds: std::ops::Range<u64>) -> Summed<Regional> {
+    let scenario = plan.scenario(&Files::Carried(&[])).expect("a scenario");
+    let run = |seed| RegionsPlan::replicate(&scenario, seed, 0, &Manner::default()).expect("a run");
+    plan.summarize(&scenario, &seeds.map(run).collect::<Vec<_>>())
+}
+
+/// Each type has its share of what comes at the rate, the same under all protocols, and each is
+/// where its kind of transaction is: within a region below a way across, beyond it above one.
+#[test]
+fn types_of_ones_own_come_at_the_rate_and_are_told_apart() {
+    for protocol in ["dast", "two_phase", "janus", "tapir", "slog"] {
+        let own = format!("protocol = \"{protocol}\"");
+        let summed = summed(&of_types(&own, "warmup_ms = 0\nduration_ms = 2000"), 0..2);
+        assert_eq!(summed.standing, Standing::Stable, "{protocol}: {}", summed.note);
+        // 600 a second for 2 x 2 s: five standard deviations of 2,400 are 245.
+        assert!(summed.work.abs_diff(2_400) < 245, "{protocol}: {} were asked", summed.work);
+        let [order, moved, look] = &summed.data.types[..] else { panic!("three types") };
+        let count = |own: &OfType| own.irt.samples + own.crt.samples;
+        let all: u64 = summed.data.types.iter().map(count).sum();
+        assert_eq!(all + summed.data.given_up, summed.work, "{protocol}: each is of one type");
+        for (own, share) in [(order, 0.5), (moved, 0.3), (look, 0.2)] {
+            let found = count(own) as f64 / all as f64;
+            assert!((found - share).abs() < 0.06, "{protocol}: {found} of {share}");
+        }
+        assert_eq!((order.crt.samples, look.crt.samples), (0, 0));
+        let across = moved.crt.samples as f64 / count(moved) as f64;
+        assert!((0.4..0.6).contains(&across), "{protocol}: {across} of 0.5");
+        let median = |latency: &Latency| latency.get(50).map_or(0.0, |p50| p50.value);
+        assert!(median(&order.irt) < 50.0, "{protocol}: {} ms", median(&order.irt));
+        assert!(median(&moved.crt) > 100.0, "{protocol}: {} ms", median(&moved.crt));
+    }
+}
+
+/// What comes at a rate above what processors can do is called an overload, and a tenth of it is
+/// not: a leader has some ten messages for each transaction of its shard, 300 us each.
+#[test]
+fn a_rate_above_what_processors_do_is_an_overload() {
+    let own = "protocol = \"two_phase\"";
+    let base = of_types(own, "warmup_ms = 500\nduration_ms = 4500");
+    let at = |rate_per_s: f64| {
+        let plan = RegionsPlan {
+            rate_per_s: Some(rate_per_s),
+            message_us: 300.0,
+            patience_ms: 60_000.0,
+            ..base.clone()
+        };
+        summed(&plan, 0..3)
+    };
+    let (half, over) = (at(300.0), at(3_000.0));
+    assert_eq!(half.standing, Standing::Stable, "{}", half.note);
+    assert_eq!(over.standing, Standing::Unstable, "{}", over.note);
 }

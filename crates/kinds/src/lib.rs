@@ -24,6 +24,7 @@ pub mod regions;
 pub mod search;
 pub mod server;
 pub mod services;
+mod types;
 
 use cavy_study::kind::{Kind, Of};
 

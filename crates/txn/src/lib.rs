@@ -31,6 +31,7 @@ pub mod tapir;
 pub mod tpca;
 pub mod tpcc;
 pub mod txn;
+pub mod types;
 #[cfg(feature = "serde")]
 pub(crate) mod wire;
 

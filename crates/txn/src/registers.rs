@@ -85,6 +85,12 @@ pub fn add(shard: Shard, key: Key, by: i64) -> Piece {
     Piece::new(shard, ADD, vec![by], vec![Access { key, write: true }])
 }
 
+/// A piece that adds `by` to each of some numbers.
+pub fn add_to_all(shard: Shard, keys: &[Key], by: i64) -> Piece {
+    let accesses = keys.iter().map(|key| Access { key: *key, write: true }).collect();
+    Piece::new(shard, ADD, vec![by; keys.len()], accesses)
+}
+
 /// A piece that appends `item` to a list.
 pub fn append(shard: Shard, key: Key, item: i64) -> Piece {
     Piece::new(shard, APPEND, vec![item], vec![Access { key, write: true }])
@@ -98,13 +104,23 @@ pub fn read(shard: Shard, keys: &[Key]) -> Piece {
 
 /// Two pieces: what is read in one row is put into another, elsewhere.
 pub fn copy(from: (Shard, Key), to: (Shard, Key), var: Var) -> [Piece; 2] {
-    let read = vec![Access { key: from.1, write: false }];
-    let write = vec![Access { key: to.1, write: true }];
-    let mut giver = Piece::new(from.0, READ_AND_GIVE, Vec::new(), read);
+    [read_and_give(from.0, from.1, var), put_sum(to.0, to.1, &[var])]
+}
+
+/// A piece that reads a number and gives it.
+pub fn read_and_give(shard: Shard, key: Key, var: Var) -> Piece {
+    let read = vec![Access { key, write: false }];
+    let mut giver = Piece::new(shard, READ_AND_GIVE, Vec::new(), read);
     giver.gives.push(var);
-    let mut taker = Piece::new(to.0, PUT_SUM, Vec::new(), write);
-    taker.needs.push(var);
-    [giver, taker]
+    giver
+}
+
+/// A piece that puts the sum of variables, which others give, into a row.
+pub fn put_sum(shard: Shard, key: Key, vars: &[Var]) -> Piece {
+    let write = vec![Access { key, write: true }];
+    let mut taker = Piece::new(shard, PUT_SUM, Vec::new(), write);
+    taker.needs.extend_from_slice(vars);
+    taker
 }
 
 #[cfg(test)]

@@ -1,13 +1,28 @@
 //! What is drawn and tabled of experiments on regions.
 
-use super::plan::RegionsPlan;
+use super::plan::{RegionsPlan, TypePlan};
 use super::result::{RegionsResult, THROUGHPUT};
 use cavy_report::model::{Cell, Scale};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
 use cavy_study::objective::Metric;
 
 /// Columns of the table of points.
-pub fn columns() -> Vec<Column<RegionsPlan>> {
+pub fn columns(types: &[TypePlan]) -> Vec<Column<RegionsPlan>> {
+    let mut columns = of_all();
+    for own in types {
+        let sorts = [(false, "IRT", own.crt_ratio < 1.0), (true, "CRT", own.crt_ratio > 0.0)];
+        for (crt, sort, _) in sorts.into_iter().filter(|(.., there)| *there) {
+            let name = own.name.clone();
+            let head = format!("{name}, {sort} p99 (ms)");
+            columns.push(Column::new(head, move |r: &RegionsResult| {
+                cell(r, r.latency(crt, Some(&name)).and_then(|latency| latency.get(99)))
+            }));
+        }
+    }
+    columns
+}
+
+fn of_all() -> Vec<Column<RegionsPlan>> {
     vec![
         Column::new("answers (per s)", |r: &RegionsResult| cell(r, Some(&r.throughput_per_s))),
         Column::new("IRT p50 (ms)", |r: &RegionsResult| cell(r, r.irt.get(50))),

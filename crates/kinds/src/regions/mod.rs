@@ -1,12 +1,14 @@
 //! Transactions in regions and across them, and the protocols that order them.
 
+mod asks;
 mod contestant;
 mod draw;
 mod plan;
 mod result;
 mod run;
 mod scenario;
+mod standing;
 mod subject;
 
 pub use plan::*;
-pub use result::{Latency, Regional, RegionsExperiment, RegionsResult, Side, Sides};
+pub use result::{Latency, OfType, Regional, RegionsExperiment, RegionsResult, Side, Sides};

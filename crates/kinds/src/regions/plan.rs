@@ -39,10 +39,18 @@ pub struct RegionsPlan {
     pub message_us: f64,
     /// What clients ask.
     pub workload: WorkloadPlan,
-    /// Closed clients of each shard.
-    pub clients_per_shard: u32,
+    /// Types of transactions of your own, with workload `types`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TypePlan>,
+    /// Clients of each shard that wait for their answers. Give these or `rate_per_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients_per_shard: Option<u32>,
+    /// Transactions a second of all regions together, from clients that do not wait for answers:
+    /// at random (Poisson), evenly over shards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
     /// What a client waits between an answer and its next transaction, on average; evenly
-    /// distributed.
+    /// distributed. Not with `rate_per_s`.
     #[serde(default)]
     pub think_ms: f64,
     /// A client that has waited so long asks another replica, under the same name.
@@ -106,6 +114,49 @@ pub enum WorkloadPlan {
         /// How uneven rows are drawn, 0 to 2; 0 is evenly.
         skew: f64,
     },
+    /// What `[[types]]` says: rows are numbers that are read, and added to.
+    Types {
+        /// Rows of each shard, 2 to 1000000.
+        #[serde(default = "rows")]
+        rows: u64,
+        /// How uneven rows of a shard are drawn, 0 to 2 (Zipf's exponent); 0 is evenly.
+        #[serde(default)]
+        skew: f64,
+    },
+}
+
+fn rows() -> u64 {
+    100_000
+}
+
+/// A type of transaction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TypePlan {
+    /// Its name, different from the others'.
+    pub name: String,
+    /// Its share of all transactions, from 0; the shares add up to 1 within 1e-6.
+    pub share: f64,
+    /// Shards that it touches, its client's own included, 1 to 16.
+    #[serde(default = "one_shard")]
+    pub shards: u32,
+    /// Rows that it reads on each of its shards.
+    #[serde(default)]
+    pub reads: u32,
+    /// Rows that it reads and writes on each of its shards; with `reads` 1 to 64.
+    #[serde(default)]
+    pub writes: u32,
+    /// Share of them whose other shards are in other regions, 0 to 1; of the rest all shards are
+    /// in the client's region.
+    #[serde(default)]
+    pub crt_ratio: f64,
+    /// The other shards write what a row at home holds, so they wait for its value.
+    #[serde(default)]
+    pub depends: bool,
+}
+
+fn one_shard() -> u32 {
+    1
 }
 
 /// Something that goes wrong.

@@ -85,6 +85,17 @@ impl Sides {
     }
 }
 
+/// What transactions of one type of the plan experienced.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OfType {
+    /// The type's name.
+    pub name: String,
+    /// Those of one region.
+    pub irt: Latency,
+    /// Those across regions.
+    pub crt: Latency,
+}
+
 /// What clients of all regions got.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Regional {
@@ -108,4 +119,21 @@ pub struct Regional {
     /// Where the plan has faults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sides: Option<Sides>,
+    /// Of each type, where the plan has types.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<OfType>,
+}
+
+impl Regional {
+    /// Latency across regions or within one, of one type or of all; `None`: there is no such type.
+    pub fn latency(&self, crt: bool, whose: Option<&str>) -> Option<&Latency> {
+        let (irt_of, crt_of) = match whose {
+            None => (&self.irt, &self.crt),
+            Some(name) => {
+                let own = self.types.iter().find(|own| own.name == name)?;
+                (&own.irt, &own.crt)
+            }
+        };
+        Some(if crt { crt_of } else { irt_of })
+    }
 }

@@ -1,25 +1,25 @@
 //! Runs one replication, and puts replications together.
 
 use super::contestant::Contestant;
-use super::result::{Latency, Regional, Side, Sides};
+use super::result::{Latency, OfType, Regional, Side, Sides};
 use super::scenario::Scenario;
+use super::standing::{self, Halves};
 use crate::events::Events;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Input, Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::wan::{self, Ask, Clients, Ending, Hardware, Parts, Report, Setup, Site, Unobserved};
-use cavy_study::outcome::{Estimate, Quantile, Standing};
+use cavy_study::outcome::{Estimate, Quantile};
 use cavy_study::point::{Manner, Queue, RunError};
 use cavy_study::subject::Summed;
-use cavy_txn::TxnId;
 use cavy_txn::client::{Outcome, Request, Response};
 use cavy_txn::dast::Dast;
 use cavy_txn::janus::Janus;
 use cavy_txn::locking::Locking;
 use cavy_txn::slog::Slog;
 use cavy_txn::tapir::Tapir;
-use cavy_txn::tpcc::Tpcc;
+use cavy_txn::{Shard, TxnId};
 use std::sync::Arc;
 
 /// What one replication came to.
@@ -28,6 +28,9 @@ pub struct Replication {
     times: Times,
     /// Where a fault names the region, and elsewhere.
     sides: Option<[Times; 2]>,
+    /// Of each type that the plan describes.
+    types: Vec<Times>,
+    pub(super) halves: Halves,
     aborted: u64,
     given_up: u64,
     unanswered: u64,
@@ -52,7 +55,7 @@ impl Times {
     }
 }
 
-/// Closed clients, each of one shard.
+/// Clients, each of one shard.
 struct Callers<'a> {
     scenario: &'a Scenario,
     draws: Stream,
@@ -60,6 +63,8 @@ struct Callers<'a> {
     window: (Instant, Instant),
     times: Times,
     sides: Option<[Times; 2]>,
+    types: Vec<Times>,
+    halves: Halves,
     aborted: u64,
     given_up: u64,
     unanswered: u64,
@@ -76,6 +81,8 @@ impl<'a> Callers<'a> {
             window: (begin, Instant::ZERO + scenario.setup.duration),
             times: Times::new(),
             sides: (!scenario.struck.is_empty()).then(|| [Times::new(), Times::new()]),
+            types: scenario.asks.names().iter().map(|_| Times::new()).collect(),
+            halves: Halves::default(),
             aborted: 0,
             given_up: 0,
             unanswered: 0,
@@ -85,10 +92,26 @@ impl<'a> Callers<'a> {
 }
 
 impl Callers<'_> {
+    /// A client's shard, for life.
+    fn home(&self, client: u32) -> Shard {
+        Shard(client % self.scenario.layout.shards())
+    }
+
+    /// What `client` waits before its next transaction.
+    fn wait_ns(&mut self, first: bool) -> u64 {
+        if let Some(gap_ns) = self.scenario.gap_ns {
+            return (-libm::log(self.draws.unit()) * gap_ns) as u64;
+        }
+        let think = self.scenario.think.as_ns();
+        // The first ones do not come at one moment.
+        let most = if first { (2 * think).max(10_000_000) } else { 2 * think };
+        if most == 0 { 0 } else { self.draws.below(most + 1) }
+    }
+
     /// Whom a client asks.
     fn replica(&self, client: u32, attempt: u32) -> Node {
         let layout = &self.scenario.layout;
-        let home = self.scenario.generator.home(client);
+        let home = self.home(client);
         self.scenario.contestant.target(home, client / layout.shards(), attempt)
     }
 
@@ -109,12 +132,13 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
         *number += 1;
         let id = TxnId { client: client + 1, number: *number };
         let first = *number == 1;
-        let txn = self.scenario.generator.draw(client, id, &mut self.draws);
-        let think = self.scenario.think.as_ns();
-        // The first ones do not come at one moment.
-        let most = if first { (2 * think).max(10_000_000) } else { 2 * think };
-        let wait = if most == 0 { 0 } else { self.draws.below(most + 1) };
-        Some((now + Span::from_ns(wait), Request(Arc::new(txn))))
+        let (scenario, home) = (self.scenario, self.home(client));
+        let txn = scenario.asks.draw(&scenario.layout, client, id, home, &mut self.draws);
+        Some((now + Span::from_ns(self.wait_ns(first)), Request(Arc::new(txn))))
+    }
+
+    fn open(&self) -> bool {
+        self.scenario.gap_ns.is_some()
     }
 
     fn target(&mut self, client: u32, _: &Request, attempt: u32) -> Node {
@@ -122,8 +146,7 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
     }
 
     fn site(&self, client: u32) -> Option<Site> {
-        let home = self.scenario.generator.home(client);
-        let site = Site(self.scenario.layout.region_of(home).0);
+        let site = Site(self.scenario.layout.region_of(self.home(client)).0);
         (!self.scenario.contestant.in_client()).then_some(site)
     }
 
@@ -146,10 +169,16 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
                     return;
                 }
                 let layout = &self.scenario.layout;
-                let region = layout.region_of(self.scenario.generator.home(ask.client));
-                let within = layout.is_within(&ask.request.0, region);
+                let region = layout.region_of(self.home(ask.client));
+                let txn = &ask.request.0;
+                let within = layout.is_within(txn, region);
                 let latency = now.since(ask.since);
                 self.times.record(within, latency);
+                let half = 2 * ask.since.since(begin).as_ns() / end.since(begin).as_ns().max(1);
+                self.halves.add(half.min(1) as usize, latency.as_ns());
+                if let Some(own) = self.types.get_mut(usize::from(txn.kind)) {
+                    own.record(within, latency);
+                }
                 let vain = self.waits_in_vain(ask.client);
                 if let Some([struck, elsewhere]) = self.sides.as_mut().filter(|_| !vain) {
                     let hit = self.scenario.struck.contains(&region);
@@ -186,21 +215,22 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
 }
 
 fn once(scenario: &Scenario, seed: u64, manner: &Manner) -> Replication {
+    let runs = scenario.asks.procedures();
     match &scenario.contestant {
         Contestant::Dast(own) => {
-            drive(scenario, seed, manner, |node| Dast::new(own.clone(), node, Tpcc))
+            drive(scenario, seed, manner, |node| Dast::new(own.clone(), node, runs))
         }
         Contestant::TwoPhase(own) => {
-            drive(scenario, seed, manner, |node| Locking::new(own.clone(), node, Tpcc))
+            drive(scenario, seed, manner, |node| Locking::new(own.clone(), node, runs))
         }
         Contestant::Janus(own) => {
-            drive(scenario, seed, manner, |node| Janus::new(own.clone(), node, Tpcc))
+            drive(scenario, seed, manner, |node| Janus::new(own.clone(), node, runs))
         }
         Contestant::Tapir(own) => {
-            drive(scenario, seed, manner, |node| Tapir::new(own.clone(), node, Tpcc))
+            drive(scenario, seed, manner, |node| Tapir::new(own.clone(), node, runs))
         }
         Contestant::Slog(own) => {
-            drive(scenario, seed, manner, |node| Slog::new(own.clone(), node, Tpcc))
+            drive(scenario, seed, manner, |node| Slog::new(own.clone(), node, runs))
         }
     }
 }
@@ -228,6 +258,8 @@ where
         answered_per_s: callers.answered as f64 / seconds,
         times: callers.times,
         sides: callers.sides,
+        types: callers.types,
+        halves: callers.halves,
         aborted: callers.aborted,
         given_up: callers.given_up,
         unanswered: callers.unanswered,
@@ -268,8 +300,16 @@ fn side(runs: &[&Times]) -> Side {
     }
 }
 
+/// Latencies within a region and across regions, of all replications.
+fn sorts(runs: &[Replication], of: &dyn Fn(&Replication) -> &Times) -> (Latency, Latency) {
+    let all = || runs.iter().map(of);
+    let irt: Vec<&Histogram> = all().map(|times| &times.irt).collect();
+    let crt: Vec<&Histogram> = all().map(|times| &times.crt).collect();
+    (latency(&irt), latency(&crt))
+}
+
 /// What replications say together.
-pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
+pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Regional> {
     let each: Vec<f64> = runs.iter().map(|run| run.answered_per_s).collect();
     let throughput = Estimate::new(each.iter().sum::<f64>() / each.len().max(1) as f64, each);
     let sum = |of: &dyn Fn(&Replication) -> u64| runs.iter().map(of).sum::<u64>();
@@ -277,7 +317,10 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
     let asked = sum(&|run| run.asked);
     let messages = sum(&|run| run.report.counts.messages);
     let given_up = sum(&|run| run.given_up);
-    let note = if unanswered > 0 {
+    let (standing, grows) = standing::judge(scenario, runs, unanswered > 0);
+    let note = if !grows.is_empty() {
+        grows
+    } else if unanswered > 0 {
         format!("{unanswered} of {asked} transactions were never answered")
     } else if given_up > 0 {
         format!("{given_up} of {asked} transactions were given up; latencies do not include them")
@@ -289,22 +332,28 @@ pub fn summarize(runs: &[Replication]) -> Summed<Regional> {
         let of = |which: usize| side(&both.iter().map(|sides| &sides[which]).collect::<Vec<_>>());
         Sides { struck: of(0), elsewhere: of(1) }
     });
+    let (irt, crt) = sorts(runs, &|run: &Replication| &run.times);
+    let types = scenario.asks.names().iter().enumerate().map(|(place, name)| {
+        let (irt, crt) = sorts(runs, &|run: &Replication| &run.types[place]);
+        OfType { name: name.clone(), irt, crt }
+    });
     Summed {
-        standing: if unanswered == 0 { Standing::Stable } else { Standing::Unstable },
+        standing,
         note,
         unformed: None,
         rate_per_s: Some(throughput.value),
         work: asked,
         data: Regional {
             throughput_per_s: throughput,
-            irt: latency(&runs.iter().map(|run| &run.times.irt).collect::<Vec<_>>()),
-            crt: latency(&runs.iter().map(|run| &run.times.crt).collect::<Vec<_>>()),
+            irt,
+            crt,
             aborted: sum(&|run| run.aborted),
             given_up,
             unanswered,
             retries: sum(&|run| run.report.counts.retries),
             messages_each: messages as f64 / asked.max(1) as f64,
             sides,
+            types: types.collect(),
         },
     }
 }

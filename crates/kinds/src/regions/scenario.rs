@@ -1,22 +1,27 @@
 //! What one replication needs: who is where, the network, what is asked, the protocol.
 
+use super::asks::Asks;
 use super::contestant::Contestant;
-use super::plan::{FaultPlan, RegionsPlan, WorkloadPlan, span};
+use super::plan::{FaultPlan, RegionsPlan, span};
 use cavy_core::{Instant, Span};
 use cavy_lab::net::{Outage, OutageKind};
 use cavy_lab::wan::{ClockStep, Jitter, Link, Setup, Site};
 use cavy_study::plan::PlanError;
-use cavy_txn::tpcc::{Generator, Mix};
 use cavy_txn::{Layout, Region, Shard};
 use std::collections::BTreeSet;
+
+/// Transactions a second, at most.
+const RATE_MAX_PER_S: f64 = 1e7;
 
 /// What one replication needs, apart from its seed.
 pub struct Scenario {
     pub(super) layout: Layout,
     pub(super) setup: Setup,
     pub(super) contestant: Contestant,
-    pub(super) generator: Generator,
+    pub(super) asks: Asks,
     pub(super) clients: u32,
+    /// What a client waits between two transactions, on average, where it does not wait for answers.
+    pub(super) gap_ns: Option<f64>,
     pub(super) think: Span,
     pub(super) patience: Span,
     pub(super) message: Span,
@@ -29,18 +34,15 @@ pub struct Scenario {
 pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
     if plan.regions == 0 || plan.regions > Layout::REGIONS_MAX {
         return Err(PlanError::field("regions", plan.regions, "from 1 to 1024")
-            .hint("the low ten bits of a timestamp name the region"));
+            .hint("ten bits of a timestamp name the region"));
     }
     if plan.shards_per_region == 0 || plan.shards_per_region > 1_000 {
         let must = "from 1 to 1000";
         return Err(PlanError::field("shards_per_region", plan.shards_per_region, must)
             .hint("a region without shards has nobody to ask"));
     }
-    if plan.clients_per_shard == 0 || plan.clients_per_shard > 10_000 {
-        let must = "from 1 to 10000";
-        return Err(PlanError::field("clients_per_shard", plan.clients_per_shard, must));
-    }
     let layout = Layout::new(plan.regions, plan.shards_per_region);
+    let (clients, gap_ns) = clients(plan, layout)?;
     let (warmup, duration) = (
         span("run.warmup_ms", plan.run.warmup_ms)?,
         span("run.duration_ms", plan.run.duration_ms)?,
@@ -53,37 +55,54 @@ pub fn scenario(plan: &RegionsPlan) -> Result<Scenario, PlanError> {
     setup.duration = duration;
     setup.drain = Span::from_ms(10_000);
     faults(plan, layout, &contestant, &mut setup)?;
-    let mix = match plan.workload {
-        WorkloadPlan::Tpcc {} => Mix::Full,
-        WorkloadPlan::TpccArtifact {} => Mix::Artifact,
-        WorkloadPlan::Payment { crt_ratio } => {
-            if !(0.0..=1.0).contains(&crt_ratio) {
-                return Err(PlanError::field("workload.crt_ratio", crt_ratio, "from 0 to 1"));
-            }
-            if crt_ratio > 0.0 && plan.regions == 1 {
-                return Err(PlanError::field("workload.crt_ratio", crt_ratio, "0 with one region"));
-            }
-            Mix::Payment { crt_percent: (crt_ratio * 100.0).round() as u32 }
-        }
-        WorkloadPlan::Tpca { skew } => {
-            if !(0.0..=2.0).contains(&skew) {
-                return Err(PlanError::field("workload.skew", skew, "from 0 to 2"));
-            }
-            Mix::Tpca { skew }
-        }
-    };
     Ok(Scenario {
         layout,
         setup,
         contestant,
-        generator: Generator::new(layout, mix),
-        clients: layout.shards() * plan.clients_per_shard,
+        asks: Asks::of(plan, layout)?,
+        clients,
+        gap_ns,
         think: span("think_ms", plan.think_ms)?,
         patience: span("patience_ms", plan.patience_ms)?,
         message: span("message_us", plan.message_us / 1e3)?,
         warmup,
         struck: plan.faults.iter().map(|fault| Region(fault.region())).collect(),
     })
+}
+
+/// How many clients there are, and what one that does not wait for answers waits between two
+/// transactions, on average.
+fn clients(plan: &RegionsPlan, layout: Layout) -> Result<(u32, Option<f64>), PlanError> {
+    match (plan.clients_per_shard, plan.rate_per_s) {
+        (Some(clients), None) => {
+            if clients == 0 || clients > 10_000 {
+                return Err(PlanError::field("clients_per_shard", clients, "from 1 to 10000"));
+            }
+            Ok((layout.shards() * clients, None))
+        }
+        (None, Some(rate)) => {
+            if !(rate > 0.0 && rate <= RATE_MAX_PER_S) {
+                return Err(PlanError::field("rate_per_s", rate, "more than 0, at most 1e7"));
+            }
+            if plan.think_ms != 0.0 {
+                return Err(PlanError::field(
+                    "think_ms",
+                    plan.think_ms,
+                    "left out with rate_per_s",
+                )
+                .hint("clients of a rate do not wait for answers, and think of nothing"));
+            }
+            // One for each replica of a shard, so that each replica is asked alike.
+            let clients = layout.shards() * layout.replicas;
+            Ok((clients, Some(f64::from(clients) * 1e9 / rate)))
+        }
+        (None, None) => Err(PlanError::text("neither `clients_per_shard` nor `rate_per_s` is set")
+            .hint("clients_per_shard = 10 wait for their answers; rate_per_s = 1000 come anyway")),
+        (Some(_), Some(_)) => {
+            Err(PlanError::text("both `clients_per_shard` and `rate_per_s` are set")
+                .hint("leave one out: clients wait for their answers, or come at a rate"))
+        }
+    }
 }
 
 fn network(plan: &RegionsPlan, contestant: &Contestant) -> Result<Setup, PlanError> {

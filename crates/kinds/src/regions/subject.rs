@@ -5,6 +5,7 @@ use super::plan::{ProtocolPlan, RegionsPlan};
 use super::result::{Latency, Regional, THROUGHPUT};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
+use crate::types::type_name;
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
 use cavy_study::draw::{Column, Curve};
@@ -16,12 +17,20 @@ use cavy_study::subject::{
     AboutKind, Axis, Effort, Experience, Mark, Noun, Sense, Subject, Summed, Template, TooMuch,
 };
 
-const TEMPLATES: [Template; 1] = [Template {
-    name: "regions",
-    says: "regions of your own, transactions within and across them, and what they wait for",
-    text: include_str!("templates/regions.toml"),
-    files: &[],
-}];
+const TEMPLATES: [Template; 2] = [
+    Template {
+        name: "regions",
+        says: "regions of your own, transactions within and across them, and what they wait for",
+        text: include_str!("templates/regions.toml"),
+        files: &[],
+    },
+    Template {
+        name: "transactions",
+        says: "types of transactions of your own at a rate, and who pays for whom",
+        text: include_str!("templates/transactions.toml"),
+        files: &[],
+    },
+];
 
 /// Which latency and percentile `irt_p99_ms` and its like are.
 fn percentile(metric: &str) -> Option<(bool, u32)> {
@@ -40,6 +49,11 @@ fn percentile(metric: &str) -> Option<(bool, u32)> {
     Some((crt, percent))
 }
 
+fn experience(whose: String, latency: &Latency) -> Experience<'_> {
+    let values = vec![("p99", latency.get(99)), ("p50", latency.get(50))];
+    Experience { whose, unit: "ms", more_is_better: false, values }
+}
+
 impl Subject for RegionsPlan {
     const ABOUT: AboutKind = AboutKind {
         name: "regions",
@@ -53,6 +67,7 @@ impl Subject for RegionsPlan {
         objectives: &[
             "write it as `irt_p99_ms <= 25`, `crt_p99_ms <= 260` or `throughput_per_s >= 1000`",
             "percentiles are p50, p95, p99; `irt` is within a region, `crt` across regions",
+            "of a type of your own: `irt_p99_ms <= 25 for order`",
         ],
         templates: &TEMPLATES,
     };
@@ -75,11 +90,27 @@ impl Subject for RegionsPlan {
         self.protocols.iter_mut().for_each(|own| *own.given_label() = None);
     }
     fn axis(&self) -> Option<Axis> {
+        if let Some(rate_per_s) = self.rate_per_s {
+            // A point costs in proportion to its rate, so a search ends where shards are busy.
+            let shards = f64::from(self.regions) * f64::from(self.shards_per_region);
+            return Some(Axis {
+                key: "rate_per_s",
+                words: "transactions a second",
+                label: "transactions/s",
+                at: rate_per_s,
+                least: shards,
+                greatest: 2_000.0 * shards,
+                step: 50.0 * shards,
+                whole: false,
+                sense: Sense::Greatest,
+                searchable: true,
+            });
+        }
         Some(Axis {
             key: "clients_per_shard",
             words: "clients of a shard",
             label: "clients of a shard",
-            at: f64::from(self.clients_per_shard),
+            at: f64::from(self.clients_per_shard.unwrap_or(1)),
             least: 1.0,
             greatest: 200.0,
             step: 1.0,
@@ -89,20 +120,31 @@ impl Subject for RegionsPlan {
         })
     }
     fn check_metric(&self, metric: &str, whose: Option<&str>) -> Result<(), String> {
-        if let Some(whose) = whose {
-            return Err(format!("is for `{whose}`: say `irt` or `crt` in the name instead"));
+        let known = metric == THROUGHPUT || percentile(metric).is_some();
+        if !known {
+            return Err(format!("bounds `{metric}`"));
         }
-        if metric == THROUGHPUT || percentile(metric).is_some() {
-            return Ok(());
+        match whose.map(type_name) {
+            None => Ok(()),
+            Some(_) if metric == THROUGHPUT => {
+                Err("bounds the throughput of one type; it is known of all together".to_string())
+            }
+            Some(name) if self.types.iter().any(|own| own.name == name) => Ok(()),
+            Some(name) if self.types.is_empty() => {
+                Err(format!("is for `{name}`: say `irt` or `crt` in the name instead"))
+            }
+            Some(name) => {
+                let known: Vec<&str> = self.types.iter().map(|own| own.name.as_str()).collect();
+                Err(format!("names the unknown type `{name}`; types are: {}", known.join(", ")))
+            }
         }
-        Err(format!("bounds `{metric}`"))
     }
-    fn metric(outcome: &Outcome<Regional>, metric: &str, _: Option<&str>) -> Option<f64> {
+    fn metric(outcome: &Outcome<Regional>, metric: &str, whose: Option<&str>) -> Option<f64> {
         if metric == THROUGHPUT {
             return Some(outcome.throughput_per_s.value);
         }
         let (crt, percent) = percentile(metric)?;
-        let latency = if crt { &outcome.crt } else { &outcome.irt };
+        let latency = outcome.latency(crt, whose.map(type_name))?;
         latency.get(percent).map(|estimate| estimate.value)
     }
 
@@ -120,14 +162,18 @@ impl Subject for RegionsPlan {
     fn trail(replication: &Replication) -> &Trail {
         &replication.report.trail
     }
-    fn summarize(&self, _: &Scenario, runs: &[Replication]) -> Summed<Regional> {
-        run::summarize(runs)
+    fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Regional> {
+        run::summarize(scenario, runs)
     }
     fn support(section: &mut Regional, whole: &Regional) {
         section.irt.support(&whole.irt);
         section.crt.support(&whole.crt);
         if let (Some(section), Some(whole)) = (&mut section.sides, &whole.sides) {
             section.support(whole);
+        }
+        for (section, whole) in section.types.iter_mut().zip(&whole.types) {
+            section.irt.support(&whole.irt);
+            section.crt.support(&whole.crt);
         }
     }
     fn precision(outcome: &Outcome<Regional>) -> Vec<(String, Option<Interval>)> {
@@ -139,9 +185,10 @@ impl Subject for RegionsPlan {
     fn effort(&self, _: &Scenario, replications: u32) -> Effort {
         let shards = f64::from(self.regions) * f64::from(self.shards_per_region);
         let seconds = self.run.duration_ms / 1e3;
-        let clients = shards * f64::from(self.clients_per_shard);
+        let clients = shards * f64::from(self.clients_per_shard.unwrap_or(0));
         // A transaction takes about 40 ms on average, a tenth crossing regions.
-        let work = clients * seconds / (0.03 + self.think_ms / 1e3);
+        let closed = clients * seconds / (0.03 + self.think_ms / 1e3);
+        let work = self.rate_per_s.map_or(closed, |rate| rate * seconds);
         let nodes = f64::from(self.shards_per_region) * 3.0;
         let reports = shards * 3.0 * nodes * seconds * 200.0;
         let replications = f64::from(replications);
@@ -155,8 +202,8 @@ impl Subject for RegionsPlan {
         TooMuch {
             key: "run.duration_ms",
             value: self.run.duration_ms.to_string(),
-            cure: "lower it, `run.replications`, `clients_per_shard` or `regions`, or try \
-                   `--quick`",
+            cure: "lower it, `run.replications`, `clients_per_shard`, `rate_per_s` or `regions`, \
+                   or try `--quick`",
         }
     }
 
@@ -176,8 +223,8 @@ impl Subject for RegionsPlan {
             ),
         ]
     }
-    fn columns(_: &Experiment<RegionsPlan>) -> Vec<Column<RegionsPlan>> {
-        draw::columns()
+    fn columns(experiment: &Experiment<RegionsPlan>) -> Vec<Column<RegionsPlan>> {
+        draw::columns(&experiment.plan.types)
     }
     fn curves(_: &Experiment<RegionsPlan>, _: &str) -> Vec<Curve<RegionsPlan>> {
         draw::curves()
@@ -189,13 +236,21 @@ impl Subject for RegionsPlan {
         ]
     }
     fn experiences(outcome: &Outcome<Regional>) -> Vec<Experience<'_>> {
-        let of = |whose: &str, latency: &'static str| (whose.to_string(), latency);
-        let sorts = [of("within a region", "irt"), of("across regions", "crt")];
-        let experience = |(whose, sort): (String, &'static str)| {
-            let latency = if sort == "irt" { &outcome.irt } else { &outcome.crt };
-            let values = vec![("p99", latency.get(99)), ("p50", latency.get(50))];
-            Experience { whose, unit: "ms", more_is_better: false, values }
-        };
-        sorts.into_iter().map(experience).collect()
+        if outcome.types.is_empty() {
+            return vec![
+                experience("within a region".to_string(), &outcome.irt),
+                experience("across regions".to_string(), &outcome.crt),
+            ];
+        }
+        // Of a type that never crosses regions there is nothing to say of crossing them.
+        let each = outcome.types.iter().flat_map(|own| {
+            let (within, across) = (&own.irt, &own.crt);
+            let sorts = [(within, "within a region"), (across, "across regions")];
+            let there = sorts.into_iter().filter(|(latency, _)| latency.samples > 0);
+            there.map(move |(latency, where_it_runs)| {
+                (format!("{}, {where_it_runs}", own.name), latency)
+            })
+        });
+        each.map(|(whose, latency)| experience(whose, latency)).collect()
     }
 }

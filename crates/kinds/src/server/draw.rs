@@ -60,7 +60,7 @@ impl Tail<'_> {
 fn bounded(objective: &Objective) -> Option<(Percentile, Quantity, Option<String>)> {
     let Objective::Bound { metric, whose, .. } = objective else { return None };
     let (percentile, quantity) = objective::percentile(metric).ok()?;
-    let kind = whose.as_deref().map(super::result::type_name);
+    let kind = whose.as_deref().map(crate::types::type_name);
     Some((percentile, quantity, kind.map(str::to_string)))
 }
 

@@ -3,11 +3,6 @@
 use cavy_study::outcome::{Estimate, Outcome, Summary};
 use serde::{Deserialize, Serialize};
 
-/// The name in `"get"`.
-pub(super) fn type_name(whose: &str) -> &str {
-    whose.trim_matches('"')
-}
-
 /// What one type experienced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeSummary {

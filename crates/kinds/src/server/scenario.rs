@@ -6,6 +6,7 @@ use super::plan::{
 };
 use super::trace;
 use crate::policy::{costs, of, policy, time, time_above_zero};
+use crate::types;
 use cavy_core::Span;
 use cavy_lab::cpu::{Closed, Cores, Costs, GROUPS_MAX, Requests, Speed, Speeds};
 use cavy_sched::ranked::Foresight;
@@ -432,23 +433,8 @@ fn services_of(plan: &ServerPlan, tax: &Tax<'_>, files: &Files) -> Result<Vec<Se
         return Err(PlanError::text("`types` is empty; a plan needs types of requests or a trace")
             .hint("add `[[types]]` with `name`, `share` and `service`"));
     }
-    let mut names = std::collections::BTreeSet::new();
-    for kind in &plan.types {
-        if !names.insert(kind.name.as_str()) {
-            return Err(PlanError::text(format!("two types are called `{}`", kind.name)));
-        }
-        if !kind.share.is_finite() || kind.share < 0.0 {
-            let field = format!("types.{}.share", kind.name);
-            return Err(PlanError::field(field, kind.share, "a number from 0 to 1"));
-        }
-    }
-    let total: f64 = plan.types.iter().map(|t| t.share).sum();
-    if (total - 1.0).abs() > 1e-6 {
-        let each: Vec<String> =
-            plan.types.iter().map(|t| format!("{} {}", t.name, t.share)).collect();
-        return Err(PlanError::text(format!("the shares of `types` add up to {total}, not 1"))
-            .hint(format!("they are: {}", each.join(", "))));
-    }
+    let shares: Vec<(&str, f64)> = plan.types.iter().map(|t| (t.name.as_str(), t.share)).collect();
+    types::check(&shares)?;
     for name in tax.ratios.keys() {
         check_type_name(plan, name, &of(tax.label, "service_tax_ratio"))?;
     }

@@ -3,9 +3,10 @@
 use super::draw;
 use super::live;
 use super::plan::{LOAD, Policy, ServerPlan, ServicePlan, TypePlan, WorkersPlan};
-use super::result::{Served, TypeSummary, type_name};
+use super::result::{Served, TypeSummary};
 use super::run::{self, Run};
 use super::scenario::{self, Scenario};
+use crate::types::type_name;
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
 use cavy_report::model::{Panel, Table};

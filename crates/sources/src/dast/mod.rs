@@ -344,7 +344,8 @@ static REGIONS: Study<RegionsPlan> = Study {
         });
         let law = most.and_then(|r| {
             let plan = &experiment.plan;
-            let clients = f64::from(plan.clients_per_shard * plan.shards_per_region);
+            let of_shard = plan.clients_per_shard.unwrap_or(0);
+            let clients = f64::from(of_shard * plan.shards_per_region);
             Some(each(r)? * mean(r, share(r)?)? / 1e3 / clients)
         });
         vec![
