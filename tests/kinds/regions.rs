@@ -55,7 +55,8 @@ rate_per_s = 600
 workload = { name = "types", rows = 1000, skew = 0.5 }
 types = [
   { name = "order", share = 0.5, reads = 2, writes = 1 },
-  { name = "move", share = 0.3, shards = 2, reads = 1, writes = 1, crt_ratio = 0.5, depends = true },
+  { name = "move", share = 0.3, shards = 2, reads = 1, writes = 1, crt_ratio = 0.5,
+    depends = true },
   { name = "look", share = 0.2, shards = 2, reads = 3 },
 ]
 "#;

@@ -20,7 +20,7 @@ pub struct Scenario {
     pub(super) contestant: Contestant,
     pub(super) asks: Asks,
     pub(super) clients: u32,
-    /// What a client waits between two transactions, on average, where it does not wait for answers.
+    /// Between two transactions of a client, on average, where it does not wait for answers.
     pub(super) gap_ns: Option<f64>,
     pub(super) think: Span,
     pub(super) patience: Span,
