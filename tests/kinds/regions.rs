@@ -117,4 +117,6 @@ fn a_rate_above_what_processors_do_is_an_overload() {
     let (half, over) = (at(300.0), at(3_000.0));
     assert_eq!(half.standing, Standing::Stable, "{}", half.note);
     assert_eq!(over.standing, Standing::Unstable, "{}", over.note);
+    let rates = [half.rate_per_s, over.rate_per_s].map(|rate| rate.map(f64::round));
+    assert_eq!(rates, [Some(300.0), Some(3_000.0)], "what is offered, not what is answered");
 }

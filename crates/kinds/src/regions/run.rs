@@ -317,6 +317,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Regional> 
     let asked = sum(&|run| run.asked);
     let messages = sum(&|run| run.report.counts.messages);
     let given_up = sum(&|run| run.given_up);
+    let offered_per_s = scenario.gap_ns.map(|gap_ns| f64::from(scenario.clients) * 1e9 / gap_ns);
     let (standing, grows) = standing::judge(scenario, runs, unanswered > 0);
     let note = if !grows.is_empty() {
         grows
@@ -341,7 +342,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Regional> 
         standing,
         note,
         unformed: None,
-        rate_per_s: Some(throughput.value),
+        rate_per_s: Some(offered_per_s.unwrap_or(throughput.value)),
         work: asked,
         data: Regional {
             throughput_per_s: throughput,
