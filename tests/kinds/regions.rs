@@ -76,12 +76,14 @@ fn summed(plan: &RegionsPlan, seeds: std::ops::Range<u64>) -> Summed<Regional> {
 /// where its kind of transaction is: within a region below a way across, beyond it above one.
 #[test]
 fn types_of_ones_own_come_at_the_rate_and_are_told_apart() {
+    let mut met = Vec::new();
     for protocol in ["dast", "two_phase", "janus", "tapir", "slog"] {
         let own = format!("protocol = \"{protocol}\"");
         let summed = summed(&of_types(&own, "warmup_ms = 0\nduration_ms = 2000"), 0..2);
         assert_eq!(summed.standing, Standing::Stable, "{protocol}: {}", summed.note);
         // 600 a second for 2 x 2 s: five standard deviations of 2,400 are 245.
         assert!(summed.work.abs_diff(2_400) < 245, "{protocol}: {} were asked", summed.work);
+        met.push(summed.work);
         let [order, moved, look] = &summed.data.types[..] else { panic!("three types") };
         let count = |own: &OfType| own.irt.samples + own.crt.samples;
         let all: u64 = summed.data.types.iter().map(count).sum();
@@ -97,6 +99,7 @@ fn types_of_ones_own_come_at_the_rate_and_are_told_apart() {
         assert!(median(&order.irt) < 50.0, "{protocol}: {} ms", median(&order.irt));
         assert!(median(&moved.crt) > 100.0, "{protocol}: {} ms", median(&moved.crt));
     }
+    assert!(met.iter().all(|work| *work == met[0]), "all meet the same ones: {met:?}");
 }
 
 /// What comes at a rate above what processors can do is called an overload, and a tenth of it is

@@ -96,6 +96,11 @@ impl Layout {
         Node(shard.0 * self.replicas + index % self.replicas)
     }
 
+    /// The shard of a client, for life; clients are numbered from 0.
+    pub const fn home(&self, client: u32) -> Shard {
+        Shard(client % self.shards())
+    }
+
     /// The replicas of a shard.
     pub fn replicas_of(&self, shard: Shard) -> impl Iterator<Item = Node> + use<> {
         let first = shard.0 * self.replicas;

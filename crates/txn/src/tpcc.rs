@@ -121,7 +121,7 @@ impl Generator {
 
     /// A client's warehouse, for life; clients are numbered from 0.
     pub fn home(&self, client: u32) -> Shard {
-        Shard(client % self.layout.shards())
+        self.layout.home(client)
     }
 
     /// Transaction `id` of `client`.

@@ -7,7 +7,7 @@ use cavy_study::plan::PlanError;
 use cavy_txn::registers::Registers;
 use cavy_txn::tpcc::{Generator, Mix, Tpcc};
 use cavy_txn::types::{ROWS_MAX, SHARDS_MAX, Type, Types};
-use cavy_txn::{Invocation, Key, Layout, Procedures, Rows, Run, Shard, Txn, TxnId, Value};
+use cavy_txn::{Invocation, Key, Layout, Procedures, Rows, Run, Txn, TxnId, Value};
 
 /// Draws the transactions of clients.
 pub enum Asks {
@@ -58,50 +58,43 @@ impl Asks {
         }
     }
 
-    /// Transaction `id` of `client`, whose home is `home`.
-    pub fn draw(
-        &self,
-        layout: &Layout,
-        client: u32,
-        id: TxnId,
-        home: Shard,
-        draws: &mut Stream,
-    ) -> Txn {
+    /// Transaction `id` of `client`.
+    pub fn draw(&self, layout: &Layout, client: u32, id: TxnId, draws: &mut Stream) -> Txn {
         match self {
             Asks::Tpcc(generator) => generator.draw(client, id, draws),
-            Asks::Types(types, _) => types.draw(layout, id, home, draws),
+            Asks::Types(types, _) => types.draw(layout, id, layout.home(client), draws),
         }
     }
 
     /// What replicas run.
-    pub fn procedures(&self) -> Done {
+    pub fn procedures(&self) -> AnyProcedures {
         match self {
-            Asks::Tpcc(_) => Done::Tpcc(Tpcc),
-            Asks::Types(..) => Done::Registers(Registers::default()),
+            Asks::Tpcc(_) => AnyProcedures::Tpcc(Tpcc),
+            Asks::Types(..) => AnyProcedures::Registers(Registers::default()),
         }
     }
 }
 
 /// The procedures of a workload.
 #[derive(Clone, Copy, Debug)]
-pub enum Done {
+pub enum AnyProcedures {
     /// Of TPC-C, which TPC-A uses, too.
     Tpcc(Tpcc),
     /// Numbers that are read and added to.
     Registers(Registers),
 }
 
-impl Procedures for Done {
+impl Procedures for AnyProcedures {
     fn run(&mut self, invocation: &Invocation<'_>, rows: &mut dyn Rows) -> Run {
         match self {
-            Done::Tpcc(own) => own.run(invocation, rows),
-            Done::Registers(own) => own.run(invocation, rows),
+            AnyProcedures::Tpcc(own) => own.run(invocation, rows),
+            AnyProcedures::Registers(own) => own.run(invocation, rows),
         }
     }
     fn initial(&self, key: Key) -> Option<Value> {
         match self {
-            Done::Tpcc(own) => own.initial(key),
-            Done::Registers(own) => own.initial(key),
+            AnyProcedures::Tpcc(own) => own.initial(key),
+            AnyProcedures::Registers(own) => own.initial(key),
         }
     }
 }

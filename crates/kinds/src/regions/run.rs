@@ -94,7 +94,7 @@ impl<'a> Callers<'a> {
 impl Callers<'_> {
     /// A client's shard, for life.
     fn home(&self, client: u32) -> Shard {
-        Shard(client % self.scenario.layout.shards())
+        self.scenario.layout.home(client)
     }
 
     /// What `client` waits before its next transaction.
@@ -132,8 +132,8 @@ impl<P: Protocol<Request = Request, Response = Response>> Clients<P> for Callers
         *number += 1;
         let id = TxnId { client: client + 1, number: *number };
         let first = *number == 1;
-        let (scenario, home) = (self.scenario, self.home(client));
-        let txn = scenario.asks.draw(&scenario.layout, client, id, home, &mut self.draws);
+        let scenario = self.scenario;
+        let txn = scenario.asks.draw(&scenario.layout, client, id, &mut self.draws);
         Some((now + Span::from_ns(self.wait_ns(first)), Request(Arc::new(txn))))
     }
 

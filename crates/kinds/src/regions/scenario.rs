@@ -90,7 +90,7 @@ fn clients(plan: &RegionsPlan, layout: Layout) -> Result<(u32, Option<f64>), Pla
                     plan.think_ms,
                     "left out with rate_per_s",
                 )
-                .hint("clients of a rate do not wait for answers, and think of nothing"));
+                .hint("transactions at a rate come whether earlier ones are answered or not"));
             }
             // One for each replica of a shard, so that each replica is asked alike.
             let clients = layout.shards() * layout.replicas;

@@ -111,7 +111,7 @@ pub struct SearchPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance_s: Option<f64>,
     /// Nothing moves unless a server has so much more than a fair load, or others than it, in
-    /// percent, 1 to 1000.
+    /// percent, 1 to 1000. Default: 10.
     #[serde(default = "balance_percent", skip_serializing_if = "is_ten")]
     pub balance_percent: u32,
     /// A query is answered so long after it came at the latest, with what has been met by then,
