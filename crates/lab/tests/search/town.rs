@@ -5,10 +5,10 @@
 //! undone), *exact* (each id is met or said to be lost, and not both), *timely* (no answer is later
 //! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
 //! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
-//! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails,
-//! nothing is said to be lost), *held* (where nothing fails and borders move, nobody is asked for
-//! what it does not hold), *in step* (where nothing fails, nobody is put out of step), *ends* (in
-//! the end all is as it was asked for).
+//! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails, or
+//! nothing of some ring, nothing is said to be lost), *held* (where nothing fails and borders move,
+//! nobody is asked for what it does not hold), *in step* (where nothing fails, nobody is put out of
+//! step), *ends* (in the end all is as it was asked for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Input};
@@ -26,7 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub const LAYOUT: Layout = Layout { front_ends: 2, servers: 6 };
-/// Uneven ranges, so that arcs end in the middle of some.
+/// Where ranges begin, by server, whatever ring it is on: uneven, so that arcs end in the middle of
+/// some.
 const STARTS: [u64; 6] = [0, 1 << 61, 3 << 61, 5 << 61, 6 << 61, 13 << 60];
 /// Clients that search, those that write two documents each, one that changes p, and one that has
 /// servers leave and come back.
@@ -60,6 +61,11 @@ pub struct Habit {
     pub bounce: Option<Span>,
     /// Borders move by load, which is looked at so often; what a server takes changes all the time.
     pub balance: Option<Span>,
+    /// Rings, to which servers are dealt out in turn. Of several, every fourth query is asked by
+    /// ranges.
+    pub rings: u32,
+    /// Nothing of the last ring fails.
+    pub spared: bool,
 }
 
 impl Habit {
@@ -76,6 +82,8 @@ impl Habit {
             within: None,
             bounce: None,
             balance: None,
+            rings: 1,
+            spared: false,
         }
     }
 
@@ -105,9 +113,13 @@ pub fn network(seed: u64) -> Setup {
 }
 
 fn config(habit: Habit) -> Config {
-    let ring = Ring::new(STARTS.into_iter().zip(0..).collect()).expect("a ring");
+    let ring = |ring: u32| {
+        let ranges = STARTS.into_iter().zip(0..).skip(ring as usize).step_by(habit.rings as usize);
+        Ring::new(ranges.collect()).expect("a ring")
+    };
     let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
-    let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 6]);
+    let ranges = (0..habit.rings).map(ring).collect();
+    let mut config = Config::new(LAYOUT, ranges, 2, vec![cost; 6]);
     (config.chunk, config.piece, config.window) = (1 << 59, 1 << 58, 1 << 60);
     // A piece takes a card three milliseconds.
     (config.documents, config.card_bytes_per_s) = (50_000, Some(125_000_000));
@@ -172,7 +184,8 @@ impl Callers {
         if !tells_all(lost, told) {
             return Some(format!("exact: {now}: lost are {lost:?} beside {told:?}"));
         }
-        if self.habit.calm && self.habit.within.is_none() && !lost.is_empty() {
+        let calm = self.habit.calm || self.habit.spared;
+        if calm && self.habit.within.is_none() && !lost.is_empty() {
             return Some(format!("covered: {now}: nobody answers for {lost:?}"));
         }
         for (at, doc) in docs.iter().enumerate() {
@@ -217,13 +230,15 @@ impl Clients<Words> for Callers {
         };
         let at = now + Span::from_ns(self.draws.below(2 * mean.as_ns() + 1));
         let request = match client.checked_sub(SEARCHERS) {
+            None if self.habit.rings > 1 && self.draws.below(4) == 0 => Request::Ranges(()),
             None => {
                 let mut drawn = |mean: Span| self.draws.below(2 * mean.as_ns() + 1);
                 let within = self.habit.within.map(|mean| Span::from_ns(drawn(mean)));
                 Request::Search { question: (), within }
             }
             Some(WRITERS) => {
-                let p = 1 + self.draws.below(u64::from(self.habit.p_most)) as u32;
+                let most = self.habit.p_most.min(LAYOUT.servers / self.habit.rings);
+                let p = 1 + self.draws.below(u64::from(most)) as u32;
                 Request::Spread { p }
             }
             Some(other) if other > WRITERS => {
@@ -294,7 +309,8 @@ impl Clients<Words> for Callers {
                 }
             }
             Ending::Unknown => {
-                if self.broken.is_none() && matches!(ask.request, Request::Search { .. }) {
+                let asks = matches!(ask.request, Request::Search { .. } | Request::Ranges(()));
+                if self.broken.is_none() && asks {
                     self.broken = Some(format!("ends: no answer since {}", ask.since));
                 }
             }
