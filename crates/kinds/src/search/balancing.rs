@@ -85,7 +85,7 @@ pub fn run(
             after.add(one.took);
         }
     }
-    let copied = told.copied.iter().map(|(_, share)| share).sum();
+    let copied = told.copied.iter().fold(0.0, |all, (_, share)| all + share);
     let steps = spans.len() as u32;
     Some(BalanceRun { imbalance: imbalances, steps, moved, copied, moving, after })
 }
