@@ -220,7 +220,7 @@ planted! {
     b20_a_late_part_is_asked_about_on_one_ring: one_ring_asked,
         two_rings(Habit { spared: true, ..staying() }), a_ring_fails, ["covered"];
     b21_a_write_goes_to_one_ring: one_ring_written, two_rings(changing()), nothing,
-        ["whole", "fresh"];
+        ["whole", "fresh", "logged"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late,
         ["once", "exact"];
 }

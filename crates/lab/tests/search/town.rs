@@ -5,10 +5,12 @@
 //! undone), *exact* (each id is met or said to be lost, and not both), *timely* (no answer is later
 //! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
 //! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
-//! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails, or
-//! nothing of some ring, nothing is said to be lost), *held* (where nothing fails and borders move,
-//! nobody is asked for what it does not hold), *in step* (where nothing fails, nobody is put out of
-//! step), *ends* (in the end all is as it was asked for).
+//! version), *logged* (who is in step and holds a document for queries, on whatever ring, has
+//! logged each write that is acknowledged), *arcs* (who is in step holds what queries need),
+//! *covered* (where nothing fails, or nothing of some ring, nothing is said to be lost), *held*
+//! (where nothing fails and borders move, nobody is asked for what it does not hold), *in step*
+//! (where nothing fails, nobody is put out of step), *ends* (in the end all is as it was asked
+//! for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Input};
@@ -356,6 +358,10 @@ struct Watch<'a> {
     lost: BTreeSet<u32>,
     /// The newest version of each document that each server has logged in this life.
     logged: BTreeMap<(Node, Id), u64>,
+    /// The same in all lives.
+    ever: BTreeMap<(Node, Id), u64>,
+    /// The newest map.
+    map: Arc<Map>,
     /// Queries that front ends were asked, and until when.
     asked: BTreeMap<(Node, Call), Option<Instant>>,
     /// Parts that servers were asked for and others before: by server, front end, query, part.
@@ -368,6 +374,18 @@ struct Watch<'a> {
     moved: u64,
     /// Where ranges begin by the newest map.
     starts: Option<Arc<[Id]>>,
+}
+
+impl Watch<'_> {
+    /// A server in step that holds a document for queries and has not logged it.
+    fn lacks(&self, doc: &Doc) -> Option<u32> {
+        let rings = Rings { beside: None, ..self.config.rings(&self.map) };
+        let logged = |server: u32| self.ever.get(&(LAYOUT.server(server), doc.id));
+        let lacks = |server: &u32| {
+            self.map.is_up(*server) && logged(*server).is_none_or(|version| *version < doc.version)
+        };
+        rings.holders(doc.id, self.map.p).into_iter().find(lacks)
+    }
 }
 
 impl Observer<Member> for Watch<'_> {
@@ -395,6 +413,13 @@ impl Observer<Member> for Watch<'_> {
                 self.broken = Some(format!("timely: {now}: {call:?} is answered, for {until:?}"));
             }
         }
+        if let Effect::Reply { response: Response::Written { doc }, .. } = effect
+            && self.broken.is_none()
+        {
+            self.broken = self.lacks(doc).map(|server| {
+                format!("logged: {now}: {doc:?} is acknowledged, and server {server} lacks it")
+            });
+        }
         if let Effect::Send { to, message: Message::Answer { query, part, outcome }, .. } = effect {
             let again = self.again.remove(&(node, *to, *query, *part));
             let busy = matches!(outcome, Outcome::Overloaded { .. });
@@ -420,6 +445,8 @@ impl Observer<Member> for Watch<'_> {
             self.logged.retain(|(whose, _), _| *whose != node);
         }
         let Effect::Store { record: Record::Doc(doc), .. } = effect else { return };
+        let ever = self.ever.entry((node, doc.id)).or_default();
+        *ever = doc.version.max(*ever);
         let newest = self.logged.entry((node, doc.id)).or_default();
         if *newest > doc.version && self.broken.is_none() {
             self.broken = Some(format!("forward: {now}: {node:?} had {newest}, logs {doc:?}"));
@@ -434,6 +461,10 @@ impl Observer<Member> for Watch<'_> {
     }
 
     fn is_back(&mut self, _: Instant, node: Node, machine: &Member) {
+        // One that it had stored and not published before it crashed.
+        if let Some(map) = machine.map() {
+            self.map = Arc::new(map.clone());
+        }
         if let (Some(server), Member::Server(own)) = (LAYOUT.number(node), machine) {
             let before = std::mem::replace(&mut self.held[server as usize], own.held());
             if before.is_some() && own.held().is_none() {
@@ -458,6 +489,7 @@ impl Observer<Member> for Watch<'_> {
                 return;
             }
         };
+        self.map = map.clone();
         self.lost.retain(|server| map.is_up(*server));
         for server in (0..LAYOUT.servers).filter(|server| map.is_up(*server)) {
             if self.lost.contains(&server) {
@@ -534,6 +566,8 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         held,
         lost: BTreeSet::new(),
         logged,
+        ever: BTreeMap::new(),
+        map: config.first_map(),
         asked: BTreeMap::new(),
         again: BTreeSet::new(),
         bounced: 0,
