@@ -51,7 +51,7 @@ pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let ring = Ring::equal(&[0, 1, 2, 3]);
     let cost = Cost { fixed_ns: 1_000, scan_ns: 1_000_000 };
-    let mut config = Config::new(LAYOUT, ring, 3, vec![cost; 4]);
+    let mut config = Config::new(LAYOUT, vec![ring], 3, vec![cost; 4]);
     (config.chunk, config.piece, config.window) = (1 << 61, 1 << 59, 1 << 62);
     let me = LAYOUT.server(1);
     let mut machine: Member = Member::new(&config, me);

@@ -48,9 +48,12 @@ struct LocalArgs {
     /// Start so many servers on this machine, with a directory and front ends; Ctrl-C ends all.
     #[arg(long, value_name = "SERVERS", value_parser = clap::value_parser!(u32).range(1..=64))]
     local: Option<u32>,
-    /// Parts of a query, of an index that does not say; 1 to the number of servers.
+    /// Parts of a query, of an index that does not say; 1 to the number of servers of a ring.
     #[arg(long, default_value_t = 1)]
     p: u32,
+    /// Rings that servers are dealt out to; each has all documents.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rings: u32,
     /// Front ends, each with an HTTP port of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
     front_ends: u32,
@@ -346,8 +349,12 @@ fn local(args: &LocalArgs) -> Result<(), Fault> {
              FILE --node N --folder DIR` one node of any",
         ));
     };
-    if args.p == 0 || args.p > servers {
-        return Err(wrong(format!("--p is {}, and must be 1 to {servers}", args.p)));
+    if args.rings > servers {
+        return Err(wrong(format!("--rings is {}, and must be 1 to {servers}", args.rings)));
+    }
+    let most = servers / args.rings;
+    if args.p == 0 || args.p > most {
+        return Err(wrong(format!("--p is {}, and must be 1 to {most}", args.p)));
     }
     let (folder, temporary) = match &args.folder {
         Some(folder) => (folder.clone(), false),
@@ -358,7 +365,7 @@ fn local(args: &LocalArgs) -> Result<(), Fault> {
     };
     let program = std::env::current_exe().map_err(failed)?;
     let change = |cluster: &mut Cluster| {
-        cluster.p = args.p;
+        (cluster.p, cluster.rings) = (args.p, args.rings);
         cluster.synced = !args.unsynced;
     };
     let mut local = Local::new(&program, &folder, (servers, args.front_ends), args.http, change)

@@ -244,6 +244,71 @@ fn clause_2_10_ranges_move_by_load_under_queries_and_writes() {
     town.until_green();
 }
 
+/// Two rings of three servers. All of one are killed at once and stay away for longer than their
+/// leases; p changes meanwhile, and queries and writes go on.
+#[test]
+fn clause_2_6_4_a_ring_that_is_killed_takes_nothing_with_it() {
+    let mut town = Town::with("rings", 6, 2, 3, |cluster| cluster.rings = 2);
+    let (status, told) =
+        town.ask("PUT", "/four", json!({"settings": {"index": {"roar": {"p": 4}}}}));
+    assert_eq!(status, 400, "a ring has three servers: {told}");
+    let load =
+        Load { keys: 200, queries_per_s: 20.0, writes_per_s: 10.0, bulk: 1, broad: false, seed: 5 };
+    let fronts: Vec<_> = town.local.cluster.front_ends.iter().map(|one| one.http).collect();
+    let running = study::Running::start(&fronts, load, 3).expect("clients");
+    town.until_green();
+    town.local.comes_back = false;
+    let layout = town.local.cluster.layout();
+    let ring: Vec<u32> = (0..6).step_by(2).map(|server| layout.server(server).0).collect();
+    ring.iter().for_each(|node| town.local.kill(*node));
+    std::thread::sleep(Duration::from_secs(5));
+    let (_, health) = town.ask("GET", "/_cluster/health", Value::Null);
+    assert_eq!((&health["status"], &health["number_of_data_nodes"]), (&json!("yellow"), &json!(3)));
+    let lower = json!({"index": {"roar": {"p": 2}}});
+    let (_, told) = town.ask("PUT", "/study/_settings", lower);
+    assert_eq!(told, json!({"acknowledged": true}));
+    town.local.look();
+    town.local.comes_back = true;
+    ring.iter().for_each(|node| town.local.start(*node).expect("a process"));
+    town.until_green();
+    std::thread::sleep(Duration::from_secs(1));
+    let (part, said) = (running.part(), running.end());
+    assert_eq!((&said["faults"], &said["refused"]), (&json!(0), &json!(0)), "{said:#}");
+    assert_eq!(part["partial"], json!(0), "{part:#}");
+    assert!(said["answers_checked"].as_u64() > Some(100), "{said:#}");
+}
+
+/// Servers that have a millisecond before them refuse, and front ends ask others, or them again. A
+/// part that was refused has no answer, and nothing else is asked for twice.
+#[test]
+fn clause_2_13_busy_servers_refuse_and_every_answer_is_whole() {
+    for bounce_ms in [0, 1] {
+        let mut town = Town::with("bounce", 4, 2, 2, |cluster| {
+            (cluster.bounce_ms, cluster.margin_ms) = (bounce_ms, 20_000);
+        });
+        let (queries_per_s, writes_per_s) = (60.0, 0.0);
+        let load = Load { keys: 8_000, queries_per_s, writes_per_s, bulk: 1, broad: true, seed: 4 };
+        let fronts: Vec<_> = town.local.cluster.front_ends.iter().map(|one| one.http).collect();
+        let running = study::Running::start(&fronts, load, 2).expect("clients");
+        town.until_green();
+        let (until, mut refused, mut asks) = (Instant::now() + Duration::from_secs(8), 0, 0);
+        while Instant::now() < until {
+            let path = "/study/_search?q=text:ring&explain_plan=true";
+            let (_, answer) = town.ask("GET", path, Value::Null);
+            assert_eq!(answer["_shards"]["failed"], json!(0), "{answer}");
+            let asked = answer["roar"]["study"]["asked"].as_array().expect("parts");
+            let open = asked.iter().filter(|one| one["measured_ms"].is_null()).count();
+            assert!(open <= 2 && asked.len() >= open + 2, "{answer}");
+            (refused, asks) = (refused + open, asks + 1);
+        }
+        let (part, said) = (running.part(), running.end());
+        println!("{refused} parts of {asks} queries refused at {bounce_ms} ms: {said}");
+        assert_eq!(refused > 0, bounce_ms > 0);
+        assert_eq!((&said["faults"], &said["refused"]), (&json!(0), &json!(0)), "{said:#}");
+        assert_eq!(part["partial"], json!(0), "{part:#}");
+    }
+}
+
 /// A server whose folder is lost and that is back within its lease, one after the other until each
 /// has lost its folder once: nothing is missing in any answer.
 #[test]

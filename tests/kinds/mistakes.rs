@@ -275,9 +275,19 @@ fn processors_of_servers_that_search() {
         "cores = 2\nevents = [{ event = \"spread\", at_s = 1, p = 1 }]",
         "events = [{ event = \"spread\", at_s = 1, p = 3 }]",
     ];
+    let rings = [
+        "events = [{ event = \"spread\", at_s = 1, p = 3 }]",
+        "events = [{ event = \"crash\", at_s = 1 }]",
+        "events = [{ event = \"crash\", at_s = 1, ring = 3 }]",
+        "events = [{ event = \"crash\", at_s = 1, ring = 1, servers = 1 }]",
+    ];
+    let alone = ["events = [{ event = \"leave\", at_s = 1, until_s = 2 }]"];
+    let two = "[[schemes]]\nscheme = \"roar\"\nrings = 2";
+    let few = head.replace("servers = 4\np = 2", "servers = 2\np = 1");
+    let of_rings = [with(head, &rings, two), with(&few, &alone, two)].concat();
     let anew = ["events = [{ event = \"spread\", at_s = 1, p = 3 }]"];
     let shards = "[[schemes]]\nscheme = \"shards\"\nchange = \"reindex\"";
-    let plans = [plans, with(head, &rivals, rival), with(head, &anew, shards)].concat();
+    let plans = [plans, with(head, &rivals, rival), with(head, &anew, shards), of_rings].concat();
     holds("processors of servers that search", &said::<SearchPlan>(&Files::NONE, &plans));
 }
 

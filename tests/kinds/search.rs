@@ -209,6 +209,66 @@ fn a_scheduler_is_what_theory_says_of_it() {
     }
 }
 
+/// Twelve servers of three speeds on two rings: a front end that plans over both has the delay that
+/// the planner has without machines, which is another one than on one ring.
+#[test]
+fn clause_2_6_4_machines_on_two_rings_are_as_fast_as_a_plan_without_them() {
+    let text = |rings: u32, more: &str| {
+        format!(
+            "kind = \"search\"\ntitle = \"t\"\nservers = 12\norder = \"interleaved\"\n\
+             speeds = [0.5, 1.0, 1.5]\ndocuments = 100_000\nfixed_ms = 1\ndocument_us = 0.2\n\
+             p = 3\nload = 0.5\nmargin_ms = 100_000\n{more}[[schemes]]\nscheme = \"roar\"\n\
+             rings = {rings}\n[run]\nqueries = 20_000\nwarmup_queries = 2_000\n\
+             duration_s = 60\nwarmup_s = 5\nreplications = 5\n"
+        )
+    };
+    let one = |rings: u32, more: &str| {
+        let made = run::<SearchPlan>(&text(rings, more), false);
+        let result = &made.results[0];
+        assert_eq!((result.wrong, result.partial), (0, 0));
+        let mean = result.latency.mean_ms.as_ref().expect("queries");
+        (mean.value, mean.interval().half_width(), result.copies)
+    };
+    let network = 0.1;
+    let machines = "scheduler = { policy = \"c_fcfs\" }\n";
+    let (alone, _, once) = one(1, "");
+    let (planned, off, copies) = one(2, "");
+    let (mean, half, stored) = one(2, machines);
+    assert!(off < 0.02 * planned && half < 0.02 * mean, "{off} of {planned}, {half} of {mean}");
+    let apart = (mean - network - planned).abs();
+    assert!(apart < 2.0 * (off + half), "{mean} with machines, {planned} without");
+    assert!(planned < 0.95 * alone, "{planned} on two rings, {alone} on one");
+    // A copy more for each ring: 12/3 and one, or two.
+    assert!((copies - stored).abs() < 1e-9 && (copies - once - 1.0).abs() < 1e-9, "{copies}");
+}
+
+/// All servers of a ring crash and are back with empty disks, while p is changed: the other ring
+/// answers for everything, and fills them.
+#[test]
+fn clause_2_6_4_a_ring_that_dies_takes_nothing_with_it() {
+    let text = |rings: u32, crash: &str| {
+        format!(
+            "{SERVERS}servers = 12\np = 3\nload = 0.2\ncopy_percent = 100\n[[schemes]]\n\
+             scheme = \"roar\"\nrings = {rings}\n[[events]]\nevent = \"crash\"\nat_s = 3\n\
+             until_s = 8\nloses_disk = true\n{crash}\n[[events]]\nevent = \"spread\"\n\
+             at_s = 5\np = 2\n[run]\nqueries = 100_000\nduration_s = 20\nwarmup_s = 1\n\
+             replications = 5\n"
+        )
+        .replacen("servers = 4\n", "", 1)
+    };
+    let one = |rings: u32, crash: &str| {
+        run::<SearchPlan>(&text(rings, crash), false).results.swap_remove(0)
+    };
+    let two = one(2, "ring = 1");
+    assert_eq!((two.wrong, two.partial, two.met_ratio.value), (0, 0, 1.0));
+    let left: Vec<u32> = two.phases[0].draws.iter().map(|draw| draw.holders_least).collect();
+    assert_eq!(left, [2; 5], "every document is on two of the six that are left, or on three");
+    assert!(two.phases[1].reached_s.is_some(), "p falls though a ring is dead");
+    assert_eq!(two.phases[0].what, "ring 1 crashes and loses its disks");
+    // Of one ring half of the servers have not everything.
+    assert!(one(1, "servers = 6").partial > 0);
+}
+
 /// Two of eight servers are half as fast from some time on: theirs becomes a fourteenth of the ring
 /// each, and a seventh that of the others.
 #[test]
@@ -230,6 +290,12 @@ fn clause_2_10_ranges_follow_what_servers_take() {
         let ends = &found.imbalance[6];
         assert!(ends.min() >= least && ends.max() <= most, "{ends:?}");
         assert!(percent > 5 || found.steps.value > 1.0, "{:?}", found.steps);
+        if percent > 5 {
+            // Nothing moved: that is zero, without a sign, and no query came meanwhile.
+            let nothing = [found.steps.value, found.moved.value, found.copied.value];
+            assert_eq!(nothing.map(f64::to_bits), [0; 3], "{nothing:?}");
+            assert!(found.moving.mean_ms.is_none());
+        }
         assert_eq!((result.wrong, result.partial), (0, 0));
     }
 }

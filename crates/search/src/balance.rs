@@ -96,12 +96,12 @@ fn moved(ring: &Ring, start: impl Fn(usize) -> Id) -> Option<Ring> {
     (0..ring.count()).all(same).then_some(next)
 }
 
-/// Where all ranges begin, by server, when those that are on the ring have the ranges of `next`.
-/// Who is out keeps its share of the range of whoever follows it `[roar 2.9]`. `all` has everybody.
-pub fn starts(all: &Ring, next: &Ring) -> Option<Vec<Id>> {
+/// The ring of everybody when those that are on the ring have the ranges of `next`. Who is out
+/// keeps its share of the range of whoever follows it `[roar 2.9]`. `all` has everybody as it was.
+pub fn whole(all: &Ring, next: &Ring) -> Option<Ring> {
     let on = |server: u32| next.position(server).is_some();
     let now = all.without(|server| !on(server))?;
-    let mut starts = alloc::vec![0; all.count()];
+    let mut ranges = Vec::with_capacity(all.count());
     for at in 0..all.count() {
         let mut who = at;
         while !on(all.server(who)) {
@@ -110,10 +110,10 @@ pub fn starts(all: &Ring, next: &Ring) -> Option<Vec<Id>> {
         let (old, new) = (now.position(all.server(who))?, next.position(all.server(who))?);
         let into = u128::from(all.start(at).wrapping_sub(now.start(old)));
         let into = into * next.width(new) / now.width(old);
-        *starts.get_mut(all.server(at) as usize)? = next.start(new).wrapping_add(into as u64);
+        ranges.push((next.start(new).wrapping_add(into as u64), all.server(at)));
     }
-    let ring = Ring::new(starts.iter().copied().zip(0..).collect()).ok()?;
-    (ring.without(|server| !on(server)).as_ref() == Some(next)).then_some(starts)
+    let ring = Ring::new(ranges).ok()?;
+    (ring.without(|server| !on(server)).as_ref() == Some(next)).then_some(ring)
 }
 
 #[cfg(test)]
@@ -177,7 +177,8 @@ mod tests {
                     let new = next.position(ring.server(at)).expect("everybody stays");
                     assert!(ring.holds(at, arc).meets(next.holds(new, arc)), "{round}");
                 }
-                let copies = |ring: &Ring| holders_least(ring, arc, |_| true).min(2);
+                let copies =
+                    |ring: &Ring| holders_least(core::slice::from_ref(ring), arc, |_| true).min(2);
                 assert!(copies(&next) >= copies(&ring), "{round}: {old:?} to {new:?}");
                 (ring, steps) = (next, steps + 1);
                 assert!(steps < 400, "{round}: it does not come to rest");
@@ -191,7 +192,10 @@ mod tests {
         let now = all.without(|server| server == 1).expect("three stay");
         // Server 2 has [200, 500) and gets [230, 530).
         let next = Ring::new(alloc::vec![(100, 0), (230, 2), (530, 3)]).expect("a ring");
-        assert_eq!(starts(&all, &next), Some(alloc::vec![100, 230, 330, 530]));
-        assert_eq!(starts(&all, &now), Some(alloc::vec![100, 200, 300, 500]));
+        let starts = |next: &Ring| {
+            whole(&all, next).map(|ring| (0..4).map(|at| ring.start(at)).collect::<Vec<Id>>())
+        };
+        assert_eq!(starts(&next), Some(alloc::vec![100, 230, 330, 530]));
+        assert_eq!(starts(&now), Some(alloc::vec![100, 200, 300, 500]));
     }
 }

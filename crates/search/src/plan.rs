@@ -142,6 +142,48 @@ pub fn reissue(
     cover(ring, arc, slice, alive, parts, lost);
 }
 
+/// The same on several rings, each of which has all ids: on the one on which least is lost, of
+/// those the next from `first` on; what is lost there is asked for on the others. `alive` is by
+/// server.
+pub fn reissue_among(
+    rings: &[Ring],
+    first: usize,
+    arc: Arc,
+    slice: Slice,
+    alive: &impl Fn(u32) -> bool,
+    parts: &mut Vec<Part>,
+    lost: &mut Vec<Slice>,
+) {
+    let order = (0..rings.len()).map(|step| &rings[(first + step) % rings.len()]).collect();
+    among(order, arc, slice, alive, parts, lost);
+}
+
+fn among(
+    mut rings: Vec<&Ring>,
+    arc: Arc,
+    slice: Slice,
+    alive: &impl Fn(u32) -> bool,
+    parts: &mut Vec<Part>,
+    lost: &mut Vec<Slice>,
+) {
+    let mut best: Option<(u128, usize, Vec<Part>, Vec<Slice>)> = None;
+    for (number, ring) in rings.iter().enumerate() {
+        let (mut pieces, mut gone) = (Vec::new(), Vec::new());
+        let lives = |at: usize| alive(ring.server(at));
+        reissue(ring, arc, slice, lives, &mut pieces, &mut gone);
+        let ids = gone.iter().map(|slice| slice.width()).sum();
+        if best.as_ref().is_none_or(|(least, ..)| ids < *least) {
+            best = Some((ids, number, pieces, gone));
+        }
+    }
+    let Some((_, number, pieces, gone)) = best else { return lost.push(slice) };
+    rings.remove(number);
+    parts.extend(pieces);
+    for slice in gone {
+        among(rings.clone(), arc, slice, alive, parts, lost);
+    }
+}
+
 /// Where `slice` is cut in two: in its middle, but no later than `border` and no earlier than where
 /// the ids begin that whoever has the second half `holds`.
 fn shared(slice: Slice, border: Id, holds: Slice) -> Id {

@@ -72,21 +72,24 @@ impl Slice {
         }
     }
 
-    /// Those of its ids that are among the `wanted`, as one slice: the longer one where there are
-    /// two.
-    pub fn within(self, wanted: Slice) -> Option<Slice> {
-        if wanted.covers(self) {
-            return Some(self);
-        }
-        if self.covers(wanted) {
-            return Some(wanted);
-        }
+    /// The ids that both have: none, one slice, or two.
+    pub fn common(self, other: Slice) -> impl Iterator<Item = Slice> {
         let piece = |from: Slice, to: Slice| {
             let begins = u128::from(from.lo.wrapping_sub(to.lo)) < to.width();
             begins.then(|| Slice::new(from.lo, to.hi))
         };
-        let pieces = [piece(wanted, self), piece(self, wanted)];
-        pieces.into_iter().flatten().max_by_key(|piece| piece.width())
+        let pieces = match () {
+            () if other.covers(self) => [Some(self), None],
+            () if self.covers(other) => [Some(other), None],
+            () => [piece(other, self), piece(self, other)],
+        };
+        pieces.into_iter().flatten()
+    }
+
+    /// Those of its ids that are among the `wanted`, as one slice: the longer one where there are
+    /// two.
+    pub fn within(self, wanted: Slice) -> Option<Slice> {
+        self.common(wanted).max_by_key(|piece| piece.width())
     }
 
     /// As a share of the ring, 0 to 1.
@@ -388,6 +391,10 @@ mod tests {
             }
             let cut = one.within(other).map(ids).unwrap_or_default();
             let kept = mine.iter().filter(|id| both(id)).count();
+            let mut common: Vec<u64> = one.common(other).flat_map(ids).collect();
+            common.sort_unstable();
+            let shared: Vec<u64> = mine.iter().copied().filter(|id| both(id)).collect();
+            assert_eq!(common, shared, "{one:?} {other:?}");
             assert!(cut.iter().all(both) && 2 * cut.len() >= kept, "{one:?} {other:?}: {cut:?}");
             // Where what is left is one slice, it is all of that.
             let is_one = all().map(slice).any(|slice| {

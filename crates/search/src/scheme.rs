@@ -4,7 +4,7 @@ use crate::clusters::{Clusters, Pick};
 use crate::cost::{Cost, Load};
 use crate::loss::unheld;
 use crate::place::Free;
-use crate::plan::{self, Part, reissue};
+use crate::plan::{self, Part, reissue_among};
 use crate::refine::{Desk, Places, adjust, split};
 use crate::ring::{Arc, Ring, Slice, WHOLE};
 use crate::sweep::Sweep;
@@ -321,15 +321,11 @@ impl Planner {
         }
     }
 
-    /// Ids that no live server holds. `alive` is by server. Of several rings, no less than what is
-    /// gone from the one that lost least: what is gone from all of them is at most that.
+    /// Ids that no live server holds. `alive` is by server.
     pub fn unheld(&self, alive: &[bool]) -> u128 {
         let lives = |server: u32| alive[server as usize];
         match &self.inner {
-            Inner::Ring(on) => {
-                let of = |ring: &Ring| unheld(ring, on.arc, |at| lives(ring.server(at)));
-                on.rings.iter().map(of).min().unwrap_or(0)
-            }
+            Inner::Ring(on) => unheld(&on.rings, on.arc, lives),
             Inner::Clusters(clusters) => {
                 let gone = |j: &usize| !clusters.members(*j).iter().any(|&server| lives(server));
                 (0..clusters.count()).filter(gone).map(|j| clusters.slice(j).width()).sum()
@@ -356,7 +352,7 @@ impl Planner {
             Inner::Ring(on) => {
                 let ids = on.arc.width();
                 let arc = Arc::wide(ids.saturating_sub(ROUNDED).max(1));
-                on.rings.iter().all(|ring| unheld(ring, arc, |at| lives(ring.server(at))) > 0)
+                unheld(&on.rings, arc, lives) > 0
             }
             _ => self.unheld(alive) > 0,
         }
@@ -382,15 +378,24 @@ impl Planner {
     }
 }
 
+/// Later than anything: 36 years.
+const NEVER_NS: u64 = 1 << 60;
+
 /// Takes a dead server for as late as the later of its live neighbours, and as busy as with half of
 /// a part: they will share it. With a whole part no plan over it would ever be better than one over
-/// that neighbour, and all queries would go to the few plans without a dead server.
+/// that neighbour, and all queries would go to the few plans without a dead server. Of a ring on
+/// which nobody lives no server is ever free, if others live.
 fn neighbours(rings: &[Ring], loads: &[Load], alive: &[bool], out: &mut Vec<Load>) {
     out.clear();
     out.extend_from_slice(loads);
+    let lives_on = |ring: &Ring| ring.servers().iter().any(|&server| alive[server as usize]);
+    let some_live = rings.iter().any(lives_on);
     for ring in rings {
         let lives = |at: usize| alive[ring.server(at) as usize];
-        if !(0..ring.count()).any(lives) {
+        if !lives_on(ring) {
+            for &server in ring.servers().iter().filter(|_| some_live) {
+                out[server as usize].free_ns = NEVER_NS;
+            }
             continue;
         }
         for at in (0..ring.count()).filter(|&at| !lives(at)) {
@@ -411,7 +416,7 @@ fn neighbours(rings: &[Ring], loads: &[Load], alive: &[bool], out: &mut Vec<Load
     }
 }
 
-/// Gives the parts of dead servers to live ones, on whichever ring loses least.
+/// Gives the parts of dead servers to live ones of any ring.
 fn around(
     rings: &[Ring],
     places: &Places,
@@ -429,20 +434,7 @@ fn around(
             continue;
         }
         let own = places.of(part.server).0;
-        let mut best: Option<(u128, Vec<Part>, Vec<Slice>)> = None;
-        for ring in (0..rings.len()).map(|step| &rings[(own + step) % rings.len()]) {
-            let (mut pieces, mut gone) = (Vec::new(), Vec::new());
-            let lives = |at: usize| alive[ring.server(at) as usize];
-            reissue(ring, arc, part.slice, lives, &mut pieces, &mut gone);
-            let ids = gone.iter().map(|slice| slice.width()).sum();
-            if best.as_ref().is_none_or(|(least, _, _)| ids < *least) {
-                best = Some((ids, pieces, gone));
-            }
-        }
-        if let Some((_, pieces, gone)) = best {
-            parts.extend(pieces);
-            lost.extend(gone);
-        }
+        reissue_among(rings, own, arc, part.slice, &|s| alive[s as usize], parts, lost);
     }
 }
 

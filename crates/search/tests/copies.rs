@@ -34,7 +34,7 @@ impl Talk {
     fn with(log: Vec<Record>, change: impl FnOnce(&mut Config)) -> Talk {
         let ring = Ring::equal(&[0, 1, 2]);
         let cost = Cost { fixed_ns: 1_000, scan_ns: 1_000_000 };
-        let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 3]);
+        let mut config = Config::new(LAYOUT, vec![ring], 2, vec![cost; 3]);
         (config.chunk, config.piece, config.window) = (1 << 62, 1 << 60, 1 << 62);
         change(&mut config);
         let machine = Member::new(&config, LAYOUT.server(0));

@@ -3,7 +3,7 @@
 //! `CAVY_PLANS=1000000 cargo test -p cavy-search --release --test plans` makes as many.
 
 use cavy_core::{Purpose, Stream};
-use cavy_search::plan::{finish, point, reissue, verify};
+use cavy_search::plan::{finish, point, reissue_among, verify};
 use cavy_search::ring::WHOLE;
 use cavy_search::scheme::{Ranges, Roar, Start};
 use cavy_search::sweep::Sweep;
@@ -34,6 +34,19 @@ fn ring(rng: &mut Stream, most: u64) -> Ring {
     starts.sort_unstable();
     starts.dedup();
     Ring::new(starts.into_iter().zip(0..).collect()).expect("distinct starts")
+}
+
+/// One ring, or up to three that share servers; and how many servers these are.
+fn rings_of(rng: &mut Stream) -> (Vec<Ring>, u64) {
+    let mut n = 0;
+    let rings = (0..1 + rng.below(3)).map(|_| {
+        let own = ring(rng, 48);
+        let ranges = (0..own.count()).map(|at| (own.start(at), n + own.server(at)));
+        let own = Ring::new(ranges.collect()).expect("the same starts");
+        n += own.count() as u32;
+        own
+    });
+    (rings.collect(), u64::from(n))
 }
 
 fn loads(rng: &mut Stream, n: usize) -> Vec<Load> {
@@ -178,20 +191,19 @@ fn clause_2_5_the_sweep_is_as_good_as_trying_every_start() {
 fn clause_2_11_dead_stretches_shorter_than_an_arc_lose_nothing() {
     for seed in 0..plans(4_000) {
         let mut rng = Stream::keyed(seed, 3, Purpose::Test);
-        let ring = ring(&mut rng, 48);
-        let n = ring.count() as u64;
-        let p = 1 + rng.below(n) as u32;
+        let (rings, n) = rings_of(&mut rng);
+        let p = 1 + rng.below(rings[0].count() as u64) as u32;
         let arc = Arc::of(p);
         let alive = cavy_search::loss::drawn(n as u32, rng.below(n + 1) as u32, &mut rng);
         let roar = Roar { splits: rng.below(2) as u32, adjust: rng.below(2) == 0, ..Roar::PLAIN };
         let loads = loads(&mut rng, n as usize);
-        let mut planner = Planner::on_rings(roar, vec![ring.clone()], n as u32, p);
+        let mut planner = Planner::on_rings(roar, rings.clone(), n as u32, p);
         let (mut parts, mut lost) = (Vec::new(), Vec::new());
         planner.plan(&loads, &alive, &mut rng, &mut parts, &mut lost);
-        let place = format!("seed {seed}, n {n}, p {p}, {alive:?}");
-        let lives = |at: usize| alive[ring.server(at) as usize];
+        let place = format!("seed {seed}, n {n}, p {p}, {alive:?}, {} rings", rings.len());
+        let lives = |server: u32| alive[server as usize];
         let gone: u128 = lost.iter().map(|slice| slice.width()).sum();
-        assert_eq!(gone, cavy_search::loss::unheld(&ring, arc, lives), "{place}");
+        assert_eq!(gone, cavy_search::loss::unheld(&rings, arc, lives), "{place}");
         let on_live = |part: &Part| alive[part.server as usize];
         assert!(parts.iter().all(on_live), "{place}: a dead server is asked");
         // What is lost counts as a part of nobody: together they still tile the ring.
@@ -205,11 +217,15 @@ fn clause_2_11_dead_stretches_shorter_than_an_arc_lose_nothing() {
         let (mut pieces, mut rest) = (Vec::new(), Vec::new());
         let lo = rng.bits();
         let slice = Slice::new(lo, lo.wrapping_add(arc.width().min(WHOLE - 1) as u64));
-        reissue(&ring, arc, slice, lives, &mut pieces, &mut rest);
+        let first = rng.below(rings.len() as u64) as usize;
+        reissue_among(&rings, first, arc, slice, &lives, &mut pieces, &mut rest);
         let of = |slices: &[Slice]| slices.iter().map(|slice| slice.width()).sum::<u128>();
         let answered: Vec<Slice> = pieces.iter().map(|piece| piece.slice).collect();
         assert_eq!(of(&answered) + of(&rest), slice.width(), "{place}");
-        assert!(pieces.iter().all(|p| planner.serves(p.server, p.slice)), "{place}");
+        assert!(
+            pieces.iter().all(|p| lives(p.server) && planner.serves(p.server, p.slice)),
+            "{place}"
+        );
     }
 }
 

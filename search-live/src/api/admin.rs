@@ -52,7 +52,8 @@ fn check_name(name: &str) -> Result<(), Error> {
 
 /// Finds p in settings, whichever way they were written: `index.roar.p`, nested, with `index` or
 /// without.
-fn wanted_p(settings: &Value, servers: usize) -> Result<Option<u32>, Error> {
+fn wanted_p(settings: &Value, gate: &Gate) -> Result<Option<u32>, Error> {
+    let most = gate.cluster.p_most();
     let found = settings
         .get("index.roar.p")
         .or_else(|| settings.get("roar.p"))
@@ -62,13 +63,14 @@ fn wanted_p(settings: &Value, servers: usize) -> Result<Option<u32>, Error> {
     let Some(value) = found else { return Ok(None) };
     let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
     match number {
-        Some(p) if p >= 1 && p as usize <= servers => Ok(Some(p as u32)),
+        Some(p) if (1..=i64::from(most)).contains(&p) => Ok(Some(p as u32)),
         Some(p) if p < 1 => Err(Error::argument(format!(
             "Failed to parse value [{p}] for setting [index.roar.p] must be >= 1"
         ))),
         Some(p) => Err(Error::argument(format!(
-            "Failed to parse value [{p}] for setting [index.roar.p] must be <= {servers}, the \
-             number of servers"
+            "Failed to parse value [{p}] for setting [index.roar.p] must be <= {most}, the \
+             number of servers{}",
+            if gate.cluster.rings > 1 { " of a ring" } else { "" }
         ))),
         None => Err(Error::argument(format!(
             "Failed to parse value [{value}] for setting [index.roar.p]"
@@ -156,8 +158,7 @@ pub async fn create(gate: &Gate, name: &str, body: &Value) -> Result<Value, Erro
     }
     let empty = json!({});
     let settings = body.get("settings").unwrap_or(&empty);
-    let servers = gate.cluster.servers.len();
-    let p = wanted_p(settings, servers)?.unwrap_or(gate.cluster.p);
+    let p = wanted_p(settings, gate)?.unwrap_or(gate.cluster.p);
     let mappings = body.get("mappings").unwrap_or(&empty);
     let mapping = Mapping::read(mappings).map_err(|error| match error.kind {
         "mapper_parsing_exception" => {
@@ -252,7 +253,7 @@ pub async fn put_settings(gate: &Gate, expression: &str, body: &Value) -> Result
     if body.as_object().is_none_or(Map::is_empty) {
         return Err(Error::invalid("no settings to update"));
     }
-    let p = wanted_p(body, gate.cluster.servers.len())?;
+    let p = wanted_p(body, gate)?;
     let names = flat("", body);
     for (name, value) in &names {
         check_setting(name, value)?;
@@ -318,9 +319,8 @@ impl Health {
     fn of(gate: &Gate, map: Option<&Arc<Spread>>, p: u64) -> Health {
         let Some(map) = map else { return Health::Red };
         let config = gate.cluster.config();
-        let ring = config.rings(map).now;
-        let up = |at: usize| map.is_up(ring.server(at));
-        let lost = cavy_search::loss::unheld(&ring, Length::of(map.p), up);
+        let (rings, up) = (config.rings(map).now, |server: u32| map.is_up(server));
+        let lost = cavy_search::loss::unheld(&rings, Length::of(map.p), up);
         if lost > 0 {
             return Health::Red;
         }
@@ -369,8 +369,7 @@ pub async fn health(gate: &Gate, expression: Option<&str>, url: &Url) -> Result<
             worst = worst.max(Health::of(gate, map, index.p()));
             // The map takes servers for what they were: those that have just been started may have
             // no lease yet, and answer nothing.
-            if worst < Health::Red
-                && !gate.everywhere(index, &Question::Size).await?.lost.is_empty()
+            if worst < Health::Red && !gate.by_range(index, &Question::Size).await?.lost.is_empty()
             {
                 worst = Health::Red;
             }

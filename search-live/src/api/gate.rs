@@ -321,8 +321,14 @@ impl Gate {
         Gate::answer(self.call(Request::Of(index.number, request)).await?, &index.name)
     }
 
-    /// Asks every server about its own range.
-    pub async fn everywhere(&self, index: &Index, question: &Question) -> Result<Answer, Error> {
+    /// Asks about all documents, servers of one ring about their own ranges.
+    pub async fn by_range(&self, index: &Index, question: &Question) -> Result<Answer, Error> {
+        let request = message::Request::Ranges(Gate::question(question));
+        Gate::answer(self.call(Request::Of(index.number, request)).await?, &index.name)
+    }
+
+    /// Asks every server, of whatever ring, about its own range.
+    async fn everywhere(&self, index: &Index, question: &Question) -> Result<Answer, Error> {
         let request = message::Request::Everywhere(Gate::question(question));
         Gate::answer(self.call(Request::Of(index.number, request)).await?, &index.name)
     }
@@ -380,8 +386,8 @@ pub fn refused(refusal: Refusal, name: &str, gate: &Gate) -> Error {
             "this action would add an index, but this cluster currently has the maximum of 128",
         ),
         Refusal::Spread => Error::argument(format!(
-            "[index.roar.p] must be 1 to the number of servers, [{}]",
-            gate.cluster.servers.len()
+            "[index.roar.p] must be 1 to the number of servers of a ring, [{}]",
+            gate.cluster.p_most()
         )),
     }
 }

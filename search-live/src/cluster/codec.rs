@@ -283,15 +283,9 @@ fn refusal(done: Result<(), Refusal>) -> u8 {
 }
 
 fn read_refusal(byte: u8) -> Option<Result<(), Refusal>> {
-    Some(match byte {
-        0 => Ok(()),
-        1 => Err(Refusal::Exists),
-        2 => Err(Refusal::Missing),
-        3 => Err(Refusal::Changed),
-        4 => Err(Refusal::Full),
-        5 => Err(Refusal::Spread),
-        _ => return None,
-    })
+    use Refusal::{Changed, Exists, Full, Missing, Spread};
+    let all = [Ok(()), Err(Exists), Err(Missing), Err(Changed), Err(Full), Err(Spread)];
+    all.into_iter().find(|done| refusal(*done) == byte)
 }
 
 impl Binary {
@@ -501,6 +495,7 @@ fn read_request(from: &mut In<'_>) -> Option<Request<Live>> {
                 3 => message::Request::Look { slice: from.slice()?, question: from.bytes()? },
                 4 => message::Request::Everywhere(from.bytes()?),
                 5 => message::Request::Stay(from.truth()?),
+                7 => message::Request::Ranges(from.bytes()?),
                 6 => {
                     let within = Some(Span::from_ns(from.long()?));
                     message::Request::Search { question: from.bytes()?, within }
@@ -655,6 +650,10 @@ impl Codec<Words<Live>> for Binary {
                     }
                     message::Request::Everywhere(question) => {
                         out.byte(4);
+                        out.bytes(question);
+                    }
+                    message::Request::Ranges(question) => {
+                        out.byte(7);
                         out.bytes(question);
                     }
                     message::Request::Stay(stays) => {

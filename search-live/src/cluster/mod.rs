@@ -12,7 +12,6 @@ use cavy_node::{Durable, LogOptions, Options};
 use cavy_search::Cost;
 use cavy_search::cluster::{Balance, Config, Hedge, Layout};
 use cavy_search::ring::Ring;
-use cavy_search::scheme::Roar;
 use codec::Binary;
 use content::Made;
 use keeper::{Hands, Keeper};
@@ -63,6 +62,9 @@ pub struct Cluster {
     pub api_keys: Vec<String>,
     /// p of an index that does not say.
     pub p: u32,
+    /// Rings, to which servers are dealt out in turn. Each has all documents, so that all servers
+    /// of a ring may be away.
+    pub rings: u32,
     /// `true`: a write is acknowledged after it is synced; `false`: after the system has it.
     pub synced: bool,
     /// Between two beats of a node, in milliseconds.
@@ -109,6 +111,7 @@ impl Default for Cluster {
             key: String::new(),
             api_keys: Vec::new(),
             p: 1,
+            rings: 1,
             synced: true,
             beat_ms: 200,
             server_lease_ms: 3_000,
@@ -151,8 +154,12 @@ impl Cluster {
         if self.servers.len() > 1_000 || self.front_ends.len() > 64 {
             return wrong("a cluster has at most 1000 servers and 64 front ends".into());
         }
-        if self.p == 0 || self.p as usize > self.servers.len() {
-            return wrong(format!("p is {}, and must be 1 to {}", self.p, self.servers.len()));
+        if self.rings == 0 || self.rings as usize > self.servers.len() {
+            let (rings, most) = (self.rings, self.servers.len());
+            return wrong(format!("rings is {rings}, and must be 1 to {most}"));
+        }
+        if self.p == 0 || self.p > self.p_most() {
+            return wrong(format!("p is {}, and must be 1 to {}", self.p, self.p_most()));
         }
         if let Some(server) = self.servers.iter().find(|s| !(s.speed > 0.0 && s.speed < 1e6)) {
             let (address, speed) = (server.address, server.speed);
@@ -209,6 +216,11 @@ impl Cluster {
         Ok(())
     }
 
+    /// The greatest p that an index can have: servers of the smallest ring.
+    pub fn p_most(&self) -> u32 {
+        self.servers.len() as u32 / self.rings.max(1)
+    }
+
     /// Who is who.
     pub fn layout(&self) -> Layout {
         Layout { front_ends: self.front_ends.len() as u32, servers: self.servers.len() as u32 }
@@ -225,14 +237,16 @@ impl Cluster {
     /// What the machines are given.
     pub fn config(&self) -> Config {
         let layout = self.layout();
-        let servers: Vec<u32> = (0..layout.servers).collect();
-        let ring = Ring::proportional(&servers, |server| self.servers[server as usize].speed);
+        let ring = |ring: u32| {
+            let own: Vec<u32> = (ring..layout.servers).step_by(self.rings as usize).collect();
+            Ring::proportional(&own, |server| self.servers[server as usize].speed)
+        };
+        let ranges: Vec<Ring> = (0..self.rings).map(ring).collect();
         // A first guess; front ends learn from what sub-queries take.
         let cost = Cost { fixed_ns: 300_000, scan_ns: 20_000_000 };
         let costs = vec![cost; self.servers.len()];
-        let mut config = Config::new(layout, ring, self.p, costs);
+        let mut config = Config::new(layout, ranges, self.p, costs);
         config.backlog_is_learned = true;
-        config.roar = Roar::PLAIN;
         // All documents are written ones: there is no bulk beside them.
         config.documents = 0;
         config.document_bytes = 0;
@@ -341,6 +355,8 @@ mod tests {
         assert!(Cluster::read(&text(2, "", right)).is_ok());
         let wrong = |text: String| Cluster::read(&text).expect_err("wrong");
         assert_eq!(wrong(text(3, "", right)), "p is 3, and must be 1 to 2");
+        assert_eq!(wrong(text(1, "rings = 3", right)), "rings is 3, and must be 1 to 2");
+        assert_eq!(wrong(text(2, "rings = 2", right)), "p is 2, and must be 1 to 1");
         assert_eq!(wrong(text(1, "", "127.0.0.1:3")), "two nodes listen on 127.0.0.1:3");
         assert!(wrong(text(1, "", "10.0.0.1:4")).contains("has no key"));
         assert!(wrong(text(1, "copy_percent = 0", right)).contains("copy_percent is 0"));

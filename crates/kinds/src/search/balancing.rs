@@ -22,20 +22,24 @@ pub struct BalanceRun {
     after: Sample,
 }
 
-/// The greatest load over the mean: ranges over speeds.
-fn imbalance(ring: &Ring, speeds: &[f64]) -> f64 {
-    let load = |at: usize| ring.width(at) as f64 / speeds[ring.server(at) as usize];
-    let all = || (0..ring.count()).map(load);
-    all().fold(0.0, f64::max) * ring.count() as f64 / all().sum::<f64>()
+/// The greatest load over the mean: ranges over speeds, on all rings.
+fn imbalance(rings: &[Ring], speeds: &[f64]) -> f64 {
+    let load = |ring: &Ring, at: usize| ring.width(at) as f64 / speeds[ring.server(at) as usize];
+    let of = |ring| (0..Ring::count(ring)).map(move |at| load(ring, at));
+    let all = || rings.iter().flat_map(of);
+    all().fold(0.0, f64::max) * all().count() as f64 / all().sum::<f64>()
 }
 
-/// How far the borders of two rings of the same servers are apart, together.
-fn apart(one: &Ring, other: &Ring) -> f64 {
-    let off = |at: usize| {
-        let start = other.position(one.server(at)).map(|place| other.start(place));
-        start.map_or(0, |start| (one.start(at).wrapping_sub(start) as i64).unsigned_abs())
+/// How far the borders of two sets of rings of the same servers are apart, together.
+fn apart(before: &[Ring], after: &[Ring]) -> f64 {
+    let off = |(one, other): (&Ring, &Ring)| {
+        let off = |at: usize| {
+            let start = other.position(one.server(at)).map(|place| other.start(place));
+            start.map_or(0, |start| (one.start(at).wrapping_sub(start) as i64).unsigned_abs())
+        };
+        (0..one.count()).map(|at| off(at) as f64).sum::<f64>()
     };
-    (0..one.count()).map(|at| off(at) as f64).sum::<f64>() / WHOLE as f64
+    before.iter().zip(after).map(off).sum::<f64>() / WHOLE as f64
 }
 
 /// The replication in which these maps were published, and these queries ended.
@@ -46,24 +50,24 @@ pub fn run(
     ended: &[Ended],
 ) -> Option<BalanceRun> {
     let every = scenario.balance?.every;
-    let ring = |map: &Map| config.rings(map).now;
+    let rings = |map: &Map| config.rings(map).now;
     let mut imbalances = Vec::new();
     let mut at = Instant::ZERO;
     while at <= Instant::ZERO + scenario.duration {
-        let map = told.maps.iter().rfind(|(when, _)| *when <= at).map(|(_, map)| ring(map));
-        imbalances.push(imbalance(map.as_ref().unwrap_or(&config.ring), &scenario.speeds));
+        let map = told.maps.iter().rfind(|(when, _)| *when <= at).map(|(_, map)| rings(map));
+        imbalances.push(imbalance(map.as_ref().unwrap_or(&config.ranges), &scenario.speeds));
         at += every;
     }
     let is_moving = |map: &Map| matches!(&map.moving, Some(Moving { what: Move::Borders(_), .. }));
     let (mut spans, mut moved): (Vec<(Instant, Instant)>, f64) = (Vec::new(), 0.0);
-    let mut before = config.ring.clone();
+    let mut before = config.ranges.clone();
     for (number, (when, map)) in told.maps.iter().enumerate() {
         let was = number > 0 && is_moving(&told.maps[number - 1].1);
         match (was, is_moving(map)) {
             (false, true) => spans.push((*when, Instant::NEVER)),
             (true, false) => {
                 spans.iter_mut().last().into_iter().for_each(|span| span.1 = *when);
-                let now = ring(map);
+                let now = rings(map);
                 moved += apart(&before, &now);
                 before = now;
             }
@@ -81,7 +85,7 @@ pub fn run(
             after.add(one.took);
         }
     }
-    let copied = told.copied.iter().map(|(_, share)| share).sum();
+    let copied = told.copied.iter().fold(0.0, |all, (_, share)| all + share);
     let steps = spans.len() as u32;
     Some(BalanceRun { imbalance: imbalances, steps, moved, copied, moving, after })
 }

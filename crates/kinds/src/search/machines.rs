@@ -4,7 +4,7 @@
 use super::balancing;
 use super::plan::EventPlan;
 use super::run::{Ended, PhaseRun, Replication, Sample, between};
-use super::scenario::{Event, Scenario, Way};
+use super::scenario::{Crashed, Event, Scenario, Way};
 use super::scheduler::{COPY, QUERY};
 use cavy_core::family::Node;
 use cavy_core::family::cpu::Kind;
@@ -233,9 +233,8 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
     let n = scenario.speeds.len() as u32;
     let layout = Layout { front_ends: scenario.front_ends as u32, servers: n };
     let planner = scenario.planner(seed);
-    let ring = planner.as_ref().map(|planner| planner.rings()[0].clone());
-    let ring = ring.expect("plans with events are about one ring");
-    let mut config = Config::new(layout, ring, scenario.p, scenario.costs.clone());
+    let ranges = planner.map(|planner| planner.rings().to_vec()).unwrap_or_default();
+    let mut config = Config::new(layout, ranges, scenario.p, scenario.costs.clone());
     if let Way::Scheme(Scheme::Roar(roar)) = scenario.way {
         config.roar = roar;
     }
@@ -275,8 +274,14 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
             Event::Spread { at, p } => {
                 changes.push((at, Layout::DIRECTORY, Request::Spread { p }));
             }
-            Event::Crash { at, servers, until, loses_disk } => {
-                let alive = loss::drawn(n, servers, &mut faults);
+            Event::Crash { at, who, until, loses_disk } => {
+                let alive = match who {
+                    Crashed::Servers(servers) => loss::drawn(n, servers, &mut faults),
+                    Crashed::Ring(ring) => {
+                        let own = config.ranges[ring as usize].servers();
+                        (0..n).map(|server| !own.contains(&server)).collect()
+                    }
+                };
                 for server in (0..n).filter(|&server| !alive[server as usize]) {
                     let host = layout.server(server);
                     let kind = if loses_disk { OutageKind::Wipe } else { OutageKind::Crash };
@@ -354,11 +359,11 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         busiest_ratio: busy.fold(0.0, f64::max),
         parts: clients.parts as f64 / count,
         met_ratio: 1.0 - clients.lost / count,
-        copies: config.ring.copies(arc),
+        copies: config.ranges.iter().map(|ring| ring.copies(arc)).sum(),
         backlog_ns: (0.0, 0.0),
         behind_ratio: 0.0,
         loss: None,
-        phases: phases(scenario, &config.ring, &clients, &told, &alive_after),
+        phases: phases(scenario, &config.ranges, &clients, &told, &alive_after),
         wrong: clients.wrong,
         partial: clients.partial,
         timed_out_ratio: clients.timed_out as f64 / count,
@@ -371,7 +376,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
 /// `alive_after` says of each crash, by its number, which servers it left alive.
 fn phases(
     scenario: &Scenario,
-    ring: &Ring,
+    rings: &[Ring],
     clients: &Callers<'_>,
     told: &Told,
     alive_after: &BTreeMap<usize, Vec<bool>>,
@@ -396,9 +401,8 @@ fn phases(
             |from: Instant, to: Instant| between(&clients.ended, from.as_ns(), to.as_ns());
         let stored = told.maps.iter().rfind(|(when, _)| *when < at).map(|(_, map)| map.stored);
         let arc = Length::of(stored.unwrap_or(scenario.p));
-        let holders = |alive: &Vec<bool>| {
-            loss::holders_least(ring, arc, |position| alive[ring.server(position) as usize])
-        };
+        let holders =
+            |alive: &Vec<bool>| loss::holders_least(rings, arc, |server| alive[server as usize]);
         let copied = told.copied.iter().filter(|(when, _)| *when >= at && *when < next);
         phases.push(PhaseRun {
             what: event.words(),
@@ -454,10 +458,16 @@ impl Event {
     pub(super) fn words(&self) -> String {
         match self {
             Event::Spread { p, .. } => format!("to p = {p}"),
-            Event::Crash { servers: 1, loses_disk: false, .. } => "a server crashes".to_string(),
-            Event::Crash { servers: 1, .. } => "a server crashes and loses its disk".to_string(),
-            Event::Crash { servers, loses_disk: false, .. } => format!("{servers} servers crash"),
-            Event::Crash { servers, .. } => format!("{servers} servers crash and lose their disks"),
+            Event::Crash { who, loses_disk, .. } => {
+                let (crashes, loses) = match who {
+                    Crashed::Servers(1) => ("a server crashes".to_string(), "loses its disk"),
+                    Crashed::Servers(many) => (format!("{many} servers crash"), "lose their disks"),
+                    Crashed::Ring(ring) => {
+                        (format!("ring {} crashes", ring + 1), "loses its disks")
+                    }
+                };
+                if *loses_disk { format!("{crashes} and {loses}") } else { crashes }
+            }
             Event::Leave { .. } => "a server leaves and comes back".to_string(),
             Event::Slow { servers: 1, speed, .. } => {
                 format!("a server is {} times as fast", speed.ratio())

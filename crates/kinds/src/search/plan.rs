@@ -15,8 +15,8 @@ pub struct SearchPlan {
     pub cores: u16,
     /// Who decides which processor does which work: a policy as in plans for a server, such as
     /// `{ policy = "fixed_priority" }`, for work of the types `query` and `copy`. With it, as with
-    /// events, the plan is run with machines that speak over a network; the scheme is `roar` on one
-    /// ring. Default: in the order in which work comes.
+    /// events, the plan is run with machines that speak over a network; the scheme is `roar`.
+    /// Default: in the order in which work comes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Policy>,
     /// Speeds of servers, repeated until all have one. Default: 1 each.
@@ -80,8 +80,8 @@ pub struct SearchPlan {
     #[serde(default)]
     pub loss_draws: u32,
     /// What happens while it runs: p is changed; servers crash, slow down, stand still, leave. With
-    /// `roar`, on one ring, such a plan is run with machines that speak over a network, and every
-    /// answer is checked. `ptn` and `shards` can change p alone, by whole factors; the same is
+    /// `roar` such a plan is run with machines that speak over a network, and every answer is
+    /// checked. `ptn` and `shards` can change p alone, by whole factors; the same is
     /// copied at the same cost, without a network, and nothing is written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventPlan>,
@@ -228,8 +228,12 @@ pub enum EventPlan {
     Crash {
         /// When.
         at_s: f64,
-        /// How many, by chance.
-        servers: u32,
+        /// How many, by chance. Either this or `ring`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        servers: Option<u32>,
+        /// All servers of one of several rings, which are counted from 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ring: Option<u32>,
         /// When they are back. Default: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_s: Option<f64>,
@@ -237,7 +241,7 @@ pub enum EventPlan {
         #[serde(default)]
         loses_disk: bool,
     },
-    /// A server, drawn by chance, leaves the ring, and comes back to it.
+    /// A server, drawn by chance, leaves its ring, and comes back to it.
     Leave {
         /// When it is told to leave.
         at_s: f64,

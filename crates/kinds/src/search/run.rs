@@ -496,7 +496,7 @@ pub(super) fn latency(runs: &[&Sample]) -> Latency {
     let each: Vec<f64> = runs.iter().map(|run| mean(run)).collect();
     Latency {
         samples: all.count(),
-        mean_ms: Some(over(each)),
+        mean_ms: (!runs.is_empty()).then(|| over(each)),
         p50_ms: at(0.5),
         p95_ms: at(0.95),
         p99_ms: at(0.99),

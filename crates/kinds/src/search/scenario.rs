@@ -71,8 +71,8 @@ pub enum Event {
     Crash {
         /// When.
         at: Instant,
-        /// How many.
-        servers: u32,
+        /// Which.
+        who: Crashed,
         /// When they are back.
         until: Instant,
         /// What they had stored is lost.
@@ -105,6 +105,15 @@ pub enum Event {
         /// Each time.
         lasts: Span,
     },
+}
+
+/// Servers that stop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Crashed {
+    /// So many, by chance.
+    Servers(u32),
+    /// All of this ring, from 0.
+    Ring(u32),
 }
 
 /// How queries are spread.
@@ -376,18 +385,18 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
     if plan.events.is_empty() {
         return Ok(Vec::new());
     }
-    let able = match way {
-        Way::Scheme(Scheme::Roar(roar)) => roar.rings == 1,
-        Way::Scheme(Scheme::Clusters(_)) => factors(plan)?,
-        _ => false,
+    let (able, rings) = match way {
+        Way::Scheme(Scheme::Roar(roar)) => (true, roar.rings),
+        Way::Scheme(Scheme::Clusters(_)) => (factors(plan)?, 1),
+        _ => (false, 1),
     };
     if plan.cores > 1 && !matches!(way, Way::Scheme(Scheme::Roar(_))) {
         return Err(PlanError::field("cores", plan.cores, "1 for `ptn` and `shards` with events")
             .hint("leave the events out, or compare `roar` with itself"));
     }
     if !able {
-        let message = "`events` need the scheme `roar` on one ring, or `ptn` or `shards` if the \
-                       events only change p";
+        let message = "`events` need the scheme `roar`, or `ptn` or `shards` if the events only \
+                       change p";
         return Err(PlanError::text(message).hint("put the other schemes into a plan of their own"));
     }
     if plan.dead_servers > 0 || plan.report_ms.is_some() {
@@ -413,24 +422,28 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
     };
     let one = |event: &EventPlan| match *event {
         EventPlan::Spread { at_s, p } => {
-            if p == 0 || p > plan.servers {
-                let must = format!("from 1 to `servers`, {}", plan.servers);
+            if p == 0 || p > plan.servers / rings {
+                let must = match rings {
+                    1 => format!("from 1 to `servers`, {}", plan.servers),
+                    _ => format!("from 1 to the servers of a ring, {}", plan.servers / rings),
+                };
                 return Err(PlanError::field("events.p", p, &must));
             }
             Ok(Event::Spread { at: at(at_s)?, p })
         }
-        EventPlan::Crash { at_s, servers, until_s, loses_disk } => {
-            if servers == 0 || servers > plan.servers {
-                let must = format!("from 1 to `servers`, {}", plan.servers);
-                return Err(PlanError::field("events.servers", servers, &must));
-            }
+        EventPlan::Crash { at_s, servers, ring, until_s, loses_disk } => {
+            let who = crashed(plan, servers, ring, rings)?;
             let until = until_s.map_or(Ok(Instant::NEVER), |back| until(at_s, back))?;
-            Ok(Event::Crash { at: at(at_s)?, servers, until, loses_disk })
+            Ok(Event::Crash { at: at(at_s)?, who, until, loses_disk })
         }
         EventPlan::Leave { at_s, until_s } => {
-            if plan.servers < 2 {
-                return Err(PlanError::field("servers", plan.servers, "2 or more")
-                    .hint("the last server cannot leave"));
+            if plan.servers < 2 * rings {
+                let must = format!("{} or more", 2 * rings);
+                let hint = match rings {
+                    1 => "the last server cannot leave",
+                    _ => "the last server of a ring cannot leave",
+                };
+                return Err(PlanError::field("servers", plan.servers, &must).hint(hint));
             }
             Ok(Event::Leave { at: at(at_s)?, until: until(at_s, until_s)? })
         }
@@ -459,6 +472,34 @@ fn events(plan: &SearchPlan, way: &Way) -> Result<Vec<Event>, PlanError> {
     machines::sorted(&plan.events).iter().map(one).collect()
 }
 
+/// Which servers crash.
+fn crashed(
+    plan: &SearchPlan,
+    servers: Option<u32>,
+    ring: Option<u32>,
+    rings: u32,
+) -> Result<Crashed, PlanError> {
+    match (servers, ring) {
+        (Some(servers), None) if (1..=plan.servers).contains(&servers) => {
+            Ok(Crashed::Servers(servers))
+        }
+        (Some(servers), None) => {
+            let must = format!("from 1 to `servers`, {}", plan.servers);
+            Err(PlanError::field("events.servers", servers, &must))
+        }
+        (None, Some(ring)) if (1..=rings).contains(&ring) => Ok(Crashed::Ring(ring - 1)),
+        (None, Some(ring)) => {
+            let must = format!("from 1 to `schemes.rings`, {rings}");
+            Err(PlanError::field("events.ring", ring, &must))
+        }
+        (None, None) => Err(PlanError::text("a `crash` needs `servers` or `ring`")
+            .hint("`servers = 2` are two of them by chance, `ring = 1` all of the first ring")),
+        (Some(_), Some(ring)) => {
+            Err(PlanError::field("events.ring", ring, "left out beside `servers`"))
+        }
+    }
+}
+
 /// How borders move.
 fn balance(plan: &SearchPlan) -> Result<Option<Balance>, PlanError> {
     let percent = plan.balance_percent;
@@ -473,14 +514,14 @@ fn balance(plan: &SearchPlan) -> Result<Option<Balance>, PlanError> {
 /// Whether the plan is run with machines, which it must be able to if servers have a scheduler or
 /// borders move.
 fn on_machines(plan: &SearchPlan, way: &Way) -> Result<bool, PlanError> {
-    let able = matches!(way, Way::Scheme(Scheme::Roar(roar)) if roar.rings == 1);
+    let able = matches!(way, Way::Scheme(Scheme::Roar(_)));
     let key = match (&plan.scheduler, plan.balance_s) {
         (None, None) => return Ok(able && !plan.events.is_empty()),
         (Some(_), _) => "scheduler",
         (None, Some(_)) => "balance_s",
     };
     if !able {
-        return Err(PlanError::text(format!("`{key}` needs the scheme `roar` on one ring"))
+        return Err(PlanError::text(format!("`{key}` needs the scheme `roar`"))
             .hint(format!("put other schemes into a plan of their own, or leave `{key}` out")));
     }
     if plan.dead_servers > 0 || plan.report_ms.is_some() {

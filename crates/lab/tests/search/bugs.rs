@@ -61,6 +61,11 @@ fn balancing() -> Habit {
     Habit { change: Span::from_ms(60_000), balance, ..changing() }
 }
 
+/// Servers are on two rings.
+fn two_rings(habit: Habit) -> Habit {
+    Habit { rings: 2, ..habit }
+}
+
 /// One front end hears of maps later than the other.
 fn one_hears_late(setup: &mut Setup, _: &mut Stream) {
     delay(setup, Layout::DIRECTORY, LAYOUT.front_end(1), Span::from_ms(60));
@@ -79,6 +84,14 @@ fn servers_fail(setup: &mut Setup, draws: &mut Stream) {
         let server = LAYOUT.server(draws.below(u64::from(LAYOUT.servers)) as u32);
         let from = 150 + 370 * turn;
         outage(setup, server, from, from + 220 + draws.below(80), OutageKind::Crash);
+    }
+}
+
+/// All servers of one ring of two go and come back.
+fn a_ring_fails(setup: &mut Setup, _: &mut Stream) {
+    for (turn, server) in (0..3).flat_map(|turn| [0, 2, 4].map(|server| (turn, server))) {
+        let from = 200 + 700 * turn;
+        outage(setup, LAYOUT.server(server), from, from + 300, OutageKind::Crash);
     }
 }
 
@@ -202,6 +215,12 @@ planted! {
         ["arcs", "covered", "held"];
     b18_a_server_drops_beyond_its_range_before_front_ends_know: drop_beyond, balancing(),
         one_hears_late, ["held"];
+    b19_what_is_asked_by_ranges_is_asked_on_every_ring: ranges_of_all, two_rings(changing()),
+        nothing, ["once"];
+    b20_a_late_part_is_asked_about_on_one_ring: one_ring_asked,
+        two_rings(Habit { spared: true, ..staying() }), a_ring_fails, ["covered"];
+    b21_a_write_goes_to_one_ring: one_ring_written, two_rings(changing()), nothing,
+        ["whole", "fresh", "logged"];
     b12_a_late_answer_counts_beside_others: counted_twice, Habit::usual(), some_is_late,
         ["once", "exact"];
 }

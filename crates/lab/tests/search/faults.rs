@@ -172,6 +172,58 @@ fn clause_2_10_borders_move_around_servers_that_lose_their_logs() {
     assert!(all.found > 0 && all.put_out > 0 && all.moved > 0);
 }
 
+/// Servers of two rings, each of which has every document: whatever fails, and whatever else is
+/// done about it.
+#[test]
+fn clause_2_6_4_two_rings_hold_what_was_written_whatever_fails() {
+    let all = hold("clause_2_6_4_two_rings", 33, |seed, setup| {
+        let gone = draw(setup, seed);
+        go(Habit { rings: 2, ..Habit::usual().short_pieces(seed) }, setup, gone)
+    });
+    assert!(all.found > 0 && all.moves > 0);
+}
+
+#[test]
+fn clause_2_6_4_three_rings_hold_it_with_deadlines_refusals_and_moving_borders() {
+    let all = hold("clause_2_6_4_three_rings", 22, |seed, setup| {
+        let gone = draw(setup, seed);
+        let (rings, moves) = (2 + seed as u32 % 2, Span::from_ms(400));
+        let within = (seed % 3 == 1).then_some(Span::from_ms(20));
+        let bounce = (seed % 3 == 2).then_some(Span::from_ms(1 + seed % 5));
+        let balance = Some(Span::from_ms(20 + 30 * (seed % 4)));
+        let habit = Habit { rings, moves, within, bounce, balance, ..Habit::usual() };
+        go(habit.short_pieces(seed), setup, gone)
+    });
+    assert!(all.found > all.timed_out && all.timed_out > 0);
+    assert!(all.bounced > 0 && all.moved > 0 && all.moves > 0);
+}
+
+/// All servers of one ring crash, for good, or are back with their disks or without: others have
+/// everything.
+fn a_ring_dies(setup: &mut Setup, draws: &mut Stream) {
+    let (kind, until) = match draws.below(3) {
+        0 => (OutageKind::Crash, 0),
+        1 => (OutageKind::Crash, 1_500),
+        _ => (OutageKind::Wipe, 1_500),
+    };
+    for server in (0..LAYOUT.servers).step_by(2) {
+        let from = 300 + draws.below(50);
+        outage(setup, LAYOUT.server(server), from, until, kind);
+    }
+    setup.linger = Span::from_ms(8_000);
+}
+
+#[test]
+fn clause_2_6_4_a_ring_that_dies_leaves_every_answer_whole() {
+    let all = hold("clause_2_6_4_a_ring_that_dies", 12, |seed, setup| {
+        a_ring_dies(setup, &mut Stream::keyed(seed, 9, Purpose::Test));
+        let moves = if seed % 2 == 0 { Span::ZERO } else { Span::from_ms(200) };
+        let habit = Habit { rings: 2, spared: true, moves, ..Habit::usual() };
+        go(habit.short_pieces(seed), setup, LAYOUT.servers / 2)
+    });
+    assert!(all.found > 0 && all.partial == 0 && all.put_out > 0);
+}
+
 /// Servers lose what they had stored, and are back before or after their lease has ended; some
 /// crash again while they are filled, or the directory does. Nobody does before the one before is
 /// filled: what is on two servers would be gone.

@@ -5,10 +5,12 @@
 //! undone), *exact* (each id is met or said to be lost, and not both), *timely* (no answer is later
 //! than its deadline, and none that has no deadline is partial for one), *taken* (what was asked of
 //! somebody before is refused by nobody for being busy), *forward* (no server goes back to an older
-//! version), *arcs* (who is in step holds what queries need), *covered* (where nothing fails,
-//! nothing is said to be lost), *held* (where nothing fails and borders move, nobody is asked for
-//! what it does not hold), *in step* (where nothing fails, nobody is put out of step), *ends* (in
-//! the end all is as it was asked for).
+//! version), *logged* (who is in step and holds a document for queries, on whatever ring, has
+//! logged each write that is acknowledged), *arcs* (who is in step holds what queries need),
+//! *covered* (where nothing fails, or nothing of some ring, nothing is said to be lost), *held*
+//! (where nothing fails and borders move, nobody is asked for what it does not hold), *in step*
+//! (where nothing fails, nobody is put out of step), *ends* (in the end all is as it was asked
+//! for).
 
 use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Effect, Input};
@@ -26,7 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub const LAYOUT: Layout = Layout { front_ends: 2, servers: 6 };
-/// Uneven ranges, so that arcs end in the middle of some.
+/// Where ranges begin, by server, whatever ring it is on: uneven, so that arcs end in the middle of
+/// some.
 const STARTS: [u64; 6] = [0, 1 << 61, 3 << 61, 5 << 61, 6 << 61, 13 << 60];
 /// Clients that search, those that write two documents each, one that changes p, and one that has
 /// servers leave and come back.
@@ -60,6 +63,11 @@ pub struct Habit {
     pub bounce: Option<Span>,
     /// Borders move by load, which is looked at so often; what a server takes changes all the time.
     pub balance: Option<Span>,
+    /// Rings, to which servers are dealt out in turn. Of several, every fourth query is asked by
+    /// ranges.
+    pub rings: u32,
+    /// Nothing of the last ring fails.
+    pub spared: bool,
 }
 
 impl Habit {
@@ -76,6 +84,8 @@ impl Habit {
             within: None,
             bounce: None,
             balance: None,
+            rings: 1,
+            spared: false,
         }
     }
 
@@ -105,9 +115,13 @@ pub fn network(seed: u64) -> Setup {
 }
 
 fn config(habit: Habit) -> Config {
-    let ring = Ring::new(STARTS.into_iter().zip(0..).collect()).expect("a ring");
+    let ring = |ring: u32| {
+        let ranges = STARTS.into_iter().zip(0..).skip(ring as usize).step_by(habit.rings as usize);
+        Ring::new(ranges.collect()).expect("a ring")
+    };
     let cost = Cost { fixed_ns: 500_000, scan_ns: 4_000_000 };
-    let mut config = Config::new(LAYOUT, ring, 2, vec![cost; 6]);
+    let ranges = (0..habit.rings).map(ring).collect();
+    let mut config = Config::new(LAYOUT, ranges, 2, vec![cost; 6]);
     (config.chunk, config.piece, config.window) = (1 << 59, 1 << 58, 1 << 60);
     // A piece takes a card three milliseconds.
     (config.documents, config.card_bytes_per_s) = (50_000, Some(125_000_000));
@@ -172,7 +186,8 @@ impl Callers {
         if !tells_all(lost, told) {
             return Some(format!("exact: {now}: lost are {lost:?} beside {told:?}"));
         }
-        if self.habit.calm && self.habit.within.is_none() && !lost.is_empty() {
+        let calm = self.habit.calm || self.habit.spared;
+        if calm && self.habit.within.is_none() && !lost.is_empty() {
             return Some(format!("covered: {now}: nobody answers for {lost:?}"));
         }
         for (at, doc) in docs.iter().enumerate() {
@@ -217,13 +232,15 @@ impl Clients<Words> for Callers {
         };
         let at = now + Span::from_ns(self.draws.below(2 * mean.as_ns() + 1));
         let request = match client.checked_sub(SEARCHERS) {
+            None if self.habit.rings > 1 && self.draws.below(4) == 0 => Request::Ranges(()),
             None => {
                 let mut drawn = |mean: Span| self.draws.below(2 * mean.as_ns() + 1);
                 let within = self.habit.within.map(|mean| Span::from_ns(drawn(mean)));
                 Request::Search { question: (), within }
             }
             Some(WRITERS) => {
-                let p = 1 + self.draws.below(u64::from(self.habit.p_most)) as u32;
+                let most = self.habit.p_most.min(LAYOUT.servers / self.habit.rings);
+                let p = 1 + self.draws.below(u64::from(most)) as u32;
                 Request::Spread { p }
             }
             Some(other) if other > WRITERS => {
@@ -294,7 +311,8 @@ impl Clients<Words> for Callers {
                 }
             }
             Ending::Unknown => {
-                if self.broken.is_none() && matches!(ask.request, Request::Search { .. }) {
+                let asks = matches!(ask.request, Request::Search { .. } | Request::Ranges(()));
+                if self.broken.is_none() && asks {
                     self.broken = Some(format!("ends: no answer since {}", ask.since));
                 }
             }
@@ -340,6 +358,10 @@ struct Watch<'a> {
     lost: BTreeSet<u32>,
     /// The newest version of each document that each server has logged in this life.
     logged: BTreeMap<(Node, Id), u64>,
+    /// The same in all lives.
+    ever: BTreeMap<(Node, Id), u64>,
+    /// The newest map.
+    map: Arc<Map>,
     /// Queries that front ends were asked, and until when.
     asked: BTreeMap<(Node, Call), Option<Instant>>,
     /// Parts that servers were asked for and others before: by server, front end, query, part.
@@ -352,6 +374,18 @@ struct Watch<'a> {
     moved: u64,
     /// Where ranges begin by the newest map.
     starts: Option<Arc<[Id]>>,
+}
+
+impl Watch<'_> {
+    /// A server in step that holds a document for queries and has not logged it.
+    fn lacks(&self, doc: &Doc) -> Option<u32> {
+        let rings = Rings { beside: None, ..self.config.rings(&self.map) };
+        let logged = |server: u32| self.ever.get(&(LAYOUT.server(server), doc.id));
+        let lacks = |server: &u32| {
+            self.map.is_up(*server) && logged(*server).is_none_or(|version| *version < doc.version)
+        };
+        rings.holders(doc.id, self.map.p).into_iter().find(lacks)
+    }
 }
 
 impl Observer<Member> for Watch<'_> {
@@ -379,6 +413,13 @@ impl Observer<Member> for Watch<'_> {
                 self.broken = Some(format!("timely: {now}: {call:?} is answered, for {until:?}"));
             }
         }
+        if let Effect::Reply { response: Response::Written { doc }, .. } = effect
+            && self.broken.is_none()
+        {
+            self.broken = self.lacks(doc).map(|server| {
+                format!("logged: {now}: {doc:?} is acknowledged, and server {server} lacks it")
+            });
+        }
         if let Effect::Send { to, message: Message::Answer { query, part, outcome }, .. } = effect {
             let again = self.again.remove(&(node, *to, *query, *part));
             let busy = matches!(outcome, Outcome::Overloaded { .. });
@@ -404,6 +445,8 @@ impl Observer<Member> for Watch<'_> {
             self.logged.retain(|(whose, _), _| *whose != node);
         }
         let Effect::Store { record: Record::Doc(doc), .. } = effect else { return };
+        let ever = self.ever.entry((node, doc.id)).or_default();
+        *ever = doc.version.max(*ever);
         let newest = self.logged.entry((node, doc.id)).or_default();
         if *newest > doc.version && self.broken.is_none() {
             self.broken = Some(format!("forward: {now}: {node:?} had {newest}, logs {doc:?}"));
@@ -418,6 +461,10 @@ impl Observer<Member> for Watch<'_> {
     }
 
     fn is_back(&mut self, _: Instant, node: Node, machine: &Member) {
+        // One that it had stored and not published before it crashed.
+        if let Some(map) = machine.map() {
+            self.map = Arc::new(map.clone());
+        }
         if let (Some(server), Member::Server(own)) = (LAYOUT.number(node), machine) {
             let before = std::mem::replace(&mut self.held[server as usize], own.held());
             if before.is_some() && own.held().is_none() {
@@ -442,6 +489,7 @@ impl Observer<Member> for Watch<'_> {
                 return;
             }
         };
+        self.map = map.clone();
         self.lost.retain(|server| map.is_up(*server));
         for server in (0..LAYOUT.servers).filter(|server| map.is_up(*server)) {
             if self.lost.contains(&server) {
@@ -518,6 +566,8 @@ pub fn go(habit: Habit, setup: &Setup, gone: u32) -> Ended {
         held,
         lost: BTreeSet::new(),
         logged,
+        ever: BTreeMap::new(),
+        map: config.first_map(),
         asked: BTreeMap::new(),
         again: BTreeSet::new(),
         bounced: 0,

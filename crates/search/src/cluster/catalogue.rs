@@ -73,7 +73,7 @@ pub enum Refusal {
     Changed,
     /// There are as many indices as there may be.
     Full,
-    /// p is zero or more than there are servers.
+    /// p is zero or more than there are servers on the smallest ring.
     Spread,
 }
 
@@ -86,7 +86,8 @@ impl Catalogue {
         self.indices.iter().find(|(_, index)| index.number == number)
     }
 
-    /// The catalogue after a change; `None` when that change was made already.
+    /// The catalogue after a change; `None` when that change was made already. Indices have a p of
+    /// `p_most` at most.
     ///
     /// # Errors
     /// When it does not fit.
@@ -94,7 +95,7 @@ impl Catalogue {
         &self,
         change: &Change,
         token: u64,
-        servers: u32,
+        p_most: u32,
     ) -> Result<Option<Catalogue>, Refusal> {
         let mut next = self.clone();
         next.version += 1;
@@ -103,7 +104,7 @@ impl Catalogue {
                 if let Some(index) = self.indices.get(name) {
                     return if index.token == token { Ok(None) } else { Err(Refusal::Exists) };
                 }
-                if !(1..=servers).contains(p) {
+                if !(1..=p_most).contains(p) {
                     return Err(Refusal::Spread);
                 }
                 if self.indices.len() >= INDICES {

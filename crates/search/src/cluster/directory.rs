@@ -186,7 +186,7 @@ impl Directory {
             Request::Spread { p } => Some(*p),
             _ => None,
         };
-        let fits = wanted.filter(|p| (1..=self.config.layout.servers).contains(p));
+        let fits = wanted.filter(|p| (1..=self.config.p_most()).contains(p));
         if let Some(p) = fits {
             self.target = p;
             let entry = self.log.store(Record::<C>::Target(p), cx);
@@ -401,9 +401,15 @@ impl Directory {
     /// A server that wants to leave and may, or else one that has left and wants to come back.
     fn goes(&self, map: &Map, now: Instant) -> Option<Move> {
         let all = || 0..self.servers.len() as u32;
-        let several = all().filter(|&server| map.on_ring(server)).count() > 1;
         let peer = |server: u32| &self.servers[server as usize];
-        let leaver = all().find(|&server| several && map.is_up(server) && !peer(server).stays);
+        // The last server of a ring stays.
+        let several = |server: u32| {
+            let mut rings = self.config.ranges.iter().map(Ring::servers);
+            let own = rings.find(|servers| servers.contains(&server)).unwrap_or_default();
+            own.iter().filter(|other| map.on_ring(**other)).count() > 1
+        };
+        let leaves = |server: &u32| map.is_up(*server) && !peer(*server).stays && several(*server);
+        let leaver = all().find(leaves);
         let comes = |server: &u32| {
             let peer = peer(*server);
             let here = !Self::silent(peer, self.config.server_lease, now);
@@ -414,8 +420,8 @@ impl Directory {
     }
 
     /// Lets a server leave or join `[roar 2.9]`, or else moves borders.
-    fn begin_move<C: Content>(&mut self, map: &Map, ring: &Ring, cx: &mut Context<'_, C>) {
-        let what = self.goes(map, cx.now()).or_else(|| self.borders(map, ring, cx.now()));
+    fn begin_move<C: Content>(&mut self, map: &Map, rings: &[Ring], cx: &mut Context<'_, C>) {
+        let what = self.goes(map, cx.now()).or_else(|| self.borders(map, rings, cx.now()));
         let Some(what) = what else { return };
         self.publish(cx, |map| {
             if let Move::Joins(server) = what {
@@ -426,14 +432,20 @@ impl Directory {
         });
     }
 
-    /// Borders that are fairer than those of `ring`, if it is time to look `[roar 2.10]`.
-    fn borders(&mut self, map: &Map, ring: &Ring, now: Instant) -> Option<Move> {
+    /// Borders that are fairer than those of `rings`, if it is time to look `[roar 2.10]`. Each
+    /// ring has all documents, and is divided fairly among its own servers.
+    fn borders(&mut self, map: &Map, rings: &[Ring], now: Instant) -> Option<Move> {
         let balance = self.config.balance.filter(|own| now >= self.balanced + own.every)?;
         self.balanced = now;
         let takes = |server: u32| self.servers[server as usize].takes.map(Span::as_ns);
-        let next = balance::step(ring, Length::of(map.stored), takes, balance.percent)?;
-        let starts = balance::starts(&self.config.whole(map.starts.as_ref()), &next)?;
-        Some(Move::Borders(starts.into()))
+        let (mut starts, mut moves) = (alloc::vec![0; self.servers.len()], false);
+        for (all, ring) in self.config.whole(map.starts.as_ref()).iter().zip(rings) {
+            let next = balance::step(ring, Length::of(map.stored), takes, balance.percent);
+            moves |= next.is_some();
+            let all = balance::whole(all, next.as_ref().unwrap_or(ring))?;
+            (0..all.count()).for_each(|at| starts[all.server(at) as usize] = all.start(at));
+        }
+        moves.then(|| Move::Borders(starts.into()))
     }
 
     /// Takes the next step of a move; every front end goes by the map as it is.
@@ -455,8 +467,8 @@ impl Directory {
                 }
             });
         }
-        let safe = |next: &Ring| all_held(next, map.p, |server| self.is_there(map, server));
-        let safe = rings.beside.as_ref().is_some_and(safe);
+        let there = |server| self.is_there(map, server);
+        let safe = rings.beside.as_ref().is_some_and(|next| all_held(next, map.p, there));
         let joiner = match moving.what {
             Move::Joins(own) => Some(own),
             Move::Leaves(_) | Move::Borders(_) => None,
@@ -501,7 +513,7 @@ impl Directory {
     }
 }
 
-/// Whether those that are `up` hold every id, with arcs for `p` parts.
-fn all_held(ring: &Ring, p: u32, up: impl Fn(u32) -> bool) -> bool {
-    unheld(ring, Length::of(p), |at| up(ring.server(at))) == 0
+/// Whether those that are `up` hold every id on some ring, with arcs for `p` parts.
+fn all_held(rings: &[Ring], p: u32, up: impl Fn(u32) -> bool) -> bool {
+    unheld(rings, Length::of(p), up) == 0
 }

@@ -9,7 +9,7 @@ use super::map::{Config, Layout, Map, Rings, State};
 use super::message::{Doc, Message, Outcome, Request, Response};
 use super::{Context, Timer};
 use crate::cost::{Cost, Estimator, Load};
-use crate::plan::{Part, reissue};
+use crate::plan::{Part, reissue_among};
 use crate::ring::{Arc as Length, Id, Slice};
 use crate::scheme::Planner;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -166,24 +166,13 @@ impl<C: Content> FrontEnd<C> {
             Request::Look { slice, question } => {
                 let Some(map) = self.map.clone() else { return };
                 let (mut parts, mut lost) = (Vec::new(), Vec::new());
-                self.cover(&map, slice, (&[], cx.now()), &mut parts, &mut lost);
+                let ring = self.any_ring();
+                self.cover(&map, slice, ring, (&[], cx.now()), &mut parts, &mut lost);
                 self.ask(query(question), &parts, &lost, cx);
             }
-            Request::Everywhere(question) => {
-                let Some(map) = self.map.clone() else { return };
-                let Some(ring) = self.rings.as_ref().map(|rings| &rings.now) else { return };
-                let (mut parts, mut lost) = (Vec::new(), Vec::new());
-                for at in 0..ring.count() {
-                    let before = |id: Id| id.wrapping_sub(1);
-                    let slice = Slice::new(before(ring.start(at)), before(ring.end(at)));
-                    let server = ring.server(at);
-                    if map.is_up(server) {
-                        parts.push(Part { server, slice });
-                    } else {
-                        self.cover(&map, slice, (&[], cx.now()), &mut parts, &mut lost);
-                    }
-                }
-                self.ask(query(question), &parts, &lost, cx);
+            Request::Everywhere(question) => self.by_range(query(question), true, cx),
+            Request::Ranges(question) => {
+                self.by_range(query(question), self.config.bugs.ranges_of_all, cx);
             }
             Request::Write { id, deleted, body } => {
                 self.serial += 1;
@@ -193,6 +182,32 @@ impl<C: Content> FrontEnd<C> {
             }
             Request::Spread { .. } | Request::Stay(_) => {}
         }
+    }
+
+    /// One ring after the other, where it does not matter which.
+    fn any_ring(&self) -> usize {
+        (self.serial % self.config.ranges.len() as u64) as usize
+    }
+
+    /// Asks servers about their own ranges, on all rings or on one.
+    fn by_range(&mut self, query: Query<C>, on_all: bool, cx: &mut Context<'_, C>) {
+        let (Some(map), Some(rings)) = (self.map.clone(), &self.rings) else { return };
+        let (mut parts, mut lost) = (Vec::new(), Vec::new());
+        let only = self.any_ring();
+        let chosen = rings.now.iter().enumerate().filter(|(number, _)| on_all || *number == only);
+        for (number, ring) in chosen {
+            for at in 0..ring.count() {
+                let before = |id: Id| id.wrapping_sub(1);
+                let slice = Slice::new(before(ring.start(at)), before(ring.end(at)));
+                let server = ring.server(at);
+                if map.is_up(server) {
+                    parts.push(Part { server, slice });
+                } else {
+                    self.cover(&map, slice, number, (&[], cx.now()), &mut parts, &mut lost);
+                }
+            }
+        }
+        self.ask(query, &parts, &lost, cx);
     }
 
     /// A version after all that this front end has given or heard of.
@@ -343,7 +358,8 @@ impl<C: Content> FrontEnd<C> {
             tried.push(piece.server);
             above = piece.parent;
         }
-        self.cover(&map, slice, (&tried, cx.now()), &mut parts, &mut nobody);
+        let ring = self.rings.as_ref().and_then(|rings| rings.of(server)).unwrap_or(0);
+        self.cover(&map, slice, ring, (&tried, cx.now()), &mut parts, &mut nobody);
         if self.config.bugs.one_neighbour {
             parts.truncate(1);
             nobody.clear();
@@ -355,34 +371,38 @@ impl<C: Content> FrontEnd<C> {
         query.pieces.extend(nobody.into_iter().map(lost));
     }
 
-    /// Who answers for `slice` when those that were `tried` are not asked; and what nobody has.
+    /// Who answers for `slice`, on the ring `first` rather than on others, when those that were
+    /// `tried` are not asked; and what nobody has.
     fn cover(
         &self,
         map: &Map,
         slice: Slice,
+        first: usize,
         (tried, now): (&[u32], Instant),
         parts: &mut Vec<Part>,
         nobody: &mut Vec<Slice>,
     ) {
-        let Some(ring) = self.rings.as_ref().map(|rings| &rings.now) else {
+        let Some(rings) = self.rings.as_ref().map(|rings| &rings.now[..]) else {
             return nobody.push(slice);
+        };
+        let (rings, first) = match self.config.bugs.one_ring_asked {
+            true => (&rings[first..=first], 0),
+            false => (rings, first),
         };
         let arc = Length::of(map.p);
         let mut lost = Vec::new();
-        let good = |at: usize| {
-            let other = ring.server(at);
-            !tried.contains(&other) && map.is_up(other) && self.suspects[other as usize] <= now
-        };
-        reissue(ring, arc, slice, good, parts, &mut lost);
+        let up = |server: u32| map.is_up(server);
+        let new = |server: u32| !tried.contains(&server) && up(server);
+        let good = |server: u32| new(server) && self.suspects[server as usize] <= now;
+        reissue_among(rings, first, arc, slice, &good, parts, &mut lost);
         // What only those have that are suspected is asked of them; what only those have that were
         // tried, of them again.
-        let new = |at: usize| !tried.contains(&ring.server(at)) && map.is_up(ring.server(at));
         let mut left = Vec::new();
         for rest in lost {
-            reissue(ring, arc, rest, new, parts, &mut left);
+            reissue_among(rings, first, arc, rest, &new, parts, &mut left);
         }
         for rest in left {
-            reissue(ring, arc, rest, |at| map.is_up(ring.server(at)), parts, nobody);
+            reissue_among(rings, first, arc, rest, &up, parts, nobody);
         }
     }
 
@@ -413,8 +433,7 @@ impl<C: Content> FrontEnd<C> {
                 && self.rings.as_ref().is_some_and(|own| own.now == rings.now);
             if !same {
                 let (roar, servers) = (self.config.roar, self.config.layout.servers);
-                let now = alloc::vec![rings.now.clone()];
-                self.planner = Some(Planner::on_rings(roar, now, servers, map.p));
+                self.planner = Some(Planner::on_rings(roar, rings.now.clone(), servers, map.p));
             }
             self.rings = Some(rings);
             // Who stored less in between, or in a map that this front end has not seen, has dropped
@@ -500,16 +519,21 @@ impl<C: Content> FrontEnd<C> {
     fn bounced(&mut self, serial: u64, query: &mut Query<C>, number: u32, cx: &mut Context<'_, C>) {
         let Piece { server, slice, .. } = query.pieces[number as usize];
         let Some(map) = self.map.clone() else { return };
-        let (mut parts, mut nobody) = (Vec::new(), Vec::new());
-        self.cover(&map, slice, (&[server], cx.now()), &mut parts, &mut nobody);
         let done = |part: &Part| {
             let takes = Span::from_ns(self.cost(part.server).of(part.slice.width()));
             self.free_at[self.first(part.server)].max(cx.now()) + takes
         };
         let own = Part { server, slice };
-        let others = parts.iter().map(done).max();
-        if others.is_none_or(|others| others >= done(&own)) || !nobody.is_empty() {
-            parts = alloc::vec![own];
+        let (mut best, mut parts) = (done(&own), alloc::vec![own]);
+        for ring in 0..self.config.ranges.len() {
+            let (mut others, mut nobody) = (Vec::new(), Vec::new());
+            self.cover(&map, slice, ring, (&[server], cx.now()), &mut others, &mut nobody);
+            if let Some(last) = others.iter().map(done).max()
+                && last < best
+                && nobody.is_empty()
+            {
+                (best, parts) = (last, others);
+            }
         }
         let piece = &mut query.pieces[number as usize];
         piece.stage = Stage::Replaced;
@@ -547,8 +571,12 @@ impl<C: Content> FrontEnd<C> {
             false => map.stored,
         };
         let away = |server: &u32| matches!(map.states[*server as usize], State::Down | State::Out);
-        let mut own = self.rings.as_ref()?.holders(write.doc.id, p);
+        let rings = self.rings.as_ref()?;
+        let mut own = rings.holders(write.doc.id, p);
         own.retain(|server| !away(server));
+        if self.config.bugs.one_ring_written {
+            own.retain(|server| rings.of(*server) == Some(0));
+        }
         if !own.iter().any(|server| map.is_up(*server)) {
             return None;
         }

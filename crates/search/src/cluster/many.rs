@@ -437,7 +437,7 @@ impl<C: Content> Many<C> {
     fn change(&mut self, cx: &mut Context<'_, C>) {
         while self.next.is_none() {
             let Some((waiter, change, token)) = self.queue.pop_front() else { return };
-            match self.catalogue.after(&change, token, self.config.layout.servers) {
+            match self.catalogue.after(&change, token, self.config.p_most()) {
                 // What there is may be new to other front ends, too.
                 Err(refusal) => {
                     self.unsettled.push((self.catalogue.version, waiter, Err(refusal)));

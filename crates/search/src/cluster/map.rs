@@ -91,22 +91,27 @@ impl Map {
     }
 }
 
-/// The rings that a map speaks of.
+/// The rings that a map speaks of. Each server is on one, and each has all documents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rings {
-    /// By this one queries are planned.
-    pub now: Ring,
-    /// By this one documents are stored as well, while something moves.
-    pub beside: Option<Ring>,
+    /// By these queries are planned.
+    pub now: Vec<Ring>,
+    /// By these documents are stored as well, while something moves.
+    pub beside: Option<Vec<Ring>>,
 }
 
 impl Rings {
     fn both(&self) -> impl Iterator<Item = &Ring> {
-        [Some(&self.now), self.beside.as_ref()].into_iter().flatten()
+        self.now.iter().chain(self.beside.iter().flatten())
+    }
+
+    /// The number of the ring that queries use `server` on.
+    pub fn of(&self, server: u32) -> Option<usize> {
+        self.now.iter().position(|ring| ring.position(server).is_some())
     }
 
     /// The ids that `server` has to hold with arcs for `p` parts; `None` when it is on no ring.
-    /// What both rings have it hold meets: no move takes a border further.
+    /// What its ring has it hold now and beside meets: no move takes a border further.
     pub fn wants(&self, server: u32, p: u32) -> Option<Slice> {
         let arc = Length::of(p);
         let one = |ring: &Ring| Some(ring.holds(ring.position(server)?, arc));
@@ -116,14 +121,13 @@ impl Rings {
     /// Servers that store `id` with arcs for `p` parts, each once.
     pub fn holders(&self, id: Id, p: u32) -> Vec<u32> {
         let arc = Length::of(p);
-        let of = |ring: &Ring| -> Vec<u32> {
-            let stores = |at: &usize| ring.stores(*at, arc, id);
-            (0..ring.count()).filter(stores).map(|at| ring.server(at)).collect()
-        };
-        let mut all = of(&self.now);
-        for server in self.beside.iter().flat_map(of) {
-            if !all.contains(&server) {
-                all.push(server);
+        let mut all = Vec::new();
+        for ring in self.both() {
+            let stores = (0..ring.count()).filter(|&at| ring.stores(at, arc, id));
+            for server in stores.map(|at| ring.server(at)) {
+                if !all.contains(&server) {
+                    all.push(server);
+                }
             }
         }
         all
@@ -200,6 +204,12 @@ pub struct Bugs {
     pub silent_deadlines: bool,
     /// A busy server refuses what was refused before, too.
     pub bounces_again: bool,
+    /// What is asked by ranges is asked on all rings.
+    pub ranges_of_all: bool,
+    /// A late part is given to servers of the ring on which it is late, and of no other.
+    pub one_ring_asked: bool,
+    /// A write goes to the servers of one ring.
+    pub one_ring_written: bool,
 }
 
 /// Parts that are sent again before they count as late `[roar 8.2]`.
@@ -229,10 +239,10 @@ const REQUESTS: u64 = 16;
 pub struct Config {
     /// Who is who.
     pub layout: Layout,
-    /// How front ends plan; one ring.
+    /// How front ends plan.
     pub roar: Roar,
-    /// The ranges of servers.
-    pub ring: Ring,
+    /// The ranges of servers, each of which is on one ring. Each ring has all documents.
+    pub ranges: Vec<Ring>,
     /// p when the cluster is new.
     pub p: u32,
     /// What front ends take servers for, until they know better.
@@ -286,12 +296,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// A cluster of `layout` on `ring` with the parameters of `[roar 2.14]`.
-    pub fn new(layout: Layout, ring: Ring, p: u32, costs: Vec<Cost>) -> Config {
+    /// A cluster of `layout` on rings of these `ranges` with the parameters of `[roar 2.14]`.
+    ///
+    /// # Panics
+    /// When there is no ring.
+    pub fn new(layout: Layout, ranges: Vec<Ring>, p: u32, costs: Vec<Cost>) -> Config {
+        assert!(!ranges.is_empty(), "a cluster has at least one ring");
+        let rings = ranges.len() as u32;
         Config {
             layout,
-            roar: Roar::PLAIN,
-            ring,
+            roar: Roar { rings, ..Roar::PLAIN },
+            ranges,
             p,
             costs,
             cores: 1,
@@ -325,23 +340,28 @@ impl Config {
         Arc::new(Map { epoch: 1, p, stored, settled: true, states, starts, moving })
     }
 
-    /// The ring of all servers, whether they are out or not, whose ranges begin there.
-    pub(super) fn whole(&self, starts: Option<&Arc<[Id]>>) -> Ring {
-        let ranges = starts.map(|starts| starts.iter().copied().zip(0..).collect());
-        ranges.and_then(|ranges| Ring::new(ranges).ok()).unwrap_or_else(|| self.ring.clone())
+    /// The rings of all servers, whether they are out or not, whose ranges begin there.
+    pub(super) fn whole(&self, starts: Option<&Arc<[Id]>>) -> Vec<Ring> {
+        let moved = |ring: &Ring| {
+            let range = |server: &u32| Some((*starts?.get(*server as usize)?, *server));
+            let ranges = ring.servers().iter().map(range).collect::<Option<Vec<_>>>();
+            ranges.and_then(|ranges| Ring::new(ranges).ok()).unwrap_or_else(|| ring.clone())
+        };
+        self.ranges.iter().map(moved).collect()
     }
 
     /// The rings of a map.
     pub fn rings(&self, map: &Map) -> Rings {
         let whole = self.whole(map.starts.as_ref());
-        let on = |ring: &Ring| ring.without(|server| !map.on_ring(server));
-        let now = on(&whole).unwrap_or_else(|| whole.clone());
+        let on = |all: &Ring| all.without(|server| !map.on_ring(server));
+        let now = whole.iter().map(|all| on(all).unwrap_or_else(|| all.clone())).collect();
         let Some(moving) = &map.moving else { return Rings { now, beside: None } };
         let beside = match &moving.what {
             Move::Leaves(own) | Move::Joins(own) => {
-                whole.without(|server| map.on_ring(server) == (server == *own))
+                let other = |server: u32| map.on_ring(server) == (server == *own);
+                whole.iter().map(|all| all.without(other)).collect()
             }
-            Move::Borders(next) => on(&self.whole(Some(next))),
+            Move::Borders(next) => self.whole(Some(next)).iter().map(on).collect(),
         };
         match (&moving.what, beside) {
             (Move::Borders(_), Some(next)) if moving.switched => {
@@ -351,17 +371,18 @@ impl Config {
         }
     }
 
-    /// The position of a server on the ring.
+    /// The ids that `server` holds with arcs for `p` parts when all servers are on their rings.
     ///
     /// # Panics
-    /// When it is not on it.
-    pub fn position(&self, server: u32) -> usize {
-        self.ring.position(server).expect("every server has a range")
+    /// When it is on none.
+    pub fn holds(&self, server: u32, p: u32) -> Slice {
+        let held = |ring: &Ring| Some(ring.holds(ring.position(server)?, Length::of(p)));
+        self.ranges.iter().find_map(held).expect("every server has a range")
     }
 
-    /// The ids that `server` holds with arcs for `p` parts when all servers are on the ring.
-    pub fn holds(&self, server: u32, p: u32) -> Slice {
-        self.ring.holds(self.position(server), Length::of(p))
+    /// The greatest p that there can be: servers of the smallest ring.
+    pub fn p_most(&self) -> u32 {
+        self.ranges.iter().map(|ring| ring.count() as u32).min().unwrap_or(0)
     }
 
     /// Requests of one server that are under way at most.

@@ -165,8 +165,11 @@ pub enum Request<C: Content = Ids> {
         /// What is asked.
         question: C::Question,
     },
-    /// A front end: ask every server in step about its own range.
+    /// A front end: ask every server in step about its own range. Of several rings each has all
+    /// ids.
     Everywhere(C::Question),
+    /// A front end: search everything, each id where it is in a server's own range, on one ring.
+    Ranges(C::Question),
     /// A server: leave the ring, or come back to it. One that starts comes back.
     Stay(bool),
 }
@@ -340,7 +343,8 @@ impl<C: Content> Wire for Request<C> {
         match self {
             Request::Search { question, .. }
             | Request::Look { question, .. }
-            | Request::Everywhere(question) => 100 + question.bytes(),
+            | Request::Everywhere(question)
+            | Request::Ranges(question) => 100 + question.bytes(),
             Request::Write { body, .. } => 100 + body.bytes(),
             Request::Spread { .. } | Request::Stay(_) => 100,
         }

@@ -19,7 +19,11 @@
 //! rings while one is copied for, queries change to it, and what nobody needs is dropped when all
 //! have heard. Borders move to where load is less in the same way `[roar 2.10]`.
 //!
-//! **Not here.** Several rings.
+//! Servers may be on several rings `[roar 2.6.4]`, each on one for good. Each ring has all
+//! documents, all have arcs of one length, and a write goes to those that store it on any. So a
+//! part is answered for by somebody of any ring, and an id is lost when no ring has it. What asks
+//! servers about their own ranges meets an id once on each ring: a client that counts asks one
+//! ring, and one that wants to reach everybody asks all.
 //!
 //! **Reading order.** [`map`], [`content`], [`message`], `directory`, `server`, `front`; then
 //! [`many`], in which each index has all of these for itself.

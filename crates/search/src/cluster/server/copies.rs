@@ -12,7 +12,7 @@ use super::super::map::{Map, State};
 use super::super::message::{Doc, Job, Message, Record};
 use super::super::{Context, Timer};
 use super::{After, Content, DOCS, Fetch, PATIENCE, Ready, Server, Task, Wanted, YIELDS};
-use crate::ring::{Arc as Length, Slice, WHOLE};
+use crate::ring::{Arc as Length, Ring, Slice, WHOLE};
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -291,11 +291,12 @@ impl<C: Content> Server<C> {
         self.take_in(cx);
     }
 
-    /// Which part of `slice` to ask of whom: a server in step that holds much of it, without a gap
-    /// from its end, or from its beginning if that is what it lacks `beyond` what it holds.
+    /// Which part of `slice` to ask of whom: a server in step, on any ring, that holds much of it
+    /// without a gap from its end, or from its beginning if that is what it lacks `beyond` what it
+    /// holds.
     fn source(&self, map: &Map, slice: Slice, beyond: bool) -> Option<(Slice, u32)> {
-        let (ring, arc) = (&self.rings.as_ref()?.now, Length::of(map.p));
-        let reach = |at: usize| {
+        let (rings, arc) = (&self.rings.as_ref()?.now, Length::of(map.p));
+        let reach = |ring: &Ring, at: usize| {
             let held = ring.holds(at, arc);
             if held.width() == WHOLE {
                 return slice.width();
@@ -306,9 +307,9 @@ impl<C: Content> Server<C> {
             };
             held.width().saturating_sub(u128::from(off)).min(slice.width())
         };
-        let others = (0..ring.count())
-            .filter(|&at| ring.server(at) != self.me && map.is_up(ring.server(at)));
-        let reaches: Vec<(u128, u32)> = others.map(|at| (reach(at), ring.server(at))).collect();
+        let of = |ring| (0..Ring::count(ring)).map(move |at| (reach(ring, at), ring.server(at)));
+        let others = |(_, server): &(u128, u32)| *server != self.me && map.is_up(*server);
+        let reaches: Vec<(u128, u32)> = rings.iter().flat_map(of).filter(others).collect();
         let most = reaches.iter().map(|(reach, _)| *reach).max().filter(|reach| *reach > 0)?;
         // Servers in a row ask servers in a row, and after a failure the next one.
         let able: Vec<u32> =
