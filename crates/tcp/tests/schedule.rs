@@ -4,9 +4,9 @@ mod star;
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Input, Message};
-use cavy_core::laws::packet::Outage;
+use cavy_core::laws::packet::{Links, Outage, Queue};
 use cavy_core::{Instant, Span};
-use cavy_tcp::{Config, Congestion};
+use cavy_tcp::{Config, Congestion, RtoConfig, Schedule};
 use star::{Star, scheduled, stock};
 
 /// Goodput in Mb/s of ten blocks of a mebibyte after two, with what was dropped and timed out.
@@ -32,6 +32,32 @@ fn incast_5_9_stock_servers_fill_the_link_when_the_client_schedules_them() {
         println!("{servers} servers: {goodput:.0} of {alone:.0} Mb/s, {dropped} dropped");
         assert_eq!((dropped, timeouts), (0, 0), "{servers} servers");
         assert!(goodput > 0.93 * alone, "{servers} servers: {goodput} of {alone} Mb/s");
+    }
+}
+
+/// Servers like Linux behind a port of 200 Mb/s, and a client with timers as fine as live ones are.
+fn fine_client(servers: u32, room_bytes: u32) -> Star {
+    let client = Config {
+        rto: RtoConfig { min: Span::from_us(500), ..RtoConfig::FINE },
+        schedule: Some(Schedule { room_bytes: Some(room_bytes), foreign: true }),
+        receive_buffer_bytes: 65_535,
+        ..Config::fine(Congestion::Cubic)
+    };
+    let mut star =
+        Star::new(servers, (1 << 20) / servers, client, Config::linux(Congestion::NewReno));
+    star.network.links = Links { bits_per_s: 200_000_000, delay: Span::from_us(25) };
+    star
+}
+
+/// Connections to servers that are not ours open with two segments.
+#[test]
+fn a_port_of_a_single_segment_serves_one_server_after_the_other() {
+    for room_bytes in [1_500, 3_000, 4_500] {
+        let mut star = fine_client(8, room_bytes);
+        star.network.queue = Queue::Octets { limit: u64::from(room_bytes.max(3_000)) };
+        star.block(1);
+        star.block(2);
+        assert_eq!((star.dropped(), star.timeouts()), (0, 0), "{room_bytes}");
     }
 }
 
