@@ -113,6 +113,7 @@ impl Stack {
     /// A host without connections; the error says which value is out of range.
     pub fn new(config: Config) -> Result<Stack, &'static str> {
         config.check()?;
+        let config = Schedule::patient(config);
         let learner = config.schedule.filter(|schedule| schedule.room_bytes.is_none());
         let learner = learner.map(|schedule| {
             let learner = Learner::new(config.mss_bytes);
