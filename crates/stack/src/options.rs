@@ -21,6 +21,8 @@ const HEADERS_BYTES: u16 = 40;
 const UNSCALED_BYTES: u32 = 65_535;
 /// What Ethernet puts before a packet, which buffers of switches count too.
 const ETHERNET_BYTES: u32 = 14;
+/// An acknowledgement with timestamps, as buffers of switches count it.
+const ACKNOWLEDGEMENT_BYTES: u32 = 20 + 32 + ETHERNET_BYTES;
 
 /// What a stack is made of.
 #[derive(Clone, Debug)]
@@ -79,9 +81,9 @@ impl Options {
     /// it: servers send in turn, and need not be changed ([incast 5.9]).
     pub fn schedule(&mut self, port_bytes: u32) {
         let packet = u32::from(self.mtu) + ETHERNET_BYTES;
-        // What the port keeps in packets, but for one whose room acknowledgements have; in octets
-        // of packets as the machine counts them.
-        let packets = (port_bytes / packet).saturating_sub(1).max(1);
+        // Each segment may be the first of an answer, and the acknowledgement of its question
+        // waits at the port beside it. In octets of packets as the machine counts them.
+        let packets = (port_bytes / (packet + ACKNOWLEDGEMENT_BYTES)).max(1);
         let room_bytes = packets * u32::from(self.mtu);
         self.tcp.schedule = Some(Schedule { room_bytes: Some(room_bytes), foreign: true });
         self.tcp.receive_buffer_bytes = UNSCALED_BYTES;
@@ -149,11 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_port_of_32_kb_has_room_for_20_full_packets_and_acknowledgements() {
+    fn a_port_has_room_for_full_packets_and_as_many_acknowledgements() {
         let mut options = Options::new("10.0.0.0/24".parse().expect("a prefix"));
-        options.schedule(32_000);
-        let schedule = options.tcp.schedule.expect("one");
-        assert_eq!(schedule.room_bytes, Some(20 * 1500));
+        for (port_bytes, packets) in [(3_100, 1), (32_000, 20), (64_000, 40), (256_000, 162)] {
+            options.schedule(port_bytes);
+            let schedule = options.tcp.schedule.expect("one");
+            assert_eq!(schedule.room_bytes, Some(packets * 1500), "{port_bytes}");
+            assert!(packets * (1514 + 66) <= port_bytes);
+        }
         assert_eq!(options.config(Span::from_us(70)).check(), Ok(()));
         assert_eq!(options.config(Span::from_us(70)).rto.granularity, Span::from_us(70));
     }

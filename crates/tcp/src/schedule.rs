@@ -20,6 +20,7 @@
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::learner::Learner;
+use crate::rack::Rack;
 use cavy_core::{Instant, Span};
 
 /// What the servers of a host share.
@@ -36,6 +37,21 @@ pub struct Schedule {
 const OPENING: u64 = 2;
 
 impl Schedule {
+    /// Timers of a host before servers that are not ours.
+    ///
+    /// What acknowledges a question waits at the port behind all that others were let send, and a
+    /// new connection knows a round trip without it. A repetition has an acknowledgement of its
+    /// own, for which nobody kept room.
+    pub(crate) fn patient(mut config: Config) -> Config {
+        if config.schedule.is_some_and(|schedule| schedule.foreign) {
+            config.rto.min = config.rto.min.max(PATIENCE.min(config.rto.max));
+            if let Some(rack) = &mut config.rack {
+                rack.alone = rack.alone.max(Rack::JIFFIES.alone);
+            }
+        }
+        config
+    }
+
     /// Full segments that fit, where it was told.
     pub(crate) fn segments(&self, mss_bytes: u16) -> Option<u32> {
         let packet = u32::from(mss_bytes) + HEADERS_BYTES;
@@ -43,6 +59,9 @@ impl Schedule {
     }
 }
 
+/// How long the acknowledgement of a question may wait at the port, in which one of 50 Mb/s sends
+/// 32 kB.
+const PATIENCE: Span = Span::from_ms(5);
 /// After so many segments in order a window that a loss had left at two is above four.
 const STRONG: u8 = 10;
 /// IP and TCP.

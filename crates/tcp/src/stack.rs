@@ -113,6 +113,7 @@ impl Stack {
     /// A host without connections; the error says which value is out of range.
     pub fn new(config: Config) -> Result<Stack, &'static str> {
         config.check()?;
+        let config = Schedule::patient(config);
         let learner = config.schedule.filter(|schedule| schedule.room_bytes.is_none());
         let learner = learner.map(|schedule| {
             let learner = Learner::new(config.mss_bytes);
@@ -344,9 +345,8 @@ impl Stack {
                 self.line_up(slot, false);
                 continue;
             }
-            // What it left open may be more than the room is by now: it has its turn alone.
-            let alone = self.learner.is_some() && self.reserved == 0;
-            let free = if alone { u32::MAX } else { all - self.reserved };
+            // What is open may be more than the room: then it has its turn alone.
+            let free = if self.reserved == 0 { u32::MAX } else { all - self.reserved };
             let taken = one.turn(free, schedule.foreign);
             if taken > 0 && self.learner.is_some() {
                 one.time_turn(self.now);

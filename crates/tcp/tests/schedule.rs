@@ -4,9 +4,9 @@ mod star;
 
 use cavy_core::family::Node;
 use cavy_core::family::packet::{Input, Message};
-use cavy_core::laws::packet::Outage;
+use cavy_core::laws::packet::{Links, Outage, Queue};
 use cavy_core::{Instant, Span};
-use cavy_tcp::{Config, Congestion};
+use cavy_tcp::{Config, Congestion, RtoConfig, Schedule};
 use star::{Star, scheduled, stock};
 
 /// Goodput in Mb/s of ten blocks of a mebibyte after two, with what was dropped and timed out.
@@ -33,6 +33,59 @@ fn incast_5_9_stock_servers_fill_the_link_when_the_client_schedules_them() {
         assert_eq!((dropped, timeouts), (0, 0), "{servers} servers");
         assert!(goodput > 0.93 * alone, "{servers} servers: {goodput} of {alone} Mb/s");
     }
+}
+
+/// Servers like Linux behind a port of 200 Mb/s, and a client with timers as fine as live ones are.
+fn fine_client(servers: u32, room_bytes: u32) -> Star {
+    let client = Config {
+        rto: RtoConfig { min: Span::from_us(500), ..RtoConfig::FINE },
+        schedule: Some(Schedule { room_bytes: Some(room_bytes), foreign: true }),
+        receive_buffer_bytes: 65_535,
+        ..Config::fine(Congestion::Cubic)
+    };
+    let mut star =
+        Star::new(servers, (1 << 20) / servers, client, Config::linux(Congestion::NewReno));
+    star.network.links = Links { bits_per_s: 200_000_000, delay: Span::from_us(25) };
+    star
+}
+
+/// Each repetition has an acknowledgement of its own, for which the port has no room beside the
+/// segments: with probes after two round trips and timers of 500 us it was one for every third
+/// question, and live a packet was dropped in about half of the runs.
+#[test]
+fn no_question_is_repeated_while_its_acknowledgement_waits_behind_the_segments_of_others() {
+    for servers in [2, 4, 8, 16, 32, 64] {
+        let mut star = fine_client(servers, 30_000);
+        for number in 1..=5 {
+            star.block(number);
+        }
+        let client = star.network.machines().next().expect("a client").counts();
+        assert_eq!((star.dropped(), client.retransmitted), (0, 0), "{servers} servers: {client:?}");
+    }
+}
+
+/// Connections to servers that are not ours open with two segments.
+#[test]
+fn a_port_of_a_single_segment_serves_one_server_after_the_other() {
+    for room_bytes in [1_500, 3_000, 4_500] {
+        let mut star = fine_client(8, room_bytes);
+        star.network.queue = Queue::Octets { limit: u64::from(room_bytes.max(3_000)) };
+        star.block(1);
+        star.block(2);
+        assert_eq!((star.dropped(), star.timeouts()), (0, 0), "{room_bytes}");
+    }
+}
+
+#[test]
+fn a_lost_question_is_repeated_before_its_server_counts_as_silent() {
+    let mut star = fine_client(8, 30_000);
+    let usual = star.block(1).max(star.block(2));
+    let (from, to) = (star.network.now, star.network.now + Span::from_us(50));
+    star.network.weather.outages = vec![Outage { node: None, from, to }];
+    let took = star.block(3);
+    let client = star.network.machines().next().expect("a client").counts();
+    assert!(client.retransmitted > 0, "{client:?}");
+    assert!(took < usual + Span::from_ms(10), "{took}, usually {usual}");
 }
 
 #[test]
