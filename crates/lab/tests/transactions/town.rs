@@ -42,6 +42,8 @@ pub struct Mix {
     /// So many clients, from the first on, say with each request that it comes after all that
     /// anybody was told before, in any region: what users do who hand causal tokens on.
     pub with_tokens: u32,
+    /// After so long a client asks again.
+    pub patience: Option<Span>,
 }
 
 impl Mix {
@@ -56,6 +58,7 @@ impl Mix {
             rows: 6,
             think: Span::from_ms(3),
             with_tokens: 0,
+            patience: Some(Span::from_ms(2_000)),
         }
     }
 
@@ -422,7 +425,7 @@ impl<C: Contestant> Clients<C::Words> for Asking<'_, C> {
         (!self.contestant.in_client()).then_some(site)
     }
     fn patience(&self, _: u32, _: u32) -> Option<Span> {
-        Some(Span::from_ms(2_000))
+        self.callers.mix.patience
     }
     fn ended(&mut self, ask: &Ask<C::Words>, now: Instant, ending: Ending<Response>) {
         let id = ask.request.0.id;
