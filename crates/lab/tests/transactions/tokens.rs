@@ -1,5 +1,5 @@
-//! Causal tokens `[dast 0.8, 8.2.8]`: the timestamp of an answer, handed on, orders what is asked for
-//! with it after that answer, in any region. DAST promises no such order without them.
+//! Causal tokens `[dast 0.8, 8.2.8]`: the timestamp of an answer, handed on, orders what is asked
+//! for with it after that answer, in any region. DAST promises no such order without them.
 
 use crate::faults::{self, again, at, seeds, verdict};
 use crate::town::{Mix, go, network, percentile};
@@ -55,8 +55,8 @@ fn clause_0_8_tokens_handed_to_everybody_make_regions_strict() {
     assert!(broken_without * 2 > all, "{broken_without} of {all} seeds");
 }
 
-/// And whatever fails. Clocks are not stepped: a token from a clock that is ahead by seconds has its
-/// holder wait for as long.
+/// And whatever fails. Clocks are not stepped: a token from a clock that is ahead by seconds has
+/// its holder wait for as long.
 #[test]
 fn clause_0_8_tokens_hold_whatever_fails() {
     let config = config();

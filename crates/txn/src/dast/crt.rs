@@ -548,9 +548,9 @@ impl Dast {
         self.given_away.retain(|_, (at, _)| high.saturating_sub(at.t) <= cut_max);
     }
 
-    /// Forgets decisions that nobody can ask for any more. A region that was cut off may ask for one
-    /// after any time, and would be told that nothing was decided: so it is the coordinator who says
-    /// when every region has it, and decisions of one that failed stay for `cut_max`.
+    /// Forgets decisions that nobody can ask for any more. A region that was cut off may ask for
+    /// one after any time, and would be told that nothing was decided: so it is the coordinator who
+    /// says when every region has it, and decisions of one that failed stay for `cut_max`.
     pub(super) fn forget_decisions(&mut self, coordinator: Node, open: &[Attempt]) {
         let now = self.clock.physical(self.wall);
         let (remember, cut_max) = (self.config.remember, self.config.cut_max);
