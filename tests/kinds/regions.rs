@@ -148,7 +148,7 @@ fn error_rates_of_the_verdict_on_both_sides_of_what_leaders_do() {
             ..base.clone()
         };
         let what = format!("two-phase locks at {rate_per_s}/s");
-        verdict_errs_rarely(&what, 4, stable, |seed| {
+        verdict_errs_rarely(&what, 2, stable, |seed| {
             summed(&plan, 3 * seed..3 * seed + 3).standing
         });
     }
