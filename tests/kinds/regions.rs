@@ -6,6 +6,8 @@ use cavy_study::plan::Files;
 use cavy_study::point::Manner;
 use cavy_study::subject::{Subject, Summed};
 
+use crate::verdict_errs_rarely;
+
 /// One replication of each protocol, twice: everything is answered, and runs repeat.
 #[test]
 fn every_protocol_runs_tpcc() {
@@ -122,4 +124,32 @@ fn a_rate_above_what_processors_do_is_an_overload() {
     assert_eq!(over.standing, Standing::Unstable, "{}", over.note);
     let rates = [half.rate_per_s, over.rate_per_s].map(|rate| rate.map(f64::round));
     assert_eq!(rates, [Some(300.0), Some(3_000.0)], "what is offered, not what is answered");
+}
+
+/// A leader has four messages of 300 us for each transaction of its shard, and its followers' signs
+/// of life: six leaders do about 4,850 transactions a second. `CAVY_SEEDS=200 cargo test -p
+/// cavy-kinds-tests error_rates -- --nocapture` measures how often the verdict errs.
+#[test]
+fn error_rates_of_the_verdict_on_both_sides_of_what_leaders_do() {
+    let one = "types = [{ name = \"order\", share = 1, reads = 2, writes = 1 }]";
+    let types = &TYPES[TYPES.find("types = [").expect("types")..];
+    let text = TYPES.replace(types, one).replace("rows = 1000", "rows = 100_000");
+    let text = format!(
+        "{text}\n[[protocols]]\nprotocol = \"two_phase\"\n[run]\nwarmup_ms = 500\n\
+         duration_ms = 4500"
+    );
+    let base: RegionsPlan = toml::from_str(&text).expect("a plan");
+    for (rate_per_s, stable) in [(4_500.0, true), (4_800.0, true), (5_250.0, false)] {
+        let rate = Some(rate_per_s);
+        let plan = RegionsPlan {
+            rate_per_s: rate,
+            message_us: 300.0,
+            patience_ms: 60_000.0,
+            ..base.clone()
+        };
+        let what = format!("two-phase locks at {rate_per_s}/s");
+        verdict_errs_rarely(&what, 2, stable, |seed| {
+            summed(&plan, 3 * seed..3 * seed + 3).standing
+        });
+    }
 }

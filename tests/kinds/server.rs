@@ -15,6 +15,8 @@ use cavy_study::runner::{Runner, Silent};
 use cavy_study::store::Store;
 use std::sync::atomic::AtomicBool;
 
+use crate::verdict_errs_rarely;
+
 fn run(text: &str) -> ServerExperiment {
     let text = Text { text, name: "test", files: &Files::NONE, overrides: &[], quick: false };
     let loaded = load(&text).expect("a plan");
@@ -194,24 +196,15 @@ fn too_short_says_so_and_how_long_would_do() {
     assert!(shorts.iter().all(|made| only(made).standing != Standing::Unstable));
 }
 
-/// Runs a point so often, with seeds from 0 on, and says how often it is called unstable and too
-/// short. `CAVY_SEEDS=200 cargo test -p cavy-kinds-tests error_rates -- --nocapture` measures.
-#[expect(clippy::disallowed_methods, reason = "a long proof says how many seeds it runs")]
+/// How often the verdict on a point errs.
 fn error_rates(what: &str, types: &str, workers: u16, load: f64, policy: &str, stable: bool) {
-    let seeds: u64 = std::env::var("CAVY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(4);
-    let point = |seed: u64| {
+    verdict_errs_rarely(what, 4, stable, |seed| {
         let rest = format!(
             "load = {load}\npolicies = [{policy}]\n[run]\nseed = {seed}\nrequests = \
              200_000\nreplications = 3"
         );
         only(&run(&plan(workers, types, &rest))).standing
-    };
-    let seen: Vec<Standing> = (0..seeds).map(point).collect();
-    let count = |standing| seen.iter().filter(|&&s| s == standing).count();
-    let (unstable, short) = (count(Standing::Unstable), count(Standing::TooShort));
-    println!("{what}: {unstable} unstable, {short} too short, of {seeds}");
-    let wrong = if stable { unstable } else { count(Standing::Stable) };
-    assert!(wrong as f64 <= 1.0 + 0.02 * seeds as f64, "{what}: {wrong} of {seeds}");
+    });
 }
 
 #[test]

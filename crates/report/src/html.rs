@@ -26,6 +26,8 @@ const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
 const UPLOT_STYLE: &str = include_str!("../assets/uplot/uPlot.min.css");
 const UPLOT_SCRIPT: &str = include_str!("../assets/uplot/uPlot.iife.min.js");
+/// What a point is that has no value and is not unstable.
+const NOT_ENOUGH: &str = "too few samples, or too short";
 
 /// The page of a document.
 pub fn render(document: &Document) -> String {
@@ -168,7 +170,7 @@ impl Curve {
             curve.high.push(value.and(drawn(point.high)));
             curve.text.push(match (point.stable, point.y) {
                 (false, _) => ("unstable".into(), String::new()),
-                (true, None) => ("too few samples".into(), String::new()),
+                (true, None) => (NOT_ENOUGH.into(), String::new()),
                 (true, Some(value)) => (
                     words::with_unit(value, &panel.y.unit),
                     match (point.low, point.high) {
@@ -567,7 +569,7 @@ fn push_values(out: &mut String, panel: &Panel) {
             let number = |value: Option<f64>| value.map(significant).unwrap_or_default();
             let state = match (point.stable, point.y) {
                 (false, _) => "unstable",
-                (true, None) => "too few samples",
+                (true, None) => NOT_ENOUGH,
                 (true, Some(_)) => "stable",
             };
             let _ = write!(

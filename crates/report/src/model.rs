@@ -247,7 +247,8 @@ pub struct Series {
 pub struct Point {
     /// Horizontal position.
     pub x: f64,
-    /// Median or pooled value; `None` when there is none to print (unstable, or too few samples).
+    /// Median or pooled value; `None` when there is none to print (unstable, too short a run, or
+    /// too few samples).
     pub y: Option<f64>,
     /// Lower end of the spread.
     pub low: Option<f64>,

@@ -37,6 +37,10 @@ pub struct Capacity {
     pub missed_at: Option<f64>,
     /// What gave way there, in a few words: the objective, stability, or the length of the run.
     pub limit: String,
+    /// The search ended where the objective is missed, or nothing is left to try; and not where a
+    /// run was too short to tell.
+    #[serde(skip)]
+    pub decided: bool,
     /// What was seen there, where more is known than that the objective is missed.
     pub why: Option<String>,
     /// The bounded value at the capacity.
@@ -141,6 +145,7 @@ pub(crate) fn blank<S: Subject>(loaded: &Loaded<S>) -> Vec<Capacity> {
             rate_per_s: None,
             missed_at: None,
             limit: String::new(),
+            decided: false,
             why: None,
             value: None,
             crossing: None,
@@ -301,6 +306,11 @@ fn bisect<'r, S: Subject>(
         Some(result) if holds(result).is_none() => ("too few samples to judge".to_string(), None),
         Some(_) => ("objective".to_string(), None),
     };
+    let decided = match &missed {
+        None => true,
+        Some(result) if result.standing == Standing::Unstable => true,
+        Some(result) => result.stable() && result.unformed.is_none() && holds(result).is_some(),
+    };
     tried.sort_by(|a, b| place(a).total_cmp(&place(b)));
     let fewest = tried.iter().map(|outcome| outcome.sections.len()).min().unwrap_or(0);
     let of_section = |index: usize| {
@@ -317,6 +327,7 @@ fn bisect<'r, S: Subject>(
         rate_per_s: met.as_ref().and_then(|result| result.rate_per_s),
         missed_at: missed.as_ref().map(Outcome::load),
         limit,
+        decided,
         why,
         value: met.as_ref().and_then(|result| objective.value::<S>(result)),
         crossing: crossing::<S>(objective, &tried),

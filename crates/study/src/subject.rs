@@ -95,6 +95,8 @@ pub struct Axis {
     pub step: f64,
     /// Are its values whole numbers?
     pub whole: bool,
+    /// Do its words say what is counted, as in `16 workers` or `4000 transactions a second`?
+    pub counted: bool,
     /// In which direction a value is worth more.
     pub sense: Sense,
     /// May it be searched in this plan? A recorded trace, say, has a load that is not searched.
@@ -104,7 +106,7 @@ pub struct Axis {
 impl Axis {
     /// `at load 0.9`, `with 16 workers`.
     pub fn place(&self, value: f64) -> String {
-        if self.whole {
+        if self.counted {
             format!("with {value} {}", self.words)
         } else {
             format!("at {}", self.value(value))
@@ -113,7 +115,7 @@ impl Axis {
 
     /// `load 0.9`, `16 workers`.
     pub fn value(&self, value: f64) -> String {
-        if self.whole {
+        if self.counted {
             format!("{value} {}", self.words)
         } else {
             format!("{} {value}", self.words)

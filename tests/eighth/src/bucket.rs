@@ -206,6 +206,7 @@ impl Subject for BucketPlan {
             greatest: 256.0,
             step: 1.0,
             whole: true,
+            counted: true,
             sense: Sense::Least,
             searchable: true,
         })

@@ -128,6 +128,7 @@ impl Subject for CoordsPlan {
             greatest: 512.0,
             step: 1.0,
             whole: true,
+            counted: true,
             sense: Sense::Least,
             searchable: true,
         })

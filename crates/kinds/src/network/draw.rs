@@ -7,7 +7,7 @@ use super::traffic::TrafficPlan;
 use cavy_report::model::{Axis, Cell, Panel, Point, Scale, Series, Table};
 use cavy_study::draw::{self, Column, Curve, Drawn, axis, facet, headline, suffix};
 use cavy_study::objective::Metric;
-use cavy_study::outcome::Quantile;
+use cavy_study::outcome::{Quantile, Standing};
 
 /// A percentile of a summary.
 pub type Which = fn(&NetSummary) -> Option<&Quantile>;
@@ -27,7 +27,7 @@ fn drawn(quantile: Option<&Quantile>) -> Drawn {
 
 fn dot(x: f64, result: &NetResult, quantile: Option<&Quantile>) -> Point {
     let Drawn { y, low, high, samples } = drawn(quantile.filter(|_| result.stable()));
-    Point { x, y, low, high, samples, stable: result.stable() }
+    Point { x, y, low, high, samples, stable: result.standing != Standing::Unstable }
 }
 
 /// A percentile of some messages over what is swept.

@@ -168,6 +168,7 @@ impl Subject for NetworkPlan {
                 greatest: 4096.0,
                 step: 1.0,
                 whole: true,
+                counted: true,
                 sense: Sense::Greatest,
                 searchable: true,
             });
@@ -183,6 +184,7 @@ impl Subject for NetworkPlan {
                 greatest: f64::from(hosts - 1),
                 step: 1.0,
                 whole: true,
+                counted: true,
                 sense: Sense::Greatest,
                 searchable: true,
             });
@@ -197,6 +199,7 @@ impl Subject for NetworkPlan {
                 greatest: 20.0,
                 step: 0.1,
                 whole: false,
+                counted: false,
                 sense: Sense::Greatest,
                 searchable: true,
             });
@@ -211,6 +214,7 @@ impl Subject for NetworkPlan {
             greatest: 0.99,
             step: 0.02,
             whole: false,
+            counted: false,
             sense: Sense::Greatest,
             searchable: true,
         })

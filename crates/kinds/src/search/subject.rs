@@ -76,6 +76,7 @@ impl Subject for SearchPlan {
             greatest: if by_rate { at.max(0.01) * 20.0 } else { 1.2 },
             step: if by_rate { at.max(0.01) / 20.0 } else { 0.02 },
             whole: false,
+            counted: by_rate,
             sense: Sense::Greatest,
             searchable: true,
         })

@@ -105,6 +105,7 @@ impl Subject for ServerPlan {
                 greatest: 100_000.0,
                 step: 1.0,
                 whole: true,
+                counted: true,
                 sense: Sense::Greatest,
                 searchable: true,
             });
@@ -120,6 +121,7 @@ impl Subject for ServerPlan {
                 greatest: f64::from(cavy_sched::workers::WORKERS_MAX),
                 step: 1.0,
                 whole: true,
+                counted: true,
                 sense: Sense::Least,
                 searchable: searchable && is_number,
             });
@@ -133,6 +135,7 @@ impl Subject for ServerPlan {
             greatest: 0.99,
             step: 0.005,
             whole: false,
+            counted: false,
             sense: Sense::Greatest,
             searchable,
         })

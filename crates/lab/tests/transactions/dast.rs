@@ -117,6 +117,14 @@ fn a_fault_does_no_harm_where_stewards_hear_and_make_one_report_of_several() {
     faults::try_seeds(&config, test, faults::seeds(10));
 }
 
+/// A coordinator that tells replicas itself that a transaction is decided, and no steward.
+#[test]
+fn a_fault_does_no_harm_where_commits_go_direct() {
+    let test = "dast::a_fault_does_no_harm_where_commits";
+    let config = Config { commit_via_steward: false, ..config(Mode::Precise) };
+    faults::try_seeds(&config, test, faults::seeds(20));
+}
+
 /// What failures cost `[dast E7]`, with the bounds of the specification.
 mod stalls {
     use super::*;

@@ -12,4 +12,5 @@ mod judge;
 mod primary;
 mod rivals;
 mod schedules;
+mod tokens;
 mod town;

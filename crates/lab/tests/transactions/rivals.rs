@@ -22,6 +22,7 @@ fn unloaded<C: Contestant>(contestant: &C, crt_percent: u64) -> Town<C> {
         read_percent: 0,
         rows: 100_000,
         think: Span::from_ms(41),
+        ..Mix::single_shard()
     };
     go(contestant, &setup, mix)
 }

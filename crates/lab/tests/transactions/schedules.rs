@@ -7,13 +7,13 @@
 //! together, as processes of one machine do.
 
 use crate::faults::{again, at, outage, seeds, verdict};
-use crate::town::{Mix, Town, go, network};
+use crate::town::{Contestant, Mix, Town, go, network};
 use cavy_core::family::Node;
 use cavy_core::{Instant, Purpose, Ratio, Span, Stream};
 use cavy_lab::net::{OutageKind, What};
 use cavy_lab::wan::{ClockStep, End, Jitter, Rule, Setup, Site, Which};
 use cavy_txn::dast::{Bugs, Config, Mode};
-use cavy_txn::{Layout, Region, Shard};
+use cavy_txn::{Layout, Region, Shard, TxnId, janus, locking, slog, tapir};
 
 /// The last fault ends before this time, in milliseconds.
 const HEALED_MS: u64 = 4_500;
@@ -301,4 +301,74 @@ fn meets_late(config: &Config, seed: u64) -> Result<(), String> {
     let town = go(config, &setup, mix());
     recovers(&town, config, at(healed))?;
     town.judge()
+}
+
+/// Of longer than results and decisions are remembered. Nobody asks again: whoever does so for
+/// longer than results are remembered may be served twice.
+fn long_cut<C: Contestant>(contestant: &C, kill: bool, test: &str) {
+    for seed in seeds(6) {
+        let mut setup = network(contestant);
+        setup.seed = seed;
+        setup.check = true;
+        let mut draws = Stream::keyed(seed, 13, Purpose::Test);
+        let from = 400 + draws.below(400);
+        let until = from + 4_000 + draws.below(2_000);
+        let region = draws.below(3) as u16;
+        setup.faults.cut_off(Site(region), at(from), at(until));
+        let mut killed = None;
+        if kill {
+            // Beside it one replica anywhere loses its memory, and what was on its way from it.
+            let node = draws.below(u64::from(contestant.layout().replica_nodes())) as u32;
+            let since = from + 100 + draws.below(2_000);
+            setup.faults.outages.push(outage(node, since, since + 300, OutageKind::Crash));
+            killed = Some(Node(node));
+        }
+        setup.duration = Span::from_ms(until / 1_000 * 1_000 + 2_000);
+        let mix = Mix { crt_percent: 40, patience: None, ..mix() };
+        let judged = verdict(|| {
+            let mut town = go(contestant, &setup, mix);
+            // What one asked of that node is lost with it.
+            let asked = |id: &TxnId| {
+                let client = id.client - 1;
+                contestant.target(client, town.callers.home(client), 0)
+            };
+            let lost: Vec<TxnId> = town.callers.unknown.clone();
+            let lost = lost.into_iter().filter(|id| killed != Some(asked(id))).collect();
+            town.callers.unknown = lost;
+            town.judge()
+        });
+        let test = format!("schedules::{test}");
+        assert_eq!(judged, Ok(()), "seed {seed}, again: {}", again(&test, seed));
+    }
+}
+
+const REMEMBER: Span = Span::from_ms(2_900);
+
+#[test]
+fn a_decision_of_dast_is_kept_while_a_region_may_ask_for_it() {
+    let config = Config { remember: REMEMBER, ..Config::new(Layout::new(3, 2), Mode::Precise) };
+    long_cut(&config, false, "a_decision_of_dast_is_kept");
+}
+
+#[test]
+fn values_of_dast_are_kept_while_a_region_may_ask_for_them() {
+    let config = Config { remember: REMEMBER, ..Config::new(Layout::new(3, 2), Mode::Precise) };
+    long_cut(&config, true, "values_of_dast_are_kept");
+}
+
+#[test]
+fn a_decision_of_two_phase_commit_is_kept_while_a_region_may_ask_for_it() {
+    let config = locking::Config { remember: REMEMBER, ..locking::Config::new(Layout::new(3, 2)) };
+    for kill in [false, true] {
+        long_cut(&config, kill, "a_decision_of_two_phase_commit_is_kept");
+    }
+}
+
+#[test]
+fn rivals_bear_a_long_cut() {
+    for kill in [false, true] {
+        long_cut(&janus::Config::new(Layout::new(3, 2)), kill, "rivals_bear_a_long_cut");
+        long_cut(&tapir::Config::new(Layout::new(3, 2)), kill, "rivals_bear_a_long_cut");
+        long_cut(&slog::Config::new(Layout::new(3, 2)), kill, "rivals_bear_a_long_cut");
+    }
 }

@@ -39,6 +39,11 @@ pub struct Mix {
     pub rows: u64,
     /// Think time: evenly up to twice this.
     pub think: Span,
+    /// So many clients, from the first on, say with each request that it comes after all that
+    /// anybody was told before, in any region: what users do who hand causal tokens on.
+    pub with_tokens: u32,
+    /// After so long a client asks again.
+    pub patience: Option<Span>,
 }
 
 impl Mix {
@@ -52,6 +57,8 @@ impl Mix {
             read_percent: 15,
             rows: 6,
             think: Span::from_ms(3),
+            with_tokens: 0,
+            patience: Some(Span::from_ms(2_000)),
         }
     }
 
@@ -310,6 +317,8 @@ pub struct Callers {
     pub answered: BTreeMap<TxnId, (Instant, Instant, Outcome)>,
     /// Never answered.
     pub unknown: Vec<TxnId>,
+    /// The latest that anybody was told of.
+    token: Ts,
 }
 
 impl Callers {
@@ -324,6 +333,7 @@ impl Callers {
             asked_at: BTreeMap::new(),
             answered: BTreeMap::new(),
             unknown: Vec::new(),
+            token: Ts::ZERO,
         }
     }
 
@@ -396,7 +406,11 @@ impl<C: Contestant> Clients<C::Words> for Asking<'_, C> {
     }
     fn next(&mut self, client: u32, now: Instant) -> Option<(Instant, Request)> {
         let callers = &mut *self.callers;
-        let txn = Arc::new(callers.transaction(client));
+        let mut txn = callers.transaction(client);
+        if client < callers.mix.with_tokens {
+            txn.after = callers.token;
+        }
+        let txn = Arc::new(txn);
         callers.asked.insert(txn.id, txn.clone());
         let think = Span::from_ns(callers.draws.below(2 * callers.mix.think.as_ns() + 1));
         callers.asked_at.insert(txn.id, now + think);
@@ -411,13 +425,16 @@ impl<C: Contestant> Clients<C::Words> for Asking<'_, C> {
         (!self.contestant.in_client()).then_some(site)
     }
     fn patience(&self, _: u32, _: u32) -> Option<Span> {
-        Some(Span::from_ms(2_000))
+        self.callers.mix.patience
     }
     fn ended(&mut self, ask: &Ask<C::Words>, now: Instant, ending: Ending<Response>) {
         let id = ask.request.0.id;
         match ending {
             Ending::Answered(response) => {
                 assert_eq!(response.id, id);
+                if let Outcome::Committed { at, .. } = response.outcome {
+                    self.callers.token = self.callers.token.max(at);
+                }
                 let answer = (ask.since, now, response.outcome);
                 let again = self.callers.answered.insert(id, answer);
                 assert!(again.is_none(), "{id:?} ended twice");
@@ -538,12 +555,17 @@ impl<C: Contestant> Town<C> {
 
     /// All oracles. `Err` says which was broken, and how.
     pub fn judge(&self) -> Result<(), String> {
+        self.judge_as(self.promises)
+    }
+
+    /// All oracles, with what the checker is to hold it to.
+    pub fn judge_as(&self, promises: Model) -> Result<(), String> {
         self.everything_ended()?;
         self.replicas_agree()?;
         if self.has_an_order {
             self.order_explains_answers()?;
         }
-        judge::holds(&self.callers, &self.logs, self.promises)
+        judge::holds(&self.callers, &self.logs, promises)
     }
 
     /// When faults are over, everything that was asked for ends.

@@ -68,6 +68,9 @@ pub fn capacity_ratio(
     let (Some(a), Some(b)) = (of(above), of(below)) else {
         return missing(id, "no capacity was searched");
     };
+    if let Some(short) = [a, b].into_iter().find(|capacity| !capacity.decided) {
+        return missing(id, &format!("{}: {}", short.label, short.limit_in_full()));
+    }
     let (Some(a_load), Some(b_load)) = (a.crossing, b.crossing) else {
         return missing(id, "the objective is met at no load tried");
     };

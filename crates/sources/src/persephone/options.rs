@@ -1,6 +1,6 @@
 //! The improvements of [persephone 8.2] beside DARC as published. O3 is part of Figure 8.
 
-use super::measure::{id, ratio, slowdown, tail, value};
+use super::measure::{id, missing, ratio, slowdown, tail, value};
 use cavy_kinds::server::draw;
 use cavy_kinds::server::{ServerExperiment, ServerPlan};
 use cavy_report::model::{Panel, Table};
@@ -124,11 +124,12 @@ fn measure_o2(experiment: &ServerExperiment) -> Vec<Measured> {
     let load = |name: &str, policy: &str| {
         let name = id("o2", name);
         match experiment.capacity(BASE, policy, 0) {
+            Some(capacity) if !capacity.decided => missing(name, &capacity.limit_in_full()),
             Some(capacity) => {
                 let load = capacity.crossing.unwrap_or(0.0);
                 value(name, load, capacity.work, capacity.limit_in_full())
             }
-            None => super::measure::missing(name, "no capacity was searched"),
+            None => missing(name, "no capacity was searched"),
         }
     };
     vec![

@@ -97,7 +97,7 @@ fn findings<S: Subject>(experiment: &Experiment<S>) -> String {
     let noun = S::ABOUT.contestant;
     let axis = experiment.plan.axis();
     let tried = match axis {
-        Some(axis) if axis.whole => format!("with any number of {} tried", axis.words),
+        Some(axis) if axis.counted => format!("with any number of {} tried", axis.words),
         Some(axis) => format!("at any {} tried", axis.words),
         None => "at any value tried".to_string(),
     };

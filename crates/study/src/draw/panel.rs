@@ -3,7 +3,7 @@
 use super::{facet, headline, suffix, words};
 use crate::experiment::Experiment;
 use crate::objective::{Metric, Objective};
-use crate::outcome::{Estimate, Outcome};
+use crate::outcome::{Estimate, Outcome, Standing};
 use crate::search::Capacity;
 use crate::subject::{Sense, Subject};
 use cavy_report::model::{Axis, Panel, Point, Rule, Scale, Series};
@@ -218,8 +218,8 @@ where
         let Some(x) = abscissa(result, key) else { continue };
         let label = label(result);
         let Drawn { y, low, high, samples } = (curve.of)(result);
-        let stable = result.stable();
-        let [y, low, high] = [y, low, high].map(|value| value.filter(|_| stable));
+        let [y, low, high] = [y, low, high].map(|value| value.filter(|_| result.stable()));
+        let stable = result.standing != Standing::Unstable;
         let drawn = Point { x, y, low, high, samples, stable };
         match series.iter_mut().find(|s| s.label == label) {
             Some(series) => series.points.push(drawn),

@@ -101,9 +101,11 @@ pub fn points<S: Subject>(experiment: &Experiment<S>) -> Table {
 /// What the last good value of the searched axis is called, such as `highest load`.
 pub(super) fn last_good<S: Subject>(experiment: &Experiment<S>) -> String {
     match experiment.plan.axis() {
-        Some(axis) if axis.sense == Sense::Least && axis.whole => format!("fewest {}", axis.words),
+        Some(axis) if axis.sense == Sense::Least && axis.counted => {
+            format!("fewest {}", axis.words)
+        }
         Some(axis) if axis.sense == Sense::Least => format!("lowest {}", axis.words),
-        Some(axis) if axis.whole => format!("most {}", axis.words),
+        Some(axis) if axis.counted => format!("most {}", axis.words),
         Some(axis) => format!("highest {}", axis.words),
         None => "last good value".to_string(),
     }
@@ -131,7 +133,7 @@ pub fn capacities<S: Subject>(experiment: &Experiment<S>) -> Option<Table> {
     columns.push(last_good.clone());
     columns.extend(with_rate.then(|| format!("{prefix}{}/s", S::ABOUT.work.many)));
     columns.push(match axis {
-        Some(axis) if axis.whole => format!("missed with so many {}", axis.words),
+        Some(axis) if axis.counted => format!("missed with so many {}", axis.words),
         Some(axis) => format!("missed at {}", axis.words),
         None => "missed at value".to_string(),
     });
@@ -154,7 +156,7 @@ pub fn capacities<S: Subject>(experiment: &Experiment<S>) -> Option<Table> {
         row
     });
     let rows = rows.collect();
-    let verb = if axis.is_some_and(|axis| axis.whole) { "meet" } else { "meets" };
+    let verb = if axis.is_some_and(|axis| axis.counted) { "meet" } else { "meets" };
     let title = format!("{} that {verb} each objective", super::headline(&last_good));
     Some(Table { id: "capacity".to_string(), title, columns, rows })
 }

@@ -345,6 +345,15 @@ fn cuts_and_three_failures_at_once_lose_nothing() {
     town.judge(5);
 }
 
+/// Home regions forget results after 30 s, and decisions once did.
+#[test]
+#[ignore = "waits for 40 s"]
+fn a_cut_that_is_longer_than_results_are_remembered_loses_nothing() {
+    let mut town = Town::start(1, 6, &[]);
+    town.suffer(&Fault::CutOff(1, 40_000));
+    town.judge(5);
+}
+
 #[test]
 fn a_rolling_restart_loses_nothing() {
     let mut town = Town::start(1, 4, &[]);

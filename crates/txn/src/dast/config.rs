@@ -28,6 +28,9 @@ pub struct Config {
     pub retry_after: Span,
     /// What ran is remembered for so much of timestamps, so that a retry does not run again.
     pub remember: Span,
+    /// A region may be cut off for so long: what it may ask for when it is back is kept, namely
+    /// values, and decisions whose coordinator failed.
+    pub cut_max: Span,
     /// A clock that is further ahead than this is not followed.
     pub jump_max: Span,
     /// A decision is stored by a majority of the home shard before it is told. Without it the
@@ -83,6 +86,7 @@ impl Config {
             crt_after: Span::from_ms(500),
             retry_after: Span::from_ms(250),
             remember: Span::from_ms(30_000),
+            cut_max: Span::from_ms(3_600_000),
             jump_max: Span::from_ms(10_000),
             decision_log: true,
             follower_rule: true,

@@ -292,6 +292,8 @@ impl Dast {
                 crt.f = Some(f);
                 crt.decided = true;
             }
+            // It is told already.
+            None if crt.decided => {}
             None => self.try_again(attempt),
         }
     }
@@ -324,7 +326,7 @@ impl Dast {
             self.retry(id);
         }
         self.ask_for_values();
-        self.forget_decisions();
+        self.tell_open();
     }
 
     fn retry(&mut self, id: TxnId) {
@@ -526,14 +528,46 @@ impl Dast {
         }
     }
 
-    /// Decisions that nobody can ask for any more.
-    fn forget_decisions(&mut self) {
-        let now = self.clock.physical(self.wall);
-        let remember = self.config.remember.as_ns();
-        let crts = &self.crts;
-        self.decisions.retain(|attempt, acceptor| {
-            let at = acceptor.accepted.and_then(|(_, f)| f).map_or(now, |f| f.t);
-            crts.contains_key(attempt) || now.saturating_sub(at) <= remember
+    /// Tells its shard now and then which of the decisions stored there somebody may still ask for.
+    fn tell_open(&mut self) {
+        let every = Span::from_ns(self.config.remember.as_ns() / 2);
+        let Some(shard) = self.shard.filter(|_| self.now >= self.open_at) else { return };
+        let first = self.open_at == Instant::ZERO;
+        self.open_at = self.now + every;
+        if first {
+            return;
+        }
+        let open = self.coords.values().filter_map(|coord| match &coord.kind {
+            CoordKind::Crt(crt) => Some(crt.attempt),
+            CoordKind::Irt(_) => None,
         });
+        let open: Box<[Attempt]> = open.collect();
+        let replicas = self.config.layout.replicas_of(shard);
+        self.send_all(replicas, &Body::Open { attempts: open });
+        let (high, cut_max) = (self.high.t, self.config.cut_max.as_ns());
+        self.given_away.retain(|_, (at, _)| high.saturating_sub(at.t) <= cut_max);
+    }
+
+    /// Forgets decisions that nobody can ask for any more. A region that was cut off may ask for
+    /// one after any time, and would be told that nothing was decided: so it is the coordinator who
+    /// says when every region has it, and decisions of one that failed stay for `cut_max`.
+    pub(super) fn forget_decisions(&mut self, coordinator: Node, open: &[Attempt]) {
+        let now = self.clock.physical(self.wall);
+        let (remember, cut_max) = (self.config.remember, self.config.cut_max);
+        self.decisions.retain(|attempt, acceptor| {
+            let long = if acceptor.orphan { cut_max } else { remember };
+            let over =
+                acceptor.orphan || attempt.coordinator == coordinator && !open.contains(attempt);
+            // What was taken back is rare, and kept: a promise must not be forgotten either.
+            let at = acceptor.accepted.and_then(|(_, f)| f).map_or(now, |f| f.t);
+            !over || now.saturating_sub(at) <= long.as_ns()
+        });
+    }
+
+    /// Whoever begins a new life does not know what it coordinated before.
+    pub(super) fn orphan_decisions(&mut self, of: Node) {
+        for (attempt, acceptor) in &mut self.decisions {
+            acceptor.orphan |= attempt.coordinator == of;
+        }
     }
 }

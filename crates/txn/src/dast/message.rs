@@ -155,6 +155,8 @@ pub struct Acceptor {
     pub promised: Ballot,
     /// What was accepted: commit at a timestamp, or abort.
     pub accepted: Option<(Ballot, Option<Ts>)>,
+    /// Its coordinator has begun another life, and will never say that it is over.
+    pub orphan: bool,
 }
 
 /// The state of a replica, for one that comes back.
@@ -175,6 +177,8 @@ pub struct Snapshot {
     pub holds: Vec<(Attempt, Ts)>,
     /// Decisions of the shard.
     pub decisions: Vec<(Attempt, Acceptor)>,
+    /// Values of CRTs for other regions, with the place of each.
+    pub given_away: Vec<(TxnId, (Ts, Given))>,
     /// The last place that was run.
     pub high: Ts,
 }
@@ -346,6 +350,10 @@ pub enum Body {
     /// I have my state.
     #[allow(missing_docs)]
     Ready { life: u64 },
+    /// To the replicas of the sender's shard: of the CRTs that it coordinates these may not be
+    /// finished everywhere, and all others are.
+    #[allow(missing_docs)]
+    Open { attempts: Box<[Attempt]> },
 }
 
 impl Wire for Message {
@@ -367,6 +375,7 @@ impl Wire for Message {
             Body::Install { orphans, .. } => {
                 28 + orphans.iter().map(|o| 24 + o.txn.wire_bytes()).sum::<u64>()
             }
+            Body::Open { attempts } => 4 + ATTEMPT * attempts.len() as u64,
             Body::Snapshot(snapshot) => {
                 let rows = snapshot.rows.as_ref().map_or(0, Vec::len) as u64;
                 100 + 80 * rows + 200 * (snapshot.done.len() + snapshot.pending.len()) as u64

@@ -117,6 +117,8 @@ pub struct Dast {
     waiting: BTreeMap<TxnId, Waiting>,
     claims: BTreeMap<Key, Vec<Claim>>,
     given: BTreeMap<TxnId, Given>,
+    /// Values of CRTs that have run here, for other regions.
+    given_away: BTreeMap<TxnId, (Ts, Given)>,
     done: BTreeMap<TxnId, Done>,
     done_order: BTreeSet<(Ts, TxnId)>,
     pulls: BTreeMap<TxnId, Vec<Node>>,
@@ -139,6 +141,7 @@ pub struct Dast {
     after_store: VecDeque<(u64, Node, Body)>,
 
     sweep_at: Instant,
+    open_at: Instant,
     local: VecDeque<Message>,
     out: VecDeque<Out<Effect<Words>, Timer>>,
 }
@@ -195,6 +198,7 @@ impl Dast {
             waiting: BTreeMap::new(),
             claims: BTreeMap::new(),
             given: BTreeMap::new(),
+            given_away: BTreeMap::new(),
             done: BTreeMap::new(),
             done_order: BTreeSet::new(),
             pulls: BTreeMap::new(),
@@ -212,6 +216,7 @@ impl Dast {
             stored: 0,
             after_store: VecDeque::new(),
             sweep_at: Instant::ZERO,
+            open_at: Instant::ZERO,
             local: VecDeque::new(),
             out: VecDeque::new(),
             view,
@@ -402,6 +407,7 @@ impl Dast {
             Body::Install { number, orphans, floor } => self.install(number, &orphans, floor),
             Body::Outside { number } => self.outside(number),
             Body::Snapshot(snapshot) => self.take_snapshot(from, &snapshot),
+            Body::Open { attempts } => self.forget_decisions(from, &attempts),
             Body::Ready { life } => {
                 let member = Member { node: from, life };
                 if self.view.has(member) {

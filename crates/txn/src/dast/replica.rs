@@ -388,6 +388,11 @@ impl Dast {
             return;
         }
         let gives = self.given.remove(&id).unwrap_or_default();
+        let own = self.shard.into_iter().flat_map(|shard| txn.pieces_on(shard));
+        let gives_away = own.into_iter().any(|(_, piece)| !piece.gives.is_empty());
+        if matches!(kind, Kind::Crt(..)) && gives_away {
+            self.given_away.insert(id, (ts, gives.clone()));
+        }
         let done = Done { at: ts, results: results.into(), gives, aborted };
         self.done.insert(id, done.clone());
         self.done_order.insert((ts, id));
@@ -492,6 +497,7 @@ impl Dast {
 
     pub(super) fn pull_values(&mut self, from: Node, id: TxnId) {
         let known = self.done.get(&id).map(|done| &done.gives).or_else(|| self.given.get(&id));
+        let known = known.or_else(|| self.given_away.get(&id).map(|(_, given)| given));
         if let Some(given) = known.cloned()
             && given != Given::new()
         {

@@ -686,13 +686,19 @@ impl Dast {
             } else if !direct {
                 self.send(node, Body::CommitCrt { attempt, f, waits });
             }
+            // Else the coordinator tells them. It does not know who takes the place of whom, and may
+            // fail before it has told all, so what is said again is said and acknowledged here.
         }
-        if direct {
-            if let Some(pending) = steward.table.get_mut(&attempt) {
-                pending.unacked.clear();
-            }
-            self.finish_if_all_acked(steward, attempt);
+    }
+
+    /// Tells those that have not said that they have it.
+    fn repeat_commit(&mut self, pending: &Pending, attempt: Attempt, f: Ts) {
+        if self.config.bugs.commit_once {
+            return;
         }
+        let again: Vec<Node> = pending.unacked.iter().copied().collect();
+        let waits = pending.txn.as_ref().is_some_and(|txn| self.waits_in(txn, self.region));
+        self.send_all(again, &Body::CommitCrt { attempt, f, waits });
     }
 
     fn commit_acked(&mut self, steward: &mut Steward, from: Node, attempt: Attempt) {
@@ -743,11 +749,7 @@ impl Dast {
                 Some(pending) if pending.f.is_none() => {
                     self.commit_in_region(steward, attempt, f);
                 }
-                Some(pending) => {
-                    let again: Vec<Node> = pending.unacked.iter().copied().collect();
-                    let waits = pending.txn.clone().is_some_and(|t| self.waits_in(&t, self.region));
-                    self.send_all(again, &Body::CommitCrt { attempt, f, waits });
-                }
+                Some(pending) => self.repeat_commit(pending, attempt, f),
                 // It was prepared here, or there would be no commit; it is finished.
                 None => self.send(from, Body::RegionDone { attempt }),
             },

@@ -310,6 +310,7 @@ impl Dast {
             self.froze = self.view.number;
             self.view = view;
             for Member { node, .. } in added {
+                self.orphan_decisions(node);
                 let number = self.view.number;
                 let Some(peer) = self.peer_mut(node) else { continue };
                 peer.since = number;
@@ -496,6 +497,7 @@ impl Dast {
                     crts: self.crt_states(),
                     holds: self.clock.held_by().collect(),
                     decisions: self.decisions.iter().map(|(a, s)| (*a, *s)).collect(),
+                    given_away: self.given_away.iter().map(|(id, g)| (*id, g.clone())).collect(),
                     high: self.high,
                 };
                 self.send(node, Body::Snapshot(Arc::new(snapshot)));
@@ -517,6 +519,7 @@ impl Dast {
                     crts: Vec::new(),
                     holds: Vec::new(),
                     decisions: Vec::new(),
+                    given_away: Vec::new(),
                     high: Ts::ZERO,
                 };
                 self.send(node, Body::Snapshot(Arc::new(snapshot)));
@@ -543,7 +546,9 @@ impl Dast {
             let own = self.decisions.entry(*attempt).or_default();
             own.promised = own.promised.max(state.promised);
             own.accepted = own.accepted.max(state.accepted);
+            own.orphan |= state.orphan;
         }
+        self.given_away.extend(snapshot.given_away.iter().cloned());
         if let Some(rows) = &snapshot.rows {
             let mut store = Store::new();
             for (key, row) in rows {
@@ -658,6 +663,7 @@ impl Dast {
         self.waiting.clear();
         self.claims.clear();
         self.given.clear();
+        self.given_away.clear();
         self.done.clear();
         self.done_order.clear();
         self.pulls.clear();

@@ -13,6 +13,7 @@ impl Dast {
                 return;
             }
             let layout = node.config.layout;
+            let direct = !node.config.commit_via_steward;
             let mut late = Vec::new();
             for (attempt, pending) in &mut steward.table {
                 let home = layout.region_of_node(pending.coordinator);
@@ -23,6 +24,13 @@ impl Dast {
                     if let Some(txn) = &pending.txn {
                         late.push((home, *attempt, txn.clone()));
                     }
+                }
+                if let Some(f) = pending.f
+                    && direct
+                    && now.since(pending.since) >= after
+                {
+                    pending.since = now;
+                    node.repeat_commit(pending, *attempt, f);
                 }
             }
             for (home, attempt, txn) in late {
