@@ -20,8 +20,9 @@ mod transports;
 
 use cavy_study::outcome::Standing;
 
-/// Judges a point with `usual` seeds from 0 on, or as many as `CAVY_SEEDS` says, and prints how often
-/// it was called unstable and too short. A verdict may err in one of fifty, and once by chance.
+/// Judges a point with `usual` seeds from 0 on, or as many as `CAVY_SEEDS` says, and prints how
+/// often it was called unstable and too short. A verdict may err in one of fifty, and once by
+/// chance.
 #[expect(clippy::disallowed_methods, reason = "a long proof says how many seeds it runs")]
 fn verdict_errs_rarely(what: &str, usual: u64, stable: bool, judge: impl Fn(u64) -> Standing) {
     let seeds = std::env::var("CAVY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual);

@@ -71,12 +71,13 @@ fn full() -> Vec<u8> {
         ]),
         done: vec![(
             id(8),
-            Done { at: ts(800), results: results.into(), gives: given, aborted: true },
+            Done { at: ts(800), results: results.into(), gives: given.clone(), aborted: true },
         )],
         pending: vec![pending, queued],
         crts: vec![CrtState { attempt, a: ts(850), f: Some(ts(900)), txn: Some(waiting) }],
         holds: vec![(attempt, ts(850))],
-        decisions: vec![(attempt, Acceptor { promised: Ballot::FIRST, accepted })],
+        decisions: vec![(attempt, Acceptor { promised: Ballot::FIRST, accepted, orphan: true })],
+        given_away: vec![(id(7), (ts(700), given))],
         high: ts(880),
     };
     let message = Message { view: 7, body: Body::Snapshot(Arc::new(snapshot)) };

@@ -686,8 +686,8 @@ impl Dast {
             } else if !direct {
                 self.send(node, Body::CommitCrt { attempt, f, waits });
             }
-            // Else the coordinator tells them. It does not know who takes the place of whom, and may
-            // fail before it has told all, so what is said again is said and acknowledged here.
+            // Else the coordinator tells them. It does not know who takes the place of whom, and
+            // may fail before it has told all: what is said again is said and acknowledged here.
         }
     }
 
