@@ -372,3 +372,26 @@ fn rivals_bear_a_long_cut() {
         long_cut(&slog::Config::new(Layout::new(3, 2)), kill, "rivals_bear_a_long_cut");
     }
 }
+
+/// Two replicas of a shard fail one after the other, and come back. Meanwhile the third has all that
+/// is asked for, and nothing of that is stable.
+#[test]
+fn what_one_replica_is_left_with_becomes_stable_when_others_are_back() {
+    let config = Config::new(Layout::new(3, 2), Mode::Precise);
+    let test = "schedules::what_one_replica_is_left_with";
+    for seed in seeds(6) {
+        let mut setup = network(&config);
+        setup.seed = seed;
+        setup.check = true;
+        setup.duration = Span::from_ms(4_000);
+        let mut draws = Stream::keyed(seed, 14, Purpose::Test);
+        let shard = Shard(draws.below(6) as u32);
+        for (nth, replica) in config.layout.replicas_of(shard).skip(1).enumerate() {
+            let from = 500 + 400 * nth as u64 + draws.below(100);
+            let until = 1_800 + draws.below(400);
+            setup.faults.outages.push(outage(replica.0, from, until, OutageKind::Crash));
+        }
+        let judged = verdict(|| go(&config, &setup, mix()).judge());
+        assert_eq!(judged, Ok(()), "seed {seed}, again: {}", again(test, seed));
+    }
+}

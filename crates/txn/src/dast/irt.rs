@@ -184,7 +184,9 @@ impl Dast {
                 }
             }
         }
-        if held {
+        // Where a shard has one replica left, everybody has it and it is not stable: those who come
+        // back must be told.
+        if held && stable {
             self.unheld.remove(&(ts, id));
             self.drop_if_over(id);
         }
