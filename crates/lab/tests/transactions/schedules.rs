@@ -373,8 +373,8 @@ fn rivals_bear_a_long_cut() {
     }
 }
 
-/// Two replicas of a shard fail one after the other, and come back. Meanwhile the third has all that
-/// is asked for, and nothing of that is stable.
+/// Two replicas of a shard fail one after the other, and come back. Meanwhile the third has all
+/// that is asked for, and nothing of that is stable.
 #[test]
 fn what_one_replica_is_left_with_becomes_stable_when_others_are_back() {
     let config = Config::new(Layout::new(3, 2), Mode::Precise);
