@@ -126,8 +126,8 @@ fn a_rate_above_what_processors_do_is_an_overload() {
     assert_eq!(rates, [Some(300.0), Some(3_000.0)], "what is offered, not what is answered");
 }
 
-/// A leader has four messages of 300 us for each transaction of its shard, and its followers' signs
-/// of life: six leaders do about 4,850 transactions a second. `CAVY_SEEDS=200 cargo test -p
+/// A leader spends 300 us on each of four messages of a transaction, and on its followers' signs of
+/// life. So six leaders do about 4,850 transactions a second. `CAVY_SEEDS=200 cargo test -p
 /// cavy-kinds-tests error_rates -- --nocapture` measures how often the verdict errs.
 #[test]
 fn error_rates_of_the_verdict_on_both_sides_of_what_leaders_do() {

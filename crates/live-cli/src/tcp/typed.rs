@@ -63,7 +63,8 @@ pub struct Way {
     #[arg(long, value_name = "OCTETS", default_value = "1500",
         value_parser = clap::value_parser!(u16).range(88..=9000))]
     pub mtu: u16,
-    /// The least retransmission timeout; when absent 500us, or more where timers are later.
+    /// The least retransmission timeout; when absent 500us, or more where timers are later. With
+    /// --port-bytes it is 5ms at least.
     #[arg(long, value_name = "SPAN", value_parser = quantity::positive_span)]
     pub floor: Option<Span>,
     /// How the window grows.

@@ -28,8 +28,8 @@ pub struct Config {
     pub retry_after: Span,
     /// What ran is remembered for so much of timestamps, so that a retry does not run again.
     pub remember: Span,
-    /// A region may be cut off for so long: what it may ask for when it is back is kept, namely
-    /// values, and decisions whose coordinator failed.
+    /// A region may be cut off for so long. Values, and decisions whose coordinator failed, are
+    /// kept until then, because it asks for them when it is back.
     pub cut_max: Span,
     /// A clock that is further ahead than this is not followed.
     pub jump_max: Span,

@@ -292,7 +292,7 @@ impl Dast {
                 crt.f = Some(f);
                 crt.decided = true;
             }
-            // It is told already.
+            // This coordinator has told the regions to commit already.
             None if crt.decided => {}
             None => self.try_again(attempt),
         }
