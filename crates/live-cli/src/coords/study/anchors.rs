@@ -70,6 +70,13 @@ impl Anchors {
         said.unwrap_or_else(|| unreachable!("only those with a place are drawn"))
     }
 
+    /// The other side of the world from there: what a wrong row says.
+    pub fn opposite(&self, one: usize) -> Point {
+        let said = self.said(one);
+        let [x, y, z] = said.vector();
+        Point::from_vector([-x, -y, -z]).unwrap_or(said)
+    }
+
     /// Its address, of the block for measurements.
     pub fn address(one: usize) -> Ipv4Addr {
         let [high, low] = (one as u16 + 1).to_be_bytes();

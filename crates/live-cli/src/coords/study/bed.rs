@@ -194,13 +194,9 @@ impl<'a> Bed<'a> {
     /// A database of all anchors, in MaxMind's format, and what it says of each.
     fn places(&self, who: Who) -> Result<Vec<Point>, Fault> {
         let row = |one: usize| {
-            let said = self.anchors.said(one);
             let said = match who == Who::WrongRow && one == WRONG {
-                true => {
-                    let [x, y, z] = said.vector();
-                    Point::from_vector([-x, -y, -z]).unwrap_or(said)
-                }
-                false => said,
+                true => self.anchors.opposite(one),
+                false => self.anchors.said(one),
             };
             let prefix = format!("{}/32", Anchors::address(one));
             Row { prefix, place: Some(said.degrees()), ..Row::default() }

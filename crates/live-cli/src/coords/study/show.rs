@@ -313,13 +313,17 @@ impl<'a> Shown<'a> {
     fn repair(&self, run: &Run, again: &str) -> Figure {
         let start = at_start(&run.said);
         let of = |places: &[Place]| of_places(self.anchors, Some(WRONG), places);
-        let row = |when: String, places: &[Place]| {
-            let (p50, p90) = of(places);
-            vec![Cell::Text(when), Cell::Number(p50), Cell::Number(p90)]
+        let row = |when: String, live: &[Place], lab: &[Place]| {
+            let ((p50, p90), (lab_p50, lab_p90)) = (of(live), of(lab));
+            let errors = [p50, p90, lab_p50, lab_p90].map(Cell::Number);
+            [Cell::Text(when)].into_iter().chain(errors).collect::<Vec<Cell>>()
         };
-        let mut rows = vec![row("before any probe".to_string(), &start)];
-        let marks = self.marks.iter().zip(&run.places);
-        rows.extend(marks.map(|(mark, places)| row(format!("{mark} probes a node"), places)));
+        let mut rows = vec![row("before any probe".to_string(), &start, &start)];
+        let lab = lab::replayed(self.anchors, run, true);
+        let marks = self.marks.iter().zip(run.places.iter().zip(&lab));
+        rows.extend(
+            marks.map(|(mark, (live, lab))| row(format!("{mark} probes a node"), live, lab)),
+        );
         let last = run.places.last().map_or(&start[..], |places| places);
         let name = self.anchors.names().nth(WRONG).unwrap_or("").to_string();
         let (before, after) = (of(&start).0, of(last).0);
@@ -345,7 +349,9 @@ impl<'a> Shown<'a> {
             tables: vec![Table {
                 id: "repair".to_string(),
                 title: format!("Errors of pairs with {name}, ms"),
-                columns: ["when", "p50", "p90"].map(String::from).to_vec(),
+                columns: ["when", "p50", "p90", "the lab's replay p50", "its p90"]
+                    .map(String::from)
+                    .to_vec(),
                 rows,
             }],
         }

@@ -35,10 +35,14 @@ impl At {
 
 /// Everybody probes in turn as agents choose: anybody half of the time, the nearest by its own
 /// coordinates and one measured lately a quarter each. Htrae learns at both ends, the flagship
-/// is told the same, and serf's model probes anybody as often.
-pub fn order(anchors: &Anchors, marks: &[u64], seed: u64) -> Vec<At> {
-    let said = (0..anchors.count()).map(|one| anchors.said(one).degrees()).collect();
-    let mut run = Run { said, ..Run::default() };
+/// is told the same, and serf's model probes anybody as often. If the row of one anchor is
+/// `wrong`, Htrae's and serf's errors are those of its pairs.
+pub fn order(anchors: &Anchors, marks: &[u64], seed: u64, wrong: Option<usize>) -> Vec<At> {
+    let said = |one| match wrong == Some(one) {
+        true => anchors.opposite(one).degrees(),
+        false => anchors.said(one).degrees(),
+    };
+    let mut run = Run { said: (0..anchors.count()).map(said).collect(), ..Run::default() };
     let globe = Globe::new(Config::default(), known(&run)).in_whole_numbers();
     let mut htrae = Learner::new(globe).symmetric(true);
     let mut serf = Learner::new(Serf::new(anchors.count() as u32));
@@ -48,7 +52,7 @@ pub fn order(anchors: &Anchors, marks: &[u64], seed: u64) -> Vec<At> {
     let (mut now, mut all) = (Instant::ZERO, Vec::new());
     let errors = |of: &dyn Predictor, now: Instant| {
         let said = |a: usize, b: usize| of.predict_ms(a as u32, b as u32, now).unwrap_or(0.0);
-        anchors.errors(None, said)
+        anchors.errors(wrong, said)
     };
     for round in 1..=marks.last().copied().unwrap_or(0) {
         for from in 0..count {
@@ -96,7 +100,10 @@ impl Trials {
     pub fn new(anchors: &Anchors, marks: &[u64], trials: u64, repetitions: usize) -> Trials {
         let repetitions = repetitions.max(1);
         let orders = 0..trials * repetitions as u64;
-        Trials { repetitions, orders: orders.map(|seed| order(anchors, marks, seed)).collect() }
+        Trials {
+            repetitions,
+            orders: orders.map(|seed| order(anchors, marks, seed, None)).collect(),
+        }
     }
 
     /// The flagship's 90th percentile over Htrae's, the worst of all marks.
