@@ -16,8 +16,11 @@
 //! with as much of the room as it can use; none of them sends in bursts; and what nothing follows
 //! waits while the queue is nearly as long as losses found it.
 //!
-//! A faster rate is remembered for ever: if the link becomes slower, it looks as if others were
-//! there.
+//! So the best rate says what the way is like without others, and is kept as BBR keeps the shortest
+//! round trip, which says the same: for ten seconds at most after it was met last. BBR's maximum of
+//! rates, over ten round trips, would be too short. It belongs to a sender that tries a faster rate
+//! every eight of them, and here the rate is low for as long as others are there. Until a rate is
+//! forgotten, a link that became slower looks as if others were there.
 //!
 //! A program on a busy machine sees packets late, and several at once. Then a round that begins in
 //! the middle of such a batch looks faster than the link is, and one that a pause falls into looks
@@ -45,6 +48,9 @@ const LONG: Span = Span::from_ms(8);
 /// Rates of which the fastest says whether others are there.
 const LATELY: usize = 8;
 
+/// The best rate is that of this stretch and of the one before.
+const STRETCH: Span = Span::from_ms(5_000);
+
 /// What is known of the way to a host.
 #[derive(Clone, Debug)]
 pub(crate) struct Learner {
@@ -52,8 +58,8 @@ pub(crate) struct Learner {
     room: u32,
     starting: bool,
     round: Round,
-    /// The most octets a second in a round, and those of the last one.
-    fastest: u64,
+    /// The most octets a second in a round, lately, and those of the last one.
+    fastest: Fastest,
     rate: u64,
     /// Where packets are seen in batches.
     batches: Option<Batches>,
@@ -71,6 +77,28 @@ pub(crate) struct Learner {
     ceiling_until: Instant,
     remember: Span,
     losses: u64,
+}
+
+/// The greatest of the rates of this stretch and of the one before. A stretch ends with the first
+/// rate that is met when it is over, so that nothing is forgotten while nothing comes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fastest {
+    begun: Instant,
+    rate: u64,
+    before: u64,
+}
+
+impl Fastest {
+    fn meets(&mut self, rate: u64, now: Instant) {
+        if now.since(self.begun) >= STRETCH {
+            *self = Fastest { begun: now, rate: 0, before: self.rate };
+        }
+        self.rate = self.rate.max(rate);
+    }
+
+    fn rate(&self) -> u64 {
+        self.rate.max(self.before)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,7 +132,7 @@ impl Learner {
             room: ROOM_MIN,
             starting: true,
             round: Round::default(),
-            fastest: 0,
+            fastest: Fastest::default(),
             rate: 0,
             batches: None,
             calm: Span::from_ns(u64::MAX),
@@ -174,12 +202,12 @@ impl Learner {
         round.filled |= filled;
         let whole = (2 * u64::from(self.room)).max(ROUND_MIN) * self.mss;
         if round.octets >= whole && now > at && round.samples > 0 {
-            self.end_round(now.since(at));
+            self.end_round(now.since(at), now);
             self.round.at = Some(now);
         }
     }
 
-    fn end_round(&mut self, took: Span) {
+    fn end_round(&mut self, took: Span, now: Instant) {
         let Round { octets, queues, leasts, samples, pressed, filled, .. } =
             core::mem::take(&mut self.round);
         let per = |sum: Span| Span::from_ns(sum.as_ns() / samples);
@@ -190,16 +218,18 @@ impl Learner {
         }
         let rate = octets.saturating_mul(1_000_000_000) / took.as_ns();
         if self.batches.is_some() {
-            self.batch(rate, took);
+            self.batch(rate, took, now);
         } else {
-            (self.rate, self.fastest) = (rate, self.fastest.max(rate));
+            self.rate = rate;
+            self.fastest.meets(rate, now);
         }
+        let fastest = self.fastest.rate();
         self.calm = self.calm.min(queue);
-        let four = Span::from_ns(4 * self.mss * 1_000_000_000 / self.fastest.max(1));
+        let four = Span::from_ns(4 * self.mss * 1_000_000_000 / fastest.max(1));
         let target = (least + self.calm).max(four);
         // What a round trip holds at this rate, with that queue.
         let both = (least + target).as_ns();
-        let holds = (u128::from(self.fastest) * u128::from(both) / 1_000_000_000) as u64;
+        let holds = (u128::from(fastest) * u128::from(both) / 1_000_000_000) as u64;
         let holds = (holds / self.mss + 1).min(ROOM_MAX.into()) as u32;
         let room = self.room;
         let trips = (octets / self.mss) as u32 / room;
@@ -217,7 +247,7 @@ impl Learner {
     }
 
     /// A round of a host that sees packets in batches.
-    fn batch(&mut self, rate: u64, took: Span) {
+    fn batch(&mut self, rate: u64, took: Span, now: Instant) {
         let Some(batches) = &mut self.batches else { return };
         let under_way = u64::from(self.room) * self.mss;
         let rate = rate.min(under_way * 1_000_000_000 / self.trip.as_ns().max(1));
@@ -227,17 +257,21 @@ impl Learner {
             let long = (batches.octets * 1_000_000_000 / u128::from(batches.took.as_ns())) as u64;
             (batches.octets, batches.took) = (0, Span::ZERO);
             batches.lately[batches.rounds % LATELY] = long;
-            self.fastest = if batches.rounds == 0 { long } else { self.fastest.max(long) };
+            if batches.rounds == 0 {
+                self.fastest = Fastest::default();
+            }
+            self.fastest.meets(long, now);
             batches.rounds += 1;
             self.rate = batches.lately.iter().copied().fold(long, u64::max);
         } else if batches.rounds == 0 {
             // Until there is better.
-            (self.rate, self.fastest) = (rate, self.fastest.max(rate));
+            self.rate = rate;
+            self.fastest.meets(rate, now);
         }
     }
 
     fn is_alone(&self) -> bool {
-        self.rate >= self.fastest / 8 * 7
+        self.rate >= self.fastest.rate() / 8 * 7
     }
 
     /// Something was lost.
@@ -361,10 +395,29 @@ mod tests {
                 let (dropped, used) = spurts.run(50_000, seed);
                 assert!(dropped == 0 && used > least, "{pause_us} us: {dropped}, {used}");
                 let link = 1_000_000_000 / spurts.each_ns * MSS;
-                let fastest = spurts.learner.fastest as f64 / link as f64;
+                let fastest = spurts.learner.fastest.rate() as f64 / link as f64;
                 assert!((1.0..8.0 / 7.0).contains(&fastest), "{pause_us} us: {fastest}");
             }
         }
+    }
+
+    #[test]
+    fn the_best_rate_is_forgotten_between_five_and_ten_seconds_after_it_was_met() {
+        let mut fastest = Fastest::default();
+        // A rate of 9 until 12.0 s, of 5 from then on, and nothing from 14 s to 40 s.
+        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        let steps = (0..14_000).chain(40_000..60_000).step_by(100);
+        let mut known = steps.map(|ms| {
+            fastest.meets(if ms < 12_000 { 9 } else { 5 }, at(ms));
+            (ms, fastest.rate())
+        });
+        let forgotten = known.find(|(_, rate)| *rate == 5).expect("it is forgotten");
+        // Stretches begin at 0, 5, 10 and 40 s. Those that nothing came in are none.
+        assert_eq!(forgotten, (45_000, 5));
+        assert!(known.all(|(_, rate)| rate == 5));
+        // A faster one counts at once.
+        fastest.meets(8, at(60_000));
+        assert_eq!(fastest.rate(), 8);
     }
 
     #[test]
@@ -380,7 +433,7 @@ mod tests {
             assert!(plain_dropped > 50, "what it is for: {plain_dropped}");
             assert!(dropped < 5 && used > 0.85, "seed {seed}: {dropped}, {used}");
             let link = 1_000_000_000 / batches.each_ns * MSS;
-            let fastest = batches.learner.fastest as f64 / link as f64;
+            let fastest = batches.learner.fastest.rate() as f64 / link as f64;
             // Alone at seven eighths of it, so that the rate of the link itself counts as alone.
             assert!((0.95..8.0 / 7.0).contains(&fastest), "seed {seed}: {fastest}");
         }

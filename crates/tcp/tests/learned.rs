@@ -114,3 +114,36 @@ fn servers_that_are_not_ours_are_never_stuck_when_the_room_shrinks() {
         }
     }
 }
+
+/// The best rate that was met is forgotten within ten seconds. It used to be remembered for ever:
+/// then a link that had become slower looked as if others were there, the room was tried until
+/// something was lost, again and again, and blocks had 24 to 74 of 100 Mb/s.
+#[test]
+fn incast_8_when_the_link_becomes_slower_it_learns_again() {
+    for foreign in [false, true] {
+        let client = |room_bytes| {
+            let schedule = Some(Schedule { room_bytes, foreign });
+            Config { schedule, ..learns() }
+        };
+        let mut learning = star(16, 32_768, 200, client(None));
+        let mut at = 1;
+        for mbps in [200, 100, 50, 200] {
+            learning.network.links.bits_per_s = mbps * MBIT;
+            let begun = learning.network.now;
+            while learning.network.now.since(begun) < Span::from_ms(11_000) {
+                at += 1;
+                learning.block(at);
+            }
+            let (goodput, dropped, timeouts) = blocks(&mut learning, at + 1..at + 21);
+            at += 21;
+            let mut knows = star(16, 32_768, mbps, client(Some(32_768)));
+            blocks(&mut knows, 1..21);
+            let (told, ..) = blocks(&mut knows, 21..31);
+            println!(
+                "{mbps} Mb/s, foreign {foreign}: {goodput:.0} of {told:.0}; {dropped} dropped"
+            );
+            assert!(goodput >= 0.95 * told, "{mbps} Mb/s: {goodput} of {told}");
+            assert_eq!((dropped, timeouts), (0, 0), "{mbps} Mb/s, foreign {foreign}");
+        }
+    }
+}
