@@ -260,22 +260,21 @@ fn agents() -> Agents {
     Agents { asked: 0, nodes: 3, given: BTreeSet::new(), probes: 0, feedback: 0 }
 }
 
-fn seeds(few: u64) -> u64 {
-    #[allow(clippy::disallowed_methods)] // how many seeds to run is the caller's to say
-    let asked = std::env::var("CAVY_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    asked.unwrap_or(few)
+#[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
+fn seeds(few: u64) -> std::ops::Range<u64> {
+    cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..few)
 }
 
 /// Datagrams are lost and doubled, agents crash and come back, clocks step: the laws of the family
 /// hold, and what an agent has learnt is bounded by what was asked.
 #[test]
 fn the_laws_hold_with_faults() {
-    hold(agents, Offer::rough(3, 400), 0..seeds(1_000));
+    hold(agents, Offer::rough(3, 400), seeds(1_000));
 }
 
 #[test]
 fn a_probe_moves_each_end_at_most_once() {
-    for seed in 0..seeds(1_000) {
+    for seed in seeds(1_000) {
         let mut town = Town::new(agents(), Offer::rough(3, 400), seed);
         town.run();
         let updates: u64 = (0..3).map(|n| u64::from(town.machine(Node(n)).updates())).sum();

@@ -190,8 +190,7 @@ fn what_is_on_one_connection_keeps_its_order_and_what_is_on_several_does_not() {
 #[test]
 #[allow(clippy::disallowed_methods)] // how many seeds to run is the caller's to say
 fn whatever_the_network_does_each_message_comes_once_and_each_question_is_answered_once() {
-    let seeds = std::env::var("CAVY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
-    for seed in 0..seeds {
+    for seed in cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..60) {
         let mut draws = Stream::keyed(seed, 0, Purpose::Test);
         let connections = 1 + draws.below(5) as u16;
         let mut pair = Pair::new(connections, seed);

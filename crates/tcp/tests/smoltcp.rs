@@ -416,11 +416,7 @@ impl World {
 
 #[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
 fn seeds(few: u64) -> std::ops::Range<u64> {
-    let of = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (of("CAVY_SEED"), of("CAVY_SEEDS")) {
-        (Some(one), _) => one..one + 1,
-        (None, many) => 0..many.unwrap_or(few),
-    }
+    cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..few)
 }
 
 fn configs() -> [Config; 6] {

@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod message;
 pub mod packet;
 pub mod probe;
+mod seeds;
 
 use crate::digest::Digest;
 use crate::machine::{Cx, Machine, Out, Outbox, Packet, Room, Transmit};
@@ -17,6 +18,8 @@ use crate::time::{Instant, Span};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::hash::Hash;
+
+pub use seeds::{piece, seeds};
 
 /// The smallest legal world for one machine.
 pub trait Environment {

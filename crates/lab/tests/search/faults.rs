@@ -69,14 +69,10 @@ fn draw(setup: &mut Setup, seed: u64) -> u32 {
     0
 }
 
-/// The seeds to run: as many as `CAVY_SEEDS` says or `usual`, or only `CAVY_SEED`.
+/// The seeds to run: `usual`, or those that the caller says.
 #[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let of = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    match (of("CAVY_SEED"), of("CAVY_SEEDS")) {
-        (Some(one), _) => one..one + 1,
-        (None, many) => 0..many.unwrap_or(usual),
-    }
+    cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..usual)
 }
 
 /// How to run one seed again.

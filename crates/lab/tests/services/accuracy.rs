@@ -21,8 +21,8 @@ use core::ops::ControlFlow;
 /// to.
 pub fn piece() -> Option<(u64, u64)> {
     let text = std::env::var_os("CAVY_SEEDS")?;
-    let (from, to) = text.to_str()?.split_once('-')?;
-    Some((from.parse().ok()?, to.parse().ok()?))
+    let piece = cavy_core::laws::piece(text.to_str()?)?;
+    Some((piece.start, piece.end - 1))
 }
 
 pub fn cases(few: usize) -> usize {

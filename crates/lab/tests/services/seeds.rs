@@ -3,8 +3,8 @@
 //! its controller or its lease; nobody stands who was not asked to; sums of pauses are those of the
 //! log; windows open and close while nobody stands; what is stale means nothing.
 //!
-//! A failing seed is printed; set [`FIRST`] to it and run
-//! `cargo test -p cavy-lab --test services seeds`.
+//! A failing seed is printed: `CAVY_SEED=n cargo test -p cavy-lab --test services seeds` runs it
+//! alone, and `CAVY_SEEDS=5000` that many.
 
 use super::stage::{closed, exponential, line, us};
 use super::whatif::Either;
@@ -477,20 +477,21 @@ fn drive(seed: u64, bug: Bug) -> Came {
     Came { faults: found, freezes: log.freezes, virtual_ok }
 }
 
-/// The first seed; put a failing one here to see it first.
-const FIRST: u64 = 0;
-
-/// Drives seeds from [`FIRST`] on; every one of them must leave everybody going.
-fn explore(seeds: u64) {
-    let mut freezes = 0;
-    for seed in FIRST..FIRST + seeds {
+/// Drives seeds, `usual` of them unless the caller says others; every one of them must leave
+/// everybody going.
+#[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
+fn explore(usual: u64) {
+    let seeds = cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..usual);
+    let (count, mut freezes) = (seeds.end - seeds.start, 0);
+    for seed in seeds {
         let came = drive(seed, Bug::None);
         assert!(came.virtual_ok, "seed {seed}");
         assert!(came.faults.is_empty(), "seed {seed}: {:?}", came.faults);
         freezes += u64::from(came.freezes);
     }
-    println!("{seeds} seeds, {freezes} freezes");
-    assert!(freezes > 10 * seeds, "{freezes} freezes");
+    println!("{count} seeds, {freezes} freezes");
+    // One alone may have few.
+    assert!(count < 100 || freezes > 10 * count, "{freezes} freezes");
 }
 
 #[test]
@@ -501,8 +502,7 @@ fn whatever_goes_wrong_everybody_goes_on() {
 #[test]
 #[ignore = "some seconds: cargo test -p cavy-lab --test services seeds -- --ignored --nocapture"]
 fn exploration_of_many_seeds() {
-    let seeds = std::env::var_os("CAVY_SEEDS").and_then(|text| text.to_str()?.parse().ok());
-    explore(seeds.unwrap_or(5_000));
+    explore(5_000);
 }
 
 #[test]

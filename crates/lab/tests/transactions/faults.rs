@@ -69,24 +69,10 @@ pub fn draw(setup: &mut Setup, layout: Layout, fronts_fail: bool, seed: u64) -> 
     format!("{:?}", setup.faults)
 }
 
-/// The seeds to run: `usual`, as many as `CAVY_SEEDS` says, a piece of them (`1000-1999`), or only
-/// `CAVY_SEED`.
-///
-/// # Panics
-/// When one of these is no number of seeds: a test that runs others than it was told proves less.
+/// The seeds to run: `usual`, or those that the caller says.
 #[allow(clippy::disallowed_methods)] // which seeds to run is the caller's to say
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let number = |text: &str| text.parse::<u64>().expect("a seed, or a number of seeds");
-    if let Ok(one) = std::env::var("CAVY_SEED") {
-        return number(&one)..number(&one) + 1;
-    }
-    match std::env::var("CAVY_SEEDS") {
-        Err(_) => 0..usual,
-        Ok(text) => match text.split_once('-') {
-            Some((from, to)) => number(from)..number(to) + 1,
-            None => 0..number(&text),
-        },
-    }
+    cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..usual)
 }
 
 /// How to run one seed again.
