@@ -126,11 +126,13 @@ fn incast_8_when_the_link_becomes_slower_it_learns_again() {
             Config { schedule, ..learns() }
         };
         let mut learning = star(16, 32_768, 200, client(None));
-        let mut at = 1;
-        for mbps in [200, 100, 50, 200] {
+        blocks(&mut learning, 1..21);
+        let mut at = 21;
+        // A faster one counts at once.
+        for (mbps, after_ms) in [(100, 11_000), (50, 11_000), (200, 1_000)] {
             learning.network.links.bits_per_s = mbps * MBIT;
             let begun = learning.network.now;
-            while learning.network.now.since(begun) < Span::from_ms(11_000) {
+            while learning.network.now.since(begun) < Span::from_ms(after_ms) {
                 at += 1;
                 learning.block(at);
             }
