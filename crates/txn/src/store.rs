@@ -39,7 +39,7 @@ impl Store {
     }
 
     /// All rows that were written, in order.
-    pub fn rows(&self) -> impl Iterator<Item = (&Key, &Row)> {
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = (&Key, &Row)> {
         self.rows.iter()
     }
 

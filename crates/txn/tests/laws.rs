@@ -112,6 +112,16 @@ fn laws_of_dast() {
     enough(hold(|| Adders::new(make, replica, ASKED), seldom(LAYOUT.nodes()), 0..4), 4);
 }
 
+/// With logs many may fail at once, and channels break though nobody has failed.
+#[test]
+fn laws_of_dast_with_logs() {
+    let config = dast::Config { durable: true, ..dast::Config::new(LAYOUT, dast::Mode::Precise) };
+    let make = |node| dast::Dast::new(config.clone(), node, Registers::default());
+    let crash = Ratio { num: 1, den: 2_000 };
+    let offer = Offer { crash, ..rough(LAYOUT.nodes()) };
+    enough(hold(|| Adders::new(make, replica, ASKED), offer, 0..20), 20);
+}
+
 #[test]
 fn laws_of_two_phase_locks() {
     let config = locking::Config::new(LAYOUT);

@@ -9,6 +9,7 @@ mod clocks;
 mod dast;
 mod faults;
 mod judge;
+mod power;
 mod primary;
 mod rivals;
 mod schedules;

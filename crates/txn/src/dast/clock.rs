@@ -12,6 +12,8 @@ pub struct Clock {
     offset_ns: u64,
     /// The last timestamp given, or run at.
     last: Ts,
+    /// Timestamps stay at or below this time, if it is set: no later ones are reserved.
+    pub ceiling: Option<u64>,
     by_attempt: BTreeMap<Attempt, Ts>,
     by_time: BTreeSet<(Ts, Attempt)>,
     /// Clocks that were too far ahead to be followed.
@@ -28,10 +30,10 @@ impl Clock {
     pub fn peek(&self, wall: Instant, me: u32, physical_k: bool) -> Ts {
         let p = self.physical(wall);
         let mut c = Ts { t: p, k: p, n: me };
-        if let Some((least, _)) = self.by_time.first()
-            && c >= *least
-        {
-            let t = least.t.saturating_sub(1);
+        let held = self.by_time.first().filter(|(least, _)| c >= *least);
+        let held = held.map(|(least, _)| least.t.saturating_sub(1));
+        let most = self.ceiling.filter(|most| p > *most);
+        if let Some(t) = held.into_iter().chain(most).min() {
             let k = if physical_k {
                 p
             } else if self.last.t == t {
@@ -47,6 +49,11 @@ impl Clock {
             c = Ts { t: self.last.t, k, n: me };
         }
         c
+    }
+
+    /// The last one that was given, or run at.
+    pub fn last(&self) -> Ts {
+        self.last
     }
 
     /// A new timestamp.

@@ -56,6 +56,13 @@ pub struct Config {
     pub physical_est: bool,
     /// Read-only transactions of one shard are read at one replica, without messages.
     pub fenced_reads: bool,
+    /// Replicas keep all that they are told in their logs, and others rely on it when it is stored:
+    /// a region comes back when all its replicas have failed at once. Otherwise they hold it in
+    /// memory, and a majority of each shard must not fail.
+    pub durable: bool,
+    /// With such a log everything is stored anew after so many bytes, or after four times as many
+    /// as that took the last time, so that what was stored before can go.
+    pub checkpoint_bytes: u64,
     /// Answers carry the versions that were read and written, and machines tell what they applied.
     pub history: bool,
     /// What is wrong with this machine.
@@ -99,6 +106,8 @@ impl Config {
             physical_k: true,
             physical_est: true,
             fenced_reads: false,
+            durable: false,
+            checkpoint_bytes: 4 << 20,
             history: false,
             bugs: Bugs::default(),
         };
@@ -157,6 +166,12 @@ pub struct Bugs {
     pub hasty_steward: bool,
     /// M14: nobody is told of a channel between replicas that broke.
     pub ignore_broken: bool,
+    /// M15: with a log, others are told that something is stored before it is.
+    pub say_unstored: bool,
+    /// M16: with a log, timestamps are not reserved.
+    pub no_reservation: bool,
+    /// M17: with a log, whoever comes back says of what it had coordinated that all is everywhere.
+    pub forget_coordinated: bool,
     /// An IRT of several shards is answered after the coordinator's own.
     pub answer_early: bool,
     /// An IRT runs at its coordinator when one other replica of each shard has answered, which is a

@@ -16,6 +16,9 @@ use cavy_core::family::Node;
 use cavy_core::family::message::Call;
 use cavy_core::{Instant, Span};
 
+/// Each life of a coordinator numbers its tries from a multiple of this.
+const TRIES: u32 = 256;
+
 /// A transaction that this node coordinates.
 pub(super) struct Coord {
     pub txn: Arc<Txn>,
@@ -74,7 +77,8 @@ impl Coord {
 impl Dast {
     pub(super) fn coordinate_crt(&mut self, call: Call, txn: Arc<Txn>) {
         let id = txn.id;
-        let crt = self.new_attempt(&txn, 0);
+        // One that lived before may have tried this transaction, and does not know.
+        let crt = self.new_attempt(&txn, TRIES.wrapping_mul(self.life as u32 - 1));
         let kind = CoordKind::Crt(Box::new(crt));
         let coord = Coord::new(txn, call, kind, self.now, self.config.retry_after);
         self.coords.insert(id, coord);
@@ -199,8 +203,9 @@ impl Dast {
         if accepted {
             acceptor.promised = ballot;
             acceptor.accepted = Some((ballot, value));
+            self.remember(from, || Body::Decide { attempt, ballot, value });
         }
-        self.send(from, Body::Decided { attempt, ballot, accepted });
+        self.say_when_stored(from, Body::Decided { attempt, ballot, accepted });
     }
 
     pub(super) fn ask_decision(&mut self, from: Node, attempt: Attempt, ballot: Ballot) {
@@ -208,10 +213,14 @@ impl Dast {
             return;
         }
         let acceptor = self.decisions.entry(attempt).or_default();
+        let promises = ballot > acceptor.promised;
         acceptor.promised = acceptor.promised.max(ballot);
         if acceptor.promised == ballot {
             let state = Box::new(*acceptor);
-            self.send(from, Body::TellDecision { attempt, ballot, state });
+            if promises {
+                self.remember(from, || Body::AskDecision { attempt, ballot });
+            }
+            self.say_when_stored(from, Body::TellDecision { attempt, ballot, state });
         }
     }
 
@@ -306,7 +315,7 @@ impl Dast {
         for region in regions {
             self.tell_stewards(region, false, &Body::Abort { attempt });
         }
-        let backoff = self.config.retry_after * (1 << attempt.round.min(3));
+        let backoff = self.config.retry_after * (1 << (attempt.round % TRIES).min(3));
         let mut next = self.new_attempt(&txn, attempt.round + 1);
         next.resumes_at = Some(self.now + backoff);
         if let Some(coord) = self.coords.get_mut(&attempt.id) {
@@ -419,6 +428,8 @@ impl Dast {
                 self.send(attempt.coordinator, Body::CrtNack { attempt });
                 return;
             }
+            let told = || Body::PrepareCrt { txn: txn.clone(), attempt, a, leader };
+            self.remember(from, told);
             let (f, waits, begun) = (None, false, false);
             self.crts.insert(attempt, Crt { a, f, txn: Some(txn.clone()), waits, begun });
             if self.config.stretch {
@@ -432,7 +443,7 @@ impl Dast {
         }
         let leads = leader == self.me;
         let a = self.crts.get(&attempt).map_or(a, |crt| crt.a);
-        self.send(attempt.coordinator, Body::CrtAck { attempt, shard, a, leads });
+        self.say_when_stored(attempt.coordinator, Body::CrtAck { attempt, shard, a, leads });
     }
 
     pub(super) fn note_crt(&mut self, attempt: Attempt, a: Ts) {
@@ -448,14 +459,19 @@ impl Dast {
     }
 
     pub(super) fn commit_crt(&mut self, from: Node, attempt: Attempt, f: Ts, waits: bool) {
-        let prepared = self.crts.get(&attempt).is_some_and(|crt| crt.txn.is_some());
+        let known = self.crts.get(&attempt).filter(|crt| crt.txn.is_some());
+        let prepared = known.is_some();
+        let told = known.map_or_else(|| self.early.contains_key(&attempt), |crt| crt.f.is_some());
+        if !told {
+            self.remember(from, || Body::CommitCrt { attempt, f, waits });
+        }
         if prepared {
             self.apply_commit(attempt, f, waits);
         } else if !self.config.bugs.drop_early_commit {
             self.early.insert(attempt, (f, waits));
         }
         if from == self.view.steward {
-            self.send(from, Body::CommitAck { attempt });
+            self.say_when_stored(from, Body::CommitAck { attempt });
         }
     }
 
@@ -483,6 +499,9 @@ impl Dast {
         match hold {
             Some(ts) if self.config.stretch => self.clock.hold(attempt, ts),
             _ => {
+                if self.status == Status::Joining || self.clock.is_held_by(attempt) {
+                    self.remember(self.view.steward, || Body::Release { attempt, hold });
+                }
                 self.clock.let_go(attempt);
                 let noted = self.crts.get(&attempt).is_some_and(|crt| crt.txn.is_none());
                 if noted {
@@ -497,6 +516,9 @@ impl Dast {
     }
 
     pub(super) fn abort_crt(&mut self, attempt: Attempt) {
+        if !self.gone.contains(&attempt) {
+            self.remember(self.view.steward, || Body::AbortCrt { attempt });
+        }
         self.clock.let_go(attempt);
         self.gone.insert(attempt);
         if let Some(crt) = self.crts.remove(&attempt)
@@ -518,14 +540,20 @@ impl Dast {
             return;
         }
         self.promise = self.promise.max(promise);
+        self.settle(settled);
+        while self.gone.len() > 4_096 {
+            self.gone.pop_first();
+        }
+    }
+
+    /// All CRTs below `settled` are finished everywhere.
+    pub(super) fn settle(&mut self, settled: u64) {
+        self.settled = self.settled.max(settled);
         let clock = &self.clock;
         self.crts.retain(|attempt, crt| {
             // What runs before its values are here may hold the clock still.
             !(crt.begun && crt.a.t < settled) || clock.is_held_by(*attempt)
         });
-        while self.gone.len() > 4_096 {
-            self.gone.pop_first();
-        }
     }
 
     /// Tells its shard now and then which of the decisions stored there somebody may still ask for.
@@ -554,6 +582,7 @@ impl Dast {
     pub(super) fn forget_decisions(&mut self, coordinator: Node, open: &[Attempt]) {
         let now = self.clock.physical(self.wall);
         let (remember, cut_max) = (self.config.remember, self.config.cut_max);
+        let before = self.decisions.len();
         self.decisions.retain(|attempt, acceptor| {
             let long = if acceptor.orphan { cut_max } else { remember };
             let over =
@@ -562,6 +591,9 @@ impl Dast {
             let at = acceptor.accepted.and_then(|(_, f)| f).map_or(now, |f| f.t);
             !over || now.saturating_sub(at) <= long.as_ns()
         });
+        if self.decisions.len() < before {
+            self.remember(coordinator, || Body::Open { attempts: open.into() });
+        }
     }
 
     /// Whoever begins a new life does not know what it coordinated before.

@@ -20,7 +20,11 @@ impl Dast {
             return;
         }
         // Not yet: no state, or the token's time has not come. Only this request waits for it.
-        if self.status != Status::Ready || (txn.after > Ts::ZERO && self.peek_ts() <= txn.after) {
+        let unreserved = self.clock.ceiling == Some(0);
+        if self.status != Status::Ready
+            || unreserved
+            || (txn.after > Ts::ZERO && self.peek_ts() <= txn.after)
+        {
             self.held.push((call, txn));
             return;
         }
@@ -76,8 +80,9 @@ impl Dast {
         let (id, ts) = (txn.id, self.next_ts());
         let mut acks = BTreeMap::new();
         for shard in txn.shards() {
-            let own = u32::from(self.shard == Some(*shard)) << self.layout_index();
-            acks.insert(*shard, own);
+            // One that keeps a log has it when it is stored.
+            let own = self.shard == Some(*shard) && !self.keeps_log();
+            acks.insert(*shard, u32::from(own) << self.layout_index());
         }
         let kind = CoordKind::Irt(IrtCoord { ts, acks, stable: false });
         let coord = Coord::new(txn.clone(), call, kind, self.now, self.config.retry_after);
@@ -85,6 +90,10 @@ impl Dast {
         self.unstable.insert((ts, id));
         self.unheld.insert((ts, id));
         self.store_irt(self.me, &txn, ts, false);
+        if self.keeps_log() && self.shard.is_some_and(|own| txn.shards().contains(&own)) {
+            self.remember(self.me, || Body::PrepareIrt { txn: txn.clone(), ts });
+            self.say_when_stored(self.me, Body::AckIrt { id, ts, clock: ts });
+        }
         for shard in txn.shards() {
             let replicas = self.config.layout.replicas_of(*shard);
             let others: Vec<Node> =
@@ -127,9 +136,13 @@ impl Dast {
         if self.shard.is_none() || self.status == Status::Out {
             return;
         }
+        let told = |peer: &super::view::Peer| ts < peer.held || peer.recent.contains_key(&ts);
+        if !self.peer(from).is_some_and(told) {
+            self.remember(from, || Body::PrepareIrt { txn: txn.clone(), ts });
+        }
         self.store_irt(from, &txn, ts, false);
         let clock = self.next_ts();
-        self.send(from, Body::AckIrt { id: txn.id, ts, clock });
+        self.say_when_stored(from, Body::AckIrt { id: txn.id, ts, clock });
     }
 
     pub(super) fn ack_irt(&mut self, from: Node, id: TxnId, ts: Ts, clock: Ts) {
@@ -202,7 +215,9 @@ impl Dast {
     pub(super) fn hear_clock(&mut self, from: Node, clock: Ts) {
         let followed = self.clock.learn(self.wall, clock, self.config.jump_max);
         let installed = self.installed;
-        if let Some(peer) = self.peer_mut(from) {
+        // What it sent before a channel broke may be missing here, and is below what it says now.
+        let lost = !self.lost.is_empty() && self.lost.iter().any(|member| member.node == from);
+        if let Some(peer) = self.peer_mut(from).filter(|_| !lost || !installed) {
             let known = if installed { &mut peer.clock } else { &mut peer.clock_in_change };
             *known = clock.max(*known);
         }
@@ -229,7 +244,11 @@ impl Dast {
         let first = |set: &alloc::collections::BTreeSet<(Ts, TxnId)>| {
             set.first().map_or(clock, |(ts, _)| *ts)
         };
-        let (stable, held) = (first(&self.unstable), first(&self.unheld));
+        let (mut stable, mut held) = (first(&self.unstable), first(&self.unheld));
+        if self.is_heir() && !self.installed && !self.config.bugs.forget_coordinated {
+            // What it coordinated before it failed is put together with the view.
+            (stable, held) = (Ts::ZERO, Ts::ZERO);
+        }
         self.tell_clock(Body::Report { clock, stable, held });
         // Its own, which it does not hear.
         let me = self.me;

@@ -1,6 +1,6 @@
 //! What nodes say to each other `[dast 2.10]`.
 
-use super::view::{Before, Member, View};
+use super::view::{Before, Brought, Member, View};
 use crate::client::{Note, PieceResult, Request, Response};
 use crate::procedure::Given;
 use crate::store::Row;
@@ -63,6 +63,8 @@ pub struct CrtState {
     /// The transaction, where the node has part in it.
     #[cfg_attr(feature = "serde", serde(with = "crate::wire::maybe"))]
     pub txn: Option<Arc<Txn>>,
+    /// Clocks wait for a value of it.
+    pub waits: bool,
 }
 
 /// An IRT as one node knows it.
@@ -99,6 +101,9 @@ pub struct Frozen {
     pub has_rows: bool,
     /// IRTs of nodes that are no longer in the view, and its own that are not everywhere.
     pub orphans: Vec<IrtState>,
+    /// What came with the view that is in force here: others may have missed it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
+    pub passed_on: Arc<[IrtState]>,
     /// CRTs that may not be finished everywhere.
     pub crts: Vec<CrtState>,
 }
@@ -181,6 +186,61 @@ pub struct Snapshot {
     pub given_away: Vec<(TxnId, (Ts, Given))>,
     /// The last place that was run.
     pub high: Ts,
+}
+
+impl Snapshot {
+    fn wire_bytes(&self) -> u64 {
+        let rows = self.rows.as_ref().map_or(0, Vec::len) as u64;
+        100 + 80 * rows + 200 * (self.done.len() + self.pending.len()) as u64
+    }
+}
+
+/// What a replica knows of another one of its region, as its log keeps it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[allow(missing_docs)]
+pub struct PeerState {
+    pub life: u64,
+    pub since: u64,
+    pub another_in: u64,
+    pub waited_for: bool,
+    pub held: Ts,
+    pub recent: Vec<IrtState>,
+}
+
+/// All that a replica has, as its log keeps it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct State {
+    /// In which life.
+    pub life: u64,
+    /// The first one whose memory that is.
+    pub since: u64,
+    /// It is in its view and serves.
+    pub ready: bool,
+    /// The last view that it was asked about.
+    pub view: View,
+    /// The last one that came in force here.
+    pub in_force: u64,
+    /// The last but one that it was asked about.
+    pub froze: u64,
+    /// What came with the one in force.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::slice"))]
+    pub passed_on: Arc<[IrtState]>,
+    /// No timestamp after this time was given.
+    pub clock: u64,
+    /// CRTs below this are finished everywhere.
+    pub settled: u64,
+    /// Replicas of the region, in order.
+    pub peers: Box<[PeerState]>,
+    /// Commits that came before what they commit.
+    pub early: Vec<(Attempt, (Ts, bool))>,
+    /// Attempts that are over.
+    pub gone: Vec<Attempt>,
+    /// Values, also of what has not come yet.
+    pub given: Vec<(TxnId, Given)>,
+    /// Rows, results, entries, decisions.
+    pub snapshot: Snapshot,
 }
 
 /// All that can be said.
@@ -338,10 +398,14 @@ pub enum Body {
     /// You are not in this view.
     #[allow(missing_docs)]
     Outside { number: u64 },
-    /// Take me in, in this life. It was taken out `given_up` times since it was started though it
-    /// had not failed.
+    /// Something between you and others is lost, and you cannot be spared: come in again, with what
+    /// your log has.
     #[allow(missing_docs)]
-    Join { life: u64, given_up: u32 },
+    ComeAgain { life: u64 },
+    /// Take me in, in this life, with what I have. It was taken out `given_up` times since it was
+    /// started though it had not failed.
+    #[allow(missing_docs)]
+    Join { life: u64, given_up: u32, brought: Brought },
     /// The channel between the sender and this member broke.
     #[allow(missing_docs)]
     Lost { member: Member },
@@ -359,8 +423,14 @@ pub enum Body {
 impl Wire for Message {
     fn wire_bytes(&self) -> u64 {
         const HEAD: u64 = 28;
+        HEAD + self.body.wire_bytes()
+    }
+}
+
+impl Body {
+    fn wire_bytes(&self) -> u64 {
         const ATTEMPT: u64 = 18;
-        HEAD + match &self.body {
+        match self {
             Body::PrepareIrt { txn, .. } => 40 + txn.wire_bytes(),
             Body::PrepareRemote { txn, .. } | Body::PrepareCrt { txn, .. } => 50 + txn.wire_bytes(),
             Body::Resolve { txn, .. } => ATTEMPT + txn.wire_bytes(),
@@ -369,38 +439,72 @@ impl Wire for Message {
             }
             Body::Values { given, .. } => 12 + given.wire_bytes(),
             Body::Thaw(frozen) => {
-                let orphans: u64 = frozen.orphans.iter().map(|o| 24 + o.txn.wire_bytes()).sum();
+                let all = frozen.orphans.iter().chain(frozen.passed_on.iter());
+                let orphans: u64 = all.map(|o| 24 + o.txn.wire_bytes()).sum();
                 60 + orphans + 60 * frozen.crts.len() as u64
             }
             Body::Install { orphans, .. } => {
                 28 + orphans.iter().map(|o| 24 + o.txn.wire_bytes()).sum::<u64>()
             }
             Body::Open { attempts } => 4 + ATTEMPT * attempts.len() as u64,
-            Body::Snapshot(snapshot) => {
-                let rows = snapshot.rows.as_ref().map_or(0, Vec::len) as u64;
-                100 + 80 * rows + 200 * (snapshot.done.len() + snapshot.pending.len()) as u64
-            }
+            Body::Snapshot(snapshot) => snapshot.wire_bytes(),
             _ => 2 * Ts::WIRE_BYTES,
         }
     }
 }
 
-/// What a node remembers through a crash. Replicas hold transactions in memory, at a majority; what
-/// must outlive a crash is that they lived, and what stewards promised each other.
+/// How much of what a replica heard is in its log.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Keeps {
+    /// Nothing: it is in memory only.
+    Nothing,
+    /// All of this life, which began with nothing.
+    FromNow,
+    /// All of this life, and of those before whose memory it has.
+    All,
+}
+
+/// What a replica was told, and has kept.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Heard {
+    /// Who told it.
+    #[cfg_attr(feature = "serde", serde(with = "crate::wire::node"))]
+    pub from: Node,
+    /// What.
+    pub body: Body,
+}
+
+/// What a node remembers through a crash: that it lived, what stewards promised each other, and
+/// what replicas that keep a log were told. Others hold transactions in memory, at a majority.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Record {
     /// A replica begins a life: it was started, or gave up what it had.
-    Born,
+    #[allow(missing_docs)]
+    Life { life: u64, keeps: Keeps },
     /// A steward's part in choosing views.
     #[allow(missing_docs)]
     Vote { promised: Ballot, accepted: Option<Box<(Ballot, View)>>, chosen: Box<View> },
+    /// A message.
+    Heard(Box<Heard>),
+    /// No timestamp after the time `clock` was given; all up to `high` has run; all CRTs below
+    /// `settled` are finished everywhere, and of each replica of the region all IRTs below `held`
+    /// are at every replica that they touch.
+    #[allow(missing_docs)]
+    Progress { clock: u64, high: Ts, settled: u64, held: Box<[Ts]> },
+    /// Everything: what was stored before is not needed.
+    State(Box<State>),
 }
 
 impl Wire for Record {
     fn wire_bytes(&self) -> u64 {
         match self {
-            Record::Born => 1,
+            Record::Life { .. } => 10,
+            Record::Heard(heard) => 4 + heard.body.wire_bytes(),
+            Record::State(state) => 200 + state.snapshot.wire_bytes(),
+            Record::Progress { held, .. } => 16 + Ts::WIRE_BYTES * (1 + held.len() as u64),
             Record::Vote { chosen, .. } => {
                 let before = chosen.before.iter().map(|view| view.members.len()).sum::<usize>();
                 60 + 12 * (chosen.live.len() + before) as u64

@@ -16,10 +16,12 @@
 pub mod clock;
 pub mod config;
 mod crt;
+mod disk;
 mod irt;
 pub mod message;
 mod queue;
 mod replica;
+mod state;
 mod steward;
 mod view;
 
@@ -37,10 +39,11 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cavy_core::family::Node;
-use cavy_core::family::message::{Call, Effect, Entry, Input, Talker, Via};
+use cavy_core::family::message::{Call, Effect, Entry, Input, Message as _, Talker, Via};
 use cavy_core::{Cx, Instant, Machine, Out, Span};
 use clock::Clock;
 use crt::Coord;
+use disk::Reservation;
 use message::{Acceptor, Attempt, Body, Done, Group};
 use queue::Queue;
 use replica::{Claim, Crt, Waiting};
@@ -93,17 +96,32 @@ pub struct Dast {
     givers: BTreeSet<Node>,
     state_given: BTreeSet<Node>,
     has_rows: bool,
+    /// The first of its lives whose memory it has.
+    since: u64,
     /// The view is in force here; and what came of others' states before it was.
     installed: bool,
     snapshots: Vec<(Node, Arc<message::Snapshot>)>,
     /// The last view that came in force here, and the last but one that it was asked about.
     in_force: u64,
     froze: u64,
+    /// The orphans that came with the view in force.
+    passed_on: Arc<[message::IrtState]>,
     born: bool,
-    /// Which life this is, and where the log says so; how many the log tells of.
+    /// Which life this is, and where the log says so.
     life: u64,
     life_entry: u64,
-    lives_read: u64,
+    /// The log that was read tells of a life, and has what that one heard.
+    lived: bool,
+    kept: bool,
+    /// What it does now it has done before a crash.
+    replaying: bool,
+    reservation: Reservation,
+    /// CRTs below this are finished everywhere.
+    settled: u64,
+    /// What was stored since everything was, how much that was, and where the log has it.
+    log_bytes: u64,
+    state_bytes: u64,
+    checkpoint: u64,
     /// How often it was taken out since it was started, and had not failed.
     given_up: u32,
     /// Members that it may have missed something of.
@@ -180,14 +198,23 @@ impl Dast {
             givers: BTreeSet::new(),
             state_given: BTreeSet::new(),
             has_rows: false,
+            since: 1,
             installed: true,
             snapshots: Vec::new(),
             in_force: 1,
             froze: 1,
+            passed_on: Arc::from([]),
             born: false,
             life: 1,
             life_entry: 0,
-            lives_read: 0,
+            lived: false,
+            kept: false,
+            replaying: false,
+            reservation: Reservation::default(),
+            settled: 0,
+            log_bytes: 0,
+            state_bytes: 0,
+            checkpoint: 0,
             given_up: 0,
             lost: BTreeSet::new(),
             promise: 0,
@@ -223,6 +250,8 @@ impl Dast {
             config,
         };
         node.set_everyone();
+        let reserves = node.keeps_log() && !node.config.bugs.no_reservation;
+        node.clock.ceiling = reserves.then_some(0);
         node
     }
 
@@ -321,6 +350,7 @@ impl Dast {
     fn record(&mut self, record: Record) -> u64 {
         self.appended += 1;
         let entry = Entry(self.appended);
+        self.log_bytes += record.wire_bytes();
         self.out.push_back(Out::Effect(Effect::Store { entry, record }));
         self.appended
     }
@@ -372,7 +402,12 @@ impl Dast {
         if anticipates && message.view < self.view.number {
             return;
         }
-        match message.body {
+        self.take(from, message.body);
+    }
+
+    /// A message that is heard, or was before a crash.
+    fn take(&mut self, from: Node, body: Body) {
+        match body {
             Body::PrepareIrt { txn, ts } => self.prepare_irt(from, txn, ts),
             Body::AckIrt { id, ts, clock } => self.ack_irt(from, id, ts, clock),
             Body::Stable { id, ts } => self.stable(id, ts),
@@ -404,8 +439,9 @@ impl Dast {
             }
             Body::NewSteward => self.new_steward(from),
             Body::Freeze { view } => self.freeze(from, *view),
-            Body::Install { number, orphans, floor } => self.install(number, &orphans, floor),
+            Body::Install { number, orphans, floor } => self.install(number, orphans, floor),
             Body::Outside { number } => self.outside(number),
+            Body::ComeAgain { life } => self.come_again(life),
             Body::Snapshot(snapshot) => self.take_snapshot(from, &snapshot),
             Body::Open { attempts } => self.forget_decisions(from, &attempts),
             Body::Ready { life } => {
@@ -420,14 +456,11 @@ impl Dast {
     }
 
     fn tick(&mut self) {
-        if !self.born {
-            // So that after a crash it knows that it has lived.
-            self.born = true;
-            self.record(Record::Born);
-        }
+        self.be_born();
+        self.look_after_log();
         if self.steward.is_some() {
             self.steward_tick();
-        } else if self.status == Status::Out {
+        } else if matches!(self.status, Status::Out | Status::Cold) {
             self.send_join();
         } else {
             self.report_clock();
@@ -477,23 +510,14 @@ impl Machine for Dast {
             Input::Rx { from, message, .. } => self.hear(from, message),
             Input::Call { call, request } => self.submit(call, request.0),
             Input::Broken { peer } => self.broken(peer),
-            Input::Stored { upto } => {
-                self.stored = upto.0;
-                while self.after_store.front().is_some_and(|(entry, ..)| *entry <= upto.0) {
-                    if let Some((_, to, body)) = self.after_store.pop_front() {
-                        self.send(to, body);
-                    }
-                }
-            }
+            Input::Stored { upto } => self.stored(upto),
             Input::Replay { entry, record } => {
                 self.appended = entry.0;
                 self.stored = entry.0;
                 self.replay(record);
+                return;
             }
-            Input::Recovered { .. } => {
-                self.born = true;
-                self.recovered();
-            }
+            Input::Recovered { .. } => self.recovered(),
             Input::WorkDone { .. } => {}
         }
         self.end(cx);

@@ -198,7 +198,7 @@ impl Dast {
         now.t.saturating_sub(done.at.t) <= self.config.remember.as_ns()
     }
 
-    fn begin_entry(&mut self, ts: Ts, queued: Queued) {
+    pub(super) fn begin_entry(&mut self, ts: Ts, queued: Queued) {
         let Queued { txn, kind, .. } = queued;
         let id = txn.id;
         if let Kind::Crt(attempt, _) = kind
@@ -443,6 +443,7 @@ impl Dast {
         for (var, value) in given.iter() {
             known.set(*var, value.clone());
         }
+        self.remember(self.me, || Body::Values { id, given });
         if self.status == super::view::Status::Ready {
             self.let_clocks_go(id);
             self.advance(id);

@@ -9,7 +9,7 @@ mod members;
 mod resolution;
 
 use super::message::{Attempt, Ballot, Body, CrtState, Frozen, IrtState, Record};
-use super::view::{Before, Member, View};
+use super::view::{Before, Brought, Member, View};
 use super::{Dast, message::Acceptor};
 use crate::layout::Region;
 use crate::txn::{Shard, Ts, Txn};
@@ -41,8 +41,8 @@ pub(super) struct Steward {
     suspects: BTreeSet<Member>,
     /// Lives of members that are over, so that none of these is put back.
     lost_lives: BTreeSet<Member>,
-    /// Replicas that ask to be let in, in which life, and how often they were wronged.
-    joins: BTreeMap<Node, u64>,
+    /// Replicas that ask to be let in, and how often they were wronged.
+    joins: BTreeMap<Node, Asks>,
     given_up: BTreeMap<Node, u32>,
     /// Members that are known to have the rows of their shard.
     ready: BTreeSet<Member>,
@@ -57,6 +57,13 @@ pub(super) struct Steward {
     resolved: BTreeMap<Attempt, Option<Ts>>,
     /// What came while the view was changing.
     held: Vec<(Node, Body)>,
+}
+
+/// How a replica asks to be let in.
+#[derive(Clone, Copy)]
+struct Asks {
+    life: u64,
+    brought: Brought,
 }
 
 enum Phase {
@@ -138,8 +145,7 @@ impl Steward {
     /// Views one of which may be in force, as far as this leader knows.
     fn may_be_in_force(&self) -> Vec<Before> {
         if self.serves() {
-            let (number, members) = (self.chosen.number, self.chosen.members().collect());
-            return vec![Before { number, members }];
+            return vec![Before::of(&self.chosen)];
         }
         self.before.clone()
     }
@@ -291,14 +297,6 @@ impl Dast {
         })
     }
 
-    fn send_after_store(&mut self, entry: u64, to: Node, body: Body) {
-        if entry <= self.stored {
-            self.send(to, body);
-        } else {
-            self.after_store.push_back((entry, to, body));
-        }
-    }
-
     fn ask_lead(&mut self, steward: &mut Steward) {
         let round = steward.promised.round.max(steward.ballot.round) + 1;
         steward.ballot = Ballot { round, node: self.me.0 };
@@ -396,10 +394,11 @@ impl Dast {
                 }
                 // What came before a view that is in force at one node is in the memory of those
                 // who were in that view.
-                let life = steward.chosen.life_of(from);
-                let own = Member { node: from, life: life.unwrap_or(0) };
+                let chosen = &steward.chosen;
+                let was_in =
+                    |member: &Member| member.node == from && chosen.keeper(*member).is_some();
                 steward.before.retain(|view| {
-                    let asked = view.number <= frozen.froze || !view.members.contains(&own);
+                    let asked = view.number <= frozen.froze || !view.members.iter().any(was_in);
                     view.number >= frozen.force && asked
                 });
                 if frozen.has_rows
@@ -418,9 +417,8 @@ impl Dast {
                     self.put_in_force(steward);
                 }
             }
-            Body::Join { life, given_up } => {
-                let known = steward.joins.entry(from).or_insert(life);
-                *known = life.max(*known);
+            Body::Join { life, given_up, brought } => {
+                self.hears_of_join(steward, from, Asks { life, brought });
                 steward.given_up.insert(from, given_up);
             }
             Body::Lost { member } => self.hears_of_loss(steward, from, member),
@@ -490,9 +488,8 @@ impl Dast {
             Some((_, before)) => before,
             None => {
                 // Whether the last one came in force, this steward does not know.
-                let (number, members) = (steward.chosen.number, steward.chosen.members().collect());
                 let mut before = steward.chosen.before.clone();
-                before.push(Before { number, members });
+                before.push(Before::of(&steward.chosen));
                 before
             }
         };
@@ -527,15 +524,20 @@ impl Dast {
         for frozen in acks.values() {
             floor = floor.max(frozen.clock);
             steward.promise = steward.promise.max(frozen.promise);
-            steward.last = steward.last.max(frozen.anticipated.t);
-            for orphan in &frozen.orphans {
+            // What somebody has run was below the clocks of all.
+            steward.last = steward.last.max(frozen.anticipated.t).max(frozen.clock.t);
+            // A view that came in force at some and not at all brought what others still lack.
+            let missed = |other: &Frozen| other.has_rows && other.force < frozen.force;
+            let passed_on = acks.values().any(|other| missed(other)).then_some(&frozen.passed_on);
+            let passed_on = passed_on.into_iter().flat_map(|all| all.iter());
+            for orphan in frozen.orphans.iter().chain(passed_on) {
                 orphans.insert((orphan.ts, orphan.txn.id), orphan.clone());
             }
         }
         let orphans: Arc<[IrtState]> = orphans.into_values().collect();
         for view in core::mem::take(&mut steward.before) {
             for member in view.members {
-                if !steward.chosen.has(member) {
+                if steward.chosen.keeper(member).is_none() {
                     steward.chosen.end_life(member);
                 }
             }

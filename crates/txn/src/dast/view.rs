@@ -1,11 +1,10 @@
 //! Who is in, what a new view asks of its members, and how a replica comes back `[dast 2.9]`.
 
 use super::Dast;
-use super::message::{Body, CrtState, Frozen, IrtState, Message, Record, Snapshot};
-use super::replica::Crt;
+use super::message::{Body, Frozen, IrtState, Message};
 use crate::layout::{Layout, Region};
-use crate::store::Store;
 use crate::txn::{Shard, Ts, TxnId};
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -22,6 +21,23 @@ pub struct Member {
     pub life: u64,
 }
 
+/// What a member had in memory when it came in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Brought {
+    /// The first of its lives whose memory it has: its own, if it came with nothing.
+    pub since: u64,
+    /// The rows of its shard are part of that.
+    pub rows: bool,
+}
+
+impl Brought {
+    /// Nothing of any life before `life`.
+    pub fn nothing(life: u64) -> Brought {
+        Brought { since: life, rows: false }
+    }
+}
+
 /// A view that is in force, or may be.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -30,6 +46,15 @@ pub struct Before {
     pub number: u64,
     /// Who was in.
     pub members: Vec<Member>,
+    /// And with what.
+    pub brought: Vec<Brought>,
+}
+
+impl Before {
+    pub(super) fn of(view: &View) -> Before {
+        let members = view.members().collect();
+        Before { number: view.number, members, brought: view.brought.clone() }
+    }
 }
 
 /// A region's view: who leads, and which replicas are in. Its stewards choose it by majority.
@@ -46,6 +71,8 @@ pub struct View {
     pub live: Vec<Node>,
     /// The life of each of these.
     pub lives: Vec<u64>,
+    /// What each of these came in with.
+    pub brought: Vec<Brought>,
     /// Views one of which may be in force until this one is. What was answered is in the memory of
     /// their members, so this one has enough of each (`holds_what`).
     pub before: Vec<Before>,
@@ -60,7 +87,8 @@ impl View {
         let steward = layout.stewards_of(region).next().unwrap_or(Node(0));
         let live: Vec<Node> = layout.replicas_in(region).collect();
         let lives = live.iter().map(|_| 1).collect();
-        View { number: 1, steward, live, lives, before: Vec::new(), over: Vec::new() }
+        let brought = live.iter().map(|_| Brought { since: 1, rows: true }).collect();
+        View { number: 1, steward, live, lives, brought, before: Vec::new(), over: Vec::new() }
     }
 
     /// The life in which `node` is in, if it is.
@@ -72,6 +100,21 @@ impl View {
     /// This life of this node is in.
     pub fn has(&self, member: Member) -> bool {
         self.life_of(member.node) == Some(member.life)
+    }
+
+    /// What `node` came in with, if it is in.
+    pub fn brought_by(&self, node: Node) -> Option<Brought> {
+        let place = self.live.binary_search(&node).ok()?;
+        self.brought.get(place).copied()
+    }
+
+    /// The member that has what `member` had in memory: itself, or a later life of the node, which
+    /// took that over from its log.
+    pub fn keeper(&self, member: Member) -> Option<Member> {
+        let life = self.life_of(member.node).filter(|life| *life >= member.life)?;
+        let brought = self.brought_by(member.node)?;
+        let keeps = life == member.life || brought.since <= member.life;
+        keeps.then_some(Member { node: member.node, life })
     }
 
     /// This life, or a later one of the node, is known to be over.
@@ -91,18 +134,37 @@ impl View {
         self.live.iter().zip(&self.lives).map(|(node, life)| Member { node: *node, life: *life })
     }
 
+    /// The same nodes in the same lives are in.
+    pub(super) fn has_members_of(&self, other: &View) -> bool {
+        self.live == other.live && self.lives == other.lives
+    }
+
+    /// Somebody is in who was not, or not in this life. What those have missed of CRTs is found as
+    /// by a new steward.
+    pub(super) fn brings_back(&self, from: &View) -> bool {
+        self.members().any(|member| !from.has(member))
+    }
+
     pub(super) fn remove(&mut self, node: Node) {
         if let Ok(place) = self.live.binary_search(&node) {
             self.live.remove(place);
             self.lives.remove(place);
+            self.brought.remove(place);
         }
     }
 
-    pub(super) fn add(&mut self, member: Member) {
+    pub(super) fn add(&mut self, member: Member, brought: Brought) {
         if let Err(place) = self.live.binary_search(&member.node) {
             self.live.insert(place, member.node);
             self.lives.insert(place, member.life);
+            self.brought.insert(place, brought);
         }
+    }
+
+    /// The same node in another life, which has what it had.
+    pub(super) fn replace(&mut self, heir: Member, brought: Brought) {
+        self.remove(heir.node);
+        self.add(heir, brought);
     }
 
     /// The members' memories together hold whatever may have been answered in any of these views.
@@ -120,9 +182,9 @@ impl View {
             for member in &view.members {
                 let (all, left, rows) = shards.entry(layout.shard_of(member.node)).or_default();
                 *all += 1;
-                if self.has(*member) {
+                if let Some(keeper) = self.keeper(*member) {
                     *left += 1;
-                    *rows |= ready.contains(member);
+                    *rows |= ready.contains(&keeper);
                 }
             }
             shards.values().all(|(all, left, rows)| *rows && left + layout.majority() > *all)
@@ -135,6 +197,8 @@ impl View {
 pub(super) enum Status {
     /// It has no state, or one that no longer counts, and asks to be let in.
     Out,
+    /// It has what its log gave back, in another life, and asks to be let in with that.
+    Cold,
     /// It is in, and waits for its state.
     Joining,
     /// It has its state.
@@ -159,6 +223,10 @@ pub(super) struct Peer {
     /// The view in which it came in: what it said before is of another life, or was not heard by
     /// all.
     pub since: u64,
+    /// The last of its lives that was in a view, and the view with which that one came in: it does
+    /// not look after what an earlier one coordinated.
+    pub life: u64,
+    pub another_in: u64,
     /// The last view in which it spoke.
     pub heard_in: u64,
     /// Its IRTs that are not known to be everywhere.
@@ -175,6 +243,8 @@ impl Peer {
             waited_for: true,
             live: true,
             since: 1,
+            life: 1,
+            another_in: 0,
             heard_in: 1,
             recent: BTreeMap::new(),
         }
@@ -204,11 +274,17 @@ impl Dast {
         }
     }
 
+    pub(super) fn set_view(&mut self, view: View) {
+        self.stewards[usize::from(self.region.0)] = view.steward;
+        self.view = view;
+        self.set_everyone();
+    }
+
     /// A message of the region is heard: it comes from a member, of this life.
     pub(super) fn admits(&mut self, from: Node, message: &Message) -> bool {
         let number = message.view;
         if self.peer(from).is_none() {
-            let outside = self.status == Status::Out;
+            let outside = matches!(self.status, Status::Out | Status::Cold);
             return !outside
                 || matches!(
                     message.body,
@@ -229,7 +305,7 @@ impl Dast {
             }
             return true;
         }
-        if self.status == Status::Out || !self.is_live(from) {
+        if matches!(self.status, Status::Out | Status::Cold) || !self.is_live(from) {
             return false;
         }
         let Some(peer) = self.peer_mut(from) else { return false };
@@ -252,8 +328,8 @@ impl Dast {
             } else if self.status == Status::Ready {
                 self.tell_lost(peer);
             } else if self.status == Status::Joining && self.peer(peer).is_some() {
-                // What it was to be given may be lost, and it has nothing to lose.
-                self.leave();
+                // What it was to be given may be lost.
+                self.begin_again();
             }
         } else if self.steward.is_none() {
             let ids: Vec<TxnId> = self.coords.keys().copied().collect();
@@ -301,21 +377,30 @@ impl Dast {
             return;
         }
         if view.number > self.view.number {
-            if self.status == Status::Out {
+            self.remember(from, || Body::Freeze { view: Box::new(view.clone()) });
+            if self.status == Status::Cold {
+                self.bring_what_counts(&view);
+            }
+            if self.status != Status::Ready {
                 self.status = Status::Joining;
             }
             let added = view.members().filter(|member| !self.view.has(*member));
-            let added: Vec<Member> = added.collect();
+            let added: Vec<(Member, Option<Brought>)> =
+                added.map(|member| (member, view.brought_by(member.node))).collect();
             self.stewards[usize::from(self.region.0)] = view.steward;
             self.froze = self.view.number;
             self.view = view;
-            for Member { node, .. } in added {
+            for (Member { node, life }, brought) in added {
                 self.orphan_decisions(node);
                 let number = self.view.number;
                 let Some(peer) = self.peer_mut(node) else { continue };
                 peer.since = number;
+                if peer.life != life {
+                    (peer.life, peer.another_in) = (life, number);
+                }
+                let has_rows = brought.is_some_and(|own| own.rows && own.since < life);
                 // One that was put back as it was has its state, and will say so.
-                if node != self.me {
+                if node != self.me && !has_rows {
                     self.joining.insert(node);
                 }
             }
@@ -337,39 +422,34 @@ impl Dast {
             froze: self.froze,
             has_rows: self.status == Status::Ready || self.has_rows,
             orphans: self.orphans(),
+            passed_on: self.passed_on.clone(),
             crts: self.crt_states(),
         };
-        self.send(from, Body::Thaw(Arc::new(frozen)));
+        self.say_when_stored(from, Body::Thaw(Arc::new(frozen)));
     }
 
-    /// IRTs of those who are out and still waited for, and this node's own that are not everywhere:
-    /// whoever had one beside it may be out.
+    /// IRTs of those who are out and still waited for, or who are in with another life, and this
+    /// node's own that are not everywhere: whoever had one beside it may be out.
     fn orphans(&self) -> Vec<IrtState> {
         let peers = self.peers.iter().enumerate();
         let out = peers.filter(|(index, peer)| {
             let node = Node(self.first_peer + *index as u32);
-            node == self.me || peer.waited_for && !self.is_live(node)
+            let lost = !peer.live || peer.another_in > self.in_force;
+            node == self.me || peer.waited_for && lost
         });
         out.flat_map(|(_, peer)| peer.recent.values().cloned()).collect()
     }
 
-    fn crt_states(&self) -> Vec<CrtState> {
-        let all = self.crts.iter().map(|(attempt, crt)| CrtState {
-            attempt: *attempt,
-            a: crt.a,
-            f: crt.f,
-            txn: crt.txn.clone(),
-        });
-        all.collect()
-    }
-
     /// The view is in force.
-    pub(super) fn install(&mut self, number: u64, orphans: &[IrtState], floor: Ts) {
-        if self.steward.is_some() || number != self.view.number || self.status == Status::Out {
+    pub(super) fn install(&mut self, number: u64, orphans: Arc<[IrtState]>, floor: Ts) {
+        let outside = matches!(self.status, Status::Out | Status::Cold);
+        if self.steward.is_some() || number != self.view.number || outside {
             return;
         }
-        for orphan in orphans {
-            let certain = !self.is_live(orphan.coordinator);
+        let body = || Body::Install { number, orphans: orphans.clone(), floor };
+        self.remember(self.view.steward, body);
+        for orphan in orphans.iter() {
+            let certain = self.is_left_alone(orphan.coordinator);
             self.store_irt(orphan.coordinator, &orphan.txn, orphan.ts, certain);
         }
         let first = self.first_peer;
@@ -377,7 +457,7 @@ impl Dast {
         for (index, peer) in self.peers.iter_mut().enumerate() {
             peer.waited_for = live.binary_search(&Node(first + index as u32)).is_ok();
             peer.clock = peer.clock.max(core::mem::take(&mut peer.clock_in_change));
-            if !peer.waited_for {
+            if !peer.waited_for || peer.another_in > self.in_force {
                 peer.recent.clear();
             }
         }
@@ -390,6 +470,12 @@ impl Dast {
             let others = own.into_iter().flat_map(|shard| self.config.layout.replicas_of(shard));
             let me = self.me;
             self.givers = others.filter(|node| *node != me && self.is_live(*node)).collect();
+            if self.has_rows {
+                // It came in with what its log gave back.
+                self.givers.clear();
+                self.status = Status::Ready;
+                self.take_up_waiting();
+            }
         }
         self.joining.retain(|node| live.binary_search(node).is_ok());
         self.given_to_nobody();
@@ -409,8 +495,10 @@ impl Dast {
         self.new_steward(steward);
         self.installed = true;
         self.in_force = number;
+        self.passed_on = orphans;
         if self.status == Status::Ready {
-            self.cast(Body::Ready { life: self.life });
+            self.cast_when_stored(Body::Ready { life: self.life });
+            self.begin_held();
         }
         self.give_state();
         for (from, snapshot) in core::mem::take(&mut self.snapshots) {
@@ -421,17 +509,42 @@ impl Dast {
     /// What those who are out have coordinated and is here now will be run by all: it was among the
     /// orphans, or every replica had it before. One that came in with a snapshot was not told that
     /// it is stable, and nobody is left to tell it.
-    fn be_certain_of_orphans(&mut self) {
-        let (live, first) = (&self.view.live, self.first_peer);
-        let peers = self.peers.len() as u32;
+    pub(super) fn be_certain_of_orphans(&mut self) {
+        let (first, in_force) = (self.first_peer, self.in_force);
+        let peers = &self.peers;
         for queued in self.queue.values_mut() {
             if let super::replica::Kind::Irt(coordinator) = queued.kind
-                && (first..first + peers).contains(&coordinator.0)
-                && live.binary_search(&coordinator).is_err()
+                && let Some(peer) = peers.get(coordinator.0.wrapping_sub(first) as usize)
+                && (!peer.live || peer.another_in > in_force)
             {
                 queued.certain = true;
             }
         }
+    }
+
+    /// It comes in with what its log gave back, or with nothing: a view without this node may have
+    /// been in force meanwhile, and then what it has is of no use.
+    fn bring_what_counts(&mut self, view: &View) {
+        let Some(brought) = view.brought_by(self.me) else { return };
+        if brought.since != self.since {
+            self.lose_state();
+            self.since = brought.since;
+        }
+        // Whoever has its state already says so when the view is in force.
+        let bare = view.live.iter().zip(&view.brought).filter(|(_, brought)| !brought.rows);
+        let me = self.me;
+        self.joining.extend(bare.map(|(node, _)| *node).filter(|node| *node != me));
+    }
+
+    /// It came into its view with what it had in an earlier life.
+    pub(super) fn is_heir(&self) -> bool {
+        self.view.brought_by(self.me).is_some_and(|own| own.since < self.life)
+    }
+
+    /// Nobody looks after what this node of the region has coordinated before the view that comes.
+    fn is_left_alone(&self, coordinator: Node) -> bool {
+        let another = |peer: &Peer| peer.another_in > self.in_force;
+        !self.is_live(coordinator) || self.peer(coordinator).is_some_and(another)
     }
 
     /// Every IRT that is not known to be everywhere goes to those who have not said that they have
@@ -457,150 +570,6 @@ impl Dast {
         }
     }
 
-    fn given_to_nobody(&mut self) {
-        self.givers.remove(&self.me);
-        self.state_given.clear();
-    }
-
-    /// Gives this replica's state to those of its shard that have come in, once nothing that was
-    /// sent before they were known can still be on its way: all others have spoken in this view.
-    pub(super) fn give_state(&mut self) {
-        let Some(shard) = self.shard else { return };
-        let number = self.view.number;
-        if self.status == Status::Joining && !self.has_rows {
-            self.give_nothing(shard, number);
-            return;
-        }
-        if self.status != Status::Ready || self.joining.is_empty() {
-            return;
-        }
-        let installed = self.peers.iter().enumerate().all(|(index, peer)| {
-            let node = Node(self.first_peer + index as u32);
-            let skip = node == self.me || self.joining.contains(&node) || !self.is_live(node);
-            skip || (peer.heard_in >= number && peer.waited_for)
-        });
-        if !installed {
-            return;
-        }
-        let mut replicas = self.config.layout.replicas_of(shard);
-        let first = replicas.find(|n| self.is_live(*n) && !self.joining.contains(n));
-        let whole = first == Some(self.me);
-        let joining: Vec<Node> = self.joining.iter().copied().collect();
-        for node in joining {
-            if self.config.layout.shard_of(node) == Some(shard) && self.state_given.insert(node) {
-                let rows = || self.store.rows().map(|(key, row)| (*key, row.clone())).collect();
-                let snapshot = Snapshot {
-                    number,
-                    rows: whole.then(rows),
-                    done: self.done.iter().map(|(id, done)| (*id, done.clone())).collect(),
-                    pending: self.pending(),
-                    crts: self.crt_states(),
-                    holds: self.clock.held_by().collect(),
-                    decisions: self.decisions.iter().map(|(a, s)| (*a, *s)).collect(),
-                    given_away: self.given_away.iter().map(|(id, g)| (*id, g.clone())).collect(),
-                    high: self.high,
-                };
-                self.send(node, Body::Snapshot(Arc::new(snapshot)));
-            }
-        }
-    }
-
-    /// Two of a shard that come in together would wait for each other: one that has lost its memory
-    /// says that it has nothing to give.
-    fn give_nothing(&mut self, shard: crate::txn::Shard, number: u64) {
-        let peers: Vec<Node> = self.config.layout.replicas_of(shard).collect();
-        for node in peers {
-            if node != self.me && self.is_live(node) && self.state_given.insert(node) {
-                let snapshot = Snapshot {
-                    number,
-                    rows: None,
-                    done: Vec::new(),
-                    pending: Vec::new(),
-                    crts: Vec::new(),
-                    holds: Vec::new(),
-                    decisions: Vec::new(),
-                    given_away: Vec::new(),
-                    high: Ts::ZERO,
-                };
-                self.send(node, Body::Snapshot(Arc::new(snapshot)));
-            }
-        }
-    }
-
-    pub(super) fn take_snapshot(&mut self, from: Node, snapshot: &Arc<Snapshot>) {
-        // A giver may hear sooner than this node that the view is in force.
-        let early = snapshot.number == self.view.number && !self.installed;
-        if self.status == Status::Joining && (early || snapshot.number > self.view.number) {
-            self.snapshots.push((from, snapshot.clone()));
-            return;
-        }
-        if self.status != Status::Joining
-            || snapshot.number != self.view.number
-            || !self.givers.remove(&from)
-        {
-            return;
-        }
-        // Every giver's promises to coordinators count; the rest comes from one of them, whose
-        // rows, results and entries belong together.
-        for (attempt, state) in &snapshot.decisions {
-            let own = self.decisions.entry(*attempt).or_default();
-            own.promised = own.promised.max(state.promised);
-            own.accepted = own.accepted.max(state.accepted);
-            own.orphan |= state.orphan;
-        }
-        self.given_away.extend(snapshot.given_away.iter().cloned());
-        if let Some(rows) = &snapshot.rows {
-            let mut store = Store::new();
-            for (key, row) in rows {
-                store.set(*key, row.clone());
-            }
-            self.store = store;
-            self.high = snapshot.high;
-            self.clock.passed(snapshot.high);
-            self.done = snapshot.done.iter().cloned().collect();
-            self.done_order = snapshot.done.iter().map(|(id, done)| (done.at, *id)).collect();
-            let high = self.high;
-            self.queue.retain(|(ts, _), _| *ts > high);
-            for (attempt, ts) in &snapshot.holds {
-                if !self.gone.contains(attempt) && !self.crts.contains_key(attempt) {
-                    self.clock.hold(*attempt, *ts);
-                }
-            }
-            for crt in &snapshot.crts {
-                if self.gone.contains(&crt.attempt) {
-                    continue;
-                }
-                let begun = crt.f.is_some_and(|f| f <= high);
-                let known = Crt { a: crt.a, f: crt.f, txn: crt.txn.clone(), waits: false, begun };
-                self.crts.entry(crt.attempt).or_insert(known);
-            }
-            for pending in &snapshot.pending {
-                if pending.crt.is_none_or(|attempt| !self.gone.contains(&attempt)) {
-                    self.adopt(pending);
-                }
-            }
-            self.be_certain_of_orphans();
-            let early: Vec<_> = self.early.iter().map(|(a, (f, w))| (*a, *f, *w)).collect();
-            self.early.clear();
-            let steward = self.view.steward;
-            for (attempt, f, waits) in early {
-                self.commit_crt(steward, attempt, f, waits);
-            }
-            if self.config.history {
-                let note = crate::client::Note::Copied { from };
-                let effect = cavy_core::family::message::Effect::Note(note);
-                self.out.push_back(cavy_core::Out::Effect(effect));
-            }
-            self.has_rows = true;
-        }
-        if self.givers.is_empty() && self.has_rows {
-            self.status = Status::Ready;
-            self.cast(Body::Ready { life: self.life });
-            self.take_up_waiting();
-            self.begin_held();
-        }
-    }
-
     /// The region goes on without this node: what it has no longer counts.
     pub(super) fn outside(&mut self, number: u64) {
         if self.steward.is_some() || number <= self.view.number && self.status == Status::Out {
@@ -611,94 +580,5 @@ impl Dast {
         }
         self.view.number = number;
         self.leave();
-    }
-
-    /// Gives up what it has, to be let in again as another.
-    fn leave(&mut self) {
-        self.lose_state();
-        self.given_up += 1;
-        self.begin_life(self.life + 1);
-        self.send_join();
-    }
-
-    /// From the record on, whatever was known of this node in an earlier life counts no longer.
-    fn begin_life(&mut self, life: u64) {
-        self.life = life;
-        self.life_entry = self.record(Record::Born);
-    }
-
-    /// Asks to be let in. Not before the log knows of this life: it is never lived again.
-    pub(super) fn send_join(&mut self) {
-        if self.stored < self.life_entry {
-            return;
-        }
-        let stewards: Vec<Node> = self.config.layout.stewards_of(self.region).collect();
-        let (life, given_up) = (self.life, self.given_up);
-        self.send_all(stewards, &Body::Join { life, given_up });
-    }
-
-    /// Everything but what the disk has and who it is.
-    fn lose_state(&mut self) {
-        self.status = Status::Out;
-        self.installed = false;
-        (self.in_force, self.froze) = (0, 0);
-        self.lost.clear();
-        self.snapshots.clear();
-        self.has_rows = false;
-        for peer in &mut self.peers {
-            *peer = Peer::new();
-        }
-        self.joining = BTreeSet::new();
-        self.givers = BTreeSet::new();
-        self.state_given = BTreeSet::new();
-        let held: Vec<_> = self.clock.held_by().map(|(attempt, _)| attempt).collect();
-        for attempt in held {
-            self.clock.let_go(attempt);
-        }
-        self.store = Store::new();
-        self.promise = 0;
-        self.anticipated = Ts::ZERO;
-        self.high = Ts::ZERO;
-        self.queue.clear();
-        self.waiting.clear();
-        self.claims.clear();
-        self.given.clear();
-        self.given_away.clear();
-        self.done.clear();
-        self.done_order.clear();
-        self.pulls.clear();
-        self.crts.clear();
-        self.early.clear();
-        self.gone.clear();
-        self.decisions.clear();
-        self.coords.clear();
-        self.unstable.clear();
-        self.unheld.clear();
-        self.held.clear();
-        self.local.clear();
-    }
-
-    pub(super) fn replay(&mut self, record: Record) {
-        self.born = true;
-        match record {
-            Record::Born => self.lives_read += 1,
-            Record::Vote { promised, accepted, chosen } => {
-                self.steward_replays(promised, accepted.map(|accepted| *accepted), *chosen);
-            }
-        }
-    }
-
-    /// It has lived before, so what it had in memory is lost.
-    pub(super) fn recovered(&mut self) {
-        if self.steward.is_some() {
-            self.steward_recovers();
-        } else {
-            self.status = Status::Out;
-            (self.in_force, self.froze) = (0, 0);
-            // A log that is lost does not say how many there were; each was longer than a
-            // millisecond.
-            let ms = self.wall.as_ns() / 1_000_000;
-            self.begin_life(if self.lives_read > 0 { self.lives_read + 1 } else { ms.max(1) + 1 });
-        }
     }
 }

@@ -7,6 +7,24 @@
 
 use super::*;
 
+impl Asks {
+    /// Without what it had in lives that are over, whose memory is of no use.
+    fn of_use(self, node: Node, view: &View) -> Asks {
+        let Brought { since, .. } = self.brought;
+        let over = view.over.iter().find(|over| over.node == node && over.life >= since);
+        let brought = match over {
+            Some(over) => Brought { since: self.life.min(over.life + 1), rows: false },
+            None => self.brought,
+        };
+        Asks { brought, ..self }
+    }
+
+    /// Whoever asks has what this earlier member had in memory.
+    fn keeps(&self, member: &Member) -> bool {
+        self.life > member.life && self.brought.since <= member.life
+    }
+}
+
 impl Dast {
     /// This steward leads, and its view is in force.
     pub(in crate::dast) fn leads_in_force(&self) -> bool {
@@ -71,21 +89,51 @@ impl Dast {
 
     /// It lives another life, or something between it and others is lost.
     fn is_lost(&self, steward: &Steward, member: Member) -> bool {
-        let another = steward.joins.get(&member.node).is_some_and(|life| *life > member.life);
+        let another = steward.joins.get(&member.node).is_some_and(|asks| asks.life > member.life);
         another || steward.suspects.contains(&member) || steward.lost_lives.contains(&member)
     }
 
     /// Those who were taken out and may come back as they are, which others would not survive: no
-    /// view without them was ever in force, and they are heard.
+    /// view without them was ever in force, and they are heard. One that failed meanwhile and has
+    /// what it had comes back as another life.
     fn put_back(&self, steward: &Steward, next: &mut View) {
         let Some(first) = steward.before.first().filter(|_| !steward.serves()) else { return };
-        for member in &first.members {
-            let was_in = steward.before.iter().all(|view| view.members.contains(member));
+        let everywhere = |is: &dyn Fn(&Member) -> bool| {
+            steward.before.iter().all(|view| view.members.iter().any(is))
+        };
+        for (member, brought) in first.members.iter().zip(&first.brought) {
             let heard = steward.heard.get(&member.node).copied().unwrap_or_default();
             let alive = self.now.since(heard) < self.config.fail_after;
-            if was_in && alive && !self.is_lost(steward, *member) {
-                next.add(*member);
+            let asks = steward.joins.get(&member.node);
+            let asks = asks.map(|asks| asks.of_use(member.node, next));
+            if let Some(asks) = asks.filter(|asks| asks.keeps(member))
+                && everywhere(&|m| m.node == member.node && asks.keeps(m))
+            {
+                next.add(Member { node: member.node, life: asks.life }, asks.brought);
+            } else if everywhere(&|m| m == member) && alive && !self.is_lost(steward, *member) {
+                next.add(*member, *brought);
             }
+        }
+    }
+
+    /// Members that failed, and have come back with what they had, take their own places.
+    fn bring_heirs(&self, steward: &Steward, next: &mut View) {
+        for (node, asks) in &steward.joins {
+            let asks = asks.of_use(*node, next);
+            let member = next.life_of(*node).map(|life| Member { node: *node, life });
+            if member.is_some_and(|member| asks.keeps(&member)) {
+                next.replace(Member { node: *node, life: asks.life }, asks.brought);
+            }
+        }
+    }
+
+    pub(super) fn hears_of_join(&mut self, steward: &mut Steward, from: Node, asks: Asks) {
+        let known = steward.joins.entry(from).or_insert(asks);
+        if asks.life > known.life {
+            *known = asks;
+        }
+        if asks.brought.since < asks.life {
+            steward.heard.insert(from, self.now);
         }
     }
 
@@ -94,6 +142,7 @@ impl Dast {
     fn without_failed(&self, steward: &Steward) -> View {
         let (layout, before) = (self.config.layout, steward.may_be_in_force());
         let mut next = steward.chosen.clone();
+        self.bring_heirs(steward, &mut next);
         let mut gone: Vec<Member> =
             next.members().filter(|member| self.must_go(steward, *member)).collect();
         gone.sort_by_key(|member| !self.is_lost(steward, *member));
@@ -137,10 +186,8 @@ impl Dast {
     /// spared is waited for, and in the end another steward may reach it.
     pub(super) fn go_on_freezing(&mut self, steward: &mut Steward) {
         let next = self.without_failed(steward);
-        if next.live != steward.chosen.live {
-            // What those who come back have missed of CRTs is found as by a new steward.
-            let back = next.live.iter().any(|node| steward.chosen.life_of(*node).is_none());
-            steward.merged &= !back;
+        if !next.has_members_of(&steward.chosen) {
+            steward.merged &= !next.brings_back(&steward.chosen);
             self.propose_members(steward, next);
             return;
         }
@@ -165,24 +212,31 @@ impl Dast {
                 return;
             }
             let mut next = node.without_failed(steward);
-            if next.live == steward.chosen.live {
-                for (joining, life) in core::mem::take(&mut steward.joins) {
+            steward.merged &= !next.brings_back(&steward.chosen);
+            if next.has_members_of(&steward.chosen) {
+                for (joining, asks) in core::mem::take(&mut steward.joins) {
+                    let life = asks.life;
                     let member = Member { node: joining, life };
                     match next.life_of(joining) {
                         // It was in and is out again, and does not know: it must begin another.
                         None if next.is_over(member) => {
                             node.send(joining, Body::Outside { number: next.number });
                         }
-                        None => next.add(member),
+                        None => next.add(member, Brought::nothing(life)),
                         // It cannot be spared yet.
-                        Some(known) if known < life => _ = steward.joins.insert(joining, life),
+                        Some(known) if known < life => _ = steward.joins.insert(joining, asks),
                         // It sent that before it knew that it is in.
                         Some(_) => {}
                     }
                 }
             }
-            if next.live != steward.chosen.live {
+            if !next.has_members_of(&steward.chosen) {
                 node.propose_members(steward, next);
+            } else if node.config.durable {
+                // Whoever is still in cannot be spared.
+                for member in steward.suspects.clone() {
+                    node.send(member.node, Body::ComeAgain { life: member.life });
+                }
             }
         });
     }
