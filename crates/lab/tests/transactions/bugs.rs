@@ -10,7 +10,7 @@ use cavy_core::family::Node;
 use cavy_core::family::message::Via;
 use cavy_core::{Purpose, Ratio, Span, Stream};
 use cavy_lab::net::{OutageKind, What};
-use cavy_lab::wan::{Clock, End, Jitter, Order, Rule, Setup, Which};
+use cavy_lab::wan::{Clock, ClockStep, End, Jitter, Order, Rule, Setup, Which};
 use cavy_txn::Layout;
 use cavy_txn::dast::{Bugs, Config, Mode};
 
@@ -356,5 +356,90 @@ fn m12_reads_above_what_has_not_run() {
         mix: Mix { read_percent: 50, ..hot() },
         stands: true,
         set: |setup, _, _| jitter(setup, 90),
+    });
+}
+
+/// Every replica of a region loses its power in one instant, and has it again a little later.
+fn power_cut(setup: &mut Setup, region: u32, from: u64, draws: &mut Stream) {
+    for node in 6 * region..6 * region + 6 {
+        crash(setup, Node(node), from, from + 20 + draws.below(100));
+    }
+}
+
+fn durable(bugs: Bugs) -> Config {
+    Config { durable: true, ..config(bugs) }
+}
+
+#[test]
+fn m15_others_are_told_of_what_is_not_stored() {
+    is_caught(&Bug {
+        name: "m15_others_are_told_of_what_is_not_stored",
+        config: durable(Bugs { say_unstored: true, ..Bugs::default() }),
+        mix: Mix { crt_percent: 5, ..hot() },
+        stands: true,
+        // The disks are slow.
+        set: |setup, _, draws| {
+            setup.disk.sync = Span::from_ms(30);
+            for region in 0..3 {
+                let from = 400 + draws.below(1_000);
+                power_cut(setup, region, from, draws);
+            }
+        },
+    });
+}
+
+#[test]
+fn m16_timestamps_are_given_twice() {
+    is_caught(&Bug {
+        name: "m16_timestamps_are_given_twice",
+        config: Config {
+            fenced_reads: true,
+            ..durable(Bugs { no_reservation: true, ..Bugs::default() })
+        },
+        mix: Mix {
+            crt_percent: 0,
+            two_shards_percent: 0,
+            read_percent: 99,
+            patience: Some(Span::from_ms(100)),
+            ..hot()
+        },
+        stands: true,
+        // A clock goes ahead by 5 s, and the others follow it. Before anybody writes, its node
+        // fails for good and the others lose their power: no log has a transaction of that time.
+        // What was read then is later than all that is written now.
+        set: |setup, _, draws| {
+            for region in 0..3 {
+                let (fast, from) = (6 * region + 5, 400 + draws.below(400));
+                let (node, by_ns) = (Node(fast), 5_000_000_000);
+                setup.faults.steps.push(ClockStep { node, at: at(from - 40), by_ns });
+                power_cut(setup, region, from, draws);
+                setup.faults.outages.retain(|outage| outage.host != node);
+                crash(setup, node, from, 0);
+            }
+        },
+    });
+}
+
+#[test]
+fn m17_who_comes_back_says_that_all_is_everywhere() {
+    is_caught(&Bug {
+        name: "m17_who_comes_back_says_that_all_is_everywhere",
+        config: durable(Bugs { forget_coordinated: true, ..Bugs::default() }),
+        mix: Mix { crt_percent: 5, patience: Some(Span::from_ms(200)), ..hot() },
+        stands: true,
+        set: |setup, _, draws| {
+            jitter(setup, 90);
+            for region in 0..3 {
+                // What one has sent to the others of its shard is on its way for long.
+                for other in 1..3 {
+                    let (from, to) = (Node(6 * region), Node(6 * region + other));
+                    delay(setup, from, to, Span::from_ms(20));
+                }
+                let from = 400 + draws.below(400);
+                for turn in 0..3 {
+                    power_cut(setup, region, from + 450 * turn + draws.below(100), draws);
+                }
+            }
+        },
     });
 }
