@@ -68,10 +68,10 @@ impl Protocol {
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Storage {
-    /// When the disk has it.
+    /// When the disk has it: what was answered survives a power cut of all nodes.
     #[default]
     On,
-    /// When it is in memory, as replicas have it: a node that is killed may forget what it said.
+    /// When it is in the memory of a majority: what was answered survives the failure of a node.
     Replicated,
 }
 
@@ -487,6 +487,7 @@ impl Config {
             crt_after: span("timing.crt_after_ms", timing.crt_after_ms)?,
             retry_after: span("timing.retry_after_ms", timing.retry_after_ms)?,
             fenced_reads: true,
+            durable: self.durable == Storage::On,
             stretch: self.controls.stretch,
             commit_via_steward: self.controls.commit_via_steward,
             history: self.controls.history,

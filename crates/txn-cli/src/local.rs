@@ -52,6 +52,7 @@ pub struct How {
     #[arg(long, default_value_t = 7_000, requires = "local")]
     pub port: u16,
     /// Where nodes keep what they must remember, and the cluster its file; a new folder otherwise.
+    /// A cluster that ended goes on where it was, if it is started with the same options.
     #[arg(long, requires = "local")]
     pub data: Option<PathBuf>,
     /// Record every node in the folder.
@@ -141,6 +142,17 @@ impl How {
     }
 }
 
+/// The cluster is the one that has ended: the same but for its name, which it takes over, and where
+/// a line puts its nodes.
+fn goes_on(config: &mut Config, ended: &Config) -> bool {
+    config.cluster.clone_from(&ended.cluster);
+    let mut same = config.clone();
+    for (node, old) in same.nodes.iter_mut().zip(&ended.nodes) {
+        (node.address, node.space) = (old.address, old.space.clone());
+    }
+    same == *ended
+}
+
 impl Local {
     /// Starts the nodes. `above`: the words before the command's own.
     pub fn start(shape: Shape, how: &How, above: &[&str]) -> Result<Local, Fault> {
@@ -153,15 +165,21 @@ impl Local {
             (None, Some(folder)) => folder.path().to_path_buf(),
             (None, None) => PathBuf::from("."),
         };
-        if folder.join("node-0").exists() {
-            // They would all ask each other for a state that none has.
+        let ended = folder.join("node-0").exists();
+        let refused = |hint: &str| {
             let text = format!("{} has nodes of a cluster that has ended", folder.display());
-            return Err(Fault::input(text)
-                .hint("replicas hold data in memory, so a new cluster begins in an empty folder"));
+            Err(Fault::input(text).hint(hint))
+        };
+        if ended && how.durable == Storage::Replicated {
+            // They would all ask each other for a state that none has.
+            return refused("its replicas held data in memory: begin in an empty folder");
         }
         let line = how.line(shape)?;
-        let config = how.config(shape, line.as_ref())?;
+        let mut config = how.config(shape, line.as_ref())?;
         let file = folder.join("cluster.toml");
+        if ended && !goes_on(&mut config, &Config::load(&file)?) {
+            return refused("start it with the options that it had, or begin in an empty folder");
+        }
         std::fs::create_dir_all(&folder)
             .and_then(|()| std::fs::write(&file, config.text()))
             .map_err(|error| Fault::new(format!("cannot write {}: {error}", file.display())))?;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The form of the words between nodes. It grows when they change.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Which node, and how.
 #[derive(Args, Debug)]
@@ -87,6 +87,12 @@ where
             links.set(*from, way);
         }
     }
+    let mut config = config.clone();
+    if args.data.is_none() {
+        // It has no log, so nothing is gained by waiting for one.
+        config.durable = Storage::Replicated;
+    }
+    let config = &config;
     let mut options = Options::new(config.cluster.clone(), node, own.address);
     options.key = config.key.clone().unwrap_or_default().into_bytes();
     options.format = FORMAT;

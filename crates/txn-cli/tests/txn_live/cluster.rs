@@ -1,5 +1,6 @@
 //! A local cluster, started by the command itself.
 
+use super::resp::{Client, Reply};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -50,7 +51,10 @@ impl Cluster {
 
     /// The same in a folder that may have folders of nodes.
     pub fn start_in(folder: TempDir, shape: &str, nodes: u16, more: &[&str]) -> Cluster {
-        let port = free_port(nodes);
+        Cluster::start_at(folder, free_port(nodes), shape, nodes, more)
+    }
+
+    fn start_at(folder: TempDir, port: u16, shape: &str, nodes: u16, more: &[&str]) -> Cluster {
         let mut child = Command::new(env!("CARGO_BIN_EXE_cavy-txn"))
             .args(["--local", shape, "--port", &port.to_string()])
             .arg("--data")
@@ -97,6 +101,12 @@ impl Cluster {
     pub fn kill(&mut self, node: usize) {
         signal(self.pids[node], "-KILL");
         self.wait_for_end(node);
+    }
+
+    /// kill -9 of several before any of them is waited for.
+    pub fn kill_at_once(&mut self, nodes: &[u16]) {
+        nodes.iter().for_each(|node| signal(self.pids[usize::from(*node)], "-KILL"));
+        nodes.iter().for_each(|node| self.wait_for_end(usize::from(*node)));
     }
 
     /// Asks a node to end, and waits.
@@ -185,6 +195,15 @@ impl Cluster {
         }
     }
 
+    /// Ends it as a user does, and starts it on what it left.
+    fn again(mut self, shape: &str, more: &[&str]) -> Cluster {
+        signal(self.child.id() as i32, "-TERM");
+        assert!(self.child.wait().unwrap().success());
+        let (port, nodes) = (self.port, self.pids.len() as u16);
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
+        Cluster::start_at(folder, port, shape, nodes, more)
+    }
+
     /// Ends it as a user does, and sees that nothing is left, and that it is not begun again on
     /// what it left.
     pub fn end(mut self) {
@@ -211,6 +230,25 @@ impl Drop for Cluster {
             let _ = child.wait();
         }
     }
+}
+
+/// With logs a cluster goes on where it was; without them it says that nothing is left.
+#[test]
+fn a_cluster_that_ended_goes_on_where_it_was() {
+    let more = ["--within-ms", "0.5", "--across-ms", "10", "--wan", "carrier"];
+    let mut cluster = Cluster::start_as("1x2x3", 9, &more);
+    for turn in 1..4 {
+        let mut client = Client::connect(cluster.at(turn)).unwrap();
+        for key in ["a", "b", "c"] {
+            assert_eq!(client.ask(&format!("INCR {key}")).unwrap(), Reply::Int(i64::from(turn)));
+        }
+        cluster = cluster.again("1x2x3", &more);
+    }
+    let file = std::fs::read_to_string(cluster.file()).unwrap();
+    assert!(!file.contains("replicated"), "{file}");
+    cluster.end();
+    let more = [&more[..], &["--durable", "replicated"]].concat();
+    Cluster::start_as("1x2x3", 9, &more).end();
 }
 
 /// A cluster that cannot start ends and says why; it does not stand there half.

@@ -28,6 +28,8 @@ enum Fault {
     CutOff(u16, u64),
     /// Nobody hears a replica, and as soon as it is out of the view its steward is killed.
     CutThenLeader(u16),
+    /// kill -9 of all these at one moment; all are started again, and have what nobody else has.
+    Power(Vec<u16>),
     /// Every node ends as it is told to and is started again, one after the other.
     Rolling,
     /// The disk of a node is full until the node has found so and others have gone on.
@@ -146,6 +148,10 @@ impl Town {
             }
             Fault::CutOff(region, ms) => self.cut_off(*region, Duration::from_millis(*ms)),
             Fault::CutThenLeader(replica) => self.cut_then_leader(*replica),
+            Fault::Power(nodes) => {
+                self.cluster.kill_at_once(nodes);
+                self.restart(nodes);
+            }
             Fault::Rolling => {
                 for node in 0..self.cluster.pids.len() as u16 {
                     self.cluster.end_node(usize::from(node));
@@ -345,6 +351,16 @@ fn cuts_and_three_failures_at_once_lose_nothing() {
     town.judge(5);
 }
 
+/// A region, a shard, and everything lose their power: the logs have what was answered.
+#[test]
+fn power_cuts_lose_nothing() {
+    let mut town = Town::start(1, 4, &["--durable", "on"]);
+    town.suffer(&Fault::Power(vec![0, 1, 2, 6, 7, 8]));
+    town.suffer(&Fault::Power(vec![3, 4, 5]));
+    town.suffer(&Fault::Power((0..12).collect()));
+    town.judge(0);
+}
+
 /// Home regions forget results after 30 s, and decisions once did.
 #[test]
 #[ignore = "waits for 40 s"]
@@ -388,12 +404,13 @@ fn schedules_of_faults_lose_nothing() {
         };
         for _ in 0..3 {
             let node = draw(12) as u16;
-            town.suffer(&match draw(7) {
+            town.suffer(&match draw(8) {
                 0 | 1 => Fault::Kill(vec![node]),
                 2 => Fault::Still(node, 300),
                 3 => Fault::Leader(node % 2),
                 4 => Fault::CutThenLeader(node % 6),
                 5 => Fault::CutOff(node % 2, 1_000),
+                6 => Fault::Power(town.nodes_of(node % 2)),
                 _ => Fault::Clock(node % 6, if draw(2) == 0 { 5_000 } else { -5_000 }),
             });
         }
