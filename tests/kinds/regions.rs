@@ -74,6 +74,31 @@ fn summed(plan: &RegionsPlan, seeds: std::ops::Range<u64>) -> Summed<Regional> {
     plan.summarize(&scenario, &seeds.map(run).collect::<Vec<_>>())
 }
 
+/// A region whose nodes all lose their power comes back where replicas keep logs, and where they do
+/// not everything that it had is gone. With logs a transaction waits for disks.
+#[test]
+fn a_power_cut_is_survived_by_those_who_keep_logs() {
+    let plan = |protocol: &str, fault: &str| -> RegionsPlan {
+        let text = format!(
+            "regions = 3\nshards_per_region = 1\nclients_per_shard = 3\ndisk_sync_ms = 1\n\
+             patience_ms = 400\nworkload = {{ name = \"tpcc\" }}\nfaults = [{fault}]\n\
+             [[protocols]]\n{protocol}\n[run]\nwarmup_ms = 100\nduration_ms = 2500\n"
+        );
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    };
+    let cut = "{ fault = \"power_cut\", region = 1, from_ms = 900, until_ms = 1100 }";
+    let (logs, memory) = ("protocol = \"dast\"\ndurable = true", "protocol = \"dast\"");
+    for protocol in [logs, "protocol = \"two_phase\"", "protocol = \"slog\""] {
+        let found = summed(&plan(protocol, cut), 0..3);
+        assert_eq!(found.data.unanswered, 0, "{protocol}: {}", found.note);
+    }
+    assert!(summed(&plan(memory, cut), 0..3).data.unanswered > 0);
+    // A replica stores a transaction before it says that it has it.
+    let [with, without] = [logs, memory].map(|own| summed(&plan(own, ""), 0..3).data.irt.mean_ms);
+    let added = with.zip(without).map(|(with, without)| with - without);
+    assert!(added.is_some_and(|ms| (0.2..2.0).contains(&ms)), "{with:?} {without:?}");
+}
+
 /// Each type has its share of what comes at the rate, the same under all protocols, and each is
 /// where its kind of transaction is: within a region below a way across, beyond it above one.
 #[test]

@@ -111,6 +111,7 @@ fn dast(own: &DastPlan, layout: Layout) -> Result<Config, PlanError> {
     set(&mut config.decision_log, own.decision_log);
     set(&mut config.follower_rule, own.follower_rule);
     set(&mut config.commit_via_steward, own.commit_via_steward);
+    set(&mut config.durable, own.durable);
     set(&mut config.stretch, own.stretch);
     if let Some(ms) = own.sync_ms {
         config.sync = span("protocols.sync_ms", ms)?;

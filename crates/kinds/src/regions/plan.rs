@@ -37,6 +37,9 @@ pub struct RegionsPlan {
     /// What a node's processor spends on a message or a call.
     #[serde(default)]
     pub message_us: f64,
+    /// What a node's disk takes to store what it must remember.
+    #[serde(default)]
+    pub disk_sync_ms: f64,
     /// What clients ask.
     pub workload: WorkloadPlan,
     /// Types of transactions of your own, with workload `types`.
@@ -188,6 +191,17 @@ pub enum FaultPlan {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until_ms: Option<f64>,
     },
+    /// All nodes of a region stop in one instant, and what is not in their logs is lost: DAST has
+    /// everything there with `durable`, and the other protocols always.
+    PowerCut {
+        /// Region, from 0.
+        region: u16,
+        /// When.
+        from_ms: f64,
+        /// When they are back. Default: never.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until_ms: Option<f64>,
+    },
     /// Nothing crosses the border of a region.
     CutOff {
         /// Region, from 0.
@@ -218,6 +232,7 @@ impl FaultPlan {
         match *self {
             FaultPlan::CrashReplica { region, .. }
             | FaultPlan::CrashSteward { region, .. }
+            | FaultPlan::PowerCut { region, .. }
             | FaultPlan::CutOff { region, .. }
             | FaultPlan::ClockStep { region, .. } => region,
         }
@@ -320,6 +335,10 @@ pub struct DastPlan {
     /// Commits go to a region's steward and not to each replica. Default: as the mode has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_via_steward: Option<bool>,
+    /// Replicas keep what they are told in logs, and others rely on it when it is stored, which
+    /// takes `disk_sync_ms`. Otherwise they hold it in memory. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub durable: Option<bool>,
     /// Clocks stretch below what is pending. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stretch: Option<bool>,

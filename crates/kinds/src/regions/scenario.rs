@@ -3,6 +3,7 @@
 use super::asks::Asks;
 use super::contestant::Contestant;
 use super::plan::{FaultPlan, RegionsPlan, span};
+use cavy_core::family::Node;
 use cavy_core::{Instant, Span};
 use cavy_lab::net::{Outage, OutageKind};
 use cavy_lab::wan::{ClockStep, Jitter, Link, Setup, Site};
@@ -133,7 +134,9 @@ fn network(plan: &RegionsPlan, contestant: &Contestant) -> Result<Setup, PlanErr
         }
     }
     let nodes = contestant.sites().iter().map(|region| Site(region.0)).collect();
-    Ok(Setup::of(plan.regions, links, nodes))
+    let mut setup = Setup::of(plan.regions, links, nodes);
+    setup.disk.sync = span("disk_sync_ms", plan.disk_sync_ms)?;
+    Ok(setup)
 }
 
 fn faults(
@@ -184,6 +187,14 @@ fn faults(
                 let host = contestant.steward(Region(region));
                 let kind = OutageKind::Crash;
                 setup.faults.outages.push(Outage { host, from, until, kind });
+            }
+            FaultPlan::PowerCut { region, from_ms, until_ms } => {
+                replica(region, 0, 0)?;
+                let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
+                let (site, kind) = (Site(region), OutageKind::Crash);
+                let hosts = (0..).zip(&setup.nodes).filter(|(_, at)| **at == site);
+                let all = hosts.map(|(host, _)| Outage { host: Node(host), from, until, kind });
+                setup.faults.outages.extend(all);
             }
             FaultPlan::CutOff { region, from_ms, until_ms } => {
                 replica(region, 0, 0)?;
