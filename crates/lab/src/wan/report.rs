@@ -45,6 +45,8 @@ pub struct Counts {
     pub record_bytes: u64,
     /// Records that a crash took.
     pub records_lost: u64,
+    /// Records that their node did not need any more.
+    pub records_trimmed: u64,
     /// The most inputs that ever waited for one node's thread.
     pub inbox_max: u64,
 }

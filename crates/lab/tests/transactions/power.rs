@@ -120,6 +120,17 @@ fn a_fault_does_no_harm_where_replicas_keep_logs() {
     crate::faults::try_seeds(&durable(), test, seeds(40));
 }
 
+/// A log is a few times as long as what it has to keep.
+#[test]
+fn logs_stay_short() {
+    let config = Config { checkpoint_bytes: 10_000, ..durable() };
+    let setup = network(&config);
+    let town = go(&config, &setup, Mix::all());
+    assert_eq!(town.judge(), Ok(()));
+    let counts = &town.report.counts;
+    assert!(counts.records_trimmed * 2 > counts.records, "{counts:?}");
+}
+
 /// The oracle bites: the same cuts end regions whose replicas keep nothing.
 #[test]
 fn without_logs_a_power_cut_is_the_end() {

@@ -514,6 +514,7 @@ where
                 assert!(upto.0 <= log.stored, "{node:?} trims {upto:?}, which is not stored");
                 while log.records.front().is_some_and(|(entry, _)| *entry <= upto) {
                     log.records.pop_front();
+                    self.counts.records_trimmed += 1;
                 }
             }
             Effect::Work { work, job } => {
