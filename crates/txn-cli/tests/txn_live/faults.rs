@@ -389,13 +389,11 @@ fn a_full_disk_is_waited_for_and_loses_nothing() {
     }
 }
 
-/// Faults drawn by a seed, one after the other, while clients run. `CAVY_SEEDS=N` tries seeds 1 to
-/// N; without it, three are tried.
+/// Faults drawn by a seed, one after the other, while clients run.
 #[test]
 fn schedules_of_faults_lose_nothing() {
-    let seeds = std::env::var("CAVY_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    for seed in 1..=seeds.unwrap_or(3u64) {
-        eprintln!("CAVY_SEEDS={seed} cargo test -p cavy-txn-cli --test txn_live schedules");
+    for seed in cavy_core::laws::seeds(|name| std::env::var(name).ok(), 1..4) {
+        eprintln!("CAVY_SEED={seed} cargo test -p cavy-txn-cli --test txn_live schedules");
         let mut town = Town::start(1, 3, &[]);
         let mut draws = seed;
         let mut draw = |n: u64| {
