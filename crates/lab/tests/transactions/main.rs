@@ -9,6 +9,7 @@ mod clocks;
 mod dast;
 mod faults;
 mod judge;
+mod phases;
 mod power;
 mod primary;
 mod rivals;

@@ -523,6 +523,24 @@ pub fn network<C: Contestant>(contestant: &C) -> Setup {
     setup
 }
 
+/// Runs it before an observer of its own. What clients saw.
+pub fn watched<C: Contestant>(
+    contestant: &C,
+    setup: &Setup,
+    mix: Mix,
+    observer: &mut impl Observer<C::Machine>,
+) -> Callers {
+    let mut callers = Callers::new(contestant.layout(), mix, setup.seed);
+    let parts = Parts {
+        clients: &mut Asking { contestant, callers: &mut callers },
+        hardware: &mut Unmetered,
+        pending: &mut Heap4::new(),
+        observer,
+    };
+    run(setup, |node| contestant.machine(node), parts);
+    callers
+}
+
 /// Runs it.
 pub fn go<C: Contestant>(contestant: &C, setup: &Setup, mix: Mix) -> Town<C> {
     let layout = contestant.layout();
