@@ -14,6 +14,7 @@ fn every_protocol_runs_tpcc() {
     let protocols = [
         "protocol = \"dast\"",
         "protocol = \"dast\"\nmode = \"artifact\"",
+        "protocol = \"dast\"\nmode = \"artifact\"\nlookahead = 1000",
         "protocol = \"dast\"\ncommit_via_steward = false",
         "protocol = \"two_phase\"",
         "protocol = \"janus\"",
@@ -23,8 +24,12 @@ fn every_protocol_runs_tpcc() {
         "protocol = \"slog\"",
         "protocol = \"slog\"\norderer = \"first_region\"\nartifact = true",
     ];
-    let workloads =
-        ["name = \"tpcc\"", "name = \"payment\"\ncrt_ratio = 0.5", "name = \"tpca\"\nskew = 0.9"];
+    let workloads = [
+        "name = \"tpcc\"",
+        "name = \"payment\"\ncrt_ratio = 0.5",
+        "name = \"payment\"\ncrt_ratio = 0.5\nartifact = true",
+        "name = \"tpca\"\nskew = 0.9",
+    ];
     for workload in workloads {
         for protocol in protocols {
             let own: ProtocolPlan = toml::from_str(protocol).expect(protocol);

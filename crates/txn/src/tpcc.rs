@@ -75,6 +75,8 @@ pub enum Mix {
     Payment {
         /// Percent.
         crt_percent: u32,
+        /// As the published artifact has them.
+        artifact: bool,
     },
     /// TPC-A `[dast 4.3]`.
     Tpca {
@@ -119,6 +121,10 @@ impl Generator {
         Generator { layout, mix, rows }
     }
 
+    fn is_artifact(&self) -> bool {
+        matches!(self.mix, Mix::Artifact | Mix::Payment { artifact: true, .. })
+    }
+
     /// A client's warehouse, for life; clients are numbered from 0.
     pub fn home(&self, client: u32) -> Shard {
         self.layout.home(client)
@@ -130,7 +136,7 @@ impl Generator {
             Some(rows) => tpca::draw(&self.layout, rows, id, self.home(client), draws),
             None => {
                 let asked = self.ask(client, row_name(id), draws);
-                if self.mix == Mix::Artifact { artifact::txn(&asked, id) } else { asked.txn(id) }
+                if self.is_artifact() { artifact::txn(&asked, id) } else { asked.txn(id) }
             }
         }
     }
@@ -189,7 +195,7 @@ impl Generator {
         let region = layout.region_of(home);
         let elsewhere = match self.mix {
             Mix::Full | Mix::Artifact | Mix::Tpca { .. } => draws.below(100) < 15,
-            Mix::Payment { crt_percent } => draws.below(100) < u64::from(crt_percent),
+            Mix::Payment { crt_percent, .. } => draws.below(100) < u64::from(crt_percent),
         };
         let beyond = layout.shards() - layout.shards_per_region;
         let there = match self.mix {
@@ -421,8 +427,8 @@ mod tests {
     fn clause_4_2_payments_cross_regions_as_often_as_asked() {
         let layout = Layout::new(4, 2);
         let mut draws = Stream::keyed(6, 0, Purpose::Test);
-        for crt_percent in [10, 50, 90] {
-            let generator = Generator::new(layout, Mix::Payment { crt_percent });
+        for (crt_percent, artifact) in [(10, false), (50, true), (90, false)] {
+            let generator = Generator::new(layout, Mix::Payment { crt_percent, artifact });
             let crosses = |number: u64| {
                 let id = TxnId { client: 3, number };
                 !layout.is_within(&generator.draw(2, id, &mut draws), crate::Region(1))

@@ -34,7 +34,7 @@ impl Asks {
             }
             WorkloadPlan::Tpcc {} => Mix::Full,
             WorkloadPlan::TpccArtifact {} => Mix::Artifact,
-            WorkloadPlan::Payment { crt_ratio } => {
+            WorkloadPlan::Payment { crt_ratio, artifact } => {
                 ratio("workload.crt_ratio", crt_ratio)?;
                 if crt_ratio > 0.0 && plan.regions == 1 {
                     return Err(PlanError::field(
@@ -43,7 +43,7 @@ impl Asks {
                         "0 with one region",
                     ));
                 }
-                Mix::Payment { crt_percent: (crt_ratio * 100.0).round() as u32 }
+                Mix::Payment { crt_percent: (crt_ratio * 100.0).round() as u32, artifact }
             }
             WorkloadPlan::Tpca { skew } => Mix::Tpca { skew: checked(skew)? },
         };

@@ -120,6 +120,7 @@ fn dast(own: &DastPlan, layout: Layout) -> Result<Config, PlanError> {
                 .hint("a node that is silent for 100 ms is taken for failed"));
         }
     }
+    config.lookahead = own.lookahead.or(config.lookahead);
     if let Some(ms) = own.est_ms {
         config.est = span("protocols.est_ms", ms)?;
     }

@@ -110,6 +110,10 @@ pub enum WorkloadPlan {
     Payment {
         /// Share of transactions whose customer is of another region, 0 to 1.
         crt_ratio: f64,
+        /// As the published artifact has it: all payments of a warehouse write one row of history,
+        /// so one that waits for its customer holds up the later ones.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        artifact: bool,
     },
     /// TPC-A: one is added to a branch, a teller and a customer, drawn by Zipf's law; a tenth of
     /// the transactions crosses regions.
@@ -345,6 +349,10 @@ pub struct DastPlan {
     /// Between two reports of a node's clock. Default: 5.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_ms: Option<f64>,
+    /// So many transactions may wait for values while one with a later timestamp runs. Default: any
+    /// number, and 5 in artifact mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookahead: Option<u32>,
     /// How far ahead a transaction across regions is anticipated. Default: 90.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub est_ms: Option<f64>,

@@ -18,7 +18,7 @@ pub struct Config {
     /// and the skew of its clocks; where it is shorter than those and `sync` together, IRTs wait
     /// too.
     pub est: Span,
-    /// Entries that may wait for values while later ones run; `None`: any number.
+    /// Entries that may wait for values while one with a later timestamp runs; `None`: any number.
     pub lookahead: Option<u32>,
     /// A node that has not been heard for this long is taken out of its region's view.
     pub fail_after: Span,
@@ -52,7 +52,7 @@ pub struct Config {
     pub grain: Span,
     /// The counter of a stretched timestamp is physical time.
     pub physical_k: bool,
-    /// The steward anticipates from its physical clock and not from its stretched one.
+    /// Coordinators and stewards anticipate from their physical clocks and not from stretched ones.
     pub physical_est: bool,
     /// Read-only transactions of one shard are read at one replica, without messages.
     pub fenced_reads: bool,
@@ -177,7 +177,7 @@ pub struct Bugs {
     /// An IRT runs at its coordinator when one other replica of each shard has answered, which is a
     /// majority of its own shard only.
     pub first_answer: bool,
-    /// What comes after something later has run is run all the same, out of order, and no CRT is
-    /// refused.
+    /// What comes after something later has run is run all the same, out of order, and before what
+    /// waits with a later timestamp. No clock is moved by what runs, and no CRT is refused.
     pub run_late: bool,
 }

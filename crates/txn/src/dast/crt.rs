@@ -103,7 +103,7 @@ impl Dast {
     /// asks all three of a region: who leads may have changed.
     fn prepare_remote(&mut self, id: TxnId, only: Option<(Region, bool)>) {
         let layout = self.config.layout;
-        let source = self.clock.physical(self.wall);
+        let source = self.anticipation_base();
         let Some(coord) = self.coords.get(&id) else { return };
         let CoordKind::Crt(crt) = &coord.kind else { return };
         if crt.f.is_some() || crt.stopped {

@@ -20,7 +20,9 @@ impl Dast {
         }
     }
 
-    pub(super) fn anticipation_base(&self) -> u64 {
+    /// What is anticipated from: the artifact takes a clock that is held back, at coordinators and
+    /// at stewards.
+    pub(in crate::dast) fn anticipation_base(&self) -> u64 {
         if self.config.physical_est { self.clock.physical(self.wall) } else { self.peek_ts().t }
     }
 
