@@ -78,7 +78,7 @@ impl Dast {
     pub(super) fn coordinate_crt(&mut self, call: Call, txn: Arc<Txn>) {
         let id = txn.id;
         // One that lived before may have tried this transaction, and does not know.
-        let crt = self.new_attempt(&txn, TRIES.wrapping_mul(self.life as u32 - 1));
+        let crt = self.new_attempt(&txn, TRIES.wrapping_mul((self.life as u32).wrapping_sub(1)));
         let kind = CoordKind::Crt(Box::new(crt));
         let coord = Coord::new(txn, call, kind, self.now, self.config.retry_after);
         self.coords.insert(id, coord);
