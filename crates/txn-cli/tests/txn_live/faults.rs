@@ -244,9 +244,9 @@ impl Town {
         self.whole(&[replica, leader]);
     }
 
-    /// A node waits for room when it cannot write what it must remember, and others go on. A
-    /// replica of two-phase locks writes all the time; a steward of DAST when the view changes, so
-    /// a replica is killed until what is left of the last page of the log is used up.
+    /// A node waits for room when it cannot write what it must remember, and others go on. Replicas
+    /// write all the time; a steward of DAST when the view changes, so a replica is killed until
+    /// what is left of the last page of the log is used up.
     fn full(&mut self, node: u16) {
         let full = self.cluster.folder.path().join(format!("node-{node}")).join("filler");
         fill(&full);
@@ -254,12 +254,18 @@ impl Town {
         let began = Instant::now();
         while self.cluster.metric(usize::from(node), "disk_full") == 0 {
             assert!(began.elapsed() < Duration::from_secs(300), "node {node} finds room");
-            if self.has_stewards {
+            if node >= 6 * self.shards {
                 self.kill(&[replica]);
             }
             std::thread::sleep(Duration::from_millis(50));
         }
         self.load.more(30);
+        let region = self.region_of(node);
+        let mut own = Client::connect(self.cluster.at(self.first(region) as u16 + 2)).unwrap();
+        for number in 1..4 {
+            let said = own.ask(&format!("INCR {{r{region}}}:full")).unwrap();
+            assert_eq!(said, Reply::Int(number), "its region goes on");
+        }
         std::fs::remove_file(full).unwrap();
         self.whole(&[node]);
     }
@@ -379,7 +385,7 @@ fn a_rolling_restart_loses_nothing() {
 
 #[test]
 fn a_full_disk_is_waited_for_and_loses_nothing() {
-    for (protocol, node) in [("dast", 7), ("two-phase", 1)] {
+    for (protocol, node) in [("dast", 7), ("dast", 1), ("two-phase", 1)] {
         let folder = tempfile::tempdir().unwrap();
         let Some(disk) = Small::at(folder.path().join(format!("node-{node}"))) else { return };
         let mut town = Town::start_in(folder, 1, 4, &["--durable", "on", "--protocol", protocol]);

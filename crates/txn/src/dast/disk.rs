@@ -87,6 +87,7 @@ impl Dast {
     /// The log has everything up to `upto`.
     pub(super) fn stored(&mut self, upto: Entry) {
         self.stored = upto.0;
+        self.waits_for_disk = (self.appended > upto.0).then_some(self.now);
         while self.after_store.front().is_some_and(|(entry, ..)| *entry <= upto.0) {
             if let Some((_, to, body)) = self.after_store.pop_front() {
                 self.send(to, body);
@@ -109,6 +110,14 @@ impl Dast {
                 }
             }
         }
+    }
+
+    /// Its disk has stored nothing for so long that this node is as good as failed: it is full, or
+    /// stands still. The node falls silent, so that the others go on without it, if they can: what
+    /// it may say of its clock ends soon.
+    pub(super) fn has_no_disk(&self) -> bool {
+        let since = self.waits_for_disk.filter(|_| self.keeps_log());
+        since.is_some_and(|since| self.now.since(since) >= self.config.fail_after)
     }
 
     /// So that after a crash it knows that it has lived.

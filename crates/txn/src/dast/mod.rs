@@ -156,6 +156,8 @@ pub struct Dast {
     steward: Option<Steward>,
     appended: u64,
     stored: u64,
+    /// Since when the disk has stored nothing of what it is to store.
+    waits_for_disk: Option<Instant>,
     after_store: VecDeque<(u64, Node, Body)>,
 
     sweep_at: Instant,
@@ -241,6 +243,7 @@ impl Dast {
             steward,
             appended: 0,
             stored: 0,
+            waits_for_disk: None,
             after_store: VecDeque::new(),
             sweep_at: Instant::ZERO,
             open_at: Instant::ZERO,
@@ -351,6 +354,7 @@ impl Dast {
         self.appended += 1;
         let entry = Entry(self.appended);
         self.log_bytes += record.wire_bytes();
+        self.waits_for_disk.get_or_insert(self.now);
         self.out.push_back(Out::Effect(Effect::Store { entry, record }));
         self.appended
     }
@@ -463,7 +467,9 @@ impl Dast {
         } else if matches!(self.status, Status::Out | Status::Cold) {
             self.send_join();
         } else {
-            self.report_clock();
+            if !self.has_no_disk() {
+                self.report_clock();
+            }
             self.complain();
             self.begin_held();
         }
