@@ -3,7 +3,7 @@
 use crate::faults;
 use crate::town::{Mix, go, network, percentile};
 use cavy_core::{Instant, Span};
-use cavy_lab::net::What;
+use cavy_lab::net::{OutageKind, What};
 use cavy_lab::wan::{Jitter, Rule, Which};
 use cavy_txn::Layout;
 use cavy_txn::dast::{Config, Mode};
@@ -148,6 +148,21 @@ fn a_fault_does_no_harm_where_commits_go_direct() {
     let test = "dast::a_fault_does_no_harm_where_commits";
     let config = Config { commit_via_steward: false, ..config(Mode::Precise) };
     faults::try_seeds(&config, test, faults::seeds(20));
+}
+
+/// A node whose disk was replaced comes back, and comes back again when it fails later: its new log
+/// tells only of the lives since.
+#[test]
+fn a_node_whose_disk_was_lost_comes_back_more_than_once() {
+    for durable in [false, true] {
+        let config = Config { durable, ..config(Mode::Precise) };
+        let mut setup = network(&config);
+        for (from, until, kind) in [(500, 700, OutageKind::Wipe), (1_200, 1_400, OutageKind::Crash)]
+        {
+            setup.faults.outages.push(faults::outage(1, from, until, kind));
+        }
+        assert_eq!(go(&config, &setup, Mix::all()).judge(), Ok(()), "durable {durable}");
+    }
 }
 
 /// What failures cost `[dast E7]`, with the bounds of the specification.

@@ -7,11 +7,11 @@
 //!
 //! **What was added** where the source says nothing about failure is in `docs/models/dast.md`:
 //! views that a majority of stewards agrees on, what a new view asks of its members, decisions that
-//! the home shard stores, replicas that come back by a snapshot.
+//! the home shard stores, replicas that come back by a snapshot or by a log of their own.
 //!
 //! **Reading order.** [`config`], [`clock`], [`message`]; then `replica` (entries in order, and
 //! what runs when), `irt` and `crt` (coordinators), `steward`, `view` (who is in, freezing, coming
-//! back).
+//! back), `state` (all that a replica has, given and taken over), `disk` (what its log keeps).
 
 pub mod clock;
 pub mod config;

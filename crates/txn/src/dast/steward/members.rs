@@ -1,9 +1,9 @@
 //! Who is to be in the next view ([dast 2.9]).
 //!
-//! Replicas hold what was answered in memory, so a steward that is too quick loses it. It takes out
-//! only members that can be spared: those who stay hold together whatever may have been answered
-//! ([`View::holds_what`]). Silence of everybody at once is a sign that the steward itself stood
-//! still.
+//! Replicas hold what was answered, in memory or in logs, so a steward that is too quick loses it.
+//! It takes out only members that can be spared: those who stay hold together whatever may have
+//! been answered ([`View::holds_what`]). Silence of everybody at once is a sign that the steward
+//! itself stood still.
 
 use super::*;
 
