@@ -16,6 +16,7 @@
 pub mod coords;
 pub mod csv;
 mod events;
+mod halves;
 mod live;
 pub mod moment;
 pub mod network;

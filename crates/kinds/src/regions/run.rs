@@ -3,8 +3,9 @@
 use super::contestant::Contestant;
 use super::result::{Latency, OfType, Regional, Side, Sides};
 use super::scenario::Scenario;
-use super::standing::{self, Halves};
+use super::standing;
 use crate::events::Events;
+use crate::halves::Halves;
 use cavy_core::family::Node;
 use cavy_core::family::message::{Input, Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
