@@ -1,12 +1,17 @@
 //! What search copies when p changes, and when; and what tables say.
 
 use crate::sections::run;
+use crate::verdict_errs_rarely;
 use cavy_kinds::search::changes::{Change, next, stages};
 use cavy_kinds::search::copier::{CHUNK, Copier};
 use cavy_kinds::search::{SearchPlan, SearchResult};
 use cavy_lab::theory;
 use cavy_report::model::Cell;
 use cavy_study::draw;
+use cavy_study::outcome::Standing;
+use cavy_study::plan::Files;
+use cavy_study::point::Manner;
+use cavy_study::subject::Subject;
 
 fn clusters(p: u32) -> Vec<Vec<u32>> {
     (0..p).map(|j| (0..48).filter(|server| server % p == j).collect()).collect()
@@ -139,6 +144,84 @@ fn servers_of_several_processors_are_one_queue_with_all_of_them() {
         // 0.75 of what scanning takes, and a millisecond of every eleven on top.
         assert!((result.busy_ratio - 0.75 * 1.1).abs() < 0.01, "{}", result.busy_ratio);
     }
+}
+
+fn standings(text: &str) -> Vec<(Standing, String)> {
+    let made = run::<SearchPlan>(text, false);
+    made.results.into_iter().map(|result| (result.standing, result.note)).collect()
+}
+
+/// Four servers of 6 ms a sub-query do 166.7 queries a second, whoever deals parts out, and with
+/// machines as without.
+#[test]
+fn what_servers_cannot_do_is_known_by_arithmetic() {
+    for (scheme, more) in [
+        ("roar", ""),
+        ("ptn", ""),
+        ("shards", ""),
+        ("sw", ""),
+        ("opt", ""),
+        ("roar", "scheduler = { policy = \"c_fcfs\" }\n"),
+    ] {
+        let at = |per_s: f64| {
+            let [one] = &standings(&format!(
+                "{SERVERS}p = 4\nqueries_per_s = {per_s:?}\n{more}[[schemes]]\n\
+                 scheme = \"{scheme}\"\n[run]\nqueries = 3_000\nreplications = 3\n"
+            ))[..] else {
+                panic!("one point")
+            };
+            one.clone()
+        };
+        let (standing, note) = at(167.0);
+        assert_eq!(standing, Standing::Unstable, "{scheme} {more}");
+        assert_eq!(note, "queries ask for 1.002 of what the servers can do", "{scheme} {more}");
+        assert_eq!(at(120.0), (Standing::Stable, String::new()), "{scheme} {more}");
+    }
+    // Two of four servers hold all that two ask for: 1 + 10 ms each.
+    let random = |per_s: f64| {
+        standings(&format!(
+            "{SERVERS}p = 2\nqueries_per_s = {per_s:?}\n[[schemes]]\nscheme = \"rand\"\n\
+             c = 1\nbest_of = 1\n[run]\nqueries = 3_000\nreplications = 3\n"
+        ))
+    };
+    assert_eq!(random(182.0)[0].0, Standing::Unstable);
+    assert_eq!(random(100.0)[0].0, Standing::Stable);
+}
+
+/// Equal ranges on servers of two speeds: the slow ones do 166.7 queries a second, and all
+/// together could do 250, which is what arithmetic knows. `CAVY_SEEDS=200` as for regions.
+#[test]
+fn error_rates_of_the_verdict_on_both_sides_of_what_slow_servers_do() {
+    for (per_s, stable) in [(150.0, true), (160.0, true), (175.0, false)] {
+        let text = format!(
+            "{SERVERS}speeds = [1, 2]\np = 4\nqueries_per_s = {per_s:?}\n[[schemes]]\n\
+             scheme = \"roar\"\nranges = \"equal\"\n[run]\nqueries = 12_000\n"
+        );
+        let plan: SearchPlan =
+            toml::from_str(&text[text.find("servers").expect("keys")..]).expect("a plan");
+        let scenario = plan.scenario(&Files::NONE).expect("a scenario");
+        let what = format!("slow servers at {per_s}/s");
+        verdict_errs_rarely(&what, 5, stable, |seed| {
+            let replicate = |seed| {
+                SearchPlan::replicate(&scenario, seed, 0, &Manner::default()).expect("a run")
+            };
+            let runs: Vec<_> = (3 * seed..3 * seed + 3).map(replicate).collect();
+            plan.summarize(&scenario, &runs).standing
+        });
+    }
+}
+
+/// Queries that end before the time does: what was busy was so while they came.
+#[test]
+fn machines_are_as_busy_as_their_queries_say() {
+    let text = format!(
+        "{SERVERS}p = 4\nqueries_per_s = 100\nscheduler = {{ policy = \"c_fcfs\" }}\n\
+         [[schemes]]\nscheme = \"roar\"\n[run]\nqueries = 3_000\nduration_s = 60\n\
+         replications = 3\n"
+    );
+    let made = run::<SearchPlan>(&text, false);
+    let (busy, served) = (made.results[0].busy_ratio, made.results[0].served_per_s.value);
+    assert!((busy - 0.6).abs() < 0.03 && (served - 100.0).abs() < 5.0, "{busy}, {served}/s");
 }
 
 /// p goes up and down, so that servers copy half of the time: for 60 % of their processors, in

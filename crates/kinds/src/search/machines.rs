@@ -3,7 +3,7 @@
 
 use super::balancing;
 use super::plan::EventPlan;
-use super::run::{Ended, PhaseRun, Replication, Sample, between};
+use super::run::{Ended, PhaseRun, Replication, between, measured};
 use super::scenario::{Crashed, Event, Scenario, Way};
 use super::scheduler::{COPY, QUERY};
 use cavy_core::family::Node;
@@ -343,25 +343,25 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         observer: &mut told,
     };
     let (report, _) = wan::run(&setup, |node| Member::new(&config, node), parts);
-    let mut latency = Sample::default();
-    let warm = Instant::ZERO + scenario.warm;
-    let measured = clients.ended.iter().filter(|one| one.sent >= warm.as_ns());
-    measured.for_each(|one| latency.add(one.took));
+    let (latency, halves) = measured(&clients.ended, scenario.warm.as_ns());
     let count = clients.ended.len().max(1) as f64;
-    let horizon = setup.duration.as_ns() as f64 * f64::from(scenario.cores);
+    // Where all queries were sent before the time was over, nothing came for the rest of it.
+    let last = clients.ended.iter().map(|one| one.sent).max();
+    let sent_all = last.filter(|&last| clients.left == 0 && last > 0);
+    let came_ns = sent_all.unwrap_or(setup.duration.as_ns()) as f64;
+    let horizon = came_ns * f64::from(scenario.cores);
     let busy = hardware.busy_ns.iter().map(|&ns| ns as f64 / horizon);
     let arc = Length::of(scenario.p);
     Replication {
         trail: report.trail,
         latency,
-        served_per_s: count / (setup.duration.as_ns() as f64 / 1e9),
+        served_per_s: count / (came_ns / 1e9),
         busy_ratio: busy.clone().sum::<f64>() / f64::from(n),
         busiest_ratio: busy.fold(0.0, f64::max),
         parts: clients.parts as f64 / count,
         met_ratio: 1.0 - clients.lost / count,
         copies: config.ranges.iter().map(|ring| ring.copies(arc)).sum(),
-        backlog_ns: (0.0, 0.0),
-        behind_ratio: 0.0,
+        halves,
         loss: None,
         phases: phases(scenario, &config.ranges, &clients, &told, &alive_after),
         wrong: clients.wrong,

@@ -12,6 +12,7 @@ mod result;
 mod run;
 mod scenario;
 mod scheduler;
+mod standing;
 mod subject;
 
 pub use plan::*;

@@ -8,7 +8,7 @@
 
 use super::changes::{Stage, next, stages};
 use super::plan::DealtPlan;
-use super::run::{Cluster, Ended, PhaseRun, Replication, Sample, between};
+use super::run::{Cluster, Ended, PhaseRun, Replication, between, measured};
 use super::scenario::{Event, Scenario, Way};
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_lab::trail::Trail;
@@ -119,9 +119,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         trail.fold(Instant::from_ns(now), last);
         ended.push(Ended { sent: now, took: last - now });
     }
-    let warm = scenario.warm.as_ns();
-    let mut latency = Sample::default();
-    ended.iter().filter(|one| one.sent >= warm).for_each(|one| latency.add(one.took));
+    let (latency, halves) = measured(&ended, scenario.warm.as_ns());
     let count = ended.len().max(1) as f64;
     let busy: Vec<f64> = cluster.busy_ns.iter().map(|&ns| ns as f64 / end as f64).collect();
     Replication {
@@ -139,8 +137,7 @@ pub fn once(scenario: &Scenario, seed: u64) -> Replication {
         timed_out_ratio: 0.0,
         written: 0,
         balance: None,
-        backlog_ns: (0.0, 0.0),
-        behind_ratio: 0.0,
+        halves,
         loss: None,
     }
 }

@@ -13,6 +13,8 @@ use super::plan::DealtPlan;
 use super::rebuild;
 use super::result::{Draw, Latency, Loss, Phase, Searched};
 use super::scenario::{Scenario, Way};
+use super::standing;
+use crate::halves::Halves;
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::theory;
@@ -21,7 +23,7 @@ use cavy_search::clusters::Pick;
 use cavy_search::ring::WHOLE;
 use cavy_search::scheme::{Planner, Ranges, Scheme, Start};
 use cavy_search::{Load, Part, Slice, loss};
-use cavy_study::outcome::{Estimate, Quantile, Standing};
+use cavy_study::outcome::{Estimate, Quantile};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::Summed;
 use std::cmp::Reverse;
@@ -47,10 +49,7 @@ pub struct Replication {
     /// Writes that were acknowledged.
     pub(super) written: u64,
     pub(super) balance: Option<BalanceRun>,
-    /// Mean backlog of a server at the beginning and at the end of what is measured, nanoseconds.
-    pub(super) backlog_ns: (f64, f64),
-    /// What the busiest server has before it at the end, as a share of the run.
-    pub(super) behind_ratio: f64,
+    pub(super) halves: Halves,
     pub(super) loss: Option<Lost>,
 }
 
@@ -91,6 +90,18 @@ impl Span {
 pub struct Ended {
     pub(super) sent: u64,
     pub(super) took: u64,
+}
+
+/// What queries took that were sent from `warm` on, nanoseconds: all, and by halves of that time.
+pub(super) fn measured(ended: &[Ended], warm: u64) -> (Sample, Halves) {
+    let (mut latency, mut halves) = (Sample::default(), Halves::default());
+    let last = ended.iter().map(|one| one.sent).max().unwrap_or(0);
+    let middle = warm.midpoint(last);
+    for one in ended.iter().filter(|one| one.sent >= warm) {
+        latency.add(one.took);
+        halves.add(usize::from(one.sent >= middle), one.took);
+    }
+    (latency, halves)
 }
 
 /// Of queries that were sent from `from` and before `to`.
@@ -299,11 +310,6 @@ impl<'a> Cluster<'a> {
         self.answers.push(Reverse(answer));
         done
     }
-
-    fn backlog(&self) -> f64 {
-        let sum: u64 = self.free_at.iter().map(|free| free.saturating_sub(self.now)).sum();
-        sum as f64 / self.free_at.len() as f64
-    }
 }
 
 /// When a processor is free if the one that was free first is busy until `done`. `others` are those
@@ -368,8 +374,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
     let (mut sent, mut met) = (0u64, 0.0f64);
     let (mut clock, mut last) = (0.0f64, 0u64);
     let measured = scenario.queries - scenario.warmup;
-    let eighth = (measured / 8).max(1);
-    let mut backlog = [(0.0, 0u64); 2];
+    let mut halves = Halves::default();
     for query in 0..scenario.queries {
         clock -= libm::log(arrivals.unit()) * scenario.gap_ns;
         let now = clock as u64;
@@ -411,18 +416,12 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         if query < scenario.warmup {
             continue;
         }
-        let place = query - scenario.warmup;
-        if place < eighth || place >= measured - eighth {
-            let part = &mut backlog[usize::from(place >= eighth)];
-            *part = (part.0 + cluster.backlog(), part.1 + 1);
-        }
         met += share;
         latency.add(end - now);
+        halves.add(usize::from(2 * (query - scenario.warmup) >= measured), end - now);
     }
     let horizon = cluster.now.max(1) as f64;
     let busy = |ns: u64| ns as f64 / (horizon * f64::from(scenario.cores));
-    let behind = cluster.free_at.iter().map(|free| free.saturating_sub(cluster.now)).max();
-    let mean = |(sum, count): (f64, u64)| sum / count.max(1) as f64;
     let planner = cluster.front_ends.swap_remove(0).planner;
     let copies = match scenario.way {
         Way::Random { copies, .. } => f64::from(copies),
@@ -443,8 +442,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
         timed_out_ratio: 0.0,
         written: 0,
         balance: None,
-        backlog_ns: (mean(backlog[0]), mean(backlog[1])),
-        behind_ratio: behind.unwrap_or(0) as f64 / horizon,
+        halves,
         loss: (scenario.loss_draws > 0).then(|| draw_losses(scenario, planner.as_ref(), seed)),
     }
 }
@@ -624,23 +622,11 @@ fn phases(runs: &[Replication]) -> Vec<Phase> {
 pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> {
     let mean =
         |of: fn(&Replication) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
-    let (early, late) = (mean(|run| run.backlog_ns.0), mean(|run| run.backlog_ns.1));
-    let (busiest, behind) = (mean(|run| run.busiest_ratio), mean(|run| run.behind_ratio));
-    let typical = scenario.costs.iter().map(|cost| cost.of(WHOLE / u128::from(scenario.p)));
-    let typical = typical.sum::<u64>() as f64 / scenario.costs.len() as f64;
-    // A backlog in proportion to time is seven times as long in the last eighth as in the first,
-    // less what the warm-up adds; and one that stands still is as long.
-    let grows = late > 3.0 * early && late > 2.0 * typical;
-    let unstable = grows || behind > 0.1;
-    let note = if unstable {
-        format!("queues grow: the busiest server is offered {:.0} %", busiest * 100.0)
-    } else {
-        String::new()
-    };
+    let (standing, note) = standing::judge(scenario, runs);
     let copies = mean(|run| run.copies);
     let bytes = copies * scenario.documents as f64 * f64::from(scenario.document_bytes);
     Summed {
-        standing: if unstable { Standing::Unstable } else { Standing::Stable },
+        standing,
         note,
         unformed: None,
         rate_per_s: Some(1e9 / scenario.gap_ns),
@@ -649,7 +635,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
             latency: latency(&runs.iter().map(|run| &run.latency).collect::<Vec<_>>()),
             served_per_s: over(runs.iter().map(|run| run.served_per_s).collect()),
             busy_ratio: mean(|run| run.busy_ratio),
-            busiest_ratio: busiest,
+            busiest_ratio: mean(|run| run.busiest_ratio),
             parts: mean(|run| run.parts),
             met_ratio: over(runs.iter().map(|run| run.met_ratio).collect()),
             copies,
