@@ -1,6 +1,7 @@
 //! Plans for services: what they say is what is run, and what is wrong with them is said.
 
-use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult};
+use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult, Verdict};
+use cavy_study::outcome::Standing;
 use cavy_study::plan::Files;
 use cavy_study::plan::read::{Loaded, Text, load};
 use cavy_study::point::Manner;
@@ -456,6 +457,81 @@ fn coz_needs_credits_where_services_wait_for_each_other() {
     assert!(within.0 == "Coz" && (within.2 - third).abs() < 1.0, "{within:?}");
     // The caller stands for the delay that it has already waited for: nothing seems to be gained.
     assert!(across.0 == "Coz, no credits" && across.2.abs() < 1.0, "{across:?}");
+}
+
+/// One core, a millisecond of work for each request, and a change that takes 0.4 of it away.
+const AT_A_RATE: &str = r#"
+kind = "services"
+title = "x"
+hop = 0
+clients = { rate_per_s = 600, call = "a" }
+whatif = { service = "a", faster_ratio = 0.4 }
+
+[[services]]
+name = "a"
+cores = 1
+steps = [{ cpu = { dist = "exponential", mean_us = 1000 } }]
+
+[[methods]]
+method = "slowpoke"
+
+[[methods]]
+method = "governor"
+mode = "delivered"
+
+[run]
+requests = 20_000
+replications = 3
+"#;
+
+#[test]
+fn services_that_cannot_do_what_comes_have_no_latency() {
+    let at = |per_s: u32| {
+        let all = results_of(AT_A_RATE, &[&format!("clients.rate_per_s={per_s}")]);
+        for one in &all {
+            assert_eq!((&one.now, &one.then), (&all[0].now, &all[0].then), "{}", one.label);
+            let rate = "requests come at a rate";
+            let doubts = one.doubts.iter().filter(|doubt| doubt.starts_with(rate)).count();
+            assert_eq!(doubts, usize::from(one.label == "Slowpoke"), "{}", one.label);
+            let latencies = [one.truth_p50_ms, one.truth_p99_ms].map(|value| value.is_some());
+            let then = one.then.as_ref().expect("a rate");
+            assert_eq!(latencies, [then.standing == Standing::Stable; 2], "{per_s}/s");
+        }
+        let of = |verdict: &Option<Verdict>| verdict.clone().expect("a rate");
+        [of(&all[0].now), of(&all[0].then)]
+    };
+    let yes = || Verdict { standing: Standing::Stable, note: String::new() };
+    let no = |load: &str| Verdict {
+        standing: Standing::Unstable,
+        note: format!("a would have to do {load} of what it can do"),
+    };
+    assert_eq!(at(600), [yes(), yes()]);
+    assert_eq!(at(1_200), [no("1.2"), yes()]);
+    assert_eq!(at(1_700), [no("1.7"), no("1.02")]);
+    // Clients that wait for their answers let no queue grow.
+    let closed = results(&[]);
+    assert!(closed.iter().all(|one| one.now.is_none() && one.then.is_none()));
+}
+
+/// Two services on a host of one core, and a lock, of which arithmetic knows nothing.
+#[test]
+fn services_wait_for_cores_and_locks_they_share() {
+    let shared = AT_A_RATE
+        .replace("cores = 1\n", "host = \"h\"\n")
+        .replace("whatif =", "hosts = [{ name = \"h\", cores = 1 }]\nwhatif =")
+        .replace("rate_per_s = 600", "rate_per_s = 1010");
+    let [one, _] = &results_of(&shared, &[])[..] else { panic!("two methods") };
+    let note = "the host of a would have to do 1.01 of what it can do";
+    assert_eq!(one.now.as_ref().expect("a rate").note, note);
+    let locked = AT_A_RATE
+        .replace("cores = 1\n", "cores = 4\nlocks = [\"l\"]\n")
+        .replace("mean_us = 1000 } }", "mean_us = 1000 }, lock = \"l\" }")
+        .replace("rate_per_s = 600", "rate_per_s = 1100");
+    let [one, _] = &results_of(&locked, &[])[..] else { panic!("two methods") };
+    let now = one.now.as_ref().expect("a rate");
+    assert_eq!(now.standing, Standing::Unstable, "{}", now.note);
+    assert!(now.note.starts_with("latency grows: "), "{}", now.note);
+    assert_eq!(one.then.as_ref().expect("a rate").standing, Standing::Stable);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::plan::Coz as CozPlan;
 use super::run::{
-    Counter, Measured, Prediction, SLOWED, Slowed, UNTIL, deployment, go, parallel, share, window,
+    Counter, Measured, Prediction, SLOWED, Slowed, UNTIL, deployment, doubt_of_a_rate, go,
+    parallel, share, window,
 };
 use super::scenario::{Scenario, us};
 use cavy_core::Span;
@@ -28,6 +29,7 @@ pub fn fall_back(
     if scenario.changes.len() > 1 {
         all.doubts.push("only the first change is predicted by this method".to_string());
     }
+    doubt_of_a_rate(scenario, &mut all.doubts);
     if faster <= 0.0 {
         all.doubts.push("Coz cannot predict a change that makes a service slower".to_string());
         return Ok(());

@@ -1,15 +1,21 @@
 //! What is drawn and tabled of experiments on services.
 
 use super::plan::ServicesPlan;
-use super::result::ServicesResult;
+use super::result::{ServicesResult, Verdict};
 use cavy_report::model::{Cell, Scale};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
 use cavy_study::experiment::Experiment;
+use cavy_study::outcome::Standing;
 
 /// Columns of the table of points.
-pub fn columns(_: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan>> {
+pub fn columns(experiment: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan>> {
     let number = |value: Option<f64>| value.map_or(Cell::Missing("none".to_string()), Cell::Number);
-    vec![
+    let latency = move |r: &ServicesResult, value: Option<f64>| match &r.then {
+        Some(then) if then.standing == Standing::Unstable => Cell::Missing("unstable".to_string()),
+        Some(then) if then.standing == Standing::TooShort => Cell::Missing("too short".to_string()),
+        _ => number(value),
+    };
+    let mut columns = vec![
         Column::new("now (per s)", |r: &ServicesResult| Cell::Number(r.unchanged_per_s.value)),
         Column::new("true (per s)", |r: &ServicesResult| cell(r, Some(&r.truth_per_s))),
         Column::new("predicted (per s)", |r: &ServicesResult| cell(r, r.predicted_per_s.as_ref())),
@@ -22,14 +28,27 @@ pub fn columns(_: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan>> {
             number(r.paused_ratio.map(|ratio| ratio * 100.0))
         }),
         Column::new("pause (ms)", move |r: &ServicesResult| number(r.pause_ms)),
-        Column::new("true p50 (ms)", move |r: &ServicesResult| number(r.truth_p50_ms)),
-        Column::new("predicted p50 (ms)", move |r: &ServicesResult| number(r.predicted_p50_ms)),
-        Column::new("true p99 (ms)", move |r: &ServicesResult| number(r.truth_p99_ms)),
-        Column::new("predicted p99 (ms)", move |r: &ServicesResult| number(r.predicted_p99_ms)),
+        Column::new("true p50 (ms)", move |r: &ServicesResult| latency(r, r.truth_p50_ms)),
+        Column::new("predicted p50 (ms)", move |r: &ServicesResult| latency(r, r.predicted_p50_ms)),
+        Column::new("true p99 (ms)", move |r: &ServicesResult| latency(r, r.truth_p99_ms)),
+        Column::new("predicted p99 (ms)", move |r: &ServicesResult| latency(r, r.predicted_p99_ms)),
         Column::new("busiest now", |r: &ServicesResult| Cell::Text(r.bottleneck.clone())),
         Column::new("busiest then", |r: &ServicesResult| Cell::Text(r.next_bottleneck.clone())),
-        Column::new("doubts", |r: &ServicesResult| Cell::Text(r.doubts.join("; "))),
-    ]
+    ];
+    if experiment.results.iter().any(|result| result.then.is_some()) {
+        columns.push(Column::new("keeps up now", |r: &ServicesResult| verdict(r.now.as_ref())));
+        columns.push(Column::new("keeps up then", |r: &ServicesResult| verdict(r.then.as_ref())));
+    }
+    columns.push(Column::new("doubts", |r: &ServicesResult| Cell::Text(r.doubts.join("; "))));
+    columns
+}
+
+fn verdict(verdict: Option<&Verdict>) -> Cell {
+    Cell::Text(verdict.map_or(String::new(), |verdict| match verdict.standing {
+        Standing::Stable => "yes".to_string(),
+        Standing::Unstable => format!("no: {}", verdict.note),
+        Standing::TooShort => format!("too short: {}", verdict.note),
+    }))
 }
 
 /// Predictions, truth among them, and errors.

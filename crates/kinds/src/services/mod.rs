@@ -5,12 +5,14 @@ mod coz;
 mod draw;
 mod graph;
 mod kept;
+mod law;
 mod layered;
 mod plan;
 mod result;
 mod run;
 mod scenario;
+mod standing;
 mod subject;
 
 pub use plan::*;
-pub use result::{Predicted, ServicesExperiment, ServicesResult};
+pub use result::{Predicted, ServicesExperiment, ServicesResult, Verdict};

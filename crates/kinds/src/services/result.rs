@@ -2,7 +2,7 @@
 
 use super::plan::ServicesPlan;
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::{Estimate, Outcome};
+use cavy_study::outcome::{Estimate, Outcome, Standing};
 use serde::{Deserialize, Serialize};
 
 /// A plan for services that was run.
@@ -31,7 +31,7 @@ pub struct Predicted {
     pub paused_ratio: Option<f64>,
     /// Mean length of a pause, milliseconds.
     pub pause_ms: Option<f64>,
-    /// Median latency of the changed system, milliseconds; a sample of the first replication.
+    /// Median latency of the changed system, milliseconds, of all replications together.
     pub truth_p50_ms: Option<f64>,
     /// 99th percentile, where 100 samples lie beyond it.
     pub truth_p99_ms: Option<f64>,
@@ -47,6 +47,22 @@ pub struct Predicted {
     pub bottleneck: String,
     /// The busiest service of the changed system: what to look at next.
     pub next_bottleneck: String,
+    /// Does the unchanged system keep up with its requests? `None` of clients that wait for their
+    /// answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<Verdict>,
+    /// Does the changed one? Where it does not, or that cannot be told, there are no latencies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Verdict>,
     /// Reasons to doubt the prediction.
     pub doubts: Vec<String>,
+}
+
+/// Does a system keep up with requests that come at a rate?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether it does.
+    pub standing: Standing,
+    /// Why not, or why that cannot be told.
+    pub note: String,
 }

@@ -1,14 +1,17 @@
 //! Running one replication: the unchanged system, the changed one, and what the method needs; and
 //! what replications say together.
 
-use super::change::{Change, What, cpu_ns, slower};
+use super::change::{Change, slower};
 use super::coz;
 use super::kept::Kept;
+use super::law::{changed_cpu, stations_of, think_ns, utilisation};
 use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
 use super::result::Predicted;
 use super::scenario::{Scenario, us};
+use super::standing;
 use crate::events::Events;
+use crate::halves::Halves;
 use cavy_core::family::probe::{Controller, Group};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::services::{
@@ -16,7 +19,7 @@ use cavy_lab::services::{
 };
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::statistics::quantile::given;
-use cavy_lab::theory::closed::{self, Station};
+use cavy_lab::theory::closed;
 use cavy_lab::trail::Trail;
 use cavy_study::outcome::{Estimate, Standing};
 use cavy_study::plan::PlanError;
@@ -43,16 +46,18 @@ pub struct Replication {
 
 /// One system, run for some requests.
 pub struct Measured {
-    per_s: f64,
+    pub per_s: f64,
     /// Of truths; a quarter of a megabyte that nobody asks of other systems.
     latency: Option<Histogram>,
     /// Share of each service's cores that was busy.
     busy: Vec<f64>,
     /// CPU time of each service for a request, in nanoseconds.
-    cpu_ns: Vec<f64>,
+    pub cpu_ns: Vec<f64>,
     trail: Trail,
     requests: u64,
     failed: u64,
+    /// What answered requests took, by halves of their number.
+    pub halves: Halves,
     ended: Ended,
 }
 
@@ -74,6 +79,7 @@ pub struct Counter<'a, F> {
     from: Instant,
     to: Instant,
     latency: Histogram,
+    halves: Halves,
     pub finding: Option<&'a mut dyn FnMut(&F)>,
     /// Ends with the first finding, and not by requests.
     pub by_finding: bool,
@@ -91,6 +97,7 @@ impl<F> Counter<'_, F> {
             from: Instant::ZERO,
             to: Instant::ZERO,
             latency: Histogram::new(),
+            halves: Halves::default(),
             finding: None,
             by_finding: false,
             in_virtual_time: false,
@@ -115,6 +122,8 @@ impl<F> Observer<F> for Counter<'_, F> {
             self.counted += 1;
             let latency = if self.in_virtual_time { done.latency_virtual } else { done.latency };
             self.latency.record(latency.as_ns());
+            let half = usize::from(2 * (self.seen - self.warmup) > self.requests);
+            self.halves.add(half, latency.as_ns());
         }
         self.to = done.at;
         let enough = !self.by_finding && self.seen >= self.warmup + self.requests;
@@ -186,12 +195,13 @@ fn measured<F>(network: &Network, outcome: &Outcome, counter: &Counter<'_, F>) -
         trail: outcome.trail.clone(),
         requests: outcome.completed + outcome.failed,
         failed: counter.failed,
+        halves: counter.halves,
         ended: outcome.ended,
     }
 }
 
 /// Cores of all replicas; of a service on a host, those of the host.
-fn servers(network: &Network, service: usize) -> f64 {
+pub fn servers(network: &Network, service: usize) -> f64 {
     let one = &network.services[service];
     match one.place {
         Place::Own(host) => f64::from(host.cores) * f64::from(one.replicas),
@@ -346,7 +356,7 @@ fn predict(
 }
 
 /// Mean time that a visit of the changed service saves, over its endpoints as they are visited.
-fn saved_ns(scenario: &Scenario, change: &Change) -> f64 {
+pub fn saved_ns(scenario: &Scenario, change: &Change) -> f64 {
     let saved = change.saved_ns(&scenario.network);
     let by_endpoint = scenario.network.demands().map_or(Vec::new(), |all| {
         all.into_iter().nth(change.service).map_or(Vec::new(), |one| one.by_endpoint)
@@ -390,6 +400,17 @@ fn delays(scenario: &Scenario, exact: bool) -> Vec<Span> {
     (0..scenario.visits.len()).map(delay).collect()
 }
 
+/// A method that goes by how much throughput falls is told nothing by a rate.
+pub fn doubt_of_a_rate(scenario: &Scenario, doubts: &mut Vec<String>) {
+    if scenario.population.is_none() {
+        doubts.push(
+            "requests come at a rate, and this method is about clients that keep the system busy; \
+             give `clients.population`, or use the Governor"
+                .to_string(),
+        );
+    }
+}
+
 /// 1/X = 1/X_slow - C, with C of the first change ([slowpoke 2.1]).
 fn formula(
     scenario: &Scenario,
@@ -402,6 +423,7 @@ fn formula(
     let servers = f64::from(parallel(scenario, change));
     let pause_us = saved_ns(scenario, change) / 1e3 * scenario.visits[change.service] / servers;
     all.per_s = published::predict(slowed_per_s, pause_us);
+    doubt_of_a_rate(scenario, &mut all.doubts);
     if all.per_s.is_none() {
         all.doubts.push("the slowed system was faster than its pauses allow".to_string());
     }
@@ -589,125 +611,6 @@ fn limits(scenario: &Scenario, own: &GovernorPlan) -> Limits {
     }
 }
 
-/// CPU time of each service for a request of the changed system, from that of the unchanged one.
-fn changed_cpu(scenario: &Scenario, cpu_ns: &[f64]) -> Vec<f64> {
-    let mut all = cpu_ns.to_vec();
-    for change in &scenario.changes {
-        let saved = saved_ns(scenario, change) * scenario.visits[change.service];
-        if !matches!(change.what, What::Replicas(_) | What::Cores(_)) {
-            all[change.service] = (all[change.service] - saved).max(0.0);
-        }
-    }
-    all
-}
-
-/// Time for which a request is nowhere: thinking, messages, waits.
-fn think_ns(network: &Network) -> f64 {
-    let think = match &network.clients[0].arriving {
-        Arriving::Closed { think: Some(think), .. } => think.mean_ns(),
-        _ => 0.0,
-    };
-    let hop = network.hop.as_ref().map_or(0.0, Law::mean_ns);
-    let demands = network.demands().unwrap_or_default();
-    let waits = |steps: &[Step]| -> f64 {
-        steps
-            .iter()
-            .map(|step| if let Step::Wait(time) = step { time.mean_ns() } else { 0.0 })
-            .sum()
-    };
-    let per_visit = network.services.iter().zip(&demands).map(|(service, demand)| {
-        let endpoints = service.endpoints.iter().zip(&demand.by_endpoint);
-        endpoints.map(|(one, times)| times * (2.0 * hop + waits(&one.steps))).sum::<f64>()
-    });
-    think + per_visit.sum::<f64>()
-}
-
-/// The law of utilisation, in requests a second.
-fn utilisation(
-    scenario: &Scenario,
-    unchanged: &Measured,
-    times: TimesPlan,
-    (visit_ns, call_ns): (f64, f64),
-) -> f64 {
-    let population = scenario.population.unwrap_or(u32::MAX);
-    let bound = |network: &Network, cpu_ns: &[f64]| {
-        let stations = stations_of(network, cpu_ns);
-        closed::bound(&stations, population, think_ns(network)) * 1e9
-    };
-    if times == TimesPlan::Measured {
-        return bound(&scenario.changed, &changed_cpu(scenario, &unchanged.cpu_ns));
-    }
-    // What a modeller has: the times of the steps, not what visits and calls cost besides.
-    let cpu_of = |network: &Network, visit_ns: f64, call_ns: f64| -> Vec<f64> {
-        let demands = network.demands().unwrap_or_default();
-        let services = network.services.iter().zip(&demands);
-        services
-            .map(|(service, demand)| {
-                let endpoints = service.endpoints.iter().zip(&demand.by_endpoint);
-                endpoints
-                    .map(|(one, times)| {
-                        let own = cpu_ns(&one.steps, &service.caches);
-                        times * (own + visit_ns + call_ns * calls(&one.steps))
-                    })
-                    .sum()
-            })
-            .collect()
-    };
-    let of = |network: &Network, visit_ns: f64| bound(network, &cpu_of(network, visit_ns, call_ns));
-    match times {
-        TimesPlan::Overhead => {
-            // The overhead with which the law gives the throughput that was measured, by bisection.
-            let (mut low, mut high) = (0.0, 1e8);
-            for _ in 0..80 {
-                let middle = (low + high) / 2.0;
-                if of(&scenario.network, middle) > unchanged.per_s {
-                    low = middle;
-                } else {
-                    high = middle;
-                }
-            }
-            of(&scenario.changed, low)
-        }
-        _ => of(&scenario.changed, visit_ns),
-    }
-}
-
-/// Mean calls that `steps` make.
-fn calls(steps: &[Step]) -> f64 {
-    let of = |all: &[cavy_lab::services::Call]| -> f64 {
-        all.iter().map(|call| call.share * f64::from(call.repeat)).sum()
-    };
-    steps
-        .iter()
-        .map(|step| match step {
-            Step::Call(call) | Step::Tell(call) => of(core::slice::from_ref(call)),
-            Step::OneOf(all) | Step::Together(all) => of(all),
-            Step::Cached { miss, .. } => calls(miss),
-            _ => 0.0,
-        })
-        .sum()
-}
-
-/// Stations of a network: services on one host are one station.
-fn stations_of(network: &Network, cpu_ns: &[f64]) -> Vec<Station> {
-    let mut hosts: Vec<f64> = vec![0.0; network.hosts.len()];
-    let mut all = Vec::new();
-    for (service, one) in network.services.iter().enumerate() {
-        match one.place {
-            Place::On(host) => hosts[host] += cpu_ns[service],
-            Place::Own(_) => {
-                let servers = servers(network, service) as u32;
-                all.push(Station { demand: cpu_ns[service], servers });
-            }
-        }
-    }
-    for (demand, host) in hosts.into_iter().zip(&network.hosts) {
-        all.push(Station { demand, servers: u32::from(host.cores) });
-    }
-    all.retain(|one| one.demand > 0.0);
-    all
-}
-
 /// What a fingerprint is made of.
 pub fn trail(replication: &Replication) -> &Trail {
     &replication.trail
@@ -753,6 +656,12 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
     doubts.sort();
     doubts.dedup();
     let stuck = runs.iter().any(|run| run.truth.ended != Ended::Enough);
+    let now = standing::judge(scenario, &scenario.network, runs.iter().map(|run| &*run.unchanged));
+    let then = standing::judge(scenario, &scenario.changed, runs.iter().map(|run| &*run.truth));
+    // Latency of queues that grow is as long as the run.
+    let settled = then.as_ref().is_none_or(|then| then.standing == Standing::Stable);
+    let truth = settled.then_some(truth);
+    let ours = ours.filter(|_| settled);
     Summed {
         standing: if stuck { Standing::Unstable } else { Standing::Stable },
         note: if stuck { doubts.join("; ") } else { String::new() },
@@ -773,14 +682,16 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
             }),
             paused_ratio: mean(&|one| one.paused_ratio),
             pause_ms: mean(&|one| one.pause_ms),
-            truth_p50_ms: tail(Some(&truth), 0.5),
-            truth_p99_ms: tail(Some(&truth), 0.99),
-            truth_p999_ms: tail(Some(&truth), 0.999),
+            truth_p50_ms: tail(truth.as_ref(), 0.5),
+            truth_p99_ms: tail(truth.as_ref(), 0.99),
+            truth_p999_ms: tail(truth.as_ref(), 0.999),
             predicted_p50_ms: tail(ours.as_ref(), 0.5),
             predicted_p99_ms: tail(ours.as_ref(), 0.99),
             predicted_p999_ms: tail(ours.as_ref(), 0.999),
             bottleneck: busiest(&|run| &run.unchanged),
             next_bottleneck: busiest(&|run| &run.truth),
+            now,
+            then,
             doubts,
         },
     }

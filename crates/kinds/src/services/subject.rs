@@ -2,7 +2,7 @@
 
 use super::draw;
 use super::plan::{MethodPlan, ServicesPlan};
-use super::result::Predicted;
+use super::result::{Predicted, Verdict};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
 use cavy_lab::statistics::interval::Interval;
@@ -10,7 +10,7 @@ use cavy_lab::trail::Trail;
 use cavy_report::number::count;
 use cavy_study::draw::{Column, Curve};
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::{Estimate, Outcome};
+use cavy_study::outcome::{Estimate, Outcome, Standing};
 use cavy_study::plan::{Files, PlanError};
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::{
@@ -102,6 +102,8 @@ impl Subject for ServicesPlan {
             predicted_p999_ms: None,
             bottleneck: String::new(),
             next_bottleneck: String::new(),
+            now: None,
+            then: None,
             doubts: Vec::new(),
         })
     }
@@ -172,6 +174,10 @@ impl Subject for ServicesPlan {
     }
     fn remarks(experiment: &Experiment<ServicesPlan>) -> Vec<String> {
         let doubtful = experiment.results.iter().filter(|one| !one.doubts.is_empty()).count();
+        let count = |of: fn(&Predicted) -> &Option<Verdict>, standing: Standing| {
+            let all = experiment.results.iter().filter_map(|one| of(one).as_ref());
+            all.filter(|one| one.standing == standing).count()
+        };
         let silent = experiment.results.iter().filter(|one| one.predicted_per_s.is_none()).count();
         let mut sentences = Vec::new();
         if doubtful > 0 {
@@ -179,6 +185,25 @@ impl Subject for ServicesPlan {
                 "{doubtful} of {} predictions are in doubt; the table of points says why.",
                 experiment.results.len()
             ));
+        }
+        let of: [(&str, fn(&Predicted) -> &Option<Verdict>); 2] =
+            [("now", |one| &one.now), ("then", |one| &one.then)];
+        for (when, of) in of {
+            let (grow, unclear) = (count(of, Standing::Unstable), count(of, Standing::TooShort));
+            if grow > 0 {
+                sentences.push(format!(
+                    "At {grow} of {} points the system cannot do {when} what its clients ask for; \
+                     the table of points says why.",
+                    experiment.results.len()
+                ));
+            }
+            if unclear > 0 {
+                sentences.push(format!(
+                    "{unclear} of {} points are too short to tell whether the system keeps up \
+                     {when}; the table of points says how long they must be.",
+                    experiment.results.len()
+                ));
+            }
         }
         if silent > 0 {
             sentences.push(format!("{silent} points have no prediction."));
