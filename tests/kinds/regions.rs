@@ -1,11 +1,14 @@
 //! Plans for regions: every protocol runs what they say.
 
-use cavy_kinds::regions::{Latency, OfType, ProtocolPlan, Regional, RegionsPlan};
-use cavy_study::outcome::Standing;
+use cavy_kinds::regions::{
+    Latency, OfType, ProtocolPlan, Regional, RegionsExperiment, RegionsPlan,
+};
+use cavy_study::outcome::{Quantile, Standing};
 use cavy_study::plan::Files;
 use cavy_study::point::Manner;
 use cavy_study::subject::{Subject, Summed};
 
+use crate::sections::run;
 use crate::verdict_errs_rarely;
 
 /// One replication of each protocol, twice: everything is answered, and runs repeat.
@@ -154,6 +157,32 @@ fn a_rate_above_what_processors_do_is_an_overload() {
     assert_eq!(over.standing, Standing::Unstable, "{}", over.note);
     let rates = [half.rate_per_s, over.rate_per_s].map(|rate| rate.map(f64::round));
     assert_eq!(rates, [Some(300.0), Some(3_000.0)], "what is offered, not what is answered");
+}
+
+/// Few clients have too few samples of a p99 in so short a run, and more have enough: the few say
+/// nothing against the many.
+#[test]
+fn too_few_samples_at_a_low_load_hide_no_capacity() {
+    let of = |limit_ms: u32| {
+        let text = format!(
+            "kind = \"regions\"\ntitle = \"t\"\nregions = 2\nshards_per_region = 1\n\
+             objectives = [\"irt_p99_ms <= {limit_ms}\"]\nthink_ms = 5.0\n\
+             workload = {{ name = \"tpcc\" }}\n[[protocols]]\nprotocol = \"dast\"\n\
+             [sweep]\nclients_per_shard = [5, 40]\n\
+             [run]\nwarmup_ms = 500\nduration_ms = 3000\nreplications = 3\n"
+        );
+        let made: RegionsExperiment = run(&text, false);
+        let few = made.results[0].irt.p99_ms.as_ref().and_then(Quantile::supported).cloned();
+        assert!(few.is_none(), "5 clients have enough samples: {few:?}");
+        let [capacity] = &made.capacities[..] else { panic!("one search") };
+        capacity.clone()
+    };
+    let met = of(100);
+    assert_eq!((met.at, met.limit.as_str()), (Some(200.0), "holds up to 200 clients of a shard"));
+    // Nothing is promised where even the many miss it, and nothing denied that was not seen.
+    let missed = of(1);
+    assert_eq!((missed.at, missed.missed_at), (None, Some(5.0)));
+    assert_eq!((missed.limit.as_str(), missed.decided), ("too few samples to judge", false));
 }
 
 /// A leader spends 300 us on each of four messages of a transaction, and on its followers' signs of

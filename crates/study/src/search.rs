@@ -250,35 +250,27 @@ fn bisect<'r, S: Subject>(
     };
 
     let mut tried: Vec<Outcome<S::Data>> = swept.iter().map(|&result| result.clone()).collect();
-    let mut met: Option<Outcome<S::Data>> = None;
-    let mut missed: Option<Outcome<S::Data>> = None;
+    let mut seen: Seen<Outcome<S::Data>> = Seen { met: None, few: None, missed: None };
     for result in swept {
-        if holds(result) == Some(true) {
-            met = Some(result.clone());
-        } else {
-            // Too few samples count as a miss: nothing is promised that was not seen.
-            missed = Some(result.clone());
+        seen.add(result.clone(), holds(result));
+        if seen.missed.is_some() {
             break;
         }
     }
-    if met.is_none() && missed.as_ref().is_none_or(|m| place(m) > sign * first) {
+    if seen.near().is_none() && seen.missed.as_ref().is_none_or(|m| place(m) > sign * first) {
         let outcome = try_at(first)?;
         tried.push(outcome.clone());
-        match holds(&outcome) {
-            Some(true) => met = Some(outcome),
-            _ => missed = Some(outcome),
-        }
+        let held = holds(&outcome);
+        seen.add(outcome, held);
     }
-    if met.is_some() && missed.is_none() {
+    if seen.near().is_some() && seen.missed.is_none() {
         let outcome = try_at(last)?;
         tried.push(outcome.clone());
-        match holds(&outcome) {
-            Some(true) => met = Some(outcome),
-            _ => missed = Some(outcome),
-        }
+        let held = holds(&outcome);
+        seen.add(outcome, held);
     }
     let step = step(template, &axis);
-    while let (Some(near), Some(far)) = (&met, &missed)
+    while let (Some(near), Some(far)) = (seen.near(), &seen.missed)
         && place(far) - place(near) > step * 1.0001
     {
         // On a grid of the step, so that searches for several objectives share points.
@@ -289,11 +281,12 @@ fn bisect<'r, S: Subject>(
         }
         let outcome = try_at(middle)?;
         tried.push(outcome.clone());
-        match holds(&outcome) {
-            Some(true) => met = Some(outcome),
-            _ => missed = Some(outcome),
-        }
+        let held = holds(&outcome);
+        seen.add(outcome, held);
     }
+    let Seen { met, few, missed } = seen;
+    // Nothing is promised that was not seen.
+    let missed = few.map(|(first, _)| first).or(missed);
     let seen = |limit: &str, why: &str| (limit.to_string(), Some(why.to_string()));
     let (limit, why) = match &missed {
         None if axis.sense == Sense::Least => (format!("holds down to {}", axis.value(last)), None),
@@ -336,6 +329,36 @@ fn bisect<'r, S: Subject>(
         runs,
         digest: digest.value(),
     })
+}
+
+/// What a search knows of its way.
+struct Seen<O> {
+    /// The last that holds.
+    met: Option<O>,
+    /// Beyond it, the first and the last with too few samples to tell. More load makes more
+    /// samples, so the search goes on beyond them.
+    few: Option<(O, O)>,
+    /// The first that does not hold, or cannot be judged for another reason.
+    missed: Option<O>,
+}
+
+impl<D: Clone> Seen<Outcome<D>> {
+    /// The next of the way; whether it holds.
+    fn add(&mut self, outcome: Outcome<D>, holds: Option<bool>) {
+        match holds {
+            Some(true) => (self.met, self.few) = (Some(outcome), None),
+            None if outcome.stable() && outcome.unformed.is_none() => {
+                let first = self.few.take().map_or_else(|| outcome.clone(), |(first, _)| first);
+                self.few = Some((first, outcome));
+            }
+            _ => self.missed = Some(outcome),
+        }
+    }
+
+    /// The last beyond which the search goes on.
+    fn near(&self) -> Option<&Outcome<D>> {
+        self.few.as_ref().map(|(_, last)| last).or(self.met.as_ref())
+    }
 }
 
 /// Where the objective ceases to hold along the outcomes of one search, in their order: between the
