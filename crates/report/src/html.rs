@@ -639,6 +639,7 @@ fn push_table(out: &mut String, table: &Table, number: usize) {
             let content = match cell {
                 Cell::Text(text) => prose(text),
                 Cell::Number(value) => significant(*value),
+                Cell::Setting(value) => coordinate(*value),
                 Cell::Interval { value, low, high } => {
                     format!("{}<small>{}</small>", significant(*value), words::range(*low, *high))
                 }

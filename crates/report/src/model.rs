@@ -362,6 +362,8 @@ pub enum Cell {
     Text(String),
     /// A number; printed with three significant digits.
     Number(f64),
+    /// A number that was set; printed with six significant digits.
+    Setting(f64),
     /// A number with the ends of its interval.
     Interval {
         /// Point estimate.

@@ -42,7 +42,7 @@ pub fn tables_csv(document: &Document) -> String {
                         Cell::Text(text) | Cell::Missing(text) => {
                             [String::new(), String::new(), String::new(), text.clone()]
                         }
-                        Cell::Number(value) => {
+                        Cell::Number(value) | Cell::Setting(value) => {
                             [value.to_string(), String::new(), String::new(), String::new()]
                         }
                         Cell::Interval { value, low, high } => {

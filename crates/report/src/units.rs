@@ -45,7 +45,9 @@ pub fn table(table: &Table) -> Cow<'_, Table> {
             continue;
         }
         let values = cells().filter_map(|cell| match cell {
-            Cell::Number(value) | Cell::Interval { value, .. } => Some(*value),
+            Cell::Number(value) | Cell::Setting(value) | Cell::Interval { value, .. } => {
+                Some(*value)
+            }
             _ => None,
         });
         let Some((name, divisor)) = scaled(unit, typical(values)) else { continue };
@@ -54,7 +56,7 @@ pub fn table(table: &Table) -> Cow<'_, Table> {
         table.columns[at].replace_range(begin.., &format!("{name})"));
         for cell in table.rows.iter_mut().filter_map(|row| row.get_mut(at)) {
             match cell {
-                Cell::Number(value) => *value /= divisor,
+                Cell::Number(value) | Cell::Setting(value) => *value /= divisor,
                 Cell::Interval { value, low, high } => {
                     for value in [value, low, high] {
                         *value /= divisor;

@@ -1,7 +1,7 @@
 //! The words that all drawings share, so that terminal, page and Markdown say the same.
 
 use crate::model::{Cell, Claim, Figure, Verdict};
-use crate::number::significant;
+use crate::number::{coordinate, significant};
 
 impl Verdict {
     /// All verdicts, in the order in which they are counted.
@@ -160,6 +160,7 @@ pub(crate) fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text.clone(),
         Cell::Number(value) => significant(*value),
+        Cell::Setting(value) => coordinate(*value),
         Cell::Interval { value, low, high } => {
             format!("{} ({})", significant(*value), range(*low, *high))
         }

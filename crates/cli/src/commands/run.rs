@@ -102,7 +102,7 @@ fn fitted(table: &Table, width: usize, color: bool) -> String {
         match cell {
             Cell::Interval { value, .. } => *cell = Cell::Number(*value),
             Cell::Missing(why) => *why = why.split(':').next().unwrap_or("").to_string(),
-            Cell::Text(_) | Cell::Number(_) => {}
+            Cell::Text(_) | Cell::Number(_) | Cell::Setting(_) => {}
         }
     }
     cavy_report::terminal::table(&short, width, color)

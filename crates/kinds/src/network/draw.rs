@@ -443,7 +443,7 @@ fn telling<const N: usize>(
 ) -> (Vec<String>, Vec<Vec<Cell>>) {
     let says = |cell: &Cell| match cell {
         Cell::Text(text) => !text.is_empty(),
-        Cell::Number(value) => *value != 0.0,
+        Cell::Number(value) | Cell::Setting(value) => *value != 0.0,
         _ => true,
     };
     let keep: Vec<usize> =

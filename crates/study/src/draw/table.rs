@@ -38,7 +38,7 @@ pub fn cell<D>(result: &Outcome<D>, estimate: Option<&Estimate>) -> Cell {
 /// A swept value.
 pub fn setting(value: Option<&serde_json::Value>) -> Cell {
     match value {
-        Some(serde_json::Value::Number(n)) => Cell::Number(n.as_f64().unwrap_or(f64::NAN)),
+        Some(serde_json::Value::Number(n)) => Cell::Setting(n.as_f64().unwrap_or(f64::NAN)),
         Some(serde_json::Value::String(text)) => Cell::Text(text.clone()),
         Some(other) => Cell::Text(other.to_string()),
         None => Cell::Text(String::new()),
@@ -47,6 +47,11 @@ pub fn setting(value: Option<&serde_json::Value>) -> Cell {
 
 fn number(value: Option<f64>) -> Cell {
     value.map_or(Cell::Missing("none".to_string()), Cell::Number)
+}
+
+/// A place on an axis.
+fn on_axis(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Missing("none".to_string()), Cell::Setting)
 }
 
 /// What is said of a point's standing.
@@ -88,7 +93,7 @@ pub fn points<S: Subject>(experiment: &Experiment<S>) -> Table {
         row.push(Cell::Text(result.label.clone()));
         row.extend(keys.iter().map(|key| setting(result.settings.get(*key))));
         if with_axis {
-            row.push(result.at.map_or(Cell::Text(String::new()), Cell::Number));
+            row.push(result.at.map_or(Cell::Text(String::new()), Cell::Setting));
         }
         row.extend(own.iter().map(|column| (column.of)(result)));
         row.extend(with_verdict.then(|| Cell::Text(verdict(result))));
@@ -149,9 +154,9 @@ pub fn capacities<S: Subject>(experiment: &Experiment<S>) -> Option<Table> {
                 settings.map(|(key, value)| format!("{} = {value}", words(key))).collect();
             row.push(Cell::Text(each.join(", ")));
         }
-        row.push(number(capacity.at));
+        row.push(on_axis(capacity.at));
         row.extend(with_rate.then(|| number(capacity.rate_per_s.map(|rate| rate / rate_unit))));
-        row.push(number(capacity.missed_at));
+        row.push(on_axis(capacity.missed_at));
         row.push(Cell::Text(capacity.limit.clone()));
         row
     });
@@ -191,7 +196,7 @@ fn ranking<S: Subject>(experiment: &Experiment<S>, index: usize, ranking: &Ranki
     let rows = ranking.rows.iter().map(|row| {
         let mut cells = vec![Cell::Text(row.label.clone())];
         if with_capacity {
-            cells.push(number(row.at));
+            cells.push(on_axis(row.at));
             let gain = row.gain_ratio.map(|gain| Cell::Text(format!("{gain:.2}x")));
             cells.push(gain.unwrap_or(Cell::Missing("n/a".to_string())));
             cells.push(Cell::Text(row.limit.clone()));
