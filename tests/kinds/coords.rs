@@ -459,6 +459,13 @@ fn mistakes_are_named_with_field_value_and_cure() {
         let error = read(PLAN, &[key], &Files::NONE).expect_err(key);
         assert!(error.contains(found), "{key}: {error}");
     }
+    // Players probe whom they meet, when they meet them.
+    for key in ["peers=4", "interval_s=30"] {
+        let players = "data={ name = \"players\", count = 100 }";
+        let error = read(PLAN, &[key, players], &Files::NONE).expect_err(key);
+        assert!(error.contains("left out with the data `players`"), "{key}: {error}");
+        read(PLAN, &[key], &Files::NONE).expect(key);
+    }
 }
 
 const NODES: &str = "name,lat,lon\nlondon,51.5,-0.1\nparis,48.9,2.35\nrome,41.9,12.5\n\

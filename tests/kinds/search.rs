@@ -211,6 +211,36 @@ fn error_rates_of_the_verdict_on_both_sides_of_what_slow_servers_do() {
     }
 }
 
+/// A key that nothing comes of is named, and taken where something does.
+#[test]
+fn keys_without_effect_are_refused() {
+    let check = |more: &str| {
+        let text = format!("{SERVERS}p = 4\nload = 0.5\n{more}\n[[schemes]]\nscheme = \"roar\"\n");
+        let plan: SearchPlan =
+            toml::from_str(&text[text.find("servers").expect("keys")..]).expect("a plan");
+        plan.scenario(&Files::NONE).map(drop).map_err(|error| error.to_string())
+    };
+    let scheduler = "scheduler = { policy = \"c_fcfs\" }";
+    for (key, with) in [
+        ("hedge_ms = 20", scheduler),
+        ("hedge_percent = 9", scheduler),
+        ("margin_ms = 50", scheduler),
+        ("copy_percent = 50", scheduler),
+        ("copies_wait = false", scheduler),
+        ("run.duration_s = 90", scheduler),
+        ("run.warmup_s = 9", scheduler),
+        ("balance_percent = 20", "balance_s = 5"),
+        ("updates_per_s = 100", "update_us = 10"),
+    ] {
+        let said = check(key).expect_err(key);
+        for part in [key, with] {
+            let name = part.split(' ').next().expect("a name");
+            assert!(said.contains(name), "{part}: {said}");
+        }
+        check(&format!("{key}\n{with}")).expect(key);
+    }
+}
+
 /// Queries that end before the time does: what was busy was so while they came.
 #[test]
 fn machines_are_as_busy_as_their_queries_say() {
@@ -300,7 +330,7 @@ fn clause_2_6_4_machines_on_two_rings_are_as_fast_as_a_plan_without_them() {
         format!(
             "kind = \"search\"\ntitle = \"t\"\nservers = 12\norder = \"interleaved\"\n\
              speeds = [0.5, 1.0, 1.5]\ndocuments = 100_000\nfixed_ms = 1\ndocument_us = 0.2\n\
-             p = 3\nload = 0.5\nmargin_ms = 100_000\n{more}[[schemes]]\nscheme = \"roar\"\n\
+             p = 3\nload = 0.5\n{more}[[schemes]]\nscheme = \"roar\"\n\
              rings = {rings}\n[run]\nqueries = 20_000\nwarmup_queries = 2_000\n\
              duration_s = 60\nwarmup_s = 5\nreplications = 5\n"
         )
@@ -313,7 +343,7 @@ fn clause_2_6_4_machines_on_two_rings_are_as_fast_as_a_plan_without_them() {
         (mean.value, mean.interval().half_width(), result.copies)
     };
     let network = 0.1;
-    let machines = "scheduler = { policy = \"c_fcfs\" }\n";
+    let machines = "margin_ms = 100_000\nscheduler = { policy = \"c_fcfs\" }\n";
     let (alone, _, once) = one(1, "");
     let (planned, off, copies) = one(2, "");
     let (mean, half, stored) = one(2, machines);

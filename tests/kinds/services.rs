@@ -64,6 +64,7 @@ fn mistakes_are_named_with_field_value_and_cure() {
         ("services.front.cores=0", "services.front.cores"),
         ("services.front.cores=0", "at least 1"),
         ("clients.population=0", "clients.population"),
+        ("clients={ rate_per_s = 9, think = 5, call = \"front\" }", "does not wait for answers"),
         ("clients.call=\"nobody\"", "services are: front, middle, back"),
         ("services.front.steps=[{ call = \"nobody\" }]", "services.front.steps.0.call"),
         ("services.front.steps=[{ call = \"middle.x\" }]", "call it by its name alone"),

@@ -47,7 +47,7 @@ pub struct CoordsPlan {
     pub has_rivals: bool,
 }
 
-fn interval() -> f64 {
+pub(super) fn interval() -> f64 {
     15.0
 }
 

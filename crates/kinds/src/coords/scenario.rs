@@ -2,7 +2,7 @@
 
 use super::contestant;
 use super::load;
-use super::plan::{CoordsPlan, FitPlan, PredictorPlan};
+use super::plan::{self, CoordsPlan, DataPlan, FitPlan, PredictorPlan};
 use super::run::Scenario;
 use super::worst;
 use cavy_coords::{Config, Line};
@@ -65,6 +65,16 @@ fn check(plan: &CoordsPlan) -> Result<(), PlanError> {
     }
     if !(plan.interval_s > 0.0 && plan.interval_s <= 86_400.0) {
         return Err(PlanError::field("interval_s", plan.interval_s, "above 0, at most 86400"));
+    }
+    if let DataPlan::Players(_) = plan.data {
+        let must = "left out with the data `players`";
+        let hint = "players come and go, and probe the candidates that they meet";
+        if let Some(peers) = plan.peers {
+            return Err(PlanError::field("peers", peers, must).hint(hint));
+        }
+        if plan.interval_s != plan::interval() {
+            return Err(PlanError::field("interval_s", plan.interval_s, must).hint(hint));
+        }
     }
     if plan.peers == Some(0) {
         return Err(PlanError::field("peers", 0, "at least 1")

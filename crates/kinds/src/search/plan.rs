@@ -158,7 +158,7 @@ fn document_bytes() -> u32 {
     500
 }
 
-fn copy_percent() -> u32 {
+pub(super) fn copy_percent() -> u32 {
     20
 }
 
@@ -166,15 +166,15 @@ fn yes() -> bool {
     true
 }
 
-fn margin_ms() -> f64 {
+pub(super) fn margin_ms() -> f64 {
     20.0
 }
 
-fn hedge_percent() -> u32 {
+pub(super) fn hedge_percent() -> u32 {
     5
 }
 
-fn balance_percent() -> u32 {
+pub(super) fn balance_percent() -> u32 {
     10
 }
 

@@ -4,8 +4,8 @@ use super::changes::Change;
 use super::fit;
 use super::machines;
 use super::plan::{
-    ChangePlan, CostsPlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan, ReshardPlan,
-    SchemePlan, SearchPlan, StartPlan,
+    self, ChangePlan, CostsPlan, DealtPlan, EventPlan, OrderPlan, PickPlan, RangesPlan,
+    ReshardPlan, SchemePlan, SearchPlan, SearchRun, StartPlan,
 };
 use super::scheduler::{self, Scheduling};
 use crate::csv;
@@ -275,6 +275,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
     };
     let duration = span("run.duration_s", plan.run.duration_s)?;
     let warm = span("run.warmup_s", plan.run.warmup_s)?;
+    idle(plan)?;
     let percent = |key: &str, value: u32| match value {
         1..=100 => Ok(value),
         _ => Err(PlanError::field(key, value, "from 1 to 100")),
@@ -344,6 +345,42 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
         explained,
         speeds,
     })
+}
+
+/// Whoever writes a key expects something of it: a key of which nothing comes is a mistake.
+fn idle(plan: &SearchPlan) -> Result<(), PlanError> {
+    if plan.updates_per_s > 0.0 && plan.update_us == 0.0 {
+        return Err(PlanError::field("update_us", 0, "above 0 with `updates_per_s`")
+            .hint("a write takes so long of each server that stores the document"));
+    }
+    if plan.balance_s.is_none() && plan.balance_percent != plan::balance_percent() {
+        let value = plan.balance_percent;
+        return Err(PlanError::field("balance_percent", value, "left out without `balance_s`")
+            .hint("with `balance_s` the directory moves borders so often, so far at a time"));
+    }
+    if !plan.events.is_empty() || plan.scheduler.is_some() || plan.balance_s.is_some() {
+        return Ok(());
+    }
+    let (run, usual) = (&plan.run, SearchRun::default());
+    let of_machines = [
+        ("hedge_ms", plan.hedge_ms, None),
+        ("hedge_percent", Some(plan.hedge_percent.into()), Some(plan::hedge_percent().into())),
+        ("margin_ms", Some(plan.margin_ms), Some(plan::margin_ms())),
+        ("copy_percent", Some(plan.copy_percent.into()), Some(plan::copy_percent().into())),
+        ("run.duration_s", Some(run.duration_s), Some(usual.duration_s)),
+        ("run.warmup_s", Some(run.warmup_s), Some(usual.warmup_s)),
+    ];
+    let must = "left out of a plan without events, `scheduler` and `balance_s`";
+    let hint = "such a plan has no machines that ask again or copy, and is as long as \
+                `run.queries` say";
+    let written = of_machines.into_iter().find(|(_, value, usual)| value != usual);
+    if let Some((key, Some(value), _)) = written {
+        return Err(PlanError::field(key, value, must).hint(hint));
+    }
+    if !plan.copies_wait {
+        return Err(PlanError::field("copies_wait", plan.copies_wait, must).hint(hint));
+    }
+    Ok(())
 }
 
 fn speeds(plan: &SearchPlan, files: &Files) -> Result<Vec<f64>, PlanError> {

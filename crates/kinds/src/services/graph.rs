@@ -385,6 +385,11 @@ impl Names<'_> {
                 let must = "at most 1 million";
                 return Err(PlanError::field("clients.population", population, must));
             }
+            (None, Some(_)) if plan.think.is_some() => {
+                let text = "`clients.think` goes with `clients.population`: who sends at a rate \
+                            does not wait for answers";
+                return Err(PlanError::text(text).hint("leave one of them out"));
+            }
             (None, Some(rate)) if rate > 0.0 && rate <= 1e8 => {
                 Arriving::Open { gap: Law::Exponential { mean_ns: 1e9 / rate } }
             }
