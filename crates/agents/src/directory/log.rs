@@ -2,8 +2,10 @@
 //!
 //! A folder has `snapshot-N` and `log-N`: the state is the first and then the second. Each line is
 //! eight hexadecimal digits, CRC-32 of the rest, a space and JSON. What a crash tore off the end of
-//! a log was not answered; it is cut off at the next start, and said. A snapshot is written beside
-//! itself, brought to the disk and put in place, and only then is the log before it removed.
+//! a log was not answered; it is cut off at the next start, and said. What is not whole and has
+//! whole lines after it was altered by somebody: such a log is not used, and stays as it is. A
+//! snapshot is written beside itself, brought to the disk and put in place, and only then is the
+//! log before it removed.
 //!
 //! Many changes are brought to the disk by one call: whoever waits for his own waits for a round.
 //! Both files are written and read a line at a time: a million nodes are in memory once.
@@ -92,31 +94,41 @@ fn parsed(json: &[u8]) -> Option<Line> {
     serde_json::from_slice(json).ok()
 }
 
-/// Reads lines up to the first that is not whole: how many bytes those before it have, and how many
-/// there are.
-fn lines(mut from: impl BufRead, mut each: impl FnMut(Line)) -> io::Result<(u64, u64)> {
-    let (mut good, mut all, mut text) = (0, 0, Vec::new());
-    let mut whole = true;
+/// How much of a file is whole.
+#[derive(Default)]
+struct Read {
+    /// Bytes of the lines before the first that is not whole.
+    good: u64,
+    /// Bytes of all.
+    all: u64,
+    /// Whole lines after the first that is not.
+    follow: u64,
+}
+
+/// Reads lines up to the first that is not whole, and looks at those after it.
+fn lines(mut from: impl BufRead, mut each: impl FnMut(Line)) -> io::Result<Read> {
+    let (mut read, mut text) = (Read::default(), Vec::new());
     loop {
         text.clear();
         let length = from.read_until(b'\n', &mut text)? as u64;
         if length == 0 {
-            return Ok((good, all));
+            return Ok(read);
         }
-        all += length;
         let line = text.strip_suffix(b"\n").and_then(|text| text.split_at_checked(9));
-        let line = line.filter(|_| whole).and_then(|(sum, json)| {
+        let line = line.and_then(|(sum, json)| {
             let sum = std::str::from_utf8(sum).ok()?.strip_suffix(' ')?;
             let sum = u32::from_str_radix(sum, 16).ok()?;
             if sum == crc32fast::hash(json) { parsed(json) } else { None }
         });
         match line {
-            Some(line) => {
+            Some(line) if read.good == read.all => {
                 each(line);
-                good += length;
+                read.good += length;
             }
-            None => whole = false,
+            Some(_) => read.follow += 1,
+            None => {}
         }
+        read.all += length;
     }
 }
 
@@ -260,8 +272,8 @@ impl Log {
     /// Reads a folder, which is made if it is not there, and goes on with its log.
     ///
     /// # Errors
-    /// When the system refuses, or a snapshot is not whole: it was put in place whole, so somebody
-    /// has altered it.
+    /// When the system refuses; when a snapshot is not whole: it was put in place whole, so somebody
+    /// has altered it; and when a log is not whole before its end.
     pub fn open(folder: &Path, model: Config) -> io::Result<(Log, Directory, Loaded)> {
         fs::create_dir_all(folder)?;
         let mut directory = Directory::new(model);
@@ -270,25 +282,32 @@ impl Log {
         if number > 0 {
             let path = named(folder, "snapshot", number);
             let (mut count, mut end) = (0_u64, None);
-            let (good, all) = lines(BufReader::new(File::open(&path)?), |line| match line {
+            let read = lines(BufReader::new(File::open(&path)?), |line| match line {
                 Line::End { lines } => end = Some(lines),
                 line => {
                     count += 1;
                     directory.take(line);
                 }
             })?;
-            if end != Some(count) || good != all {
-                let why = format!("{} is not whole after byte {good}", path.display());
+            if end != Some(count) || read.good != read.all {
+                let why = format!("{} is not whole after byte {}", path.display(), read.good);
                 return Err(io::Error::other(why));
             }
         }
         let path = named(folder, "log", number);
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
         let mut changes = 0;
-        let (good, all) = lines(BufReader::new(File::open(&path)?), |line| {
+        let Read { good, all, follow } = lines(BufReader::new(File::open(&path)?), |line| {
             changes += 1;
             directory.take(line);
         })?;
+        if follow > 0 {
+            let path = path.display();
+            return Err(io::Error::other(format!(
+                "{path} is damaged at byte {good}, and {follow} whole changes follow; put the file \
+                 back as it was, or give them up with `truncate -s {good} {path}`"
+            )));
+        }
         let torn = all - good;
         if torn > 0 {
             file.set_len(good)?;

@@ -27,7 +27,7 @@ pub fn serve(args: &ServeArgs) -> Result<ExitCode, Fault> {
             })?;
             let torn = match loaded.torn {
                 0 => String::new(),
-                bytes => format!(", {bytes} bytes of a change that was not answered cut off"),
+                bytes => format!(", {bytes} bytes at its end cut off, which are no whole change"),
             };
             let (nodes, changes) = (loaded.nodes, loaded.changes);
             terminal::talk(&format!("{nodes} nodes, {changes} changes of the log{torn}"));
