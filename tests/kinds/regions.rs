@@ -1,8 +1,7 @@
 //! Plans for regions: every protocol runs what they say.
 
-use cavy_kinds::regions::{
-    Latency, OfType, ProtocolPlan, Regional, RegionsExperiment, RegionsPlan,
-};
+use cavy_kinds::Latency;
+use cavy_kinds::regions::{OfType, ProtocolPlan, Regional, RegionsExperiment, RegionsPlan};
 use cavy_study::outcome::{Quantile, Standing};
 use cavy_study::plan::Files;
 use cavy_study::point::Manner;
@@ -102,7 +101,8 @@ fn a_power_cut_is_survived_by_those_who_keep_logs() {
     }
     assert!(summed(&plan(memory, cut), 0..3).data.unanswered > 0);
     // A replica stores a transaction before it says that it has it.
-    let [with, without] = [logs, memory].map(|own| summed(&plan(own, ""), 0..3).data.irt.mean_ms);
+    let mean = |own| summed(&plan(own, ""), 0..3).data.irt.mean_ms.map(|mean| mean.value);
+    let [with, without] = [logs, memory].map(mean);
     let added = with.zip(without).map(|(with, without)| with - without);
     assert!(added.is_some_and(|ms| (0.2..2.0).contains(&ms)), "{with:?} {without:?}");
 }
@@ -130,7 +130,7 @@ fn types_of_ones_own_come_at_the_rate_and_are_told_apart() {
         assert_eq!((order.crt.samples, look.crt.samples), (0, 0));
         let across = moved.crt.samples as f64 / count(moved) as f64;
         assert!((0.4..0.6).contains(&across), "{protocol}: {across} of 0.5");
-        let median = |latency: &Latency| latency.get(50).map_or(0.0, |p50| p50.value);
+        let median = |latency: &Latency| latency.percentile(50).map_or(0.0, |p50| p50.value);
         assert!(median(&order.irt) < 50.0, "{protocol}: {} ms", median(&order.irt));
         assert!(median(&moved.crt) > 100.0, "{protocol}: {} ms", median(&moved.crt));
     }

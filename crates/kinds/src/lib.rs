@@ -17,6 +17,7 @@ pub mod coords;
 pub mod csv;
 mod events;
 mod halves;
+mod latency;
 mod live;
 pub mod moment;
 pub mod network;
@@ -26,6 +27,8 @@ pub mod search;
 pub mod server;
 pub mod services;
 mod types;
+
+pub use latency::Latency;
 
 use cavy_study::kind::{Kind, Of};
 

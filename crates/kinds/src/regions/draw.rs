@@ -15,7 +15,7 @@ pub fn columns(types: &[TypePlan]) -> Vec<Column<RegionsPlan>> {
             let name = own.name.clone();
             let head = format!("{name}, {sort} p99 (ms)");
             columns.push(Column::new(head, move |r: &RegionsResult| {
-                cell(r, r.latency(crt, Some(&name)).and_then(|latency| latency.get(99)))
+                cell(r, r.latency(crt, Some(&name)).and_then(|latency| latency.percentile(99)))
             }));
         }
     }
@@ -25,12 +25,14 @@ pub fn columns(types: &[TypePlan]) -> Vec<Column<RegionsPlan>> {
 fn of_all() -> Vec<Column<RegionsPlan>> {
     vec![
         Column::new("answers (per s)", |r: &RegionsResult| cell(r, Some(&r.throughput_per_s))),
-        Column::new("IRT p50 (ms)", |r: &RegionsResult| cell(r, r.irt.get(50))),
-        Column::new("IRT p95 (ms)", |r: &RegionsResult| cell(r, r.irt.get(95))),
-        Column::new("IRT p99 (ms)", |r: &RegionsResult| cell(r, r.irt.get(99))),
-        Column::new("CRT p50 (ms)", |r: &RegionsResult| cell(r, r.crt.get(50))),
-        Column::new("CRT p95 (ms)", |r: &RegionsResult| cell(r, r.crt.get(95))),
-        Column::new("CRT p99 (ms)", |r: &RegionsResult| cell(r, r.crt.get(99))),
+        Column::new("IRT mean (ms)", |r: &RegionsResult| cell(r, r.irt.mean_ms.as_ref())),
+        Column::new("IRT p50 (ms)", |r: &RegionsResult| cell(r, r.irt.percentile(50))),
+        Column::new("IRT p95 (ms)", |r: &RegionsResult| cell(r, r.irt.percentile(95))),
+        Column::new("IRT p99 (ms)", |r: &RegionsResult| cell(r, r.irt.percentile(99))),
+        Column::new("CRT mean (ms)", |r: &RegionsResult| cell(r, r.crt.mean_ms.as_ref())),
+        Column::new("CRT p50 (ms)", |r: &RegionsResult| cell(r, r.crt.percentile(50))),
+        Column::new("CRT p95 (ms)", |r: &RegionsResult| cell(r, r.crt.percentile(95))),
+        Column::new("CRT p99 (ms)", |r: &RegionsResult| cell(r, r.crt.percentile(99))),
         Column::new("longest IRT (ms)", |r: &RegionsResult| {
             r.irt.max_ms.map_or(Cell::Missing("none".to_string()), Cell::Number)
         }),
@@ -46,7 +48,7 @@ pub fn curves() -> Vec<Curve<RegionsPlan>> {
         y: axis(label, "ms", Scale::Linear),
         of: Box::new(move |r: &RegionsResult| {
             let latency = if crt { &r.crt } else { &r.irt };
-            Drawn::of(latency.get(percent), Spread::Interval, latency.samples)
+            Drawn::of(latency.percentile(percent), Spread::Interval, latency.samples)
         }),
         metric: Some(Metric::of_all(format!("{id}_ms"))),
     };

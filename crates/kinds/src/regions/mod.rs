@@ -11,4 +11,4 @@ mod standing;
 mod subject;
 
 pub use plan::*;
-pub use result::{Latency, OfType, Regional, RegionsExperiment, RegionsResult, Side, Sides};
+pub use result::{OfType, Regional, RegionsExperiment, RegionsResult, Side, Sides};

@@ -1,8 +1,9 @@
 //! What a point of a plan for regions came to.
 
 use super::plan::RegionsPlan;
+use crate::Latency;
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::{Estimate, Outcome, Quantile};
+use cavy_study::outcome::{Estimate, Outcome};
 use serde::{Deserialize, Serialize};
 
 pub(super) const THROUGHPUT: &str = "throughput_per_s";
@@ -11,45 +12,6 @@ pub(super) const THROUGHPUT: &str = "throughput_per_s";
 pub type RegionsExperiment = Experiment<RegionsPlan>;
 /// One point of it.
 pub type RegionsResult = Outcome<Regional>;
-
-/// What transactions of one sort experienced: from the first attempt to the answer, retries
-/// included. Those that took themselves back count.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Transactions, all replications together.
-    pub samples: u64,
-    /// Mean, milliseconds.
-    #[serde(default)]
-    pub mean_ms: Option<f64>,
-    /// Median, milliseconds.
-    pub p50_ms: Option<Quantile>,
-    /// 95th percentile.
-    pub p95_ms: Option<Quantile>,
-    /// 99th percentile.
-    pub p99_ms: Option<Quantile>,
-    /// The longest.
-    pub max_ms: Option<f64>,
-}
-
-impl Latency {
-    /// Lets percentiles of a section be given where those of the `whole` are.
-    pub fn support(&mut self, whole: &Latency) {
-        Quantile::support(&mut self.p50_ms, &whole.p50_ms);
-        Quantile::support(&mut self.p95_ms, &whole.p95_ms);
-        Quantile::support(&mut self.p99_ms, &whole.p99_ms);
-    }
-
-    /// A percentile, 50, 95 or 99, if enough samples lie beyond it.
-    pub fn get(&self, percent: u32) -> Option<&Estimate> {
-        let quantile = match percent {
-            50 => &self.p50_ms,
-            95 => &self.p95_ms,
-            99 => &self.p99_ms,
-            _ => &None,
-        };
-        quantile.as_ref()?.supported()
-    }
-}
 
 /// What clients of some regions got.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

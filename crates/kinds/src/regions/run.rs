@@ -1,9 +1,10 @@
 //! Runs one replication, and puts replications together.
 
 use super::contestant::Contestant;
-use super::result::{Latency, OfType, Regional, Side, Sides};
+use super::result::{OfType, Regional, Side, Sides};
 use super::scenario::Scenario;
 use super::standing;
+use crate::Latency;
 use crate::events::Events;
 use crate::halves::Halves;
 use cavy_core::family::Node;
@@ -11,7 +12,7 @@ use cavy_core::family::message::{Input, Protocol, Talker};
 use cavy_core::{Instant, Purpose, Span, Stream};
 use cavy_lab::statistics::histogram::Histogram;
 use cavy_lab::wan::{self, Ask, Clients, Ending, Hardware, Parts, Report, Setup, Site, Unobserved};
-use cavy_study::outcome::{Estimate, Quantile};
+use cavy_study::outcome::Estimate;
 use cavy_study::point::{Manner, Queue, RunError};
 use cavy_study::subject::Summed;
 use cavy_txn::client::{Outcome, Request, Response};
@@ -267,25 +268,6 @@ where
     }
 }
 
-fn latency(runs: &[&Histogram]) -> Latency {
-    let mut all = Histogram::new();
-    runs.iter().for_each(|run| all.merge(run));
-    let at = |p: f64| {
-        let pooled = all.quantile(p)? as f64 / 1e6;
-        let each = runs.iter().filter_map(|run| run.quantile(p));
-        let each: Vec<f64> = each.map(|ns| ns as f64 / 1e6).collect();
-        Some(Quantile::new(pooled, each, all.count(), p))
-    };
-    Latency {
-        samples: all.count(),
-        mean_ms: all.mean().map(|ns| ns / 1e6),
-        p50_ms: at(0.5),
-        p95_ms: at(0.95),
-        p99_ms: at(0.99),
-        max_ms: all.max().map(|ns| ns as f64 / 1e6),
-    }
-}
-
 fn side(runs: &[&Times]) -> Side {
     let (irt, crt): (Vec<&Histogram>, Vec<&Histogram>) =
         runs.iter().map(|times| (&times.irt, &times.crt)).unzip();
@@ -296,8 +278,8 @@ fn side(runs: &[&Times]) -> Side {
     Side {
         irt_stalls_ms: stalls(&irt),
         crt_stalls_ms: stalls(&crt),
-        irt: latency(&irt),
-        crt: latency(&crt),
+        irt: Latency::of(&irt),
+        crt: Latency::of(&crt),
     }
 }
 
@@ -306,7 +288,7 @@ fn sorts(runs: &[Replication], of: &dyn Fn(&Replication) -> &Times) -> (Latency,
     let all = || runs.iter().map(of);
     let irt: Vec<&Histogram> = all().map(|times| &times.irt).collect();
     let crt: Vec<&Histogram> = all().map(|times| &times.crt).collect();
-    (latency(&irt), latency(&crt))
+    (Latency::of(&irt), Latency::of(&crt))
 }
 
 /// What replications say together.

@@ -2,9 +2,10 @@
 
 use super::draw;
 use super::plan::{ProtocolPlan, RegionsPlan};
-use super::result::{Latency, Regional, THROUGHPUT};
+use super::result::{Regional, THROUGHPUT};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
+use crate::Latency;
 use crate::types::type_name;
 use cavy_lab::statistics::interval::Interval;
 use cavy_lab::trail::Trail;
@@ -50,7 +51,7 @@ fn percentile(metric: &str) -> Option<(bool, u32)> {
 }
 
 fn experience(whose: String, latency: &Latency) -> Experience<'_> {
-    let values = vec![("p99", latency.get(99)), ("p50", latency.get(50))];
+    let values = vec![("p99", latency.percentile(99)), ("p50", latency.percentile(50))];
     Experience { whose, unit: "ms", more_is_better: false, values }
 }
 
@@ -150,7 +151,7 @@ impl Subject for RegionsPlan {
         }
         let (crt, percent) = percentile(metric)?;
         let latency = outcome.latency(crt, whose.map(type_name))?;
-        latency.get(percent).map(|estimate| estimate.value)
+        latency.percentile(percent).map(|estimate| estimate.value)
     }
 
     fn scenario(&self, _: &Files) -> Result<Scenario, PlanError> {
@@ -183,7 +184,7 @@ impl Subject for RegionsPlan {
     }
     fn precision(outcome: &Outcome<Regional>) -> Vec<(String, Option<Interval>)> {
         let of = |name: &str, latency: &Latency| {
-            (name.to_string(), latency.get(99).map(Estimate::interval))
+            (name.to_string(), latency.percentile(99).map(Estimate::interval))
         };
         vec![of("IRT p99", &outcome.irt), of("CRT p99", &outcome.crt)]
     }
@@ -236,8 +237,8 @@ impl Subject for RegionsPlan {
     }
     fn marks() -> Vec<Mark<Regional>> {
         vec![
-            Mark { head: "IRT p99 (ms)", of: |r| Some(r.irt.get(99)?.value) },
-            Mark { head: "CRT p99 (ms)", of: |r| Some(r.crt.get(99)?.value) },
+            Mark { head: "IRT p99 (ms)", of: |r| Some(r.irt.percentile(99)?.value) },
+            Mark { head: "CRT p99 (ms)", of: |r| Some(r.crt.percentile(99)?.value) },
         ]
     }
     fn experiences(outcome: &Outcome<Regional>) -> Vec<Experience<'_>> {

@@ -2,9 +2,11 @@
 
 use super::machines::Told;
 use super::result::Balanced;
-use super::run::{Ended, Sample, latency, over};
+use super::run::{Ended, over};
 use super::scenario::Scenario;
+use crate::Latency;
 use cavy_core::{Instant, Span};
+use cavy_lab::statistics::histogram::Histogram;
 use cavy_search::cluster::{Config, Map, Move, Moving};
 use cavy_search::ring::{Ring, WHOLE};
 
@@ -18,8 +20,8 @@ pub struct BalanceRun {
     moved: f64,
     copied: f64,
     /// Queries that were sent while borders moved, and after the last step.
-    moving: Sample,
-    after: Sample,
+    moving: Histogram,
+    after: Histogram,
 }
 
 /// The greatest load over the mean: ranges over speeds, on all rings.
@@ -76,13 +78,13 @@ pub fn run(
     }
     let last = spans.last().map_or(Instant::ZERO, |(_, until)| *until);
     let warm = Instant::ZERO + scenario.warm;
-    let (mut moving, mut after) = (Sample::default(), Sample::default());
+    let (mut moving, mut after) = (Histogram::new(), Histogram::new());
     for one in ended {
         let sent = Instant::from_ns(one.sent);
         if spans.iter().any(|(from, until)| (*from..*until).contains(&sent)) {
-            moving.add(one.took);
+            moving.record(one.took);
         } else if sent >= last.max(warm) {
-            after.add(one.took);
+            after.record(one.took);
         }
     }
     let copied = told.copied.iter().fold(0.0, |all, (_, share)| all + share);
@@ -99,7 +101,7 @@ pub fn summarize<'a>(
     let every = every.filter(|_| !runs.is_empty())?;
     let mean = |of: &dyn Fn(&BalanceRun) -> f64| over(runs.iter().map(|run| of(run)).collect());
     let periods = runs.iter().map(|run| run.imbalance.len()).min()?;
-    let samples = |of: fn(&BalanceRun) -> &Sample| -> Vec<&Sample> {
+    let samples = |of: fn(&BalanceRun) -> &Histogram| -> Vec<&Histogram> {
         runs.iter().map(|run| of(run)).filter(|sample| sample.count() > 0).collect()
     };
     Some(Balanced {
@@ -108,7 +110,7 @@ pub fn summarize<'a>(
         steps: mean(&|run| f64::from(run.steps)),
         moved: mean(&|run| run.moved),
         copied: mean(&|run| run.copied),
-        moving: latency(&samples(|run| &run.moving)),
-        after: latency(&samples(|run| &run.after)),
+        moving: Latency::of(&samples(|run| &run.moving)),
+        after: Latency::of(&samples(|run| &run.after)),
     })
 }

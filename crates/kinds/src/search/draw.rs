@@ -1,7 +1,8 @@
 //! What is drawn, tabled and said of experiments on search.
 
 use super::plan::SearchPlan;
-use super::result::{Latency, Phase, SearchResult};
+use super::result::{Phase, SearchResult};
+use crate::Latency;
 use cavy_report::model::{Cell, Scale, Table};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
 use cavy_study::experiment::Experiment;

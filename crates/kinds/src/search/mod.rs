@@ -16,4 +16,4 @@ mod standing;
 mod subject;
 
 pub use plan::*;
-pub use result::{Balanced, Draw, Latency, Loss, Phase, SearchExperiment, SearchResult, Searched};
+pub use result::{Balanced, Draw, Loss, Phase, SearchExperiment, SearchResult, Searched};

@@ -1,58 +1,15 @@
 //! What a point of a plan for search came to.
 
 use super::plan::SearchPlan;
+use crate::Latency;
 use cavy_study::experiment::Experiment;
-use cavy_study::outcome::{Estimate, Outcome, Quantile};
+use cavy_study::outcome::{Estimate, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// A plan for search that was run.
 pub type SearchExperiment = Experiment<SearchPlan>;
 /// One point of it.
 pub type SearchResult = Outcome<Searched>;
-
-/// What queries took, from their coming to the end of their last part.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Queries, all replications together.
-    pub samples: u64,
-    /// Mean, milliseconds.
-    pub mean_ms: Option<Estimate>,
-    /// Median.
-    pub p50_ms: Option<Quantile>,
-    /// 95th percentile.
-    pub p95_ms: Option<Quantile>,
-    /// 99th percentile.
-    pub p99_ms: Option<Quantile>,
-    /// 99.9th percentile.
-    pub p999_ms: Option<Quantile>,
-}
-
-impl Latency {
-    /// A percentile, such as `p99_ms`, if enough samples lie beyond it; or `mean_ms`.
-    pub fn get(&self, metric: &str) -> Option<&Estimate> {
-        let quantile = match metric {
-            "mean_ms" => return self.mean_ms.as_ref(),
-            "p50_ms" => &self.p50_ms,
-            "p95_ms" => &self.p95_ms,
-            "p99_ms" => &self.p99_ms,
-            "p999_ms" => &self.p999_ms,
-            _ => &None,
-        };
-        quantile.as_ref()?.supported()
-    }
-
-    /// Lets percentiles of a section be given where those of the `whole` are: the value of a
-    /// section is never shown, only how far sections lie apart.
-    pub(super) fn support(&mut self, whole: &Latency) {
-        let own = [&mut self.p50_ms, &mut self.p95_ms, &mut self.p99_ms, &mut self.p999_ms];
-        let all = [&whole.p50_ms, &whole.p95_ms, &whole.p99_ms, &whole.p999_ms];
-        for (own, whole) in own.into_iter().zip(all) {
-            if let (Some(own), Some(whole)) = (own, whole) {
-                own.beyond = whole.beyond;
-            }
-        }
-    }
-}
 
 /// What dead servers take from the index, by drawing who is dead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,9 +11,10 @@ use super::copier::Copier;
 use super::machines;
 use super::plan::DealtPlan;
 use super::rebuild;
-use super::result::{Draw, Latency, Loss, Phase, Searched};
+use super::result::{Draw, Loss, Phase, Searched};
 use super::scenario::{Scenario, Way};
 use super::standing;
+use crate::Latency;
 use crate::halves::Halves;
 use cavy_core::{Instant, Purpose, Stream};
 use cavy_lab::statistics::histogram::Histogram;
@@ -23,7 +24,7 @@ use cavy_search::clusters::Pick;
 use cavy_search::ring::WHOLE;
 use cavy_search::scheme::{Planner, Ranges, Scheme, Start};
 use cavy_search::{Load, Part, Slice, loss};
-use cavy_study::outcome::{Estimate, Quantile};
+use cavy_study::outcome::Estimate;
 use cavy_study::point::{Manner, RunError};
 use cavy_study::subject::Summed;
 use std::cmp::Reverse;
@@ -32,7 +33,7 @@ use std::collections::BinaryHeap;
 /// What one replication came to.
 pub struct Replication {
     pub(super) trail: Trail,
-    pub(super) latency: Sample,
+    pub(super) latency: Histogram,
     pub(super) served_per_s: f64,
     pub(super) busy_ratio: f64,
     pub(super) busiest_ratio: f64,
@@ -51,24 +52,6 @@ pub struct Replication {
     pub(super) balance: Option<BalanceRun>,
     pub(super) halves: Halves,
     pub(super) loss: Option<Lost>,
-}
-
-/// What queries took.
-#[derive(Clone, Debug, Default)]
-pub struct Sample {
-    histogram: Histogram,
-    sum_ns: u128,
-}
-
-impl Sample {
-    pub(super) fn add(&mut self, took_ns: u64) {
-        self.histogram.record(took_ns);
-        self.sum_ns += u128::from(took_ns);
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.histogram.count()
-    }
 }
 
 /// Queries of some time: the sum of what they took, how many, and the longest; milliseconds.
@@ -93,12 +76,12 @@ pub struct Ended {
 }
 
 /// What queries took that were sent from `warm` on, nanoseconds: all, and by halves of that time.
-pub(super) fn measured(ended: &[Ended], warm: u64) -> (Sample, Halves) {
-    let (mut latency, mut halves) = (Sample::default(), Halves::default());
+pub(super) fn measured(ended: &[Ended], warm: u64) -> (Histogram, Halves) {
+    let (mut latency, mut halves) = (Histogram::new(), Halves::default());
     let last = ended.iter().map(|one| one.sent).max().unwrap_or(0);
     let middle = warm.midpoint(last);
     for one in ended.iter().filter(|one| one.sent >= warm) {
-        latency.add(one.took);
+        latency.record(one.took);
         halves.add(usize::from(one.sent >= middle), one.took);
     }
     (latency, halves)
@@ -369,7 +352,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
     let mut faults = Stream::keyed(seed, 0, Purpose::Faults);
     let alive = loss::drawn(n as u32, scenario.dead, &mut faults);
     let (mut loads, mut parts, mut lost): (Vec<Load>, Vec<Part>, Vec<Slice>) = Default::default();
-    let mut latency = Sample::default();
+    let mut latency = Histogram::new();
     let mut trail = Trail::new();
     let (mut sent, mut met) = (0u64, 0.0f64);
     let (mut clock, mut last) = (0.0f64, 0u64);
@@ -417,7 +400,7 @@ fn once(scenario: &Scenario, seed: u64) -> Replication {
             continue;
         }
         met += share;
-        latency.add(end - now);
+        latency.record(end - now);
         halves.add(usize::from(2 * (query - scenario.warmup) >= measured), end - now);
     }
     let horizon = cluster.now.max(1) as f64;
@@ -478,28 +461,6 @@ pub fn replicate(scenario: &Scenario, seed: u64, manner: &Manner) -> Result<Repl
         }
     }
     Ok(one)
-}
-
-/// What queries took, from a sample of each replication.
-pub(super) fn latency(runs: &[&Sample]) -> Latency {
-    let mut all = Histogram::new();
-    runs.iter().for_each(|run| all.merge(&run.histogram));
-    let at = |p: f64| {
-        let pooled = all.quantile(p)? as f64 / 1e6;
-        let each = runs.iter().filter_map(|run| run.histogram.quantile(p));
-        let each: Vec<f64> = each.map(|ns| ns as f64 / 1e6).collect();
-        Some(Quantile::new(pooled, each, all.count(), p))
-    };
-    let mean = |run: &Sample| run.sum_ns as f64 / run.histogram.count().max(1) as f64 / 1e6;
-    let each: Vec<f64> = runs.iter().map(|run| mean(run)).collect();
-    Latency {
-        samples: all.count(),
-        mean_ms: (!runs.is_empty()).then(|| over(each)),
-        p50_ms: at(0.5),
-        p95_ms: at(0.95),
-        p99_ms: at(0.99),
-        p999_ms: at(0.999),
-    }
 }
 
 pub(super) fn over(each: Vec<f64>) -> Estimate {
@@ -632,7 +593,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
         rate_per_s: Some(1e9 / scenario.gap_ns),
         work: scenario.queries * runs.len() as u64,
         data: Searched {
-            latency: latency(&runs.iter().map(|run| &run.latency).collect::<Vec<_>>()),
+            latency: Latency::of(&runs.iter().map(|run| &run.latency).collect::<Vec<_>>()),
             served_per_s: over(runs.iter().map(|run| run.served_per_s).collect()),
             busy_ratio: mean(|run| run.busy_ratio),
             busiest_ratio: mean(|run| run.busiest_ratio),

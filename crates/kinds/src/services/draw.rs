@@ -1,7 +1,8 @@
 //! What is drawn and tabled of experiments on services.
 
 use super::plan::ServicesPlan;
-use super::result::{ServicesResult, Verdict};
+use super::result::{Predicted, ServicesResult, Verdict};
+use crate::Latency;
 use cavy_report::model::{Cell, Scale};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
 use cavy_study::experiment::Experiment;
@@ -10,10 +11,18 @@ use cavy_study::outcome::Standing;
 /// Columns of the table of points.
 pub fn columns(experiment: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan>> {
     let number = |value: Option<f64>| value.map_or(Cell::Missing("none".to_string()), Cell::Number);
-    let latency = move |r: &ServicesResult, value: Option<f64>| match &r.then {
-        Some(then) if then.standing == Standing::Unstable => Cell::Missing("unstable".to_string()),
-        Some(then) if then.standing == Standing::TooShort => Cell::Missing("too short".to_string()),
-        _ => number(value),
+    // Where the changed system does not keep up, or that cannot be told, the cell says so.
+    let latency = |head: &str, of: fn(&Predicted) -> &Option<Latency>, metric: &'static str| {
+        Column::new(head, move |r: &ServicesResult| match (&r.then, of(r)) {
+            (Some(then), None) if then.standing == Standing::Unstable => {
+                Cell::Missing("unstable".to_string())
+            }
+            (Some(then), None) if then.standing == Standing::TooShort => {
+                Cell::Missing("too short".to_string())
+            }
+            (_, None) => Cell::Missing("none".to_string()),
+            (_, Some(latency)) => cell(r, latency.get(metric)),
+        })
     };
     let mut columns = vec![
         Column::new("now (per s)", |r: &ServicesResult| Cell::Number(r.unchanged_per_s.value)),
@@ -28,10 +37,12 @@ pub fn columns(experiment: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan
             number(r.paused_ratio.map(|ratio| ratio * 100.0))
         }),
         Column::new("pause (ms)", move |r: &ServicesResult| number(r.pause_ms)),
-        Column::new("true p50 (ms)", move |r: &ServicesResult| latency(r, r.truth_p50_ms)),
-        Column::new("predicted p50 (ms)", move |r: &ServicesResult| latency(r, r.predicted_p50_ms)),
-        Column::new("true p99 (ms)", move |r: &ServicesResult| latency(r, r.truth_p99_ms)),
-        Column::new("predicted p99 (ms)", move |r: &ServicesResult| latency(r, r.predicted_p99_ms)),
+        latency("true mean (ms)", truth, "mean_ms"),
+        latency("predicted mean (ms)", predicted, "mean_ms"),
+        latency("true p50 (ms)", truth, "p50_ms"),
+        latency("predicted p50 (ms)", predicted, "p50_ms"),
+        latency("true p99 (ms)", truth, "p99_ms"),
+        latency("predicted p99 (ms)", predicted, "p99_ms"),
         Column::new("busiest now", |r: &ServicesResult| Cell::Text(r.bottleneck.clone())),
         Column::new("busiest then", |r: &ServicesResult| Cell::Text(r.next_bottleneck.clone())),
     ];
@@ -49,6 +60,14 @@ fn verdict(verdict: Option<&Verdict>) -> Cell {
         Standing::Unstable => format!("no: {}", verdict.note),
         Standing::TooShort => format!("too short: {}", verdict.note),
     }))
+}
+
+fn truth(point: &Predicted) -> &Option<Latency> {
+    &point.truth
+}
+
+fn predicted(point: &Predicted) -> &Option<Latency> {
+    &point.predicted
 }
 
 /// Predictions, truth among them, and errors.

@@ -1,6 +1,7 @@
 //! What a point of a plan for services came to.
 
 use super::plan::ServicesPlan;
+use crate::Latency;
 use cavy_study::experiment::Experiment;
 use cavy_study::outcome::{Estimate, Outcome, Standing};
 use serde::{Deserialize, Serialize};
@@ -31,18 +32,10 @@ pub struct Predicted {
     pub paused_ratio: Option<f64>,
     /// Mean length of a pause, milliseconds.
     pub pause_ms: Option<f64>,
-    /// Median latency of the changed system, milliseconds, of all replications together.
-    pub truth_p50_ms: Option<f64>,
-    /// 99th percentile, where 100 samples lie beyond it.
-    pub truth_p99_ms: Option<f64>,
-    /// 99.9th percentile, where 100 samples lie beyond it.
-    pub truth_p999_ms: Option<f64>,
+    /// Latency of the changed system; `None` where it does not keep up, or that cannot be told.
+    pub truth: Option<Latency>,
     /// The same as predicted, by methods that freeze clients as well.
-    pub predicted_p50_ms: Option<f64>,
-    /// 99th percentile as predicted.
-    pub predicted_p99_ms: Option<f64>,
-    /// 99.9th percentile as predicted.
-    pub predicted_p999_ms: Option<f64>,
+    pub predicted: Option<Latency>,
     /// The busiest service of the unchanged system, and how busy it is.
     pub bottleneck: String,
     /// The busiest service of the changed system: what to look at next.

@@ -10,6 +10,7 @@ use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, Time
 use super::result::Predicted;
 use super::scenario::{Scenario, us};
 use super::standing;
+use crate::Latency;
 use crate::events::Events;
 use crate::halves::Halves;
 use cavy_core::family::probe::{Controller, Group};
@@ -18,7 +19,6 @@ use cavy_lab::services::{
     Alone, Arriving, Done, Ended, Law, Network, Observer, Outcome, Place, Setup, Step, run,
 };
 use cavy_lab::statistics::histogram::Histogram;
-use cavy_lab::statistics::quantile::given;
 use cavy_lab::theory::closed;
 use cavy_lab::trail::Trail;
 use cavy_study::outcome::{Estimate, Standing};
@@ -631,19 +631,6 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
         let all: Vec<f64> = runs.iter().filter_map(|run| run.slowed.as_ref()).map(of).collect();
         slowed.then(|| all.iter().sum::<f64>() / all.len().max(1) as f64)
     };
-    let mut truth = Histogram::new();
-    runs.iter().filter_map(|run| run.truth.latency.as_ref()).for_each(|one| truth.merge(one));
-    let mut ours: Option<Histogram> = Some(Histogram::new());
-    for run in runs {
-        match (&mut ours, run.slowed.as_ref().and_then(|one| one.latency.as_ref())) {
-            (Some(all), Some(one)) => all.merge(one),
-            _ => ours = None,
-        }
-    }
-    let tail = |histogram: Option<&Histogram>, p: f64| {
-        let histogram = histogram?;
-        histogram.quantile(p).filter(|_| given(histogram.count(), p)).map(|ns| ns as f64 / 1e6)
-    };
     let busiest = |of: &dyn Fn(&Replication) -> &Measured| {
         let Some(run) = runs.first() else { return String::new() };
         let busy = of(run).busy.iter().enumerate();
@@ -660,8 +647,10 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
     let then = standing::judge(scenario, &scenario.changed, runs.iter().map(|run| &*run.truth));
     // Latency of queues that grow is as long as the run.
     let settled = then.as_ref().is_none_or(|then| then.standing == Standing::Stable);
-    let truth = settled.then_some(truth);
-    let ours = ours.filter(|_| settled);
+    let latency = |of: &dyn Fn(&Replication) -> Option<&Histogram>| {
+        let all: Option<Vec<&Histogram>> = runs.iter().map(of).collect();
+        all.filter(|_| settled).map(|all| Latency::of(&all))
+    };
     Summed {
         standing: if stuck { Standing::Unstable } else { Standing::Stable },
         note: if stuck { doubts.join("; ") } else { String::new() },
@@ -682,12 +671,8 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
             }),
             paused_ratio: mean(&|one| one.paused_ratio),
             pause_ms: mean(&|one| one.pause_ms),
-            truth_p50_ms: tail(truth.as_ref(), 0.5),
-            truth_p99_ms: tail(truth.as_ref(), 0.99),
-            truth_p999_ms: tail(truth.as_ref(), 0.999),
-            predicted_p50_ms: tail(ours.as_ref(), 0.5),
-            predicted_p99_ms: tail(ours.as_ref(), 0.99),
-            predicted_p999_ms: tail(ours.as_ref(), 0.999),
+            truth: latency(&|run| run.truth.latency.as_ref()),
+            predicted: latency(&|run| run.slowed.as_ref()?.latency.as_ref()),
             bottleneck: busiest(&|run| &run.unchanged),
             next_bottleneck: busiest(&|run| &run.truth),
             now,

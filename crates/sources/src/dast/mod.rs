@@ -61,7 +61,7 @@ static CLIENTS: Study<RegionsPlan> = Study {
         let safe = at(experiment, SAFE, "clients_per_shard", 25.0);
         let crt = |label, clients| {
             let one = at(experiment, label, "clients_per_shard", clients)?;
-            Some((one, one.crt.get(50)?))
+            Some((one, one.crt.percentile(50)?))
         };
         let mut all = against_rivals(experiment);
         let two_phase = crt(TWO_PHASE, 5.0);
@@ -71,11 +71,11 @@ static CLIENTS: Study<RegionsPlan> = Study {
         let samples = two_phase.map_or(0, |(one, _)| one.crt.samples);
         all.push(value("clients.two_phase_law", off, samples, String::new()));
         all.extend([
-            plain("clients.irt_p99", most.and_then(|r| Some((r, r.irt.get(99)?)))),
-            plain("clients.irt_p99_safe", safe.and_then(|r| Some((r, r.irt.get(99)?)))),
-            plain("clients.crt_p99", most.and_then(|r| Some((r, r.crt.get(99)?)))),
-            plain("clients.irt_median", most.and_then(|r| Some((r, r.irt.get(50)?)))),
-            plain("clients.crt_median", most.and_then(|r| Some((r, r.crt.get(50)?)))),
+            plain("clients.irt_p99", most.and_then(|r| Some((r, r.irt.percentile(99)?)))),
+            plain("clients.irt_p99_safe", safe.and_then(|r| Some((r, r.irt.percentile(99)?)))),
+            plain("clients.crt_p99", most.and_then(|r| Some((r, r.crt.percentile(99)?)))),
+            plain("clients.irt_median", most.and_then(|r| Some((r, r.irt.percentile(50)?)))),
+            plain("clients.crt_median", most.and_then(|r| Some((r, r.crt.percentile(50)?)))),
         ]);
         all
     },
@@ -89,10 +89,10 @@ static CLIENTS: Study<RegionsPlan> = Study {
             Some(format!(
                 "{label}: median {} and p99 {} within a region, median {} and p99 {} across \
                  regions, {:.0} transactions/s.",
-                show(one.irt.get(50)),
-                show(one.irt.get(99)),
-                show(one.crt.get(50)),
-                show(one.crt.get(99)),
+                show(one.irt.percentile(50)),
+                show(one.irt.percentile(99)),
+                show(one.crt.percentile(50)),
+                show(one.crt.percentile(99)),
                 one.throughput_per_s.value
             ))
         };
@@ -117,8 +117,8 @@ fn against_rivals(experiment: &RegionsExperiment) -> Vec<Measured> {
     let rivals: Option<Vec<_>> = RIVALS.iter().map(|rival| of(rival, 25.0)).collect();
     let samples = rivals.iter().flatten().map(|r| r.work).min().unwrap_or(0);
     type Tail = fn(&RegionsResult) -> Option<f64>;
-    let irt: Tail = |r| Some(r.irt.get(99)?.value);
-    let crt: Tail = |r| Some(r.crt.get(99)?.value);
+    let irt: Tail = |r| Some(r.irt.percentile(99)?.value);
+    let crt: Tail = |r| Some(r.crt.percentile(99)?.value);
     let tails = |tail: Tail| -> Option<Vec<f64>> {
         rivals.as_ref()?.iter().map(|rival| tail(rival)).collect()
     };
@@ -204,10 +204,10 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
         let (few, many) = (at(experiment, PARITY, key, 0.1), at(experiment, PARITY, key, 0.9));
         let throughput = |r| Some((r, throughput_of(r)));
         let all = || of_label(experiment, PARITY);
-        let tails: Option<Vec<_>> = all().map(|r| Some((r, r.irt.get(99)?))).collect();
+        let tails: Option<Vec<_>> = all().map(|r| Some((r, r.irt.percentile(99)?))).collect();
         let worst = tails
             .and_then(|tails| tails.into_iter().max_by(|a, b| a.1.value.total_cmp(&b.1.value)));
-        let median = |r: &RegionsResult| Some(r.crt.get(50)?.value);
+        let median = |r: &RegionsResult| Some(r.crt.percentile(50)?.value);
         let medians: Vec<f64> = all().filter_map(median).collect();
         let (low, high) = medians
             .iter()
@@ -228,7 +228,7 @@ static CRT_RATIO: Study<RegionsPlan> = Study {
         let each: Vec<String> = artifact.iter().map(|ms| format!("{ms:.1}")).collect();
         let crt = |label, share| {
             let one = at(experiment, label, key, share)?;
-            Some((one, one.crt.get(50)?))
+            Some((one, one.crt.percentile(50)?))
         };
         vec![
             ratio("crt_ratio.throughput", few.and_then(throughput), many.and_then(throughput)),
@@ -270,16 +270,16 @@ static JITTER: Study<RegionsPlan> = Study {
     measure: |experiment| {
         let of = |label, ms| at(experiment, label, "jitter_ms", ms);
         let (none, all) = (of(PARITY, 0.0), of(PARITY, 80.0));
-        let irt = |r: &RegionsResult| Some(r.irt.get(99)?.value);
+        let irt = |r: &RegionsResult| Some(r.irt.percentile(99)?.value);
         let both = none.and_then(irt).zip(all.and_then(irt));
         let change = both.map(|(a, b)| 100.0 * (b / a - 1.0));
         let samples = all.map_or(0, |r| r.irt.samples);
         let slope = |ms: f64| {
-            let (quiet, loud) = (none?.crt.get(99)?, of(PARITY, ms)?.crt.get(99)?);
+            let (quiet, loud) = (none?.crt.percentile(99)?, of(PARITY, ms)?.crt.percentile(99)?);
             Some((loud.value - quiet.value) / ms)
         };
         let crts = |ms| of(PARITY, ms).map_or(0, |r| r.crt.samples);
-        let tail = |label| of(label, 20.0).and_then(|r| Some((r, r.irt.get(99)?)));
+        let tail = |label| of(label, 20.0).and_then(|r| Some((r, r.irt.percentile(99)?)));
         let throughput = |r| Some((r, throughput_of(r)));
         vec![
             value("jitter.irt", change, samples, "From 0 to 80 ms.".to_string()),
@@ -296,7 +296,7 @@ static JITTER: Study<RegionsPlan> = Study {
                 Some(e) => format!("{:.0} ms", e.value),
                 None => "unknown (too few samples)".to_string(),
             };
-            let (within, across) = (show(r.irt.get(99)), show(r.crt.get(99)));
+            let (within, across) = (show(r.irt.percentile(99)), show(r.crt.percentile(99)));
             format!("{within} and {across} with {jitter:.0} ms of jitter")
         };
         let own = experiment.results.iter().filter(|r| r.label == PARITY);
@@ -328,10 +328,10 @@ static REGIONS: Study<RegionsPlan> = Study {
         let both = three.zip(most);
         let note = most.and_then(count).map_or(String::new(), |n| format!("{n:.0} regions."));
         let throughput = both.and_then(|(a, b)| Some(percent(each(a)?, each(b)?)));
-        let p99 = |r: &RegionsResult| Some(r.crt.get(99)?.value);
+        let p99 = |r: &RegionsResult| Some(r.crt.percentile(99)?.value);
         let crt = both.and_then(|(a, b)| Some(percent(p99(a)?, p99(b)?)));
         let irt = |percent: u32| {
-            let of = |r: &RegionsResult| Some(r.irt.get(percent)?.value);
+            let of = |r: &RegionsResult| Some(r.irt.percentile(percent)?.value);
             both.and_then(|(a, b)| Some(of(b)? - of(a)?))
         };
         // Clients wait for answers, so throughput is clients over the mean latency. What is left of
@@ -341,7 +341,8 @@ static REGIONS: Study<RegionsPlan> = Study {
             (all > 0).then(|| r.crt.samples as f64 / all as f64)
         };
         let mean = |r: &RegionsResult, share: f64| {
-            Some(share * r.crt.mean_ms? + (1.0 - share) * r.irt.mean_ms?)
+            let [crt, irt] = [&r.crt, &r.irt].map(|one| Some(one.mean_ms.as_ref()?.value));
+            Some(share * crt? + (1.0 - share) * irt?)
         };
         let left = both.and_then(|(a, b)| {
             let by_share = percent(mean(a, share(b)?)?, mean(a, share(a)?)?);
@@ -396,10 +397,10 @@ static FAILURES: Study<RegionsPlan> = Study {
             let found = value(name, worst, of(variant).map_or(0, |r| r.work), note);
             Measured { low: worst, high: worst, basis: Basis::Bracket, ..found }
         };
-        let calm = of(BASE).and_then(|r| Some(r.irt.get(99)?.value));
+        let calm = of(BASE).and_then(|r| Some(r.irt.percentile(99)?.value));
         let faults = ["replica", "steward", "cut_off"];
         let change = |variant: &str| {
-            let now = sides(variant)?.elsewhere.irt.get(99)?.value;
+            let now = sides(variant)?.elsewhere.irt.percentile(99)?.value;
             Some((variant.to_string(), 100.0 * (now / calm? - 1.0)))
         };
         let changes: Option<Vec<(String, f64)>> = faults.iter().map(|name| change(name)).collect();

@@ -2,7 +2,8 @@
 
 use super::measure::{at, panels, samples, tables, value};
 use super::plans::{DISSOLVED, PLAIN, PTN, REINDEXED, SHARDS};
-use cavy_kinds::search::{Draw, Latency, Phase, SearchExperiment, SearchPlan, SearchResult};
+use cavy_kinds::Latency;
+use cavy_kinds::search::{Draw, Phase, SearchExperiment, SearchPlan, SearchResult};
 use cavy_study::claim::Measured;
 use cavy_study::draw;
 use cavy_study::experiment::BASE;
