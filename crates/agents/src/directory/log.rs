@@ -272,8 +272,8 @@ impl Log {
     /// Reads a folder, which is made if it is not there, and goes on with its log.
     ///
     /// # Errors
-    /// When the system refuses; when a snapshot is not whole: it was put in place whole, so somebody
-    /// has altered it; and when a log is not whole before its end.
+    /// When the system refuses; when a snapshot is not whole: it was put in place whole, so
+    /// somebody has altered it; and when a log is not whole before its end.
     pub fn open(folder: &Path, model: Config) -> io::Result<(Log, Directory, Loaded)> {
         fs::create_dir_all(folder)?;
         let mut directory = Directory::new(model);

@@ -71,9 +71,10 @@ fn least_load(scenario: &Scenario, parts: f64) -> f64 {
             let all: f64 = (0..n).map(|server| rate(server, width)).sum();
             per_ns * f64::from(asked) / all
         }
-        // Parts are cut as it suits, so only bounds are known. One is of time: nobody is faster than
-        // the fastest server. One is of scanning: all servers together scan so much, less what they
-        // could scan while they do the fixed work of parts, which is least on the slowest server.
+        // Parts are cut as it suits, so only bounds are known. One is of time: nobody is faster
+        // than the fastest server. One is of scanning: all servers together scan so much, less
+        // what they could scan while they do the fixed work of parts, which is least on the
+        // slowest server.
         Way::Scheme(_) => {
             let costs = || scenario.costs.iter();
             let fixed = costs().map(|cost| cost.fixed_ns).min().unwrap_or(0) as f64 * parts;
