@@ -63,15 +63,22 @@ pub fn read(space: u16, bytes: &[u8]) -> Option<Kept> {
 /// Reads the file at `path`; `None` when there is none that is whole.
 ///
 /// # Errors
-/// When there is a file and the system does not let it be read.
+/// When there is a file and the system does not let it be read, or it is somebody else's, which
+/// would be overwritten; and when there is no folder in which it could be.
 pub fn load(path: &Path, space: u16) -> io::Result<Option<Kept>> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::read_dir(folder(path))?;
+            return Ok(None);
+        }
         Err(error) => return Err(error),
     };
     let mut bytes = Vec::new();
     file.take(FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if !bytes.is_empty() && !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
+        return Err(io::Error::other("it is no coordinate, and would be overwritten"));
+    }
     Ok(read(space, &bytes))
 }
 
@@ -85,8 +92,12 @@ pub fn store(path: &Path, space: u16, kept: &Kept) -> io::Result<()> {
     file.write_all(&bytes(space, kept))?;
     file.sync_all()?;
     fs::rename(&beside, path)?;
+    File::open(folder(path))?.sync_all()
+}
+
+fn folder(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    folder.unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -109,6 +109,20 @@ fn what_is_kept_survives_and_a_torn_file_or_a_new_place_begins_anew() {
     assert_eq!(torn.status().expect("it runs").place, begins);
 }
 
+#[test]
+fn a_file_of_somebody_else_and_a_folder_that_is_not_there_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let foreign = folder.path().join("notes");
+    std::fs::write(&foreign, "not a coordinate").expect("a file");
+    let missing = folder.path().join("none").join("coordinate");
+    for (file, why) in [(&foreign, "is no coordinate"), (&missing, "No such file or directory")] {
+        let error = Agent::start(&Options { kept: Some(file.clone()), ..quiet() });
+        let said = error.expect_err("refused").to_string();
+        assert!(said.contains(why) && said.contains(&file.display().to_string()), "{said}");
+    }
+    assert_eq!(std::fs::read(&foreign).expect("a file"), b"not a coordinate");
+}
+
 /// A peer made by hand: what it answers is told by the test.
 fn answers(by: &UdpSocket, mut held_us: impl FnMut(usize) -> Option<u32>) {
     by.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
