@@ -170,10 +170,6 @@ impl Subject for ServicesPlan {
     }
     fn remarks(experiment: &Experiment<ServicesPlan>) -> Vec<String> {
         let doubtful = experiment.results.iter().filter(|one| !one.doubts.is_empty()).count();
-        let count = |of: fn(&Predicted) -> &Option<Verdict>, standing: Standing| {
-            let all = experiment.results.iter().filter_map(|one| of(one).as_ref());
-            all.filter(|one| one.standing == standing).count()
-        };
         let silent = experiment.results.iter().filter(|one| one.predicted_per_s.is_none()).count();
         let mut sentences = Vec::new();
         if doubtful > 0 {
@@ -182,28 +178,38 @@ impl Subject for ServicesPlan {
                 experiment.results.len()
             ));
         }
-        let of: [(&str, fn(&Predicted) -> &Option<Verdict>); 2] =
-            [("now", |one| &one.now), ("then", |one| &one.then)];
-        for (when, of) in of {
-            let (grow, unclear) = (count(of, Standing::Unstable), count(of, Standing::TooShort));
-            if grow > 0 {
-                sentences.push(format!(
-                    "At {grow} of {} points the system cannot do {when} what its clients ask for; \
-                     the table of points says why.",
-                    experiment.results.len()
-                ));
-            }
-            if unclear > 0 {
-                sentences.push(format!(
-                    "{unclear} of {} points are too short to tell whether the system keeps up \
-                     {when}; the table of points says how long they must be.",
-                    experiment.results.len()
-                ));
-            }
-        }
+        sentences.extend(overloads(experiment, "Now", |point| point.now.as_ref()));
+        sentences.extend(overloads(experiment, "After the change", |point| point.then.as_ref()));
         if silent > 0 {
             sentences.push(format!("{silent} points have no prediction."));
         }
         sentences
     }
+}
+
+/// At how many points the system does not keep up, or nobody knows, `when` that `of` is about.
+fn overloads(
+    experiment: &Experiment<ServicesPlan>,
+    when: &str,
+    of: fn(&Predicted) -> Option<&Verdict>,
+) -> Vec<String> {
+    let all = experiment.results.len();
+    let count = |standing: Standing| {
+        let verdicts = experiment.results.iter().filter_map(|point| of(point));
+        verdicts.filter(|verdict| verdict.standing == standing).count()
+    };
+    let of = [
+        (Standing::Unstable, "cannot do what its clients ask for", "why"),
+        (
+            Standing::TooShort,
+            "was run too briefly to tell whether it keeps up",
+            "how long is enough",
+        ),
+    ];
+    let said = of.into_iter().map(|(standing, what, table)| (count(standing), what, table));
+    said.filter(|(points, ..)| *points > 0)
+        .map(|(points, what, table)| {
+            format!("{when} the system {what} at {points} of {all} points; the table says {table}.")
+        })
+        .collect()
 }
