@@ -20,13 +20,14 @@ mod transports;
 
 use cavy_study::outcome::Standing;
 
-/// Judges a point with `usual` seeds from 0 on, or as many as `CAVY_SEEDS` says, and prints how
+/// Judges a point with `usual` seeds from 0 on, or those that `CAVY_SEEDS` says, and prints how
 /// often it was called unstable and too short. A verdict may err in one of fifty, and once by
 /// chance.
 #[expect(clippy::disallowed_methods, reason = "a long proof says how many seeds it runs")]
 fn verdict_errs_rarely(what: &str, usual: u64, stable: bool, judge: impl Fn(u64) -> Standing) {
-    let seeds = std::env::var("CAVY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
-    let seen: Vec<Standing> = (0..seeds).map(judge).collect();
+    let seeds = cavy_core::laws::seeds(|name| std::env::var(name).ok(), 0..usual);
+    let seen: Vec<Standing> = seeds.map(judge).collect();
+    let seeds = seen.len();
     let count = |standing| seen.iter().filter(|&&s| s == standing).count();
     let (unstable, short) = (count(Standing::Unstable), count(Standing::TooShort));
     println!("{what}: {unstable} unstable, {short} too short, of {seeds}");

@@ -517,14 +517,10 @@ fn converse(seed: u64, weather: Weather) -> Outcome {
 const CLEAN: Weather = Weather { lost: 0, doubled: 0, delayed: 0, stalls: false, restarts: false };
 const LOSSY: Weather = Weather { lost: 20, doubled: 10, delayed: 50, ..CLEAN };
 
-/// Seeds from 1 or CAVY_FROM on, up to CAVY_SEEDS or `usual`; CAVY_SEED=n replays one.
+/// So many seeds from 1 on, or those that `CAVY_SEEDS` says; `CAVY_SEED=n` replays one.
 #[allow(clippy::disallowed_methods, reason = "a test is told its seeds so, and nothing else is")]
-fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    match number("CAVY_SEED") {
-        Some(seed) => seed..=seed,
-        None => number("CAVY_FROM").unwrap_or(1)..=number("CAVY_SEEDS").unwrap_or(usual),
-    }
+fn seeds(usual: u64) -> std::ops::Range<u64> {
+    cavy_core::laws::seeds(|name| std::env::var(name).ok(), 1..usual + 1)
 }
 
 /// Sums over seeds: calls and failures of both sides, NEED_ACKs of ours.
