@@ -107,6 +107,25 @@ fn a_power_cut_is_survived_by_those_who_keep_logs() {
     assert!(added.is_some_and(|ms| (0.2..2.0).contains(&ms)), "{with:?} {without:?}");
 }
 
+#[test]
+fn faults_that_end_before_they_begin_are_named() {
+    for fault in [
+        "{ fault = \"power_cut\", region = 0, from_ms = 500, until_ms = 400 }",
+        "{ fault = \"crash_steward\", region = 0, from_ms = 500, until_ms = 500 }",
+        "{ fault = \"cut_off\", region = 0, from_ms = 500, until_ms = 100 }",
+    ] {
+        let text = format!(
+            "regions = 3\nshards_per_region = 1\nclients_per_shard = 3\nfaults = [{fault}]\n\
+             workload = {{ name = \"tpcc\" }}\n[[protocols]]\nprotocol = \"dast\"\n[run]\n\
+             duration_ms = 900\nwarmup_ms = 100\n"
+        );
+        let plan: RegionsPlan = toml::from_str(&text).expect("a plan");
+        let error = plan.scenario(&Files::Carried(&[])).map(drop).expect_err(fault).to_string();
+        let found = error.contains("`faults.until_ms` is ") && error.contains("after from_ms");
+        assert!(found, "{fault}: {error}");
+    }
+}
+
 /// Each type has its share of what comes at the rate, the same under all protocols, and each is
 /// where its kind of transaction is: within a region below a way across, beyond it above one.
 #[test]

@@ -239,6 +239,9 @@ fn keys_without_effect_are_refused() {
         }
         check(&format!("{key}\n{with}")).expect(key);
     }
+    let said = check("balance_s = 60").expect_err("no border would ever move");
+    assert!(said.contains("`balance_s` is 60; it must be below run.duration_s"), "{said}");
+    check("balance_s = 60\nrun.duration_s = 90").expect("it is looked at once");
 }
 
 /// Queries that end before the time does: what was busy was so while they came.

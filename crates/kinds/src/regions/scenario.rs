@@ -152,9 +152,13 @@ fn faults(
         }
         Ok(Instant::ZERO + span(key, ms)?)
     };
-    let until = |ms: Option<f64>| match ms {
+    let until = |from_ms: f64, ms: Option<f64>| match ms {
         None => Ok(Instant::NEVER),
-        Some(ms) => span("faults.until_ms", ms).map(|span| Instant::ZERO + span),
+        Some(ms) if ms > from_ms => span("faults.until_ms", ms).map(|span| Instant::ZERO + span),
+        Some(ms) => {
+            let must = format!("after from_ms, which is {from_ms}");
+            Err(PlanError::field("faults.until_ms", ms, &must))
+        }
     };
     let replica = |region: u16, shard: u32, replica: u32| {
         if region >= plan.regions {
@@ -176,21 +180,21 @@ fn faults(
     for fault in &plan.faults {
         match *fault {
             FaultPlan::CrashReplica { region, shard, replica: index, from_ms, until_ms } => {
-                let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
+                let (from, until) = (at("from_ms", from_ms)?, until(from_ms, until_ms)?);
                 let host = replica(region, shard, index)?;
                 let kind = OutageKind::Crash;
                 setup.faults.outages.push(Outage { host, from, until, kind });
             }
             FaultPlan::CrashSteward { region, from_ms, until_ms } => {
                 replica(region, 0, 0)?;
-                let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
+                let (from, until) = (at("from_ms", from_ms)?, until(from_ms, until_ms)?);
                 let host = contestant.steward(Region(region));
                 let kind = OutageKind::Crash;
                 setup.faults.outages.push(Outage { host, from, until, kind });
             }
             FaultPlan::PowerCut { region, from_ms, until_ms } => {
                 replica(region, 0, 0)?;
-                let (from, until) = (at("from_ms", from_ms)?, until(until_ms)?);
+                let (from, until) = (at("from_ms", from_ms)?, until(from_ms, until_ms)?);
                 let (site, kind) = (Site(region), OutageKind::Crash);
                 let hosts = (0..).zip(&setup.nodes).filter(|(_, at)| **at == site);
                 let all = hosts.map(|(host, _)| Outage { host: Node(host), from, until, kind });
@@ -198,7 +202,7 @@ fn faults(
             }
             FaultPlan::CutOff { region, from_ms, until_ms } => {
                 replica(region, 0, 0)?;
-                let (from, until) = (at("from_ms", from_ms)?, until(Some(until_ms))?);
+                let (from, until) = (at("from_ms", from_ms)?, until(from_ms, Some(until_ms))?);
                 setup.faults.cut_off(Site(region), from, until);
             }
             FaultPlan::ClockStep { region, shard, replica: index, at_ms, by_ms } => {

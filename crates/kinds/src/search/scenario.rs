@@ -545,6 +545,10 @@ fn balance(plan: &SearchPlan) -> Result<Option<Balance>, PlanError> {
     }
     let Some(every_s) = plan.balance_s else { return Ok(None) };
     let every = Span::from_ns((number("balance_s", every_s, 0.1, 86_400.0)? * 1e9) as u64);
+    if every_s >= plan.run.duration_s {
+        return Err(PlanError::field("balance_s", every_s, "below run.duration_s")
+            .hint("loads are first looked at after so long; make the run longer"));
+    }
     Ok(Some(Balance { every, percent }))
 }
 
