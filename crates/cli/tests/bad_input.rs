@@ -396,6 +396,31 @@ fn a_file_without_end_is_no_plan() {
     assert!(talk.contains("longer than 16 MB"), "{talk}");
 }
 
+/// Nor is it a history, a report, a log, traces, measurements or the data of a plan.
+#[test]
+fn a_file_without_end_is_nothing_to_read() {
+    let cavy = Cavy::new();
+    let plan = "kind = \"coords\"\ntitle = \"t\"\nprobes_per_node = 1\n\
+                data = { name = \"matrix\", file = \"/dev/zero\", nodes = \"/dev/zero\" }\n\
+                [[predictors]]\npredictor = \"serf\"\n";
+    std::fs::write(cavy.path("endless.toml"), plan).expect("a plan");
+    for command in [
+        &["check", "/dev/zero"][..],
+        &["compare", "/dev/zero", "/dev/zero"],
+        &["ask", "/dev/zero"],
+        &["ask", "--latencies", "/dev/zero"],
+        &["ask", "--busy-times", "/dev/zero"],
+        &["plan", "from-traces", "/dev/zero"],
+        &["coords", "fit", "--nodes", "/dev/zero", "--pairs", "/dev/zero"],
+        &["plan", "check", "endless.toml"],
+    ] {
+        let output = cavy.call(command);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {talk}");
+        assert!(talk.contains("it is a device, which may have no end"), "{command:?}: {talk}");
+    }
+}
+
 #[test]
 fn a_check_says_what_a_run_would_refuse() {
     let cavy = Cavy::with_plan();

@@ -6,6 +6,7 @@ use crate::signals::{self, Second};
 use crate::terminal;
 use cavy_core::Span;
 use cavy_report::model::{Cell, Table};
+use cavy_study::plan::files;
 use cavy_testbed::line::path::{Order, Path};
 use cavy_testbed::line::probe::{self, Seen};
 use cavy_testbed::line::schedule::Counts;
@@ -13,7 +14,7 @@ use cavy_testbed::line::{Line as Standing, Plan, Report, control, plan};
 use cavy_testbed::obstacle;
 use clap::{Args as Arguments, Subcommand};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
@@ -129,8 +130,8 @@ pub fn line(what: &LineDo) -> Result<ExitCode, Fault> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(file: &PathBuf) -> Result<Plan, Fault> {
-    let text = std::fs::read_to_string(file)
+fn read(file: &path::Path) -> Result<Plan, Fault> {
+    let text = files::text(file)
         .map_err(|error| Fault::new(format!("cannot read {}: {error}", file.display())))?;
     let plan = Plan::read(&text).map_err(|error| {
         let fault = Fault::new(format!("{}: {error}", file.display()));

@@ -7,6 +7,7 @@ use cavy_resp::Places;
 use cavy_txn::dast::{self, Mode};
 use cavy_txn::{Layout, Region, locking, slog};
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
@@ -291,8 +292,15 @@ impl Config {
     /// # Errors
     /// One that cannot be read, or describes no cluster.
     pub fn load(path: &Path) -> Result<Config, Fault> {
-        let text = std::fs::read_to_string(path)
+        /// No cluster needs more; a device or a pipe without end describes none.
+        const BYTES_MAX: u64 = 16 << 20;
+        let read = || std::io::read_to_string(std::fs::File::open(path)?.take(BYTES_MAX + 1));
+        let text = read()
             .map_err(|error| Fault::input(format!("cannot read {}: {error}", path.display())))?;
+        if text.len() as u64 > BYTES_MAX {
+            let most = BYTES_MAX >> 20;
+            return Err(Fault::input(format!("{} is longer than {most} MB", path.display())));
+        }
         let config = Config::read(&text).map_err(|fault| Fault {
             text: format!("{}: {}", path.display(), fault.text),
             ..fault
@@ -534,6 +542,12 @@ mod tests {
 
     fn config() -> Config {
         Config::of("2x1x3".parse().unwrap(), &[], &["127.0.0.1".into()], 16_000).unwrap()
+    }
+
+    #[test]
+    fn a_file_without_end_describes_no_cluster() {
+        let fault = Config::load(Path::new("/dev/zero")).map(drop).expect_err("no end");
+        assert_eq!(fault.text, "/dev/zero is longer than 16 MB");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::ask::{Answers, Suspicion, capture, log, question, ruled_out, spans, s
 use crate::faults::Fault;
 use crate::{Outcome, terminal};
 use cavy_kinds::server::plan::Unit;
-use cavy_study::plan::nearest;
+use cavy_study::plan::{files, nearest};
 use cavy_study::registry::Registry;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -82,7 +82,7 @@ struct Looked {
 fn look(file: &Path, args: &Ask, answers: &mut Answers, looked: &mut Looked) -> Result<(), Fault> {
     let shown = file.display().to_string();
     let of_file = |why: String| Fault::new(format!("{shown}: {why}"));
-    let bytes = std::fs::read(file).map_err(|error| {
+    let bytes = files::bytes(file).map_err(|error| {
         Fault::new(format!("cannot read `{shown}`: {error}"))
             .hint("name an access log, traces as JSON, or a capture of packets")
     })?;
@@ -171,7 +171,7 @@ fn known(key: &str) -> Result<&'static Question, Fault> {
 }
 
 fn read(file: &Path, us_per_unit: f64) -> Result<Columns, Fault> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = files::text(file).map_err(|error| {
         Fault::new(format!("cannot read `{}`: {error}", file.display()))
             .hint("name a CSV file whose first line names its columns")
     })?;

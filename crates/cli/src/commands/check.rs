@@ -5,9 +5,9 @@ use crate::faults::Fault;
 use crate::{Outcome, terminal};
 use cavy_check::read::{self, Format, ReadError};
 use cavy_check::{Anomaly, History, Model, Options, Verdict, judge};
+use cavy_study::plan::files;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub fn check(args: &CheckHistory) -> Result<Outcome, Fault> {
     let history = if file == Path::new("-") {
         read::read(io::stdin().lock(), format)
     } else {
-        let opened = File::open(file).map_err(|error| {
+        let opened = files::open(file).map_err(|error| {
             Fault::new(format!("cannot read `{}`: {error}", file.display()))
                 .hint("name a file with a history, or `-` for standard input")
         })?;

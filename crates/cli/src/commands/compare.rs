@@ -6,6 +6,7 @@ use crate::{Clock, Outcome, document, terminal};
 use cavy_report::folder::Folder;
 use cavy_report::model::{Axis, Cell, Figure, Panel, Point, Scale, Series, Table};
 use cavy_report::number::significant;
+use cavy_study::plan::files;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -59,7 +60,7 @@ fn read(place: &Path) -> Result<Value, Fault> {
     let file: PathBuf =
         if place.is_dir() { place.join("report.json") } else { place.to_path_buf() };
     let shown = file.display();
-    let text = std::fs::read_to_string(&file).map_err(|error| {
+    let text = files::text(&file).map_err(|error| {
         Fault::new(format!("cannot read `{shown}`: {error}"))
             .hint("name a folder that `cavy run` or `cavy reproduce` wrote with `--out`")
     })?;

@@ -11,7 +11,7 @@ use cavy_kinds::coords::pictures;
 use cavy_kinds::coords::space::{self, Goal, Node, Quality, Space, UNSEEN_MIN};
 use cavy_report::model::{Document, Figure, Map};
 use cavy_report::{Theme, html};
-use cavy_study::plan::Files;
+use cavy_study::plan::{Files, files};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -175,7 +175,7 @@ fn draw(map: Map, file: &Path, space: &Space, seed: u64, clock: Clock) -> Result
 }
 
 fn read(path: &Path) -> Result<Space, Fault> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = files::text(path).map_err(|error| {
         Fault::new(format!("cannot read `{}`: {error}", path.display()))
             .hint("`cavy coords fit` writes such a file")
     })?;

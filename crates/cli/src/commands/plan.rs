@@ -6,7 +6,7 @@ use crate::forecast::Forecast;
 use crate::{Outcome, terminal};
 use cavy_report::file::replace;
 use cavy_study::kind::Kind;
-use cavy_study::plan::files::CarriedFile;
+use cavy_study::plan::files::{self, CarriedFile};
 use cavy_study::plan::{nearest, reference};
 use cavy_study::registry::Registry;
 use cavy_study::store::Store;
@@ -106,7 +106,7 @@ pub fn from_traces(args: &FromTraces) -> Result<Outcome, Fault> {
     let of_file = |error: cavy_traces::TraceError| {
         Fault::new(format!("{shown}: {}", error.message)).hint(error.hint)
     };
-    let traces = std::fs::read_to_string(&args.traces).map_err(|error| {
+    let traces = files::text(&args.traces).map_err(|error| {
         Fault::new(format!("cannot read `{shown}`: {error}"))
             .hint("name a file with traces as JSON, of Jaeger, OpenTelemetry or Zipkin")
     })?;

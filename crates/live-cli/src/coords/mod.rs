@@ -11,7 +11,7 @@ mod typed;
 pub use typed::Coords;
 
 use crate::faults::Fault;
-use std::fs;
+use cavy_study::plan::files;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -27,7 +27,7 @@ pub fn coords(args: &Coords) -> Result<ExitCode, Fault> {
 /// The one line of a file that holds a secret.
 fn secret(option: &str, path: &Path) -> Result<String, Fault> {
     let name = path.display();
-    let text = fs::read_to_string(path)
+    let text = files::text(path)
         .map_err(|error| Fault::new(format!("cannot read {option} {name}: {error}")))?;
     match text.trim() {
         "" => Err(Fault::new(format!("{option} {name} is empty"))),

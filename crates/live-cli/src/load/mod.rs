@@ -17,6 +17,7 @@ use cavy_live::load::{
     Model, Options, Progress, Report, Schedule, Verdict, Wait, Watch, clock, run,
 };
 use cavy_report::number::count;
+use cavy_study::plan::files;
 use cavy_workload::{Arrivals, Mix, Phase, Service, Type, Workload};
 use outputs::Outputs;
 use server::{Server, connect};
@@ -194,7 +195,7 @@ fn prepare(args: &Load) -> Result<(Schedule, Vec<String>), Fault> {
 }
 
 fn stored(file: &Path) -> Result<Schedule, Fault> {
-    let text = std::fs::read_to_string(file)
+    let text = files::text(file)
         .map_err(|error| Fault::new(format!("cannot read {}: {error}", file.display())))?;
     Schedule::from_text(&text).map_err(|error| {
         Fault::new(format!("{}: {error}", file.display()))

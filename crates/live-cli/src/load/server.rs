@@ -8,7 +8,9 @@ use cavy_live::load::Target;
 use cavy_live::load::wire::{
     Client, ClientOptions, ConnectError, Http, Protocol, Raw, Resp, Tls, TlsFault, Trust,
 };
+use cavy_study::plan::files;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a URL may begin with.
@@ -106,7 +108,7 @@ impl Server {
 /// The requests of a type: itself, or the lines of the file after `@`.
 fn listed(text: &str) -> Result<Vec<String>, Fault> {
     let Some(path) = text.strip_prefix('@') else { return Ok(vec![text.to_string()]) };
-    let file = std::fs::read_to_string(path)
+    let file = files::text(Path::new(path))
         .map_err(|error| Fault::new(format!("--type: cannot read {path}: {error}")))?;
     let lines = file.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(str::to_string).collect();

@@ -2,11 +2,43 @@
 
 use super::PlanError;
 use std::borrow::Cow;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 /// A file that the program carries: its name, and what is in it.
 pub type CarriedFile = (&'static str, &'static str);
+
+/// Opens a file that is to be read to its end.
+///
+/// # Errors
+/// When it cannot be opened, or is a device such as `/dev/zero`, which may have no end.
+pub fn open(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.file_type().is_char_device() && !file.is_terminal() {
+        return Err(io::Error::other("it is a device, which may have no end"));
+    }
+    Ok(file)
+}
+
+/// All of a file.
+///
+/// # Errors
+/// As of [`open`], and when it cannot be read.
+pub fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut all = Vec::new();
+    open(path)?.read_to_end(&mut all)?;
+    Ok(all)
+}
+
+/// All of a file of text.
+///
+/// # Errors
+/// As of [`bytes`], and when it is no UTF-8.
+pub fn text(path: &Path) -> io::Result<String> {
+    io::read_to_string(open(path)?)
+}
 
 /// The files that a plan names.
 #[derive(Clone, Debug)]
@@ -38,7 +70,7 @@ impl Files {
     pub fn open(&self, file: &str) -> io::Result<Box<dyn Read>> {
         match self {
             Files::Folder(folder) => {
-                std::fs::File::open(folder.join(file)).map(|open| Box::new(open) as Box<dyn Read>)
+                open(&folder.join(file)).map(|open| Box::new(open) as Box<dyn Read>)
             }
             Files::Carried(files) => carried(files, file)
                 .map(|text| Box::new(text.as_bytes()) as Box<dyn Read>)
@@ -49,7 +81,7 @@ impl Files {
     /// All of `file`.
     pub fn read(&self, file: &str) -> io::Result<Cow<'static, [u8]>> {
         match self {
-            Files::Folder(folder) => std::fs::read(folder.join(file)).map(Cow::Owned),
+            Files::Folder(folder) => bytes(&folder.join(file)).map(Cow::Owned),
             Files::Carried(files) => carried(files, file)
                 .map(|text| Cow::Borrowed(text.as_bytes()))
                 .ok_or_else(|| io::ErrorKind::NotFound.into()),
