@@ -511,6 +511,11 @@ fn services_that_cannot_do_what_comes_have_no_latency() {
     // Clients that wait for their answers let no queue grow.
     let closed = results(&[]);
     assert!(closed.iter().all(|one| one.now.is_none() && one.then.is_none()));
+    // A result that says nothing of latency is of an older program, and no result.
+    let mut older = serde_json::to_value(&closed[0]).expect("JSON");
+    assert!(serde_json::from_value::<ServicesResult>(older.clone()).is_ok());
+    older.as_object_mut().expect("an object").remove("truth").expect("a field");
+    assert!(serde_json::from_value::<ServicesResult>(older).is_err());
 }
 
 /// Two services on a host of one core, and a lock, of which arithmetic knows nothing.

@@ -33,6 +33,9 @@ pub struct Predicted {
     /// Mean length of a pause, milliseconds.
     pub pause_ms: Option<f64>,
     /// Latency of the changed system; `None` where it does not keep up, or that cannot be told.
+    ///
+    /// Results of before it was there are none: they are made again.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub truth: Option<Latency>,
     /// The same as predicted, by methods that freeze clients as well.
     pub predicted: Option<Latency>,
