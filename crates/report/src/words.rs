@@ -188,3 +188,14 @@ pub(crate) fn duration(seconds: f64) -> String {
 pub(crate) fn slug(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_set_is_printed_in_full() {
+        assert_eq!(cell(&Cell::Setting(1_024.0)), "1\u{a0}024");
+        assert_eq!(cell(&Cell::Number(1_024.0)), "1\u{a0}020");
+    }
+}
