@@ -3,16 +3,11 @@
 use super::run::Replication;
 use super::scenario::Scenario;
 use super::transport::Transport;
+use crate::halves::{self, Quantity};
 use cavy_lab::net::{Ended, Report};
-use cavy_lab::statistics::growth::{Rule, Trend, trend};
 use cavy_report::number::{count, significant};
 use cavy_study::outcome::Standing;
 
-/// Growth of the backlog from half to half up to which a network keeps up [homa 5.4].
-const SETTLED_RATIO: f64 = 1.2;
-/// From which on it is an overload. A backlog that grows evenly from nothing doubles; one that
-/// wanders at saturation grows by 1.41, and so does one that still fills.
-const ENDLESS_RATIO: f64 = 1.7;
 /// A growth that this share of what is offered would make is none: fewer bytes come and go with
 /// single large messages.
 const OFFERED_RATIO: f64 = 0.02;
@@ -28,39 +23,19 @@ pub fn judge(scenario: &Scenario, reports: &[&Report]) -> (Standing, String) {
     if scenario.rate_per_s == 0.0 {
         return (Standing::Stable, String::new());
     }
-    let half = |half: usize| reports.iter().map(|r| r.backlog_bytes[half]).collect::<Vec<_>>();
+    let half_kb = |half: usize| -> Vec<f64> {
+        reports.iter().map(|report| report.backlog_bytes[half] / 1e3).collect()
+    };
     let hosts = f64::from(scenario.setup.network.topology.hosts());
     let counted = scenario.setup.duration - scenario.setup.warmup;
     let per_host = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
     let offered = per_host * scenario.sizes.mean_bytes() * counted.as_ns() as f64 / 1e9 / 2.0;
-    let rule = Rule {
-        settled_ratio: SETTLED_RATIO,
-        endless_ratio: ENDLESS_RATIO,
-        floor: OFFERED_RATIO * offered,
-        series: 1,
-    };
-    let (first, second) = (half(0), half(1));
-    let kb = |half: &[f64]| significant(half.iter().sum::<f64>() / half.len().max(1) as f64 / 1e3);
-    let grows = |ratio: f64| {
-        format!(
-            "the backlog grows: in the second half of the run it is {ratio:.2} times that of the \
-             first half ({} to {} kB a host)",
-            kb(&first),
-            kb(&second)
-        )
-    };
-    match trend(&first, &second, rule) {
-        Trend::Settled => (Standing::Stable, String::new()),
-        Trend::Endless { ratio } => (Standing::Unstable, grows(ratio)),
-        Trend::Unclear { ratio, times } => {
-            let note = format!(
-                "{}, which may be chance, or the network may still be filling; {} would tell",
-                grows(ratio),
-                longer(scenario, counted.as_ns() as f64 / 1e6, times)
-            );
-            (Standing::TooShort, note)
-        }
-    }
+    let floor = OFFERED_RATIO * offered / 1e3;
+    let backlog = Quantity { name: "the backlog", unit: "kB a host", floor };
+    halves::judge_quantity(&backlog, &half_kb(0), &half_kb(1), |times| {
+        let longer = longer(scenario, counted.as_ns() as f64 / 1e6, times);
+        format!("which may be chance, or the network may still be filling; {longer} would tell")
+    })
 }
 
 /// A run so many times as long, in the words of a plan.
