@@ -198,6 +198,7 @@ fn too_few_samples_at_a_low_load_hide_no_capacity() {
     };
     let met = of(100);
     assert_eq!((met.at, met.limit.as_str()), (Some(200.0), "holds up to 200 clients of a shard"));
+    assert_eq!(met.crossing, met.at);
     // Nothing is promised where even the many miss it, and nothing denied that was not seen.
     let missed = of(1);
     assert_eq!((missed.at, missed.missed_at), (None, Some(5.0)));

@@ -304,6 +304,11 @@ fn bisect<'r, S: Subject>(
         Some(result) if result.standing == Standing::Unstable => true,
         Some(result) => result.stable() && result.unformed.is_none() && holds(result).is_some(),
     };
+    // What was passed over says nothing of where the objective ceases to hold.
+    let passed = |outcome: &Outcome<S::Data>| {
+        met.as_ref().is_some_and(|met| place(outcome) < place(met)) && holds(outcome).is_none()
+    };
+    tried.retain(|outcome| !passed(outcome));
     tried.sort_by(|a, b| place(a).total_cmp(&place(b)));
     let fewest = tried.iter().map(|outcome| outcome.sections.len()).min().unwrap_or(0);
     let of_section = |index: usize| {
