@@ -96,7 +96,7 @@ fn parsed(json: &[u8]) -> Option<Line> {
 
 /// How much of a file is whole.
 #[derive(Default)]
-struct Read {
+struct Extent {
     /// Bytes of the lines before the first that is not whole.
     good: u64,
     /// Bytes of all.
@@ -106,8 +106,8 @@ struct Read {
 }
 
 /// Reads lines up to the first that is not whole, and looks at those after it.
-fn lines(mut from: impl BufRead, mut each: impl FnMut(Line)) -> io::Result<Read> {
-    let (mut read, mut text) = (Read::default(), Vec::new());
+fn lines(mut from: impl BufRead, mut each: impl FnMut(Line)) -> io::Result<Extent> {
+    let (mut read, mut text) = (Extent::default(), Vec::new());
     loop {
         text.clear();
         let length = from.read_until(b'\n', &mut text)? as u64;
@@ -297,7 +297,7 @@ impl Log {
         let path = named(folder, "log", number);
         let mut file = OpenOptions::new().create(true).append(true).read(true).open(&path)?;
         let mut changes = 0;
-        let Read { good, all, follow } = lines(BufReader::new(File::open(&path)?), |line| {
+        let Extent { good, all, follow } = lines(BufReader::new(File::open(&path)?), |line| {
             changes += 1;
             directory.take(line);
         })?;

@@ -347,7 +347,7 @@ pub fn scenario(plan: &SearchPlan, files: &Files) -> Result<Scenario, PlanError>
     })
 }
 
-/// Whoever writes a key expects something of it: a key of which nothing comes is a mistake.
+/// Whoever writes a key expects something of it: a key that has no effect is a mistake.
 fn idle(plan: &SearchPlan) -> Result<(), PlanError> {
     if plan.updates_per_s > 0.0 && plan.update_us == 0.0 {
         return Err(PlanError::field("update_us", 0, "above 0 with `updates_per_s`")
