@@ -83,7 +83,7 @@ impl<S: Subject> Point<S> {
         digest.fold(u64::from(self.replications));
         digest.fold(self.precision_ratio.unwrap_or(0.0).to_bits());
         if self.sectioned {
-            fold_bytes(&mut digest, b"sectioned");
+            fold_bytes(&mut digest, b"sections by ways");
         }
         fold_bytes(&mut digest, S::ABOUT.name.as_bytes());
         fold_bytes(&mut digest, text.as_bytes());
@@ -383,21 +383,27 @@ impl<S: Subject> Experiment<S> {
         Some(Experiment { frame, plan, results, capacities })
     }
 
-    /// How many sections all points have, of those that have any.
-    pub fn sections(&self) -> usize {
-        let counts = self.results.iter().map(|result| result.sections.len());
-        counts.filter(|&count| count > 1).min().unwrap_or(0)
+    /// How many sections all points have, of those that have any, for each way to cut runs up.
+    pub fn sections(&self) -> Vec<usize> {
+        let ways = self.results.iter().map(|result| result.sections.len()).max().unwrap_or(0);
+        let all = |way: usize| {
+            let counts = self.results.iter().filter_map(|result| result.sections.get(way));
+            counts.map(Vec::len).filter(|&count| count > 1).min().unwrap_or(0)
+        };
+        (0..ways).map(all).collect()
     }
 
-    /// The experiment as one of its sections has it. A point without sections is the same in all.
-    pub fn section(&self, index: usize) -> Self {
-        let of =
-            |result: &Outcome<S::Data>| result.section(index).unwrap_or_else(|| result.clone());
+    /// The experiment as one of its sections has it. A point without such sections is the same in
+    /// all.
+    pub fn section(&self, way: usize, index: usize) -> Self {
+        let of = |result: &Outcome<S::Data>| {
+            result.section(way, index).unwrap_or_else(|| result.clone())
+        };
         Experiment {
             frame: self.frame.clone(),
             plan: self.plan.clone(),
             results: self.results.iter().map(of).collect(),
-            capacities: self.capacities.iter().map(|one| one.section(index)).collect(),
+            capacities: self.capacities.iter().map(|one| one.section(way, index)).collect(),
         }
     }
 

@@ -49,10 +49,10 @@ pub struct Outcome<D> {
     pub last_to_converge: Option<String>,
     /// Fingerprint of all replications, hex.
     pub digest: String,
-    /// What each section of the runs says alone, in the same order for all contestants: of a point
-    /// whose claims are judged. Empty otherwise.
+    /// What each section of the runs says alone, in the same order for all contestants, for each
+    /// way to cut the runs up: of a point whose claims are judged. Empty otherwise.
     #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
-    pub sections: Vec<D>,
+    pub sections: Vec<Vec<D>>,
     /// What only this kind has.
     #[serde(flatten)]
     pub data: D,
@@ -83,7 +83,7 @@ impl<D> Outcome<D> {
     }
 
     /// This outcome as one of its sections has it; whether it keeps up is said by all together.
-    pub fn section(&self, index: usize) -> Option<Outcome<D>>
+    pub fn section(&self, way: usize, index: usize) -> Option<Outcome<D>>
     where
         D: Clone,
     {
@@ -97,7 +97,7 @@ impl<D> Outcome<D> {
             last_to_converge: None,
             digest: self.digest.clone(),
             sections: Vec::new(),
-            data: self.sections.get(index)?.clone(),
+            data: self.sections.get(way)?.get(index)?.clone(),
             ..*self
         })
     }

@@ -49,9 +49,9 @@ pub struct Capacity {
     /// no value beyond, such as where queues grow without end.
     #[serde(skip)]
     pub crossing: Option<f64>,
-    /// The same in each section, by the values of the section alone.
+    /// The same in each section of each way to cut runs up, by the values of the section alone.
     #[serde(skip)]
-    pub sections: Vec<Option<f64>>,
+    pub sections: Vec<Vec<Option<f64>>>,
     /// Units of work simulated for the search alone.
     pub work: u64,
     /// Every run that the search looked at beyond the plan's own points: its key and units of work.
@@ -73,8 +73,9 @@ impl Capacity {
     }
 
     /// The capacity as one of its sections has it; without sections it is the same in all.
-    pub(crate) fn section(&self, index: usize) -> Capacity {
-        let Some(&crossing) = self.sections.get(index) else { return self.clone() };
+    pub(crate) fn section(&self, way: usize, index: usize) -> Capacity {
+        let of_way = self.sections.get(way);
+        let Some(&crossing) = of_way.and_then(|all| all.get(index)) else { return self.clone() };
         let (missed_at, sections) = (None, Vec::new());
         Capacity { at: crossing, crossing, missed_at, sections, ..self.clone() }
     }
@@ -310,10 +311,14 @@ fn bisect<'r, S: Subject>(
     };
     tried.retain(|outcome| !passed(outcome));
     tried.sort_by(|a, b| place(a).total_cmp(&place(b)));
-    let fewest = tried.iter().map(|outcome| outcome.sections.len()).min().unwrap_or(0);
-    let of_section = |index: usize| {
-        let section: Vec<_> = tried.iter().filter_map(|outcome| outcome.section(index)).collect();
-        crossing::<S>(objective, &section)
+    let of_section = |way: usize, index: usize| {
+        let section = tried.iter().filter_map(|outcome| outcome.section(way, index));
+        crossing::<S>(objective, &section.collect::<Vec<_>>())
+    };
+    let ways = tried.iter().map(|outcome| outcome.sections.len()).min().unwrap_or(0);
+    let of_way = |way: usize| {
+        let fewest = tried.iter().map(|outcome| outcome.sections[way].len()).min().unwrap_or(0);
+        (0..fewest).map(|index| of_section(way, index)).collect()
     };
     Ok(Capacity {
         variant: template.variant.clone(),
@@ -329,7 +334,7 @@ fn bisect<'r, S: Subject>(
         why,
         value: met.as_ref().and_then(|result| objective.value::<S>(result)),
         crossing: crossing::<S>(objective, &tried),
-        sections: (0..fewest).map(of_section).collect(),
+        sections: (0..ways).map(of_way).collect(),
         work: runs.iter().map(|run| run.1).sum(),
         runs,
         digest: digest.value(),

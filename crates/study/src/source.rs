@@ -121,9 +121,11 @@ impl<S: Subject> Figure for Study<S> {
         let mut tables = (self.tables)(&experiment);
         tables.extend(draw::capacities(&experiment));
         let mut measured = (self.measure)(&experiment);
-        let section = |index| (self.measure)(&experiment.section(index));
-        let sections: Vec<_> = (0..experiment.sections()).map(section).collect();
-        claim::sectioned(&mut measured, &sections);
+        let sections = |(way, &count): (usize, &usize)| -> Vec<_> {
+            (0..count).map(|index| (self.measure)(&experiment.section(way, index))).collect()
+        };
+        let ways: Vec<_> = experiment.sections().iter().enumerate().map(sections).collect();
+        claim::sectioned(&mut measured, &ways);
         let maps = |variant| S::maps(&experiment, variant);
         Ok(Made {
             measured,

@@ -256,15 +256,16 @@ pub trait Subject:
         scenario: &Self::Scenario,
         runs: &[Self::Replication],
     ) -> Summed<Self::Data>;
-    /// What each section of the runs says alone; sections say little about each other, and the same
-    /// number of runs gives the same sections whoever is served. By default each replication is
-    /// one, if there are two or more. `whole` is what all say together.
+    /// What each section of the runs says alone, for each way to cut them up; sections of one way
+    /// say little about each other, and the same number of runs gives the same sections whoever is
+    /// served. By default there is one way: each replication is a section, if there are two or
+    /// more. `whole` is what all say together.
     fn sections(
         &self,
         scenario: &Self::Scenario,
         runs: &[Self::Replication],
         whole: &Self::Data,
-    ) -> Vec<Self::Data> {
+    ) -> Vec<Vec<Self::Data>> {
         if runs.len() < 2 {
             return Vec::new();
         }
@@ -273,7 +274,7 @@ pub trait Subject:
             Self::support(&mut data, whole);
             data
         };
-        runs.iter().map(alone).collect()
+        vec![runs.iter().map(alone).collect()]
     }
     /// Lets values of a section be given where those of the `whole` are, however few samples the
     /// section has. By default a kind withholds nothing.

@@ -36,7 +36,8 @@ pub struct Replication {
     pub(super) levels: Levels,
     blocks: BlockTimes,
     tcp: Option<cavy_tcp::Counts>,
-    pub(super) sections: Vec<Section>,
+    /// For each way to cut the run up.
+    pub(super) sections: Vec<Vec<Section>>,
     pub(super) by_class: ByClass,
     /// Hosts that were to learn cut-offs and saw messages, but too few to look at.
     pub(super) never_learned: Option<u32>,

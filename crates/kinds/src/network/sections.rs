@@ -5,6 +5,9 @@
 //! of receivers are the sections from whose spread intervals come. What cannot be told apart by
 //! receiver is told apart by host: queues by the port to a host, levels and what is sent again by
 //! the host that sends, and the levels that receivers ask for by receiver.
+//!
+//! An answer waits for others to the host that asked, but a question waits for those of all askers
+//! to the host that answers. So what had answers is told apart a second time, by who answered.
 
 use super::classes::ByClass;
 use super::result::{Carried, NetSummary, PortResult};
@@ -35,15 +38,59 @@ pub(super) fn waits(done: &Done) -> Node {
     if done.answer_bytes == 0 { done.to } else { done.from }
 }
 
-/// What a group of receivers saw.
+/// How long messages took.
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct Took {
     /// By bin of sizes: over the least time that there is, and over the transport's own best.
     slowdown: Vec<Ratios>,
     own: Vec<Ratios>,
     /// Over the least time, by class of traffic.
     classes: Vec<Ratios>,
     messages: u64,
+}
+
+/// One message that ended.
+struct Ended {
+    class: usize,
+    bin: usize,
+    slowdown: f64,
+    /// Over the transport's own best, where that is known.
+    own: Option<f64>,
+}
+
+impl Took {
+    fn record(&mut self, ended: &Ended) {
+        self.messages += 1;
+        self.slowdown[ended.bin].record(ended.slowdown);
+        if let Some(class) = self.classes.get_mut(ended.class) {
+            class.record(ended.slowdown);
+        }
+        if let Some(own) = ended.own {
+            self.own[ended.bin].record(own);
+        }
+    }
+
+    fn sum<'a>(all: impl Iterator<Item = &'a Took>) -> Took {
+        let add = |sums: &mut Vec<Ratios>, ratios: &[Ratios]| {
+            sums.resize_with(ratios.len(), Ratios::default);
+            sums.iter_mut().zip(ratios).for_each(|(sum, one)| sum.add(one));
+        };
+        let mut sum = Took::default();
+        for took in all {
+            add(&mut sum.slowdown, &took.slowdown);
+            add(&mut sum.own, &took.own);
+            add(&mut sum.classes, &took.classes);
+            sum.messages += took.messages;
+        }
+        sum
+    }
+}
+
+/// What a group of receivers saw.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// The messages that its hosts wait for.
+    took: Took,
     /// Payload that came to its hosts in the time that counts.
     payload_bytes: u64,
     hosts: u64,
@@ -59,6 +106,8 @@ pub struct Receivers<'a> {
     ideal: Ideal,
     window: (Ps, Ps),
     groups: Vec<Group>,
+    /// Messages with answers, by the group of who answered.
+    answered: Vec<Took>,
     by_class: ByClass,
 }
 
@@ -70,12 +119,14 @@ impl<'a> Receivers<'a> {
             ideal = ideal.without_latency_in_rack();
         }
         let bins = setup.bins.ends().len();
-        let group = Group {
+        let took = Took {
             slowdown: vec![Ratios::default(); bins],
             own: vec![Ratios::default(); bins],
             classes: vec![Ratios::default(); by_class.len()],
-            ..Group::default()
+            messages: 0,
         };
+        let answered = if wanted { vec![took.clone(); GROUPS] } else { Vec::new() };
+        let group = Group { took, ..Group::default() };
         let mut groups = if wanted { vec![group; GROUPS] } else { Vec::new() };
         if wanted {
             for host in 0..setup.network.topology.hosts() as usize {
@@ -83,26 +134,54 @@ impl<'a> Receivers<'a> {
             }
         }
         let window = (ps(setup.warmup), ps(setup.duration));
-        Receivers { setup, ideal, window, groups, by_class }
+        Receivers { setup, ideal, window, groups, answered, by_class }
     }
 
-    /// What was seen, as sections: of neighboring groups as many together as leave at most
-    /// [`SECTIONS`]. None where messages come to one group only. And what was seen of classes.
-    pub fn finish(self) -> (Vec<Section>, ByClass) {
-        (self.sections(), self.by_class)
+    /// What was seen, as sections by who waits and, where there were answers, by who answered. None
+    /// where one group alone waits or answers. And what was seen of classes.
+    pub fn finish(self) -> (Vec<Vec<Section>>, ByClass) {
+        let mut ways = vec![self.by_waiting()];
+        if self.answered.iter().any(|took| took.messages > 0) {
+            ways.push(self.by_answering());
+        }
+        if ways.iter().any(Vec::is_empty) {
+            ways.clear();
+        }
+        (ways, self.by_class)
     }
 
-    fn sections(&self) -> Vec<Section> {
-        let places = |with: &dyn Fn(&Group) -> bool| -> Vec<usize> {
-            (0..self.groups.len()).filter(|&place| with(&self.groups[place])).collect()
-        };
-        let with_messages = places(&|group| group.messages > 0);
+    /// Of neighboring groups with messages as many together as leave at most [`SECTIONS`]. None
+    /// where there is one group only.
+    fn chunks(took: &[&Took]) -> Vec<Section> {
+        let with_messages: Vec<usize> =
+            (0..took.len()).filter(|&place| took[place].messages > 0).collect();
         if with_messages.len() < 2 {
             return Vec::new();
         }
-        let each = with_messages.len().div_ceil(SECTIONS);
-        let of = |places: &[usize]| Section::of(&self.groups, places);
-        let mut all: Vec<Section> = with_messages.chunks(each).map(of).collect();
+        let of = |places: &[usize]| Section {
+            took: Took::sum(places.iter().map(|&place| took[place])),
+            waiting: places.to_vec(),
+            ..Section::default()
+        };
+        with_messages.chunks(with_messages.len().div_ceil(SECTIONS)).map(of).collect()
+    }
+
+    /// Queues, the sources of the tail and steps of time are told apart by who waits alone.
+    fn by_answering(&self) -> Vec<Section> {
+        let mut all = Self::chunks(&self.answered.iter().collect::<Vec<_>>());
+        all.iter_mut().for_each(|section| section.waiting.clear());
+        all
+    }
+
+    fn by_waiting(&self) -> Vec<Section> {
+        let took: Vec<&Took> = self.groups.iter().map(|group| &group.took).collect();
+        let mut all = Self::chunks(&took);
+        if all.is_empty() {
+            return all;
+        }
+        let places = |with: &dyn Fn(&Group) -> bool| -> Vec<usize> {
+            (0..self.groups.len()).filter(|&place| with(&self.groups[place])).collect()
+        };
         // Who only asks gets answers, so payload may come to more hosts than messages do.
         let with_payload = places(&|group| group.payload_bytes > 0);
         if with_payload.len().is_multiple_of(all.len()) {
@@ -166,29 +245,27 @@ impl<M: ?Sized, H: Copy> Observer<M, H> for Receivers<'_> {
             return;
         }
         let time = (done.at - done.submitted_at) as f64;
-        let group = &mut self.groups[group_of(waits(done))];
-        let bin = self.setup.bins.of(length_bytes);
-        group.messages += 1;
-        let slowdown = time / least.max(1) as f64;
-        group.slowdown[bin].record(slowdown);
-        if let Some(class) = group.classes.get_mut(usize::from(done.class)) {
-            class.record(slowdown);
-        }
         let hops = self.setup.network.topology.hops(from, to);
         let own = self.setup.own_best.as_ref().and_then(|own| own.time(hops, length_bytes));
-        if let Some(own) = own {
-            group.own[bin].record(time / own.max(1) as f64);
+        let ended = Ended {
+            class: usize::from(done.class),
+            bin: self.setup.bins.of(length_bytes),
+            slowdown: time / least.max(1) as f64,
+            own: own.map(|own| time / own.max(1) as f64),
+        };
+        self.groups[group_of(waits(done))].took.record(&ended);
+        if answer_bytes > 0 {
+            self.answered[group_of(to)].record(&ended);
         }
     }
 }
 
 /// One section of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Section {
-    slowdown: Vec<Ratios>,
-    own: Vec<Ratios>,
-    classes: Vec<Ratios>,
-    /// The groups whose hosts wait for its messages.
+    took: Took,
+    /// The groups whose hosts wait for its messages; none of a section by who answered, which has
+    /// nothing of what follows.
     waiting: Vec<usize>,
     /// For each host, where hosts can be divided as messages are, and the groups of these hosts.
     payload_bytes: Option<f64>,
@@ -200,28 +277,6 @@ pub struct Section {
 }
 
 impl Section {
-    fn of(groups: &[Group], places: &[usize]) -> Section {
-        let groups: Vec<&Group> = places.iter().map(|&place| &groups[place]).collect();
-        let sum = |of: fn(&Group) -> &[Ratios]| {
-            let mut all = vec![Ratios::default(); groups.first().map_or(0, |one| of(one).len())];
-            for group in &groups {
-                all.iter_mut().zip(of(group)).for_each(|(sum, one)| sum.add(one));
-            }
-            all
-        };
-        Section {
-            slowdown: sum(|group| &group.slowdown),
-            own: sum(|group| &group.own),
-            classes: sum(|group| &group.classes),
-            waiting: places.to_vec(),
-            payload_bytes: None,
-            receiving: Vec::new(),
-            level_bytes: [0; 8],
-            sent_bytes: 0,
-            sending: Vec::new(),
-        }
-    }
-
     /// Puts the queues of its hosts' downlinks in the place of those of all, and what was withheld
     /// there.
     fn put_hosts(&self, all: &mut Carried, run: &Replication) {
@@ -266,6 +321,9 @@ impl Section {
             all.retransmitted_bytes =
                 (0..again.len()).filter(sending).map(|host| again[host]).sum();
         }
+        if self.waiting.is_empty() {
+            return;
+        }
         if let Some(whole) = &mut all.tail_sources
             && let Some(own) = run.watch.sources(Some(&self.waiting))
         {
@@ -283,7 +341,7 @@ impl Section {
             counts[bins.clone()].iter().for_each(|one| all.add(one));
             all
         };
-        Section::put_ratios(summary, &merged(&self.slowdown), &merged(&self.own));
+        Section::put_ratios(summary, &merged(&self.took.slowdown), &merged(&self.took.own));
     }
 
     /// The same of ratios that are known: over the least time, and over the transport's own best.
@@ -319,14 +377,19 @@ impl Section {
     }
 }
 
-/// What each section of each run says, in the form of the `whole`.
-pub fn sections(scenario: &Scenario, runs: &[Replication], whole: &Carried) -> Vec<Carried> {
+/// What each section of each run says, in the form of the `whole`, for each way to cut runs up.
+pub fn sections(scenario: &Scenario, runs: &[Replication], whole: &Carried) -> Vec<Vec<Carried>> {
     let reports: Vec<_> = runs.iter().map(|run| &run.report).collect();
     let slices = Slices { scenario, reports: &reports };
-    let all = || runs.iter().flat_map(|run| run.sections.iter().map(move |one| (run, one)));
+    let ways = runs.iter().map(|run| run.sections.len()).min().unwrap_or(0);
+    (0..ways).map(|way| of_way(&slices, runs, whole, way)).collect()
+}
+
+fn of_way(slices: &Slices<'_>, runs: &[Replication], whole: &Carried, way: usize) -> Vec<Carried> {
+    let all = || runs.iter().flat_map(|run| run.sections[way].iter().map(move |one| (run, one)));
     let payloads: Option<Vec<f64>> = all().map(|(_, section)| section.payload_bytes).collect();
     let mean = payloads.map(|all| all.iter().sum::<f64>() / all.len().max(1) as f64);
-    all().map(|both| of_section(&slices, both, whole, mean)).collect()
+    all().map(|both| of_section(slices, both, whole, mean)).collect()
 }
 
 fn of_section(
@@ -335,12 +398,12 @@ fn of_section(
     whole: &Carried,
     payload_mean: Option<f64>,
 ) -> Carried {
-    let bins = section.slowdown.len();
+    let bins = section.took.slowdown.len();
     let mut all = Carried { smallest: Vec::new(), ..whole.clone() };
     section.put_hosts(&mut all, run);
     section.put(&mut all.overall, 0..bins);
     section.put(&mut all.short, 0..slices.bins_to(0.5));
-    for (class, slowdown) in all.classes.iter_mut().zip(&section.classes) {
+    for (class, slowdown) in all.classes.iter_mut().zip(&section.took.classes) {
         Section::put_ratios(&mut class.summary, slowdown, &Ratios::default());
     }
     let shown = slices.shown();

@@ -305,17 +305,22 @@ impl Subject for NetworkPlan {
     fn summarize(&self, scenario: &Scenario, runs: &[Replication]) -> Summed<Carried> {
         run::summarize(scenario, runs)
     }
-    fn sections(&self, scenario: &Scenario, runs: &[Replication], whole: &Carried) -> Vec<Carried> {
-        let by_receiver = sections::sections(scenario, runs, whole);
-        if !by_receiver.is_empty() || runs.len() < 2 {
-            return by_receiver;
+    fn sections(
+        &self,
+        scenario: &Scenario,
+        runs: &[Replication],
+        whole: &Carried,
+    ) -> Vec<Vec<Carried>> {
+        let by_host = sections::sections(scenario, runs, whole);
+        if !by_host.is_empty() || runs.len() < 2 {
+            return by_host;
         }
         let alone = |run| {
             let mut data = run::summarize(scenario, std::slice::from_ref(run)).data;
             data.support(whole);
             data
         };
-        runs.iter().map(alone).collect()
+        vec![runs.iter().map(alone).collect()]
     }
     fn blank(&self) -> Option<Carried> {
         let sizes: Vec<u32> = match &self.traffic {

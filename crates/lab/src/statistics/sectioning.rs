@@ -7,6 +7,10 @@
 //! contestants met the same arrivals, their sections come in pairs, and what the sections have in
 //! common leaves a ratio or a difference by itself.
 //!
+//! Where a run can be cut up in two ways that have little in common, such as by who asks and by who
+//! answers, each way misses the noise that its sections share: all askers wait at the same
+//! answerers. The variances of both ways add up to that of the whole.
+//!
 //! The spread is taken about the whole and not about the sections' mean: the value of a short
 //! section may be biased, and the interval then owns up to it.
 
@@ -21,15 +25,32 @@ use super::interval::{Interval, spread};
 /// # Panics
 /// When `confidence` is not between 0 and 1.
 pub fn interval(whole: f64, sections: &[f64], confidence: f64) -> Option<Interval> {
-    if sections.len() < 2 {
+    crossed(whole, &[sections], confidence)
+}
+
+/// The same by the values of the sections of several `ways` to cut up the same runs. What the
+/// messages of one section of each way share is counted in each of them, so the interval is a
+/// little wider than it would have to be. `None` without a way, and for fewer than two sections of
+/// any.
+///
+/// # Panics
+/// When `confidence` is not between 0 and 1.
+pub fn crossed(whole: f64, ways: &[&[f64]], confidence: f64) -> Option<Interval> {
+    if ways.is_empty() || ways.iter().any(|sections| sections.len() < 2) {
         return None;
     }
-    if whole > 0.0 && sections.iter().all(|&value| value > 0.0) {
-        let logs: Vec<f64> = sections.iter().map(|&value| libm::log(value / whole)).collect();
-        let factor = libm::exp(spread(&logs, 0.0, confidence));
+    let root = |spreads: &mut dyn Iterator<Item = f64>| {
+        libm::sqrt(spreads.map(|spread| spread * spread).sum::<f64>())
+    };
+    if whole > 0.0 && ways.iter().all(|way| way.iter().all(|&value| value > 0.0)) {
+        let factor = libm::exp(root(&mut ways.iter().map(|way| {
+            let logs: Vec<f64> = way.iter().map(|&value| libm::log(value / whole)).collect();
+            spread(&logs, 0.0, confidence)
+        })));
         return Some(Interval { estimate: whole, low: whole / factor, high: whole * factor });
     }
-    Some(Interval::around(whole, spread(sections, whole, confidence)))
+    let spreads = &mut ways.iter().map(|way| spread(way, whole, confidence));
+    Some(Interval::around(whole, root(spreads)))
 }
 
 #[cfg(test)]
@@ -49,6 +70,40 @@ mod tests {
         assert_eq!(interval(2.0, &[2.0], 0.99), None);
         let factors = interval(1.0, &[0.5, 2.0], 0.5).expect("two sections");
         assert!((factors.low * factors.high - 1.0).abs() < 1e-12, "even in factors: {factors:?}");
+    }
+
+    /// Each asker and each answerer adds noise of its own to all that they exchange. Askers alone
+    /// say nothing of what they share; both ways together cover.
+    #[test]
+    fn crossed_ways_cover_what_each_misses() {
+        let (studies, of_each) = (400, 8);
+        let mut covered = [0; 2];
+        for study in 0..studies {
+            let mut stream = Stream::keyed(11, study, Purpose::Test);
+            let mut noise = |size: f64| -> Vec<f64> {
+                (0..of_each).map(|_| size * (stream.unit() - 0.5)).collect()
+            };
+            let (askers, answerers) = (noise(1.0), noise(3.0));
+            let cells: Vec<Vec<f64>> = askers
+                .iter()
+                .map(|a| noise(0.3).iter().zip(&answerers).map(|(e, b)| 10.0 + a + b + e).collect())
+                .collect();
+            let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+            let by_asker: Vec<f64> = cells.iter().map(|row| mean(row)).collect();
+            let by_answerer: Vec<f64> = (0..of_each)
+                .map(|at| mean(&cells.iter().map(|row| row[at]).collect::<Vec<f64>>()))
+                .collect();
+            let whole = mean(&by_asker);
+            let found = [vec![&by_asker[..]], vec![&by_asker[..], &by_answerer[..]]]
+                .map(|ways| crossed(whole, &ways, 0.99).expect("eight sections a way"));
+            for (covered, interval) in covered.iter_mut().zip(found) {
+                *covered += i32::from(interval.contains(10.0));
+            }
+        }
+        assert!((390..=400).contains(&covered[1]), "{covered:?} of {studies}");
+        assert!(covered[0] < 340, "{covered:?} of {studies}");
+        assert_eq!(crossed(1.0, &[], 0.99), None);
+        assert_eq!(crossed(1.0, &[&[1.0, 2.0], &[1.0]], 0.99), None);
     }
 
     /// The ratio of two tails whose noise is shared: intervals at 99 % miss in about one of a

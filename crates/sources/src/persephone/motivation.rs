@@ -45,8 +45,9 @@ fn place(result: &ServerResult) -> Place {
     let Some(slowdown) = result.slowdown().filter(|_| result.stable()) else {
         return Place::Misses;
     };
-    let sections = result.sections.iter().filter_map(|section| Some(section.slowdown()?.value));
-    let sections: Vec<f64> = sections.collect();
+    let sections = result.sections.iter().flatten();
+    let sections: Vec<f64> =
+        sections.filter_map(|section| Some(section.slowdown()?.value)).collect();
     let interval = match sections.len() >= SECTIONS_MIN {
         true => sectioning::interval(slowdown.value, &sections, CONFIDENCE),
         false => None,

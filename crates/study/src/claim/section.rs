@@ -10,10 +10,11 @@ pub const SECTIONS_MIN: usize = 5;
 /// A value that fewer of the sections have says more about these than about the rest.
 const KNOWN_RATIO: f64 = 0.7;
 
-/// Gives the values among `measured` the intervals that the same values of each section say. A
-/// value of which sections say nothing else stays one without spread.
-pub fn sectioned(measured: &mut [Measured], sections: &[Vec<Measured>]) {
-    if sections.len() < SECTIONS_MIN {
+/// Gives the values among `measured` the intervals that the same values of each section say, for
+/// each of the `ways` in which the runs were cut up. A value of which sections say nothing else
+/// stays one without spread.
+pub fn sectioned(measured: &mut [Measured], ways: &[Vec<Vec<Measured>>]) {
+    if ways.first().is_none_or(|sections| sections.len() < SECTIONS_MIN) {
         return;
     }
     for one in measured.iter_mut().filter(|one| one.basis == Basis::Value) {
@@ -21,20 +22,25 @@ pub fn sectioned(measured: &mut [Measured], sections: &[Vec<Measured>]) {
         // What ends without them, such as the least and the most of replications, says less.
         (one.low, one.high) = (None, None);
         let of = |section: &Vec<Measured>| section.iter().find(|other| other.id == one.id)?.value;
-        let known: Vec<f64> = sections.iter().filter_map(of).collect();
-        if (known.len() as f64) < KNOWN_RATIO * sections.len() as f64 {
-            let (known, all) = (known.len(), sections.len());
+        let known: Vec<Vec<f64>> =
+            ways.iter().map(|sections| sections.iter().filter_map(of).collect()).collect();
+        let mut counts = known.iter().zip(ways).map(|(known, all)| (known.len(), all.len()));
+        if let Some((known, all)) =
+            counts.find(|&(known, all)| (known as f64) < KNOWN_RATIO * all as f64)
+        {
             let why = format!("Only {known} of {all} sections of the run have this value.");
             (one.value, one.note) = (None, super::join(&why, &one.note));
             continue;
         }
-        if known.iter().all(|&other| other == value) {
+        let others = || known.iter().flatten();
+        if others().all(|&other| other == value) {
             continue;
         }
-        if let Some(interval) = sectioning::interval(value, &known, CONFIDENCE) {
+        let known: Vec<&[f64]> = known.iter().map(Vec::as_slice).collect();
+        if let Some(interval) = sectioning::crossed(value, &known, CONFIDENCE) {
             one.basis = Basis::Interval;
             // What is nowhere below zero, such as a share, cannot be.
-            let positive = value >= 0.0 && known.iter().all(|&other| other >= 0.0);
+            let positive = value >= 0.0 && others().all(|&other| other >= 0.0);
             let low = if positive { interval.low.max(0.0) } else { interval.low };
             (one.low, one.high) = (Some(low), Some(interval.high));
         }
@@ -50,11 +56,29 @@ mod tests {
     }
 
     fn of(whole: f64, sections: &[Option<f64>]) -> Measured {
+        of_ways(whole, &[sections])
+    }
+
+    fn of_ways(whole: f64, ways: &[&[Option<f64>]]) -> Measured {
         let mut all = vec![measured("s.f.a", Some(whole))];
-        let sections: Vec<Vec<Measured>> =
-            sections.iter().map(|&value| vec![measured("s.f.a", value)]).collect();
-        sectioned(&mut all, &sections);
+        let section = |&value: &Option<f64>| vec![measured("s.f.a", value)];
+        let ways: Vec<Vec<Vec<Measured>>> =
+            ways.iter().map(|sections| sections.iter().map(section).collect()).collect();
+        sectioned(&mut all, &ways);
         all.remove(0)
+    }
+
+    #[test]
+    fn each_way_to_cut_runs_up_adds_its_spread() {
+        let near = [1.99, 2.01, 2.0, 2.005, 1.995].map(Some);
+        let far = [1.5, 2.5, 2.0, 2.25, 1.75].map(Some);
+        let width = |found: Measured| found.high.expect("an end") - found.low.expect("an end");
+        let (one, both) = (width(of(2.0, &near)), width(of_ways(2.0, &[&near, &far])));
+        assert!(both > 20.0 * one, "{both} {one}");
+        let same = [2.0; 5].map(Some);
+        assert_eq!(width(of_ways(2.0, &[&near, &same])), one);
+        let lacking = of_ways(2.0, &[&near, &[Some(2.0), None, None, Some(2.1), None]]);
+        assert_eq!(lacking.value, None);
     }
 
     #[test]
@@ -97,7 +121,7 @@ mod tests {
             ..measured("s.f.a", Some(2.0))
         };
         let mut all = vec![bracket.clone(), Measured::not_run("s.f.b")];
-        sectioned(&mut all, &[vec![], vec![], vec![], vec![], vec![]]);
+        sectioned(&mut all, &[vec![Vec::new(); SECTIONS_MIN]]);
         assert_eq!(all, [bracket, Measured::not_run("s.f.b")]);
     }
 }
