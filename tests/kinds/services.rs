@@ -519,6 +519,29 @@ fn services_that_cannot_do_what_comes_have_no_latency() {
 }
 
 /// Two services on a host of one core, and a lock, of which arithmetic knows nothing.
+/// A request of 1.6 ms between two pauses of several is as long as before.
+#[test]
+fn pauses_longer_than_requests_leave_latency_in_doubt() {
+    let methods = r#"methods=[
+        { method = "governor", mode = "clock", label = "long", pause_us = 5000 },
+        { method = "governor", mode = "clock", label = "short", pause_us = 200 },
+        { method = "governor", mode = "delivered", label = "delivered", pause_us = 5000 },
+    ]"#
+    .replace('\n', "");
+    let all = results_of(AT_A_RATE, &[&methods, "clients.rate_per_s=200", "hop=200"]);
+    let of = |one: &ServicesResult| {
+        let median = |latency: &Option<cavy_kinds::Latency>| {
+            latency.as_ref().expect("it keeps up").p50_ms.as_ref().expect("samples").estimate.value
+        };
+        let error_percent = (median(&one.predicted) / median(&one.truth) - 1.0) * 100.0;
+        (one.doubts.iter().any(|doubt| doubt.contains("give `pause_us` of at most")), error_percent)
+    };
+    let [long, short, delivered] = [of(&all[0]), of(&all[1]), of(&all[2])];
+    assert!(long.0 && long.1 > 15.0, "{long:?}");
+    assert!(!short.0 && short.1.abs() < 10.0, "{short:?}");
+    assert!(!delivered.0 && delivered.1.abs() < 13.0, "{delivered:?}");
+}
+
 #[test]
 fn services_wait_for_cores_and_locks_they_share() {
     let shared = AT_A_RATE
