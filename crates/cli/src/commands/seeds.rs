@@ -85,6 +85,31 @@ pub fn sums(by_seed: &BySeed) -> String {
     )
 }
 
+/// Claims that a page names whose intervals are too narrow, at most.
+const NAMED: usize = 12;
+
+/// The claims of which more intervals miss than chance would let: two, and more than a tenth.
+fn narrow(by_seed: &BySeed) -> Option<String> {
+    let missed = |row: &Row<'_>| {
+        let (intervals, missed) = row.missed();
+        let id = &row.claims.first()?.id;
+        (missed >= 2 && missed * 10 > intervals)
+            .then(|| format!("`{id}` ({missed} of {intervals})"))
+    };
+    let all: Vec<String> = rows(by_seed).iter().filter_map(missed).collect();
+    let more = match all.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = all[..all.len().min(NAMED)].join(", ");
+    (!all.is_empty()).then(|| {
+        format!(
+            "The intervals of these do so more often than chance would have it, so they are too \
+             narrow, and a verdict may be less certain than it says: {named}{more}."
+        )
+    })
+}
+
 /// The page: the sums, and a line for each claim whose verdict is not the same under all seeds.
 pub fn page(title: &str, names: &[String], scale: Scale, by_seed: &BySeed) -> String {
     let (options, words) = match scale {
@@ -100,6 +125,9 @@ pub fn page(title: &str, names: &[String], scale: Scale, by_seed: &BySeed) -> St
     let made = format!("Made by `{command}`, {words}; not written by hand.");
     let mut out =
         format!("# {title}: verdicts by seed\n\n{}\n\n{}\n", lines(&made), lines(&sums(by_seed)));
+    if let Some(narrow) = narrow(by_seed) {
+        let _ = write!(out, "\n{}\n", lines(&narrow));
+    }
     let differing: Vec<Row<'_>> =
         rows(by_seed).into_iter().filter(|row| row.verdicts().len() > 1).collect();
     if differing.is_empty() {
@@ -175,6 +203,23 @@ mod tests {
     }
 
     #[test]
+    fn intervals_that_are_too_narrow_are_named() {
+        // The mean is 1.5, which neither 1.2 nor 1.8 has in its interval.
+        let of = |value| {
+            vec![claim("a", 1.5, Verdict::Reproduced), claim("b", value, Verdict::Reproduced)]
+        };
+        let by_seed = [(1, of(1.2)), (2, of(1.5)), (3, of(1.8))];
+        let page = page("T", &["s".to_string()], Scale::Quick, &by_seed);
+        assert!(page.contains("Of 6 intervals at 99 %, 2 do not hold"), "{page}");
+        assert!(page.contains(" `b` (2 of 3)."), "{page}");
+        assert!(!page.contains("`a`"), "{page}");
+        let many: Vec<_> = (0..14).map(|at| format!("c{at}")).collect();
+        let of = |value| many.iter().map(|id| claim(id, value, Verdict::Reproduced)).collect();
+        let narrow = narrow(&[(1, of(1.2)), (2, of(1.8))]).expect("all miss");
+        assert!(narrow.contains("`c11` (2 of 2) and 2 more."), "{narrow}");
+    }
+
+    #[test]
     fn what_depends_on_the_seed_is_told_apart() {
         use Verdict::{NotReproduced, Reproduced, TooShort};
         let of = |a, b, c| vec![claim("a", 1.5, a), claim("b", 1.95, b), claim("c", 2.05, c)];
@@ -192,6 +237,7 @@ mod tests {
         // The mean of 1.5, 1.5 and 1.7 is 1.57: the third interval does not hold it.
         assert!(sums.contains("Of 9 intervals at 99 %, 1 do not hold"), "{sums}");
         let page = page("T", &["s".to_string()], Scale::Quick, &by_seed);
+        assert!(!page.contains("more often than chance"), "one of nine may be: {page}");
         assert!(page.contains("Made by `cavy reproduce s --seeds 3`, quick"), "{page}");
         let text = page.lines().filter(|line| !line.starts_with('|'));
         assert!(text.clone().all(|line| line.chars().count() <= 100), "{page}");
