@@ -1,6 +1,6 @@
 //! Network plans, run: what they must say whatever the machine.
 
-use cavy_kinds::network::{NetExperiment, NetResult};
+use cavy_kinds::network::{NetExperiment, NetResult, NetworkPlan};
 use cavy_report::number::significant;
 use cavy_study::outcome::Standing;
 use cavy_study::plan::read::load;
@@ -9,6 +9,7 @@ use cavy_study::point::Manner;
 use cavy_study::rank::rankings;
 use cavy_study::runner::{Runner, Silent};
 use cavy_study::store::Store;
+use cavy_study::subject::Subject as _;
 use std::sync::atomic::AtomicBool;
 
 fn run(text: &str) -> NetExperiment {
@@ -424,4 +425,32 @@ fn percentiles_of_blocks_have_a_hundred_blocks_beyond_them() {
     assert_eq!((few.within_ms(50), few.within_ms(90)), (Some(few.p50_ms), None));
     assert!(enough.within_ms(90) >= enough.within_ms(50));
     assert_eq!(enough.within_ms(99), None);
+}
+
+/// When arrivals stop, the slowest messages go on with less in their way. In a run that is not many
+/// times as long as they take, their tail is too low, and the report says so.
+#[test]
+fn runs_as_short_as_their_messages_say_that_tails_are_too_low() {
+    let remarks = |messages: u32| {
+        let plan = format!(
+            r#"
+kind = "network"
+title = "x"
+load = 0.9
+network = {{ topology = "star", hosts = 100 }}
+messages = {{ sizes = {{ dist = "constant", bytes = 20_000 }} }}
+transports = [{{ transport = "fifo" }}]
+run = {{ messages = {messages}, replications = 1 }}
+"#
+        );
+        let made = run(&plan);
+        let late = made.results[0].bins[0].summary.p99_late_ratio;
+        (late.unwrap_or(0.0), NetworkPlan::remarks(&made).join(" "))
+    };
+    let (short, said) = remarks(12_000);
+    assert!(short > 0.15, "{short}");
+    let percent = format!("up to {:.0} % of the messages beyond it ended after", short * 100.0);
+    assert!(said.contains("At 1 of 1 points the P99") && said.contains(&percent), "{said}");
+    let (long, said) = remarks(120_000);
+    assert!(long < 0.1 && !said.contains("arrivals had stopped"), "{long}: {said}");
 }

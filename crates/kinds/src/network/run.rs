@@ -452,6 +452,8 @@ impl Slices<'_> {
         let latency = Pooled::new(merged(|bin| &bin.latency_ns), 1e-3);
         let slowdown = Pooled::new(merged(|bin| &bin.slowdown), SLOWDOWN_UNIT);
         let own = Pooled::new(merged(|bin| &bin.slowdown_own), SLOWDOWN_UNIT);
+        let all = self.reports.iter().flat_map(|report| &report.bins[bins.clone()]);
+        let late = all.flat_map(|bin| &bin.late);
         NetSummary {
             summary: Summary::new(latency.count(), latency.mean(), None, |p, quantity| {
                 match quantity {
@@ -461,6 +463,7 @@ impl Slices<'_> {
             }),
             p50_own: own.quantile(0.5),
             p99_own: own.quantile(0.99),
+            p99_late_ratio: slowdown.share_beyond(0.99, late),
         }
     }
 }
@@ -490,6 +493,14 @@ impl Pooled {
         let own = |one: &Histogram| one.quantile(p).map(|value| value as f64 * self.unit);
         let each: Vec<f64> = self.each.iter().filter_map(own).collect();
         Some(Quantile::new(pooled, each, self.all.count(), p))
+    }
+
+    /// Of what lies beyond a quantile, the share that `some` of it are; `None` where none are.
+    fn share_beyond<'a>(&self, p: f64, some: impl Iterator<Item = &'a u64>) -> Option<f64> {
+        let least = self.all.quantile(p)?;
+        let count = some.filter(|&&value| value > least).count();
+        let beyond = self.quantile(p)?.beyond.max(1);
+        (count > 0).then(|| (count as f64 / beyond as f64).min(1.0))
     }
 
     pub(super) fn mean(&self) -> Option<Estimate> {

@@ -361,7 +361,8 @@ impl Section {
                 bursts: None,
             });
         };
-        let NetSummary { summary, p50_own, p99_own } = summary;
+        // What ended late is told of all.
+        let NetSummary { summary, p50_own, p99_own, p99_late_ratio: _ } = summary;
         put(&mut summary.p50_slowdown, slowdown, 0.5);
         put(&mut summary.p90_slowdown, slowdown, 0.9);
         put(&mut summary.p95_slowdown, slowdown, 0.95);

@@ -4,7 +4,7 @@ use super::contestant::TransportPlan;
 use super::draw;
 use super::live;
 use super::plan::NetworkPlan;
-use super::result::{Carried, GOODPUT, NetSummary, SizeSlice};
+use super::result::{Carried, GOODPUT, LATE_MAX, NetSummary, SizeSlice};
 use super::run::{self, Replication};
 use super::scenario::{self, Scenario};
 use super::sections;
@@ -458,8 +458,36 @@ impl Subject for NetworkPlan {
                     .to_string(),
             );
         }
+        if is_open {
+            sentences.extend(late(experiment));
+        }
         sentences
     }
+}
+
+/// Whose tail is too low because runs are as short as its messages take.
+fn late(experiment: &Experiment<NetworkPlan>) -> Option<String> {
+    let of_result = |result: &Outcome<Carried>| {
+        let known = |slice: &&SizeSlice| {
+            slice.summary.p99_slowdown.as_ref().is_some_and(|p99| p99.supported().is_some())
+        };
+        let all = result.bins.iter().chain(&result.largest).filter(known);
+        all.filter_map(|slice| slice.summary.too_late_ratio()).fold(0.0, f64::max)
+    };
+    let most = experiment.results.iter().filter(|one| one.stable()).map(of_result);
+    let all: Vec<f64> = most.filter(|&share| share > 0.0).collect();
+    let worst = all.iter().copied().fold(0.0, f64::max);
+    (!all.is_empty()).then(|| {
+        format!(
+            "At {} of {} points the P99 of the longest messages is too low: up to {:.0} % of the \
+             messages beyond it ended after arrivals had stopped, when less was in their way. Runs \
+             {:.0} times as long would do (run.messages or run.duration_ms).",
+            all.len(),
+            experiment.results.len(),
+            worst * 100.0,
+            (worst / LATE_MAX).ceil()
+        )
+    })
 }
 
 /// What some messages experienced: the 99th percentile of slowdown, or the median where they are

@@ -106,7 +106,7 @@ impl<'a, T: Traffic, P: Pending, O: Observer<(), ()>> Oracle<'a, T, P, O> {
         }
         let own = setup.own_best.as_ref().map(|best| (best, topology));
         Oracle {
-            recorder: Recorder::new(setup.bins.clone(), ideal.clone(), own),
+            recorder: Recorder::new(setup.bins.clone(), ideal.clone(), own, ps(setup.duration)),
             ties: setup.shuffle_ties.map_or_else(Ties::in_order, Ties::shuffled),
             ideal,
             jobs: Vec::new(),

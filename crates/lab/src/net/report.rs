@@ -72,6 +72,9 @@ pub struct BinRecord {
     pub slowdown_own: Histogram,
     /// From submission to delivery, or of the answer, in nanoseconds.
     pub latency_ns: Histogram,
+    /// Slowdowns, in [`SLOWDOWN_UNIT`], of those that ended after submissions had stopped, when
+    /// less and less was in their way; as they ended.
+    pub late: Vec<u64>,
 }
 
 /// The ports of one class, from the end of the warm-up to the end of submissions. Bytes are those
@@ -227,6 +230,8 @@ pub struct Recorder<'a> {
     records: Vec<BinRecord>,
     ideal: Ideal,
     own: Option<(&'a OwnBest, &'a Topology)>,
+    /// When submissions stop.
+    until: Ps,
     /// Messages that are not in the records yet.
     waiting: Vec<Noted>,
 }
@@ -239,6 +244,7 @@ struct Noted {
     slowdown: u64,
     /// `u64::MAX` for none.
     slowdown_own: u64,
+    late: bool,
 }
 
 /// So many messages are recorded together: each one's place in a histogram is a miss of the cache,
@@ -246,8 +252,13 @@ struct Noted {
 const TOGETHER: usize = 64;
 
 impl<'a> Recorder<'a> {
-    /// Nothing recorded yet.
-    pub fn new(bins: Bins, ideal: Ideal, own: Option<(&'a OwnBest, &'a Topology)>) -> Self {
+    /// Nothing recorded yet, of a run in which submissions stop at `until`.
+    pub fn new(
+        bins: Bins,
+        ideal: Ideal,
+        own: Option<(&'a OwnBest, &'a Topology)>,
+        until: Ps,
+    ) -> Self {
         let records = bins
             .ends()
             .iter()
@@ -256,9 +267,10 @@ impl<'a> Recorder<'a> {
                 slowdown: Histogram::new(),
                 slowdown_own: Histogram::new(),
                 latency_ns: Histogram::new(),
+                late: Vec::new(),
             })
             .collect();
-        Recorder { bins, records, ideal, own, waiting: Vec::with_capacity(TOGETHER) }
+        Recorder { bins, records, ideal, own, until, waiting: Vec::with_capacity(TOGETHER) }
     }
 
     /// Records a message if it counts.
@@ -279,6 +291,7 @@ impl<'a> Recorder<'a> {
             latency_ns: time / PS_PER_NS,
             slowdown: thousandths(time, best),
             slowdown_own: own.map_or(u64::MAX, |own| thousandths(time, own)),
+            late: done.at >= self.until,
         });
         if self.waiting.len() == TOGETHER {
             self.note();
@@ -293,6 +306,9 @@ impl<'a> Recorder<'a> {
             record.slowdown.record(noted.slowdown);
             if noted.slowdown_own != u64::MAX {
                 record.slowdown_own.record(noted.slowdown_own);
+            }
+            if noted.late {
+                record.late.push(noted.slowdown);
             }
         }
     }

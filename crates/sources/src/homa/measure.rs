@@ -146,8 +146,15 @@ pub fn at_column(id: String, result: Option<&NetResult>, share: f64, of: Percent
             let per_cent =
                 |share: f64| format!("{:.*}", if share > 0.99 { 3 } else { 1 }, share * 100.0);
             let (from, to) = (per_cent(edge.from_share), per_cent(edge.slice.share));
+            let late = edge.slice.summary.too_late_ratio().map_or(String::new(), |share| {
+                let per_cent = share * 100.0;
+                format!(
+                    " {per_cent:.0} % of those beyond the percentile ended after arrivals had \
+                     stopped, so it is too low."
+                )
+            });
             Measured {
-                note: format!("Messages from {from} to {to} % of all, by size."),
+                note: format!("Messages from {from} to {to} % of all, by size.{late}"),
                 ..measured
             }
         }

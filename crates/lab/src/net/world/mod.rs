@@ -213,7 +213,7 @@ where
             matches: vec![0; setup.faults.rules.len()],
             held_until: Vec::new(),
             framing: setup.network.framing,
-            recorder: Recorder::new(setup.bins.clone(), ideal, own),
+            recorder: Recorder::new(setup.bins.clone(), ideal, own, ps(setup.duration)),
             delays: super::packets::Delays::default(),
             backlog: Backlog::default(),
             placed_bytes: 0,
