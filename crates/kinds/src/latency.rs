@@ -48,6 +48,33 @@ impl Latency {
         }
     }
 
+    /// The same, measured in so many stretches of time that know nothing of each other: a
+    /// percentile rests on as many bursts as that share of them.
+    pub(crate) fn in_stretches(mut self, stretches: Option<f64>) -> Latency {
+        for (quantile, p) in [
+            (&mut self.p50_ms, 0.5),
+            (&mut self.p95_ms, 0.95),
+            (&mut self.p99_ms, 0.99),
+            (&mut self.p999_ms, 0.999),
+        ] {
+            if let Some(quantile) = quantile {
+                quantile.bursts = stretches.map(|stretches| stretches * (1.0 - p));
+            }
+        }
+        self
+    }
+
+    /// The highest percentile that is given and rests on too few bursts for its interval, and on
+    /// how many.
+    pub(crate) fn few_bursts(&self) -> Option<(&'static str, f64)> {
+        let all = [("p99.9", &self.p999_ms), ("p99", &self.p99_ms), ("p95", &self.p95_ms)];
+        let few = |quantile: &Quantile| {
+            quantile.supported()?;
+            quantile.few_bursts()
+        };
+        all.into_iter().find_map(|(name, one)| Some((name, few(one.as_ref()?)?)))
+    }
+
     /// By the name that objectives have for it: `mean_ms`, or a percentile such as `p99_ms`.
     pub fn get(&self, metric: &str) -> Option<&Estimate> {
         let quantile = match metric {

@@ -13,6 +13,7 @@
 //!
 //! **Reading order.** [`server`], the first kind, then the others in any order.
 
+mod bursts;
 pub mod coords;
 pub mod csv;
 mod events;

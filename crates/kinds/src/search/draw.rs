@@ -3,10 +3,12 @@
 use super::plan::SearchPlan;
 use super::result::{Phase, SearchResult};
 use crate::Latency;
+use crate::bursts::{self, Run};
 use cavy_report::model::{Cell, Scale, Table};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell, headline, slug, suffix};
 use cavy_study::experiment::Experiment;
 use cavy_study::objective::Metric;
+use cavy_study::subject::Subject as _;
 use std::collections::BTreeSet;
 
 /// Columns of the table of points.
@@ -164,6 +166,24 @@ pub fn choices(experiment: &Experiment<SearchPlan>, variant: &str) -> Option<Tab
     })
 }
 
+/// Says of which intervals a reader should not expect what they promise.
+pub fn remark_of_bursts(experiment: &Experiment<SearchPlan>) -> Option<String> {
+    let stable = experiment.results.iter().filter(|result| result.stable());
+    let few: Vec<(f64, String)> = stable
+        .filter_map(|result| {
+            let (percentile, bursts) = result.latency.few_bursts()?;
+            let axis = experiment.plan.axis();
+            let at = axis.as_ref().zip(result.at).map(|(axis, at)| format!(" {}", axis.place(at)));
+            let at = at.unwrap_or_default();
+            Some((bursts, format!("the {percentile} under {}{at}", result.label)))
+        })
+        .collect();
+    let points = (few.len(), experiment.results.len());
+    let (least, worst) = few.into_iter().min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let run = Run { work: "queries", key: "run.queries", length: experiment.plan.run.queries };
+    Some(bursts::remark(points, least, &worst, &run))
+}
+
 /// When to change p, and what that moves.
 pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -200,6 +220,7 @@ pub fn remarks(experiment: &Experiment<SearchPlan>) -> Vec<String> {
                 .to_string(),
         );
     }
+    sentences.extend(remark_of_bursts(experiment));
     sentences
 }
 

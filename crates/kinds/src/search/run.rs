@@ -467,9 +467,9 @@ pub(super) fn over(each: Vec<f64>) -> Estimate {
     Estimate::new(each.iter().sum::<f64>() / each.len().max(1) as f64, each)
 }
 
-/// What theory says of the mean, in milliseconds: with identical servers and p a divisor of their
-/// number all schemes are one queue with r servers `[roar 0.12]`.
-fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
+/// With identical servers and p a divisor of their number all schemes are one queue with r servers
+/// `[roar 0.12]`: how many processors, and what each takes for a sub-query, in nanoseconds.
+fn one_queue(scenario: &Scenario) -> Option<(u32, f64)> {
     let n = scenario.speeds.len() as u32;
     let alike = scenario.speeds.iter().all(|speed| *speed == scenario.speeds[0]);
     let one_point_each = match scenario.way {
@@ -485,11 +485,28 @@ fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
     if !(alike && one_point_each && plain && n.is_multiple_of(scenario.p)) {
         return None;
     }
-    let service = scenario.costs[0].of(WHOLE / u128::from(scenario.p)) as f64;
-    let processors = n / scenario.p * u32::from(scenario.cores);
-    let wait = theory::mdn_mean_wait(processors, 1.0 / scenario.gap_ns, service);
-    let mean = (service + wait) / 1e6;
+    let service_ns = scenario.costs[0].of(WHOLE / u128::from(scenario.p)) as f64;
+    Some((n / scenario.p * u32::from(scenario.cores), service_ns))
+}
+
+/// What theory says of the mean, in milliseconds.
+fn theory_mean_ms(scenario: &Scenario) -> Option<f64> {
+    let (processors, service_ns) = one_queue(scenario)?;
+    let wait = theory::mdn_mean_wait(processors, 1.0 / scenario.gap_ns, service_ns);
+    let mean = (service_ns + wait) / 1e6;
     mean.is_finite().then_some(mean)
+}
+
+/// In how many stretches of time that know nothing of each other the queries of all `runs` came: a
+/// queue forgets how long it was in the time of diffusion, by Poisson arrivals and times that do
+/// not vary.
+fn stretches(scenario: &Scenario, runs: u32) -> Option<f64> {
+    let (processors, service_ns) = one_queue(scenario)?;
+    let processors = f64::from(processors);
+    let idle = 1.0 - service_ns / (scenario.gap_ns * processors);
+    let forgets_ns = 2.0 * service_ns / (processors * idle * idle);
+    let whole_ns = scenario.queries as f64 * scenario.gap_ns * f64::from(runs);
+    (idle > 0.0).then(|| whole_ns / forgets_ns)
 }
 
 fn losses(scenario: &Scenario, runs: &[Replication]) -> Option<Loss> {
@@ -593,7 +610,8 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Searched> 
         rate_per_s: Some(1e9 / scenario.gap_ns),
         work: scenario.queries * runs.len() as u64,
         data: Searched {
-            latency: Latency::of(&runs.iter().map(|run| &run.latency).collect::<Vec<_>>()),
+            latency: Latency::of(&runs.iter().map(|run| &run.latency).collect::<Vec<_>>())
+                .in_stretches(stretches(scenario, runs.len() as u32)),
             served_per_s: over(runs.iter().map(|run| run.served_per_s).collect()),
             busy_ratio: mean(|run| run.busy_ratio),
             busiest_ratio: mean(|run| run.busiest_ratio),

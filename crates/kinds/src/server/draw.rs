@@ -2,12 +2,12 @@
 
 use super::plan::{PhasePlan, ServerPlan};
 use super::result::{ServerResult, TimelineResult};
+use crate::bursts::{self, Run};
 use cavy_report::model::{Cell, Panel, Point, Rule, Scale, Series, Table};
-use cavy_report::number::{count, upwards};
 use cavy_study::draw::{self, Column, Curve, Drawn, Spread, axis, slug};
 use cavy_study::experiment::{BASE, Experiment};
 use cavy_study::objective::{self, Metric, Objective, Percentile, Quantity};
-use cavy_study::outcome::{BURSTS_MIN, Summary};
+use cavy_study::outcome::Summary;
 use cavy_study::subject::Subject;
 
 /// What a panel shows.
@@ -176,32 +176,10 @@ impl FewBursts {
 
 /// Says of which intervals a reader should not expect what they promise, and what would help.
 pub fn remark_of_bursts(experiment: &Experiment<ServerPlan>) -> Option<String> {
-    /// Nobody makes a run longer than by so much for an interval.
-    const TIMES_MAX: f64 = 100.0;
     let FewBursts { points, least, worst } = FewBursts::of(experiment)?;
-    let all = experiment.results.len();
-    let rests = match least {
-        least if least < 0.5 => "on less than one burst".to_string(),
-        least if least < 1.5 => "on about one burst".to_string(),
-        least => format!("on about {least:.0} bursts"),
-    };
-    let times = BURSTS_MIN / least;
-    let cure = if times > TIMES_MAX {
-        format!(
-            "For {worst} no run of a useful length has enough; take it as a rough value, or look \
-             at a lower load."
-        )
-    } else {
-        let requests = upwards(experiment.plan.run.requests as f64 * times);
-        format!("With run.requests = {} all have enough.", count(requests))
-    };
-    Some(format!(
-        "At {points} of {all} points some percentile rests on few bursts of requests: {worst} \
-         rests {rests}, and its 95 % interval needs {BURSTS_MIN:.0}. (Requests that are slow \
-         because of the same queue are one burst.) Such an interval contains the true value in \
-         only 80 to 90 % of cases, and its upper end is too low. Tables name these percentiles in \
-         a column of their own. {cure}"
-    ))
+    let run = Run { work: "requests", key: "run.requests", length: experiment.plan.run.requests };
+    let said = bursts::remark((points, experiment.results.len()), least, &worst, &run);
+    Some(format!("{said} Tables name these percentiles in a column of their own."))
 }
 
 /// Columns of the table of points.
