@@ -88,13 +88,25 @@ pub fn sums(by_seed: &BySeed) -> String {
 /// Claims that a page names whose intervals are too narrow, at most.
 const NAMED: usize = 12;
 
-/// The claims of which more intervals miss than chance would let: two, and more than a tenth.
+/// How likely it is that so many of these intervals at 99 %, or more, miss by chance.
+fn chance(intervals: usize, missed: usize) -> f64 {
+    let mut exactly = 0.99f64.powi(intervals as i32);
+    let mut fewer = 0.0;
+    for count in 0..missed {
+        fewer += exactly;
+        exactly *= (intervals - count) as f64 / (count + 1) as f64 * (0.01 / 0.99);
+    }
+    1.0 - fewer
+}
+
+/// The claims of which so many intervals miss that chance would do it in less than one of a
+/// thousand.
 fn narrow(by_seed: &BySeed) -> Option<String> {
     let missed = |row: &Row<'_>| {
         let (intervals, missed) = row.missed();
         let id = &row.claims.first()?.id;
-        (missed >= 2 && missed * 10 > intervals)
-            .then(|| format!("`{id}` ({missed} of {intervals})"))
+        let rare = chance(intervals, missed) < 1e-3;
+        rare.then(|| format!("`{id}` ({missed} of {intervals})"))
     };
     let all: Vec<String> = rows(by_seed).iter().filter_map(missed).collect();
     let more = match all.len().saturating_sub(NAMED) {
@@ -104,8 +116,8 @@ fn narrow(by_seed: &BySeed) -> Option<String> {
     let named = all[..all.len().min(NAMED)].join(", ");
     (!all.is_empty()).then(|| {
         format!(
-            "The intervals of these do so more often than chance would have it, so they are too \
-             narrow, and a verdict may be less certain than it says: {named}{more}."
+            "The intervals of these claims miss it more often than chance would have it. So they \
+             are too narrow, and a verdict may be less certain than it says: {named}{more}."
         )
     })
 }
@@ -217,6 +229,9 @@ mod tests {
         let of = |value| many.iter().map(|id| claim(id, value, Verdict::Reproduced)).collect();
         let narrow = narrow(&[(1, of(1.2)), (2, of(1.8))]).expect("all miss");
         assert!(narrow.contains("`c11` (2 of 2) and 2 more."), "{narrow}");
+        // 1 - 0.99^3 and so on: two of three are rare, two of twelve are not, three are.
+        assert!((chance(3, 1) - 0.029_701).abs() < 1e-9 && chance(3, 2) < 1e-3);
+        assert!(chance(12, 2) > 1e-3 && chance(12, 3) < 1e-3 && chance(12, 0) == 1.0);
     }
 
     #[test]
