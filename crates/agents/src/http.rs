@@ -270,6 +270,13 @@ async fn respond(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<F
 /// A body, within the limits.
 async fn whole(shared: &Shared, body: Incoming) -> Result<Bytes, (StatusCode, String)> {
     let most = shared.service.limits().body_bytes;
+    // Not waited for: the client may never send what it announces.
+    if body.size_hint().lower() > most as u64 {
+        return Err((
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body has more than {most} bytes"),
+        ));
+    }
     let body = Limited::new(body, most).collect();
     match tokio::time::timeout(shared.patience, body).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),

@@ -73,6 +73,13 @@ fn clients_that_are_slow_or_greedy_are_ended_and_others_are_served() {
     until("it is served", || ask(at, "GET /live", "") == (200, json!("ok\n")));
     let long = "x".repeat(10_001);
     until("too long", || ask(at, "POST /v1/nodes", &long).0 == 413);
+    // What is announced as too long is refused before it comes.
+    let mut greedy = TcpStream::connect(at).expect("it");
+    greedy.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
+    greedy.write_all(b"POST /v1/nodes HTTP/1.1\r\nContent-Length: 10001\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    greedy.read_to_string(&mut answer).expect("an answer, and its end");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     for stream in &mut slow[..2] {
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
         let mut answer = Vec::new();
