@@ -17,7 +17,7 @@ use cavy_core::family::Node;
 use cavy_core::family::message::{Call, Entry, Input, Protocol, Talker, Via, Work};
 use cavy_core::{Cx, Digest, Instant, Out, Outbox, Purpose, Span, Stream};
 use std::hash::Hash;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -310,15 +310,27 @@ pub enum ReplayError {
 /// # Errors
 /// A file that cannot be read or is no recording.
 pub fn header(path: &Path) -> Result<Header, ReplayError> {
-    header_of(&std::fs::read(path)?).map(|(header, _)| header)
+    header_of(&bytes_of(path)?).map(|(header, _)| header)
 }
 
+/// All of the recording at `path`. A file that begins otherwise is not read any further: it may be
+/// a device without an end.
+fn bytes_of(path: &Path) -> Result<Vec<u8>, ReplayError> {
+    let file = std::fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    (&file).take(MAGIC.len() as u64).read_to_end(&mut bytes)?;
+    if bytes != MAGIC {
+        return Err(ReplayError::Header("it begins with something else".into()));
+    }
+    bytes.clear();
+    (&file).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The header of a recording, and what follows; `bytes` is what stands behind the magic number.
 fn header_of(bytes: &[u8]) -> Result<(Header, &[u8]), ReplayError> {
     let mut fields = Fields(bytes);
     let short = || ReplayError::Header("it is too short".into());
-    if fields.array() != Some(MAGIC) {
-        return Err(ReplayError::Header("it begins with something else".into()));
-    }
     let version = fields.array().map(u16::from_le_bytes).ok_or_else(short)?;
     if version != VERSION {
         let what = format!("it has version {version}, and this program reads {VERSION}");
@@ -344,7 +356,7 @@ where
     M: Talker,
     M::Timer: Hash,
 {
-    let bytes = std::fs::read(path)?;
+    let bytes = bytes_of(path)?;
     let (header, mut rest) = header_of(&bytes)?;
     let mut machine = make(&header).map_err(ReplayError::Machine)?;
     let mut rng = Stream::keyed(header.seed, header.node.0, Purpose::Machine);

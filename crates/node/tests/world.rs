@@ -633,4 +633,7 @@ fn a_fresh_machine_decides_what_was_recorded_with_breaks_and_all() {
     std::fs::write(&path, &bytes).unwrap();
     let other = replay(&path, &Postcard, |_| Ok(Chatter { said: 1, ..Chatter::new(3) }));
     assert!(matches!(other, Err(cavy_node::ReplayError::Parted { .. })), "{other:?}");
+    // Of a file without an end no more is read than shows what it is.
+    let device = cavy_node::record::header(std::path::Path::new("/dev/zero"));
+    assert!(matches!(device, Err(cavy_node::ReplayError::Header(_))), "no recording");
 }
