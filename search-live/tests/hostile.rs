@@ -7,7 +7,9 @@ mod town;
 
 use cavy_core::{Purpose, Stream};
 use serde_json::{Value, json};
-use town::Town;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use town::{PATIENCE, Town};
 
 /// A value that is seldom right.
 fn odd(draws: &mut Stream) -> Value {
@@ -150,6 +152,14 @@ fn clause_7_2_odd_requests_are_answered_and_leave_everything_as_it_was() {
     }
     println!("{mutations} odd requests: {refused} refused, {known} taken");
     assert!(refused > mutations / 4 && known > mutations / 50, "{refused} refused, {known} taken");
+    // A body that is announced as too long is refused before it comes.
+    let mut greedy = TcpStream::connect(town.local.cluster.front_ends[0].http).expect("it");
+    greedy.set_read_timeout(Some(PATIENCE)).expect("an option");
+    let head = "POST /books/_doc HTTP/1.1\r\nHost: x\r\nContent-Length: 104857601\r\n\r\n";
+    greedy.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    greedy.read_to_string(&mut answer).expect("an answer, and its end");
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     let (_, after) = town.ask("GET", "/books/_count", Value::Null);
     assert_eq!(before["count"], after["count"]);
     town.until_green();

@@ -22,7 +22,7 @@ use documents::Action;
 use error::Error;
 use gate::Gate;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -171,16 +171,14 @@ async fn answered(gate: &Gate, request: Request<Incoming>) -> Result<Reply, Erro
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         query.insert(decoded(name), decoded(value));
     }
+    // Not waited for: the client may never send what it announces.
+    if body.size_hint().lower() > BODY_BYTES as u64 {
+        return Err(too_long());
+    }
     let collected = tokio::time::timeout(BODY, Limited::new(body, BODY_BYTES).collect()).await;
     let body = match collected {
         Ok(Ok(collected)) => collected.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return Err(Error::new(
-                413,
-                "content_too_long_exception",
-                format!("a body has at most [{BODY_BYTES}] bytes"),
-            ));
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long()),
         Ok(Err(error)) => return Err(Error::argument(format!("cannot read the body: {error}"))),
         Err(_) => return Err(Error::new(408, "timeout_exception", "the body does not come")),
     };
@@ -202,6 +200,11 @@ async fn answered(gate: &Gate, request: Request<Incoming>) -> Result<Reply, Erro
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     parameters::check(&segments, &query)?;
     route(gate, &parts.method, &segments, &query, body).await
+}
+
+fn too_long() -> Error {
+    let why = format!("a body has at most [{BODY_BYTES}] bytes");
+    Error::new(413, "content_too_long_exception", why)
 }
 
 fn json_of(body: &[u8]) -> Result<Value, Error> {
