@@ -39,23 +39,22 @@ live-test: ## the study of Homa with QUIC and gRPC, which `make test` does not c
 	$(CARGO) clippy $(LOCKED) -p cavy-live-cli --features rpc --all-targets -- -D warnings
 	$(CARGO) test $(LOCKED) -p cavy-live-cli --features rpc --test study_homa -- --nocapture
 
-# tantivy alone takes more than five minutes of a processor, so the search cluster is a package of
-# its own, which nothing else here compiles.
-SEARCH = $(CARGO) $(1) --release $(LOCKED) --manifest-path search-live/Cargo.toml \
-  --target-dir $(TARGET)/search
+# Optimised, tantivy alone takes more than five minutes of a processor, so the search cluster is a
+# package of its own, which `make` does not compile. Its tests are compiled as they stand, in two.
+SEARCH = $(CARGO) $(1) $(LOCKED) --manifest-path search-live/Cargo.toml --target-dir $(TARGET)/search
 search: ## build cavy-search, the search cluster that speaks as Elasticsearch does (10 minutes)
-	$(call SEARCH,build)
+	$(call SEARCH,build --release)
 	@mkdir -p $(TARGET)/release && cp $(TARGET)/search/release/cavy-search $(TARGET)/release/
 
 search-test: ## the tests of cavy-search
-	$(call SEARCH,test)
+	$(PATIENCE) $(call SEARCH,test) --no-fail-fast
 
 # From fast to slow, so that the first mistake is seen early. Once the command is compiled, a second
 # row of steps, which is what users do, takes what the first leaves idle: the last rooms compile one
 # after the other, and tests that open sockets wait more than they compute. With KEEP_GOING=1 a failed
 # step does not stop the next ones.
 FIRST = fmt-check lint tidy command
-STEPS = compile wasm deny unit doc
+STEPS = compile wasm deny unit search-test doc
 BESIDE = figures same-claims short-guides
 # They are made with the command that the tests have compiled, whose sums are checked for overflow and
 # whose assertions are on. A release build for them alone costs more than it saves.
@@ -138,16 +137,19 @@ check: fmt-check lint ## formats, lints, tidy, and tests of the rooms that chang
 
 fmt: ## format the code
 	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path search-live/Cargo.toml
 
 fmt-check:
 	@if $(CARGO) fmt --version >/dev/null 2>&1; then \
-	  echo "$(CARGO) fmt --all --check"; $(CARGO) fmt --all --check; \
+	  echo "$(CARGO) fmt --all --check"; $(CARGO) fmt --all --check && \
+	  $(CARGO) fmt --manifest-path search-live/Cargo.toml --check; \
 	else echo "SKIPPED: rustfmt is not installed (rustup component add rustfmt)"; fi
 
 lint: ## clippy, warnings denied
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 	  echo "$(CARGO) clippy --workspace --all-targets"; \
-	  $(CARGO) clippy $(LOCKED) --workspace --all-targets $(FEATURES) -- -D warnings; \
+	  $(CARGO) clippy $(LOCKED) --workspace --all-targets $(FEATURES) -- -D warnings && \
+	  $(call SEARCH,clippy) --all-targets -- -D warnings; \
 	else echo "SKIPPED: clippy is not installed (rustup component add clippy)"; fi
 
 # Of the whole workspace, whose features `unit` has: of tidy alone, `kinds` and all below it would be
