@@ -1,4 +1,4 @@
-# `make` builds the command and makes a figure of each system; `make test` runs all tests; `make help`.
+# `make` builds the command and makes a figure of each system; `make test` runs the tests; `make help`.
 
 CARGO ?= cargo
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
@@ -39,9 +39,11 @@ live-test: ## the study of Homa with QUIC and gRPC, which `make test` does not c
 	$(CARGO) clippy $(LOCKED) -p cavy-live-cli --features rpc --all-targets -- -D warnings
 	$(CARGO) test $(LOCKED) -p cavy-live-cli --features rpc --test study_homa -- --nocapture
 
-# Optimised, tantivy alone takes more than five minutes of a processor, so the search cluster is a
-# package of its own, which `make` does not compile. Its tests are compiled as they stand, in two.
-SEARCH = $(CARGO) $(1) $(LOCKED) --manifest-path search-live/Cargo.toml --target-dir $(TARGET)/search
+# To compile tantivy with optimisation takes more than five minutes of a processor, so the search
+# cluster is a package of its own, which `make` does not compile. Its tests are not optimised: then
+# everything compiles in two minutes.
+SEARCH = $(CARGO) $(1) $(LOCKED) --manifest-path search-live/Cargo.toml \
+  --target-dir $(TARGET)/search
 search: ## build cavy-search, the search cluster that speaks as Elasticsearch does (10 minutes)
 	$(call SEARCH,build --release)
 	@mkdir -p $(TARGET)/release && cp $(TARGET)/search/release/cavy-search $(TARGET)/release/

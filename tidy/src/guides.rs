@@ -71,7 +71,7 @@ pub const NOT_RUN: [(&str, &str); 8] = [
     ("microsecond-timeouts", "needs two hosts; crates/live-cli/tests/tcp.rs builds them"),
     ("protect-short-requests", "compiles an example; `make unit` compiles it as well"),
     ("rank-running-services", "needs services; crates/live-cli/tests/whatif.rs starts some"),
-    ("search-cluster", "needs `make search`, ten minutes; `make search-test` does the like"),
+    ("search-cluster", "needs `make search`, ten minutes; `make search-test` tests the cluster"),
     ("use-measured-data", "has no commands; crates/cli/tests/traces.rs has its plans"),
 ];
 

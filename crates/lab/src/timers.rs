@@ -41,8 +41,9 @@ pub(crate) struct Timers<T> {
 struct Entries<T> {
     /// At least one.
     blocks: Vec<Vec<Entry<T>>>,
-    /// For each block but the first, a name that its own are not below, and all before it are. They
-    /// stand beside each other, so that the search for a block stays in the cache.
+    /// One for each block but the first: the names in the block are not below it, and those in the
+    /// blocks before are. They stand beside each other, so that the search for a block stays in the
+    /// cache.
     bounds: Vec<T>,
     len: usize,
 }
