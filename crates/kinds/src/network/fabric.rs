@@ -23,6 +23,8 @@ pub struct Fabric {
     pub network: Network,
     /// Rate of the slowest link of a host, in either direction.
     pub host_bits_per_s: u64,
+    /// Have the links of all hosts that rate, in both directions?
+    pub hosts_alike: bool,
     /// A full packet one way and a short one back, between the hosts farthest apart.
     pub round_trip: Span,
     /// What a link of `host_bits_per_s` carries in that time.
@@ -198,8 +200,8 @@ fn measured(network: Network) -> Fabric {
     let topology = &network.topology;
     let hosts = topology.hosts();
     let of_hosts = |port: &&Egress| matches!(port.class, PortClass::Nic | PortClass::Downlink);
-    let rates = topology.ports().iter().filter(of_hosts).map(|port| port.rate.bits_per_s());
-    let host_bits_per_s = rates.min().unwrap_or(1);
+    let rates = || topology.ports().iter().filter(of_hosts).map(|port| port.rate.bits_per_s());
+    let host_bits_per_s = rates().min().unwrap_or(1);
     let ideal = Ideal::new(&network);
     let full = network.framing.room_bytes();
     // From one host all distances of a leaf-spine or star are seen; in other graphs nearly all.
@@ -209,6 +211,7 @@ fn measured(network: Network) -> Fabric {
     let bytes = round_trip_ps as f64 * 1e-12 * host_bits_per_s as f64 / 8.0;
     Fabric {
         host_bits_per_s,
+        hosts_alike: rates().all(|rate| rate == host_bits_per_s),
         round_trip: Span::from_ns(round_trip_ps.div_ceil(1000)),
         rtt_bytes: bytes.ceil() as u32,
         hops_mean: hops / f64::from(hosts - 1),

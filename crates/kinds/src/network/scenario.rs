@@ -19,7 +19,7 @@ use cavy_lab::net::{
     Bins, Blocks, BlocksTraffic, Ideal, Mixed, PS_PER_NS, Phases, Ps, Setup, Submission, Traffic,
 };
 use cavy_study::plan::{Files, PlanError};
-use cavy_workload::sizes::{Framing, Sizes, rate_per_s};
+use cavy_workload::sizes::{Framing, Sizes, payload_ratio, rate_per_s};
 use std::sync::Arc;
 
 /// Distinct sizes for which a transport's own best time is measured.
@@ -40,6 +40,9 @@ pub struct Scenario {
     pub rate_per_s: f64,
     /// Hosts that send of their own accord.
     pub senders: u32,
+    /// What payload and its headers put on the busiest link of a host, as a share of its rate: what
+    /// a transport sends besides comes on top. `None` where arithmetic does not say.
+    pub data_load: Option<f64>,
     /// Sizes for which the transport's own best is measured; empty when it is not.
     pub own_sizes: Vec<u32>,
     /// Rate of the slowest host's link.
@@ -370,6 +373,7 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
     setup.check().map_err(|error| PlanError::text(format!("`network`: {error}")))?;
     demand.start(hosts, 1)?;
     Ok(Scenario {
+        data_load: data_load(plan, &fabric, &demand, &transport, &sizes),
         timeline: timeline(plan)?,
         tail_sources: plan.run.tail_sources,
         classes: plan.classes.iter().map(|class| class.name.clone()).collect(),
@@ -387,6 +391,20 @@ pub fn scenario(plan: &NetworkPlan, files: &Files) -> Result<Scenario, PlanError
         rate_per_s: rate,
         senders,
     })
+}
+
+/// [`Scenario::data_load`]: of one pattern, where all hosts have links of one rate.
+fn data_load(
+    plan: &NetworkPlan,
+    fabric: &Fabric,
+    demand: &Demand,
+    transport: &Transport,
+    sizes: &Sizes,
+) -> Option<f64> {
+    let is_plain = fabric.hosts_alike && matches!(demand, Demand::Open(_));
+    let data = transport::data_framing(transport, &fabric.network).filter(|_| is_plain)?;
+    // A load is nominal: it says how often messages come, whatever carries them.
+    Some(plan.load * payload_ratio(sizes, &Framing::default()) / payload_ratio(sizes, &data))
 }
 
 /// The longest message there is.

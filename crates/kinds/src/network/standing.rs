@@ -5,7 +5,7 @@ use super::scenario::Scenario;
 use super::transport::Transport;
 use crate::halves::{self, Quantity};
 use cavy_lab::net::{Ended, Report};
-use cavy_report::number::{count, significant};
+use cavy_report::number::{beside_one, count, significant, upwards};
 use cavy_study::outcome::Standing;
 
 /// A growth that this share of what is offered would make is none: fewer bytes come and go with
@@ -17,6 +17,11 @@ const FAILED_RATIO: f64 = 0.001;
 /// The standing, and why it is not stable.
 pub fn judge(scenario: &Scenario, reports: &[&Report]) -> (Standing, String) {
     if let Some(note) = broken(scenario, reports) {
+        return (Standing::Unstable, note);
+    }
+    if let Some(load) = scenario.data_load.filter(|load| *load >= 1.0) {
+        let load = beside_one(load);
+        let note = format!("messages with their headers are {load} of what a host's link carries");
         return (Standing::Unstable, note);
     }
     // Closed loops wait for their answers; phases have no steady state.
@@ -43,15 +48,9 @@ fn longer(scenario: &Scenario, counted_ms: f64, times: f64) -> String {
     let messages = scenario.rate_per_s * f64::from(scenario.senders) * counted_ms / 1e3 * times;
     format!(
         "about {} messages (run.messages, or run.duration_ms = {})",
-        count(two_digits(messages)),
+        count(upwards(messages)),
         significant(counted_ms * times)
     )
-}
-
-/// Up to two digits, upwards.
-fn two_digits(value: f64) -> u64 {
-    let unit = 10f64.powi((value.max(1.0).log10().floor() as i32 - 1).max(0));
-    ((value / unit).ceil() * unit) as u64
 }
 
 /// What ends a run before its time, or fails.

@@ -150,6 +150,51 @@ impl Transport {
     }
 }
 
+/// What the data of a transport are on the wire at the least, without grants and all else that it
+/// sends. `None` where that cannot be told from the sizes of messages: a segment of TCP may carry
+/// several, and the oracle has no packets.
+pub fn data_framing(transport: &Transport, network: &Network) -> Option<Framing> {
+    let framing = &network.framing;
+    let beside = framing.ip_udp_bytes + framing.ethernet_bytes;
+    let (unscheduled_bytes, unscheduled_packet, scheduled_packet) = match transport {
+        Transport::Homa(config) => {
+            let scheduled = match config.layout {
+                Layout::Linux => Layout::Linux.unscheduled_header_bytes(),
+                Layout::Simulator => SIMULATOR_SCHEDULED_HEADER_BYTES,
+            };
+            // Answers of an incast, and messages to a window, may send less before a grant.
+            let fixed = config.incast.is_none()
+                && !matches!(config.granting, Granting::Windows { .. })
+                && config.informed.is_none();
+            let unscheduled =
+                if fixed { config.layout.unscheduled_header_bytes() } else { scheduled };
+            (
+                config.unscheduled_bytes,
+                (config.unscheduled_packet_bytes, beside + unscheduled),
+                (config.scheduled_packet_bytes, beside + scheduled),
+            )
+        }
+        Transport::Blast(_)
+        | Transport::PFabric(_)
+        | Transport::PHost(_)
+        | Transport::Dctcp(_)
+        | Transport::Pias(_)
+        | Transport::Ndp(_) => {
+            let packet = (rivals::PAYLOAD_BYTES, beside + rivals::HEADER_BYTES);
+            (0, packet, packet)
+        }
+        Transport::Tcp { .. } | Transport::Oracle => return None,
+    };
+    let frame_min_bytes = framing.frame_min_bytes;
+    Some(Framing {
+        unscheduled_bytes,
+        unscheduled_packet,
+        scheduled_packet,
+        grant_bytes: 0,
+        frame_min_bytes,
+    })
+}
+
 fn time(label: &str, key: &str, us: f64) -> Result<Span, PlanError> {
     let span = if us > 0.0 && us <= 1e9 { Span::try_from_us(us) } else { None };
     span.filter(|span| !span.is_zero()).ok_or_else(|| {
