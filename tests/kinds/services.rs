@@ -1,6 +1,12 @@
 //! Plans for services: what they say is what is run, and what is wrong with them is said.
 
-use cavy_kinds::services::{MethodPlan, ModePlan, ServicesPlan, ServicesResult, Verdict};
+use cavy_kinds::Latency;
+use cavy_kinds::services::{
+    MethodPlan, ModePlan, ServicesExperiment, ServicesPlan, ServicesResult, Verdict,
+};
+use cavy_report::model::Cell;
+use cavy_study::draw;
+use cavy_study::experiment::Experiment;
 use cavy_study::outcome::Standing;
 use cavy_study::plan::Files;
 use cavy_study::plan::read::{Loaded, Text, load};
@@ -132,6 +138,10 @@ fn results_of(plan: &str, overrides: &[&str]) -> Vec<ServicesResult> {
 }
 
 fn results_in(plan: &str, overrides: &[&str], manner: &Manner) -> Vec<ServicesResult> {
+    experiment(plan, overrides, manner).results
+}
+
+fn experiment(plan: &str, overrides: &[&str], manner: &Manner) -> ServicesExperiment {
     let overrides: Vec<String> = overrides.iter().map(|one| one.to_string()).collect();
     let text = Text {
         text: plan,
@@ -140,10 +150,11 @@ fn results_in(plan: &str, overrides: &[&str], manner: &Manner) -> Vec<ServicesRe
         overrides: &overrides,
         quick: false,
     };
-    let loaded: cavy_study::plan::read::Loaded<ServicesPlan> = load(&text).expect("a good plan");
+    let loaded: Loaded<ServicesPlan> = load(&text).expect("a good plan");
     let files = Files::Carried(&[]);
     let run = |point| cavy_study::point::run(point, &files, manner).expect("it runs");
-    loaded.points.iter().map(run).collect()
+    let results = loaded.points.iter().map(run).collect();
+    ServicesExperiment { results, ..Experiment::blank(&loaded).expect("it has a form") }
 }
 
 #[test]
@@ -518,7 +529,20 @@ fn services_that_cannot_do_what_comes_have_no_latency() {
     assert!(serde_json::from_value::<ServicesResult>(older).is_err());
 }
 
-/// Two services on a host of one core, and a lock, of which arithmetic knows nothing.
+/// A method that times no requests has no latency where the system keeps up either.
+#[test]
+fn only_a_method_that_times_requests_calls_their_time_unstable() {
+    let made = experiment(AT_A_RATE, &["clients.rate_per_s=1700"], &Manner::default());
+    let table = draw::points(&made);
+    let place = |head: &str| table.columns.iter().position(|one| one == head).expect(head);
+    let missing = |head: &str| -> Vec<&str> {
+        let cells = table.rows.iter().map(|row| &row[place(head)]);
+        cells.map(|cell| if let Cell::Missing(why) = cell { why } else { "a number" }).collect()
+    };
+    assert_eq!(missing("predicted p50 (ms)"), ["none", "unstable"]);
+    assert_eq!(missing("true p50 (ms)"), ["unstable", "unstable"]);
+}
+
 /// A request of 1.6 ms between two pauses of several is as long as before.
 #[test]
 fn pauses_longer_than_requests_leave_latency_in_doubt() {
@@ -530,7 +554,7 @@ fn pauses_longer_than_requests_leave_latency_in_doubt() {
     .replace('\n', "");
     let all = results_of(AT_A_RATE, &[&methods, "clients.rate_per_s=200", "hop=200"]);
     let of = |one: &ServicesResult| {
-        let median = |latency: &Option<cavy_kinds::Latency>| {
+        let median = |latency: &Option<Latency>| {
             latency.as_ref().expect("it keeps up").p50_ms.as_ref().expect("samples").estimate.value
         };
         let error_percent = (median(&one.predicted) / median(&one.truth) - 1.0) * 100.0;
@@ -542,6 +566,7 @@ fn pauses_longer_than_requests_leave_latency_in_doubt() {
     assert!(!delivered.0 && delivered.1.abs() < 13.0, "{delivered:?}");
 }
 
+/// Two services on a host of one core, and a lock, of which arithmetic knows nothing.
 #[test]
 fn services_wait_for_cores_and_locks_they_share() {
     let shared = AT_A_RATE

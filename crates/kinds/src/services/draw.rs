@@ -1,7 +1,7 @@
 //! What is drawn and tabled of experiments on services.
 
 use super::plan::ServicesPlan;
-use super::result::{Predicted, ServicesResult, Verdict};
+use super::result::{ServicesResult, Verdict};
 use crate::Latency;
 use cavy_report::model::{Cell, Scale};
 use cavy_study::draw::{Column, Curve, Drawn, Spread, axis, cell};
@@ -11,17 +11,13 @@ use cavy_study::outcome::Standing;
 /// Columns of the table of points.
 pub fn columns(experiment: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan>> {
     let number = |value: Option<f64>| value.map_or(Cell::Missing("none".to_string()), Cell::Number);
-    // Where the changed system does not keep up, or that cannot be told, the cell says so.
-    let latency = |head: &str, of: fn(&Predicted) -> &Option<Latency>, metric: &'static str| {
-        Column::new(head, move |r: &ServicesResult| match (&r.then, of(r)) {
-            (Some(then), None) if then.standing == Standing::Unstable => {
-                Cell::Missing("unstable".to_string())
-            }
-            (Some(then), None) if then.standing == Standing::TooShort => {
-                Cell::Missing("too short".to_string())
-            }
-            (_, None) => Cell::Missing("none".to_string()),
-            (_, Some(latency)) => cell(r, latency.get(metric)),
+    let truth = |head: &str, metric: &'static str| {
+        Column::new(head, move |r: &ServicesResult| latency(r, &r.truth, metric))
+    };
+    let predicted = |head: &str, metric: &'static str| {
+        Column::new(head, move |r: &ServicesResult| match r.times_requests {
+            true => latency(r, &r.predicted, metric),
+            false => Cell::Missing("none".to_string()),
         })
     };
     let mut columns = vec![
@@ -37,12 +33,12 @@ pub fn columns(experiment: &Experiment<ServicesPlan>) -> Vec<Column<ServicesPlan
             number(r.paused_ratio.map(|ratio| ratio * 100.0))
         }),
         Column::new("pause (ms)", move |r: &ServicesResult| number(r.pause_ms)),
-        latency("true mean (ms)", truth, "mean_ms"),
-        latency("predicted mean (ms)", predicted, "mean_ms"),
-        latency("true p50 (ms)", truth, "p50_ms"),
-        latency("predicted p50 (ms)", predicted, "p50_ms"),
-        latency("true p99 (ms)", truth, "p99_ms"),
-        latency("predicted p99 (ms)", predicted, "p99_ms"),
+        truth("true mean (ms)", "mean_ms"),
+        predicted("predicted mean (ms)", "mean_ms"),
+        truth("true p50 (ms)", "p50_ms"),
+        predicted("predicted p50 (ms)", "p50_ms"),
+        truth("true p99 (ms)", "p99_ms"),
+        predicted("predicted p99 (ms)", "p99_ms"),
         Column::new("busiest now", |r: &ServicesResult| Cell::Text(r.bottleneck.clone())),
         Column::new("busiest then", |r: &ServicesResult| Cell::Text(r.next_bottleneck.clone())),
     ];
@@ -62,12 +58,14 @@ fn verdict(verdict: Option<&Verdict>) -> Cell {
     }))
 }
 
-fn truth(point: &Predicted) -> &Option<Latency> {
-    &point.truth
-}
-
-fn predicted(point: &Predicted) -> &Option<Latency> {
-    &point.predicted
+/// A latency. Where the changed system does not keep up, or that cannot be told, the cell says so.
+fn latency(result: &ServicesResult, of: &Option<Latency>, metric: &str) -> Cell {
+    let missing = match result.then.as_ref().map(|then| then.standing) {
+        Some(Standing::Unstable) => "unstable",
+        Some(Standing::TooShort) => "too short",
+        Some(Standing::Stable) | None => "none",
+    };
+    of.as_ref().map_or(Cell::Missing(missing.to_string()), |of| cell(result, of.get(metric)))
 }
 
 /// Predictions, truth among them, and errors.

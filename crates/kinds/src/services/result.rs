@@ -39,6 +39,9 @@ pub struct Predicted {
     pub truth: Option<Latency>,
     /// The same as predicted, by methods that freeze clients as well.
     pub predicted: Option<Latency>,
+    /// Did the method time requests? If not, `predicted` is `None` however the changed system does.
+    #[serde(default)]
+    pub times_requests: bool,
     /// The busiest service of the unchanged system, and how busy it is.
     pub bottleneck: String,
     /// The busiest service of the changed system: what to look at next.

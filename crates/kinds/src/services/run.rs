@@ -673,6 +673,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
     };
     let pause_ms = mean(&|one| one.pause_ms);
     let predicted_latency = latency(&|run| run.slowed.as_ref()?.latency.as_ref());
+    let timed = |run: &Replication| run.slowed.as_ref().is_some_and(|one| one.latency.is_some());
     let mut doubts: Vec<String> = runs.iter().flat_map(|run| run.doubts.clone()).collect();
     doubts.extend(doubt_of_long_pauses(scenario, pause_ms, predicted_latency.as_ref()));
     doubts.sort();
@@ -700,6 +701,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
             pause_ms,
             truth: latency(&|run| run.truth.latency.as_ref()),
             predicted: predicted_latency,
+            times_requests: runs.iter().all(timed),
             bottleneck: busiest(&|run| &run.unchanged),
             next_bottleneck: busiest(&|run| &run.truth),
             now,

@@ -96,6 +96,7 @@ impl Subject for ServicesPlan {
             pause_ms: Some(0.0),
             truth: None,
             predicted: None,
+            times_requests: false,
             bottleneck: String::new(),
             next_bottleneck: String::new(),
             now: None,
