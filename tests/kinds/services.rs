@@ -543,27 +543,61 @@ fn only_a_method_that_times_requests_calls_their_time_unstable() {
     assert_eq!(missing("true p50 (ms)"), ["unstable", "unstable"]);
 }
 
-/// A request of 1.6 ms between two pauses of several is as long as before.
+/// What a Governor by the clock predicts changes too little where its pauses are longer than a
+/// request; in delivered mode means hold, and percentiles do not.
 #[test]
 fn pauses_longer_than_requests_leave_latency_in_doubt() {
     let methods = r#"methods=[
         { method = "governor", mode = "clock", label = "long", pause_us = 5000 },
-        { method = "governor", mode = "clock", label = "short", pause_us = 200 },
+        { method = "governor", mode = "clock", label = "short", pause_us = 100 },
         { method = "governor", mode = "delivered", label = "delivered", pause_us = 5000 },
+        { method = "governor", mode = "delivered", label = "short, delivered", pause_us = 100 },
     ]"#
     .replace('\n', "");
-    let all = results_of(AT_A_RATE, &[&methods, "clients.rate_per_s=200", "hop=200"]);
+    let steps = "services.a.steps=[{ cpu = 1000 }]";
+    let all = results_of(AT_A_RATE, &[&methods, steps]);
     let of = |one: &ServicesResult| {
-        let median = |latency: &Option<Latency>| {
-            latency.as_ref().expect("it keeps up").p50_ms.as_ref().expect("samples").estimate.value
+        let (truth, predicted) =
+            (one.truth.as_ref().expect("it keeps up"), one.predicted.as_ref().expect("a time"));
+        let error_percent = |metric: &str| {
+            let value = |latency: &Latency| latency.get(metric).expect("samples").value;
+            (value(predicted) / value(truth) - 1.0) * 100.0
         };
-        let error_percent = (median(&one.predicted) / median(&one.truth) - 1.0) * 100.0;
-        (one.doubts.iter().any(|doubt| doubt.contains("give `pause_us` of at most")), error_percent)
+        let in_doubt = one.doubts.iter().any(|doubt| doubt.contains("give `pause_us` of at most"));
+        (in_doubt, error_percent("mean_ms").abs(), error_percent("p50_ms").abs())
     };
-    let [long, short, delivered] = [of(&all[0]), of(&all[1]), of(&all[2])];
-    assert!(long.0 && long.1 > 15.0, "{long:?}");
-    assert!(!short.0 && short.1.abs() < 10.0, "{short:?}");
-    assert!(!delivered.0 && delivered.1.abs() < 13.0, "{delivered:?}");
+    let [long, short] = [of(&all[0]), of(&all[1])];
+    assert!(long.0 && long.1 > 50.0 && long.2 > 50.0, "{long:?}");
+    assert!(!short.0 && short.1 < 5.0 && short.2 < 12.0, "{short:?}");
+    let [long, short] = [of(&all[2]), of(&all[3])];
+    assert!(long.0 && long.1 < 10.0 && long.2 > 25.0, "{long:?}");
+    assert!(!short.0 && short.1 < 2.0 && short.2 < 12.0, "{short:?}");
+}
+
+/// A message is under way, and a disk works, while services stand.
+#[test]
+fn what_goes_on_in_pauses_leaves_the_mean_in_doubt() {
+    let governor = r#"methods=[{ method = "governor", mode = "delivered", pause_us = 100 }]"#;
+    let of = |hop_us: u32, wait_us: u32| {
+        let hop = format!("hop={hop_us}");
+        let steps = format!("services.a.steps=[{{ cpu = 1000 }}, {{ wait = {wait_us} }}]");
+        let one = &results_of(AT_A_RATE, &[governor, &hop, &steps])[0];
+        let mean = |latency: &Option<Latency>| {
+            latency.as_ref().expect("it keeps up").mean_ms.as_ref().expect("samples").value
+        };
+        let doubt = one.doubts.iter().find_map(|doubt| {
+            let percent = doubt.split("too short, by some ").nth(1)?.split(' ').next()?;
+            percent.parse::<f64>().ok()
+        });
+        (doubt, (1.0 - mean(&one.predicted) / mean(&one.truth)) * 100.0)
+    };
+    let (doubt, short_percent) = of(0, 0);
+    assert!(doubt.is_none() && short_percent.abs() < 2.0, "{doubt:?} {short_percent}");
+    for (hop_us, wait_us) in [(1_000, 0), (0, 2_000), (500, 1_000)] {
+        let (doubt, short_percent) = of(hop_us, wait_us);
+        let ratio = short_percent / doubt.expect("a doubt");
+        assert!((0.5..1.1).contains(&ratio), "{hop_us} {wait_us} {doubt:?} {short_percent}");
+    }
 }
 
 /// Two services on a host of one core, and a lock, of which arithmetic knows nothing.

@@ -8,6 +8,7 @@ use crate::speed::{Evening, Rates};
 use crate::world::Snapshot;
 use cavy_core::{Instant, Span};
 use cavy_lab::statistics::{Interval, quantile};
+use cavy_whatif::LongPauses;
 use cavy_whatif::governor::Doubts;
 use cavy_whatif::worth::{self, Bounds, Counted, SATURATED};
 use serde::{Deserialize, Serialize};
@@ -361,6 +362,7 @@ pub(crate) fn row(
         doubts: words(bits),
     };
     let mut doubts = doubts(&one, &weather, pauses, options);
+    doubts.extend(in_doubt_by_pauses(&one, options, open));
     let computed: Vec<f64> = rounds.iter().filter_map(Round::computed).collect();
     let computed = computed.iter().sum::<f64>() / computed.len().max(1) as f64;
     if computed > IMPOSSIBLE {
@@ -409,6 +411,13 @@ fn doubts(row: &Row, weather: &[Weather], pauses: u64, options: &Options) -> Vec
         ));
     }
     doubts
+}
+
+/// A doubt where the time of requests is predicted with pauses that are too long for it.
+fn in_doubt_by_pauses(row: &Row, options: &Options, open: bool) -> Option<String> {
+    let is_delivered = options.rule == Rule::Delivered;
+    let long = LongPauses::of(is_delivered, open, row.pause_ms, row.predicted_p50_ms?)?;
+    Some(format!("{}; use `--pause {:.0}us` or less", long.why, long.pause_max_us))
 }
 
 /// A doubt where what pauses cost decides more than the interval says.
@@ -657,6 +666,28 @@ mod tests {
         assert!(said.doubts.iter().any(|doubt| doubt.contains("got 40 %")), "{said:?}");
         let fine = row("x", &[0], &rounds, &cost, &options(0.4), false);
         assert_eq!(fine.doubts, Vec::<String>::new());
+    }
+
+    /// A pause of 0.2 s in each window, and requests that take `latency_ms` on the clients' clock.
+    #[test]
+    fn pauses_that_are_long_beside_requests_are_said() {
+        let cost = Cost { us: vec![600.0], own_us: 100.0, busy: 0.9 };
+        let said = |latency_ms: u64, rule: Rule, open: bool| {
+            let at = Instant::ZERO + Span::from_ms(500);
+            let latency = Span::from_ms(latency_ms);
+            let sample = Sample { client: 0, sent: at, at, latency, wall: latency };
+            let one = || Round { samples: vec![sample; 400], ..round(Vec::new(), Vec::new()) };
+            let options = Options { rule, ..options(0.4) };
+            let row = row("x", &[0], &[one(), one()], &cost, &options, open);
+            assert_eq!(row.predicted_p50_ms, Some(latency_ms as f64));
+            row.doubts.into_iter().find(|doubt| doubt.contains("half of the requests"))
+        };
+        let clock = || Rule::Clock { parallel: 1 };
+        assert!(said(500, Rule::Delivered, true).is_none() && said(500, clock(), false).is_none());
+        let doubt = said(300, Rule::Delivered, true).expect("a doubt");
+        assert!(doubt.contains("percentiles") && doubt.ends_with("use `--pause 150000us` or less"));
+        let doubt = said(500, clock(), true).expect("a doubt");
+        assert!(doubt.contains("change less") && doubt.ends_with("`--pause 125000us` or less"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod governor;
 pub mod poker;
 pub mod published;
 mod standing;
+mod stretch;
 pub mod uncoordinated;
 pub mod worth;
 
@@ -33,4 +34,5 @@ pub use coz::Coz;
 pub use daemon::Daemon;
 pub use governor::{Busy, Change, Config, ConfigError, Governor, Limits, Reading, Target, Windows};
 pub use published::Published;
+pub use stretch::LongPauses;
 pub use uncoordinated::Uncoordinated;

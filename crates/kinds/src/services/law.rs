@@ -26,6 +26,11 @@ pub fn think_ns(network: &Network) -> f64 {
         Arriving::Closed { think: Some(think), .. } => think.mean_ns(),
         _ => 0.0,
     };
+    think + between_ns(network)
+}
+
+/// Time for which a request is at no processor: messages and waits, of calls side by side as well.
+pub fn between_ns(network: &Network) -> f64 {
     let hop = network.hop.as_ref().map_or(0.0, Law::mean_ns);
     let demands = network.demands().unwrap_or_default();
     let waits = |steps: &[Step]| -> f64 {
@@ -38,7 +43,7 @@ pub fn think_ns(network: &Network) -> f64 {
         let endpoints = service.endpoints.iter().zip(&demand.by_endpoint);
         endpoints.map(|(one, times)| times * (2.0 * hop + waits(&one.steps))).sum::<f64>()
     });
-    think + per_visit.sum::<f64>()
+    per_visit.sum::<f64>()
 }
 
 /// The law of utilisation, in requests a second.

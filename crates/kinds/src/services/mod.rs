@@ -12,6 +12,7 @@ mod result;
 mod run;
 mod scenario;
 mod standing;
+mod stretch;
 mod subject;
 
 pub use plan::*;

@@ -9,7 +9,7 @@ use super::layered::{self, Known};
 use super::plan::{FormPlan, Governor as GovernorPlan, MethodPlan, ModePlan, TimesPlan};
 use super::result::Predicted;
 use super::scenario::{Scenario, us};
-use super::standing;
+use super::{standing, stretch};
 use crate::Latency;
 use crate::events::Events;
 use crate::halves::Halves;
@@ -568,30 +568,6 @@ fn govern(
     Ok(())
 }
 
-/// Where the median request lasts as long as so many pauses, its predicted time was 9 to 12 % too
-/// long; where it lasts as long as half a pause, 20 to 25 %. In delivered mode the median was at
-/// most 6 % off with any pause, and the mean 8 to 19 % too short.
-const PAUSES_IN_A_REQUEST: f64 = 2.0;
-
-/// A request that begins and ends between two pauses is as long as it was.
-fn doubt_of_long_pauses(
-    scenario: &Scenario,
-    pause_ms: Option<f64>,
-    predicted: Option<&Latency>,
-) -> Option<String> {
-    let MethodPlan::Governor(own) = &scenario.method else { return None };
-    let p50_ms = predicted?.p50_ms.as_ref()?.estimate.value;
-    let pause_ms = pause_ms.filter(|&pause_ms| pause_ms * PAUSES_IN_A_REQUEST > p50_ms)?;
-    (own.mode != ModePlan::Delivered).then(|| {
-        format!(
-            "pauses take {pause_ms:.2} ms, and half of the requests at most {p50_ms:.2} ms: those \
-             between two pauses are as long as they were, so latency is predicted to change less \
-             than it would; give `pause_us` of at most {:.0}",
-            p50_ms * 1e3 / PAUSES_IN_A_REQUEST
-        )
-    })
-}
-
 fn doubts(reading: &Reading) -> Vec<String> {
     [
         (Doubts::DUTY, "pauses would have to take more than 85 % of the time"),
@@ -675,7 +651,12 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
     let predicted_latency = latency(&|run| run.slowed.as_ref()?.latency.as_ref());
     let timed = |run: &Replication| run.slowed.as_ref().is_some_and(|one| one.latency.is_some());
     let mut doubts: Vec<String> = runs.iter().flat_map(|run| run.doubts.clone()).collect();
-    doubts.extend(doubt_of_long_pauses(scenario, pause_ms, predicted_latency.as_ref()));
+    let paused_ratio = mean(&|one| one.paused_ratio);
+    if let (Some(latency), Some(pause_ms), Some(paused_ratio)) =
+        (&predicted_latency, pause_ms, paused_ratio)
+    {
+        doubts.extend(stretch::doubts(scenario, latency, pause_ms, paused_ratio));
+    }
     doubts.sort();
     doubts.dedup();
     let stuck = runs.iter().any(|run| run.truth.ended != Ended::Enough);
@@ -697,7 +678,7 @@ pub fn summarize(scenario: &Scenario, runs: &[Replication]) -> Summed<Predicted>
             slowed_per_s: when(slowed, &|run| {
                 run.slowed.as_ref().map_or(f64::NAN, |slowed| slowed.per_s)
             }),
-            paused_ratio: mean(&|one| one.paused_ratio),
+            paused_ratio,
             pause_ms,
             truth: latency(&|run| run.truth.latency.as_ref()),
             predicted: predicted_latency,
