@@ -36,7 +36,8 @@ pub fn judge(scenario: &Scenario, reports: &[&Report]) -> (Standing, String) {
     let per_host = scenario.rate_per_s * f64::from(scenario.senders) / hosts;
     let offered = per_host * scenario.sizes.mean_bytes() * counted.as_ns() as f64 / 1e9 / 2.0;
     let floor = OFFERED_RATIO * offered / 1e3;
-    let backlog = Quantity { name: "the backlog", unit: "kB a host", floor };
+    let warmup_ratio = scenario.setup.warmup.as_ns() as f64 / counted.as_ns() as f64;
+    let backlog = Quantity { name: "the backlog", unit: "kB a host", floor, warmup_ratio };
     halves::judge_quantity(&backlog, &half_kb(0), &half_kb(1), |times| {
         let longer = longer(scenario, counted.as_ns() as f64 / 1e6, times);
         format!("which may be chance, or the network may still be filling; {longer} would tell")

@@ -16,7 +16,8 @@ pub fn judge(scenario: &Scenario, runs: &[Replication], unanswered: bool) -> (St
         return (Standing::Stable, String::new());
     }
     let measured_ms = (scenario.setup.duration - scenario.warmup).as_us() / 1e3;
-    halves::judge(runs.iter().map(|run| &run.halves), measured_ms, |times| {
+    let times_ms = (scenario.warmup.as_us() / 1e3, measured_ms);
+    halves::judge(runs.iter().map(|run| &run.halves), times_ms, |times| {
         format!("run.duration_ms = {}", significant(measured_ms * times))
     })
 }

@@ -39,8 +39,8 @@ pub fn judge(scenario: &Scenario, runs: &[Replication]) -> (Standing, String) {
         (scenario.warmup as f64 * scenario.gap_ns, f64::INFINITY)
     };
     let sent = scenario.queries as f64 * scenario.gap_ns;
-    let measured_ms = (f64::min(sent, all) - warm) / 1e6;
-    halves::judge(runs.iter().map(|run| &run.halves), measured_ms, |times| {
+    let times_ms = (warm / 1e6, (f64::min(sent, all) - warm) / 1e6);
+    halves::judge(runs.iter().map(|run| &run.halves), times_ms, |times| {
         if all < sent {
             return format!("run.duration_s = {}", significant(all / 1e9 * times));
         }

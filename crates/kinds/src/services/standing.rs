@@ -30,8 +30,9 @@ pub fn judge<'a>(
         let note = format!("{who} would have to do {} of what it can do", beside_one(load));
         return Some(Verdict { standing: Standing::Unstable, note });
     }
-    let measured_ms = scenario.requests as f64 * gap_ns / 1e6;
-    let (standing, note) = halves::judge(runs.map(|run| &run.halves), measured_ms, |times| {
+    let ms = |requests: u64| requests as f64 * gap_ns / 1e6;
+    let times_ms = (ms(scenario.warmup), ms(scenario.requests));
+    let (standing, note) = halves::judge(runs.map(|run| &run.halves), times_ms, |times| {
         format!("run.requests = {}", count(upwards(scenario.requests as f64 * times)))
     });
     Some(Verdict { standing, note })
