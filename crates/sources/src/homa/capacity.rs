@@ -60,8 +60,8 @@ const BACKLOG_SHARE: f64 = 0.1;
 struct Sustained {
     load: f64,
     missed: Option<f64>,
-    /// Are there loads between these two of which a run cannot tell?
-    unclear: bool,
+    /// The lowest load between these two of which a run cannot tell, and what it says of that.
+    unclear: Option<String>,
     messages: u64,
     /// Is the backlog small against what was sent, so that growth would be growth?
     is_settled: bool,
@@ -82,7 +82,8 @@ fn sustained(e: &NetExperiment, variant: &str, transport: &str) -> Option<Sustai
     let beyond = &results[stable..];
     let missed = beyond.iter().find(|result| result.standing == Standing::Unstable);
     let missed = missed.map(|result| result.load());
-    let unclear = beyond.first().is_some_and(|next| Some(next.load()) != missed);
+    let unclear = beyond.first().filter(|next| Some(next.load()) != missed);
+    let unclear = unclear.map(|next| format!("At {:.2} {}.", next.load(), next.note));
     Some(Sustained { load, missed, unclear, messages, is_settled })
 }
 
@@ -98,18 +99,25 @@ fn highest(name: String, e: &NetExperiment, variant: &str, transport: &str) -> M
             value: Some(found.load),
             low: Some(found.load),
             high: found.missed.or(Some(1.0)),
-            basis: Basis::Bracket,
+            basis: basis(&[&found]),
             samples: found.messages,
-            note: match found.missed {
-                _ if found.unclear => format!(
-                    "Stable at {:.2}; beyond, runs are too short to tell{}.",
+            note: match (&found.unclear, found.missed) {
+                (Some(why), missed) => format!(
+                    "Stable at {:.2}; beyond, runs are too short to tell{}. {why}",
                     found.load,
-                    found.missed.map_or(String::new(), |at| format!(", but at {at:.2}"))
+                    missed.map_or(String::new(), |at| format!(", but at {at:.2}"))
                 ),
-                Some(missed) => format!("Stable at {:.2}, not at {missed:.2}.", found.load),
-                None => format!("Stable up to {:.2}, the highest load tried.", found.load),
+                (None, Some(missed)) => format!("Stable at {:.2}, not at {missed:.2}.", found.load),
+                (None, None) => format!("Stable up to {:.2}, the highest load tried.", found.load),
             },
         },
+    }
+}
+
+fn basis(all: &[&Sustained]) -> Basis {
+    match all.iter().any(|one| one.unclear.is_some()) {
+        true => Basis::Unclear,
+        false => Basis::Bracket,
     }
 }
 
@@ -130,12 +138,16 @@ fn measure_capacity(e: &NetExperiment) -> Vec<Measured> {
         let pair = (sustained(e, variant, "Homa"), sustained(e, variant, "pHost"));
         all.push(match pair {
             (Some(homa), Some(phost)) if homa.is_settled && phost.is_settled => {
-                let note = format!("{:.2} against {:.2}.", homa.load, phost.load);
+                let mut note = format!("{:.2} against {:.2}.", homa.load, phost.load);
+                for (label, one) in [("Homa", &homa), ("pHost", &phost)] {
+                    let why = one.unclear.as_ref().map(|why| format!(" {label}: {why}"));
+                    note.extend(why);
+                }
                 Measured {
                     // The least and the most that the loads between those tried may make of it.
                     low: Some(homa.load - phost.missed.unwrap_or(1.0)),
                     high: Some(homa.missed.unwrap_or(1.0) - phost.load),
-                    basis: Basis::Bracket,
+                    basis: basis(&[&homa, &phost]),
                     ..value(name, homa.load - phost.load, homa.messages.min(phost.messages), note)
                 }
             }

@@ -123,6 +123,8 @@ pub enum Basis {
     /// A place between `low`, where something was found to hold, and `high`, where it was found not
     /// to. The whole of that is judged.
     Bracket,
+    /// The same, where places between these two were tried in runs that are too short to tell.
+    Unclear,
 }
 
 /// Confidence of the intervals that claims are judged by. At 99 %, one value in two hundred that
@@ -270,18 +272,26 @@ fn place(found: &Measured, tolerance: (f64, f64)) -> (Place, String) {
             Some(place) => (place, String::new()),
             None => (Place::Open, undecided(value, (low, high), tolerance)),
         },
-        Basis::Grid | Basis::Bracket => match whole {
+        Basis::Grid | Basis::Bracket | Basis::Unclear => match whole {
             Some(place) => (place, String::new()),
             None if found.basis == Basis::Grid && high - low <= tolerance.1 - tolerance.0 => {
                 of_value
             }
             None => {
+                let (place, between) = match found.basis {
+                    Basis::Unclear => (
+                        Place::Open,
+                        "Places between them were tried, in runs that are too short to tell.",
+                    ),
+                    _ => (
+                        Place::Unresolved,
+                        "Nothing between them was tried, so the grid is coarser than the accepted \
+                         range.",
+                    ),
+                };
                 let (low, high) = (significant(low), significant(high));
-                let why = format!(
-                    "The condition holds at {low} and does not hold at {high}. Nothing between \
-                     them was tried, so the grid is coarser than the accepted range."
-                );
-                (Place::Unresolved, why)
+                let why = format!("The condition holds at {low} and does not hold at {high}.");
+                (place, format!("{why} {between}"))
             }
         },
     }
@@ -422,6 +432,12 @@ mod tests {
         assert_eq!(bracket(2.0, 2.05), Verdict::Reproduced);
         assert_eq!(bracket(2.0, 2.15), Verdict::NotAtThisScale);
         assert_eq!(bracket(2.2, 2.5), Verdict::NotReproduced);
+        let unclear = |low, high| of(Basis::Unclear, low, low, high);
+        assert_eq!(unclear(2.0, 2.05).0, Verdict::Reproduced);
+        assert_eq!(unclear(2.2, 2.5).0, Verdict::NotReproduced);
+        let (verdict, why) = unclear(2.0, 2.15);
+        assert_eq!(verdict, Verdict::TooShort);
+        assert!(why.ends_with("were tried, in runs that are too short to tell."), "{why}");
     }
 
     #[test]
