@@ -59,7 +59,7 @@ fn a_network_offered_a_little_more_than_it_carries_is_unstable() {
         "[messages]\nsizes = { dist = \"constant\", bytes = 1442 }\n[[transports]]\n\
          transport = \"homa\"\n[[transports]]\ntransport = \"homa\"\nlabel = \"module\"\n\
          variant = \"lx\"\n[[transports]]\ntransport = \"pfabric\"\n[[transports]]\n\
-         transport = \"tcp\"\n[sweep]\nload = [0.9, 1.01, 1.02]\n[run]\nmessages = 5_000\n\
+         transport = \"tcp\"\n[sweep]\nload = [0.9, 1.0, 1.01, 1.02]\n[run]\nmessages = 5_000\n\
          own_best = false",
     ));
     let said = |label: &str, load: f64| {
@@ -72,6 +72,7 @@ fn a_network_offered_a_little_more_than_it_carries_is_unstable() {
     let all = |load: f64| ["Homa", "module", "pFabric", "TCP"].map(|label| said(label, load));
     let some = |load: &str| Some(load.to_string());
     assert_eq!(all(0.9), [None, None, None, None]);
+    assert_eq!(all(1.0), [some("1"), some("1.0962"), None, None]);
     assert_eq!(all(1.01), [some("1.01"), some("1.1072"), None, None]);
     assert_eq!(all(1.02), [some("1.02"), some("1.1182"), some("1.0081"), None]);
 }
