@@ -1,4 +1,4 @@
-# `make` builds the command and makes a figure of each system; `make test` runs the tests; `make help`.
+# `make` builds the command and makes a figure of each system; `make test` runs tests; `make help`.
 
 CARGO ?= cargo
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)

@@ -529,7 +529,7 @@ fn services_that_cannot_do_what_comes_have_no_latency() {
     assert!(serde_json::from_value::<ServicesResult>(older).is_err());
 }
 
-/// A method that times no requests has no latency where the system keeps up either.
+/// A method that times no requests never has a latency, so its cells have nothing to say of load.
 #[test]
 fn only_a_method_that_times_requests_calls_their_time_unstable() {
     let made = experiment(AT_A_RATE, &["clients.rate_per_s=1700"], &Manner::default());
